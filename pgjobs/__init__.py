@@ -1,0 +1,23 @@
+"""Background jobs for Django with the project's own PostgreSQL as the only queue."""
+
+from .backoff import constant, exponential, linear
+from .context import current_job
+from .exceptions import Cancel, Fail, Retry, Snooze
+from .tasks import aenqueue, enqueue, enqueue_many, task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Cancel",
+    "Fail",
+    "Retry",
+    "Snooze",
+    "aenqueue",
+    "constant",
+    "current_job",
+    "enqueue",
+    "enqueue_many",
+    "exponential",
+    "linear",
+    "task",
+]

@@ -1,0 +1,143 @@
+"""Buttons on rows and on the detail page, by django-admin-actions.
+
+That package (0.1.1) draws the buttons and makes their URLs; this is the only module
+that knows it. Left alone, it runs a method on a GET, asks for no permission, shows
+every button to everybody, and links into another site's or another model's method of
+the same name. So a button's method is a view here that checks the permission and finds
+the object, and what is drawn is decided anew for each user and object.
+
+List buttons are not offered: the package pastes the page's query into their links.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+
+from admin_actions.admin import ActionsModelAdmin
+from django.contrib import admin
+from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.decorators import method_decorator
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
+
+FROM_PAGE = "from=page"  # rather than from a row of the list
+ROW_TEMPLATE = "admin/change_list_item_object_tools.html"  # the package's
+
+
+def button(
+    *,
+    label: str,
+    path: str,
+    permission: str,
+    is_offered: Callable[[object], bool],
+):
+    """Make a method of `ButtonsAdmin` the view behind a button.
+
+    It is called with the request and the object. `permission`: the word in the admin's
+    `has_<permission>_permission`. The method's name must be unique among all models
+    (the package makes it the URL's name), so it begins with app and model.
+    """
+
+    def decorate(method):
+        @method_decorator(require_http_methods(["GET", "HEAD", "POST"]))
+        @wraps(method)
+        def view(self, request, pk):
+            return method(self, request, self.object_behind_button(request, view, pk))
+
+        view.short_description = label
+        view.url_path = path
+        view.permission = permission
+        view.is_offered = is_offered
+        return view
+
+    return decorate
+
+
+class ButtonsAdmin(ActionsModelAdmin):
+    """A model admin whose `actions_row` and `actions_detail` name `@button` methods."""
+
+    def object_behind_button(self, request, button, pk):
+        """Return the object; raise PermissionDenied or Http404."""
+        if not self.may_press(request, button):
+            raise PermissionDenied
+        obj = self.get_object(request, str(pk))
+        if obj is None:
+            raise Http404
+        if not self.has_view_permission(request, obj):
+            raise PermissionDenied
+        return obj
+
+    def may_press(self, request, button) -> bool:
+        has_permission = getattr(self, f"has_{button.permission}_permission")
+        return has_permission(request)
+
+    def permitted_buttons(self, request, names) -> dict[str, Callable]:
+        buttons = {name: getattr(self, name) for name in names}
+        return {
+            name: each
+            for name, each in buttons.items()
+            if self.may_press(request, each)
+        }
+
+    def links(self, request, buttons: dict[str, Callable], obj, origin: str = ""):
+        """Return what the package's templates draw: the buttons offered for obj."""
+        return [
+            {
+                "title": button.short_description,
+                "path": self.button_url(request, name, obj, origin),
+            }
+            for name, button in buttons.items()
+            if button.is_offered(obj)
+        ]
+
+    def button_url(self, request, name: str, obj, origin: str = "") -> str:
+        url = reverse(f"admin:{name}", args=(obj.pk,), current_app=self.admin_site.name)
+        # The filters of the list, for the way back; made and url-encoded by Django.
+        query = "&".join(filter(None, [self.get_preserved_filters(request), origin]))
+        return f"{url}?{query}" if query else url
+
+    def url_back(self, request, obj=None) -> str:
+        """Return where the button was: the list with its filters, or the page of obj.
+
+        Whatever the request says, it is a page of this admin.
+        """
+        options = f"{self.opts.app_label}_{self.opts.model_name}"
+        if obj is not None and request.GET.get("from") == "page":
+            name, args = f"admin:{options}_change", (quote(obj.pk),)
+        else:
+            name, args = f"admin:{options}_changelist", ()
+        url = reverse(name, args=args, current_app=self.admin_site.name)
+        filters = self.get_preserved_filters(request)
+        return add_preserved_filters(
+            {"opts": self.opts, "preserved_filters": filters}, url
+        )
+
+    def get_list_display(self, request):
+        columns = tuple(admin.ModelAdmin.get_list_display(self, request))
+        buttons = self.permitted_buttons(request, self.actions_row)
+        if not buttons:
+            return columns
+
+        # A function, because a column's method is not told the request.
+        def actions_holder(obj):  # the package's name, to which its CSS refers
+            links = self.links(request, buttons, obj)
+            return render_to_string(ROW_TEMPLATE, {"actions_row": links})
+
+        actions_holder.short_description = _("actions")
+        return (*columns, actions_holder)
+
+    def change_view(self, request, object_id, form_url="", extra_context=None):
+        # Past the package, which cannot make URLs of what is no id.
+        return admin.ModelAdmin.change_view(
+            self, request, object_id, form_url, extra_context
+        )
+
+    def render_change_form(self, request, context, *args, obj=None, **kwargs):
+        if obj is not None:
+            buttons = self.permitted_buttons(request, self.actions_detail)
+            context["actions_list"] = self.links(request, buttons, obj, FROM_PAGE)
+        return super().render_change_form(request, context, *args, obj=obj, **kwargs)

@@ -1,0 +1,98 @@
+"""What the list and the page show of a job's columns."""
+
+from django.contrib import admin
+from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.timezone import localtime
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..exceptions import UnknownTask
+from ..models import Job, Status
+from ..tasks import registry
+from .texts import block, excerpt
+
+LONGEST_CELL = 80
+LONGEST_REASON = 2_000
+
+# What happened to a job of this status last, or will happen next, and when.
+LATEST = {
+    Status.READY: (_("enqueued"), "enqueued_at"),
+    Status.WAITING: (_("enqueued"), "enqueued_at"),
+    Status.SCHEDULED: (_("due"), "run_after"),
+    Status.RUNNING: (_("started"), "last_attempted_at"),
+    Status.SUCCESSFUL: (_("finished"), "finished_at"),
+    Status.FAILED: (_("failed"), "finished_at"),
+    Status.CANCELLED: (_("cancelled"), "finished_at"),
+}
+
+
+class JobColumns:
+    """Methods for `list_display` and `fieldsets`. None of them reads the database."""
+
+    # A method rather than the field, as others here: nobody can sort by it, which the
+    # database could only do by reading all jobs.
+    @admin.display(description=_("task"))
+    def task_name(self, job: Job) -> str:
+        return excerpt(job.task, LONGEST_CELL)
+
+    @admin.display(description=_("task"))
+    def task_and_state(self, job: Job) -> str:
+        name = excerpt(job.task, 2 * LONGEST_CELL)
+        try:
+            registry.get(job.task)
+        except UnknownTask:
+            note = gettext("no task of this name is known here")
+            return format_html('{} <span class="quiet">({})</span>', name, note)
+        return name
+
+    @admin.display(description=_("status"))
+    def status_word(self, job: Job) -> str:
+        word = format_html(
+            '<span class="pgjobs-status pgjobs-{}">{}</span>',
+            job.status.lower(),
+            job.get_status_display(),
+        )
+        if job.status == Status.RUNNING and job.cancel_requested_at:
+            return format_html("{} {}", word, gettext("asked to cancel"))
+        return word
+
+    @admin.display(description=_("status"))
+    def status_and_reason(self, job: Job) -> str:
+        reason = excerpt(job.reason_start, LONGEST_CELL)
+        if not reason:
+            return self.status_word(job)
+        note = format_html('<div class="pgjobs-reason">{}</div>', reason)
+        return format_html("{}{}", self.status_word(job), note)
+
+    @admin.display(description=_("queue"))
+    def queue(self, job: Job) -> str:
+        return excerpt(job.queue_name, LONGEST_CELL)
+
+    @admin.display(description=_("latest"))
+    def latest(self, job: Job) -> str:
+        word, column = LATEST[job.status]
+        time = localtime(getattr(job, column))
+        return f"{word} {date_format(time, 'SHORT_DATETIME_FORMAT')}"
+
+    @admin.display(description=_("reason"))
+    def full_reason(self, job: Job) -> str:
+        if not job.reason_start:
+            return self.get_empty_value_display()
+        text = block(job.reason_start, LONGEST_REASON)
+        return format_html('<pre class="pgjobs-text">{}</pre>', text)
+
+    @admin.display(description=_("worker"))
+    def worker_link(self, job: Job) -> str:
+        if job.worker_id is None:
+            return self.get_empty_value_display()
+        if job.worker is None:
+            return gettext("worker %(id)s, which is gone") % {"id": job.worker_id}
+        url = reverse(
+            "admin:pgjobs_worker_change",
+            args=(job.worker_id,),
+            current_app=self.admin_site.name,
+        )
+        name = excerpt(job.worker.name, LONGEST_CELL)
+        return format_html('<a href="{}">{}</a>', url, name)

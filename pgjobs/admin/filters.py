@@ -1,0 +1,132 @@
+"""Filters of the job list. Their choices cost no scan of the table."""
+
+from datetime import timedelta
+
+from django.contrib.admin import SimpleListFilter
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.db import connections
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from ..models import Job, Status, Worker
+from ..tasks import registry
+from .ids import read_id
+from .texts import excerpt
+
+MOST_CHOICES = 100
+LONGEST_CHOICE = 40
+
+# The queues that have READY jobs, by hopping along the index from name to name.
+READY_QUEUES = """
+WITH RECURSIVE queue (name) AS (
+    (
+        SELECT queue_name FROM pgjobs_job WHERE status = 'READY'
+        ORDER BY queue_name LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT queue_name FROM pgjobs_job
+        WHERE status = 'READY' AND queue_name > queue.name
+        ORDER BY queue_name LIMIT 1
+    )
+    FROM queue WHERE queue.name IS NOT NULL
+)
+SELECT name FROM queue WHERE name IS NOT NULL LIMIT %(limit)s
+"""
+
+
+class StatusFilter(SimpleListFilter):
+    title = _("status")
+    parameter_name = "status"
+
+    def lookups(self, request, model_admin):
+        return Status.choices
+
+    def queryset(self, request, queryset):
+        if self.value() is None:
+            return queryset
+        if self.value() not in Status.values:
+            raise IncorrectLookupParameters
+        return queryset.filter(status=self.value())
+
+
+class NameFilter(SimpleListFilter):
+    """Jobs with a certain name in a field; offers names that are cheap to know."""
+
+    def lookups(self, request, model_admin):
+        names = set(sorted(self.known_names())[:MOST_CHOICES])
+        if self.value():
+            names.add(self.value())
+        return [(name, excerpt(name, LONGEST_CHOICE)) for name in sorted(names)]
+
+    def queryset(self, request, queryset):
+        if self.value() is None:
+            return queryset
+        if "\0" in self.value():
+            raise IncorrectLookupParameters
+        return queryset.filter(**{self.parameter_name: self.value()})
+
+
+class QueueFilter(NameFilter):
+    title = _("queue")
+    parameter_name = "queue_name"
+
+    def known_names(self) -> set[str]:
+        with connections[Job.objects.db].cursor() as cursor:
+            cursor.execute(READY_QUEUES, {"limit": MOST_CHOICES})
+            ready = {name for (name,) in cursor.fetchall()}
+        return ready | {task.options.queue_name for task in registry.tasks.values()}
+
+
+class TaskFilter(NameFilter):
+    title = _("task")
+    parameter_name = "task"
+
+    def known_names(self) -> set[str]:
+        return {task.name for task in registry.tasks.values()}
+
+
+class EnqueuedFilter(SimpleListFilter):
+    title = _("enqueued")
+    parameter_name = "enqueued"
+    ages = {
+        "hour": (_("In the last hour"), timedelta(hours=1)),
+        "day": (_("In the last 24 hours"), timedelta(days=1)),
+        "week": (_("In the last 7 days"), timedelta(days=7)),
+    }
+
+    def lookups(self, request, model_admin):
+        return [(name, title) for name, (title, age) in self.ages.items()]
+
+    def queryset(self, request, queryset):
+        if self.value() is None:
+            return queryset
+        if self.value() not in self.ages:
+            raise IncorrectLookupParameters
+        age = self.ages[self.value()][1]
+        return queryset.filter(enqueued_at__gte=Now() - age)
+
+
+class WorkerFilter(SimpleListFilter):
+    """The jobs that a worker runs: the list of workers links here."""
+
+    title = _("worker")
+    parameter_name = "worker"
+
+    def lookups(self, request, model_admin):
+        if self.value() is None:
+            return []
+        id = read_id(self.value())
+        if id is None:
+            raise IncorrectLookupParameters
+        worker = Worker.objects.filter(pk=id).first()
+        return [(self.value(), excerpt(str(worker or id), LONGEST_CHOICE))]
+
+    def queryset(self, request, queryset):
+        if self.value() is None:
+            return queryset
+        # Only running jobs have a worker. Saying so lets PostgreSQL use its index.
+        return queryset.filter(worker=self.value(), status=Status.RUNNING)
+
+
+FILTERS = (StatusFilter, QueueFilter, TaskFilter, EnqueuedFilter, WorkerFilter)

@@ -1,0 +1,63 @@
+"""JSON columns as text: indented, with secrets masked, and never decoded.
+
+A row inserted by SQL can hold JSON that Python's decoder refuses (numbers of 5000
+digits, thousands of nested arrays), and a text may be cut short anywhere. So this reads
+tokens of what PostgreSQL makes of a jsonb: all it needs is that keys precede colons.
+"""
+
+import re
+from collections.abc import Iterator
+
+TOKEN = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*"?'  # a string; the last one may be cut
+    r"|[{}\[\],:]"
+    r'|[^\s{}\[\],:"]+'
+)
+SECRET = re.compile("password|token|secret|key|authorization", re.IGNORECASE)
+MASK = '"********"'
+OPENING = frozenset("{[")
+CLOSING = frozenset("}]")
+DEEPEST_INDENT = 20
+
+
+def readable(text: str) -> str:
+    """Return JSON text on several lines, the values of secret-looking keys masked."""
+    return "".join(indented(masked(tokens(text))))
+
+
+def tokens(text: str) -> Iterator[str]:
+    return (match[0] for match in TOKEN.finditer(text))
+
+
+def masked(tokens: Iterator[str]) -> Iterator[str]:
+    previous = ""
+    for token in tokens:
+        yield token
+        if token == ":" and SECRET.search(previous):
+            yield from mask_value(tokens)
+        previous = token
+
+
+def mask_value(tokens: Iterator[str]) -> Iterator[str]:
+    """Consume one value, however deep; yield the mask for it."""
+    yield MASK
+    depth = 0
+    for token in tokens:
+        depth += (token in OPENING) - (token in CLOSING)
+        if depth == 0:
+            return
+
+
+def indented(tokens: Iterator[str]) -> Iterator[str]:
+    depth = 0
+    previous = ""
+    for token in tokens:
+        depth -= token in CLOSING
+        is_empty = token in CLOSING and previous in OPENING
+        if (
+            token in CLOSING or previous in OPENING or previous == ","
+        ) and not is_empty:
+            yield "\n" + "  " * min(depth, DEEPEST_INDENT)
+        yield ": " if token == ":" else token
+        depth += token in OPENING
+        previous = token

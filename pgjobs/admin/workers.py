@@ -1,0 +1,146 @@
+"""The admin of workers: the live processes of `runjobs`."""
+
+from datetime import timedelta
+
+from django.contrib import admin
+from django.db.models import (
+    Case,
+    Count,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    Subquery,
+    TextChoices,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce, Now
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from ..models import Job, Status, Worker
+from .readonly import ReadOnlyAdmin
+from .texts import block, excerpt
+
+LONGEST_CELL = 80
+LONGEST_TEXT = 2_000
+# Of its interval: so much later than expected may a heartbeat be.
+PATIENCE = 2.5
+
+
+class Health(TextChoices):
+    ALIVE = "ALIVE", _("Alive")
+    LATE = "LATE", _("Late")
+    LOST = "LOST", _("Lost")
+
+
+class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
+    """Workers. A live one makes its row; a dead one's is removed by the others."""
+
+    list_display = (
+        "short_name",
+        "health_word",
+        "silence",
+        "running_jobs",
+        "slots",
+        "short_queues",
+        "short_host",
+        "process_id",
+        "started_at",
+    )
+    list_display_links = ("short_name",)
+    ordering = ("name", "id")
+    sortable_by = ()
+    show_facets = admin.ShowFacets.NEVER
+    show_full_result_count = False
+    actions = None
+    fields = (
+        "full_name",
+        "health_word",
+        "silence",
+        "running_jobs",
+        "slots",
+        "full_queues",
+        "short_host",
+        "process_id",
+        "started_at",
+        "heartbeat_at",
+        "lease_until",
+    )
+
+    class Media:
+        css = {"all": ["pgjobs/admin.css"]}
+
+    def lookup_allowed(self, lookup, value, request=None) -> bool:
+        return False  # there are no filters
+
+    def get_queryset(self, request):
+        running = Job.objects.filter(worker=OuterRef("pk"), status=Status.RUNNING)
+        count = running.order_by().values("worker").annotate(number=Count("pk"))
+        # By the clock of the database, as all that is decided about workers.
+        silence = Now() - F("heartbeat_at")
+        patience = F("heartbeat_interval") * Value(timedelta(seconds=PATIENCE))
+        return (
+            super()
+            .get_queryset(request)
+            .annotate(
+                silent_for=ExpressionWrapper(silence, DurationField()),
+                patience=ExpressionWrapper(patience, DurationField()),
+                jobs_running=Coalesce(Subquery(count.values("number")), 0),
+            )
+            .annotate(
+                health=Case(
+                    When(lease_until__lt=Now(), then=Value(Health.LOST)),
+                    When(silent_for__gt=F("patience"), then=Value(Health.LATE)),
+                    default=Value(Health.ALIVE),
+                )
+            )
+        )
+
+    @admin.display(description=_("name"))
+    def short_name(self, worker: Worker) -> str:
+        return excerpt(worker.name, LONGEST_CELL)
+
+    @admin.display(description=_("name"))
+    def full_name(self, worker: Worker) -> str:
+        return block(worker.name, LONGEST_TEXT)
+
+    @admin.display(description=_("health"))
+    def health_word(self, worker: Worker) -> str:
+        return format_html(
+            '<span class="pgjobs-status pgjobs-{}">{}</span>',
+            worker.health.lower(),
+            Health(worker.health).label,
+        )
+
+    @admin.display(description=_("last sign of life"))
+    def silence(self, worker: Worker) -> str:
+        seconds = max(0, round(worker.silent_for.total_seconds()))
+        text = ngettext("%(count)d second ago", "%(count)d seconds ago", seconds)
+        return text % {"count": seconds}
+
+    @admin.display(description=_("running jobs"))
+    def running_jobs(self, worker: Worker) -> str:
+        url = reverse("admin:pgjobs_job_changelist", current_app=self.admin_site.name)
+        return format_html(
+            '<a href="{}?worker={}">{}</a>', url, str(worker.pk), worker.jobs_running
+        )
+
+    @admin.display(description=_("queues"))
+    def short_queues(self, worker: Worker) -> str:
+        return excerpt(worker.queues, LONGEST_CELL)
+
+    @admin.display(description=_("queues"))
+    def full_queues(self, worker: Worker) -> str:
+        return block(worker.queues, LONGEST_TEXT)
+
+    @admin.display(description=_("host"))
+    def short_host(self, worker: Worker) -> str:
+        return excerpt(worker.host, LONGEST_CELL)
+
+    @admin.display(description=_("process id"))
+    def process_id(self, worker: Worker) -> str:
+        return str(worker.pid)  # an id, not a number to be grouped by thousands

@@ -1,0 +1,162 @@
+"""System checks: what would not work, said before anything runs."""
+
+from collections.abc import Iterator
+
+import psycopg
+from django.apps import apps
+from django.core.checks import CheckMessage, Error, Warning, register
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from .conf import problems, settings
+from .exceptions import InvalidTask
+from .tasks import registry
+
+TAG = "pgjobs"
+SUPPORTED_SERVER = 140000
+ISOLATION_LEVELS = (psycopg.IsolationLevel.READ_COMMITTED, None)
+
+
+@register(TAG)
+def check_settings(**kwargs) -> list[CheckMessage]:
+    found = [
+        Error(problem.message, hint=problem.hint, id="pgjobs.E001")
+        for problem in problems()
+    ]
+    if found:
+        return found
+    if settings.LEASE_DURATION < 3 * settings.HEARTBEAT_INTERVAL:
+        message = (
+            f"PGJOBS['LEASE_DURATION'] is {settings.LEASE_DURATION:g} s, less than "
+            f"three heartbeats of {settings.HEARTBEAT_INTERVAL:g} s."
+        )
+        hint = "A living worker that misses one or two would lose its jobs."
+        return [Error(message, hint=hint, id="pgjobs.E002")]
+    return []
+
+
+@register(TAG)
+def check_connection_settings(**kwargs) -> list[CheckMessage]:
+    """Check the database's entry in DATABASES, without connecting."""
+    if any(problems()):
+        return []  # PGJOBS["DATABASE"] may be what is wrong
+    alias = settings.DATABASE
+    if alias not in connections:
+        return [
+            Error(
+                f"PGJOBS['DATABASE'] names {alias!r}, which DATABASES does not have.",
+                hint=f"DATABASES has {', '.join(sorted(connections))}.",
+                id="pgjobs.E003",
+            )
+        ]
+    connection = connections[alias]
+    if connection.vendor != "postgresql":
+        return [
+            Error(
+                "pgjobs needs PostgreSQL.",
+                hint=f"DATABASES[{alias!r}] uses {connection.display_name}.",
+                id="pgjobs.E004",
+            )
+        ]
+    return list(connection_problems(alias, connection))
+
+
+def connection_problems(
+    alias: str, connection: BaseDatabaseWrapper
+) -> Iterator[CheckMessage]:
+    from django.db.backends.postgresql.psycopg_any import is_psycopg3
+
+    options = connection.settings_dict["OPTIONS"]
+    if not is_psycopg3:
+        yield Error(
+            "pgjobs needs psycopg 3, but Django uses psycopg2.",
+            hint="pip install 'psycopg[binary]', and uninstall psycopg2.",
+            id="pgjobs.E005",
+        )
+    if not connection.settings_dict["AUTOCOMMIT"]:
+        yield Error(
+            f"DATABASES[{alias!r}]['AUTOCOMMIT'] is False.",
+            hint="Jobs would be enqueued only when somebody commits by hand.",
+            id="pgjobs.E006",
+        )
+    if options.get("isolation_level") not in ISOLATION_LEVELS:
+        yield Error(
+            f"The isolation level of DATABASES[{alias!r}] is not READ COMMITTED.",
+            hint="The acts on jobs rely on seeing what others have committed. Give the "
+            "queue a database alias of its own (PGJOBS['DATABASE']).",
+            id="pgjobs.E007",
+        )
+    yield from pool_problems(alias, options.get("pool"))
+
+
+def pool_problems(alias: str, pool) -> Iterator[CheckMessage]:
+    """Yield a warning if jobs would wait for each other's connection."""
+    if not pool:
+        return
+    given = pool if isinstance(pool, dict) else {}
+    # psycopg_pool: max_size defaults to min_size, which defaults to 4.
+    size = given.get("max_size") or given.get("min_size", 4)
+    if size < settings.CONCURRENCY:
+        yield Warning(
+            f"The connection pool of DATABASES[{alias!r}] has {size} connections for "
+            f"{settings.CONCURRENCY} slots of a worker.",
+            hint="Set OPTIONS['pool']['max_size'] to at least PGJOBS['CONCURRENCY'], "
+            "or jobs wait for each other and time out.",
+            id="pgjobs.W008",
+        )
+
+
+@register(TAG)
+def check_admin_actions(**kwargs) -> list[CheckMessage]:
+    """Check that the admin's buttons can be drawn, where there is an admin."""
+    names = [config.name for config in apps.get_app_configs()]
+    if "django.contrib.admin" not in names:
+        return []
+    cure = "INSTALLED_APPS = ['admin_actions', 'django.contrib.admin', 'pgjobs', ...]"
+    if "admin_actions" not in names:
+        message = "'admin_actions' is missing in INSTALLED_APPS."
+        return [Error(message, hint=cure, id="pgjobs.E009")]
+    if names.index("admin_actions") > names.index("django.contrib.admin"):
+        message = (
+            "'admin_actions' stands after 'django.contrib.admin' in INSTALLED_APPS."
+        )
+        hint = f"Its templates would not be found, and buttons be missing: {cure}"
+        return [Error(message, hint=hint, id="pgjobs.E010")]
+    return []
+
+
+@register(TAG)
+def check_tasks(**kwargs) -> list[CheckMessage]:
+    """Check that names are unique and hints can be resolved."""
+    found: list[CheckMessage] = []
+    for name, tasks in sorted(registry.clashes().items()):
+        places = ", ".join(sorted(".".join(task.origin) for task in tasks))
+        message = f"{len(tasks)} tasks have the name {name!r}: {places}."
+        hint = "Give one of them another name: @task(name=...)."
+        found.append(Error(message, hint=hint, id="pgjobs.E011"))
+    for task in registry.tasks.values():
+        try:
+            task.signature  # noqa: B018  (made on first use)
+        except InvalidTask as error:
+            found.append(Error(str(error), obj=task, id="pgjobs.E012"))
+    return found
+
+
+@register(TAG, "database")
+def check_server(databases=None, **kwargs) -> list[CheckMessage]:
+    """Check the server itself: only with `check --database`, and by migrate."""
+    if any(problems()) or settings.DATABASE not in (databases or ()):
+        return []
+    connection = connections[settings.DATABASE]
+    if connection.vendor != "postgresql":
+        return []
+    connection.ensure_connection()
+    version = connection.pg_version
+    if version >= SUPPORTED_SERVER:
+        return []
+    return [
+        Warning(
+            f"The server is PostgreSQL {version // 10000}; pgjobs supports 14 and up.",
+            id="pgjobs.W013",
+        )
+    ]

@@ -1,0 +1,54 @@
+"""Connections of pgjobs' own, beside Django's: autocommit, named, one user each."""
+
+from typing import Any
+
+import psycopg
+from django.db import connections
+from psycopg import sql
+
+LONGEST_APPLICATION_NAME = 63
+
+
+def parameters_of(alias: str) -> dict[str, Any]:
+    """Return what Django would connect to this database with, as plain psycopg."""
+    parameters = connections[alias].get_connection_params()
+    for name in ("cursor_factory", "context", "prepare_threshold"):
+        parameters.pop(name, None)
+    return parameters
+
+
+def connect(alias: str, role: str, name: str, **changes: Any) -> psycopg.Connection:
+    """Open an autocommit connection to the database of this alias.
+
+    `role` and `name` go into the application name, `changes` into the connection
+    parameters. Raises psycopg.OperationalError.
+    """
+    parameters = parameters_of(alias) | named(role, name) | changes
+    # A prepared statement would stay in the session of a pooler, for others to trip.
+    connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
+    assume_role(alias, connection)
+    return connection
+
+
+def named(role: str, name: str) -> dict[str, Any]:
+    application_name = f"pgjobs:{role}:{name}".encode()[:LONGEST_APPLICATION_NAME]
+    return {
+        "application_name": application_name.decode(errors="ignore"),
+        "connect_timeout": 10,
+    }
+
+
+def assume_role(alias: str, connection: psycopg.Connection) -> None:
+    """Take the role that Django's connections take (OPTIONS["assume_role"])."""
+    role = connections[alias].settings_dict["OPTIONS"].get("assume_role")
+    if role:
+        connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+
+
+def is_pooled(connection: psycopg.Connection) -> bool:
+    """Whether a pooler stands between: then a session's state is not its own.
+
+    A pooler hands out process ids of its own.
+    """
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] != connection.info.backend_pid

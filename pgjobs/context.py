@@ -1,0 +1,120 @@
+"""The job that runs here: what `current_job()` returns inside a task."""
+
+import sys
+from contextvars import ContextVar
+from datetime import datetime
+from threading import Lock
+from typing import Any, Protocol
+
+from django.utils import timezone
+
+from .plain_json import shortened
+from .texts import storable
+
+LONGEST_MESSAGE = 500
+LONGEST_LINE = 2_000
+MOST_LINES = 1_000  # kept between two writes; the oldest are dropped
+
+
+class ReportDesk(Protocol):
+    """Where a running job says that it has something to report."""
+
+    def reported(self, job: "RunningJob") -> None: ...
+
+
+class RunningJob:
+    """The running job, as its own code sees it."""
+
+    def __init__(
+        self,
+        *,
+        id: int,
+        task_name: str,
+        queue_name: str,
+        attempt: int,
+        max_attempts: int,
+        life: int,
+        lease_token: int,
+        enqueued_at: datetime,
+        desk: ReportDesk,
+    ):
+        self.id = id
+        self.task_name = task_name
+        self.queue_name = queue_name
+        self.attempt = attempt
+        self.max_attempts = max_attempts
+        self.life = life
+        self.lease_token = lease_token
+        self.enqueued_at = enqueued_at
+        self._desk = desk
+        self._lock = Lock()
+        self._progress: dict[str, Any] | None = None
+        self._lines: list[str] = []
+
+    @property
+    def key(self) -> str:
+        """A key for idempotent calls: the same for all attempts of one life."""
+        return f"{self.id}:{self.life}"
+
+    def progress(
+        self, done: float, total: float | None = None, message: str = ""
+    ) -> None:
+        """Show how far the job is; visible at once, inside transactions too.
+
+        Writes are throttled: of several in a row the last one is stored.
+        """
+        check_amount("done", done)
+        if total is not None:
+            check_amount("total", total)
+        with self._lock:
+            self._progress = {
+                "done": done,
+                "total": total,
+                "message": storable(str(message), LONGEST_MESSAGE),
+            }
+        self._desk.reported(self)
+
+    def log(self, text: str) -> None:
+        """Add a line to the job's log, which its page in the admin shows."""
+        now = timezone.now().isoformat(sep=" ", timespec="milliseconds")
+        line = f"{now} {storable(str(text), LONGEST_LINE)}"
+        with self._lock:
+            self._lines.append(line)
+            del self._lines[:-MOST_LINES]
+        self._desk.reported(self)
+
+    def take_report(self) -> dict[str, Any] | None:
+        """Return what is new since the last call, for the worker to store."""
+        with self._lock:
+            progress, self._progress = self._progress, None
+            lines, self._lines = self._lines, []
+        if progress is None and not lines:
+            return None
+        return {
+            "id": self.id,
+            "lease_token": self.lease_token,
+            **(progress or {}),
+            "log": "".join(f"{line}\n" for line in lines),
+        }
+
+
+current: ContextVar[RunningJob] = ContextVar("pgjobs_current_job")
+
+
+def current_job() -> RunningJob:
+    """Return the job that runs here; raise RuntimeError outside of a job."""
+    try:
+        return current.get()
+    except LookupError:
+        raise RuntimeError(
+            "current_job() was called outside of a job. A task that is called as a "
+            "plain function has none."
+        ) from None
+
+
+def check_amount(name: str, value) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= sys.float_info.max:  # also refuses NaN
+        raise ValueError(
+            f"{name} must be a number of at least 0, got {shortened(value)}."
+        )

@@ -1,0 +1,80 @@
+import json
+from argparse import ArgumentTypeError
+from datetime import timedelta
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import is_naive, make_aware
+
+from ...conf import settings
+from ...exceptions import InvalidArguments, InvalidTask, UnknownTask
+from ...tasks import registry
+from ..parameters import add_database, duration, ready_database
+
+
+class Command(BaseCommand):
+    help = "Enqueue a job and print its id."
+
+    def add_arguments(self, parser):
+        parser.add_argument("name", help='the task, such as "reports.generate"')
+        parser.add_argument(
+            "--args",
+            dest="arguments",
+            default="{}",
+            metavar="JSON",
+            help="""an object with the arguments by name: '{"client_id": 42}'""",
+        )
+        parser.add_argument(
+            "--run-after",
+            metavar="WHEN",
+            help="a time (2026-12-24T18:00+01:00) or a delay (90s, 15m, 72h, 7d)",
+        )
+        parser.add_argument("--queue", dest="queue_name", metavar="NAME")
+        parser.add_argument("--priority", type=int, metavar="-100..100")
+        add_database(parser)
+
+    def handle(self, **options):
+        alias = ready_database(options["database"])
+        with settings.using_database(alias):
+            job = self.enqueue(options)
+        self.stdout.write(str(job.pk))
+
+    def enqueue(self, options):
+        arguments = arguments_of(options["arguments"])
+        try:
+            task = registry.get(options["name"])
+            return task.using(
+                queue_name=options["queue_name"],
+                priority=options["priority"],
+                run_after=run_after_of(options["run_after"]),
+            ).enqueue(**arguments)
+        except UnknownTask as error:
+            known = ", ".join(sorted(task.name for task in registry.tasks.values()))
+            raise CommandError(f"{error} There are: {known or 'none'}.") from error
+        except (InvalidArguments, InvalidTask) as error:
+            raise CommandError(str(error)) from error
+
+
+def arguments_of(text: str) -> dict:
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"--args is not JSON: {error}.") from error
+    if not isinstance(arguments, dict):
+        raise CommandError(f"--args must be a JSON object, got {text}.")
+    return arguments
+
+
+def run_after_of(text: str | None):
+    """Return a datetime or a timedelta."""
+    if text is None:
+        return None
+    try:
+        if moment := parse_datetime(text):
+            return make_aware(moment) if is_naive(moment) else moment
+        return timedelta(seconds=duration(text))
+    except (ValueError, ArgumentTypeError) as error:
+        raise CommandError(
+            "--run-after must be a time such as 2026-12-24T18:00+01:00 or a delay such "
+            f"as 15m, got {text!r}."
+        ) from error

@@ -1,0 +1,99 @@
+import json
+from dataclasses import asdict
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ...models.status import MOST_COUNTED, Overview, overview
+from ..parameters import add_database, ready_database
+
+
+class Command(BaseCommand):
+    help = "Show what is going on: queues, workers, and what needs attention."
+
+    def add_arguments(self, parser):
+        parser.add_argument(
+            "--json", action="store_true", help="print one JSON object, for programs"
+        )
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help="for monitoring: print only problems, exit with 1 if there are any",
+        )
+        add_database(parser)
+
+    def handle(self, **options):
+        state = overview(ready_database(options["database"]))
+        if options["json"]:
+            self.stdout.write(json.dumps(asdict(state), indent=2))
+        elif not options["check"]:
+            self.print_state(state)
+        elif not state.problems:
+            self.stdout.write("No problems.")
+        if options["check"] and state.problems:
+            raise CommandError("\n".join(state.problems), returncode=1)
+
+    def print_state(self, state: Overview) -> None:
+        titles = ("queue", "ready", "scheduled", "waiting", "running", "oldest ready")
+        self.print_table(
+            titles,
+            [
+                (
+                    queue.name,
+                    queue.ready,
+                    queue.scheduled,
+                    queue.waiting,
+                    queue.running,
+                    age(queue.oldest_ready_seconds),
+                )
+                for queue in state.queues
+            ],
+            "No unfinished jobs.",
+        )
+        self.print_table(
+            ("worker", "queues", "slots", "running", "last beat", ""),
+            [
+                (
+                    worker.name,
+                    worker.queues,
+                    worker.slots,
+                    worker.running,
+                    age(worker.heartbeat_seconds),
+                    "" if worker.is_alive else "dead",
+                )
+                for worker in state.workers
+            ],
+            "No workers.",
+        )
+        counts = ", ".join(
+            f"{capped(number)} {status.lower()}"
+            for status, number in state.finished.items()
+        )
+        self.stdout.write(f"Finished and kept: {counts}.")
+        for problem in state.problems:
+            self.stdout.write(self.style.WARNING(problem))
+
+    def print_table(self, titles: tuple, rows: list[tuple], otherwise: str) -> None:
+        if not rows:
+            self.stdout.write(f"{otherwise}\n\n", ending="")
+            return
+        cells = [titles, *([str(cell) for cell in row] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for line in cells:
+            padded = [
+                cell.ljust(width) for cell, width in zip(line, widths, strict=True)
+            ]
+            self.stdout.write("  ".join(padded).rstrip())
+        self.stdout.write("")
+
+
+def age(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def capped(number: int) -> str:
+    return f"{MOST_COUNTED}+" if number > MOST_COUNTED else str(number)

@@ -1,0 +1,106 @@
+"""Types of command line parameters: what they take, and what they say otherwise."""
+
+from argparse import ArgumentTypeError
+
+from django.core.management.base import CommandError
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.migrations.executor import MigrationExecutor
+from django.db.utils import OperationalError
+
+from ..conf import settings
+from ..exceptions import InvalidTask, non_negative_seconds
+from ..tasks import check_queue_name
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def whole_number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000_000:
+        raise ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}.")
+    return int(text)
+
+
+def count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
+        raise ArgumentTypeError(f"must be a whole number of at least 0, got {text!r}.")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    try:
+        return non_negative_seconds("it", float(text))
+    except ValueError:
+        raise ArgumentTypeError(f"must be seconds, at least 0, got {text!r}.") from None
+
+
+def positive_seconds(text: str) -> float:
+    value = seconds(text)
+    if value == 0:
+        raise ArgumentTypeError(f"must be more than 0 s, got {text!r}.")
+    return value
+
+
+def duration(text: str) -> float:
+    """Take seconds, or a number with a unit: 90s, 15m, 72h, 7d."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
+    try:
+        return non_negative_seconds("it", float(number) * UNITS[unit])
+    except ValueError:
+        raise ArgumentTypeError(
+            f"must be a duration such as 90s, 15m, 72h or 7d, got {text!r}."
+        ) from None
+
+
+def queue_names(text: str) -> tuple[str, ...]:
+    names = text.split(",")
+    try:
+        for name in names:
+            check_queue_name(name)
+    except InvalidTask:
+        raise ArgumentTypeError(
+            f"must be queue names separated by commas, got {text!r}."
+        ) from None
+    return tuple(dict.fromkeys(names))
+
+
+def add_database(parser) -> None:
+    parser.add_argument(
+        "--database",
+        metavar="ALIAS",
+        help="alias of the database with the queue (default: PGJOBS['DATABASE'])",
+    )
+
+
+def ready_database(alias: str | None) -> str:
+    """Return the alias of a database that has the queue; raise CommandError."""
+    alias = alias or settings.DATABASE or DEFAULT_DB_ALIAS
+    if alias not in connections:
+        known = ", ".join(sorted(connections))
+        raise CommandError(
+            f"There is no database {alias!r}; DATABASES has {known}.", returncode=1
+        )
+    if connections[alias].vendor != "postgresql":
+        raise CommandError(
+            f"pgjobs needs PostgreSQL, but the database {alias!r} is "
+            f"{connections[alias].display_name}.",
+            returncode=1,
+        )
+    check_migrations(alias)
+    return alias
+
+
+def check_migrations(alias: str) -> None:
+    try:
+        executor = MigrationExecutor(connections[alias])
+    except OperationalError as error:
+        raise CommandError(
+            f"The database {alias!r} cannot be reached: {str(error).strip()}",
+            returncode=1,
+        ) from error
+    targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "pgjobs"]
+    if executor.migration_plan(targets):
+        raise CommandError(
+            f"The tables of pgjobs are not up to date in the database {alias!r}: run "
+            f"'manage.py migrate pgjobs --database {alias}' first.",
+            returncode=1,
+        )

@@ -1,0 +1,295 @@
+"""The job: one request to run a task, and what may be done to it."""
+
+import contextlib
+import json
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from ..plain_json import LenientDecoder
+from . import transitions, waiting, work
+from .database import QueueManager
+from .transitions import Changed
+
+
+class Status(models.TextChoices):
+    # READY is an invariant: the job can run now. Whatever must not run is not READY.
+    READY = "READY", _("Ready")
+    SCHEDULED = "SCHEDULED", _("Scheduled")
+    WAITING = "WAITING", _("Waiting")
+    RUNNING = "RUNNING", _("Running")
+    SUCCESSFUL = "SUCCESSFUL", _("Successful")
+    FAILED = "FAILED", _("Failed")
+    CANCELLED = "CANCELLED", _("Cancelled")
+
+
+QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
+JSON_FIELDS = frozenset({"args", "kwargs", "return_value"})
+FINISHED = (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
+
+
+EMPTY_ARRAY = models.Value([], models.JSONField())
+EMPTY_OBJECT = models.Value({}, models.JSONField())
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    def ready(self):
+        return self.filter(status=Status.READY)
+
+    def scheduled(self):
+        return self.filter(status=Status.SCHEDULED)
+
+    def waiting(self):
+        return self.filter(status=Status.WAITING)
+
+    def running(self):
+        return self.filter(status=Status.RUNNING)
+
+    def failed(self):
+        return self.filter(status=Status.FAILED)
+
+    def finished(self):
+        return self.filter(status__in=FINISHED)
+
+    def retry(self) -> Changed:
+        """Put finished jobs back in the queue, each with a new life."""
+        return transitions.act("retry", self)
+
+    def cancel(self, reason: str = "") -> Changed:
+        """Cancel queued jobs; ask running ones to stop."""
+        return transitions.act("cancel", self, reason=reason or "Cancelled.")
+
+    def fail(self, reason: str = "") -> Changed:
+        """Fail unfinished jobs; who runs one of them loses it."""
+        return transitions.act("fail", self, reason=reason or "Failed by hand.")
+
+    def succeed(self, return_value: Any = None) -> Changed:
+        """Finish unfinished jobs as successful; who runs one of them loses it.
+
+        Raises ValueError if `return_value` is not JSON.
+        """
+        return transitions.act("succeed", self, return_value=return_value)
+
+    def run_now(self) -> Changed:
+        """Let scheduled jobs run without waiting for their time."""
+        return transitions.act("run_now", self)
+
+    def discard(self) -> Changed:
+        """Delete jobs, but not the running ones.
+
+        `delete()` is Django's: it deletes those, too, and their workers find them gone.
+        """
+        return transitions.act("discard", self)
+
+
+class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
+    def enqueue(self, task, /, *args, **kwargs) -> "Job":
+        """Insert a job of this task in the caller's transaction; return it, saved."""
+        return self.insert([task.bind(*args, **kwargs)])[0]
+
+    def insert(self, bound_tasks: Sequence) -> "list[Job]":
+        """Insert jobs in one statement; return them in the same order."""
+        return transitions.enqueue(self.model, self.db, bound_tasks)
+
+    def claim(
+        self, worker, limit: int = 1, queues: Iterable[str] | None = None
+    ) -> "list[Job]":
+        """Claim up to `limit` READY jobs for a worker, atomically.
+
+        `queues`: names, or None for all. The order is that of execution.
+        """
+        return work.claim(self.model, self.db, worker, limit, queues)
+
+
+class Job(models.Model):
+    """One request to run a task.
+
+    Rows are inserted by `enqueue` or by SQL, and change by the acts below and by
+    workers; `save()` is no way to change a status.
+    """
+
+    task = models.CharField(_("task"), max_length=200)
+    args = models.JSONField(
+        _("unnamed arguments"), decoder=LenientDecoder, db_default=EMPTY_ARRAY
+    )
+    kwargs = models.JSONField(
+        _("arguments"), decoder=LenientDecoder, db_default=EMPTY_OBJECT
+    )
+    queue_name = models.CharField(_("queue"), max_length=200, db_default="default")
+    priority = models.SmallIntegerField(_("priority"), db_default=0)
+    status = models.CharField(
+        _("status"), max_length=10, choices=Status, db_default=Status.READY
+    )
+    run_after = models.DateTimeField(_("run after"), null=True, blank=True)
+
+    attempts = models.IntegerField(_("attempts"), db_default=0)
+    failures = models.IntegerField(_("failures"), db_default=0)
+    max_attempts = models.SmallIntegerField(_("most attempts"), db_default=3)
+    crashes = models.SmallIntegerField(_("crashes"), db_default=0)
+    max_crashes = models.SmallIntegerField(_("most crashes"), db_default=3)
+    life = models.IntegerField(_("life"), db_default=1)
+
+    # New at each claim, never reset: who holds an older one changes nothing.
+    lease_token = models.BigIntegerField(_("lease token"), db_default=0)
+    # No constraint: a worker that is gone must not hinder the rescue of its jobs.
+    worker = models.ForeignKey(
+        "pgjobs.Worker",
+        models.DO_NOTHING,
+        null=True,
+        blank=True,
+        related_name="jobs",
+        db_constraint=False,
+        db_index=False,
+        verbose_name=_("worker"),
+    )
+    cancel_requested_at = models.DateTimeField(_("cancel requested at"), null=True)
+
+    enqueued_at = models.DateTimeField(_("enqueued at"), db_default=Now())
+    started_at = models.DateTimeField(_("started at"), null=True)
+    last_attempted_at = models.DateTimeField(_("last attempted at"), null=True)
+    finished_at = models.DateTimeField(_("finished at"), null=True)
+    return_value = models.JSONField(_("result"), decoder=LenientDecoder, null=True)
+    reason = models.TextField(_("reason"), db_default="")
+    # Somebody waits for the end and wants to be notified.
+    awaited = models.BooleanField(_("awaited"), db_default=False)
+
+    objects = JobManager()
+
+    class Meta:
+        verbose_name = _("job")
+        verbose_name_plural = _("jobs")
+        permissions = [
+            ("retry_job", _("Can retry jobs")),
+            ("cancel_job", _("Can cancel jobs")),
+            ("fail_job", _("Can fail jobs and mark them as successful")),
+            ("run_job_now", _("Can run scheduled jobs now")),
+            ("view_job_arguments", _("Can see the arguments and results of jobs")),
+        ]
+        indexes = [
+            # In exactly the order of the claim, which reads nothing else.
+            models.Index(
+                "queue_name",
+                F("priority").desc(),
+                "id",
+                condition=Q(status="READY"),
+                name="pgjobs_job_ready",
+            ),
+            models.Index(
+                "run_after",
+                "id",
+                condition=Q(status="SCHEDULED"),
+                name="pgjobs_job_scheduled",
+            ),
+            models.Index(
+                "worker_id", condition=Q(status="RUNNING"), name="pgjobs_job_running"
+            ),
+            models.Index(
+                "status",
+                "finished_at",
+                condition=Q(finished_at__isnull=False),
+                name="pgjobs_job_finished",
+            ),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                name="pgjobs_job_running_iff_owned",
+                condition=Q(status="RUNNING", worker__isnull=False)
+                | (~Q(status="RUNNING") & Q(worker__isnull=True)),
+            ),
+            models.CheckConstraint(
+                name="pgjobs_job_finished_iff_final",
+                condition=Q(
+                    status__in=["SUCCESSFUL", "FAILED", "CANCELLED"],
+                    finished_at__isnull=False,
+                )
+                | Q(
+                    status__in=["READY", "SCHEDULED", "WAITING", "RUNNING"],
+                    finished_at__isnull=True,
+                ),
+            ),
+            models.CheckConstraint(
+                name="pgjobs_job_scheduled_has_time",
+                condition=~Q(status="SCHEDULED") | Q(run_after__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="pgjobs_job_priority_range",
+                condition=Q(priority__gte=-100, priority__lte=100),
+            ),
+            models.CheckConstraint(
+                name="pgjobs_job_counters",
+                condition=Q(
+                    attempts__gte=0,
+                    failures__gte=0,
+                    failures__lte=F("attempts"),
+                    crashes__gte=0,
+                    crashes__lte=F("attempts"),
+                    max_attempts__gte=1,
+                    max_crashes__gte=1,
+                    life__gte=1,
+                    lease_token__gte=0,
+                ),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} #{self.pk}"
+
+    @classmethod
+    def from_stored(cls, database: str, values: dict[str, Any]) -> "Job":
+        """Return an instance of a row whose JSON columns are still text."""
+        for name in JSON_FIELDS.intersection(values):
+            if values[name] is not None:
+                values[name] = json.loads(values[name])
+        names = [field.attname for field in cls._meta.concrete_fields]
+        names = [name for name in names if name in values]
+        return cls.from_db(database, names, [values[name] for name in names])
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status in FINISHED
+
+    def retry(self) -> bool:
+        """Put the finished job back in the queue, with a new life."""
+        return self._act("retry")
+
+    def cancel(self, reason: str = "") -> bool:
+        """Cancel the queued job, or ask the running one to stop."""
+        return self._act("cancel", reason)
+
+    def fail(self, reason: str = "") -> bool:
+        """Fail the unfinished job; who runs it loses it."""
+        return self._act("fail", reason)
+
+    def succeed(self, return_value: Any = None) -> bool:
+        """Finish the unfinished job as successful; who runs it loses it."""
+        return self._act("succeed", return_value)
+
+    def run_now(self) -> bool:
+        """Let the scheduled job run without waiting for its time."""
+        return self._act("run_now")
+
+    def _act(self, verb: str, *arguments) -> bool:
+        """Return whether the act changed the job; the instance is fresh afterwards."""
+        database = self._state.db or Job.objects.db
+        this = Job.objects.using(database).filter(pk=self.pk)
+        changed = getattr(this, verb)(*arguments).changed == 1
+        with contextlib.suppress(Job.DoesNotExist):
+            self.refresh_from_db(using=database)
+        return changed
+
+    def wait(self, timeout: float | timedelta | None = None) -> Any:
+        """Wait for the end of the job and return its result.
+
+        `timeout`: seconds or a timedelta; None waits for ever. Raises JobFailed,
+        JobCancelled or TimeoutError, and RuntimeError inside a transaction.
+        """
+        return waiting.wait(self, timeout)
+
+    async def await_result(self, timeout: float | timedelta | None = None) -> Any:
+        """Wait for the end of the job in async code; see `wait`."""
+        return await waiting.await_result(self, timeout)

@@ -1,0 +1,144 @@
+"""What is going on: counts, ages and workers, read without walking finished jobs."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db import connections
+from django.db.models import Count, Min
+from django.db.models.functions import Coalesce, Greatest
+from django.utils.translation import ngettext
+
+from .job import Job, Status
+from .worker import Worker
+
+MOST_COUNTED = 10_000  # finished jobs; beyond it "10000+" says enough
+PATIENCE = timedelta(seconds=60)  # before something that should happen is a problem
+
+LIVE = (Status.READY, Status.SCHEDULED, Status.WAITING, Status.RUNNING)
+
+
+@dataclass
+class QueueStatus:
+    name: str
+    ready: int = 0
+    scheduled: int = 0
+    waiting: int = 0
+    running: int = 0
+    oldest_ready_seconds: float | None = None
+
+
+@dataclass
+class WorkerStatus:
+    name: str
+    queues: str
+    slots: int
+    running: int
+    heartbeat_seconds: float
+    is_alive: bool
+
+
+@dataclass
+class Overview:
+    queues: list[QueueStatus] = field(default_factory=list)
+    workers: list[WorkerStatus] = field(default_factory=list)
+    finished: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def overview(database: str) -> Overview:
+    """Return the state of the queue in this database."""
+    jobs = Job.objects.using(database)
+    now = database_time(database)
+    workers = list(Worker.objects.using(database).order_by("name", "pk"))
+    queues = queue_statuses(jobs, now)
+    return Overview(
+        queues=queues,
+        workers=worker_statuses(jobs, workers, now),
+        finished={
+            str(status): jobs.filter(status=status)[: MOST_COUNTED + 1].count()
+            for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
+        },
+        problems=problems(jobs, queues, workers, now),
+    )
+
+
+def database_time(database: str) -> datetime:
+    """Return the database's clock: no other decides what is due or dead."""
+    with connections[database].cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        return cursor.fetchone()[0]
+
+
+def queue_statuses(jobs, now: datetime) -> list[QueueStatus]:
+    queues: dict[str, QueueStatus] = {}
+    for status in LIVE:
+        ready_since = Greatest("enqueued_at", Coalesce("run_after", "enqueued_at"))
+        rows = (
+            jobs.filter(status=status)
+            .values("queue_name")
+            .annotate(number=Count("pk"), oldest=Min(ready_since))
+            .order_by("queue_name")
+        )
+        for row in rows:
+            name = row["queue_name"]
+            queue = queues.setdefault(name, QueueStatus(name))
+            setattr(queue, str(status).lower(), row["number"])
+            if status == Status.READY:
+                queue.oldest_ready_seconds = (now - row["oldest"]).total_seconds()
+    return [queues[name] for name in sorted(queues)]
+
+
+def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
+    rows = jobs.running().values("worker_id").annotate(number=Count("pk"))
+    running = {row["worker_id"]: row["number"] for row in rows.order_by()}
+    return [
+        WorkerStatus(
+            name=worker.name,
+            queues=worker.described_queues,
+            slots=worker.slots,
+            running=running.get(worker.pk, 0),
+            heartbeat_seconds=(now - worker.heartbeat_at).total_seconds(),
+            is_alive=worker.lease_until > now,
+        )
+        for worker in workers
+    ]
+
+
+def problems(jobs, queues, workers, now: datetime) -> list[str]:
+    """Return what an operator should look at, in words."""
+    alive = [worker for worker in workers if worker.lease_until > now]
+    found = [unserved(queue) for queue in queues if is_unserved(queue, alive)]
+    overdue = jobs.scheduled().filter(run_after__lt=now - PATIENCE)
+    if number := overdue[: MOST_COUNTED + 1].count():
+        found.append(
+            ngettext(
+                "%d scheduled job is overdue: does a worker run?",
+                "%d scheduled jobs are overdue: does a worker run?",
+                number,
+            )
+            % number
+        )
+    known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
+    if number := jobs.running().exclude(worker_id__in=known).count():
+        found.append(
+            ngettext(
+                "%d running job has a dead worker and waits for its rescue.",
+                "%d running jobs have a dead worker and wait for their rescue.",
+                number,
+            )
+            % number
+        )
+    return found
+
+
+def is_unserved(queue: QueueStatus, alive) -> bool:
+    waits = (queue.oldest_ready_seconds or 0) > PATIENCE.total_seconds()
+    return waits and not any(worker.serves(queue.name) for worker in alive)
+
+
+def unserved(queue: QueueStatus) -> str:
+    return ngettext(
+        "Queue %(queue)s has %(number)d ready job, but no worker serves it.",
+        "Queue %(queue)s has %(number)d ready jobs, but no worker serves it.",
+        queue.ready,
+    ) % {"queue": queue.name, "number": queue.ready}

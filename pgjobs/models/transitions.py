@@ -1,0 +1,166 @@
+"""The transitions that the application and its operators make, one statement each.
+
+Those that a worker makes stand in `work.py`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from django.db import connections
+
+from .. import signals
+from ..conf import settings
+from ..plain_json import check_json, dump
+from ..sql import statement
+from ..texts import storable
+
+if TYPE_CHECKING:
+    from ..tasks import BoundTask
+    from .job import Job, JobQuerySet
+
+BATCH = 10_000  # rows that one statement of a bulk act touches
+LONGEST_REASON = 1_000
+
+
+class Changed(NamedTuple):
+    """How many jobs an act changed, and how many their status kept from it."""
+
+    changed: int
+    skipped: int
+
+
+def enqueue(
+    model: "type[Job]", database: str, bound_tasks: "Sequence[BoundTask]"
+) -> "list[Job]":
+    """Insert jobs in one statement, in the caller's transaction."""
+    if not bound_tasks:
+        return []
+    with connections[database].cursor() as cursor:
+        cursor.execute(statement("enqueue"), columns(bound_tasks))
+        rows = sorted(cursor.fetchall())
+    jobs = [
+        inserted(model, database, bound, row)
+        for bound, row in zip(bound_tasks, rows, strict=True)
+    ]
+    if signals.job_enqueued.has_listeners(model):
+        for job in jobs:
+            signals.send(signals.job_enqueued, model, job=job)
+    return jobs
+
+
+def columns(bound_tasks: "Sequence[BoundTask]") -> dict[str, list]:
+    """Return the jobs to insert as one array for each column."""
+    options = [bound.options for bound in bound_tasks]
+    return {
+        "tasks": [bound.task_name for bound in bound_tasks],
+        "args": [bound.arguments.args for bound in bound_tasks],
+        "kwargs": [bound.arguments.kwargs for bound in bound_tasks],
+        "queue_names": [each.queue_name for each in options],
+        "priorities": [each.priority for each in options],
+        "run_afters": [
+            None if isinstance(each.run_after, timedelta) else each.run_after
+            for each in options
+        ],
+        "delays": [
+            each.run_after.total_seconds()
+            if isinstance(each.run_after, timedelta)
+            else None
+            for each in options
+        ],
+        "max_attempts": [each.max_attempts for each in options],
+        "max_crashes": [each.max_crashes for each in options],
+    }
+
+
+def inserted(model: "type[Job]", database: str, bound: "BoundTask", row) -> "Job":
+    """Return the job that was just inserted, without reading it again."""
+    id, status, run_after, enqueued_at = row
+    values = {
+        "id": id,
+        "task": bound.task_name,
+        "args": bound.arguments.args,
+        "kwargs": bound.arguments.kwargs,
+        "queue_name": bound.options.queue_name,
+        "priority": bound.options.priority,
+        "status": status,
+        "run_after": run_after,
+        "attempts": 0,
+        "failures": 0,
+        "max_attempts": bound.options.max_attempts,
+        "crashes": 0,
+        "max_crashes": bound.options.max_crashes,
+        "life": 1,
+        "lease_token": 0,
+        "worker_id": None,
+        "cancel_requested_at": None,
+        "enqueued_at": enqueued_at,
+        "started_at": None,
+        "last_attempted_at": None,
+        "finished_at": None,
+        "return_value": None,
+        "reason": "",
+        "awaited": False,
+    }
+    return model.from_stored(database, values)
+
+
+def act(verb: str, queryset: "JobQuerySet", **parameters) -> Changed:
+    """Run the act `verb` on every job of the queryset, a batch at a time."""
+    if "return_value" in parameters:
+        parameters["return_value"] = result_text(parameters["return_value"])
+    if "reason" in parameters:
+        parameters["reason"] = storable(str(parameters["reason"]), LONGEST_REASON)
+    seen = changed = 0
+    for ids in batches(queryset):
+        rows = act_on(verb, queryset, ids, parameters)
+        seen += len(ids)
+        changed += len(rows)
+    return Changed(changed, seen - changed)
+
+
+def act_on(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
+    with connections[queryset.db].cursor() as cursor:
+        cursor.execute(statement(verb), {"ids": ids, **parameters})
+        rows = cursor.fetchall()
+    announce_finished(
+        queryset.model, queryset.db, [id for id, finished in rows if finished]
+    )
+    return rows
+
+
+def batches(queryset: "JobQuerySet") -> Iterator[list[int]]:
+    """Yield the ids of the queryset, which the acts must not change meanwhile."""
+    if queryset.query.is_sliced or queryset.query.combinator:
+        ids = sorted(set(queryset.values_list("pk", flat=True)))
+        yield from (ids[at : at + BATCH] for at in range(0, len(ids), BATCH))
+        return
+    # A join may bring a job more than once.
+    by_id = queryset.order_by("pk").values_list("pk", flat=True).distinct()
+    ids = list(by_id[:BATCH])
+    while ids:
+        yield ids
+        ids = list(by_id.filter(pk__gt=ids[-1])[:BATCH]) if len(ids) == BATCH else []
+
+
+def announce_finished(model: "type[Job]", database: str, ids: Iterable[int]) -> None:
+    """Send job_finished for these jobs, if anybody listens."""
+    ids = list(ids)
+    if ids and signals.job_finished.has_listeners(model):
+        for job in model.objects.using(database).filter(pk__in=ids).order_by("pk"):
+            signals.send(signals.job_finished, model, job=job)
+
+
+def result_text(value) -> str | None:
+    """Return a job's result as JSON text; raise ValueError if it cannot be stored."""
+    if value is None:
+        return None
+    check_json(value)
+    text = dump(value)
+    size = len(text.encode())
+    if size > settings.MAX_RESULT_BYTES:
+        raise ValueError(
+            f"is {size} bytes of JSON, more than the {settings.MAX_RESULT_BYTES} that "
+            "PGJOBS['MAX_RESULT_BYTES'] allows"
+        )
+    return text

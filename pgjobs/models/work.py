@@ -1,0 +1,227 @@
+"""The transitions that a worker makes, one statement each.
+
+Every function takes `execute`, which runs a statement on one of the worker's own
+connections and returns its rows.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db import connections
+
+from ..conf import settings
+from ..sql import statement
+from .worker import Worker
+
+Execute = Callable[[str, dict], list[tuple]]
+
+BATCH = 1_000  # rows that one statement of the maintenance touches
+LONGEST_LOG = 64_000
+# The class of the advisory locks that tell which workers live ("pgjw" in ASCII).
+LOCK_CLASS = 0x70676A77
+
+
+class ClaimedJob(NamedTuple):
+    """What a worker needs to know of a job that it claimed."""
+
+    id: int
+    task: str
+    args: str  # JSON text: only the slot that runs the job decodes it
+    kwargs: str
+    queue_name: str
+    priority: int
+    attempt: int
+    failures: int
+    max_attempts: int
+    crashes: int
+    max_crashes: int
+    life: int
+    lease_token: int
+    enqueued_at: datetime
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether one more crash would fail the job, so that it must run alone."""
+        return self.crashes + 1 >= self.max_crashes
+
+
+class Success(NamedTuple):
+    """A job whose task returned."""
+
+    id: int
+    lease_token: int
+    return_value: str | None  # JSON text
+
+
+class Setback(NamedTuple):
+    """A job whose attempt did not succeed, and what its task or worker said of it."""
+
+    id: int
+    lease_token: int
+    verdict: str  # FAIL, RETRY, SNOOZE, RELEASE, UNKNOWN or CANCEL; see record.sql
+    reason: str
+    delay: float = 0.0  # seconds before the job may run again
+    exception_class: str = ""
+    message: str = ""
+    traceback: str = ""
+
+
+Outcome = Success | Setback
+
+
+class Turn(NamedTuple):
+    """What one turn brought."""
+
+    recorded: set[int]  # lease tokens of the successes that were stored
+    next_due: float | None  # seconds until a scheduled job may run
+    met_suspect: bool  # a job that must run alone stands in line
+    met_locked: bool  # a READY job was passed over: another transaction holds it
+    claimed: list[ClaimedJob]
+
+
+class Recorded(NamedTuple):
+    lease_token: int
+    status: str
+
+
+class Rescued(NamedTuple):
+    id: int
+    task: str
+    queue_name: str
+    status: str
+    crashes: int
+
+
+def turn(
+    execute: Execute,
+    worker_id: int,
+    *,
+    successes: Sequence[Success] = (),
+    limit: int = 0,
+    queues: Iterable[str] | None = None,
+    excluded: Iterable[str] = (),
+    is_idle: bool = False,
+) -> Turn:
+    """Record successes and claim up to `limit` jobs, in one statement.
+
+    `is_idle`: the worker runs nothing, so a job that must run alone may be claimed.
+    """
+    successes = sorted(successes)  # by id, the order in which all lock several jobs
+    rows = execute(
+        statement("turn"),
+        {
+            "worker_id": worker_id,
+            "ids": array(each.id for each in successes),
+            "lease_tokens": array(each.lease_token for each in successes),
+            "return_values": [each.return_value for each in successes],
+            "limit": limit,
+            "queues": None if queues is None else list(queues),
+            "excluded": list(excluded),
+            "is_idle": is_idle,
+        },
+    )
+    recorded, next_due, met_suspect, met_locked = rows[0][:4]
+    claimed = [ClaimedJob._make(row[4:]) for row in rows if row[4] is not None]
+    return Turn(set(recorded or ()), next_due, bool(met_suspect), met_locked, claimed)
+
+
+def record(
+    execute: Execute, worker_id: int, worker_name: str, setbacks: Sequence[Setback]
+) -> list[Recorded]:
+    """Record attempts that did not succeed; return what became of their jobs."""
+    rows = execute(
+        statement("record"),
+        {
+            "worker_id": worker_id,
+            "worker_name": worker_name,
+            "outcomes": json.dumps([each._asdict() for each in setbacks]),
+            "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
+        },
+    )
+    return [Recorded._make(row) for row in rows]
+
+
+def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recorded]:
+    """Return which outcomes were stored although the answer got lost."""
+    rows = execute(
+        statement("in_doubt"),
+        {
+            "ids": array(each.id for each in outcomes),
+            "lease_tokens": array(each.lease_token for each in outcomes),
+        },
+    )
+    return [Recorded._make(row) for row in rows]
+
+
+def orphans(
+    execute: Execute, worker_id: int, lease_tokens: Iterable[int]
+) -> list[Setback]:
+    """Return the releases of jobs that the worker owns without knowing of them."""
+    rows = execute(
+        statement("orphans"),
+        {"worker_id": worker_id, "lease_tokens": array(lease_tokens)},
+    )
+    reason = "Released: the answer to its claim was lost."
+    return [Setback(id, token, "RELEASE", reason, message=reason) for id, token in rows]
+
+
+def promote(execute: Execute) -> int:
+    """Make the jobs READY whose time has come, a batch; return how many."""
+    return execute(statement("promote"), {"limit": BATCH})[0][0]
+
+
+def rescue(execute: Execute, worker_id: int) -> list[Rescued]:
+    """Take back a batch of the jobs whose worker is dead."""
+    rows = execute(
+        statement("rescue"),
+        {"worker_id": worker_id, "lock_class": LOCK_CLASS, "limit": BATCH},
+    )
+    return [Rescued._make(row) for row in rows]
+
+
+def prune(execute: Execute, ages: dict[str, float | None]) -> int:
+    """Delete a batch of the jobs finished longer ago than their status's age."""
+    limited = {status: age for status, age in ages.items() if age is not None}
+    if not limited:
+        return 0
+    rows = execute(
+        statement("prune"),
+        {
+            "statuses": list(limited),
+            "ages": [float(age) for age in limited.values()],
+            "limit": BATCH,
+        },
+    )
+    return rows[0][0]
+
+
+def report(execute: Execute, worker_id: int, reports: Sequence[dict]) -> None:
+    """Store the progress and the log lines of running jobs."""
+    execute(
+        statement("report"),
+        {
+            "worker_id": worker_id,
+            "reports": json.dumps(reports),
+            "longest_log": LONGEST_LOG,
+        },
+    )
+
+
+def array(numbers: Iterable[int]) -> str:
+    """Return an array literal: unlike a list's, its type is always the same."""
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def claim(model, database: str, worker: Worker, limit: int, queues) -> list:
+    """Claim jobs for a worker on Django's connection; return them as instances."""
+
+    def execute(sql: str, parameters: dict) -> list[tuple]:
+        with connections[database].cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return cursor.fetchall()
+
+    brought = turn(execute, worker.pk, limit=limit, queues=queues, is_idle=True)
+    jobs = model.objects.using(database).in_bulk([job.id for job in brought.claimed])
+    return [jobs[job.id] for job in brought.claimed]

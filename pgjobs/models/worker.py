@@ -1,0 +1,57 @@
+from django.db import models
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from .database import QueueManager
+
+
+class Worker(models.Model):
+    """One live process of `runjobs`; a worker without a row counts as dead."""
+
+    name = models.TextField(_("name"))
+    host = models.TextField(_("host"))
+    pid = models.IntegerField(_("process id"))
+    # Names separated by commas, which no name contains.
+    queues = models.TextField(_("queues"), blank=True, help_text=_("Empty: all."))
+    excluded = models.TextField(_("all queues but"), blank=True)
+    slots = models.IntegerField(_("slots"))
+    started_at = models.DateTimeField(_("started at"))
+    heartbeat_at = models.DateTimeField(_("last sign of life"))
+    # Since when the heartbeats never paused. A worker judges others only by a time
+    # in which it was alive itself, so that an outage that hit all kills none.
+    beating_since = models.DateTimeField(_("beating since"))
+    # Beyond it the worker counts as dead, whatever else is known.
+    lease_until = models.DateTimeField(_("lease until"))
+    heartbeat_interval = models.FloatField(_("heartbeat interval in seconds"))
+    # Whether it holds a session lock that dies with its process (no pooler between).
+    holds_session_lock = models.BooleanField(_("holds a session lock"))
+
+    objects = QueueManager()
+
+    class Meta:
+        verbose_name = _("worker")
+        verbose_name_plural = _("workers")
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def serves(self, queue_name: str) -> bool:
+        """Whether the worker takes jobs of this queue."""
+        if self.queues:
+            return queue_name in self.queues.split(",")
+        return queue_name not in self.excluded.split(",")
+
+    @property
+    def described_queues(self) -> str:
+        return described(self.queues, self.excluded)
+
+
+def described(queues: str, excluded: str) -> str:
+    """Return in words which queues a worker serves."""
+    if queues:
+        return queues.replace(",", ", ")
+    if excluded:
+        names = excluded.replace(",", ", ")
+        return gettext("all but %(names)s") % {"names": names}
+    return gettext("all")

@@ -1,0 +1,77 @@
+"""JSON that PostgreSQL can store and Python can read back, and nothing else."""
+
+import json
+import math
+
+DEEPEST = 100
+LONGEST_INTEGER_BITS = 14_000  # about 4,200 digits; Python reads no more than 4,300
+
+
+def dump(value) -> str:
+    """Return compact JSON text."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+class UnreadableJson(str):
+    """JSON text that PostgreSQL accepts and Python cannot read, as it is."""
+
+
+class LenientDecoder(json.JSONDecoder):
+    """Leaves what Python cannot read as text: a row must not hide all others."""
+
+    def decode(self, text: str, **kwargs):
+        try:
+            return super().decode(text, **kwargs)
+        except (ValueError, RecursionError):
+            return UnreadableJson(text)
+
+
+def check_json(value, depth: int = 0) -> None:
+    """Raise ValueError unless the value is JSON that PostgreSQL and Python can read."""
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, str):
+        check_text(value)
+    elif isinstance(value, int):
+        if value.bit_length() > LONGEST_INTEGER_BITS:
+            raise ValueError("an integer has too many digits")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is not JSON")
+    elif depth >= DEEPEST:
+        raise ValueError(f"is nested more than {DEEPEST} deep (or holds itself)")
+    elif isinstance(value, list):
+        for each in value:
+            check_json(each, depth + 1)
+    elif isinstance(value, dict):
+        check_object(value, depth)
+    else:
+        raise ValueError(
+            f"a {type(value).__name__} is not JSON, got {shortened(value)}"
+        )
+
+
+def check_object(value: dict, depth: int) -> None:
+    for key, each in value.items():
+        if not isinstance(key, str):
+            raise ValueError(f"keys must be strings, got {shortened(key)}")
+        check_text(key)
+        check_json(each, depth + 1)
+
+
+def check_text(value: str) -> None:
+    if "\0" in value:
+        raise ValueError("contains NUL (U+0000), which PostgreSQL cannot store")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("contains a lone surrogate, which is no text") from None
+
+
+def shortened(value) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001  (anything may hide in a __repr__)
+        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return text if len(text) <= 100 else text[:97] + "..."

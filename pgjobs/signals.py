@@ -1,0 +1,24 @@
+"""Signals, sent by `Job` with `job=`; a receiver that raises is logged, not obeyed.
+
+`job_enqueued` is sent once per job, in the caller's transaction; `job_started`
+once per attempt, in the job's own thread; `job_finished` once per life, after
+the outcome is stored, by whoever ended the job.
+"""
+
+import logging
+
+from django.dispatch import Signal
+
+logger = logging.getLogger("pgjobs.signals")
+
+job_enqueued = Signal()
+job_started = Signal()
+job_finished = Signal()
+
+
+def send(signal: Signal, sender: type, **named) -> None:
+    """Send a signal; log what its receivers raise."""
+    for receiver, result in signal.send_robust(sender, **named):
+        if isinstance(result, Exception):
+            name = getattr(receiver, "__qualname__", receiver)
+            logger.error("Signal receiver=%s failed", name, exc_info=result)

@@ -1,0 +1,20 @@
+-- Cancel queued jobs; ask the running ones, once, to stop.
+-- Locked by id, as all that touch several jobs do: two never wait for each other.
+WITH unfinished AS MATERIALIZED (
+    SELECT id FROM pgjobs_job
+    WHERE id = ANY (%(ids)s::bigint[])
+        AND (
+            status IN ('READY', 'SCHEDULED', 'WAITING')
+            OR (status = 'RUNNING' AND cancel_requested_at IS NULL)
+        )
+    ORDER BY id
+    FOR UPDATE
+)
+UPDATE pgjobs_job AS job
+SET status = CASE WHEN status = 'RUNNING' THEN status ELSE 'CANCELLED' END,
+    finished_at = CASE WHEN status = 'RUNNING' THEN NULL ELSE clock_timestamp() END,
+    cancel_requested_at = CASE WHEN status = 'RUNNING' THEN clock_timestamp() END,
+    reason = %(reason)s
+FROM unfinished
+WHERE job.id = unfinished.id
+RETURNING job.id, job.status = 'CANCELLED'

@@ -1,0 +1,21 @@
+-- A worker's sign of life. Whoever deleted the row: it comes back.
+INSERT INTO pgjobs_worker AS worker
+    (id, name, host, pid, queues, excluded, slots, started_at, heartbeat_at, beating_since,
+     lease_until, heartbeat_interval, holds_session_lock)
+VALUES
+    (%(id)s, %(name)s, %(host)s, %(pid)s, %(queues)s, %(excluded)s, %(slots)s, clock_timestamp(),
+     clock_timestamp(), clock_timestamp(),
+     clock_timestamp() + make_interval(secs => %(lease)s), %(heartbeat_interval)s,
+     %(holds_session_lock)s)
+ON CONFLICT (id) DO UPDATE SET
+    heartbeat_at = clock_timestamp(),
+    beating_since = CASE
+        WHEN worker.heartbeat_at < clock_timestamp()
+                - make_interval(secs => 2 * worker.heartbeat_interval)
+            THEN clock_timestamp()
+        ELSE worker.beating_since
+    END,
+    lease_until = excluded.lease_until,
+    holds_session_lock = excluded.holds_session_lock
+-- The echo tells the worker that notifications still reach it.
+RETURNING pg_notify('pgjobs_worker_' || worker.id, '')

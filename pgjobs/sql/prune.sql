@@ -1,0 +1,20 @@
+-- Delete finished jobs older than the age given for their status, a batch at a time.
+-- SKIP LOCKED: several workers prune without waiting for each other.
+WITH old AS MATERIALIZED (
+    SELECT job.id
+    FROM unnest(%(statuses)s::text[], %(ages)s::float8[]) AS kept (status, age)
+    CROSS JOIN LATERAL (
+        SELECT id FROM pgjobs_job AS job
+        WHERE job.status = kept.status
+            AND job.finished_at IS NOT NULL
+            AND job.finished_at < clock_timestamp() - make_interval(secs => kept.age)
+        ORDER BY job.finished_at
+        LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
+    ) AS job
+),
+pruned AS (
+    DELETE FROM pgjobs_job WHERE id = ANY (ARRAY(SELECT id FROM old))
+    RETURNING id
+)
+SELECT count(*) FROM pruned

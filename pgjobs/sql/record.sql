@@ -1,0 +1,67 @@
+-- Record the attempts that did not succeed, and what becomes of their jobs.
+-- Verdicts: FAIL and RETRY count a failure; SNOOZE, RELEASE, UNKNOWN and CANCEL do not.
+WITH outcome AS (
+    SELECT * FROM jsonb_to_recordset(%(outcomes)s::jsonb) AS outcome (
+        id bigint, lease_token bigint, verdict text, delay float8, reason text,
+        exception_class text, message text, traceback text
+    )
+),
+held AS MATERIALIZED (
+    SELECT job.id, job.life, job.attempts, job.last_attempted_at, job.worker_id,
+        outcome.lease_token, outcome.verdict, outcome.delay, outcome.reason,
+        outcome.exception_class, outcome.message, outcome.traceback,
+        (outcome.verdict IN ('FAIL', 'RETRY'))::int AS failed,
+        CASE
+            WHEN job.cancel_requested_at IS NOT NULL OR outcome.verdict = 'CANCEL'
+                THEN 'CANCELLED'
+            WHEN outcome.verdict = 'FAIL' THEN 'FAILED'
+            WHEN outcome.verdict = 'RETRY' AND job.failures + 1 >= job.max_attempts
+                THEN 'FAILED'
+            WHEN outcome.verdict = 'UNKNOWN' AND clock_timestamp()
+                >= job.enqueued_at + make_interval(secs => %(unknown_task_grace)s)
+                THEN 'FAILED'
+            WHEN outcome.delay > 0 THEN 'SCHEDULED'
+            ELSE 'READY'
+        END AS next_status
+    FROM outcome
+    JOIN pgjobs_job AS job
+        ON job.id = outcome.id AND job.lease_token = outcome.lease_token
+    WHERE job.worker_id = %(worker_id)s
+    ORDER BY job.id
+    FOR UPDATE OF job
+),
+recorded AS (
+    UPDATE pgjobs_job AS job
+    SET status = held.next_status,
+        failures = failures + held.failed,
+        run_after = CASE
+            WHEN held.next_status = 'SCHEDULED'
+                THEN clock_timestamp() + make_interval(secs => held.delay)
+            ELSE run_after
+        END,
+        finished_at = CASE
+            WHEN held.next_status IN ('FAILED', 'CANCELLED') THEN clock_timestamp()
+        END,
+        reason = CASE
+            WHEN job.cancel_requested_at IS NULL THEN held.reason ELSE job.reason
+        END,
+        worker_id = NULL
+    FROM held
+    WHERE job.id = held.id
+    RETURNING job.id, job.lease_token, job.status
+),
+noted AS (
+    INSERT INTO pgjobs_attempt
+        (job_id, life, number, worker_name, started_at, finished_at, outcome,
+         exception_class, message, traceback)
+    SELECT id, life, attempts, %(worker_name)s, last_attempted_at, clock_timestamp(),
+        CASE verdict
+            WHEN 'FAIL' THEN 'FAILED' WHEN 'RETRY' THEN 'FAILED'
+            WHEN 'SNOOZE' THEN 'SNOOZED' WHEN 'CANCEL' THEN 'CANCELLED'
+            ELSE 'RELEASED'
+        END,
+        exception_class, message, traceback
+    FROM held
+    ON CONFLICT (job_id, life, number) DO NOTHING
+)
+SELECT lease_token, status FROM recorded

@@ -1,0 +1,30 @@
+-- Store what running jobs report, as long as they are still their worker's.
+-- KEY SHARE: who deletes a job meanwhile is waited for, and then there is none to insert.
+WITH report AS (
+    SELECT * FROM jsonb_to_recordset(%(reports)s::jsonb) AS report (
+        id bigint, lease_token bigint, done float8, total float8, message text,
+        log text
+    )
+),
+held AS MATERIALIZED (
+    SELECT job.id, report.done, report.total, report.message, report.log
+    FROM report
+    JOIN pgjobs_job AS job
+        ON job.id = report.id AND job.lease_token = report.lease_token
+    WHERE job.worker_id = %(worker_id)s
+    ORDER BY job.id
+    FOR KEY SHARE OF job
+)
+INSERT INTO pgjobs_progress AS progress
+    (job_id, done, total, message, log, updated_at)
+SELECT id, done, total, coalesce(message, ''), right(log, %(longest_log)s),
+    clock_timestamp()
+FROM held
+ON CONFLICT (job_id) DO UPDATE SET
+    done = coalesce(excluded.done, progress.done),
+    total = CASE WHEN excluded.done IS NULL
+        THEN progress.total ELSE excluded.total END,
+    message = CASE WHEN excluded.done IS NULL
+        THEN progress.message ELSE excluded.message END,
+    log = right(progress.log || excluded.log, %(longest_log)s),
+    updated_at = excluded.updated_at

@@ -1,0 +1,103 @@
+-- Take back the jobs whose worker is dead: its row is missing, its lease has run out,
+-- or its session lock is gone and no sign of life follows. The last two count only
+-- for a time in which the rescuer itself was alive, so that an outage kills nobody;
+-- and the lock only while it was connected: what cut it off has taken all locks.
+WITH rescuer AS (
+    SELECT beating_since,
+        greatest(beating_since, (
+            SELECT backend_start
+            FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())
+        )) AS connected_since
+    FROM pgjobs_worker WHERE id = %(worker_id)s
+),
+dead_worker AS (
+    SELECT worker.id
+    FROM pgjobs_worker AS worker CROSS JOIN rescuer
+    WHERE worker.id <> %(worker_id)s
+        AND (
+            greatest(worker.heartbeat_at, rescuer.beating_since)
+                < clock_timestamp() - (worker.lease_until - worker.heartbeat_at)
+            OR (
+                worker.holds_session_lock
+                AND greatest(worker.heartbeat_at, rescuer.connected_since)
+                    < clock_timestamp()
+                        - make_interval(secs => 1.3 * worker.heartbeat_interval)
+                AND NOT EXISTS (
+                    SELECT FROM pg_catalog.pg_locks
+                    WHERE locktype = 'advisory'
+                        AND database = (
+                            SELECT oid FROM pg_catalog.pg_database
+                            WHERE datname = current_database()
+                        )
+                        AND classid = %(lock_class)s
+                        AND objid = worker.id
+                        AND objsubid = 2
+                )
+            )
+        )
+),
+-- Read first, then locked by its token: a job that was recorded, or rescued and
+-- claimed anew in between has another one and is left alone.
+abandoned AS MATERIALIZED (
+    SELECT job.id, job.lease_token
+    FROM pgjobs_job AS job
+    LEFT JOIN pgjobs_worker AS worker ON worker.id = job.worker_id
+    WHERE job.status = 'RUNNING'
+        AND (worker.id IS NULL OR worker.id IN (SELECT id FROM dead_worker))
+        AND job.worker_id <> %(worker_id)s
+    ORDER BY job.id
+    LIMIT %(limit)s
+),
+lost AS MATERIALIZED (
+    SELECT job.id, job.life, job.attempts, job.last_attempted_at, job.worker_id,
+        CASE
+            WHEN job.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
+            WHEN job.crashes + 1 >= job.max_crashes THEN 'FAILED'
+            ELSE 'READY'
+        END AS next_status
+    FROM abandoned
+    JOIN pgjobs_job AS job
+        ON job.id = abandoned.id AND job.lease_token = abandoned.lease_token
+    WHERE job.status = 'RUNNING'
+    ORDER BY job.id
+    FOR UPDATE OF job SKIP LOCKED
+),
+rescued AS (
+    UPDATE pgjobs_job AS job
+    SET status = lost.next_status,
+        crashes = crashes + 1,
+        -- Fenced: its worker may live after all, and a row without owner would
+        -- look to it as if it had recorded the outcome itself.
+        lease_token = nextval('pgjobs_lease_token'),
+        finished_at = CASE
+            WHEN lost.next_status <> 'READY' THEN clock_timestamp()
+        END,
+        reason = CASE
+            WHEN lost.next_status = 'CANCELLED' THEN 'Cancelled; its worker was lost.'
+            ELSE format('Worker lost (crash %%s of %%s).', crashes + 1, max_crashes)
+        END,
+        worker_id = NULL
+    FROM lost
+    WHERE job.id = lost.id
+    RETURNING job.id, job.task, job.queue_name, job.status, job.crashes
+),
+noted AS (
+    INSERT INTO pgjobs_attempt
+        (job_id, life, number, worker_name, started_at, finished_at, outcome, message)
+    SELECT lost.id, lost.life, lost.attempts,
+        coalesce(worker.name, format('worker %%s', lost.worker_id)),
+        lost.last_attempted_at, clock_timestamp(), 'CRASHED', 'Worker lost.'
+    FROM lost LEFT JOIN pgjobs_worker AS worker ON worker.id = lost.worker_id
+    ON CONFLICT (job_id, life, number) DO NOTHING
+),
+-- A dead worker's row goes once no job refers to it; a living one makes its row anew.
+buried AS (
+    DELETE FROM pgjobs_worker AS worker
+    USING dead_worker
+    WHERE worker.id = dead_worker.id
+        AND NOT EXISTS (
+            SELECT FROM pgjobs_job AS job
+            WHERE job.status = 'RUNNING' AND job.worker_id = worker.id
+        )
+)
+SELECT id, task, queue_name, status, crashes FROM rescued

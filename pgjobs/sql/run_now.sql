@@ -1,0 +1,12 @@
+-- Let scheduled jobs run without waiting for their time.
+WITH scheduled AS MATERIALIZED (
+    SELECT id FROM pgjobs_job
+    WHERE id = ANY (%(ids)s::bigint[]) AND status = 'SCHEDULED'
+    ORDER BY id
+    FOR UPDATE
+)
+UPDATE pgjobs_job AS job
+SET status = 'READY', run_after = clock_timestamp()
+FROM scheduled
+WHERE job.id = scheduled.id
+RETURNING job.id, false

@@ -1,0 +1,20 @@
+-- Operator's succeed. A running job gets a new token: its old owner is fenced.
+WITH unfinished AS MATERIALIZED (
+    SELECT id FROM pgjobs_job
+    WHERE id = ANY (%(ids)s::bigint[])
+        AND status IN ('READY', 'SCHEDULED', 'WAITING', 'RUNNING')
+    ORDER BY id
+    FOR UPDATE
+)
+UPDATE pgjobs_job AS job
+SET status = 'SUCCESSFUL',
+    finished_at = clock_timestamp(),
+    return_value = %(return_value)s::jsonb,
+    reason = '',
+    lease_token = CASE
+        WHEN status = 'RUNNING' THEN nextval('pgjobs_lease_token') ELSE lease_token
+    END,
+    worker_id = NULL
+FROM unfinished
+WHERE job.id = unfinished.id
+RETURNING job.id, true

@@ -1,0 +1,103 @@
+-- One turn of a worker in one round trip and one commit: record the jobs that
+-- succeeded, claim others for the free slots, and say when the next one is due.
+WITH RECURSIVE succeeded AS (
+    SELECT * FROM unnest(
+        %(ids)s::bigint[], %(lease_tokens)s::bigint[], %(return_values)s::text[]
+    ) AS succeeded (id, lease_token, return_value)
+),
+-- Guarded by token and owner. A guard by status would invite the planner to the
+-- small-looking index of running jobs, which is slow when it is stale.
+recorded AS (
+    UPDATE pgjobs_job AS job
+    SET status = 'SUCCESSFUL',
+        finished_at = clock_timestamp(),
+        return_value = succeeded.return_value::jsonb,
+        reason = '',
+        worker_id = NULL
+    FROM succeeded
+    WHERE job.id = succeeded.id
+        AND job.lease_token = succeeded.lease_token
+        AND job.worker_id = %(worker_id)s
+    RETURNING job.lease_token
+),
+-- The queues that have READY jobs, by hopping along the index from name to name.
+queue (name) AS (
+    (
+        SELECT queue_name FROM pgjobs_job
+        WHERE status = 'READY' AND %(limit)s > 0
+        ORDER BY queue_name LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT queue_name FROM pgjobs_job
+        WHERE status = 'READY' AND queue_name > queue.name
+        ORDER BY queue_name LIMIT 1
+    )
+    FROM queue WHERE queue.name IS NOT NULL
+),
+served AS (
+    SELECT name FROM queue
+    WHERE (%(queues)s::text[] IS NULL OR name = ANY (%(queues)s::text[]))
+        AND NOT name = ANY (%(excluded)s::text[])
+),
+-- MATERIALIZED: run more than once, a subquery with SKIP LOCKED locks more than LIMIT.
+candidate AS MATERIALIZED (
+    SELECT head.*
+    FROM served CROSS JOIN LATERAL (
+        SELECT id, priority, crashes + 1 >= max_crashes AS is_suspect
+        FROM pgjobs_job
+        WHERE status = 'READY' AND queue_name = served.name
+        ORDER BY priority DESC, id
+        LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
+    ) AS head
+    ORDER BY head.priority DESC, head.id
+    LIMIT %(limit)s
+),
+-- A job that may not crash once more runs alone: the batch ends before it, unless
+-- it comes first and the worker has nothing else to do.
+chosen AS (
+    SELECT id
+    FROM (
+        SELECT id, row_number() OVER place AS position,
+               bool_or(is_suspect) OVER place AS reached_suspect
+        FROM candidate
+        WINDOW place AS (ORDER BY priority DESC, id)
+    ) AS ranked
+    WHERE NOT reached_suspect OR (position = 1 AND %(is_idle)s)
+),
+claimed AS (
+    UPDATE pgjobs_job AS job
+    SET status = 'RUNNING',
+        attempts = attempts + 1,
+        lease_token = nextval('pgjobs_lease_token'),
+        worker_id = %(worker_id)s,
+        started_at = coalesce(started_at, clock_timestamp()),
+        last_attempted_at = clock_timestamp()
+    WHERE job.id = ANY (ARRAY(SELECT id FROM chosen))
+    RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts,
+              failures, max_attempts, crashes, max_crashes, life, lease_token,
+              enqueued_at
+),
+summary AS (
+    SELECT
+        (SELECT array_agg(lease_token) FROM recorded) AS recorded,
+        (
+            SELECT extract(epoch FROM run_after - clock_timestamp())::float8
+            FROM pgjobs_job WHERE status = 'SCHEDULED'
+            ORDER BY run_after LIMIT 1
+        ) AS next_due,
+        (SELECT bool_or(is_suspect) FROM candidate) AS met_suspect,
+        -- READY jobs that another transaction has locked: it may yet let them go.
+        (SELECT count(*) FROM candidate) < %(limit)s AND EXISTS (
+            SELECT FROM served CROSS JOIN LATERAL (
+                SELECT FROM pgjobs_job
+                WHERE status = 'READY' AND queue_name = served.name
+                    AND NOT id = ANY (ARRAY(SELECT id FROM candidate))
+                LIMIT 1
+            ) AS locked
+        ) AS met_locked
+)
+SELECT summary.*, claimed.*
+FROM summary LEFT JOIN claimed ON true
+ORDER BY claimed.priority DESC, claimed.id

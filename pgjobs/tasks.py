@@ -1,0 +1,393 @@
+"""Tasks: functions that can be enqueued, and the registry that finds them by name."""
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cached_property, partial, update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from asgiref.sync import sync_to_async
+from django.apps import apps
+from django.utils import timezone
+from django.utils.module_loading import autodiscover_modules
+
+from .arguments import Signature, Stored
+from .backoff import Backoff, exponential
+from .conf import settings
+from .exceptions import InvalidTask, UnknownTask, non_negative_seconds
+
+if TYPE_CHECKING:
+    from .models import Job
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LONGEST_NAME = 200
+# No control characters, and no lone surrogates, which PostgreSQL cannot store.
+QUEUE_NAME = re.compile(r"[^,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
+TASK_NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
+EARLIEST = datetime(1970, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
+LATEST = datetime(9999, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What `@task(...)` and `.using(...)` say about a task's jobs."""
+
+    queue_name: str = "default"
+    priority: int = 0
+    max_attempts: int = 3
+    max_crashes: int = 3
+    run_after: datetime | timedelta | None = None
+    backoff: Backoff = field(default_factory=exponential)
+    retry_on: tuple[type[BaseException], ...] = (BaseException,)
+    no_retry_on: tuple[type[BaseException], ...] = ()
+
+    def __post_init__(self) -> None:
+        check_queue_name(self.queue_name)
+        check_whole("priority", self.priority, -100, 100)
+        check_whole("max_attempts", self.max_attempts, 1, 32_767)
+        check_whole("max_crashes", self.max_crashes, 1, 32_767)
+        check_run_after(self.run_after)
+        if not callable(self.backoff):
+            raise InvalidTask(
+                "backoff must be a callable from the number of failures to seconds, "
+                f"such as exponential(), got {self.backoff!r}."
+            )
+        for name in ("retry_on", "no_retry_on"):
+            classes = exception_classes(name, getattr(self, name))
+            object.__setattr__(self, name, classes)
+
+    def retries(self, error: BaseException) -> bool:
+        """Whether a job that raised this error is tried again."""
+        return isinstance(error, self.retry_on) and not isinstance(
+            error, self.no_retry_on
+        )
+
+
+class Task(Generic[P, R]):
+    """A registered function; still callable as a plain function.
+
+    Options are never changed: `using` returns a copy.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        aliases: Iterable[str] = (),
+        options: Options | None = None,
+    ):
+        check_function(function)
+        update_wrapper(self, function, updated=())
+        self.function = function
+        self.given_name = check_task_name("name", name) if name is not None else None
+        self.aliases = names_of(aliases)
+        self.options = options or Options()
+        self.original = self  # of the copies that `using` makes
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    @cached_property
+    def name(self) -> str:
+        """The name in job rows: as declared, or "<app label>.<function>"."""
+        if self.given_name is not None:
+            return self.given_name
+        module = self.function.__module__
+        app = apps.get_containing_app_config(module)
+        name = f"{app.label if app else module}.{self.function.__name__}"
+        return check_task_name("name", name)
+
+    @cached_property
+    def signature(self) -> Signature:
+        """The checked parameters; raises InvalidTask if a hint cannot work."""
+        if self.original is not self:
+            return self.original.signature
+        return Signature(self.name, self.function)
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """Where the function is defined."""
+        return self.function.__module__, self.function.__qualname__
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    def using(
+        self,
+        *,
+        queue_name: str | None = None,
+        priority: int | None = None,
+        run_after: datetime | timedelta | None = None,
+        max_attempts: int | None = None,
+        max_crashes: int | None = None,
+    ) -> "Task[P, R]":
+        """Return the task with other options for the jobs enqueued through it.
+
+        `run_after`: an aware datetime, or a timedelta from the moment of enqueueing.
+        None leaves an option as it is. Raises InvalidTask.
+        """
+        given = {
+            "queue_name": queue_name,
+            "priority": priority,
+            "run_after": run_after,
+            "max_attempts": max_attempts,
+            "max_crashes": max_crashes,
+        }
+        changes: dict[str, Any] = {
+            name: value for name, value in given.items() if value is not None
+        }
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.options = replace(self.options, **changes)
+        return other
+
+    def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> "BoundTask":
+        """Return the task with checked arguments, for `enqueue_many`.
+
+        Raises InvalidArguments.
+        """
+        return BoundTask(self, self.signature.store(args, kwargs))
+
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "Job":
+        """Insert a job in the caller's transaction and return it, saved.
+
+        Raises InvalidArguments before anything is written.
+        """
+        return enqueue_many([self.bind(*args, **kwargs)])[0]
+
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "Job":
+        """Insert a job from async code; see `enqueue`."""
+        # The arguments' names are the task's own: sync_to_async must not see them.
+        return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
+
+
+@dataclass(frozen=True)
+class BoundTask:
+    """A task and its checked arguments: what one job is made of."""
+
+    task: Task
+    arguments: Stored
+
+    @property
+    def task_name(self) -> str:
+        return self.task.name
+
+    @property
+    def options(self) -> Options:
+        return self.task.options
+
+
+@overload
+def task(function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+@overload
+def task(
+    *,
+    name: str | None = None,
+    aliases: Iterable[str] = (),
+    queue_name: str = ...,
+    priority: int = ...,
+    max_attempts: int = ...,
+    max_crashes: int = ...,
+    backoff: Backoff = ...,
+    retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
+    no_retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
+) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+
+def task(function=None, /, *, name=None, aliases=(), **options):
+    """Make a function a task, with or without parentheses.
+
+    `name`: default "<app label>.<function>". `aliases`: earlier names, whose jobs
+    still wait. `queue_name`, `priority` (-100..100, larger runs first),
+    `max_attempts`, `max_crashes`, `backoff` (failures so far -> seconds),
+    `retry_on` and `no_retry_on` (exception classes). Raises InvalidTask.
+    """
+    unknown = options.keys() - TASK_OPTIONS
+    if unknown:
+        raise InvalidTask(
+            f"@task has no option {', '.join(sorted(map(repr, unknown)))}; "
+            f"it has name, aliases, {', '.join(sorted(TASK_OPTIONS))}."
+        )
+
+    def register(function):
+        made = Task(function, name=name, aliases=aliases, options=Options(**options))
+        return registry.add(made)
+
+    return register if function is None else register(function)
+
+
+def enqueue(task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Job":
+    """Insert a job in the caller's transaction and return it, saved.
+
+    Raises InvalidArguments, which names every fault, before anything is written.
+    """
+    return checked_task(task).enqueue(*args, **kwargs)
+
+
+async def aenqueue(task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Job":
+    """Insert a job from async code; see `enqueue`."""
+    return await checked_task(task).aenqueue(*args, **kwargs)
+
+
+def enqueue_many(bound_tasks: Iterable[BoundTask]) -> "list[Job]":
+    """Insert jobs in one statement, all or none; return them in the same order.
+
+    `bound_tasks`: what `task.bind(...)` returns.
+    """
+    from .models import Job
+
+    bound_tasks = list(bound_tasks)
+    for index, bound in enumerate(bound_tasks):
+        if not isinstance(bound, BoundTask):
+            raise InvalidTask(
+                f"enqueue_many takes what task.bind(...) returns, got {bound!r} at "
+                f"position {index}."
+            )
+    return Job.objects.insert(bound_tasks)
+
+
+class Registry:
+    """The tasks that this process knows."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[tuple[str, str], Task] = {}
+        self.by_name: dict[str, Task] | None = None
+
+    def add(self, task: Task) -> Task:
+        """Register a task; the same function imported again replaces itself."""
+        self.tasks[task.origin] = task
+        self.by_name = None
+        return task
+
+    def get(self, name: str) -> Task:
+        """Return the task of that name or alias; raise UnknownTask."""
+        by_name = self.by_name
+        if by_name is None:
+            by_name = self.by_name = {
+                each: task for task in self.tasks.values() for each in names(task)
+            }
+        try:
+            return by_name[name]
+        except KeyError:
+            raise UnknownTask(name) from None
+
+    def discover(self) -> None:
+        """Import the `tasks` module of every app, and PGJOBS["TASK_MODULES"]."""
+        autodiscover_modules("tasks")
+        for module in settings.TASK_MODULES:
+            importlib.import_module(module)
+
+    def clashes(self) -> dict[str, list[Task]]:
+        """Return the names that more than one task claims."""
+        claims: dict[str, list[Task]] = {}
+        for task in self.tasks.values():
+            for name in names(task):
+                claims.setdefault(name, []).append(task)
+        return {name: tasks for name, tasks in claims.items() if len(tasks) > 1}
+
+
+registry = Registry()
+
+TASK_OPTIONS = frozenset(Options.__dataclass_fields__) - {"run_after"}
+
+
+def names(task: Task) -> tuple[str, ...]:
+    return (task.name, *task.aliases)
+
+
+def names_of(aliases) -> tuple[str, ...]:
+    if isinstance(aliases, str) or not isinstance(aliases, Iterable):
+        raise InvalidTask(f"aliases must be a tuple of names, got {aliases!r}.")
+    return tuple(check_task_name("an alias", each) for each in aliases)
+
+
+def checked_task(task: Any) -> Task:
+    if isinstance(task, Task):
+        return task
+    cure = "decorate the function with @task" if callable(task) else "pass the task"
+    raise InvalidTask(f"enqueue takes a task, got {task!r}: {cure}.")
+
+
+def check_function(function: Any) -> None:
+    """Raise InvalidTask unless a worker could find and run this function."""
+    if not inspect.isfunction(function):
+        raise InvalidTask(f"@task takes a function defined by def, got {function!r}.")
+    name = f"{function.__module__}.{function.__qualname__}"
+    if function.__qualname__ != function.__name__ or function.__name__ == "<lambda>":
+        raise InvalidTask(
+            f"@task takes a function of a module, got {name}: a worker could not "
+            "find a lambda, a method or a function inside another."
+        )
+    if function.__module__ == "__main__":
+        raise InvalidTask(
+            f"{name} stands in the main module, where a worker does not find it. "
+            "Move it into a tasks module."
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidTask(f"{name} is a generator: a job would never run its body.")
+
+
+def check_task_name(what: str, name: Any) -> str:
+    if not isinstance(name, str) or not TASK_NAME.fullmatch(name):
+        raise InvalidTask(
+            f"{what} of a task must be 1 to {LONGEST_NAME} characters without spaces "
+            f"or commas, got {name!r}."
+        )
+    return name
+
+
+def check_queue_name(name: Any) -> None:
+    if not isinstance(name, str) or not QUEUE_NAME.fullmatch(name):
+        raise InvalidTask(
+            "queue_name must be 1 to 200 characters without commas or control "
+            f"characters, got {name!r}."
+        )
+
+
+def check_whole(name: str, value: Any, least: int, most: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise InvalidTask(
+            f"{name} must be a whole number between {least} and {most}, got {value!r}."
+        )
+
+
+def check_run_after(value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, timedelta):
+        try:
+            non_negative_seconds("run_after", value)
+        except ValueError as error:
+            raise InvalidTask(str(error)) from None
+        return
+    if not isinstance(value, datetime) or timezone.is_naive(value):
+        raise InvalidTask(
+            f"run_after must be an aware datetime or a timedelta, got {value!r}."
+        )
+    if not EARLIEST <= value < LATEST:
+        raise InvalidTask(
+            f"run_after must lie in the years 1970 to 9998, got {value!r}."
+        )
+
+
+def exception_classes(name: str, value: Any) -> tuple[type[BaseException], ...]:
+    classes = value if isinstance(value, tuple) else (value,)
+    for each in classes:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise InvalidTask(
+                f"{name} must be exception classes in a tuple, got {value!r}."
+            )
+    return classes

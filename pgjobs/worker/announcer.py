@@ -1,0 +1,48 @@
+"""Sends job_finished beside the loop, which must not wait for receivers."""
+
+import logging
+import threading
+from queue import SimpleQueue
+
+from django.db import connections
+
+from .. import signals
+from ..models import Job
+from ..models.transitions import announce_finished
+from .execution import clean_connections
+
+logger = logging.getLogger("pgjobs.worker")
+
+
+class Announcer:
+    """A thread that starts with the first job that somebody wants to hear of."""
+
+    def __init__(self, database: str):
+        self.database = database
+        self.ids: SimpleQueue[int | None] = SimpleQueue()
+        self.thread: threading.Thread | None = None
+
+    def finished(self, id: int) -> None:
+        if not signals.job_finished.has_listeners(Job):
+            return
+        if self.thread is None:
+            self.thread = threading.Thread(
+                target=self.run, name="pgjobs-announcer", daemon=True
+            )
+            self.thread.start()
+        self.ids.put(id)
+
+    def run(self) -> None:
+        while (id := self.ids.get()) is not None:
+            try:
+                announce_finished(Job, self.database, [id])
+            except Exception:  # the row may be unreadable, too
+                logger.exception("Job id=%s finished unannounced", id)
+            clean_connections()
+        connections.close_all()
+
+    def stop(self) -> None:
+        """Send what is left, then end."""
+        if self.thread is not None:
+            self.ids.put(None)
+            self.thread.join()

@@ -1,0 +1,149 @@
+"""The worker's own connections: opened on use, dropped when broken, never stuck."""
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+import psycopg
+
+from ..connections import connect, is_pooled
+
+logger = logging.getLogger("pgjobs.worker")
+
+# The planner's guesses about a queue are outdated by the time it makes them: on a
+# fresh table it sorts the whole backlog for each claim. These leave it one plan, the
+# walk along the index, and let it keep that plan.
+# To compile a plan would take a hundred times as long as to run it.
+ONE_PLAN = """
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET plan_cache_mode = force_generic_plan;
+SET jit = off;
+SET default_transaction_isolation = 'read committed';
+SET statement_timeout = '25s'
+"""
+
+
+class Watchdog:
+    """Cuts connections whose statement takes too long.
+
+    A half-open connection gives no error, ever: a statement on it blocks until
+    somebody shuts its socket down.
+    """
+
+    TICK = 1.0
+
+    def __init__(self) -> None:
+        self.deadlines: dict[psycopg.Connection, float] = {}
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(
+            target=self.watch, name="pgjobs-watchdog", daemon=True
+        )
+        self.thread.start()
+
+    @contextmanager
+    def guard(self, connection: psycopg.Connection, seconds: float) -> Iterator[None]:
+        self.deadlines[connection] = monotonic() + seconds
+        try:
+            yield
+        finally:
+            self.deadlines.pop(connection, None)
+
+    def watch(self) -> None:
+        while not self.stopped.wait(self.TICK):
+            now = monotonic()
+            for connection, deadline in list(self.deadlines.items()):
+                if now > deadline:
+                    cut(connection)
+
+    def stop(self) -> None:
+        self.stopped.set()
+        self.thread.join()
+
+
+def cut(connection: psycopg.Connection) -> None:
+    """Shut the socket of a connection down, from any thread."""
+    logger.warning("Connection pid=%s is stuck and cut", connection.info.backend_pid)
+    try:
+        duplicate = os.dup(connection.fileno())
+        with socket.socket(fileno=duplicate) as end:
+            end.shutdown(socket.SHUT_RDWR)
+    except (OSError, psycopg.Error):
+        return  # it is closed already
+
+
+class OwnConnection:
+    """A connection with one user, which opens itself and knows when it is broken."""
+
+    def __init__(
+        self,
+        alias: str,
+        role: str,
+        name: str,
+        watchdog: Watchdog,
+        limit: float,
+        prepare: Callable[["OwnConnection"], None] | None = None,
+    ):
+        self.alias = alias
+        self.role = role
+        self.name = name
+        self.watchdog = watchdog
+        self.limit = limit  # seconds that a statement may take
+        self.prepare = prepare
+        self.connection: psycopg.Connection | None = None
+        self.pooled = False
+
+    def execute(self, query: str, parameters: dict | None = None) -> list[tuple]:
+        """Run one statement and return its rows; raises psycopg.Error.
+
+        After an error that leaves the connection in doubt the next call opens a new
+        one.
+        """
+        connection = self.connection or self.open()
+        try:
+            with self.watchdog.guard(connection, self.limit):
+                cursor = connection.execute(query, parameters)
+                return cursor.fetchall() if cursor.description else []
+        except (
+            psycopg.OperationalError,
+            psycopg.InterfaceError,
+            psycopg.InternalError,  # read-only after a failover, among others
+        ):
+            self.close()
+            raise
+
+    def open(self) -> psycopg.Connection:
+        self.connection = connection = connect(self.alias, self.role, self.name)
+        try:
+            with self.watchdog.guard(connection, self.limit):
+                self.pooled = is_pooled(connection)
+                if self.prepare:
+                    self.prepare(self)
+        except BaseException:
+            self.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+
+def plan_once(own: OwnConnection) -> None:
+    """Prepare the loop's connection for its few statements, run over and over.
+
+    Behind a pooler a session's settings and prepared statements would be those of
+    somebody else.
+    """
+    connection = own.connection
+    assert connection is not None
+    if not own.pooled:
+        connection.prepare_threshold = 1
+        connection.execute(ONE_PLAN)

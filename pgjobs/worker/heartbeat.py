@@ -1,0 +1,104 @@
+"""The worker's signs of life, on a thread and a connection of their own."""
+
+import logging
+import threading
+from time import monotonic
+
+import psycopg
+
+from ..conf import settings
+from ..models.work import LOCK_CLASS
+from ..sql import statement
+from .connection import OwnConnection, Watchdog
+from .options import WorkerOptions
+
+logger = logging.getLogger("pgjobs.worker")
+
+LOCK = "SELECT pg_try_advisory_lock(%(lock_class)s, %(id)s)"
+RETRY_SECONDS = 1.0
+LEAST_PATIENCE = 5.0  # seconds that a beat may take
+
+
+class Heartbeat:
+    """Renews the worker's row until the last job has ended.
+
+    Holds a session lock that PostgreSQL lets go when the process dies, so that others
+    learn of a crash within seconds rather than at the end of the lease.
+    """
+
+    def __init__(self, options: WorkerOptions, row: dict, watchdog: Watchdog):
+        self.interval = settings.HEARTBEAT_INTERVAL
+        self.lease = settings.LEASE_DURATION
+        self.row = row
+        self.last_beat = monotonic()
+        self.has_lock = False
+        self.connection = OwnConnection(
+            options.database,
+            "heartbeat",
+            options.name,
+            watchdog,
+            limit=max(2 * self.interval, LEAST_PATIENCE),
+        )
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(
+            target=self.run, name="pgjobs-heartbeat", daemon=True
+        )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether others may take this worker for dead, so that it must not claim."""
+        return monotonic() - self.last_beat > self.lease
+
+    @property
+    def is_late(self) -> bool:
+        return monotonic() - self.last_beat > 1.5 * self.interval
+
+    def start(self) -> None:
+        self.beat()
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.stopped.set()
+        self.thread.join()
+        self.connection.close()
+
+    def run(self) -> None:
+        delay = self.interval
+        while not self.stopped.wait(delay):
+            try:
+                self.beat()
+                delay = self.interval
+            except psycopg.Error as error:
+                logger.warning("Heartbeat failed: %s", str(error).strip())
+                delay = self.pause_after(delay)
+            except Exception:  # a dead heartbeat would get living jobs rescued
+                logger.exception("Heartbeat failed")
+                delay = self.pause_after(delay)
+
+    def pause_after(self, delay: float) -> float:
+        """Return the wait before the next try.
+
+        The first one is at once: if the connection is lost, so is the session lock,
+        and others notice soon.
+        """
+        return 0.0 if delay == self.interval else min(RETRY_SECONDS, self.interval / 5)
+
+    def beat(self) -> None:
+        if self.connection.connection is None:
+            self.has_lock = False
+            self.connection.open()
+        if not self.has_lock and not self.connection.pooled:
+            self.take_lock()
+        begun = monotonic()  # the process may be frozen before it hears the answer
+        self.connection.execute(
+            statement("heartbeat"), {**self.row, "holds_session_lock": self.has_lock}
+        )
+        self.last_beat = begun
+
+    def take_lock(self) -> None:
+        """Take the session lock; an earlier session that is not quite dead may have it.
+
+        Behind a pooler there is no such lock: the session would be somebody else's.
+        """
+        parameters = {"lock_class": LOCK_CLASS, "id": self.row["id"]}
+        self.has_lock = self.connection.execute(LOCK, parameters)[0][0]

@@ -1,0 +1,397 @@
+"""The loop of a worker: record, promote, claim; then sleep until something happens.
+
+One turn takes one round trip where nothing but successes is to be recorded. While
+it is on its way outcomes gather for the next one, so that a busy worker commits
+many at a time and an idle one commits at once.
+"""
+
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from time import monotonic, sleep
+
+import psycopg
+
+from ..conf import settings
+from ..exceptions import DatabaseLost
+from ..models import work
+from ..models.work import ClaimedJob, Outcome, Recorded, Setback, Success
+from ..sql import statement
+from .announcer import Announcer
+from .connection import OwnConnection, Watchdog, plan_once
+from .executor import Executor
+from .faults import Faults
+from .heartbeat import Heartbeat
+from .ledger import Ledger
+from .listener import Bell, Listener
+from .maintenance import Maintenance
+from .options import WorkerOptions
+from .outlook import Outlook
+
+logger = logging.getLogger("pgjobs.worker")
+
+STATEMENT_SECONDS = 30.0
+GATHER_SECONDS = 0.00005
+REPORT_SECONDS = 0.25  # between two writes of progress
+
+
+class ExitCode(IntEnum):
+    STOPPED = 0  # as asked: drained, a limit reached, or a signal and all jobs ended
+    LOST = 1  # could not start, or lost its database for good
+    GRACE_OVER = 3  # jobs were released that would not end in time
+    SECOND_SIGNAL = 4  # jobs were released at once
+
+
+class Loop:
+    """One worker: claims jobs, hands them to its slots and records the outcomes."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        on_recorded: Callable[[ClaimedJob, str], None] | None = None,
+    ):
+        self.options = options
+        self.on_recorded = on_recorded
+        self.bell = Bell()
+        self.ledger = Ledger()
+        self.outlook = Outlook(options.poll)
+        self.faults = Faults()
+        self.claimed = 0
+        self.finished = 0
+        self.signals = 0
+        self.stop_at: float | None = None  # end of the grace, once stopping
+        self.started_at = monotonic()
+        self.next_report = 0.0
+
+    # Life
+
+    def run(self) -> ExitCode:
+        """Work until asked to stop; return how it ended.
+
+        Raises psycopg.Error if the database is not there to begin with.
+        """
+        self.start()
+        try:
+            while not self.is_done:
+                self.turn_or_wait()
+                if self.is_out_of_time:
+                    return self.abandon()
+                self.sleep()
+            return ExitCode.STOPPED
+        except DatabaseLost:
+            logger.critical("Worker name=%s gives up", self.options.name)
+            return ExitCode.LOST
+        finally:
+            self.close()
+
+    def start(self) -> None:
+        options = self.options
+        self.watchdog = Watchdog()
+        self.connection = OwnConnection(
+            options.database,
+            "loop",
+            options.name,
+            self.watchdog,
+            STATEMENT_SECONDS,
+            prepare=plan_once,
+        )
+        row = self.worker_row()
+        self.id = self.connection.execute(statement("register_worker"), row)[0][0]
+        self.heartbeat = Heartbeat(options, {**row, "id": self.id}, self.watchdog)
+        self.listener = Listener(
+            options,
+            self.id,
+            self.bell,
+            self.watchdog,
+            lambda: not self.heartbeat.is_late,
+        )
+        self.executor = Executor(options.slots, self.listener.ring)
+        self.announcer = Announcer(options.database)
+        self.maintenance = Maintenance(self.id)
+        self.heartbeat.start()
+        self.executor.start()
+        logger.info("Worker name=%s id=%s started", options.name, self.id)
+
+    def worker_row(self) -> dict:
+        options = self.options
+        return {
+            "name": options.name,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "queues": ",".join(options.queues or ()),
+            "excluded": ",".join(options.excluded),
+            "slots": options.slots,
+            "lease": settings.LEASE_DURATION,
+            "heartbeat_interval": settings.HEARTBEAT_INTERVAL,
+        }
+
+    def stop(self) -> None:
+        """Claim no more and end once the jobs have; safe in a signal handler."""
+        self.signals += 1
+        self.bell.ring()
+
+    def close(self) -> None:
+        """Leave; what still runs here is not this worker's any more."""
+        if not len(self.ledger):
+            self.executor.stop()
+            self.announcer.stop()
+        self.heartbeat.stop()
+        with contextlib.suppress(psycopg.Error):
+            self.connection.execute(statement("leave"), {"id": self.id})
+        self.connection.close()
+        self.listener.close()
+        self.watchdog.stop()
+        logger.info("Worker name=%s stopped", self.options.name)
+
+    @property
+    def is_done(self) -> bool:
+        if not self.ledger.is_empty:
+            return False
+        return self.is_stopping or (self.options.drain and self.outlook.is_empty)
+
+    @property
+    def is_stopping(self) -> bool:
+        most = self.options.max_jobs
+        enough = most is not None and self.claimed >= most
+        return self.signals > 0 or self.is_too_old or enough
+
+    @property
+    def is_too_old(self) -> bool:
+        longest = self.options.max_time
+        return longest is not None and monotonic() - self.started_at >= longest
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether the running jobs must be given up."""
+        if self.signals == 0:
+            return False
+        if self.stop_at is None:
+            self.stop_at = monotonic() + self.options.grace
+        over = self.signals > 1 or monotonic() >= self.stop_at
+        return over and len(self.ledger) > 0
+
+    # One turn
+
+    def turn_or_wait(self) -> None:
+        """Take a turn; what could not be stored is kept while the database is away."""
+        try:
+            self.turn()
+        except psycopg.Error as error:
+            self.maintenance.doubt()
+            self.outlook.expect_jobs()
+            self.faults.met(error)
+        else:
+            self.faults.passed()
+
+    def turn(self) -> None:
+        """Record outcomes, promote what is due and claim for the free slots."""
+        self.gather()
+        if self.signals or self.is_too_old:
+            self.release_unstarted()
+        self.store_reports()
+        self.record_setbacks()
+        self.maintain()
+        successes = self.ledger.successes
+        if successes or self.wants_to_look:
+            self.record_and_claim(successes)
+
+    def gather(self) -> None:
+        """Take what the slots have put down; let those about to end come along.
+
+        A slot that rings has the loop ahead of its neighbours, which hold jobs as
+        short: the next commit would carry one outcome and leave the rest for another.
+        """
+        if self.executor.outcomes and len(self.ledger) > 1:
+            sleep(GATHER_SECONDS)
+        self.ledger.put(self.executor.take_outcomes())
+
+    def record_and_claim(self, successes: Sequence[Success]) -> None:
+        if self.outlook.is_due:
+            self.promote()
+        limit = self.room(len(successes))
+        brought = work.turn(
+            self.connection.execute,
+            self.id,
+            successes=successes,
+            limit=limit,
+            queues=self.options.queues,
+            excluded=self.options.excluded,
+            is_idle=len(self.ledger) == len(successes),
+        )
+        recorded = [Recorded(token, "SUCCESSFUL") for token in brought.recorded]
+        self.settle(successes, recorded)
+        for job in brought.claimed:
+            self.ledger.claim(job)
+            self.executor.submit(job)
+        self.claimed += len(brought.claimed)
+        if limit:
+            self.outlook.plan(brought, limit)
+
+    def room(self, being_recorded: int = 0) -> int:
+        """Return how many jobs may be claimed, once some outcomes are recorded."""
+        held = len(self.ledger) - being_recorded
+        if self.is_stopping or self.heartbeat.is_silent:
+            return 0
+        if held and (self.outlook.waits_for_idle or self.ledger.runs_suspect):
+            return 0
+        free = self.options.slots + self.options.prefetch - held
+        if self.options.max_jobs is not None:
+            free = min(free, self.options.max_jobs - self.claimed)
+        return max(free, 0)
+
+    @property
+    def wants_to_look(self) -> bool:
+        return self.outlook.deserves_look and self.room() > 0
+
+    def promote(self) -> None:
+        while work.promote(self.connection.execute) == work.BATCH:
+            continue
+
+    # Recording
+
+    def record_setbacks(self) -> None:
+        setbacks = self.ledger.setbacks
+        if setbacks:
+            recorded = work.record(
+                self.connection.execute, self.id, self.options.name, setbacks
+            )
+            self.settle(setbacks, recorded)
+            self.outlook.expect_due()  # a backoff may be shorter than our sleep
+
+    def settle(self, outcomes: Sequence[Outcome], recorded: list[Recorded]) -> None:
+        """Close the books on outcomes that are stored, or whose job is not ours."""
+        if len(recorded) < len(outcomes):
+            recorded += self.recorded_before(outcomes, recorded)
+        status_of = {each.lease_token: each.status for each in recorded}
+        for job in self.ledger.settle(outcomes):
+            self.announce(job, status_of.get(job.lease_token))
+
+    def recorded_before(self, outcomes, recorded) -> list[Recorded]:
+        known = {each.lease_token for each in recorded}
+        missing = [each for each in outcomes if each.lease_token not in known]
+        return work.recorded_before(self.connection.execute, missing)
+
+    def announce(self, job: ClaimedJob, status: str | None) -> None:
+        """Say what became of a job; None: it was taken from this worker."""
+        if status is None:
+            log(
+                logging.WARNING,
+                job,
+                "lost: it was rescued, ended or deleted meanwhile; its outcome is void",
+            )
+            return
+        log(logging.INFO, job, status)
+        if status in ("SUCCESSFUL", "FAILED", "CANCELLED"):
+            self.finished += 1
+            self.announcer.finished(job.id)
+        if self.on_recorded:
+            self.on_recorded(job, status)
+
+    def store_reports(self) -> None:
+        """Store what jobs report, at once but not more often than need be."""
+        reporting = self.executor.reporting
+        if not reporting:
+            return
+        # The last report of a job that ended can only be stored before its outcome.
+        is_last = any(each.lease_token in reporting for each in self.ledger.unrecorded)
+        if is_last or monotonic() >= self.next_report:
+            self.next_report = monotonic() + REPORT_SECONDS
+            if reports := self.executor.take_reports():
+                work.report(self.connection.execute, self.id, reports)
+
+    def maintain(self) -> None:
+        if monotonic() < self.maintenance.due:
+            return
+        rescued, orphans = self.maintenance.run(
+            self.connection.execute, self.ledger.in_flight
+        )
+        for job in rescued:
+            if job.status == "READY":
+                self.outlook.expect_jobs()
+            else:
+                self.announcer.finished(job.id)
+        if orphans:
+            work.record(self.connection.execute, self.id, self.options.name, orphans)
+            logger.warning("Released jobs=%s claimed unnoticed", len(orphans))
+
+    # Giving back
+
+    def release_unstarted(self) -> None:
+        """Put the prefetched jobs that no slot has begun back in the queue."""
+        self.ledger.put(map(released, self.executor.withdraw()))
+
+    def abandon(self) -> ExitCode:
+        """Put the jobs that will not end back in the queue; their threads go on."""
+        self.executor.withdraw()
+        self.gather()
+        running = self.ledger.still_running
+        self.ledger.put(map(released, running))
+        try:
+            self.turn()
+        except psycopg.Error as error:
+            logger.error("Releasing failed, others will rescue: %s", error)
+        if not running and self.ledger.is_empty:
+            return ExitCode.STOPPED
+        logger.warning("Released jobs=%s that did not end in time", len(running))
+        for job in running:  # for close(): their threads do not end
+            self.ledger.claim(job)
+        return ExitCode.SECOND_SIGNAL if self.signals > 1 else ExitCode.GRACE_OVER
+
+    # Sleeping
+
+    def sleep(self) -> None:
+        """Sleep until there is something to do; everything that happens ends it."""
+        if self.faults.pause:
+            self.sleep_off_fault()
+        elif not self.is_done:
+            timeout = max(self.next_event - monotonic(), 0.0)
+            if self.listener.wait(timeout, self.has_work):
+                self.outlook.expect_jobs()
+
+    def has_work(self) -> bool:
+        """Whether a turn would find something to do."""
+        if self.executor.outcomes or self.ledger.unrecorded or self.wants_to_look:
+            return True
+        return bool(self.executor.reporting) and monotonic() >= self.next_report
+
+    @property
+    def next_event(self) -> float:
+        """Return when the loop must turn even if nobody rings."""
+        events = [self.maintenance.due]
+        if self.room():
+            events.append(self.outlook.look_at)
+        if self.executor.reporting:
+            events.append(self.next_report)
+        if self.stop_at is not None:
+            events.append(self.stop_at)
+        if self.options.max_time is not None and not self.is_stopping:
+            events.append(self.started_at + self.options.max_time)
+        return min(events)
+
+    def sleep_off_fault(self) -> None:
+        """Sleep until the database may be back; only signals cut it short."""
+        deadline = monotonic() + self.faults.pause
+        signals = self.signals
+        while signals == self.signals and (left := deadline - monotonic()) > 0:
+            self.listener.wait(left, lambda: False)
+
+
+def released(job: ClaimedJob) -> Setback:
+    reason = "Released: the worker stopped."
+    return Setback(job.id, job.lease_token, "RELEASE", reason, message=reason)
+
+
+def log(level: int, job: ClaimedJob, event: str) -> None:
+    if logger.isEnabledFor(level):
+        logger.log(
+            level,
+            "Job id=%s task=%s attempt=%s %s",
+            job.id,
+            job.task,
+            job.attempt,
+            event,
+            extra={"job_id": job.id, "task": job.task, "queue": job.queue_name},
+        )

@@ -1,0 +1,76 @@
+"""What every worker does for all: rescue, prune, and look after its own claims."""
+
+import logging
+import random
+from collections.abc import Iterable
+from time import monotonic
+
+from ..conf import settings
+from ..models import work
+from ..models.work import Execute, Rescued, Setback
+
+logger = logging.getLogger("pgjobs.worker")
+
+PRUNE_SECONDS = 60.0
+RESCUE_PER_HEARTBEAT = 0.4  # often enough to rescue within two heartbeats
+DOUBT_SECONDS = 120.0  # for so long a claim whose answer was lost may still commit
+
+
+class Chore:
+    """Something to be done every now and then, not by all workers at the same time."""
+
+    def __init__(self, interval: float):
+        self.interval = interval
+        self.due = monotonic() + random.uniform(0, interval)
+
+    def is_due(self) -> bool:
+        return monotonic() >= self.due
+
+    def done(self, again_at_once: bool = False) -> None:
+        wait = 0 if again_at_once else self.interval * random.uniform(0.8, 1)
+        self.due = monotonic() + wait
+
+
+class Maintenance:
+    def __init__(self, worker_id: int):
+        self.worker_id = worker_id
+        self.rescuing = Chore(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
+        self.pruning = Chore(PRUNE_SECONDS)
+        self.in_doubt_until = 0.0
+
+    @property
+    def due(self) -> float:
+        return min(self.rescuing.due, self.pruning.due)
+
+    def doubt(self) -> None:
+        """Note that the connection broke, perhaps under a claim."""
+        self.in_doubt_until = monotonic() + DOUBT_SECONDS
+
+    def run(
+        self, execute: Execute, held: Iterable[int]
+    ) -> tuple[list[Rescued], list[Setback]]:
+        """Do what is due; return what was rescued, and own jobs to be released.
+
+        `held`: the lease tokens that the worker knows of.
+        """
+        rescued: list[Rescued] = []
+        orphans: list[Setback] = []
+        if self.rescuing.is_due():
+            rescued = work.rescue(execute, self.worker_id)
+            self.rescuing.done(again_at_once=len(rescued) == work.BATCH)
+            for job in rescued:
+                logger.warning(
+                    "Job id=%s task=%s rescued from a dead worker, now %s",
+                    job.id,
+                    job.task,
+                    job.status,
+                    extra={"job_id": job.id, "task": job.task, "queue": job.queue_name},
+                )
+            if monotonic() < self.in_doubt_until:
+                orphans = work.orphans(execute, self.worker_id, held)
+        if self.pruning.is_due():
+            pruned = work.prune(execute, settings.RETENTION)
+            self.pruning.done(again_at_once=pruned >= work.BATCH)
+            if pruned:
+                logger.info("Pruned jobs=%s", pruned)
+        return rescued, orphans

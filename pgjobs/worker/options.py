@@ -1,0 +1,27 @@
+import os
+import socket
+from dataclasses import dataclass, field
+
+from ..conf import settings
+
+
+def default_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """How one worker runs; durations in seconds, None: no limit."""
+
+    database: str = field(default_factory=lambda: settings.DATABASE)
+    name: str = field(default_factory=default_name)
+    queues: tuple[str, ...] | None = None  # None: all
+    excluded: tuple[str, ...] = ()
+    slots: int = field(default_factory=lambda: settings.CONCURRENCY)
+    prefetch: int = 0  # jobs claimed beyond the slots
+    poll: float = field(default_factory=lambda: settings.POLL_INTERVAL)
+    grace: float = 30.0
+    drain: bool = False
+    max_jobs: int | None = None
+    max_time: float | None = None
+    listen: bool = True

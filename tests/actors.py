@@ -1,0 +1,231 @@
+"""Actors on the queue: other sessions, and workers one statement at a time."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+
+from django.db import connection, connections, transaction
+from django.utils import timezone
+
+from pgjobs.connections import connect
+from pgjobs.models import Attempt, Job, Status, Worker, work
+from pgjobs.models.work import ClaimedJob, Recorded, Setback, Success
+from tests.processes import wait_for
+from tests.tasks import noop
+
+MARK = "pgjobs_test_mark"
+# For a lock that this session holds.
+SOMEBODY_WAITS = """
+SELECT EXISTS (
+    SELECT FROM pg_locks
+    WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))
+)
+"""
+
+
+def execute(sql: str, parameters: dict | None = None) -> list[tuple]:
+    """Run a statement on Django's connection; return its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return cursor.fetchall() if cursor.description else []
+
+
+class Session:
+    """A database session beside Django's; its transactions end when it is told."""
+
+    def __init__(self):
+        self.connection = connect("default", "test", "session")
+
+    def execute(self, sql: str, parameters: dict | None = None) -> list[tuple]:
+        cursor = self.connection.execute(sql, parameters)
+        return cursor.fetchall() if cursor.description else []
+
+    def begin(self) -> None:
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        self.execute("ROLLBACK")
+
+    def listen(self, *channels: str) -> None:
+        for channel in (*channels, MARK):
+            self.execute(f"LISTEN {channel}")
+
+    def heard(self) -> list[tuple[str, str]]:
+        """Return (channel, payload) of what was committed since the last call."""
+        self.execute(f"NOTIFY {MARK}")  # committed after everything that matters
+        heard = []
+        for each in self.connection.notifies(timeout=20):
+            if each.channel == MARK:
+                return heard
+            heard.append((each.channel, each.payload))
+        raise AssertionError("not even the mark arrived")
+
+
+@contextmanager
+def session() -> Iterator[Session]:
+    made = Session()
+    try:
+        yield made
+    finally:
+        made.connection.close()
+
+
+@contextmanager
+def in_thread(function: Callable, *args, **kwargs) -> Iterator[Future]:
+    """Call the function in a thread, which has Django connections of its own."""
+
+    def body():
+        try:
+            return function(*args, **kwargs)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(body)
+
+
+def overlapping(first: Callable, second: Callable):
+    """Do `first` in a transaction; commit when `second`, elsewhere, waits for it.
+
+    Returns what both return. `second` may also end without waiting.
+    """
+    with ExitStack() as stack:
+        with transaction.atomic():
+            result = first()
+            future = stack.enter_context(in_thread(second))
+            wait_for(
+                lambda: future.done() or execute(SOMEBODY_WAITS)[0][0],
+                "the second waits for the first",
+            )
+        return result, future.result(timeout=20)
+
+
+class Hand:
+    """A worker without threads: each statement when the test wants it."""
+
+    def __init__(self, name: str = "hand", execute: work.Execute = execute, **columns):
+        now = timezone.now()
+        self.execute = execute
+        self.row = Worker.objects.create(
+            name=name,
+            **{
+                "host": "here",
+                "pid": 1,
+                "slots": 4,
+                "started_at": now,
+                "heartbeat_at": now,
+                "beating_since": now - timedelta(hours=1),
+                "lease_until": now + timedelta(seconds=30),
+                "heartbeat_interval": 5,
+                "holds_session_lock": False,
+                **columns,
+            },
+        )
+        self.id = self.row.pk
+
+    def turn(self, *successes: Success, limit: int = 0, **options) -> work.Turn:
+        return work.turn(
+            self.execute, self.id, successes=successes, limit=limit, **options
+        )
+
+    def claim(self, limit: int = 1, *, is_idle: bool = True, **options):
+        """Return the claimed jobs."""
+        return self.turn(limit=limit, is_idle=is_idle, **options).claimed
+
+    def claim_one(self) -> ClaimedJob:
+        (job,) = self.claim()
+        return job
+
+    def succeed(self, job: ClaimedJob, return_value: str | None = None) -> bool:
+        """Record a success; return whether it counted."""
+        token = job.lease_token
+        success = Success(job.id, token, return_value)
+        return self.turn(success).recorded == {token}
+
+    def record(self, *setbacks: Setback) -> list[Recorded]:
+        return work.record(self.execute, self.id, self.row.name, setbacks)
+
+    def set_back(self, job: ClaimedJob, verdict: str, reason="", **how) -> str | None:
+        """Record a setback; return the job's status, or None if it did not count."""
+        setback = Setback(job.id, job.lease_token, verdict, reason, **how)
+        recorded = self.record(setback)
+        assert [each.lease_token for each in recorded] in ([], [job.lease_token])
+        return recorded[0].status if recorded else None
+
+    def rescue(self) -> list[work.Rescued]:
+        return work.rescue(self.execute, self.id)
+
+    def vanish(self) -> None:
+        """Leave as a pruned or stopped worker does: without a row."""
+        Worker.objects.filter(pk=self.id).delete()
+
+    def fall_silent(self, seconds: float) -> None:
+        """Let the last sign of life be so long ago."""
+        ago = timedelta(seconds=seconds)
+        self.row.refresh_from_db()
+        Worker.objects.filter(pk=self.id).update(
+            heartbeat_at=self.row.heartbeat_at - ago,
+            lease_until=self.row.lease_until - ago,
+        )
+
+
+def hours(number: float) -> timedelta:
+    return timedelta(hours=number)
+
+
+def running_job(task=noop, *args, hand: Hand | None = None, **kwargs) -> Job:
+    """Return a job that a worker has claimed."""
+    job = task.using(priority=100).enqueue(*args, **kwargs)
+    (claimed,) = (hand or Hand()).claim()
+    assert claimed.id == job.id
+    job.refresh_from_db()
+    return job
+
+
+def job_that_is(status: str, **columns) -> Job:
+    """Return a job with this status, come to it the way that jobs do."""
+    match status:
+        case Status.READY:
+            job = noop.enqueue()
+        case Status.SCHEDULED:
+            job = noop.using(run_after=hours(1)).enqueue()
+        case Status.WAITING:
+            job = noop.enqueue()
+            columns["status"] = Status.WAITING
+        case Status.RUNNING:
+            job = running_job()
+        case _:
+            job = finished_job(status)
+    if columns:
+        Job.objects.filter(pk=job.pk).update(**columns)
+    job.refresh_from_db()
+    return job
+
+
+def finished_job(status: str) -> Job:
+    hand = Hand()
+    job = noop.using(priority=100).enqueue()
+    claimed = hand.claim_one()
+    match status:
+        case Status.SUCCESSFUL:
+            assert hand.succeed(claimed, '"result"')
+        case Status.FAILED:
+            assert hand.set_back(claimed, "FAIL", "Broken.") == status
+        case Status.CANCELLED:
+            assert hand.set_back(claimed, "CANCEL", "Not needed.") == status
+    return job
+
+
+def fields_of(job: Job) -> dict:
+    """Return the row's columns, as the database has them now."""
+    return Job.objects.filter(pk=job.pk).values().get()
+
+
+def attempts_of(job: Job) -> list[tuple[int, int, str, str]]:
+    """Return (life, number, outcome, message) of each attempt that is noted."""
+    attempts = Attempt.objects.filter(job_id=job.pk).order_by("life", "number")
+    return list(attempts.values_list("life", "number", "outcome", "message"))

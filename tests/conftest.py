@@ -1,0 +1,32 @@
+import pytest
+
+from pgjobs.models import Worker
+from tests.processes import WorkerProcess, wait_for
+
+
+@pytest.fixture
+def start_worker(transactional_db):
+    """Start worker processes; returns once they are registered."""
+    started = []
+
+    def start(*arguments: str, registered: bool = True, **how):
+        known = set(Worker.objects.values_list("pid", flat=True))
+        worker = WorkerProcess(*arguments, **how)
+        started.append(worker)
+        if registered:
+            assert worker.pid not in known
+            wait_for(
+                lambda: (
+                    Worker.objects.filter(pid=worker.pid).exists()
+                    or not worker.is_alive
+                ),
+                "the worker is registered",
+            )
+            assert worker.is_alive, worker.printed
+        return worker
+
+    yield start
+    for worker in started:
+        if worker.process.poll() is None:
+            worker.kill()
+        worker.log.close()

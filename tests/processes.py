@@ -1,0 +1,236 @@
+"""Worker processes and conditions: what tests of concurrency are made of."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from pgjobs.models import Job
+from pgjobs.sql import statement
+from pgjobs.worker import ExitCode, Loop, WorkerOptions
+from pgjobs.worker.connection import OwnConnection
+from tests import settings as test_settings
+
+ROOT = Path(__file__).resolve().parent.parent
+LONGEST_TEST = 30.0  # seconds
+# Real transactions, seen by other connections; only these apps' tables are emptied
+# after the test, which is faster.
+shared_queue = pytest.mark.django_db(
+    transaction=True, available_apps=["pgjobs", "tests"]
+)
+# The files of pgjobs/sql by their text.
+STATEMENTS = {
+    statement(path.stem): path.stem for path in (ROOT / "pgjobs/sql").glob("*.sql")
+}
+
+
+def wait_for(condition: Callable[[], object], what: str = "", timeout: float = 20.0):
+    """Return the condition's value once it is true; fail loudly after the time-out."""
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"still not after {timeout:g} s: {what or condition}")
+        time.sleep(0.01)
+    return value
+
+
+def wait_for_status(job: Job, *statuses: str, timeout: float = 20.0) -> Job:
+    """Wait until the job has one of the statuses; return it, fresh."""
+
+    def has_status():
+        job.refresh_from_db()
+        return job.status in statuses
+
+    wait_for(has_status, f"{job} is {' or '.join(statuses)}", timeout)
+    return job
+
+
+def wait_for_all(status: str, timeout: float = 20.0) -> None:
+    """Wait until every job has this status."""
+    others = Job.objects.exclude(status=status)
+    wait_for(lambda: not others.exists(), f"all jobs are {status}", timeout)
+
+
+def database_url(host: str | None = None, port: str | int | None = None) -> str:
+    """Return the URL of the tests' server, or of what stands before it."""
+    database = test_settings.DATABASES["default"]
+    host = quote(host or database["HOST"] or "", safe="")
+    port = port or database["PORT"]
+    user = quote(database["USER"], safe="")
+    if database["PASSWORD"]:
+        user += f":{quote(database['PASSWORD'], safe='')}"
+    return f"postgresql://{user}@{host}{f':{port}' if port else ''}/postgres"
+
+
+class WorkerProcess:
+    """A real `manage.py runjobs`; ended at the latest when the test is over."""
+
+    def __init__(
+        self, *arguments: str, settings: dict | None = None, **environment: str
+    ):
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (a pipe may fill up)
+        command = [sys.executable, "-W", "ignore", "-m", "django", "runjobs"]
+        self.process = subprocess.Popen(
+            [*command, *arguments],
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'example_project'}",
+                "PYTHONUNBUFFERED": "1",
+                "DJANGO_SETTINGS_MODULE": "tests.settings",
+                "DATABASE_URL": database_url(),
+                "PGJOBS_IN_TEST_PROCESS": "1",
+                "PGJOBS_TEST_DATABASE": test_settings.TEST_DATABASE,
+                "PGJOBS_TEST_SETTINGS": json.dumps(settings or {}),
+                **environment,
+            },
+            cwd=ROOT,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def printed(self) -> str:
+        """What the process has printed and logged so far."""
+        size = os.fstat(self.log.fileno()).st_size
+        return os.pread(self.log.fileno(), size, 0).decode(errors="replace")
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The processor time that the process has used so far."""
+        text = Path(f"/proc/{self.pid}/stat").read_text()
+        fields = text.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """End the process as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def freeze(self) -> None:
+        self.send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.send(signal.SIGCONT)
+
+    def stop(self) -> int:
+        """Ask the worker to stop; return its exit code."""
+        self.process.terminate()
+        return self.wait()
+
+    def wait(self, timeout: float = LONGEST_TEST) -> int:
+        return self.process.wait(timeout)
+
+    def output(self, timeout: float = LONGEST_TEST) -> str:
+        """Wait for the end and return everything that was printed."""
+        self.wait(timeout)
+        return self.printed
+
+
+class WorkerThread:
+    """A worker's loop in a thread of the test's process."""
+
+    def __init__(self, **options):
+        self.loop = Loop(WorkerOptions(**options))
+        self.exit_code: ExitCode | None = None
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        try:
+            self.exit_code = self.loop.run()
+        except BaseException as error:  # noqa: BLE001  (re-raised by the test)
+            self.error = error
+
+    def join(self, timeout: float = LONGEST_TEST) -> ExitCode:
+        """Wait for the end; a loop that does not end fails the test, not hangs it."""
+        self.thread.join(timeout)
+        if self.thread.is_alive():
+            self.loop.stop()
+            self.loop.stop()
+            raise AssertionError(f"the worker has not ended after {timeout:g} s")
+        if self.error is not None:
+            raise self.error
+        return self.exit_code
+
+    def stop(self) -> ExitCode:
+        self.loop.stop()
+        return self.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.thread.is_alive():
+            self.stop()
+
+
+@contextmanager
+def running_worker(**options) -> Iterator[Loop]:
+    """Run a worker in this process for the length of a block."""
+    with WorkerThread(**options) as worker:
+        wait_for(lambda: hasattr(worker.loop, "listener"), "the worker has started")
+        if worker.loop.listener.wanted:
+            wait_for(lambda: worker.loop.listener.connection, "the worker listens")
+        yield worker.loop
+
+
+def let_it_turn(loop: Loop) -> None:
+    """Return when the loop has taken a turn that began after this call."""
+    for _ in range(2):
+        loop.maintenance.rescuing.due = 0
+        loop.bell.ring()
+        wait_for(lambda: loop.maintenance.rescuing.due, "the loop has rescued")
+
+
+def drain(**options) -> Loop:
+    """Run, in this process, everything that is READY; return the loop."""
+    worker = WorkerThread(drain=True, **options)
+    assert worker.join() == ExitCode.STOPPED
+    return worker.loop
+
+
+def run(task, *args, **kwargs) -> Job:
+    """Enqueue a job and drain the queue; return the job, fresh."""
+    job = task.enqueue(*args, **kwargs)
+    drain()
+    job.refresh_from_db()
+    return job
+
+
+@contextmanager
+def statements_of_workers() -> Iterator[list[str]]:
+    """Collect what the workers of this process execute, as "<role> <statement>"."""
+    collected: list[str] = []
+    execute = OwnConnection.execute
+
+    def collecting(self, query, parameters=None):
+        collected.append(f"{self.role} {STATEMENTS.get(query, query)}")
+        return execute(self, query, parameters)
+
+    OwnConnection.execute = collecting
+    try:
+        yield collected
+    finally:
+        OwnConnection.execute = execute

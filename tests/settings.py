@@ -1,0 +1,62 @@
+"""Settings of the test suite: pgjobs and the example's apps on a real PostgreSQL."""
+
+import json
+import os
+from pathlib import Path
+
+from example.database import database_settings
+
+INSTALLED_APPS = [
+    "admin_actions",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "pgjobs",
+    "example",
+    "passes",
+    "converter",
+    "tests",
+]
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+ROOT_URLCONF = "example.urls"
+STATIC_URL = "static/"
+SECRET_KEY = "only-for-tests"
+USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+DATABASES = {
+    "default": database_settings(Path(__file__).resolve().parent / ".pgdata"),
+}
+# Another name lets two runs of the suite share a server.
+TEST_DATABASE = os.environ.get("PGJOBS_TEST_DATABASE", "test_pgjobs")
+DATABASES["default"]["TEST"] = {"NAME": TEST_DATABASE}
+# Set for the workers that tests start: they work on the test's database, and need
+# only the apps with tasks for them, which lets them start faster.
+if os.environ.get("PGJOBS_IN_TEST_PROCESS"):
+    DATABASES["default"]["NAME"] = TEST_DATABASE
+    INSTALLED_APPS = ["pgjobs", "tests"]
+    ROOT_URLCONF = None
+# What a test's worker process is to have in PGJOBS, as JSON.
+PGJOBS = json.loads(os.environ.get("PGJOBS_TEST_SETTINGS", "{}"))

@@ -1,0 +1,84 @@
+"""Small tasks for the tests, named by what they do."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from pgjobs import enqueue_many, task
+
+
+@task
+def noop():
+    pass
+
+
+@task
+def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@task
+def echo(value):
+    return value
+
+
+@task(max_attempts=1)
+def fail_with(message: str):
+    raise ValueError(message)
+
+
+@task
+def sleep(seconds: float):
+    time.sleep(seconds)
+
+
+@task
+def note(path: str, line: str):
+    """Leave a line in a file: an account that no database error can touch."""
+    write(path, line)
+
+
+@task
+def hold(path: str) -> int:
+    """Note the process, then wait until the test lets go."""
+    write(path, str(os.getpid()))
+    wait_for_go(path)
+    return os.getpid()
+
+
+@task(max_attempts=1)
+def hold_and_fail(path: str):
+    hold(path)
+    raise ValueError("no")
+
+
+@task
+def enqueue_notes(path: str, number: int):
+    enqueue_many([note.bind(path, str(line)) for line in range(number)])
+
+
+@task
+def kill_own_process():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write(path: str, line: str) -> None:
+    with open(path, "ab", buffering=0) as file:
+        file.write(f"{line}\n".encode())
+
+
+def lines(path) -> list[str]:
+    """Return what jobs have written."""
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def let_go(path) -> None:
+    """Let the jobs end that hold this path."""
+    Path(f"{path}.go").touch()
+
+
+def wait_for_go(path: str) -> None:
+    deadline = time.monotonic() + 60
+    while not os.path.exists(f"{path}.go") and time.monotonic() < deadline:
+        time.sleep(0.01)

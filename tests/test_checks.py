@@ -1,0 +1,186 @@
+"""Each system check finds its fault, and names a cure."""
+
+from datetime import timedelta
+
+import pytest
+from django.core.checks import run_checks
+from django.db import connections
+
+from pgjobs import task
+from pgjobs.tasks import registry
+
+
+def found(**kwargs) -> dict[str, str]:
+    """Return the messages of pgjobs' checks by their id."""
+    return {
+        message.id: f"{message.msg} {message.hint or ''}"
+        for message in run_checks(tags=["pgjobs"], **kwargs)
+    }
+
+
+@pytest.fixture
+def database(settings):
+    """Change the entry of the queue's database."""
+
+    def change(**changes):
+        entry = connections["default"].settings_dict
+        before.append({name: entry.get(name) for name in changes})
+        entry.update(changes)
+
+    before: list[dict] = []
+    yield change
+    for each in reversed(before):
+        connections["default"].settings_dict.update(each)
+
+
+@pytest.fixture
+def registered():
+    """Forget the tasks that a test declares."""
+    tasks = dict(registry.tasks)
+    yield
+    registry.tasks = tasks
+    registry.by_name = None
+
+
+def test_a_good_set_up_has_no_messages():
+    assert found() == {}
+
+
+def test_an_unknown_setting_is_named_with_its_nearest_match(settings):
+    settings.PGJOBS = {"POLL_INTERVALL": 3}
+    assert "POLL_INTERVALL" in found()["pgjobs.E001"]
+    assert "Did you mean 'POLL_INTERVAL'?" in found()["pgjobs.E001"]
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("CONCURRENCY", 0),
+        ("CONCURRENCY", True),
+        ("CONCURRENCY", "4"),
+        ("POLL_INTERVAL", -1),
+        ("POLL_INTERVAL", 0),
+        ("POLL_INTERVAL", float("nan")),
+        ("LEASE_DURATION", timedelta(seconds=-30)),
+        ("TASK_MODULES", "shop.jobs"),
+        ("LISTEN", "host=db"),
+        ("RETENTION", 3600),
+        ("RETENTION", {"DONE": 3600}),
+        ("RETENTION", {"FAILED": -1}),
+        ("MAX_ARGUMENT_BYTES", 1.5),
+        ("DATABASE", ""),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_rule(settings, name, value):
+    settings.PGJOBS = {name: value}
+    assert f"PGJOBS[{name!r}] " in found()["pgjobs.E001"]
+
+
+def test_pgjobs_must_be_a_dict(settings):
+    settings.PGJOBS = ["POLL_INTERVAL"]
+    assert "must be a dict" in found()["pgjobs.E001"]
+
+
+def test_durations_may_be_timedeltas(settings):
+    settings.PGJOBS = {"POLL_INTERVAL": timedelta(minutes=1)}
+    assert found() == {}
+
+
+def test_a_lease_must_outlast_three_heartbeats(settings):
+    settings.PGJOBS = {"LEASE_DURATION": 14, "HEARTBEAT_INTERVAL": 5}
+    assert "three heartbeats" in found()["pgjobs.E002"]
+
+
+def test_the_database_alias_must_exist(settings):
+    settings.PGJOBS = {"DATABASE": "queue"}
+    assert "'queue'" in found()["pgjobs.E003"]
+
+
+def test_another_database_than_postgresql_is_refused(settings):
+    connections.settings["lite"] = {
+        **connections.settings["default"],
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": ":memory:",
+        "OPTIONS": {},
+    }
+    settings.PGJOBS = {"DATABASE": "lite"}
+    try:
+        assert "SQLite" in found()["pgjobs.E004"]
+    finally:
+        del connections.settings["lite"]
+        del connections["lite"]
+
+
+def test_psycopg_2_is_refused(monkeypatch):
+    monkeypatch.setattr("django.db.backends.postgresql.psycopg_any.is_psycopg3", False)
+    assert "psycopg 3" in found()["pgjobs.E005"]
+
+
+def test_autocommit_off_is_refused(database):
+    database(AUTOCOMMIT=False)
+    assert "AUTOCOMMIT" in found()["pgjobs.E006"]
+
+
+def test_another_isolation_level_is_refused(database):
+    import psycopg
+
+    database(OPTIONS={"isolation_level": psycopg.IsolationLevel.SERIALIZABLE})
+    assert "READ COMMITTED" in found()["pgjobs.E007"]
+
+
+@pytest.mark.parametrize(
+    "pool, is_enough",
+    [
+        (True, True),
+        ({"max_size": 3}, False),
+        ({"min_size": 2}, False),
+        ({"min_size": 2, "max_size": 4}, True),
+        (False, True),
+    ],
+)
+def test_a_pool_must_have_a_connection_for_each_slot(database, pool, is_enough):
+    database(OPTIONS={"pool": pool})
+    assert ("pgjobs.W008" not in found()) is is_enough
+
+
+def test_admin_actions_must_be_installed(settings):
+    settings.INSTALLED_APPS = [
+        app for app in settings.INSTALLED_APPS if app != "admin_actions"
+    ]
+    assert "'admin_actions' is missing" in found()["pgjobs.E009"]
+
+
+def test_admin_actions_must_stand_before_the_admin(settings):
+    others = [app for app in settings.INSTALLED_APPS if app != "admin_actions"]
+    settings.INSTALLED_APPS = [*others, "admin_actions"]
+    assert "after 'django.contrib.admin'" in found()["pgjobs.E010"]
+
+
+def test_without_the_admin_its_buttons_are_not_needed(settings):
+    settings.INSTALLED_APPS = [
+        app
+        for app in settings.INSTALLED_APPS
+        if app not in ("admin_actions", "django.contrib.admin")
+    ]
+    assert found() == {}
+
+
+def test_two_tasks_of_one_name_are_refused(registered):
+    namespace = {"__name__": "tests.elsewhere", "task": task}
+    exec("@task(name='tests.noop')\ndef another(): pass", namespace)
+    assert "tests.tasks.noop" in found()["pgjobs.E011"]
+    assert "tests.elsewhere.another" in found()["pgjobs.E011"]
+
+
+def test_a_hint_that_cannot_be_resolved_is_refused(registered):
+    namespace = {"__name__": "tests.elsewhere", "task": task}
+    exec("@task\ndef lost(x: 'Nowhere'): pass", namespace)
+    assert "Nowhere" in found()["pgjobs.E012"]
+
+
+@pytest.mark.django_db
+def test_an_old_server_is_named(monkeypatch):
+    assert "pgjobs.W013" not in found(databases=["default"])
+    connection = connections["default"]
+    monkeypatch.setitem(connection.__dict__, "pg_version", 130011)
+    assert "PostgreSQL 13" in found(databases=["default"])["pgjobs.W013"]

@@ -1,0 +1,124 @@
+"""runjobs --drain: everything that is READY, and then an end."""
+
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from pgjobs import Retry, current_job, enqueue, enqueue_many, task
+from pgjobs.models import Job
+from tests import tasks
+from tests.processes import drain, running_worker, shared_queue, wait_for_status
+
+pytestmark = shared_queue
+
+
+def printed(*arguments: str) -> list[str]:
+    """Drain by command and return the lines that it printed at the end."""
+    out = StringIO()
+    call_command("runjobs", "--drain", *arguments, stdout=out)
+    first, *rest = out.getvalue().splitlines()
+    assert first.startswith("Worker ")
+    return rest
+
+
+def test_it_counts_the_jobs_that_it_finished():
+    enqueue_many([tasks.noop.bind() for _ in range(3)])
+    assert printed() == ["Completed 3 jobs"]
+    enqueue(tasks.fail_with, "no")
+    assert printed() == ["Completed 1 job"]
+    assert printed() == ["Completed 0 jobs"]
+
+
+def test_job_that_is_tried_again_counts_once():
+    enqueue(fail_twice)
+    assert printed() == ["Completed 1 job"]
+    assert Job.objects.get().attempts == 3
+
+
+@task
+def fail_twice():
+    if current_job().attempt < 3:
+        raise Retry(after=0)
+
+
+def test_process_ends_with_code_0_also_when_the_queue_is_empty(start_worker):
+    worker = start_worker("--drain", registered=False)
+    assert worker.wait() == 0
+    assert worker.printed.splitlines()[-1] == "Completed 0 jobs"
+
+
+def test_what_becomes_ready_meanwhile_is_taken():
+    enqueue(enqueue_another, 5)
+    assert printed("--concurrency", "1") == ["Completed 6 jobs"]
+
+
+@task
+def enqueue_another(more: int):
+    if more:
+        enqueue_another.enqueue(more - 1)
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_what_becomes_due_while_the_last_job_runs_is_taken(listen):
+    enqueue(enqueue_later, 0.1)
+    assert drain(slots=1, poll=60, listen=listen).finished == 2
+
+
+@task
+def enqueue_later(seconds: float):
+    """Enqueue a job for a moment that comes while this one runs."""
+    tasks.noop.using(run_after=timedelta(seconds=seconds)).enqueue()
+    tasks.sleep(2 * seconds)
+
+
+def test_it_says_what_is_left_and_why(tmp_path):
+    due = timezone.now() + timedelta(days=1)
+    tasks.noop.using(run_after=due).enqueue()
+    tasks.noop.using(run_after=due + timedelta(days=1)).enqueue()
+    Job.objects.create(task="tests.noop", status="WAITING")
+    held = tasks.hold.using(queue_name="slow").enqueue(str(tmp_path / "held"))
+    with running_worker(queues=("slow",)):
+        wait_for_status(held, "RUNNING")
+        enqueue(tasks.noop)
+        lines = printed()
+        tasks.let_go(tmp_path / "held")
+    assert lines == [
+        "Completed 1 job",
+        f"Left: 2 scheduled, the next for {due:%F %T} UTC.",
+        "Left: 1 waiting.",
+        "Left: 1 running.",
+    ]
+
+
+def test_what_is_left_in_other_queues_is_not_its_business():
+    tasks.noop.using(queue_name="other").enqueue()
+    tasks.noop.using(queue_name="other", run_after=timedelta(days=1)).enqueue()
+    enqueue(tasks.noop)
+    assert printed("--queues", "default") == ["Completed 1 job"]
+    assert printed("--exclude", "other") == ["Completed 0 jobs"]
+
+
+def test_it_does_not_wait_for_jobs_that_others_run(tmp_path):
+    held = enqueue(tasks.hold, str(tmp_path / "held"))
+    with running_worker(slots=1):
+        wait_for_status(held, "RUNNING")
+        assert drain().finished == 0
+        tasks.let_go(tmp_path / "held")
+
+
+def test_it_prints_nothing_but_its_results_when_quiet():
+    enqueue(tasks.noop)
+    out = StringIO()
+    call_command("runjobs", "--drain", verbosity=0, stdout=out)
+    assert out.getvalue() == ""
+
+
+def test_it_names_each_job_when_verbose():
+    job = enqueue(tasks.noop)
+    assert printed("-v", "2") == [
+        f"tests.noop #{job.pk} attempt 1: SUCCESSFUL",
+        "Completed 1 job",
+    ]

@@ -1,0 +1,131 @@
+"""Migrations: complete, reversible, and with the intended indexes only."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db import connection, transaction
+
+from tests.actors import execute
+
+pytestmark = pytest.mark.django_db
+
+INDEXES = {
+    "pgjobs_job_pkey": "(id)",
+    "pgjobs_job_ready": "(queue_name, priority DESC, id) WHERE status = 'READY'",
+    "pgjobs_job_scheduled": "(run_after, id) WHERE status = 'SCHEDULED'",
+    "pgjobs_job_running": "(worker_id) WHERE status = 'RUNNING'",
+    "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",
+}
+OBJECTS = """
+SELECT 'table', relname FROM pg_class
+    WHERE relname LIKE 'pgjobs%' AND relkind IN ('r', 'S')
+UNION SELECT 'index', indexname FROM pg_indexes WHERE tablename LIKE 'pgjobs%'
+UNION SELECT 'function', proname FROM pg_proc WHERE proname LIKE 'pgjobs%'
+UNION SELECT 'trigger', tgname FROM pg_trigger WHERE tgname LIKE 'pgjobs%'
+UNION SELECT 'constraint', conname FROM pg_constraint WHERE conname LIKE 'pgjobs%'
+UNION SELECT 'options', relname || reloptions::text FROM pg_class
+    WHERE relname LIKE 'pgjobs%' AND reloptions IS NOT NULL
+"""
+
+
+def test_models_and_migrations_agree():
+    call_command("makemigrations", "pgjobs", check=True, dry_run=True, verbosity=0)
+
+
+def test_migrations_can_be_taken_back_and_made_again():
+    before = set(execute(OBJECTS))
+    assert before
+    # In one transaction, so that whatever happens the other tests have their tables.
+    with transaction.atomic():
+        migrate("zero")
+        assert set(execute(OBJECTS)) == set()
+        migrate()
+        assert set(execute(OBJECTS)) == before
+        transaction.set_rollback(True)
+
+
+def migrate(*target: str) -> None:
+    call_command("migrate", "pgjobs", *target, verbosity=0, stdout=StringIO())
+
+
+def definitions(table: str) -> dict[str, str]:
+    """Return {index: its columns and condition, without PostgreSQL's decoration}."""
+    rows = execute(
+        "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %(table)s",
+        {"table": table},
+    )
+    return {name: plain(definition) for name, definition in rows}
+
+
+def plain(definition: str) -> str:
+    text = definition.partition(" USING btree ")[2].replace("::text", "")
+    for decorated, bare in (
+        ("((status) = 'READY')", "status = 'READY'"),
+        ("((status) = 'SCHEDULED')", "status = 'SCHEDULED'"),
+        ("((status) = 'RUNNING')", "status = 'RUNNING'"),
+        ("(finished_at IS NOT NULL)", "finished_at IS NOT NULL"),
+    ):
+        text = text.replace(decorated, bare)
+    return text
+
+
+def test_job_table_has_exactly_the_intended_indexes():
+    """Each index costs every job; one that covers a claim may not be missing."""
+    assert definitions("pgjobs_job") == INDEXES
+
+
+def test_no_table_has_an_index_of_another_kind():
+    kinds = execute(
+        "SELECT DISTINCT amname FROM pg_class JOIN pg_am ON pg_am.oid = relam"
+        " WHERE relname LIKE 'pgjobs%%' AND relkind = 'i'",
+        {},
+    )
+    assert kinds == [("btree",)]
+
+
+def test_hot_tables_are_vacuumed_in_time():
+    options = dict(
+        execute(
+            "SELECT relname, reloptions::text FROM pg_class"
+            " WHERE relname IN ('pgjobs_job', 'pgjobs_worker', 'pgjobs_progress')"
+        )
+    )
+    assert "autovacuum_vacuum_scale_factor=0" in options["pgjobs_job"]
+    assert "vacuum_truncate=off" in options["pgjobs_job"]
+    assert "fillfactor=50" in options["pgjobs_worker"]
+    assert "fillfactor=50" in options["pgjobs_progress"]
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (
+            "SELECT id FROM pgjobs_job WHERE status = 'READY' AND queue_name = 'q'"
+            " ORDER BY priority DESC, id LIMIT 10",
+            "pgjobs_job_ready",
+        ),
+        (
+            "SELECT id FROM pgjobs_job WHERE status = 'SCHEDULED'"
+            " AND run_after <= clock_timestamp() ORDER BY run_after, id LIMIT 10",
+            "pgjobs_job_scheduled",
+        ),
+        (
+            "SELECT id FROM pgjobs_job WHERE status = 'FAILED'"
+            " AND finished_at IS NOT NULL ORDER BY finished_at LIMIT 10",
+            "pgjobs_job_finished",
+        ),
+        (
+            "SELECT id FROM pgjobs_job WHERE status = 'RUNNING' AND worker_id = 5",
+            "pgjobs_job_running",
+        ),
+    ],
+)
+def test_index_gives_the_rows_in_order_without_a_sort(query, index):
+    with connection.cursor() as cursor:
+        for kind in ("seqscan", "bitmapscan", "sort"):
+            cursor.execute(f"SET LOCAL enable_{kind} = off")
+        cursor.execute(f"EXPLAIN {query}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert f"using {index} " in plan
+    assert "Sort" not in plan

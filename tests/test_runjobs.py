@@ -1,0 +1,116 @@
+"""The command: what it refuses, and how it says so."""
+
+import threading
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connections
+
+from pgjobs import enqueue
+from pgjobs.management.commands.runjobs import Command
+from pgjobs.models import Job, Worker
+from tests import tasks
+from tests.processes import database_url, shared_queue
+
+pytestmark = shared_queue
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("--concurrency", ["0", "-1", "abc", "1.5", "", "٣", "9" * 5_000, "99999999"]),
+        ("--threads", ["0", "1e3"]),
+        ("--prefetch", ["-1", "many", "1000001"]),
+        ("--poll", ["0", "-1", "nan", "inf", "1e300", "soon"]),
+        ("--grace", ["-1", "nan", "-inf", "10s"]),
+        ("--max-jobs", ["0", "-5", "x"]),
+        ("--max-time", ["0", "-1", "nan"]),
+        ("--queues", ["", ",", "a,,b", "a,", "x" * 201, "a\nb"]),
+        ("--exclude", ["", "a,,b"]),
+    ],
+)
+def test_wrong_values_are_usage_errors_that_name_the_option(capsys, option, values):
+    for value in values:
+        with pytest.raises(SystemExit) as ended:
+            Command().run_from_argv(["manage.py", "runjobs", f"{option}={value}"])
+        assert ended.value.code == 2, value
+        assert option in capsys.readouterr().err, value
+        with pytest.raises(CommandError, match=option):
+            call_command("runjobs", f"{option}={value}")
+    assert not Worker.objects.exists()
+
+
+def test_queues_cannot_be_chosen_and_excluded_at_once(capsys):
+    with pytest.raises(SystemExit) as ended:
+        Command().run_from_argv(["manage.py", "runjobs", "--queues=a", "--exclude=b"])
+    assert ended.value.code == 2
+    assert "not allowed with" in capsys.readouterr().err
+
+
+def test_unknown_queue_is_a_warning_that_lists_the_known_ones():
+    errors = StringIO()
+    arguments = ["--drain", "--queues", "defualt,default"]
+    call_command("runjobs", *arguments, stdout=StringIO(), stderr=errors)
+    assert "No task is declared for queue 'defualt'" in errors.getvalue()
+    assert "declared queues: " in errors.getvalue()
+    assert "'default'" not in errors.getvalue()
+
+
+def test_queue_may_be_named_twice():
+    job = enqueue(tasks.noop)
+    call_command("runjobs", "--drain", "--queues", "default,default", verbosity=0)
+    job.refresh_from_db()
+    assert job.status == "SUCCESSFUL"
+
+
+def test_unknown_database_is_an_error_that_lists_the_known_ones():
+    with pytest.raises(CommandError, match="no database 'other'; DATABASES has") as it:
+        call_command("runjobs", "--database", "other")
+    assert it.value.returncode == 1
+
+
+def failed_start(start_worker, **environment: str) -> str:
+    """Start a worker that cannot start; return what it printed."""
+    worker = start_worker(registered=False, **environment)
+    assert worker.wait() == 1
+    return worker.printed
+
+
+def test_missing_tables_are_an_error_that_names_the_cure(start_worker):
+    template = database_url().removesuffix("/postgres") + "/template1"
+    printed = failed_start(
+        start_worker, DATABASE_URL=template, PGJOBS_IN_TEST_PROCESS=""
+    )
+    assert "run 'manage.py migrate pgjobs --database default' first" in printed
+    assert "Traceback" not in printed
+
+
+def test_server_that_is_not_there_is_an_error_without_the_password(start_worker):
+    url = "postgresql://somebody:secret-word@127.0.0.1:1/queue"
+    printed = failed_start(start_worker, DATABASE_URL=url)
+    assert "The database 'default' cannot be reached" in printed
+    assert "secret-word" not in printed
+    assert "Traceback" not in printed
+
+
+def test_worker_runs_in_a_thread_where_signals_cannot_be_handled():
+    job = enqueue(tasks.noop)
+    thread = threading.Thread(target=drain_by_command)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    job.refresh_from_db()
+    assert job.status == "SUCCESSFUL"
+
+
+def drain_by_command():
+    call_command("runjobs", "--drain", stdout=StringIO())
+    connections.close_all()
+
+
+def test_name_may_be_anything_that_is_text():
+    names = ["", " ", "x" * 1_000, "☃" * 100, "'; DROP TABLE pgjobs_job; --", "%s"]
+    for name in names:
+        call_command("runjobs", "--drain", "--name", name, verbosity=0)
+    assert Job.objects.count() == 0

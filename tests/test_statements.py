@@ -1,0 +1,167 @@
+"""What the worker asks of the database: how often, and how much of it is read."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from pgjobs import enqueue, enqueue_many
+from pgjobs.connections import connect
+from pgjobs.models import Job
+from pgjobs.models.work import LOCK_CLASS
+from pgjobs.sql import statement
+from pgjobs.worker.connection import ONE_PLAN, OwnConnection, Watchdog, plan_once
+from pgjobs.worker.heartbeat import LOCK
+from tests import tasks
+from tests.processes import (
+    drain,
+    running_worker,
+    shared_queue,
+    statements_of_workers,
+    wait_for,
+    wait_for_all,
+    wait_for_status,
+)
+
+pytestmark = shared_queue
+
+
+@pytest.fixture
+def calm(settings):
+    """Heartbeats and maintenance stay out of the count."""
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+
+
+@pytest.mark.usefixtures("calm")
+def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
+    enqueue_many([tasks.noop.bind() for _ in range(400)])
+    with statements_of_workers() as executed:
+        assert drain(slots=4, prefetch=12).finished == 400
+    counted = Counter(each.split(maxsplit=1)[1] for each in executed)
+    assert counted.pop("turn") <= 100
+    once = {"register_worker", LOCK, "heartbeat", "promote", "leave"}
+    assert counted == dict.fromkeys(once, 1)
+
+
+@pytest.mark.usefixtures("calm")
+def test_jobs_that_end_together_share_a_statement(tmp_path):
+    path = str(tmp_path / "held")
+    enqueue_many([tasks.hold.bind(path) for _ in range(8)])
+    with running_worker(slots=8, poll=600) as loop:
+        wait_for(lambda: len(tasks.lines(path)) == 8, "all run")
+        wait_for(lambda: loop.listener.sleeping)
+        ring, loop.executor.ring = loop.executor.ring, lambda: None
+        tasks.let_go(path)
+        wait_for(lambda: len(loop.executor.outcomes) == 8, "all have ended")
+        with statements_of_workers() as executed:
+            ring()
+            wait_for_all("SUCCESSFUL")
+    assert executed.count("loop turn") <= 2  # the other finds the queue empty
+
+
+def test_idle_worker_asks_little():
+    with running_worker(poll=600, queues=("none",)) as loop:
+        wait_for(lambda: loop.listener.sleeping)
+        with statements_of_workers() as executed:
+            beat, chores = loop.heartbeat.interval, loop.maintenance.rescuing.interval
+            loop.heartbeat.beat()
+            for _ in range(3):
+                loop.maintenance.rescuing.due = 0
+                loop.bell.ring()
+                wait_for(lambda: loop.maintenance.rescuing.due)
+    assert set(executed) <= {"heartbeat heartbeat", "loop rescue", "loop prune"}
+    assert beat / chores <= 2.5, "rescues for each heartbeat"
+
+
+@pytest.mark.usefixtures("calm")
+def test_setback_costs_one_statement_more_and_no_look_too_many():
+    job = enqueue(tasks.fail_with, "no")
+    with running_worker(poll=600) as loop:
+        wait_for_status(job, "FAILED")
+        wait_for(lambda: loop.listener.sleeping)
+        with statements_of_workers() as executed:
+            job.retry()
+            wait_for(lambda: Job.objects.get(pk=job.pk).life == 2)
+            wait_for_status(job, "FAILED")
+            wait_for(lambda: loop.listener.sleeping)
+    counted = Counter(executed)
+    assert counted["loop record"] == 1
+    assert counted["loop turn"] <= 4
+
+
+# What a claim reads
+
+
+def blocks_read_by_a_claim(limit: int = 4) -> int:
+    """Return how many blocks a turn touches; nothing stays claimed."""
+    parameters = {
+        "worker_id": 1,
+        "ids": "{}",
+        "lease_tokens": "{}",
+        "return_values": [],
+        "limit": limit,
+        "queues": None,
+        "excluded": [],
+        "is_idle": True,
+    }
+    with connect("default", "test", "explain") as own:
+        own.execute(ONE_PLAN)
+        own.execute("VACUUM ANALYZE pgjobs_job")
+        for _ in range(2):  # the first one also reads the catalogue
+            with own.transaction(force_rollback=True):
+                explained = own.execute(
+                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("turn"),
+                    parameters,
+                ).fetchone()[0]
+    top = explained[0]["Plan"]
+    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+
+def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
+    later = tasks.noop.using(run_after=timedelta(days=1))
+    enqueue_many([tasks.noop.bind() for _ in range(20)])
+    later.enqueue()
+    before = blocks_read_by_a_claim()
+    low = tasks.noop.using(priority=-1, queue_name="archive")
+    enqueue_many([low.bind() for _ in range(3_000)])
+    Job.objects.filter(queue_name="archive").succeed()
+    enqueue_many([later.bind() for _ in range(3_000)])
+    after = blocks_read_by_a_claim()
+    assert after <= before + 20
+
+
+def test_claim_reads_no_more_of_a_long_queue_than_of_a_short_one():
+    enqueue_many([tasks.noop.bind() for _ in range(20)])
+    before = blocks_read_by_a_claim()
+    enqueue_many([tasks.noop.bind() for _ in range(5_000)])
+    after = blocks_read_by_a_claim()
+    assert after <= before + 20
+
+
+# What the planner makes of it
+
+JIT_ABOVE_COST = 100_000  # PostgreSQL's default
+
+
+@pytest.fixture
+def own_connection():
+    watchdog = Watchdog()
+    own = OwnConnection("default", "test", "own", watchdog, 10, prepare=plan_once)
+    yield own
+    own.close()
+    watchdog.stop()
+
+
+def test_loop_has_nothing_compiled(own_connection):
+    """Compiling a plan takes a hundred times as long as running it."""
+    assert own_connection.execute("SHOW jit") == [("off",)]
+
+
+def test_rescue_looks_cheap_even_where_nothing_can_be_set():
+    """Behind a pooler it runs with the settings of the server."""
+    with connect("default", "test", "explain") as own:
+        explained = own.execute(
+            "EXPLAIN (FORMAT JSON) " + statement("rescue"),
+            {"worker_id": 1, "lock_class": LOCK_CLASS, "limit": 1_000},
+        ).fetchone()[0]
+    assert explained[0]["Plan"]["Total Cost"] < JIT_ABOVE_COST
