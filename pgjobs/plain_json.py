@@ -19,11 +19,11 @@ class UnreadableJson(str):
 class LenientDecoder(json.JSONDecoder):
     """Leaves what Python cannot read as text: a row must not hide all others."""
 
-    def decode(self, text: str, **kwargs):
+    def decode(self, s: str, *args, **kwargs):
         try:
-            return super().decode(text, **kwargs)
+            return super().decode(s, *args, **kwargs)
         except (ValueError, RecursionError):
-            return UnreadableJson(text)
+            return UnreadableJson(s)
 
 
 def check_json(value, depth: int = 0) -> None:

@@ -1,7 +1,17 @@
 import pytest
 
 from pgjobs.models import Worker
+from pgjobs.tasks import registry
 from tests.processes import WorkerProcess, wait_for
+
+
+@pytest.fixture(autouse=True)
+def same_registry_afterwards():
+    """Forget the tasks that a test declares."""
+    before = dict(registry.tasks)
+    yield
+    registry.tasks = before
+    registry.by_name = None
 
 
 @pytest.fixture

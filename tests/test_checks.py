@@ -7,11 +7,11 @@ from django.core.checks import run_checks
 from django.db import connections
 
 from pgjobs import task
-from pgjobs.tasks import registry
 
 
 def found(**kwargs) -> dict[str, str]:
     """Return the messages of pgjobs' checks by their id."""
+    kwargs.setdefault("databases", [])
     return {
         message.id: f"{message.msg} {message.hint or ''}"
         for message in run_checks(tags=["pgjobs"], **kwargs)
@@ -31,15 +31,6 @@ def database(settings):
     yield change
     for each in reversed(before):
         connections["default"].settings_dict.update(each)
-
-
-@pytest.fixture
-def registered():
-    """Forget the tasks that a test declares."""
-    tasks = dict(registry.tasks)
-    yield
-    registry.tasks = tasks
-    registry.by_name = None
 
 
 def test_a_good_set_up_has_no_messages():
@@ -165,14 +156,14 @@ def test_without_the_admin_its_buttons_are_not_needed(settings):
     assert found() == {}
 
 
-def test_two_tasks_of_one_name_are_refused(registered):
+def test_two_tasks_of_one_name_are_refused():
     namespace = {"__name__": "tests.elsewhere", "task": task}
     exec("@task(name='tests.noop')\ndef another(): pass", namespace)
     assert "tests.tasks.noop" in found()["pgjobs.E011"]
     assert "tests.elsewhere.another" in found()["pgjobs.E011"]
 
 
-def test_a_hint_that_cannot_be_resolved_is_refused(registered):
+def test_a_hint_that_cannot_be_resolved_is_refused():
     namespace = {"__name__": "tests.elsewhere", "task": task}
     exec("@task\ndef lost(x: 'Nowhere'): pass", namespace)
     assert "Nowhere" in found()["pgjobs.E012"]

@@ -19,14 +19,6 @@ from tests.tasks import add, noop
 INF, NAN = float("inf"), float("nan")
 
 
-@pytest.fixture(autouse=True)
-def same_registry_afterwards():
-    before = dict(registry.tasks)
-    yield
-    registry.tasks = before
-    registry.by_name = None
-
-
 def module(source: str, name: str = "tests.written") -> ModuleType:
     """Return a module of this source, as if it had been imported."""
     made = ModuleType(name)
