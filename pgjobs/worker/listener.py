@@ -143,8 +143,8 @@ class Listener:
         if self.connection is not None:
             if self.is_silent:
                 self.is_new = self.heard()  # a busy loop has not listened
-            if self.is_silent and self.is_beating():
-                self.drop("no echo of the heartbeats")
+                if self.is_silent and self.is_beating():
+                    self.drop("no echo of the heartbeats")
         elif self.connecting is None and monotonic() >= self.next_try:
             self.connecting = threading.Thread(
                 target=self.connect, name="pgjobs-listen", daemon=True
