@@ -389,6 +389,27 @@ def test_sql_needs_only_the_task(listener):
     assert listener.heard() == [("pgjobs", "default"), ("pgjobs", "default")]
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "run_after, status",
+    [
+        ("now() + interval '1 minute'", "SCHEDULED"),
+        ("clock_timestamp() - interval '1 second'", "READY"),
+        ("NULL", "READY"),
+    ],
+)
+def test_job_that_is_inserted_for_later_is_scheduled(run_after, status):
+    assert insert(run_after=run_after)["status"] == status
+
+
+@pytest.mark.django_db
+def test_job_that_is_created_for_later_knows_that_it_is_scheduled():
+    tomorrow = timezone.now() + timedelta(days=1)
+    assert Job.objects.create(task="tests.noop", run_after=tomorrow).status == (
+        "SCHEDULED"
+    )
+
+
 @pytest.mark.django_db(transaction=True)
 def test_sql_that_inserts_many_rows_notifies_once_per_queue(listener):
     execute(

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from logging import WARNING
 
 import psycopg
 import pytest
@@ -265,7 +266,7 @@ def test_read_only_period_is_survived_and_outcomes_are_recorded_after_it(path):
     assert (job.attempts, job.crashes) == (1, 0)
 
 
-def test_faults_are_retried_at_growing_intervals():
+def test_faults_are_retried_at_growing_intervals_and_logged_once(caplog):
     with running_worker(poll=60) as loop, statements_of_workers() as executed:
         with connect("default", "test", "lock") as other:
             other.execute("ALTER TABLE pgjobs_job RENAME TO pgjobs_elsewhere")
@@ -275,6 +276,10 @@ def test_faults_are_retried_at_growing_intervals():
                 other.execute("ALTER TABLE pgjobs_elsewhere RENAME TO pgjobs_job")
         assert len(executed) < 20
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
+    told = [record.message for record in caplog.records if record.levelno >= WARNING]
+    assert len(told) == 2
+    assert told[0].startswith("Database fault, trying again in")
+    assert told[1].startswith("Database is back after")
 
 
 # A database that is away

@@ -50,6 +50,28 @@ CHECKS = (
     """,
 )
 
+# READY means: can run now. Whoever inserts a job for later, psql too, gets a SCHEDULED
+# one. The condition is tested in place, so that a job for now pays nothing.
+SCHEDULE_INSERTED = (
+    """
+    CREATE FUNCTION pgjobs_schedule_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        NEW.status := 'SCHEDULED';
+        RETURN NEW;
+    END
+    $$;
+    CREATE TRIGGER pgjobs_schedule_inserted
+        BEFORE INSERT ON pgjobs_job
+        FOR EACH ROW
+        WHEN (NEW.status = 'READY' AND NEW.run_after > statement_timestamp())
+        EXECUTE FUNCTION pgjobs_schedule_inserted();
+    """,
+    """
+    DROP TRIGGER pgjobs_schedule_inserted ON pgjobs_job;
+    DROP FUNCTION pgjobs_schedule_inserted();
+    """,
+)
+
 # Any INSERT wakes the workers, psql's too: once per queue and statement. Scheduled
 # jobs also do: a worker sleeps no longer than until the next one is due.
 NOTIFY_INSERTED = (
@@ -141,6 +163,7 @@ class Migration(migrations.Migration):
             LEASE_TOKEN,
             CASCADES,
             CHECKS,
+            SCHEDULE_INSERTED,
             NOTIFY_INSERTED,
             NOTIFY_CHANGED,
             STORAGE,

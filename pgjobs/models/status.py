@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 from .job import Job, Status
 from .worker import Worker
 
-MOST_COUNTED = 10_000  # finished jobs; beyond it "10000+" says enough
+MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
 PATIENCE = timedelta(seconds=60)  # before something that should happen is a problem
 
 LIVE = (Status.READY, Status.SCHEDULED, Status.WAITING, Status.RUNNING)
@@ -41,7 +41,7 @@ class WorkerStatus:
 class Overview:
     queues: list[QueueStatus] = field(default_factory=list)
     workers: list[WorkerStatus] = field(default_factory=list)
-    finished: dict[str, int] = field(default_factory=dict)
+    finished: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
     problems: list[str] = field(default_factory=list)
 
 
@@ -55,7 +55,7 @@ def overview(database: str) -> Overview:
         queues=queues,
         workers=worker_statuses(jobs, workers, now),
         finished={
-            str(status): jobs.filter(status=status)[: MOST_COUNTED + 1].count()
+            str(status): jobs.filter(status=status)[:MOST_COUNTED].count()
             for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
         },
         problems=problems(jobs, queues, workers, now),
@@ -109,7 +109,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[str]:
     alive = [worker for worker in workers if worker.lease_until > now]
     found = [unserved(queue) for queue in queues if is_unserved(queue, alive)]
     overdue = jobs.scheduled().filter(run_after__lt=now - PATIENCE)
-    if number := overdue[: MOST_COUNTED + 1].count():
+    if number := overdue[:MOST_COUNTED].count():
         found.append(
             ngettext(
                 "%d scheduled job is overdue: does a worker run?",

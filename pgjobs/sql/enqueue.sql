@@ -1,24 +1,19 @@
 -- Insert jobs. Their ids rise in the order given: the sequence is read after the sort.
+-- A trigger makes those SCHEDULED whose time is to come (pgjobs_schedule_inserted).
 -- statement_timestamp: now() stands still in a long transaction.
 INSERT INTO pgjobs_job
-    (task, args, kwargs, queue_name, priority, status, run_after,
-     max_attempts, max_crashes)
+    (task, args, kwargs, queue_name, priority, run_after, max_attempts, max_crashes)
 SELECT task, args::jsonb, kwargs::jsonb, queue_name, priority,
-       CASE WHEN due > statement_timestamp() THEN 'SCHEDULED' ELSE 'READY' END,
-       due, max_attempts, max_crashes
-FROM (
-    SELECT job.*,
-           coalesce(run_after, statement_timestamp() + make_interval(secs => delay))
-               AS due
-    FROM unnest(
-        %(tasks)s::text[], %(args)s::text[], %(kwargs)s::text[],
-        %(queue_names)s::text[], %(priorities)s::smallint[],
-        %(run_afters)s::timestamptz[], %(delays)s::double precision[],
-        %(max_attempts)s::smallint[], %(max_crashes)s::smallint[]
-    ) WITH ORDINALITY AS job (
-        task, args, kwargs, queue_name, priority, run_after, delay,
-        max_attempts, max_crashes, position
-    )
-) AS job
+       coalesce(run_after, statement_timestamp() + make_interval(secs => delay)),
+       max_attempts, max_crashes
+FROM unnest(
+    %(tasks)s::text[], %(args)s::text[], %(kwargs)s::text[],
+    %(queue_names)s::text[], %(priorities)s::smallint[],
+    %(run_afters)s::timestamptz[], %(delays)s::double precision[],
+    %(max_attempts)s::smallint[], %(max_crashes)s::smallint[]
+) WITH ORDINALITY AS job (
+    task, args, kwargs, queue_name, priority, run_after, delay,
+    max_attempts, max_crashes, position
+)
 ORDER BY position
 RETURNING id, status, run_after, enqueued_at

@@ -22,19 +22,24 @@ class Faults:
 
     def passed(self) -> None:
         """Note that the database answers."""
+        if self.since is not None:
+            logger.warning("Database is back after %.1f s", monotonic() - self.since)
         self.since = None
         self.pause = 0.0
 
     def met(self, error: psycopg.Error) -> None:
         """Note a fault; raises DatabaseLost when they have lasted too long."""
         now = monotonic()
+        level = logging.DEBUG  # once is enough
         if self.since is None:
             self.since = now
+            level = logging.WARNING
         if now - self.since > PATIENCE:
             raise DatabaseLost from error
         longest = min(2 * self.pause or SHORTEST_PAUSE, LONGEST_PAUSE)
         self.pause = longest * random.uniform(0.5, 1)
-        logger.warning(
+        logger.log(
+            level,
             "Database fault, trying again in %.1f s: %s",
             self.pause,
             str(error).strip() or type(error).__name__,

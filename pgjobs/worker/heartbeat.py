@@ -69,7 +69,8 @@ class Heartbeat:
                 self.beat()
                 delay = self.interval
             except psycopg.Error as error:
-                logger.warning("Heartbeat failed: %s", str(error).strip())
+                level = logging.WARNING if delay == self.interval else logging.DEBUG
+                logger.log(level, "Heartbeat failed: %s", str(error).strip())
                 delay = self.pause_after(delay)
             except Exception:  # a dead heartbeat would get living jobs rescued
                 logger.exception("Heartbeat failed")

@@ -166,10 +166,11 @@ class Listener:
             with self.watchdog.guard(connection, SUBSCRIBE_SECONDS):
                 self.subscribe(connection)
         except psycopg.Error as error:
+            level = logging.DEBUG if self.failures else logging.WARNING
             self.failures += 1
             pause = min(2.0**self.failures / 2, self.LONGEST_PAUSE)
             self.next_try = monotonic() + pause * random.uniform(0.5, 1)
-            logger.warning("LISTEN failed, polling: %s", str(error).strip())
+            logger.log(level, "LISTEN failed, polling: %s", str(error).strip())
         finally:
             self.connecting = None
             self.bell.ring()

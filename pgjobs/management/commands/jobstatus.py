@@ -12,12 +12,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser):
         parser.add_argument(
-            "--json", action="store_true", help="print one JSON object, for programs"
+            "--json", action="store_true", help="print one JSON object, for programs (finished jobs are counted up to "
+            f"{MOST_COUNTED})",
         )
         parser.add_argument(
             "--check",
             action="store_true",
-            help="for monitoring: print only problems, exit with 1 if there are any",
+            help="for monitoring: print only problems, exit with 1 if there are any "
+            "(a failed job is none: it waits for your decision)",
         )
         add_database(parser)
 
@@ -96,4 +98,4 @@ def age(seconds: float | None) -> str:
 
 
 def capped(number: int) -> str:
-    return f"{MOST_COUNTED}+" if number > MOST_COUNTED else str(number)
+    return f"{MOST_COUNTED}+" if number == MOST_COUNTED else str(number)
