@@ -47,7 +47,7 @@ def check_json(value, depth: int = 0) -> None:
         check_object(value, depth)
     else:
         raise ValueError(
-            f"a {type(value).__name__} is not JSON, got {shortened(value)}"
+            f"{type(value).__name__} is not JSON, got {shortened(value)}"
         )
 
 

@@ -287,7 +287,11 @@ class Registry:
         """Import the `tasks` module of every app, and PGJOBS["TASK_MODULES"]."""
         autodiscover_modules("tasks")
         for module in settings.TASK_MODULES:
-            importlib.import_module(module)
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                error.add_note(f"PGJOBS['TASK_MODULES'] names {module!r}.")
+                raise
 
     def clashes(self) -> dict[str, list[Task]]:
         """Return the names that more than one task claims."""

@@ -325,12 +325,14 @@ def test_more_modules_can_be_named_in_the_settings(tmp_path, monkeypatch):
     assert registry.get("errands.fetch") is sys.modules["errands"].fetch
 
 
-def test_missing_task_module_is_an_import_error():
+def test_missing_task_module_is_an_import_error_that_names_the_setting():
     with (
         override_settings(PGJOBS={"TASK_MODULES": ["no_such_module"]}),
-        pytest.raises(ModuleNotFoundError, match="no_such_module"),
+        pytest.raises(ModuleNotFoundError, match="no_such_module") as caught,
     ):
         registry.discover()
+    (note,) = caught.value.__notes__
+    assert note == "PGJOBS['TASK_MODULES'] names 'no_such_module'."
 
 
 # Passing on what is no task
