@@ -46,9 +46,7 @@ def check_json(value, depth: int = 0) -> None:
     elif isinstance(value, dict):
         check_object(value, depth)
     else:
-        raise ValueError(
-            f"{type(value).__name__} is not JSON, got {shortened(value)}"
-        )
+        raise ValueError(f"{type(value).__name__} is not JSON, got {shortened(value)}")
 
 
 def check_object(value: dict, depth: int) -> None:

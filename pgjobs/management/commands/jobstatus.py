@@ -12,7 +12,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser):
         parser.add_argument(
-            "--json", action="store_true", help="print one JSON object, for programs (finished jobs are counted up to "
+            "--json",
+            action="store_true",
+            help="print one JSON object, for programs (finished jobs are counted up to "
             f"{MOST_COUNTED})",
         )
         parser.add_argument(
