@@ -10,14 +10,18 @@ LONGEST_LOOK_AGAIN = 1.0
 
 
 class Outlook:
-    """What the last look at the queue promised for the next one."""
+    """What the last look at the queue promised for the next one.
+
+    A suspect is a job that would fail by one more crash, and so must run alone.
+    """
 
     def __init__(self, poll: float):
         self.poll = poll
-        self.look_at = 0.0
-        self.may_hold_more = True
-        self.waits_for_idle = False  # a job that must run alone stands in line
-        self.look_again = FIRST_LOOK_AGAIN
+        self.look_at = 0.0  # monotonic time of the next look, if nothing happens before
+        self.may_hold_more = True  # the last look did not show all there is
+        self.waits_for_idle = False  # a suspect is next in line
+        self.passed_over = False  # what could have been ours, another one had locked
+        self.look_again = FIRST_LOOK_AGAIN  # seconds, in that case
 
     @property
     def is_due(self) -> bool:
@@ -30,7 +34,7 @@ class Outlook:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was READY or due, neither for us nor passed over."""
-        return not self.may_hold_more and self.look_again == FIRST_LOOK_AGAIN
+        return not self.may_hold_more and not self.passed_over
 
     def expect_jobs(self) -> None:
         """Note that the queue may have changed."""
@@ -51,7 +55,8 @@ class Outlook:
             wait = min(wait, due)
         # Overdue: nobody has promoted it yet, or another transaction has locked it.
         is_overdue = due is not None and due <= 0
-        if (brought.met_locked or is_overdue) and not brought.met_suspect:
+        self.passed_over = brought.met_locked or is_overdue
+        if self.passed_over and not brought.met_suspect:
             wait = min(wait, self.look_again)
             self.look_again = min(2 * self.look_again, LONGEST_LOOK_AGAIN)
         else:
