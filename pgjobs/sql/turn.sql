@@ -6,7 +6,8 @@ WITH RECURSIVE succeeded AS (
     ) AS succeeded (id, lease_token, return_value)
 ),
 -- Guarded by token and owner. A guard by status would invite the planner to the
--- small-looking index of running jobs, which is slow when it is stale.
+-- small-looking index of running jobs, which is slow when it is stale. The ids are named
+-- twice: a plan made when the table was small must not walk the whole primary key.
 recorded AS (
     UPDATE pgjobs_job AS job
     SET status = 'SUCCESSFUL',
@@ -16,6 +17,7 @@ recorded AS (
         worker_id = NULL
     FROM succeeded
     WHERE job.id = succeeded.id
+        AND job.id = ANY (%(ids)s::bigint[])
         AND job.lease_token = succeeded.lease_token
         AND job.worker_id = %(worker_id)s
     RETURNING job.lease_token
