@@ -10,8 +10,13 @@ from pgjobs.connections import connect
 from pgjobs.models import Job
 from pgjobs.models.work import LOCK_CLASS
 from pgjobs.sql import statement
-from pgjobs.worker.connection import ONE_PLAN, OwnConnection, Watchdog, plan_once
-from pgjobs.worker.heartbeat import LOCK
+from pgjobs.worker.connection import (
+    HOLD_LOCK,
+    ONE_PLAN,
+    OwnConnection,
+    Watchdog,
+    plan_once,
+)
 from tests import tasks
 from tests.processes import (
     drain,
@@ -39,7 +44,8 @@ def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
         assert drain(slots=4, prefetch=12).finished == 400
     counted = Counter(each.split(maxsplit=1)[1] for each in executed)
     assert counted.pop("turn") <= 100
-    once = {"register_worker", LOCK, "heartbeat", "promote", "leave"}
+    assert counted.pop(HOLD_LOCK) == 2  # the loop's and the heartbeat's
+    once = {"register_worker", "heartbeat", "promote", "leave"}
     assert counted == dict.fromkeys(once, 1)
 
 

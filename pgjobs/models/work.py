@@ -127,6 +127,12 @@ def turn(
     return Turn(set(recorded or ()), next_due, bool(met_suspect), met_locked, claimed)
 
 
+def locked(execute: Execute, worker_id: int, ids: Iterable[int]) -> set[int]:
+    """Return the lease tokens of those jobs whose rows another transaction holds."""
+    parameters = {"worker_id": worker_id, "ids": array(ids)}
+    return {token for (token,) in execute(statement("locked"), parameters)}
+
+
 def record(
     execute: Execute, worker_id: int, worker_name: str, setbacks: Sequence[Setback]
 ) -> list[Recorded]:

@@ -11,6 +11,7 @@ from time import monotonic
 import psycopg
 
 from ..connections import connect, is_pooled
+from ..models.work import LOCK_CLASS
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -18,6 +19,7 @@ logger = logging.getLogger("pgjobs.worker")
 # fresh table it sorts the whole backlog for each claim. These leave it one plan, the
 # walk along the index, and let it keep that plan.
 # To compile a plan would take a hundred times as long as to run it.
+# Who holds the row of one running job for long must not stop all others.
 ONE_PLAN = """
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
@@ -25,9 +27,13 @@ SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET plan_cache_mode = force_generic_plan;
 SET jit = off;
+SET lock_timeout = '1s';
 SET default_transaction_isolation = 'read committed';
 SET statement_timeout = '25s'
 """
+
+
+HOLD_LOCK = "SELECT pg_try_advisory_lock_shared(%(lock_class)s, %(id)s)"
 
 
 class Watchdog:
@@ -110,6 +116,8 @@ class OwnConnection:
             with self.watchdog.guard(connection, self.limit):
                 cursor = connection.execute(query, parameters)
                 return cursor.fetchall() if cursor.description else []
+        except psycopg.errors.LockNotAvailable:
+            raise  # an OperationalError, too, but the connection is well
         except (
             psycopg.OperationalError,
             psycopg.InterfaceError,
@@ -147,3 +155,16 @@ def plan_once(own: OwnConnection) -> None:
     if not own.pooled:
         connection.prepare_threshold = 1
         connection.execute(ONE_PLAN)
+
+
+def hold_session_lock(own: OwnConnection, worker_id: int) -> bool:
+    """Hold the lock that tells others of this process's life; False if impossible.
+
+    PostgreSQL lets it go when the process dies. It is shared by all sessions of the
+    worker, so that one that was cut off does not make it look dead. Behind a pooler
+    there is no such lock: the session would be somebody else's.
+    """
+    if own.pooled:
+        return False
+    parameters = {"lock_class": LOCK_CLASS, "id": worker_id}
+    return own.execute(HOLD_LOCK, parameters)[0][0]

@@ -7,14 +7,12 @@ from time import monotonic
 import psycopg
 
 from ..conf import settings
-from ..models.work import LOCK_CLASS
 from ..sql import statement
-from .connection import OwnConnection, Watchdog
+from .connection import OwnConnection, Watchdog, hold_session_lock
 from .options import WorkerOptions
 
 logger = logging.getLogger("pgjobs.worker")
 
-LOCK = "SELECT pg_try_advisory_lock(%(lock_class)s, %(id)s)"
 RETRY_SECONDS = 1.0
 LEAST_PATIENCE = 5.0  # seconds that a beat may take
 
@@ -22,8 +20,8 @@ LEAST_PATIENCE = 5.0  # seconds that a beat may take
 class Heartbeat:
     """Renews the worker's row until the last job has ended.
 
-    Holds a session lock that PostgreSQL lets go when the process dies, so that others
-    learn of a crash within seconds rather than at the end of the lease.
+    Holds the session lock, by which others learn of a crash within seconds rather than
+    at the end of the lease.
     """
 
     def __init__(self, options: WorkerOptions, row: dict, watchdog: Watchdog):
@@ -88,18 +86,10 @@ class Heartbeat:
         if self.connection.connection is None:
             self.has_lock = False
             self.connection.open()
-        if not self.has_lock and not self.connection.pooled:
-            self.take_lock()
+        if not self.has_lock:
+            self.has_lock = hold_session_lock(self.connection, self.row["id"])
         begun = monotonic()  # the process may be frozen before it hears the answer
         self.connection.execute(
             statement("heartbeat"), {**self.row, "holds_session_lock": self.has_lock}
         )
         self.last_beat = begun
-
-    def take_lock(self) -> None:
-        """Take the session lock; an earlier session that is not quite dead may have it.
-
-        Behind a pooler there is no such lock: the session would be somebody else's.
-        """
-        parameters = {"lock_class": LOCK_CLASS, "id": self.row["id"]}
-        self.has_lock = self.connection.execute(LOCK, parameters)[0][0]

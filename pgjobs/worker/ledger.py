@@ -11,6 +11,7 @@ class Ledger:
     def __init__(self) -> None:
         self.in_flight: dict[int, ClaimedJob] = {}
         self.unrecorded: list[Outcome] = []
+        self.locked: set[int] = set()  # tokens of outcomes that cannot be stored now
 
     def __len__(self) -> int:
         return len(self.in_flight)
@@ -26,12 +27,18 @@ class Ledger:
         self.unrecorded += outcomes
 
     @property
+    def recordable(self) -> list[Outcome]:
+        if not self.locked:
+            return self.unrecorded
+        return [each for each in self.unrecorded if each.lease_token not in self.locked]
+
+    @property
     def successes(self) -> list[Success]:
-        return [each for each in self.unrecorded if isinstance(each, Success)]
+        return [each for each in self.recordable if isinstance(each, Success)]
 
     @property
     def setbacks(self) -> list[Setback]:
-        return [each for each in self.unrecorded if isinstance(each, Setback)]
+        return [each for each in self.recordable if isinstance(each, Setback)]
 
     @property
     def still_running(self) -> list[ClaimedJob]:

@@ -21,7 +21,7 @@ from ..models import work
 from ..models.work import ClaimedJob, Outcome, Recorded, Setback, Success
 from ..sql import statement
 from .announcer import Announcer
-from .connection import OwnConnection, Watchdog, plan_once
+from .connection import OwnConnection, Watchdog, hold_session_lock, plan_once
 from .executor import Executor
 from .faults import Faults
 from .heartbeat import Heartbeat
@@ -36,6 +36,8 @@ logger = logging.getLogger("pgjobs.worker")
 STATEMENT_SECONDS = 30.0
 GATHER_SECONDS = 0.00005
 REPORT_SECONDS = 0.25  # between two writes of progress
+ASK_FOR_LOCKED_SECONDS = 1.0  # between two looks whether rows are still locked
+RELEASE_TRIES = 3
 
 
 class ExitCode(IntEnum):
@@ -55,6 +57,7 @@ class Loop:
     ):
         self.options = options
         self.on_recorded = on_recorded
+        self.id: int | None = None
         self.bell = Bell()
         self.ledger = Ledger()
         self.outlook = Outlook(options.poll)
@@ -65,6 +68,7 @@ class Loop:
         self.stop_at: float | None = None  # end of the grace, once stopping
         self.started_at = monotonic()
         self.next_report = 0.0
+        self.ask_for_locked_at = 0.0
 
     # Life
 
@@ -96,10 +100,11 @@ class Loop:
             options.name,
             self.watchdog,
             STATEMENT_SECONDS,
-            prepare=plan_once,
+            prepare=self.prepare,
         )
         row = self.worker_row()
         self.id = self.connection.execute(statement("register_worker"), row)[0][0]
+        hold_session_lock(self.connection, self.id)
         self.heartbeat = Heartbeat(options, {**row, "id": self.id}, self.watchdog)
         self.listener = Listener(
             options,
@@ -114,6 +119,11 @@ class Loop:
         self.heartbeat.start()
         self.executor.start()
         logger.info("Worker name=%s id=%s started", options.name, self.id)
+
+    def prepare(self, connection: OwnConnection) -> None:
+        plan_once(connection)
+        if self.id is not None:  # not the first connection
+            hold_session_lock(connection, self.id)
 
     def worker_row(self) -> dict:
         options = self.options
@@ -178,7 +188,10 @@ class Loop:
     def turn_or_wait(self) -> None:
         """Take a turn; what could not be stored is kept while the database is away."""
         try:
-            self.turn()
+            try:
+                self.turn()
+            except psycopg.errors.LockNotAvailable:
+                self.set_locked_aside()
         except psycopg.Error as error:
             self.maintenance.doubt()
             self.outlook.expect_jobs()
@@ -191,6 +204,8 @@ class Loop:
         self.gather()
         if self.signals or self.is_too_old:
             self.release_unstarted()
+        if self.ledger.locked and monotonic() >= self.ask_for_locked_at:
+            self.set_locked_aside()
         self.store_reports()
         self.record_setbacks()
         self.maintain()
@@ -209,7 +224,8 @@ class Loop:
         self.ledger.put(self.executor.take_outcomes())
 
     def record_and_claim(self, successes: Sequence[Success]) -> None:
-        if self.outlook.is_due:
+        promoted = self.outlook.is_promotion_due
+        if promoted:
             self.promote()
         limit = self.room(len(successes))
         brought = work.turn(
@@ -228,14 +244,14 @@ class Loop:
             self.executor.submit(job)
         self.claimed += len(brought.claimed)
         if limit:
-            self.outlook.plan(brought, limit)
+            self.outlook.plan(brought, limit, promoted)
 
     def room(self, being_recorded: int = 0) -> int:
         """Return how many jobs may be claimed, once some outcomes are recorded."""
         held = len(self.ledger) - being_recorded
         if self.is_stopping or self.heartbeat.is_silent:
             return 0
-        if held and (self.outlook.waits_for_idle or self.ledger.runs_suspect):
+        if held and self.ledger.runs_suspect:
             return 0
         free = self.options.slots + self.options.prefetch - held
         if self.options.max_jobs is not None:
@@ -244,13 +260,20 @@ class Loop:
 
     @property
     def wants_to_look(self) -> bool:
-        return self.outlook.deserves_look and self.room() > 0
+        is_idle = not len(self.ledger)
+        return self.outlook.deserves_look(is_idle) and self.room() > 0
 
     def promote(self) -> None:
         while work.promote(self.connection.execute) == work.BATCH:
             continue
 
     # Recording
+
+    def set_locked_aside(self) -> None:
+        """Keep the outcomes whose rows somebody holds for later; record the others."""
+        ids = [each.id for each in self.ledger.unrecorded]
+        self.ledger.locked = work.locked(self.connection.execute, self.id, ids)
+        self.ask_for_locked_at = monotonic() + ASK_FOR_LOCKED_SECONDS
 
     def record_setbacks(self) -> None:
         setbacks = self.ledger.setbacks
@@ -329,16 +352,24 @@ class Loop:
         self.gather()
         running = self.ledger.still_running
         self.ledger.put(map(released, running))
-        try:
-            self.turn()
-        except psycopg.Error as error:
-            logger.error("Releasing failed, others will rescue: %s", error)
+        self.release()
         if not running and self.ledger.is_empty:
             return ExitCode.STOPPED
         logger.warning("Released jobs=%s that did not end in time", len(running))
         for job in running:  # for close(): their threads do not end
             self.ledger.claim(job)
         return ExitCode.SECOND_SIGNAL if self.signals > 1 else ExitCode.GRACE_OVER
+
+    def release(self) -> None:
+        """Store what is left; a job that cannot be released counts as crashed."""
+        for _ in range(RELEASE_TRIES):
+            try:
+                return self.turn()
+            except psycopg.errors.LockNotAvailable:
+                with contextlib.suppress(psycopg.Error):
+                    self.set_locked_aside()
+            except psycopg.Error as error:
+                logger.error("Releasing failed: %s", str(error).strip())
 
     # Sleeping
 
@@ -353,7 +384,7 @@ class Loop:
 
     def has_work(self) -> bool:
         """Whether a turn would find something to do."""
-        if self.executor.outcomes or self.ledger.unrecorded or self.wants_to_look:
+        if self.executor.outcomes or self.ledger.recordable or self.wants_to_look:
             return True
         return bool(self.executor.reporting) and monotonic() >= self.next_report
 
@@ -362,7 +393,9 @@ class Loop:
         """Return when the loop must turn even if nobody rings."""
         events = [self.maintenance.due]
         if self.room():
-            events.append(self.outlook.look_at)
+            events.append(self.outlook.next_look)
+        if self.ledger.locked:
+            events.append(self.ask_for_locked_at)
         if self.executor.reporting:
             events.append(self.next_report)
         if self.stop_at is not None:

@@ -1,11 +1,12 @@
 """When the queue deserves a look, if nobody wakes the worker before."""
 
 import random
+from math import inf
 from time import monotonic
 
 from ..models.work import Turn
 
-FIRST_LOOK_AGAIN = 0.02  # after passing over a READY job that another one locked
+FIRST_LOOK_AGAIN = 0.02  # seconds, after passing over a job that another one locked
 LONGEST_LOOK_AGAIN = 1.0
 
 
@@ -18,23 +19,30 @@ class Outlook:
     def __init__(self, poll: float):
         self.poll = poll
         self.look_at = 0.0  # monotonic time of the next look, if nothing happens before
+        self.promote_at = 0.0  # and of the next promotion of scheduled jobs
         self.may_hold_more = True  # the last look did not show all there is
         self.waits_for_idle = False  # a suspect is next in line
         self.passed_over = False  # what could have been ours, another one had locked
         self.look_again = FIRST_LOOK_AGAIN  # seconds, in that case
 
     @property
-    def is_due(self) -> bool:
-        return monotonic() >= self.look_at
+    def next_look(self) -> float:
+        return min(self.look_at, self.promote_at)
 
     @property
-    def deserves_look(self) -> bool:
-        return self.may_hold_more or self.is_due
+    def is_promotion_due(self) -> bool:
+        return monotonic() >= self.promote_at
+
+    def deserves_look(self, is_idle: bool) -> bool:
+        """Whether a claim may bring jobs; `is_idle`: the worker holds none."""
+        if self.may_hold_more or (is_idle and self.waits_for_idle):
+            return True
+        return monotonic() >= self.next_look
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was READY or due, neither for us nor passed over."""
-        return not self.may_hold_more and not self.passed_over
+        return not (self.may_hold_more or self.waits_for_idle or self.passed_over)
 
     def expect_jobs(self) -> None:
         """Note that the queue may have changed."""
@@ -42,23 +50,31 @@ class Outlook:
 
     def expect_due(self) -> None:
         """Note that a scheduled job may be due before the next one that is known."""
-        self.look_at = 0.0
+        self.promote_at = 0.0
 
-    def plan(self, brought: Turn, limit: int) -> None:
-        """Decide when to look again, after a turn that asked for `limit` jobs."""
+    def plan(self, brought: Turn, limit: int, promoted: bool) -> None:
+        """Decide when to look again, after a turn that asked for `limit` jobs.
+
+        `promoted`: the turn began with a promotion.
+        """
+        now = monotonic()
         claimed_suspect = any(job.is_suspect for job in brought.claimed)
         self.waits_for_idle = brought.met_suspect and not claimed_suspect
-        self.may_hold_more = len(brought.claimed) == limit or self.waits_for_idle
-        wait = self.poll * random.uniform(0.8, 1)
-        due = brought.next_due
-        if due is not None and due > 0:
-            wait = min(wait, due)
-        # Overdue: nobody has promoted it yet, or another transaction has locked it.
-        is_overdue = due is not None and due <= 0
+        self.may_hold_more = len(brought.claimed) == limit
+        self.look_at = now + self.poll * random.uniform(0.8, 1)
+        due = inf if brought.next_due is None else brought.next_due
+        # Overdue: it came late, or another transaction has locked it.
+        is_overdue = due <= 0
         self.passed_over = brought.met_locked or is_overdue
-        if self.passed_over and not brought.met_suspect:
-            wait = min(wait, self.look_again)
-            self.look_again = min(2 * self.look_again, LONGEST_LOOK_AGAIN)
-        else:
+        if not self.passed_over:
             self.look_again = FIRST_LOOK_AGAIN
-        self.look_at = monotonic() + wait
+        if brought.met_locked:
+            self.look_at = min(self.look_at, now + self.look_again)
+        if not is_overdue:
+            self.promote_at = now + due
+        elif promoted:
+            self.promote_at = now + self.look_again
+        else:  # a busy worker, which turns each millisecond, must not put it off
+            self.promote_at = min(self.promote_at, now + self.look_again)
+        if self.passed_over:
+            self.look_again = min(2 * self.look_again, LONGEST_LOOK_AGAIN)
