@@ -9,6 +9,7 @@ from tests.processes import (
     WorkerThread,
     drain,
     let_it_turn,
+    running_worker,
     shared_queue,
     wait_for,
     wait_for_status,
@@ -136,4 +137,17 @@ def test_worker_that_waits_to_be_idle_does_not_spin(path):
         suspect(tasks.noop)
         wait_for(lambda: worker.loop.outlook.waits_for_idle, "the suspect is met")
         assert not worker.loop.has_work()
+        tasks.let_go(path)
+
+
+def test_slots_wait_no_longer_for_a_job_that_was_to_run_alone_and_is_gone(tmp_path):
+    path = str(tmp_path / "held")
+    enqueue(tasks.hold, path)
+    with running_worker(slots=2, poll=0.5) as loop:
+        wait_for(lambda: tasks.lines(path), "a job runs")
+        alone = tasks.noop.using(max_crashes=1).enqueue()
+        other = tasks.noop.enqueue()
+        wait_for(lambda: loop.outlook.waits_for_idle, "the worker waits to be idle")
+        alone.cancel()
+        wait_for_status(other, "SUCCESSFUL", timeout=5)
         tasks.let_go(path)

@@ -285,6 +285,25 @@ def test_worker_whose_heartbeat_is_cut_off_now_and_then_is_not_taken_for_dead(
     assert (job.attempts, job.crashes) == (1, 0)
 
 
+def test_worker_whose_heartbeat_stays_cut_off_lives_by_its_other_sessions(
+    path, settings, colleague
+):
+    """The lease has the last word."""
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.3, "LEASE_DURATION": 60}
+    job = enqueue(tasks.hold, path)
+    with running_worker(slots=1, name="cut off") as loop:
+        wait_for(lambda: tasks.lines(path), "the job runs")
+        loop.heartbeat.stop()
+        wait_for(lambda: not backends("heartbeat:cut off"))
+        before = timezone.now() - timedelta(seconds=10)
+        Worker.objects.filter(pk=loop.id).update(heartbeat_at=before)
+        rescuer = colleague(silent=0)
+        wait_until_connected_for(1)
+        assert rescued_by(rescuer) == []
+        tasks.let_go(path)
+        wait_for_status(job, "SUCCESSFUL")
+
+
 def backends(name: str) -> list[tuple[int]]:
     return execute(
         "SELECT pid FROM pg_stat_activity"
@@ -351,8 +370,12 @@ def rescued_by(rescuer) -> list[int]:
 @pytest.fixture
 def connected_for_a_while():
     """The rescuer's connection is older than two of its colleagues' heartbeats."""
+    wait_until_connected_for(1)
+
+
+def wait_until_connected_for(seconds: float):
     age = "SELECT clock_timestamp() - backend_start FROM pg_stat_activity WHERE pid = "
-    enough = timedelta(seconds=1)
+    enough = timedelta(seconds=seconds)
     wait_for(lambda: execute(f"{age} pg_backend_pid()")[0][0] > enough)
 
 

@@ -5,9 +5,10 @@ import threading
 import time
 
 import pytest
+from psycopg import OperationalError
 
 from pgjobs import enqueue, enqueue_many
-from pgjobs.models import Attempt, Job, Worker
+from pgjobs.models import Attempt, Job, Worker, work
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
 from tests import tasks
 from tests.processes import (
@@ -227,3 +228,22 @@ def test_no_thread_is_left_when_a_worker_has_stopped():
         wait_for_all("SUCCESSFUL")
         assert threading.active_count() > before
     wait_for(lambda: threading.active_count() == before, "its threads have ended")
+
+
+def test_release_is_tried_again_when_the_database_fails_it(path, monkeypatch):
+    job = enqueue(tasks.hold, path)
+    with WorkerThread(slots=1, poll=60) as worker:
+        wait_for(lambda: tasks.lines(path), "the job runs")
+        record, failures = work.record, [OperationalError("gone")]
+
+        def fail_first(*arguments):
+            if failures:
+                raise failures.pop()
+            return record(*arguments)
+
+        monkeypatch.setattr(work, "record", fail_first)
+        worker.loop.stop()
+        assert worker.stop() == ExitCode.SECOND_SIGNAL
+    job.refresh_from_db()
+    assert (job.status, job.crashes, failures) == ("READY", 0, [])
+    tasks.let_go(path)

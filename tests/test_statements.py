@@ -163,6 +163,50 @@ def test_loop_has_nothing_compiled(own_connection):
     assert own_connection.execute("SHOW jit") == [("off",)]
 
 
+def scans(plan: dict):
+    """Yield the index scans of a plan."""
+    if "Index Name" in plan:
+        yield plan
+    for child in plan.get("Plans", ()):
+        yield from scans(child)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        (
+            "turn",
+            {
+                "ids": "{1,2}",
+                "lease_tokens": "{1,2}",
+                "return_values": [None, None],
+                "limit": 2,
+                "queues": None,
+                "excluded": [],
+                "is_idle": True,
+            },
+        ),
+        ("record", {"outcomes": "[]", "unknown_task_grace": 1, "worker_name": ""}),
+    ],
+)
+def test_plan_that_was_made_for_a_small_table_walks_no_index_from_end_to_end(
+    own_connection, name, parameters
+):
+    """A worker that started on an empty queue keeps its plans as the table grows."""
+    enqueue_many([tasks.noop.bind() for _ in range(100)])
+    own_connection.execute("ANALYZE pgjobs_job")
+    ((explained,),) = own_connection.execute(
+        f"EXPLAIN (FORMAT JSON) {statement(name)}", {"worker_id": 1, **parameters}
+    )
+    by_key = [
+        scan
+        for scan in scans(explained[0]["Plan"])
+        if scan["Index Name"] == "pgjobs_job_pkey"
+    ]
+    assert by_key
+    assert all("Index Cond" in scan for scan in by_key)
+
+
 def test_rescue_looks_cheap_even_where_nothing_can_be_set():
     """Behind a pooler it runs with the settings of the server."""
     with connect("default", "test", "explain") as own:

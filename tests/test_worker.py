@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 
 from pgjobs import enqueue, enqueue_many
-from pgjobs.connections import parameters_of
+from pgjobs.connections import connect, parameters_of
 from pgjobs.models import Job, Worker
+from pgjobs.worker import ExitCode
 from tests import tasks
 from tests.processes import (
     WorkerThread,
@@ -164,8 +165,8 @@ def test_three_processes_run_each_of_two_thousand_jobs_once(start_worker, path):
 @contextmanager
 def locked(job):
     """Hold the job's row, as a transaction of the application may."""
-    with transaction.atomic():
-        Job.objects.select_for_update().get(pk=job.pk)
+    with connect("default", "test", "lock") as other, other.transaction():
+        other.execute("SELECT FROM pgjobs_job WHERE id = %s FOR UPDATE", [job.pk])
         yield
 
 
@@ -197,6 +198,49 @@ def test_draining_waits_for_a_ready_job_that_another_transaction_has_locked(path
             assert worker.thread.is_alive()
         worker.join()
     assert tasks.lines(path) == ["1"]
+
+
+def test_overdue_job_is_promoted_although_the_worker_is_busy():
+    enqueue_many([tasks.sleep.bind(0.002) for _ in range(3_000)])
+    later = timedelta(seconds=0.2)
+    urgent = tasks.noop.using(priority=100, run_after=later).enqueue()
+    with running_worker(poll=60):
+        wait_for_status(urgent, "SUCCESSFUL")
+        assert Job.objects.ready().exists(), "it came after all others"
+        Job.objects.ready().discard()
+
+
+# Rows that others hold
+
+
+@pytest.mark.parametrize("held", [tasks.hold, tasks.hold_and_fail])
+def test_locked_row_of_one_job_does_not_stop_the_others(path, held):
+    job = enqueue(held, path)
+    with running_worker(slots=2, poll=60) as loop:
+        wait_for(lambda: tasks.lines(path), "the job runs")
+        with locked(job):
+            tasks.let_go(path)
+            wait_for(lambda: loop.ledger.locked, "its outcome is set aside")
+            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=5)
+        wait_for_status(job, "SUCCESSFUL", "FAILED", timeout=5)
+
+
+def test_worker_stops_although_somebody_holds_the_row_of_its_job(path):
+    """What cannot be released is rescued."""
+    jobs = [enqueue(tasks.hold, path) for _ in range(2)]
+    with WorkerThread(slots=2, poll=60) as worker:
+        wait_for(lambda: len(tasks.lines(path)) == 2, "the jobs run")
+        with locked(jobs[0]):
+            worker.loop.stop()
+            worker.loop.stop()
+            assert worker.join(timeout=10) == ExitCode.SECOND_SIGNAL
+        assert [wait_for_status(job, "READY", "RUNNING").status for job in jobs] == [
+            "RUNNING",
+            "READY",
+        ]
+    tasks.let_go(path)
+    with running_worker():
+        assert [wait_for_status(job, "SUCCESSFUL").crashes for job in jobs] == [1, 0]
 
 
 # Connections
