@@ -297,9 +297,8 @@ def test_worker_whose_heartbeat_stays_cut_off_lives_by_its_other_sessions(
         wait_for(lambda: not backends("heartbeat:cut off"))
         before = timezone.now() - timedelta(seconds=10)
         Worker.objects.filter(pk=loop.id).update(heartbeat_at=before)
-        rescuer = colleague(silent=0)
         wait_until_connected_for(1)
-        assert rescued_by(rescuer) == []
+        assert rescued_by(colleague(silent=0)) == []
         tasks.let_go(path)
         wait_for_status(job, "SUCCESSFUL")
 
