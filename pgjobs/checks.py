@@ -151,12 +151,28 @@ def check_server(databases=None, **kwargs) -> list[CheckMessage]:
     if connection.vendor != "postgresql":
         return []
     connection.ensure_connection()
+    return [*old_server(connection), *isolation_of_server(connection)]
+
+
+def old_server(connection) -> Iterator[CheckMessage]:
     version = connection.pg_version
-    if version >= SUPPORTED_SERVER:
-        return []
-    return [
-        Warning(
-            f"The server is PostgreSQL {version // 10000}; pgjobs supports 14 and up.",
-            id="pgjobs.W013",
+    if version < SUPPORTED_SERVER:
+        message = (
+            f"The server is PostgreSQL {version // 10000}; pgjobs supports 14 and up."
         )
-    ]
+        yield Warning(message, id="pgjobs.W013")
+
+
+def isolation_of_server(connection) -> Iterator[CheckMessage]:
+    """Find a default of the server, the database or the role; Django shows none."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW default_transaction_isolation")
+        (level,) = cursor.fetchone()
+    if level != "read committed":
+        yield Error(
+            f"Transactions on the database {connection.alias!r} begin as {level}, with "
+            "which jobs that two change at a time raise errors.",
+            hint="Set default_transaction_isolation to 'read committed' for the "
+            "database or the role.",
+            id="pgjobs.E015",
+        )

@@ -94,6 +94,21 @@ def test_the_list_reads_the_primary_key_from_its_end(admin_client):
     assert "Index Scan Backward using pgjobs_job_pkey" in plan
 
 
+@pytest.mark.parametrize("status", ["SUCCESSFUL", "FAILED", "CANCELLED", "WAITING"])
+def test_a_status_is_found_by_an_index(admin_client, status):
+    make_many(3)
+    with CaptureQueriesContext(connection) as queries:
+        admin_client.get(LIST, {"status": status})
+    (rows,) = [each["sql"] for each in queries if "reason_start" in each["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("SET LOCAL enable_indexscan = off")
+        cursor.execute(f"EXPLAIN {rows}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    name = "waiting" if status == "WAITING" else "finished"
+    assert f"Bitmap Index Scan on pgjobs_job_{name}" in plan
+
+
 def test_the_number_of_jobs_is_shown_when_it_is_known(admin_client, few_counted):
     make_many(100)
     page = text_of(admin_client.get(LIST))

@@ -170,6 +170,13 @@ def test_a_hint_that_cannot_be_resolved_is_refused():
 
 
 @pytest.mark.django_db
+def test_isolation_level_of_the_server_is_named():
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SET LOCAL default_transaction_isolation = 'repeatable read'")
+    assert "repeatable read" in found(databases=["default"])["pgjobs.E015"]
+
+
+@pytest.mark.django_db
 def test_an_old_server_is_named(monkeypatch):
     assert "pgjobs.W013" not in found(databases=["default"])
     connection = connections["default"]

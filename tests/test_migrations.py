@@ -4,7 +4,8 @@ from io import StringIO
 
 import pytest
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import ConnectionHandler, connection, transaction
+from django.db.migrations.executor import MigrationExecutor
 
 from tests.actors import execute
 
@@ -15,6 +16,7 @@ INDEXES = {
     "pgjobs_job_ready": "(queue_name, priority DESC, id) WHERE status = 'READY'",
     "pgjobs_job_scheduled": "(run_after, id) WHERE status = 'SCHEDULED'",
     "pgjobs_job_running": "(worker_id) WHERE status = 'RUNNING'",
+    "pgjobs_job_waiting": "(id) WHERE status = 'WAITING'",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",
 }
 OBJECTS = """
@@ -45,6 +47,19 @@ def test_migrations_can_be_taken_back_and_made_again():
         transaction.set_rollback(True)
 
 
+def test_database_of_another_vendor_gets_plain_tables():
+    """Projects that have one beside their PostgreSQL migrate it like any other app."""
+    other = ConnectionHandler(
+        {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+    )["default"]
+    executor = MigrationExecutor(other)
+    executor.migrate(executor.loader.graph.leaf_nodes("pgjobs"))
+    assert "pgjobs_job" in other.introspection.table_names()
+    executor.loader.build_graph()
+    executor.migrate([("pgjobs", None)])
+    assert "pgjobs_job" not in other.introspection.table_names()
+
+
 def migrate(*target: str) -> None:
     call_command("migrate", "pgjobs", *target, verbosity=0, stdout=StringIO())
 
@@ -64,6 +79,7 @@ def plain(definition: str) -> str:
         ("((status) = 'READY')", "status = 'READY'"),
         ("((status) = 'SCHEDULED')", "status = 'SCHEDULED'"),
         ("((status) = 'RUNNING')", "status = 'RUNNING'"),
+        ("((status) = 'WAITING')", "status = 'WAITING'"),
         ("(finished_at IS NOT NULL)", "finished_at IS NOT NULL"),
     ):
         text = text.replace(decorated, bare)

@@ -423,17 +423,31 @@ def finished():
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_end_of_a_job_is_announced_once(act, finished):
+def test_end_of_a_job_is_announced_once(
+    act, finished, django_capture_on_commit_callbacks
+):
     jobs = of_each_status()
     finished.clear()
-    for _ in range(2):
-        getattr(Job.objects.all(), act)()
+    with django_capture_on_commit_callbacks(execute=True):
+        for _ in range(2):
+            getattr(Job.objects.all(), act)()
     ended = [
         (job.pk, EFFECTS[act, status]["status"])
         for status, job in jobs.items()
         if EFFECTS.get((act, status), {}).get("finished_at")
     ]
     assert finished == ended
+
+
+@pytest.mark.django_db(transaction=True)
+def test_act_that_is_rolled_back_is_not_announced(finished):
+    job = noop.enqueue()
+    with transaction.atomic():
+        job.cancel()
+        transaction.set_rollback(True)
+    assert finished == []
+    job.cancel()
+    assert finished == [(job.pk, "CANCELLED")]
 
 
 # Two at a time. The first has done its part but not committed when the second comes.
@@ -605,8 +619,9 @@ def lock_in_order(ids: list[int]) -> None:
 
 def record_successes(hand: Hand, jobs: list[ClaimedJob]) -> None:
     with transaction.atomic():
-        # As the planner decides by itself once the table is larger than a page.
+        # As on the loop's own connection, whatever the size of the table.
         execute("SET LOCAL enable_seqscan = off")
+        execute("SET LOCAL enable_bitmapscan = off")
         execute("SET LOCAL enable_hashjoin = off")
         execute("SET LOCAL enable_mergejoin = off")
         hand.turn(*(work.Success(job.id, job.lease_token, None) for job in jobs))

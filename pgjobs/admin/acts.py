@@ -8,8 +8,9 @@ from django.contrib.admin.models import CHANGE, DELETION
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
+from ..conf import FINISHED
 from ..models import Job, Status
-from ..models.job import FINISHED, QUEUED, JobQuerySet
+from ..models.job import QUEUED, JobQuerySet
 from ..models.transitions import Changed
 from .forms import ActForm, ReasonForm, ResultForm
 

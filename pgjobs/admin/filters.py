@@ -47,7 +47,7 @@ class StatusFilter(SimpleListFilter):
             return queryset
         if self.value() not in Status.values:
             raise IncorrectLookupParameters
-        return queryset.filter(status=self.value())
+        return queryset.with_status(self.value())
 
 
 class NameFilter(SimpleListFilter):

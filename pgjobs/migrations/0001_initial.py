@@ -326,6 +326,14 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="job",
             index=models.Index(
+                models.F("id"),
+                condition=models.Q(("status", "WAITING")),
+                name="pgjobs_job_waiting",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
                 models.F("worker_id"),
                 condition=models.Q(("status", "RUNNING")),
                 name="pgjobs_job_running",

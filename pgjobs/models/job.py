@@ -11,6 +11,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import FINISHED
 from ..plain_json import LenientDecoder
 from . import transitions, waiting, work
 from .database import QueueManager
@@ -30,7 +31,6 @@ class Status(models.TextChoices):
 
 QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
 JSON_FIELDS = frozenset({"args", "kwargs", "return_value"})
-FINISHED = (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
 
 
 EMPTY_ARRAY = models.Value([], models.JSONField())
@@ -51,10 +51,16 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(status=Status.RUNNING)
 
     def failed(self):
-        return self.filter(status=Status.FAILED)
+        return self.with_status(Status.FAILED)
 
     def finished(self):
-        return self.filter(status__in=FINISHED)
+        return self.filter(status__in=FINISHED, finished_at__isnull=False)
+
+    def with_status(self, status):
+        """Filter by a status, in words that the planner finds its partial index by."""
+        if status in FINISHED:
+            return self.filter(status=status, finished_at__isnull=False)
+        return self.filter(status=status)
 
     def retry(self) -> Changed:
         """Put finished jobs back in the queue, each with a new life."""
@@ -184,6 +190,9 @@ class Job(models.Model):
                 "id",
                 condition=Q(status="SCHEDULED"),
                 name="pgjobs_job_scheduled",
+            ),
+            models.Index(
+                "id", condition=Q(status="WAITING"), name="pgjobs_job_waiting"
             ),
             models.Index(
                 "worker_id", condition=Q(status="RUNNING"), name="pgjobs_job_running"

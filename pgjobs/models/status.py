@@ -55,7 +55,7 @@ def overview(database: str) -> Overview:
         queues=queues,
         workers=worker_statuses(jobs, workers, now),
         finished={
-            str(status): jobs.filter(status=status)[:MOST_COUNTED].count()
+            str(status): jobs.with_status(status)[:MOST_COUNTED].count()
             for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
         },
         problems=problems(jobs, queues, workers, now),

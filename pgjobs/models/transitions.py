@@ -5,9 +5,10 @@ Those that a worker makes stand in `work.py`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from django.db import connections
+from django.db import connections, transaction
 
 from .. import signals
 from ..conf import settings
@@ -123,9 +124,9 @@ def act_on(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
     with connections[queryset.db].cursor() as cursor:
         cursor.execute(statement(verb), {"ids": ids, **parameters})
         rows = cursor.fetchall()
-    announce_finished(
-        queryset.model, queryset.db, [id for id, finished in rows if finished]
-    )
+    if finished := [id for id, is_finished in rows if is_finished]:
+        announce = partial(announce_finished, queryset.model, queryset.db, finished)
+        transaction.on_commit(announce, using=queryset.db)
     return rows
 
 

@@ -57,7 +57,7 @@ class Loop:
     ):
         self.options = options
         self.on_recorded = on_recorded
-        self.id: int | None = None
+        self.id = 0  # until it is registered
         self.bell = Bell()
         self.ledger = Ledger()
         self.outlook = Outlook(options.poll)
@@ -122,7 +122,7 @@ class Loop:
 
     def prepare(self, connection: OwnConnection) -> None:
         plan_once(connection)
-        if self.id is not None:  # not the first connection
+        if self.id:  # not the first connection
             hold_session_lock(connection, self.id)
 
     def worker_row(self) -> dict:
