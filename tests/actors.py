@@ -11,6 +11,7 @@ from django.utils import timezone
 from pgjobs.connections import connect
 from pgjobs.models import Attempt, Job, Status, Worker, work
 from pgjobs.models.work import ClaimedJob, Recorded, Setback, Success
+from pgjobs.sql import statement
 from tests.processes import wait_for
 from tests.tasks import noop
 
@@ -158,6 +159,10 @@ class Hand:
 
     def rescue(self) -> list[work.Rescued]:
         return work.rescue(self.execute, self.id)
+
+    def beat(self) -> None:
+        """Give a sign of life."""
+        self.execute(statement("heartbeat"), {**vars(self.row), "lease": 30})
 
     def vanish(self) -> None:
         """Leave as a pruned or stopped worker does: without a row."""

@@ -631,6 +631,32 @@ def test_rescuer_counts_only_the_time_in_which_it_lived_itself(hand, dead):
     assert is_rescued(hand)
 
 
+def test_sign_of_life_after_a_pause_begins_the_time_anew_in_which_a_worker_lived(hand):
+    def beating_since():
+        return Worker.objects.get(pk=hand.id).beating_since
+
+    began = beating_since()
+    hand.fall_silent(5)  # less than two heartbeats
+    hand.beat()
+    assert beating_since() == began
+    hand.fall_silent(11)
+    hand.beat()
+    assert beating_since() > began + hours(0.9)
+
+
+def test_outage_that_hits_all_kills_nobody(hand):
+    """Whoever comes back first gives the others the time to come back, too."""
+    other = Hand("other", holds_session_lock=True)
+    running_job(hand=other)
+    for each in (hand, other):
+        each.fall_silent(3600)
+    hand.beat()
+    assert not is_rescued(hand)
+    other.beat()
+    hand.beat()
+    assert not is_rescued(hand)
+
+
 def test_rescuer_without_a_row_judges_no_living_worker(hand, dead):
     running_job(hand=dead)
     dead.fall_silent(3600)
