@@ -35,8 +35,8 @@ def execute(sql: str, parameters: dict | None = None) -> list[tuple]:
 class Session:
     """A database session beside Django's; its transactions end when it is told."""
 
-    def __init__(self):
-        self.connection = connect("default", "test", "session")
+    def __init__(self, **changes):
+        self.connection = connect("default", "test", "session", **changes)
 
     def execute(self, sql: str, parameters: dict | None = None) -> list[tuple]:
         cursor = self.connection.execute(sql, parameters)
@@ -67,8 +67,9 @@ class Session:
 
 
 @contextmanager
-def session() -> Iterator[Session]:
-    made = Session()
+def session(**changes) -> Iterator[Session]:
+    """Open a session; changes go into its connection parameters."""
+    made = Session(**changes)
     try:
         yield made
     finally:

@@ -686,6 +686,20 @@ def test_lost_session_lock_tells_of_a_crash_before_the_lease_ends(hand):
     assert is_rescued(hand)
 
 
+@transactional
+def test_session_lock_in_another_database_tells_nothing_of_a_worker_here(hand):
+    """The workers of each database of a server count from 1."""
+    dead = Hand("dead", holds_session_lock=True, heartbeat_interval=0.001)
+    running_job(hand=dead)
+    dead.fall_silent(10)
+    with session(dbname="postgres") as elsewhere:
+        elsewhere.execute(
+            "SELECT pg_advisory_lock(%(class)s, %(id)s)",
+            {"class": LOCK_CLASS, "id": dead.id},
+        )
+        assert is_rescued(hand)
+
+
 def test_lost_session_lock_counts_only_without_a_sign_of_life(hand):
     alive = Hand("alive", holds_session_lock=True, heartbeat_interval=600)
     running_job(hand=alive)
