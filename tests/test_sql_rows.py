@@ -802,16 +802,25 @@ def test_job_is_rescued_once_however_many_try(hand):
 
 
 @transactional
-def test_job_that_was_rescued_and_claimed_anew_in_between_is_left_alone(hand):
+def test_job_that_was_rescued_and_claimed_anew_in_between_is_left_alone():
+    """In between: after a slow rescue has read the job and before it locks it."""
     dead, other = Hand("dead"), Hand("other")
     running_job(hand=dead)
-    dead.vanish()
+    dead.fall_silent(3600)
 
     def rescue_and_claim():
+        execute("SELECT pg_advisory_xact_lock(1)")
         assert len(other.rescue()) == 1
         return other.claim_one()
 
-    claimed, rescued = overlapping(rescue_and_claim, hand.rescue)
+    with session() as slow:
+        # Its statement waits in its middle, where it reads the workers.
+        slow.execute(
+            "CREATE TEMPORARY VIEW pgjobs_worker AS SELECT * FROM pgjobs_worker"
+            " WHERE pg_advisory_xact_lock(1) IS NOT NULL"
+        )
+        rescuer = Hand("slow", execute=slow.execute)
+        claimed, rescued = overlapping(rescue_and_claim, rescuer.rescue)
     assert rescued == []
     assert other.succeed(claimed) is True
 
