@@ -1023,6 +1023,16 @@ def test_report_of_a_lost_lease_is_dropped(hand):
     assert progress_of(job) is None
 
 
+@pytest.mark.parametrize("lost_by", [claimed_again, retried_in_a_new_life])
+def test_report_of_an_earlier_attempt_on_the_same_worker_is_dropped(hand, lost_by):
+    noop.enqueue()
+    stale = hand.claim_one()
+    current = lost_by(hand, stale)
+    report(hand, current, done=1, total=4, message="current", log="current\n")
+    report(hand, stale, done=3, total=3, message="stale", log="stale\n")
+    assert progress_of(current) == (1, 4, "current", "current\n")
+
+
 def test_reports_of_several_jobs_are_one_statement(hand, django_assert_num_queries):
     enqueue(2)
     jobs = hand.claim(2)
