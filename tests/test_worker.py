@@ -8,10 +8,11 @@ from datetime import timedelta
 import psycopg
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.connections import connect, parameters_of
-from pgjobs.models import Job, Worker
+from pgjobs.models import Job, Worker, work
 from pgjobs.worker import ExitCode
 from tests import tasks
 from tests.processes import (
@@ -138,6 +139,19 @@ def test_job_enqueued_while_all_slots_are_busy_starts_when_one_is_free(path):
         late = enqueue(tasks.noop)
         tasks.let_go(path)
         wait_for_status(late, "SUCCESSFUL", timeout=5)
+
+
+def test_all_that_is_due_becomes_ready_at_once_however_much_it_is(path, monkeypatch):
+    """Although there is a slot for one only: others may have room for the rest."""
+    monkeypatch.setattr(work, "BATCH", 2)
+    for _ in range(7):
+        tasks.hold.using(run_after=timedelta(hours=1)).enqueue(path)
+    Job.objects.update(run_after=timezone.now())
+    with running_worker(slots=1, poll=60):
+        wait_for(lambda: not Job.objects.scheduled().exists(), "all are promoted")
+        assert not Job.objects.finished().exists()
+        tasks.let_go(path)
+        wait_for_all("SUCCESSFUL")
 
 
 # Exactly one worker
