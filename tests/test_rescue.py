@@ -303,6 +303,24 @@ def test_worker_whose_heartbeat_stays_cut_off_lives_by_its_other_sessions(
         wait_for_status(job, "SUCCESSFUL")
 
 
+def test_lost_connection_of_the_heartbeat_is_replaced_at_once(calm_worker, monkeypatch):
+    """Or the pause would look like a death to others."""
+    beating, waits = calm_worker.heartbeat, []
+
+    class Stopped:
+        def wait(self, seconds: float) -> bool:
+            waits.append(seconds)
+            return len(waits) == 3
+
+    backend = beating.connection.connection.info.backend_pid
+    execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
+    with monkeypatch.context() as patched:
+        patched.setattr(beating, "stopped", Stopped())
+        beating.run()
+    assert waits == [600, 0, 600]
+    assert Worker.objects.get(pk=calm_worker.id).holds_session_lock
+
+
 def backends(name: str) -> list[tuple[int]]:
     return execute(
         "SELECT pid FROM pg_stat_activity"
