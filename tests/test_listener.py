@@ -12,6 +12,7 @@ from pgjobs.connections import parameters_of
 from pgjobs.models import Job
 from pgjobs.worker import ExitCode
 from tests import tasks
+from tests.actors import session
 from tests.processes import (
     WorkerThread,
     let_it_turn,
@@ -184,6 +185,27 @@ def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
         # Its notification reaches nobody.
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
     wait_for(lambda: backends("listen") not in ([], [backend]), "it listens again")
+
+
+def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatch):
+    """The worker learns of the break only, and does not sleep over it."""
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    with running_worker(poll=600) as loop:
+        wait_for(lambda: loop.listener.sleeping, "the worker sleeps")
+        let_it_turn(loop)  # it has had the look that is due as it begins to listen
+        turn = loop.turn
+
+        def turn_while_the_connection_breaks():
+            monkeypatch.undo()
+            turn()
+            with session() as other:
+                backend = loop.listener.connection.info.backend_pid
+                other.execute(f"SELECT pg_terminate_backend({backend}, 5000)")
+                other.execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
+
+        monkeypatch.setattr(loop, "turn", turn_while_the_connection_breaks)
+        loop.bell.ring()  # for one more turn
+        wait_for(lambda: Job.objects.finished().exists(), timeout=SOON)
 
 
 def test_what_was_notified_before_it_listens_again_is_found(sleeper, monkeypatch):
