@@ -17,6 +17,7 @@ from pgjobs.worker.connection import (
     Watchdog,
     plan_once,
 )
+from pgjobs.worker.loop import STATEMENT_SECONDS
 from tests import tasks
 from tests.processes import (
     drain,
@@ -205,6 +206,13 @@ def test_plan_that_was_made_for_a_small_table_walks_no_index_from_end_to_end(
     ]
     assert by_key
     assert all("Index Cond" in scan for scan in by_key)
+
+
+def test_server_ends_a_statement_of_the_loop_before_the_worker_cuts_it(own_connection):
+    """What is cut may still commit, and nobody hears of it."""
+    query = "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'"
+    ((milliseconds,),) = own_connection.execute(query)
+    assert 0 < milliseconds < 1_000 * STATEMENT_SECONDS
 
 
 def test_rescue_looks_cheap_even_where_nothing_can_be_set():
