@@ -217,6 +217,24 @@ def test_worker_stops_after_its_time_when_its_last_job_has_ended(path):
     assert (job.status, late.status) == ("SUCCESSFUL", "READY")
 
 
+def test_worker_whose_time_is_over_releases_what_no_slot_has_begun(path):
+    held = enqueue(tasks.hold, path)
+    waiting = [enqueue(tasks.noop) for _ in range(3)]
+    with WorkerThread(slots=1, prefetch=3, max_time=3_600) as worker:
+        wait_for(lambda: Job.objects.running().count() == 4, "all are claimed")
+        wait_for(lambda: tasks.lines(path), "the first one runs")
+        worker.loop.started_at -= 3_600
+        worker.loop.bell.ring()
+        for job in waiting:
+            wait_for_status(job, "READY", timeout=5)
+            assert (job.attempts, job.failures) == (1, 0)
+        tasks.let_go(path)
+        assert worker.join() == ExitCode.STOPPED
+    held.refresh_from_db()
+    assert held.status == "SUCCESSFUL"
+    assert Job.objects.ready().count() == 3
+
+
 def test_idle_worker_wakes_when_its_time_is_over():
     assert WorkerThread(max_time=0.2, poll=60).join(timeout=5) == ExitCode.STOPPED
 
