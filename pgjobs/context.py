@@ -13,6 +13,7 @@ from .texts import storable
 
 LONGEST_MESSAGE = 500
 LONGEST_LINE = 2_000
+PROGRESS = ("done", "total", "message")
 MOST_LINES = 1_000  # kept between two writes; the oldest are dropped
 
 
@@ -96,6 +97,15 @@ class RunningJob:
             **(progress or {}),
             "log": "".join(f"{line}\n" for line in lines),
         }
+
+    def put_back(self, report: dict[str, Any]) -> None:
+        """Take back a report that could not be stored; the next one contains it."""
+        with self._lock:
+            if self._progress is None and "done" in report:
+                self._progress = {key: report[key] for key in PROGRESS}
+            self._lines[:0] = report["log"].split("\n")[:-1]
+            del self._lines[:-MOST_LINES]
+        self._desk.reported(self)
 
 
 current: ContextVar[RunningJob] = ContextVar("pgjobs_current_job")

@@ -9,6 +9,7 @@ import threading
 import time
 from datetime import timedelta
 
+import psycopg
 import pytest
 from django.db import ProgrammingError, connection, connections, transaction
 from django.utils import timezone, translation
@@ -24,7 +25,7 @@ from pgjobs import (
     signals,
     task,
 )
-from pgjobs.models import Attempt, Job, Progress
+from pgjobs.models import Attempt, Job, Progress, work
 from pgjobs.worker.connection import OwnConnection
 from tests import tasks
 from tests.processes import (
@@ -594,6 +595,23 @@ def report_a_lot(times: int, seconds: float):
         job.progress(number, times)
         job.log(f"line {number}")
         time.sleep(seconds / times)
+
+
+def test_report_that_meets_a_fault_of_the_database_is_stored_later(monkeypatch):
+    faults = [psycopg.OperationalError("broken pipe")]
+    report = work.report
+
+    def failing_once(*args):
+        if faults:
+            raise faults.pop()
+        return report(*args)
+
+    monkeypatch.setattr(work, "report", failing_once)
+    job = run(report_a_lot, 20, 0.0)
+    assert not faults
+    progress = Progress.objects.get(job=job)
+    assert (progress.done, progress.total) == (20, 20)
+    assert progress.log.count("\n") == 20
 
 
 def test_reports_are_throttled_and_the_last_one_is_stored_before_the_end(monkeypatch):

@@ -10,9 +10,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from pgjobs import enqueue, enqueue_many
+from pgjobs import current_job, enqueue, enqueue_many, task
 from pgjobs.connections import connect, parameters_of
-from pgjobs.models import Job, Worker, work
+from pgjobs.models import Job, Progress, Worker, work
 from pgjobs.worker import ExitCode
 from tests import tasks
 from tests.processes import (
@@ -237,6 +237,27 @@ def test_locked_row_of_one_job_does_not_stop_the_others(path, held):
             wait_for(lambda: loop.ledger.locked, "its outcome is set aside")
             wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=5)
         wait_for_status(job, "SUCCESSFUL", "FAILED", timeout=5)
+
+
+@task
+def report_when_told(path: str):
+    tasks.hold(path)
+    current_job().log("here")
+    tasks.hold(f"{path}.end")
+
+
+def test_report_of_a_job_whose_row_somebody_holds_is_stored_when_it_is_free(path):
+    job = enqueue(report_when_told, path)
+    with running_worker(slots=2, poll=60) as loop:
+        wait_for(lambda: tasks.lines(path), "the job runs")
+        with locked(job), statements_of_workers() as executed:
+            tasks.let_go(path)
+            wait_for(lambda: "loop report" in executed, "the worker has tried")
+            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
+            assert "loop locked" not in executed, "nothing was waited for"
+        wait_for(lambda: Progress.objects.filter(job=job, log__contains="here"))
+        tasks.let_go(f"{path}.end")
+        wait_for_status(job, "SUCCESSFUL")
 
 
 def test_worker_stops_although_somebody_holds_the_row_of_its_job(path):

@@ -203,9 +203,9 @@ def prune(execute: Execute, ages: dict[str, float | None]) -> int:
     return rows[0][0]
 
 
-def report(execute: Execute, worker_id: int, reports: Sequence[dict]) -> None:
-    """Store the progress and the log lines of running jobs."""
-    execute(
+def report(execute: Execute, worker_id: int, reports: Sequence[dict]) -> set[int]:
+    """Store progress and log lines of running jobs; return the ids of those jobs."""
+    rows = execute(
         statement("report"),
         {
             "worker_id": worker_id,
@@ -213,6 +213,7 @@ def report(execute: Execute, worker_id: int, reports: Sequence[dict]) -> None:
             "longest_log": LONGEST_LOG,
         },
     )
+    return {id for (id,) in rows}
 
 
 def array(numbers: Iterable[int]) -> str:

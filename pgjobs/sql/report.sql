@@ -1,5 +1,6 @@
 -- Store what running jobs report, as long as they are still their worker's.
--- KEY SHARE: who deletes a job meanwhile is waited for, and then there is none to insert.
+-- KEY SHARE: nobody can delete a job meanwhile. One whose row somebody holds is skipped;
+-- its report is given again.
 WITH report AS (
     SELECT * FROM jsonb_to_recordset(%(reports)s::jsonb) AS report (
         id bigint, lease_token bigint, done float8, total float8, message text,
@@ -13,7 +14,7 @@ held AS MATERIALIZED (
         ON job.id = report.id AND job.lease_token = report.lease_token
     WHERE job.worker_id = %(worker_id)s
     ORDER BY job.id
-    FOR KEY SHARE OF job
+    FOR KEY SHARE OF job SKIP LOCKED
 )
 INSERT INTO pgjobs_progress AS progress
     (job_id, done, total, message, log, updated_at)
@@ -28,3 +29,4 @@ ON CONFLICT (job_id) DO UPDATE SET
         THEN progress.message ELSE excluded.message END,
     log = right(progress.log || excluded.log, %(longest_log)s),
     updated_at = excluded.updated_at
+RETURNING job_id

@@ -56,12 +56,12 @@ class Executor:
             outcomes.append(self.outcomes.popleft())
         return outcomes
 
-    def take_reports(self) -> list[dict]:
+    def take_reports(self) -> list[tuple[RunningJob, dict]]:
         reports = []
         while self.reporting:
             _, job = self.reporting.popitem()
             if report := job.take_report():
-                reports.append(report)
+                reports.append((job, report))
         return reports
 
     def withdraw(self) -> list[ClaimedJob]:

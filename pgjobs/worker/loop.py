@@ -17,6 +17,7 @@ import psycopg
 
 from ..conf import settings
 from ..exceptions import DatabaseLost
+from ..context import RunningJob
 from ..models import work
 from ..models.work import ClaimedJob, Outcome, Recorded, Setback, Success
 from ..sql import statement
@@ -322,8 +323,19 @@ class Loop:
         is_last = any(each.lease_token in reporting for each in self.ledger.unrecorded)
         if is_last or monotonic() >= self.next_report:
             self.next_report = monotonic() + REPORT_SECONDS
-            if reports := self.executor.take_reports():
-                work.report(self.connection.execute, self.id, reports)
+            if taken := self.executor.take_reports():
+                self.store(taken)
+
+    def store(self, taken: Sequence[tuple[RunningJob, dict]]) -> None:
+        """Store reports; give those back that could not be stored."""
+        stored: set[int] = set()
+        try:
+            reports = [report for _, report in taken]
+            stored = work.report(self.connection.execute, self.id, reports)
+        finally:
+            for job, report in taken:
+                if job.id not in stored and job.lease_token in self.ledger.in_flight:
+                    job.put_back(report)
 
     def maintain(self) -> None:
         if monotonic() < self.maintenance.due:
