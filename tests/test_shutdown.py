@@ -7,7 +7,7 @@ import time
 import pytest
 from psycopg import OperationalError
 
-from pgjobs import enqueue, enqueue_many
+from pgjobs import enqueue, enqueue_many, signals
 from pgjobs.models import Attempt, Job, Worker, work
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
 from tests import tasks
@@ -144,6 +144,38 @@ def test_job_that_ends_as_the_grace_does_is_not_run_again(path, monkeypatch):
         assert worker.stop() == ExitCode.STOPPED
     job.refresh_from_db()
     assert job.status == "SUCCESSFUL"
+
+
+@pytest.mark.parametrize("is_stuck", [False, True])
+def test_ends_are_announced_before_a_worker_that_is_told_twice_ends(
+    path, is_stuck, monkeypatch
+):
+    monkeypatch.setattr("pgjobs.worker.loop.LAST_SECONDS", 0.5 if is_stuck else 20)
+    begun, go_on, announced = threading.Event(), threading.Event(), []
+
+    def receive(sender, job, **kwargs):
+        begun.set()
+        go_on.wait(20)
+        announced.append(job.pk)
+
+    signals.job_finished.connect(receive)
+    try:
+        enqueue(tasks.hold, path)
+        with WorkerThread(slots=2, poll=60) as worker:
+            wait_for(lambda: tasks.lines(path), "the job runs")
+            jobs = [enqueue(tasks.noop) for _ in range(3)]
+            assert begun.wait(20)
+            wait_for_status(jobs[-1], "SUCCESSFUL")
+            if not is_stuck:
+                threading.Timer(0.2, go_on.set).start()
+            worker.loop.stop()
+            worker.loop.stop()
+            assert worker.join(timeout=10) == ExitCode.SECOND_SIGNAL
+        assert announced == ([] if is_stuck else [job.pk for job in jobs])
+    finally:
+        go_on.set()
+        tasks.let_go(path)
+        signals.job_finished.disconnect(receive)
 
 
 def test_outcome_of_a_released_job_changes_nothing(path):

@@ -41,8 +41,8 @@ class Announcer:
             clean_connections()
         connections.close_all()
 
-    def stop(self) -> None:
-        """Send what is left, then end."""
+    def stop(self, timeout: float | None = None) -> None:
+        """Send what is left, for `timeout` seconds at most, then end."""
         if self.thread is not None:
             self.ids.put(None)
-            self.thread.join()
+            self.thread.join(timeout)

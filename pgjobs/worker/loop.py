@@ -38,6 +38,7 @@ STATEMENT_SECONDS = 30.0
 GATHER_SECONDS = 0.00005
 REPORT_SECONDS = 0.25  # between two writes of progress
 ASK_FOR_LOCKED_SECONDS = 1.0  # between two looks whether rows are still locked
+LAST_SECONDS = 2.0  # for announcing the last jobs that ended
 RELEASE_TRIES = 3
 
 
@@ -146,7 +147,9 @@ class Loop:
 
     def close(self) -> None:
         """Leave; what still runs here is not this worker's any more."""
-        if not len(self.ledger):
+        if len(self.ledger):  # somebody wants it to end now
+            self.announcer.stop(timeout=LAST_SECONDS)
+        else:
             self.executor.stop()
             self.announcer.stop()
         self.heartbeat.stop()
