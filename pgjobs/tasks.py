@@ -211,7 +211,8 @@ def task(function=None, /, *, name=None, aliases=(), **options):
 
     `name`: default "<app label>.<function>". `aliases`: earlier names, whose jobs
     still wait. `queue_name`, `priority` (-100..100, larger runs first),
-    `max_attempts`, `max_crashes`, `backoff` (failures so far -> seconds),
+    `max_attempts`, `max_crashes` (processes that died under the job; one that would
+    fail by the next runs alone in its worker), `backoff` (failures so far -> seconds),
     `retry_on` and `no_retry_on` (exception classes). Raises InvalidTask.
     """
     unknown = options.keys() - TASK_OPTIONS

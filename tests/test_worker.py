@@ -248,7 +248,7 @@ def report_when_told(path: str):
 
 def test_report_of_a_job_whose_row_somebody_holds_is_stored_when_it_is_free(path):
     job = enqueue(report_when_told, path)
-    with running_worker(slots=2, poll=60) as loop:
+    with running_worker(slots=2, poll=60):
         wait_for(lambda: tasks.lines(path), "the job runs")
         with locked(job), statements_of_workers() as executed:
             tasks.let_go(path)

@@ -191,10 +191,6 @@ class Listener:
         self.is_new = True
         self.connection = connection
 
-    @property
-    def is_connecting(self) -> bool:
-        return self.connecting is not None
-
     def drop(self, reason: str) -> None:
         logger.warning("LISTEN connection lost, polling: %s", reason)
         connection, self.connection = self.connection, None

@@ -16,8 +16,8 @@ from time import monotonic, sleep
 import psycopg
 
 from ..conf import settings
-from ..exceptions import DatabaseLost
 from ..context import RunningJob
+from ..exceptions import DatabaseLost
 from ..models import work
 from ..models.work import ClaimedJob, Outcome, Recorded, Setback, Success
 from ..sql import statement
