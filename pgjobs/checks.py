@@ -5,12 +5,14 @@ from collections.abc import Iterator
 import psycopg
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .conf import problems, settings
 from .exceptions import InvalidTask
 from .tasks import registry
+from .views import status_permission
 
 TAG = "pgjobs"
 SUPPORTED_SERVER = 140000
@@ -140,6 +142,19 @@ def check_tasks(**kwargs) -> list[CheckMessage]:
         except InvalidTask as error:
             found.append(Error(str(error), obj=task, id="pgjobs.E012"))
     return found
+
+
+@register(TAG)
+def check_status_permission(**kwargs) -> list[CheckMessage]:
+    """Check that there is a function to ask who may see a job."""
+    if any(problems()):
+        return []
+    try:
+        status_permission()
+    except ImproperlyConfigured as error:
+        hint = "Name a function that takes a request and a job, and returns a bool."
+        return [Error(str(error), hint=hint, id="pgjobs.E014")]
+    return []
 
 
 @register(TAG, "database")

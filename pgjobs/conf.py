@@ -109,6 +109,8 @@ SETTINGS = {
     "MAX_RESULT_BYTES": Setting(1_000_000, whole_number),
     # Age at which a job of a task that no code declares ends FAILED; 0: at once.
     "UNKNOWN_TASK_GRACE": Setting(600.0, seconds),
+    # Dotted path of `(request, job) -> bool`: who may see a job at its address.
+    "STATUS_PERMISSION": Setting("pgjobs.views.holds_address", text),
 }
 
 

@@ -169,6 +169,13 @@ def test_a_hint_that_cannot_be_resolved_is_refused():
     assert "Nowhere" in found()["pgjobs.E012"]
 
 
+@pytest.mark.parametrize("name", ["no.such.function", "tests.tasks", "json.dumps.x"])
+def test_permission_for_a_job_s_status_must_be_a_function(settings, name):
+    settings.PGJOBS = {"STATUS_PERMISSION": name}
+    assert f"names {name!r}" in found()["pgjobs.E014"]
+    assert "takes a request and a job" in found()["pgjobs.E014"]
+
+
 @pytest.mark.django_db
 def test_isolation_level_of_the_server_is_named():
     with connections["default"].cursor() as cursor:

@@ -24,6 +24,7 @@ def test_everything_has_a_default_that_its_own_rule_accepts():
         "LEASE_DURATION": 30,
         "LISTEN": True,
         "UNKNOWN_TASK_GRACE": 600,
+        "STATUS_PERMISSION": "pgjobs.views.holds_address",
         "MAX_ARGUMENT_BYTES": 1_000_000,
         "MAX_RESULT_BYTES": 1_000_000,
         "RETENTION": {"SUCCESSFUL": 604_800, "CANCELLED": 604_800, "FAILED": None},
@@ -75,6 +76,7 @@ WRONG = [
     ("MAX_ARGUMENT_BYTES", [0, -1, "1MB", 1e6]),
     ("MAX_RESULT_BYTES", [0, None]),
     ("UNKNOWN_TASK_GRACE", [-1, "600", None, float("nan")]),
+    ("STATUS_PERMISSION", ["", None, 5, len]),
 ]
 
 

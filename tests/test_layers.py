@@ -19,6 +19,7 @@ ORDER = ("ground", "queue", "declaring", "running", "doors")
 # A package's name stands for all of its modules.
 LAYERS = {
     "ground": (
+        "pgjobs.addresses",
         "pgjobs.backoff",
         "pgjobs.conf",
         "pgjobs.connections",
@@ -42,6 +43,8 @@ LAYERS = {
         "pgjobs.apps",
         "pgjobs.checks",
         "pgjobs.management",
+        "pgjobs.urls",
+        "pgjobs.views",
     ),
 }
 LATE_IMPORTS = {

@@ -13,7 +13,7 @@ from django.views.decorators.http import (
 )
 from pgjobs import enqueue
 
-from example.jobs import accepted, get_status_url, prefers_json
+from example.jobs import accepted, prefers_json
 
 from .forms import UploadForm
 from .models import Conversion
@@ -48,7 +48,7 @@ def conversion_detail(request, pk):
     context = {
         "conversion": conversion,
         "job": job,
-        "status_url": job and job.finished_at is None and get_status_url(job),
+        "status_url": job and not job.is_finished and job.get_status_url(),
     }
     return render(request, "converter/conversion_detail.html", context)
 

@@ -18,7 +18,7 @@ from .browser import Browser
 ELEMENTS = settings.BASE_DIR / "data" / "satellites.tle"
 CBERS_2 = 28057  # Flies over the poles, so every station sees it.
 PATIENCE_SECONDS = 60
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.05  # more often than Retry-After asks for: the story tells times
 CSV_ROWS = 200_000
 
 
@@ -128,7 +128,7 @@ class Story:
         self.say(
             what,
             f"202 after {milliseconds(answer.seconds)}; "
-            f"job {job['id']} {job['status']} {milliseconds(took)} later "
+            f"job {answer.json()['job']} {job['status']} {milliseconds(took)} later "
             f"({len(polled)} polls, the slowest {milliseconds(slowest)}).",
         )
         return job

@@ -11,6 +11,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from ..addresses import status_url
 from ..conf import FINISHED
 from ..plain_json import LenientDecoder
 from . import transitions, waiting, work
@@ -290,6 +291,16 @@ class Job(models.Model):
         with contextlib.suppress(Job.DoesNotExist):
             self.refresh_from_db(using=database)
         return changed
+
+    def get_status_url(self) -> str:
+        """Return the address at which people may follow the job, with no host.
+
+        Whoever holds it may see the job, unless PGJOBS["STATUS_PERMISSION"] says more.
+        Raises NoReverseMatch if the project does not include `pgjobs.urls`.
+        """
+        if self.pk is None:
+            raise ValueError("A job that was not saved has no address.")
+        return status_url(self.pk)
 
     def wait(self, timeout: float | timedelta | None = None) -> Any:
         """Wait for the end of the job and return its result.

@@ -2,7 +2,8 @@
 // Sends the forms marked data-job-form without leaving the page, follows the job that
 // the server accepted, and opens the result. Without it the forms work all the same.
 
-const POLL_MILLISECONDS = 300;
+// Before the first look, after errors, and unless the server says Retry-After.
+const PAUSE_SECONDS = 0.2;
 const box = document.querySelector("[data-job-box]");
 
 function show(status, message, progress) {
@@ -28,7 +29,12 @@ function showErrors(form, errors) {
   }));
 }
 
+function followSoon(statusUrl, resultUrl, seconds = PAUSE_SECONDS) {
+  setTimeout(follow, seconds * 1000, statusUrl, resultUrl);
+}
+
 async function follow(statusUrl, resultUrl) {
+  let pause;
   try {
     const response = await fetch(statusUrl);
     if (response.status === 404) return show("Gone", "The job was deleted.");
@@ -37,10 +43,11 @@ async function follow(statusUrl, resultUrl) {
     show(job.status, job.reason || (job.progress && job.progress.message), job.progress);
     if (job.status === "SUCCESSFUL") return location.assign(resultUrl);
     if (job.finished) return;
+    pause = Number(response.headers.get("Retry-After")) || undefined;
   } catch (error) {
     show("Trying again", error.message);
   }
-  setTimeout(follow, POLL_MILLISECONDS, statusUrl, resultUrl);
+  followSoon(statusUrl, resultUrl, pause);
 }
 
 async function send(form) {
@@ -54,7 +61,7 @@ async function send(form) {
   const answer = await response.json();
   if (response.status === 202) {
     show("Accepted");
-    return follow(answer.status_url, answer.result_url);
+    return followSoon(answer.status_url, answer.result_url);
   }
   showErrors(form, Object.values(answer.errors).flat());
 }

@@ -1,0 +1,8 @@
+"""The URLs for a project's own: `path("jobs/", include("pgjobs.urls"))`."""
+
+from django.urls import path
+
+from . import views
+
+app_name = "pgjobs"
+urlpatterns = [path("<str:token>/", views.job_status, name="job_status")]

@@ -1,0 +1,152 @@
+"""What the address of a job answers: JSON for the pages of the project."""
+
+import math
+from collections.abc import Callable
+from datetime import datetime
+from inspect import iscoroutinefunction
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
+from django.db.models import DurationField, ExpressionWrapper, F, TextField
+from django.db.models.functions import Cast, Now
+from django.http import HttpRequest, HttpResponse
+from django.utils.module_loading import import_string
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import require_safe
+
+from .addresses import id_of
+from .conf import settings
+from .models import Job, Status
+from .plain_json import dump
+
+# Seconds until another look pays.
+SHORTEST_WAIT = 1
+LONGEST_WAIT = 60  # a scheduled job may be told to run now
+
+# All that is read. The result comes as text: SQL may have put numbers there that Python
+# cannot read, and a megabyte need not be decoded to be encoded again. What else the
+# permission asks for, the job fetches then.
+COLUMNS = (
+    "status",
+    "attempts",
+    "max_attempts",
+    "enqueued_at",
+    "run_after",
+    "started_at",
+    "finished_at",
+    "reason",
+    "progress__done",
+    "progress__total",
+    "progress__message",
+)
+WAIT = ExpressionWrapper(F("run_after") - Now(), output_field=DurationField())
+
+
+def holds_address(request: HttpRequest, job: Job) -> bool:
+    """Let everybody see the job who holds its signed address."""
+    return True
+
+
+@require_safe
+@cache_control(no_store=True)
+def job_status(request: HttpRequest, token: str) -> HttpResponse:
+    """Describe a job for those who follow it."""
+    job = job_of(token)
+    if job is None or not may_see(request, job):
+        # To those who may not see it, too: 403 would tell that there is such a job.
+        return answer('{"error":"There is no such job."}', status=404)
+    response = answer(described(job))
+    if not job.is_finished:
+        response["Retry-After"] = str(seconds_to_wait(job))
+    return response
+
+
+def answer(content: str, status: int = 200) -> HttpResponse:
+    return HttpResponse(content, content_type="application/json", status=status)
+
+
+def job_of(token: str) -> Job | None:
+    id = id_of(token)
+    if id is None:
+        return None
+    jobs = Job.objects.filter(pk=id).select_related("progress").only(*COLUMNS)
+    result = Cast("return_value", TextField())
+    return jobs.annotate(result=result, due_in=WAIT).first()
+
+
+def may_see(request: HttpRequest, job: Job) -> bool:
+    try:
+        return bool(status_permission()(request, job))
+    except PermissionDenied:
+        return False
+
+
+def status_permission() -> Callable[[HttpRequest, Job], bool]:
+    """Return the function that PGJOBS["STATUS_PERMISSION"] names.
+
+    Raises ImproperlyConfigured if there is none that could say no.
+    """
+    name = settings.STATUS_PERMISSION
+    try:
+        permission = import_string(name)
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            f"PGJOBS['STATUS_PERMISSION'] names {name!r}, which cannot be imported: "
+            f"{error}"
+        ) from error
+    if not callable(permission):
+        raise ImproperlyConfigured(
+            f"PGJOBS['STATUS_PERMISSION'] names {name!r}, which is no function but "
+            f"a {type(permission).__name__}."
+        )
+    if iscoroutinefunction(permission):  # what it returns unawaited is always true
+        raise ImproperlyConfigured(
+            f"PGJOBS['STATUS_PERMISSION'] names {name!r}, which must not be async."
+        )
+    return permission
+
+
+def described(job: Job) -> str:
+    """Return what people may know of the job as JSON text."""
+    known = dump(
+        {
+            "status": job.status,
+            "finished": job.is_finished,
+            "progress": progress_of(job),
+            "attempts": job.attempts,
+            "max_attempts": job.max_attempts,
+            "enqueued_at": iso(job.enqueued_at),
+            "run_after": iso(job.run_after),
+            "started_at": iso(job.started_at),
+            "finished_at": iso(job.finished_at),
+            "reason": job.reason,
+        }
+    )
+    result = "null" if job.result is None else job.result
+    return f'{known[:-1]},"return_value":{result}}}'
+
+
+def progress_of(job: Job) -> dict[str, Any] | None:
+    progress = getattr(job, "progress", None)
+    if progress is None or progress.done is None:
+        return None
+    return {
+        "done": finite(progress.done),
+        "total": finite(progress.total),
+        "message": progress.message,
+    }
+
+
+def finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def seconds_to_wait(job: Job) -> int:
+    if job.status != Status.SCHEDULED:
+        return SHORTEST_WAIT
+    seconds = math.ceil(job.due_in.total_seconds())
+    return min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT)
