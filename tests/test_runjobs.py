@@ -28,6 +28,8 @@ pytestmark = shared_queue
         ("--max-time", ["0", "-1", "nan"]),
         ("--queues", ["", ",", "a,,b", "a,", "x" * 201, "a\nb"]),
         ("--exclude", ["", "a,,b"]),
+        ("--http", ["", "host", "host:", "1:2:3", "::1:80", "a b:80", "65536", "٣"]),
+        ("--http", ["http://localhost:80", "[::1]", "[x]:80", "-1", "user@host:80"]),
     ],
 )
 def test_wrong_values_are_usage_errors_that_name_the_option(capsys, option, values):

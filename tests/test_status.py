@@ -7,7 +7,7 @@ import pytest
 from django.core import signing
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.core.management import call_command
-from django.test import override_settings
+from django.test import Client, override_settings
 from django.urls import NoReverseMatch, path
 from django.utils import timezone
 
@@ -196,7 +196,8 @@ def test_head_is_answered_as_get_without_the_body(client):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_other_methods_are_refused(client, method):
+def test_other_methods_are_refused(method):
+    client = Client(enforce_csrf_checks=True)
     response = client.generic(method, enqueue(tasks.noop).get_status_url())
     assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
 

@@ -1,5 +1,6 @@
 """Types of command line parameters: what they take, and what they say otherwise."""
 
+import re
 from argparse import ArgumentTypeError
 
 from django.core.management.base import CommandError
@@ -10,6 +11,7 @@ from django.db.utils import OperationalError
 from ..conf import settings
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..tasks import check_queue_name
+from ..worker.http import LOOPBACK, Address
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -61,6 +63,20 @@ def queue_names(text: str) -> tuple[str, ...]:
             f"must be queue names separated by commas, got {text!r}."
         ) from None
     return tuple(dict.fromkeys(names))
+
+
+ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+\]|[\w.-]*):)?([0-9]{1,5})", re.ASCII)
+
+
+def http_address(text: str) -> Address:
+    """Take PORT, :PORT, HOST:PORT or [IPV6]:PORT; without a host it is loopback."""
+    match = ADDRESS.fullmatch(text)
+    if not match or int(match[2]) > 65_535:
+        raise ArgumentTypeError(
+            "must be PORT, HOST:PORT or [IPV6]:PORT with a port up to 65535, "
+            f"got {text!r}."
+        )
+    return Address((match[1] or LOOPBACK).strip("[]"), int(match[2]))
 
 
 def add_database(parser) -> None:

@@ -191,6 +191,13 @@ class Listener:
         self.is_new = True
         self.connection = connection
 
+    @property
+    def state(self) -> str:
+        """Return "on", "off", or "connecting" (polling until then)."""
+        if self.connection is not None:
+            return "on"
+        return "connecting" if self.wanted else "off"
+
     def drop(self, reason: str) -> None:
         logger.warning("LISTEN connection lost, polling: %s", reason)
         connection, self.connection = self.connection, None

@@ -11,7 +11,8 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from time import monotonic, sleep
+from time import monotonic, sleep, time
+from typing import Literal
 
 import psycopg
 
@@ -71,6 +72,11 @@ class Loop:
         self.started_at = monotonic()
         self.next_report = 0.0
         self.ask_for_locked_at = 0.0
+        # For those who probe the worker, see health.py.
+        self.phase: Literal["starting", "running", "stopped"] = "starting"
+        self.awake_at = self.started_at  # the latest turn, or when the next one is due
+        self.last_claim_at: float | None = None
+        self.is_nudged = False
 
     # Life
 
@@ -120,6 +126,7 @@ class Loop:
         self.maintenance = Maintenance(self.id)
         self.heartbeat.start()
         self.executor.start()
+        self.phase = "running"
         logger.info("Worker name=%s id=%s started", options.name, self.id)
 
     def prepare(self, connection: OwnConnection) -> None:
@@ -145,8 +152,14 @@ class Loop:
         self.signals += 1
         self.bell.ring()
 
+    def nudge(self) -> None:
+        """Look at the queue now, as when the poll interval is over; from any thread."""
+        self.is_nudged = True
+        self.bell.ring()
+
     def close(self) -> None:
         """Leave; what still runs here is not this worker's any more."""
+        self.phase = "stopped"
         if len(self.ledger):  # somebody wants it to end now
             self.announcer.stop(timeout=LAST_SECONDS)
         else:
@@ -191,6 +204,7 @@ class Loop:
 
     def turn_or_wait(self) -> None:
         """Take a turn; what could not be stored is kept while the database is away."""
+        self.awake_at = monotonic()
         try:
             try:
                 self.turn()
@@ -214,7 +228,8 @@ class Loop:
         self.record_setbacks()
         self.maintain()
         successes = self.ledger.successes
-        if successes or self.wants_to_look:
+        # After a fault a statement has to prove that the database is back.
+        if successes or self.wants_to_look or self.faults.since is not None:
             self.record_and_claim(successes)
 
     def gather(self) -> None:
@@ -246,7 +261,9 @@ class Loop:
         for job in brought.claimed:
             self.ledger.claim(job)
             self.executor.submit(job)
-        self.claimed += len(brought.claimed)
+        if brought.claimed:
+            self.claimed += len(brought.claimed)
+            self.last_claim_at = time()
         if limit:
             self.outlook.plan(brought, limit, promoted)
 
@@ -394,8 +411,12 @@ class Loop:
             self.sleep_off_fault()
         elif not self.is_done:
             timeout = max(self.next_event - monotonic(), 0.0)
+            self.awake_at = monotonic() + timeout
             if self.listener.wait(timeout, self.has_work):
                 self.outlook.expect_jobs()
+            if self.is_nudged:
+                self.is_nudged = False
+                self.outlook.expect_due()
 
     def has_work(self) -> bool:
         """Whether a turn would find something to do."""

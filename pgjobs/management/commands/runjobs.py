@@ -2,6 +2,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import nullcontext
 
 import psycopg
 from django.core.management.base import BaseCommand, CommandError
@@ -12,9 +13,11 @@ from ...models import Job
 from ...models.worker import described
 from ...tasks import registry
 from ...worker import ExitCode, Loop, WorkerOptions
+from ...worker.http import Address, Server
 from ..parameters import (
     add_database,
     count,
+    http_address,
     positive_seconds,
     queue_names,
     ready_database,
@@ -95,13 +98,22 @@ class Command(BaseCommand):
         parser.add_argument(
             "--name", metavar="NAME", help="name of the worker (default: host:pid)"
         )
+        parser.add_argument(
+            "--http",
+            type=http_address,
+            metavar="ADDRESS",
+            help="answer GET /healthz, GET /readyz and POST /nudge there: [HOST:]PORT, "
+            "for instance 8652 (default host: 127.0.0.1)",
+        )
         add_database(parser)
 
     def handle(self, **options):
         alias = ready_database(options["database"])
         with settings.using_database(alias):
             self.warn_of_unknown_queues(alias, options)
-            code = self.work(worker_options(alias, options), options["verbosity"])
+            code = self.work(
+                worker_options(alias, options), options["verbosity"], options["http"]
+            )
         if code in (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL):
             # Job threads still run; they cannot be ended in any other way.
             sys.stdout.flush()
@@ -110,8 +122,11 @@ class Command(BaseCommand):
         if code:
             raise CommandError("The database was lost for good.", returncode=code)
 
-    def work(self, options: WorkerOptions, verbosity: int) -> ExitCode:
+    def work(
+        self, options: WorkerOptions, verbosity: int, http: Address | None
+    ) -> ExitCode:
         loop = Loop(options, self.print_job if verbosity > 1 else None)
+        server = self.server(http, loop, verbosity) if http else nullcontext()
         queues = described(",".join(options.queues or ()), ",".join(options.excluded))
         if verbosity:
             self.stdout.write(
@@ -119,7 +134,7 @@ class Command(BaseCommand):
                 f"Queues: {queues}. Stop it with Ctrl-C."
             )
         try:
-            with stopping_on_signals(loop):
+            with stopping_on_signals(loop), server:
                 code = loop.run()
         except psycopg.OperationalError as error:
             raise CommandError(
@@ -128,6 +143,19 @@ class Command(BaseCommand):
         if verbosity:
             self.print_summary(loop)
         return code
+
+    def server(self, address: Address, loop: Loop, verbosity: int) -> Server:
+        log = self.stdout.write if verbosity > 2 else None
+        try:
+            server = Server(address, loop, log)
+        except (OSError, UnicodeError) as error:  # the latter for impossible names
+            reason = getattr(error, "strerror", None) or error
+            raise CommandError(
+                f"Cannot listen on --http {address}: {reason}.", returncode=1
+            ) from error
+        if verbosity:
+            self.stdout.write(f"Health and nudges on http://{server.address}.")
+        return server
 
     def print_job(self, job, status: str) -> None:
         self.stdout.write(f"{job.task} #{job.id} attempt {job.attempt}: {status}")
