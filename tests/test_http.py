@@ -174,12 +174,16 @@ def test_loop_promises_when_it_is_awake_again(monkeypatch):
 
 @shared_queue
 def test_loop_that_is_stuck_is_not_healthy(monkeypatch):
+    """However long it meant to sleep before something woke it."""
     monkeypatch.setattr(health, "STUCK_SECONDS", 0.3)
-    with served_worker() as server:
+    put_off_maintenance(monkeypatch)
+    with served_worker(**DEAF) as server:
         loop = server.loop
+        wait_for(lambda: loop.awake_at > time.monotonic() + 2000, "it sleeps long")
         go_on = threading.Event()
         loop.on_recorded = lambda *args: go_on.wait(20)  # a terminal that takes nothing
         enqueue(tasks.noop)
+        nudge(server)
         wait_for(lambda: ask(server.address, "/healthz")[0] == 503, "it says so")
         told = ask(server.address, "/healthz")[1]
         assert not told["ok"]

@@ -442,7 +442,7 @@ class Loop:
 
     def sleep_off_fault(self) -> None:
         """Sleep until the database may be back; only signals cut it short."""
-        deadline = monotonic() + self.faults.pause
+        deadline = self.awake_at = monotonic() + self.faults.pause
         signals = self.signals
         while signals == self.signals and (left := deadline - monotonic()) > 0:
             self.listener.wait(left, lambda: False)
