@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .loop import Loop
 
-# A turn is a few statements, each of which is cut after 30 s: a database that is slow or
-# away does not make the loop look stuck.
+# A turn is a few statements, each of which is cut after 30 s: a database that is slow
+# or away does not make the loop look stuck.
 STUCK_SECONDS = 120.0
 
 
