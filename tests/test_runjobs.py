@@ -23,7 +23,7 @@ pytestmark = shared_queue
         ("--threads", ["0", "1e3"]),
         ("--prefetch", ["-1", "many", "1000001"]),
         ("--poll", ["0", "-1", "nan", "inf", "1e300", "soon"]),
-        ("--grace", ["-1", "nan", "-inf", "10s"]),
+        ("--grace", ["-1", "nan", "-inf", "10x"]),
         ("--max-jobs", ["0", "-5", "x"]),
         ("--max-time", ["0", "-1", "nan"]),
         ("--queues", ["", ",", "a,,b", "a,", "x" * 201, "a\nb"]),

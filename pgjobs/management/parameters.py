@@ -14,6 +14,11 @@ from ..tasks import check_queue_name
 from ..worker.http import LOOPBACK, Address
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+SIZES = {
+    prefix: base**power
+    for power, letter in enumerate("KMGT", 1)
+    for prefix, base in ((letter, 1000), (f"{letter}i", 1024))
+}
 
 
 def whole_number(text: str) -> int:
@@ -29,10 +34,15 @@ def count(text: str) -> int:
 
 
 def seconds(text: str) -> float:
+    """Take seconds, or a number with a unit: 90s, 15m, 72h, 7d."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
     try:
-        return non_negative_seconds("it", float(text))
+        return non_negative_seconds("it", float(number) * UNITS[unit])
     except ValueError:
-        raise ArgumentTypeError(f"must be seconds, at least 0, got {text!r}.") from None
+        raise ArgumentTypeError(
+            "must be seconds, at least 0, or a duration such as 90s, 15m, 72h or 7d, "
+            f"got {text!r}."
+        ) from None
 
 
 def positive_seconds(text: str) -> float:
@@ -42,19 +52,19 @@ def positive_seconds(text: str) -> float:
     return value
 
 
-def duration(text: str) -> float:
-    """Take seconds, or a number with a unit: 90s, 15m, 72h, 7d."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
-    try:
-        return non_negative_seconds("it", float(number) * UNITS[unit])
-    except ValueError:
+def memory(text: str) -> int:
+    """Take a number of bytes with its unit: 300MB, 1.5GB, 512MiB."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([KMGT]i?)B", text, re.ASCII)
+    size = float(match[1]) * SIZES[match[2]] if match else 0
+    if not 1 <= size < 2**63:
         raise ArgumentTypeError(
-            f"must be a duration such as 90s, 15m, 72h or 7d, got {text!r}."
-        ) from None
+            f"must be a size such as 300MB, 1.5GB or 512MiB, got {text!r}."
+        )
+    return int(size)
 
 
 def queue_names(text: str) -> tuple[str, ...]:
-    names = text.split(",")
+    names = [name.strip(" ") for name in text.split(",")]
     try:
         for name in names:
             check_queue_name(name)
@@ -89,6 +99,13 @@ def add_database(parser) -> None:
 
 def ready_database(alias: str | None) -> str:
     """Return the alias of a database that has the queue; raise CommandError."""
+    alias = known_database(alias)
+    check_migrations(alias)
+    return alias
+
+
+def known_database(alias: str | None) -> str:
+    """Return the alias of a PostgreSQL without connecting; raise CommandError."""
     alias = alias or settings.DATABASE or DEFAULT_DB_ALIAS
     if alias not in connections:
         known = ", ".join(sorted(connections))
@@ -101,7 +118,6 @@ def ready_database(alias: str | None) -> str:
             f"{connections[alias].display_name}.",
             returncode=1,
         )
-    check_migrations(alias)
     return alias
 
 

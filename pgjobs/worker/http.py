@@ -20,7 +20,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import health
-from .listener import Bell
+from .bell import Bell
 
 if TYPE_CHECKING:
     from .loop import Loop

@@ -1,6 +1,7 @@
 """The books of a worker: the jobs that it holds, and outcomes not yet stored."""
 
 from collections.abc import Iterable, Sequence
+from time import monotonic
 
 from ..models.work import ClaimedJob, Outcome, Setback, Success
 
@@ -10,6 +11,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.in_flight: dict[int, ClaimedJob] = {}
+        self.claimed_at: dict[int, float] = {}
+        self.seconds: dict[int, float] = {}  # from claim to outcome
         self.unrecorded: list[Outcome] = []
         self.locked: set[int] = set()  # tokens of outcomes that cannot be stored now
 
@@ -22,9 +25,14 @@ class Ledger:
 
     def claim(self, job: ClaimedJob) -> None:
         self.in_flight[job.lease_token] = job
+        self.claimed_at[job.lease_token] = monotonic()
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
-        self.unrecorded += outcomes
+        now = monotonic()
+        for outcome in outcomes:
+            token = outcome.lease_token
+            self.seconds[token] = now - self.claimed_at.pop(token, now)
+            self.unrecorded.append(outcome)
 
     @property
     def recordable(self) -> list[Outcome]:
@@ -52,11 +60,20 @@ class Ledger:
             job.is_suspect for job in self.in_flight.values()
         )
 
-    def settle(self, outcomes: Sequence[Outcome]) -> list[ClaimedJob]:
-        """Forget outcomes that are stored or void; return their jobs."""
-        settled = dict.fromkeys(outcome.lease_token for outcome in outcomes)
+    def settle(
+        self, outcomes: Sequence[Outcome]
+    ) -> list[tuple[ClaimedJob, Outcome, float]]:
+        """Forget outcomes that are stored or void.
+
+        Returns them with their jobs and the seconds that these took.
+        """
+        settled = {outcome.lease_token: outcome for outcome in outcomes}
         self.unrecorded = [
             each for each in self.unrecorded if each.lease_token not in settled
         ]
-        jobs = (self.in_flight.pop(token, None) for token in settled)
-        return [job for job in jobs if job is not None]
+        seconds = {token: self.seconds.pop(token, 0.0) for token in settled}
+        return [
+            (self.in_flight.pop(token), outcome, seconds[token])
+            for token, outcome in settled.items()
+            if token in self.in_flight
+        ]

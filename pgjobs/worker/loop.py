@@ -9,7 +9,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from time import monotonic, sleep, time
 from typing import Literal
@@ -23,13 +23,16 @@ from ..models import work
 from ..models.work import ClaimedJob, Outcome, Recorded, Setback, Success
 from ..sql import statement
 from .announcer import Announcer
+from .audience import Audience, Ending
+from .bell import Bell
 from .connection import OwnConnection, Watchdog, hold_session_lock, plan_once
 from .executor import Executor
 from .faults import Faults
 from .heartbeat import Heartbeat
 from .ledger import Ledger
-from .listener import Bell, Listener
+from .listener import Listener
 from .maintenance import Maintenance
+from .memory import resident_bytes
 from .options import WorkerOptions
 from .outlook import Outlook
 
@@ -41,6 +44,7 @@ REPORT_SECONDS = 0.25  # between two writes of progress
 ASK_FOR_LOCKED_SECONDS = 1.0  # between two looks whether rows are still locked
 LAST_SECONDS = 2.0  # for announcing the last jobs that ended
 RELEASE_TRIES = 3
+WEIGH_SECONDS = 0.5  # between two looks at the memory in use
 
 
 class ExitCode(IntEnum):
@@ -48,18 +52,15 @@ class ExitCode(IntEnum):
     LOST = 1  # could not start, or lost its database for good
     GRACE_OVER = 3  # jobs were released that would not end in time
     SECOND_SIGNAL = 4  # jobs were released at once
+    RESTART = 5  # the process has served its time; another one is to follow
 
 
 class Loop:
     """One worker: claims jobs, hands them to its slots and records the outcomes."""
 
-    def __init__(
-        self,
-        options: WorkerOptions,
-        on_recorded: Callable[[ClaimedJob, str], None] | None = None,
-    ):
+    def __init__(self, options: WorkerOptions, audience: Audience | None = None):
         self.options = options
-        self.on_recorded = on_recorded
+        self.audience = audience or Audience()
         self.id = 0  # until it is registered
         self.bell = Bell()
         self.ledger = Ledger()
@@ -72,6 +73,8 @@ class Loop:
         self.started_at = monotonic()
         self.next_report = 0.0
         self.ask_for_locked_at = 0.0
+        self.next_weighing = 0.0
+        self.is_too_large = False
         # For those who probe the worker, see health.py.
         self.phase: Literal["starting", "running", "stopped"] = "starting"
         self.awake_at = self.started_at  # the latest turn, or when the next one is due
@@ -92,7 +95,7 @@ class Loop:
                 if self.is_out_of_time:
                     return self.abandon()
                 self.sleep()
-            return ExitCode.STOPPED
+            return ExitCode.RESTART if self.is_worn_out else ExitCode.STOPPED
         except DatabaseLost:
             logger.critical("Worker name=%s gives up", self.options.name)
             return ExitCode.LOST
@@ -128,6 +131,7 @@ class Loop:
         self.executor.start()
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", options.name, self.id)
+        self.audience.started()
 
     def prepare(self, connection: OwnConnection) -> None:
         plan_once(connection)
@@ -181,9 +185,26 @@ class Loop:
 
     @property
     def is_stopping(self) -> bool:
+        return (
+            self.signals > 0
+            or self.is_too_old
+            or self.has_claimed_enough
+            or self.is_too_large
+        )
+
+    @property
+    def has_claimed_enough(self) -> bool:
         most = self.options.max_jobs
-        enough = most is not None and self.claimed >= most
-        return self.signals > 0 or self.is_too_old or enough
+        return most is not None and self.claimed >= most
+
+    @property
+    def is_worn_out(self) -> bool:
+        """Whether it ends so that a fresh process takes its place."""
+        if self.signals or self.is_too_old:
+            return False
+        return self.is_too_large or (
+            self.options.is_replaced and self.has_claimed_enough
+        )
 
     @property
     def is_too_old(self) -> bool:
@@ -197,6 +218,8 @@ class Loop:
             return False
         if self.stop_at is None:
             self.stop_at = monotonic() + self.options.grace
+            if len(self.ledger):
+                self.audience.stopping(len(self.ledger))
         over = self.signals > 1 or monotonic() >= self.stop_at
         return over and len(self.ledger) > 0
 
@@ -220,7 +243,7 @@ class Loop:
     def turn(self) -> None:
         """Record outcomes, promote what is due and claim for the free slots."""
         self.gather()
-        if self.signals or self.is_too_old:
+        if self.signals or self.is_too_old or self.is_too_large:
             self.release_unstarted()
         if self.ledger.locked and monotonic() >= self.ask_for_locked_at:
             self.set_locked_aside()
@@ -310,16 +333,23 @@ class Loop:
         if len(recorded) < len(outcomes):
             recorded += self.recorded_before(outcomes, recorded)
         status_of = {each.lease_token: each.status for each in recorded}
-        for job in self.ledger.settle(outcomes):
-            self.announce(job, status_of.get(job.lease_token))
+        endings = []
+        for job, outcome, seconds in self.ledger.settle(outcomes):
+            ending = Ending(job, status_of.get(job.lease_token), outcome, seconds)
+            self.announce(ending)
+            if ending.status is not None:
+                endings.append(ending)
+        self.audience.recorded(endings)
+        self.weigh()
 
     def recorded_before(self, outcomes, recorded) -> list[Recorded]:
         known = {each.lease_token for each in recorded}
         missing = [each for each in outcomes if each.lease_token not in known]
         return work.recorded_before(self.connection.execute, missing)
 
-    def announce(self, job: ClaimedJob, status: str | None) -> None:
+    def announce(self, ending: Ending) -> None:
         """Say what became of a job; None: it was taken from this worker."""
+        job, status = ending.job, ending.status
         if status is None:
             log(
                 logging.WARNING,
@@ -327,12 +357,27 @@ class Loop:
                 "lost: it was rescued, ended or deleted meanwhile; its outcome is void",
             )
             return
-        log(logging.INFO, job, status)
+        if isinstance(ending.outcome, Setback):
+            level = logging.ERROR if status == "FAILED" else logging.INFO
+            log(level, job, f"{status}: {ending.outcome.reason}", status=status)
+        else:
+            log(logging.INFO, job, status, status=status)
         if status in ("SUCCESSFUL", "FAILED", "CANCELLED"):
             self.finished += 1
             self.announcer.finished(job.id)
-        if self.on_recorded:
-            self.on_recorded(job, status)
+
+    def weigh(self) -> None:
+        """Note, now and then, whether the process has grown beyond its limit."""
+        most = self.options.max_memory
+        if most is None or self.is_too_large or monotonic() < self.next_weighing:
+            return
+        self.next_weighing = monotonic() + WEIGH_SECONDS
+        size = resident_bytes()
+        if size > most:
+            self.is_too_large = True
+            logger.info(
+                "Worker name=%s is too large: bytes=%s", self.options.name, size
+            )
 
     def store_reports(self) -> None:
         """Store what jobs report, at once but not more often than need be."""
@@ -453,7 +498,7 @@ def released(job: ClaimedJob) -> Setback:
     return Setback(job.id, job.lease_token, "RELEASE", reason, message=reason)
 
 
-def log(level: int, job: ClaimedJob, event: str) -> None:
+def log(level: int, job: ClaimedJob, event: str, **extra) -> None:
     if logger.isEnabledFor(level):
         logger.log(
             level,
@@ -462,5 +507,10 @@ def log(level: int, job: ClaimedJob, event: str) -> None:
             job.task,
             job.attempt,
             event,
-            extra={"job_id": job.id, "task": job.task, "queue": job.queue_name},
+            extra={
+                "job_id": job.id,
+                "task": job.task,
+                "queue": job.queue_name,
+                **extra,
+            },
         )

@@ -24,4 +24,6 @@ class WorkerOptions:
     drain: bool = False
     max_jobs: int | None = None
     max_time: float | None = None
+    max_memory: int | None = None  # bytes
+    is_replaced: bool = False  # a supervisor starts another process after this one
     listen: bool = True

@@ -9,7 +9,7 @@ from django.utils.timezone import is_naive, make_aware
 from ...conf import settings
 from ...exceptions import InvalidArguments, InvalidTask, UnknownTask
 from ...tasks import registry
-from ..parameters import add_database, duration, ready_database
+from ..parameters import add_database, ready_database, seconds
 
 
 class Command(BaseCommand):
@@ -72,7 +72,7 @@ def run_after_of(text: str | None):
     try:
         if moment := parse_datetime(text):
             return make_aware(moment) if is_naive(moment) else moment
-        return timedelta(seconds=duration(text))
+        return timedelta(seconds=seconds(text))
     except (ValueError, ArgumentTypeError) as error:
         raise CommandError(
             "--run-after must be a time such as 2026-12-24T18:00+01:00 or a delay such "

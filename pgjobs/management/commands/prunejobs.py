@@ -3,7 +3,7 @@ from django.db import connections
 
 from ...conf import FINISHED, settings
 from ...models import work
-from ..parameters import add_database, duration, ready_database
+from ..parameters import add_database, ready_database, seconds
 
 
 class Command(BaseCommand):
@@ -15,7 +15,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser):
         parser.add_argument(
             "--older",
-            type=duration,
+            type=seconds,
             metavar="72h",
             help="delete what ended longer ago (default: PGJOBS['RETENTION'])",
         )

@@ -1,29 +1,45 @@
+import math
 import os
 import signal
 import sys
 import threading
-from contextlib import nullcontext
+from argparse import SUPPRESS
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from time import monotonic
 
 import psycopg
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
+from django.utils.autoreload import get_child_arguments
 
 from ...conf import settings
 from ...models import Job
-from ...models.worker import described
+from ...models.status import LIVE
 from ...tasks import registry
 from ...worker import ExitCode, Loop, WorkerOptions
+from ...worker.audience import Audience, Ending, Tally
 from ...worker.http import Address, Server
+from ...worker.lifeline import Lifeline
+from ...worker.memory import resident_bytes
+from ...worker.supervisor import STOPPING_SIGNALS, Supervisor
 from ..parameters import (
     add_database,
+    check_migrations,
     count,
     http_address,
+    known_database,
+    memory,
     positive_seconds,
     queue_names,
-    ready_database,
     seconds,
     whole_number,
 )
+from ..reloading import watch
+from ..running import Narrator, banner, logging_to, number_of, what_is_left
+
+# Codes with which jobs still run in threads that cannot be ended in any other way.
+THREADS_LEFT = (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL)
 
 
 class Command(BaseCommand):
@@ -53,6 +69,13 @@ class Command(BaseCommand):
             help="jobs at the same time (default: PGJOBS['CONCURRENCY'], 4)",
         )
         parser.add_argument(
+            "--processes",
+            type=whole_number,
+            metavar="N",
+            help="run N workers, each a process with its own slots, and replace those "
+            "that die (default: one worker, this process)",
+        )
+        parser.add_argument(
             "--prefetch",
             type=count,
             metavar="N",
@@ -63,7 +86,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--poll",
             type=positive_seconds,
-            metavar="SECONDS",
+            metavar="TIME",
             help="look at the queue at least so often (default: "
             "PGJOBS['POLL_INTERVAL'], 5)",
         )
@@ -76,27 +99,44 @@ class Command(BaseCommand):
         parser.add_argument(
             "--drain",
             action="store_true",
-            help="stop when nothing is ready to run",
+            help="stop when nothing is ready to run (with --processes: each stops when "
+            "it finds nothing, the command when all have)",
         )
         parser.add_argument(
-            "--max-jobs", type=whole_number, metavar="N", help="stop after N jobs"
+            "--max-jobs",
+            type=whole_number,
+            metavar="N",
+            help="stop after N jobs (with --processes: each process makes way for a "
+            "fresh one after N jobs)",
+        )
+        parser.add_argument(
+            "--max-memory",
+            type=memory,
+            metavar="SIZE",
+            help="finish the running jobs and stop with exit code 5, to be started "
+            "anew, when the process has grown beyond 300MB, say (with --processes: it "
+            "makes way for a fresh one)",
         )
         parser.add_argument(
             "--max-time",
             type=positive_seconds,
-            metavar="SECONDS",
-            help="claim no more jobs after this time, and stop when the last has ended",
+            metavar="TIME",
+            help="claim no more jobs after this time, and stop when the last has ended "
+            "(with --processes: counted from the start of the first)",
         )
         parser.add_argument(
             "--grace",
             type=seconds,
-            metavar="SECONDS",
+            metavar="TIME",
             default=30.0,
             help="time that running jobs get to end when the worker is asked to stop; "
             "then they go back to the queue (default: 30)",
         )
         parser.add_argument(
-            "--name", metavar="NAME", help="name of the worker (default: host:pid)"
+            "--name",
+            metavar="NAME",
+            help="name of the worker (default: host:pid; "
+            "with --processes: NAME-1, NAME-2...)",
         )
         parser.add_argument(
             "--http",
@@ -105,75 +145,97 @@ class Command(BaseCommand):
             help="answer GET /healthz, GET /readyz and POST /nudge there: [HOST:]PORT, "
             "for instance 8652 (default host: 127.0.0.1)",
         )
+        parser.add_argument(
+            "--reload",
+            action="store_true",
+            help="for development: when code changes, start anew once the running jobs "
+            "have ended, or --grace is over",
+        )
+        # How a supervisor tells its workers who they are.
+        parser.add_argument("--child", type=int, metavar="FD", help=SUPPRESS)
+        parser.add_argument("--first", action="store_true", help=SUPPRESS)
         add_database(parser)
 
     def handle(self, **options):
-        alias = ready_database(options["database"])
-        with settings.using_database(alias):
-            self.warn_of_unknown_queues(alias, options)
-            code = self.work(
-                worker_options(alias, options), options["verbosity"], options["http"]
-            )
-        if code in (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL):
-            # Job threads still run; they cannot be ended in any other way.
+        chosen = worker_options(known_database(options["database"]), options)
+        is_child = options["child"] is not None
+        name = chosen.name if is_child else ""
+        verbosity = options["verbosity"]
+        narrator = Narrator(self.stdout, self.style, verbosity, name)
+        with (
+            settings.using_database(chosen.database),
+            logging_to(self.stderr, verbosity, name),
+        ):
+            if not is_child and (options["processes"] or options["reload"]):
+                code = self.supervise(chosen, options, narrator)
+            else:
+                code = self.work(chosen, options, narrator)
+        if code in THREADS_LEFT:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
         if code:
-            raise CommandError("The database was lost for good.", returncode=code)
+            sys.exit(code)
+
+    # One worker
 
     def work(
-        self, options: WorkerOptions, verbosity: int, http: Address | None
+        self, chosen: WorkerOptions, options: dict, narrator: Narrator
     ) -> ExitCode:
-        loop = Loop(options, self.print_job if verbosity > 1 else None)
-        server = self.server(http, loop, verbosity) if http else nullcontext()
-        queues = described(",".join(options.queues or ()), ",".join(options.excluded))
-        if verbosity:
-            self.stdout.write(
-                f"Worker {options.name} runs up to {options.slots} jobs at a time. "
-                f"Queues: {queues}. Stop it with Ctrl-C."
+        self.check_start(chosen, options)
+        if options["child"] is not None:
+            lifeline = Lifeline(options["child"])
+            loop = Loop(chosen, Reporter(narrator, lifeline))
+            lifeline.obey(loop.stop)
+            with stopping_on_signals(lifeline.signalled):
+                return self.run_loop(loop, options, narrator)
+        who = f"Worker {chosen.name}"
+        narrator.print(*banner(chosen, who, options["verbosity"]))
+        loop = Loop(chosen, narrator)
+        with stopping_on_signals(loop.stop):
+            code = self.run_loop(loop, options, narrator)
+        self.print_end(chosen, narrator, narrator.tally)
+        if code == ExitCode.LOST:
+            raise CommandError("The database was lost for good.", returncode=code)
+        return code
+
+    def check_start(self, chosen: WorkerOptions, options: dict) -> None:
+        """Raise CommandError for what would not get better with time."""
+        check_migrations(chosen.database)
+        size = resident_bytes()
+        if chosen.max_memory is not None and chosen.max_memory < size:
+            raise CommandError(
+                f"--max-memory {chosen.max_memory / 1e6:.0f}MB is less than a worker "
+                f"takes from the start: {size / 1e6:.0f}MB.",
+                returncode=2,
             )
+        if options["child"] is None or options["first"]:
+            self.warn_of_unknown_queues(chosen.database, options)
+        connections[chosen.database].close()
+
+    def run_loop(self, loop: Loop, options: dict, narrator: Narrator) -> ExitCode:
         try:
-            with stopping_on_signals(loop), server:
-                code = loop.run()
+            with serving(loop, options, narrator) if options["http"] else nullcontext():
+                return loop.run()
         except psycopg.OperationalError as error:
             raise CommandError(
                 f"The database cannot be reached: {str(error).strip()}", returncode=1
             ) from error
-        if verbosity:
-            self.print_summary(loop)
-        return code
 
-    def server(self, address: Address, loop: Loop, verbosity: int) -> Server:
-        log = self.stdout.write if verbosity > 2 else None
-        try:
-            server = Server(address, loop, log)
-        except (OSError, UnicodeError) as error:  # the latter for impossible names
-            reason = getattr(error, "strerror", None) or error
-            raise CommandError(
-                f"Cannot listen on --http {address}: {reason}.", returncode=1
-            ) from error
-        if verbosity:
-            self.stdout.write(f"Health and nudges on http://{server.address}.")
-        return server
-
-    def print_job(self, job, status: str) -> None:
-        self.stdout.write(f"{job.task} #{job.id} attempt {job.attempt}: {status}")
-
-    def print_summary(self, loop: Loop) -> None:
-        noun = "job" if loop.finished == 1 else "jobs"
-        self.stdout.write(f"Completed {loop.finished} {noun}.".removesuffix("."))
-        if loop.options.drain:
-            for line in what_is_left(loop.options):
-                self.stdout.write(line)
+    def print_end(
+        self, chosen: WorkerOptions, narrator: Narrator, tally: Tally
+    ) -> None:
+        narrator.print_summary(tally)
+        if chosen.drain and not narrator.is_quiet:
+            narrator.print(*what_is_left(chosen))
 
     def warn_of_unknown_queues(self, alias: str, options: dict) -> None:
         """Warn of queues that no task and no job names: a typo waits for ever."""
         named = options["queues"] or options["exclude"]
         declared = {task.options.queue_name for task in registry.tasks.values()}
         for name in named:
-            jobs = Job.objects.using(alias).filter(queue_name=name)
-            if name not in declared and not jobs.ready().exists():
+            jobs = Job.objects.using(alias).filter(queue_name=name, status__in=LIVE)
+            if name not in declared and not jobs.exists():
                 known = ", ".join(sorted(declared)) or "none"
                 self.stderr.write(
                     self.style.WARNING(
@@ -181,7 +243,81 @@ class Command(BaseCommand):
                         f"(declared queues: {known})."
                     )
                 )
-        connections[alias].close()
+
+    # Several workers
+
+    def supervise(
+        self, chosen: WorkerOptions, options: dict, narrator: Narrator
+    ) -> ExitCode:
+        """Run the workers as processes of their own; this one stays without database.
+
+        Only after the last of them has ended does it ask what --drain left.
+        """
+        if not self._called_from_command_line:
+            raise CommandError(
+                "--processes and --reload run the command line of this process again, "
+                "so they work on the command line only.",
+                returncode=2,
+            )
+        connections.close_all()
+        started_at = monotonic()
+
+        def command(number: int, is_first: bool) -> list[str]:
+            line = [*get_child_arguments(), "--skip-checks"]
+            if options["name"] is not None and options["processes"]:
+                line += ["--name", f"{options['name']}-{number}"]
+            if chosen.max_time is not None:
+                left = chosen.max_time - (monotonic() - started_at)
+                line += ["--max-time", f"{max(left, 0.001):.3f}"]
+            return [*line, "--first"] if is_first else line
+
+        processes = options["processes"] or 1
+        supervisor = Supervisor(
+            command,
+            processes=processes,
+            grace=chosen.grace,
+            is_finite=chosen.drain or chosen.max_time is not None,
+            max_time=math.inf if chosen.max_time is None else chosen.max_time,
+            waits_for_changes=options["reload"],
+            on_stopping=narrator.stopping_workers,
+        )
+        who = f"{number_of('worker', processes)} under process {os.getpid()}, each"
+        narrator.print(*banner(chosen, who, options["verbosity"]))
+        if options["reload"]:
+            watch(supervisor.reload)
+        code = supervisor.run()
+        if supervisor.is_proven:
+            self.print_end(chosen, narrator, supervisor.tally)
+        return code
+
+
+class Reporter(Audience):
+    """Prints what a supervised worker does, and sends the count up."""
+
+    def __init__(self, narrator: Narrator, lifeline: Lifeline):
+        self.narrator = narrator
+        self.lifeline = lifeline
+
+    def started(self) -> None:
+        self.lifeline.tell(self.narrator.tally)
+
+    def recorded(self, endings: Sequence[Ending]) -> None:
+        self.narrator.recorded(endings)
+        self.lifeline.tell(self.narrator.tally)
+
+
+def serving(loop: Loop, options: dict, narrator: Narrator) -> Server:
+    """Return what answers on the address of --http for the length of a `with` block."""
+    address: Address = options["http"]
+    try:
+        server = Server(address, loop, narrator.print_request)
+    except (OSError, UnicodeError) as error:  # the latter for impossible names
+        reason = getattr(error, "strerror", None) or error
+        raise CommandError(
+            f"Cannot listen on --http {address}: {reason}.", returncode=1
+        ) from error
+    narrator.print(f"{narrator.prefix}Health and nudges on http://{server.address}.")
+    return server
 
 
 def worker_options(alias: str, options: dict) -> WorkerOptions:
@@ -195,43 +331,29 @@ def worker_options(alias: str, options: dict) -> WorkerOptions:
         "drain": options["drain"],
         "max_jobs": options["max_jobs"],
         "max_time": options["max_time"],
+        "max_memory": options["max_memory"],
         "listen": options["listen"],
         "name": options["name"],
+        "is_replaced": options["child"] is not None,
     }
     chosen = {name: value for name, value in given.items() if value is not None}
     return WorkerOptions(database=alias, **chosen)
 
 
-def what_is_left(options: WorkerOptions):
-    """Yield a line for each kind of job that draining left in the queue."""
-    jobs = Job.objects.using(options.database)
-    if options.queues is not None:
-        jobs = jobs.filter(queue_name__in=options.queues)
-    jobs = jobs.exclude(queue_name__in=options.excluded)
-    scheduled = jobs.scheduled().order_by("run_after").first()
-    if scheduled is not None:
-        number = jobs.scheduled().count()
-        yield f"Left: {number} scheduled, the next for {scheduled.run_after:%F %T %Z}."
-    for status in ("waiting", "running", "ready"):
-        if number := getattr(jobs, status)().count():
-            yield f"Left: {number} {status}."
-
-
-class stopping_on_signals:
-    """Let SIGTERM and SIGINT stop the loop, where Python allows it."""
-
-    def __init__(self, loop: Loop):
-        self.loop = loop
-        self.before: dict = {}
-
-    def __enter__(self):
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self.before[number] = signal.signal(number, self.stop)
-
-    def stop(self, number, frame):
-        self.loop.stop()
-
-    def __exit__(self, *error):
-        for number, handler in self.before.items():
+@contextmanager
+def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Let SIGTERM and SIGINT call `stop`, where Python allows it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        number: signal.signal(number, lambda *args: stop())
+        for number in STOPPING_SIGNALS
+    }
+    # A supervisor starts its workers with these blocked.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING_SIGNALS)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)

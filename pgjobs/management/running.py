@@ -1,0 +1,195 @@
+"""What `runjobs` prints: a banner, a line for each attempt, a summary.
+
+Plain words in English, whatever the language: scripts read them.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from django.core.management.base import OutputWrapper
+from django.core.management.color import Style
+from django.db import connections
+
+from ..conf import settings
+from ..models import Job
+from ..models.work import Setback
+from ..tasks import registry
+from ..worker import WorkerOptions
+from ..worker.audience import Audience, Ending, Tally
+
+logger = logging.getLogger("pgjobs.worker")
+
+LONGEST_LINE = 300
+
+# What is said of an attempt after which the job goes on, by the verdict on it.
+GOES_ON = {
+    "RETRY": "RETRY",
+    "SNOOZE": "SNOOZED",
+    "RELEASE": "RELEASED",
+    "UNKNOWN": "RELEASED",
+}
+STYLES = {
+    "FAILED": "ERROR",
+    "RETRY": "WARNING",
+    "CANCELLED": "NOTICE",
+    "RELEASED": "NOTICE",
+}
+
+
+class Narrator(Audience):
+    """Prints what a worker does; what it prints goes out once a turn."""
+
+    def __init__(self, out: OutputWrapper, style: Style, verbosity: int, name: str):
+        self.out = out
+        self.style = style
+        self.is_quiet = verbosity < 1
+        self.tells_requests = verbosity > 2
+        self.prefix = f"{name} " if name else ""
+        self.tally = Tally()
+
+    def recorded(self, endings: Sequence[Ending]) -> None:
+        for ending in endings:
+            self.tally.count(ending)
+        if endings and not self.is_quiet:
+            start = f"{time.strftime('%H:%M:%S')} {self.prefix}"
+            self.print(*[self.styled(start, each) for each in endings])
+
+    def stopping(self, running: int) -> None:
+        self.print(f"Stopping: waiting for {number_of('job', running)} to end.")
+
+    def stopping_workers(self, workers: int) -> None:
+        self.print(f"Stopping: waiting for {number_of('worker', workers)} to end.")
+
+    def print_request(self, line: str) -> None:
+        """Print a line of the HTTP server, from any of its threads."""
+        if self.tells_requests:
+            self.print(f"{self.prefix}{line}")
+
+    def styled(self, start: str, ending: Ending) -> str:
+        job, status, outcome, seconds = ending
+        if not isinstance(outcome, Setback):
+            line = f"{start}{job.task} #{job.id} {status} {seconds:.3f} s"
+            return line if line.isprintable() else one_line(line)
+        if status in ("READY", "SCHEDULED"):
+            status = GOES_ON.get(outcome.verdict, status)
+        line = f"{start}{job.task} #{job.id} {status} {seconds:.3f} s"
+        if outcome.verdict == "RETRY":
+            line += f" (attempt {job.attempt})"
+        line = one_line(f"{line}: {outcome.reason}")
+        return getattr(self.style, STYLES.get(status or "", ""), str)(line)
+
+    def print(self, *lines: str) -> None:
+        """Print lines at once; a worker whose output nobody takes works on."""
+        if self.is_quiet or not lines:
+            return
+        encoding = getattr(self.out, "encoding", None) or "utf-8"
+        text = "\n".join(lines).encode(encoding, "backslashreplace").decode(encoding)
+        try:
+            self.out.write(text)
+            self.out.flush()
+        except (OSError, ValueError) as error:  # as by `| head`
+            self.is_quiet = True
+            logger.warning("Nothing can be printed any more: %s", error)
+
+    def print_summary(self, tally: Tally) -> None:
+        self.print(f"Completed {number_of('job', tally.completed)}")
+        parts = (
+            (tally.failed, "Failed"),
+            (tally.cancelled, "Cancelled"),
+            (tally.retried, "Attempts to be retried"),
+        )
+        if line := " ".join(f"{what}: {number}." for number, what in parts if number):
+            self.print(line)
+
+
+def number_of(noun: str, number: int) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def one_line(text: str) -> str:
+    """Return a text from elsewhere as one line that does nothing to a terminal."""
+    text = " ".join(text.split())
+    if len(text) > LONGEST_LINE:
+        text = f"{text[:LONGEST_LINE]}..."
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
+    """Return what is to be known of a worker, or of several alike, as they start."""
+    tasks = sorted(registry.tasks)
+    if options.queues is not None:
+        queues = ", ".join(options.queues)
+    elif options.excluded:
+        queues = f"all but {', '.join(options.excluded)}"
+    else:
+        queues = "all"
+    listens = options.listen and settings.LISTEN is not False
+    how = "notified by LISTEN, and polls" if listens else "polls"
+    lines = [
+        f"{who}: {number_of('slot', options.slots)}, queues: {queues}.",
+        f"Database: {described_database(options.database)}; "
+        f"{how} every {options.poll:g} s.",
+        f"Tasks: {len(tasks)}{' found' if tasks else ', none found'}.",
+    ]
+    if verbosity > 1:
+        lines += [f"  {name}" for name in tasks]
+    lines.append("Stop with Ctrl-C; a second time to stop at once.")
+    return list(map(one_line, lines[:-1])) + lines[-1:]
+
+
+def described_database(alias: str) -> str:
+    """Return where a database is, without the secrets of its settings."""
+    given = connections[alias].settings_dict
+    name = given["NAME"] or given["OPTIONS"].get("service", "")
+    host = given["HOST"] or "local socket"
+    port = f":{given['PORT']}" if given["PORT"] else ""
+    return f"{alias} ({name} at {host}{port})"
+
+
+def what_is_left(options: WorkerOptions) -> Iterator[str]:
+    """Yield a line for each kind of job that draining left in the queue."""
+    jobs = Job.objects.using(options.database)
+    if options.queues is not None:
+        jobs = jobs.filter(queue_name__in=options.queues)
+    jobs = jobs.exclude(queue_name__in=options.excluded)
+    scheduled = jobs.scheduled().order_by("run_after").first()
+    if scheduled is not None:
+        number = jobs.scheduled().count()
+        yield f"Left: {number} scheduled, the next for {scheduled.run_after:%F %T %Z}."
+    for status in ("waiting", "running", "ready"):
+        if number := getattr(jobs, status)().count():
+            yield f"Left: {number} {status}."
+
+
+def is_untold(record: logging.LogRecord) -> bool:
+    """Whether no printed line says what the record does."""
+    return not hasattr(record, "status")
+
+
+@contextmanager
+def logging_to(err: OutputWrapper, verbosity: int, name: str) -> Iterator[None]:
+    """Send warnings of pgjobs to the console, if the project sends them nowhere.
+
+    What the lines of jobs say is not said twice.
+    """
+    root = logging.getLogger("pgjobs")
+    if root.hasHandlers():
+        yield
+        return
+    handler = logging.StreamHandler(err)
+    prefix = f"{name} ".replace("%", "%%") if name else ""
+    handler.setFormatter(
+        logging.Formatter(f"%(asctime)s {prefix}%(levelname)s %(message)s", "%H:%M:%S")
+    )
+    handler.setLevel(logging.WARNING)
+    if verbosity > 0:
+        handler.addFilter(is_untold)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
