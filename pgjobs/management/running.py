@@ -33,8 +33,8 @@ GOES_ON = {
 STYLES = {
     "FAILED": "ERROR",
     "RETRY": "WARNING",
-    "CANCELLED": "NOTICE",
-    "RELEASED": "NOTICE",
+    "CANCELLED": "WARNING",
+    "RELEASED": "WARNING",
 }
 
 
@@ -104,8 +104,8 @@ class Narrator(Audience):
             self.print(line)
 
 
-def number_of(noun: str, number: int) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def number_of(noun: str, number: int, plural: str = "s") -> str:
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def one_line(text: str) -> str:

@@ -215,8 +215,9 @@ class Supervisor:
         level = min(self.signals, 2)
         if level == self.obeyed:
             return
-        if not self.obeyed:
-            self.on_stopping(sum(place.process is not None for place in self.places))
+        running = sum(place.process is not None for place in self.places)
+        if running and not self.obeyed:
+            self.on_stopping(running)
         self.obeyed = level
         patience = OBEY_SECONDS + (self.grace if level == 1 else 0)
         for place in self.places:
@@ -234,16 +235,19 @@ class Supervisor:
             elif place.start_at is not None:
                 place.start_at = 0.0
 
+    @property
+    def startable(self) -> list[Place]:
+        """The places that may be taken; one alone, until it is known to work."""
+        may_all = self.is_proven or self.places[0].is_over
+        return self.places if may_all else self.places[:1]
+
     def start_due(self) -> None:
-        """Start who is due; the first one alone, to see whether one can start."""
-        for place in self.places if self.is_proven else self.places[:1]:
+        for place in self.startable:
             if place.process is None and place.start_at is not None:
-                if monotonic() >= self.end_at and self.has_started_any:
+                if self.has_started_any and monotonic() >= self.end_at:
                     place.start_at = None
                 elif place.start_at <= monotonic():
                     self.start(place)
-        if self.places[0].is_over:  # nobody will prove anything
-            self.is_proven = True
 
     def start(self, place: Place) -> None:
         is_first, self.has_started_any = not self.has_started_any, True
@@ -271,11 +275,11 @@ class Supervisor:
 
     @property
     def milliseconds_to_next_event(self) -> float | None:
-        starting = self.places if self.is_proven else self.places[:1]
+        startable = self.startable
         events = [
             place.next_event
             for place in self.places
-            if place.process is not None or place in starting
+            if place.process is not None or place in startable
         ]
         wait = min(events, default=math.inf) - monotonic()
         return None if wait == math.inf else max(wait, 0.0) * 1000

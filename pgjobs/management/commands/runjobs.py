@@ -281,7 +281,7 @@ class Command(BaseCommand):
             waits_for_changes=options["reload"],
             on_stopping=narrator.stopping_workers,
         )
-        who = f"{number_of('worker', processes)} under process {os.getpid()}, each"
+        who = f"{number_of('worker process', processes, 'es')} of {os.getpid()}, each"
         narrator.print(*banner(chosen, who, options["verbosity"]))
         if options["reload"]:
             watch(supervisor.reload)
