@@ -1,11 +1,13 @@
 """Worker processes and conditions: what tests of concurrency are made of."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -76,7 +78,11 @@ class WorkerProcess:
     """A real `manage.py runjobs`; ended at the latest when the test is over."""
 
     def __init__(
-        self, *arguments: str, settings: dict | None = None, **environment: str
+        self,
+        *arguments: str,
+        settings: dict | None = None,
+        terminal: int | None = None,
+        **environment: str,
     ):
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (a pipe may fill up)
         command = [sys.executable, "-W", "ignore", "-m", "django", "runjobs"]
@@ -94,8 +100,11 @@ class WorkerProcess:
                 **environment,
             },
             cwd=ROOT,
-            stdout=self.log,
+            stdin=terminal,
+            stdout=self.log if terminal is None else terminal,
             stderr=subprocess.STDOUT,
+            start_new_session=terminal is not None,
+            preexec_fn=None if terminal is None else take_terminal,
         )
 
     @property
@@ -145,6 +154,11 @@ class WorkerProcess:
         """Wait for the end and return everything that was printed."""
         self.wait(timeout)
         return self.printed
+
+
+def take_terminal() -> None:
+    """Make standard input the terminal that rules this process's session."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class WorkerThread:

@@ -59,6 +59,20 @@ def enqueue_notes(path: str, number: int):
 
 
 @task
+def own_process() -> int:
+    return os.getpid()
+
+
+@task
+def grow(megabytes: int):
+    """Keep so much memory for the rest of the process's life."""
+    kept.append(bytearray(b"x") * (megabytes * 1_000_000))
+
+
+kept: list[bytearray] = []
+
+
+@task
 def kill_own_process():
     os.kill(os.getpid(), signal.SIGKILL)
 

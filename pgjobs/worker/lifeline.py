@@ -18,7 +18,7 @@ from .bell import Bell
 from .loop import ExitCode
 
 # Together less than the five seconds in which no worker may outlive its supervisor.
-ORPHANS_GRACE = 2.5  # seconds that running jobs get to end
+ORPHANS_GRACE = 1.5  # seconds that running jobs get to end
 ORPHANS_LAST_GRACE = 1.5  # and the worker itself, to release them
 
 

@@ -178,10 +178,12 @@ class Supervisor:
     def run(self) -> ExitCode:
         """Return when the last worker has ended; how the worst of them did."""
         with self.handling_signals():
-            while not all(place.is_over for place in self.places):
+            while True:
                 self.pass_signals_on()
                 self.reload_if_asked()
                 self.start_due()
+                if all(place.is_over for place in self.places):
+                    break
                 self.sleep()
                 self.reap()
         self.bell.close()
