@@ -1,6 +1,7 @@
 """The command: what it refuses, and how it says so."""
 
 import threading
+from datetime import timedelta
 from io import StringIO
 
 import pytest
@@ -25,6 +26,8 @@ pytestmark = shared_queue
         ("--poll", ["0", "-1", "nan", "inf", "1e300", "soon"]),
         ("--grace", ["-1", "nan", "-inf", "10x"]),
         ("--max-jobs", ["0", "-5", "x"]),
+        ("--max-memory", ["0", "300", "-1MB", "0MB", "MB", "1e3MB", "x", "9" * 99]),
+        ("--processes", ["0", "-1", "many"]),
         ("--max-time", ["0", "-1", "nan"]),
         ("--queues", ["", ",", "a,,b", "a,", "x" * 201, "a\nb"]),
         ("--exclude", ["", "a,,b"]),
@@ -57,6 +60,14 @@ def test_unknown_queue_is_a_warning_that_lists_the_known_ones():
     assert "No task is declared for queue 'defualt'" in errors.getvalue()
     assert "declared queues: " in errors.getvalue()
     assert "'default'" not in errors.getvalue()
+
+
+def test_queue_that_has_unfinished_jobs_is_known():
+    tasks.noop.using(queue_name="later", run_after=timedelta(days=1)).enqueue()
+    errors = StringIO()
+    arguments = ["--drain", "--queues", "later"]
+    call_command("runjobs", *arguments, stdout=StringIO(), stderr=errors)
+    assert errors.getvalue() == ""
 
 
 def test_queue_may_be_named_twice():

@@ -120,7 +120,7 @@ def one_line(text: str) -> str:
 
 def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
     """Return what is to be known of a worker, or of several alike, as they start."""
-    tasks = sorted(registry.tasks)
+    tasks = sorted(task.name for task in registry.tasks.values())
     if options.queues is not None:
         queues = ", ".join(options.queues)
     elif options.excluded:
@@ -129,16 +129,17 @@ def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
         queues = "all"
     listens = options.listen and settings.LISTEN is not False
     how = "notified by LISTEN, and polls" if listens else "polls"
+    slots = number_of("slot", options.slots)
     lines = [
-        f"{who}: {number_of('slot', options.slots)}, queues: {queues}.",
+        f"{one_line(who)}: {slots}, queues: {one_line(queues)}.",
         f"Database: {described_database(options.database)}; "
         f"{how} every {options.poll:g} s.",
         f"Tasks: {len(tasks)}{' found' if tasks else ', none found'}.",
     ]
     if verbosity > 1:
-        lines += [f"  {name}" for name in tasks]
+        lines += [f"- {name}" for name in tasks]
     lines.append("Stop with Ctrl-C; a second time to stop at once.")
-    return list(map(one_line, lines[:-1])) + lines[-1:]
+    return lines
 
 
 def described_database(alias: str) -> str:
@@ -181,7 +182,7 @@ def logging_to(err: OutputWrapper, verbosity: int, name: str) -> Iterator[None]:
         yield
         return
     handler = logging.StreamHandler(err)
-    prefix = f"{name} ".replace("%", "%%") if name else ""
+    prefix = f"{one_line(name)} ".replace("%", "%%") if name else ""
     handler.setFormatter(
         logging.Formatter(f"%(asctime)s {prefix}%(levelname)s %(message)s", "%H:%M:%S")
     )
