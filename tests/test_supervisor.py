@@ -2,6 +2,7 @@
 
 import math
 import os
+import select
 import signal
 import sys
 import threading
@@ -15,7 +16,8 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Attempt, Job, Worker
 from pgjobs.worker import ExitCode, supervisor
 from pgjobs.worker.audience import Tally
-from pgjobs.worker.supervisor import Place, Supervisor
+from pgjobs.worker.lifeline import Lifeline
+from pgjobs.worker.supervisor import Line, Place, Supervisor
 from tests import tasks
 from tests.processes import WorkerProcess, shared_queue, wait_for, wait_for_status
 
@@ -206,6 +208,26 @@ def test_broken_code_waits_for_the_next_change(supervise, tmp_path):
         "if start == 1: sys.exit(1)\nready()", waits_for_changes=True, during=change
     )
     assert (it.exit_code, it.starts) == (0, 2)
+
+
+def test_signals_and_orders_that_say_the_same_are_one_request():
+    line, calls = Line(), []
+    lifeline = Lifeline(line.far_end.detach())
+    lifeline.obey(lambda: calls.append("stop"))
+    lifeline.signalled()
+    wait_for(lambda: calls)
+    lifeline.signalled()
+    wait_for(lambda: not is_readable(lifeline.bell.read_end), "the bell was heard")
+    line.order(1)
+    wait_for(lambda: not is_readable(lifeline.socket), "the order was heard")
+    assert calls == ["stop"]
+    line.order(2)
+    wait_for(lambda: calls == ["stop", "stop"])
+    line.socket.close()
+
+
+def is_readable(file) -> bool:
+    return bool(select.select([file], [], [], 0)[0])
 
 
 # Real workers
