@@ -52,7 +52,7 @@ class Narrator(Audience):
     def recorded(self, endings: Sequence[Ending]) -> None:
         for ending in endings:
             self.tally.count(ending)
-        if endings and not self.is_quiet:
+        if not self.is_quiet:
             start = f"{time.strftime('%H:%M:%S')} {self.prefix}"
             self.print(*[self.styled(start, each) for each in endings])
 

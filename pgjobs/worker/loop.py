@@ -44,7 +44,6 @@ REPORT_SECONDS = 0.25  # between two writes of progress
 ASK_FOR_LOCKED_SECONDS = 1.0  # between two looks whether rows are still locked
 LAST_SECONDS = 2.0  # for announcing the last jobs that ended
 RELEASE_TRIES = 3
-WEIGH_SECONDS = 0.5  # between two looks at the memory in use
 
 
 class ExitCode(IntEnum):
@@ -73,7 +72,6 @@ class Loop:
         self.started_at = monotonic()
         self.next_report = 0.0
         self.ask_for_locked_at = 0.0
-        self.next_weighing = 0.0
         self.is_too_large = False
         # For those who probe the worker, see health.py.
         self.phase: Literal["starting", "running", "stopped"] = "starting"
@@ -243,6 +241,7 @@ class Loop:
     def turn(self) -> None:
         """Record outcomes, promote what is due and claim for the free slots."""
         self.gather()
+        self.weigh()
         if self.signals or self.is_too_old or self.is_too_large:
             self.release_unstarted()
         if self.ledger.locked and monotonic() >= self.ask_for_locked_at:
@@ -264,6 +263,16 @@ class Loop:
         if self.executor.outcomes and len(self.ledger) > 1:
             sleep(GATHER_SECONDS)
         self.ledger.put(self.executor.take_outcomes())
+
+    def weigh(self) -> None:
+        """Note when the process has grown beyond its limit, now that jobs ended."""
+        most = self.options.max_memory
+        if most is None or self.is_too_large or not self.ledger.unrecorded:
+            return
+        size = resident_bytes()
+        if size > most:
+            self.is_too_large = True
+            logger.info("Worker name=%s recycles at bytes=%s", self.options.name, size)
 
     def record_and_claim(self, successes: Sequence[Success]) -> None:
         promoted = self.outlook.is_promotion_due
@@ -339,8 +348,8 @@ class Loop:
             self.announce(ending)
             if ending.status is not None:
                 endings.append(ending)
-        self.audience.recorded(endings)
-        self.weigh()
+        if endings:
+            self.audience.recorded(endings)
 
     def recorded_before(self, outcomes, recorded) -> list[Recorded]:
         known = {each.lease_token for each in recorded}
@@ -365,19 +374,6 @@ class Loop:
         if status in ("SUCCESSFUL", "FAILED", "CANCELLED"):
             self.finished += 1
             self.announcer.finished(job.id)
-
-    def weigh(self) -> None:
-        """Note, now and then, whether the process has grown beyond its limit."""
-        most = self.options.max_memory
-        if most is None or self.is_too_large or monotonic() < self.next_weighing:
-            return
-        self.next_weighing = monotonic() + WEIGH_SECONDS
-        size = resident_bytes()
-        if size > most:
-            self.is_too_large = True
-            logger.info(
-                "Worker name=%s is too large: bytes=%s", self.options.name, size
-            )
 
     def store_reports(self) -> None:
         """Store what jobs report, at once but not more often than need be."""
