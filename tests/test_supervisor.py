@@ -71,7 +71,7 @@ def supervise(tmp_path, monkeypatch):
 
 
 def test_worker_that_dies_is_replaced(supervise):
-    it = supervise("ready(); sys.exit(0 if start > 3 else 1)")
+    it = supervise("ready(); sys.exit(0 if start > 3 else 77)")
     assert (it.exit_code, it.starts) == (ExitCode.STOPPED, 4)
     assert it.places[0].quick_deaths == 3
 
@@ -113,6 +113,17 @@ def test_one_that_stops_by_itself_is_replaced_unless_the_run_is_finite(supervise
     assert it.exit_code == ExitCode.STOPPED
 
 
+def test_worker_that_lost_its_database_is_replaced_unless_the_run_is_finite(supervise):
+    it = supervise("ready(); sys.exit(1)")
+    assert (it.exit_code, it.starts) == (ExitCode.LOST, 1)
+    it = supervise(
+        "ready(); sys.exit(1) if start == 2 else line.recv(1)",
+        is_finite=False,
+        during=stop_when_all_have_started(3),
+    )
+    assert (it.exit_code, it.starts) == (ExitCode.STOPPED, 3)
+
+
 def test_nobody_is_started_when_the_time_is_over(supervise):
     it = supervise("ready(); time.sleep(0.2); sys.exit(5)", max_time=0.1)
     assert (it.exit_code, it.starts) == (ExitCode.STOPPED, 1)
@@ -125,7 +136,7 @@ def test_signal_between_two_starts_is_the_end(supervise, monkeypatch):
         wait_for(lambda: it.places[0].quick_deaths)
         it.stop()
 
-    it = supervise("ready(); sys.exit(1)", during=stop_in_the_pause)
+    it = supervise("ready(); sys.exit(77)", during=stop_in_the_pause)
     assert (it.exit_code, it.starts) == (ExitCode.STOPPED, 1)
 
 
@@ -185,7 +196,7 @@ def test_signals_before_a_worker_can_handle_them_do_not_kill_it(supervise):
 
 
 def test_counts_of_all_workers_are_added_up_also_of_those_that_died(supervise):
-    it = supervise("ready(1); ready(5); sys.exit(1 if start == 1 else 0)", processes=2)
+    it = supervise("ready(1); ready(5); sys.exit(77 if start == 1 else 0)", processes=2)
     assert it.starts == 3
     assert it.tally == Tally(completed=15)
 

@@ -28,7 +28,14 @@ SHORTEST_PAUSE = 0.5  # seconds before another worker follows one that died
 LONGEST_PAUSE = 30.0
 HEALTHY_SECONDS = 30.0  # who lived so long did not die of how it was started
 OBEY_SECONDS = 5.0  # beyond its grace, for a worker to end before it is killed
-ENDED_BY_ITSELF = (ExitCode.STOPPED, ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL)
+LONGEST_SLEEP = 3600.0  # poll() overflows after some weeks
+# After RESTART another one follows at once, after a signal or another code later.
+ENDED_BY_ITSELF = (
+    ExitCode.STOPPED,
+    ExitCode.LOST,
+    ExitCode.GRACE_OVER,
+    ExitCode.SECOND_SIGNAL,
+)
 
 
 class Line:
@@ -276,7 +283,7 @@ class Supervisor:
                 self.bell.clear()
 
     @property
-    def milliseconds_to_next_event(self) -> float | None:
+    def milliseconds_to_next_event(self) -> float:
         startable = self.startable
         events = [
             place.next_event
@@ -284,7 +291,7 @@ class Supervisor:
             if place.process is not None or place in startable
         ]
         wait = min(events, default=math.inf) - monotonic()
-        return None if wait == math.inf else max(wait, 0.0) * 1000
+        return min(max(wait, 0.0), LONGEST_SLEEP) * 1000
 
     def reap(self) -> None:
         """Note who is ready, who does not obey and who has ended."""
@@ -305,10 +312,6 @@ class Supervisor:
             self.note_the_end(code)
         elif place.is_reloading or code == ExitCode.RESTART:
             place.start_at = monotonic()
-        elif code in ENDED_BY_ITSELF:
-            place.start_at = None if self.is_finite else monotonic()
-            if self.is_finite:
-                self.note_the_end(code)
         elif self.waits_for_changes and place.tally is None:
             place.start_at = math.inf
             logger.warning("Worker pid=%s could not start: waiting for a change", pid)
@@ -316,6 +319,10 @@ class Supervisor:
             logger.error("Worker pid=%s could not start", pid)
             self.worst = ExitCode.LOST
             self.stop()
+        elif self.is_finite and code in ENDED_BY_ITSELF:
+            self.note_the_end(code)
+        elif code in ENDED_BY_ITSELF and code != ExitCode.LOST:
+            place.start_at = monotonic()
         else:
             pause = place.pause_after_death()
             place.start_at = monotonic() + pause
