@@ -340,23 +340,11 @@ def test_crash_of_a_worker_touches_its_own_jobs_only(start_workers, path):
     (untouched,) = (job for job in jobs if not job.crashes)
     assert untouched.return_value == survivor
     wait_for(lambda: len(children_of(worker)) == 2, "another one has followed")
+    os.kill(survivor, signal.SIGTERM)  # to one worker: it is replaced
+    wait_for(lambda: Worker.objects.exclude(pid__in=[victim, survivor]).count() == 2)
     assert worker.stop() == ExitCode.STOPPED
+    assert worker.printed.count("died") == 1
     assert f"Worker pid={victim} died (signal 9), another one follows" in worker.printed
-
-
-@shared_queue
-def test_signal_to_one_worker_replaces_it_once_its_job_has_ended(start_workers, path):
-    job = enqueue(tasks.hold, path)
-    worker = start_workers("--concurrency", "1")
-    (pid,) = wait_until_held(path, 1)
-    for _ in range(3):  # only the supervisor may ask for haste
-        os.kill(pid, signal.SIGTERM)
-    tasks.let_go(path)
-    wait_for_status(job, "SUCCESSFUL")
-    wait_for(lambda: not is_running(pid))
-    wait_for(lambda: Worker.objects.exclude(pid=pid).count() == 2)
-    assert worker.stop() == ExitCode.STOPPED
-    assert "died" not in worker.printed
 
 
 @shared_queue
