@@ -20,6 +20,7 @@ import pytest
 from pgjobs.models import Job
 from pgjobs.sql import statement
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
+from pgjobs.worker.audience import Audience
 from pgjobs.worker.connection import OwnConnection
 from tests import settings as test_settings
 
@@ -164,8 +165,8 @@ def take_terminal() -> None:
 class WorkerThread:
     """A worker's loop in a thread of the test's process."""
 
-    def __init__(self, **options):
-        self.loop = Loop(WorkerOptions(**options))
+    def __init__(self, audience: Audience | None = None, **options):
+        self.loop = Loop(WorkerOptions(**options), audience)
         self.exit_code: ExitCode | None = None
         self.error: BaseException | None = None
         self.thread = threading.Thread(target=self.run, daemon=True)

@@ -7,15 +7,16 @@ import re
 import pytest
 from django.core.management import call_command
 from django.core.management.base import OutputWrapper
+from django.core.management.color import no_style
 from django.db import connection
 
 from pgjobs import Cancel, Retry, Snooze, current_job, enqueue, task
 from pgjobs.management.parameters import memory, queue_names, seconds
-from pgjobs.management.running import banner
+from pgjobs.management.running import Narrator, banner
 from pgjobs.models import Job
 from pgjobs.worker import WorkerOptions
 from tests import tasks
-from tests.processes import run, shared_queue
+from tests.processes import WorkerThread, run, shared_queue, wait_for
 
 pytestmark = shared_queue
 
@@ -135,6 +136,15 @@ def test_failure_is_told_once_where_logging_is_not_configured(start_worker, verb
     worker = start_worker("--drain", "-v", verbosity, registered=False)
     assert worker.wait() == 0
     assert worker.printed.count("ValueError: no") == 1
+
+
+def test_line_is_printed_soon_although_nothing_follows(settings):
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 60, "LEASE_DURATION": 200}
+    out = io.StringIO()
+    narrator = Narrator(OutputWrapper(out), no_style(), 1, "")
+    with WorkerThread(audience=narrator, slots=1, poll=60):
+        job = [enqueue(tasks.noop) for _ in range(3)][-1]
+        wait_for(lambda: f"#{job.pk} SUCCESSFUL" in out.getvalue(), timeout=5)
 
 
 # Banner

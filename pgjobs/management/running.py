@@ -4,6 +4,7 @@ Plain words in English, whatever the language: scripts read them.
 """
 
 import logging
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,10 +19,12 @@ from ..models.work import Setback
 from ..tasks import registry
 from ..worker import WorkerOptions
 from ..worker.audience import Audience, Ending, Tally
+from ..worker.lifeline import Lifeline
 
 logger = logging.getLogger("pgjobs.worker")
 
 LONGEST_LINE = 300
+PRINT_SECONDS = 0.1  # between two writes
 
 # What is said of an attempt after which the job goes on, by the verdict on it.
 GOES_ON = {
@@ -39,7 +42,11 @@ STYLES = {
 
 
 class Narrator(Audience):
-    """Prints what a worker does; what it prints goes out once a turn."""
+    """Prints what a worker does.
+
+    Not at every turn: each write would give the interpreter to another thread, and
+    a busy worker takes a thousand turns a second.
+    """
 
     def __init__(self, out: OutputWrapper, style: Style, verbosity: int, name: str):
         self.out = out
@@ -48,13 +55,24 @@ class Narrator(Audience):
         self.tells_requests = verbosity > 2
         self.prefix = f"{name} " if name else ""
         self.tally = Tally()
+        self.lines: list[str] = []  # not printed yet
+        self.printed_at = 0.0
 
     def recorded(self, endings: Sequence[Ending]) -> None:
         for ending in endings:
             self.tally.count(ending)
         if not self.is_quiet:
             start = f"{time.strftime('%H:%M:%S')} {self.prefix}"
-            self.print(*[self.styled(start, each) for each in endings])
+            self.lines += [self.styled(start, each) for each in endings]
+        self.due = self.printed_at + PRINT_SECONDS
+        if time.monotonic() >= self.due:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        self.due = math.inf
+        self.printed_at = time.monotonic()
+        lines, self.lines = self.lines, []
+        self.write(lines)
 
     def stopping(self, running: int) -> None:
         self.print(f"Stopping: waiting for {number_of('job', running)} to end.")
@@ -65,7 +83,7 @@ class Narrator(Audience):
     def print_request(self, line: str) -> None:
         """Print a line of the HTTP server, from any of its threads."""
         if self.tells_requests:
-            self.print(f"{self.prefix}{line}")
+            self.write([f"{self.prefix}{line}"])
 
     def styled(self, start: str, ending: Ending) -> str:
         job, status, outcome, seconds = ending
@@ -81,7 +99,12 @@ class Narrator(Audience):
         return getattr(self.style, STYLES.get(status or "", ""), str)(line)
 
     def print(self, *lines: str) -> None:
-        """Print lines at once; a worker whose output nobody takes works on."""
+        """Print lines now, after those that were put off."""
+        self.lines += lines
+        self.catch_up()
+
+    def write(self, lines: list[str]) -> None:
+        """Write lines; a worker whose output nobody takes works on."""
         if self.is_quiet or not lines:
             return
         encoding = getattr(self.out, "encoding", None) or "utf-8"
@@ -102,6 +125,27 @@ class Narrator(Audience):
         )
         if line := " ".join(f"{what}: {number}." for number, what in parts if number):
             self.print(line)
+
+
+class Reporter(Narrator):
+    """Prints what a supervised worker does, and sends the count up."""
+
+    def __init__(self, lifeline: Lifeline, *args) -> None:
+        super().__init__(*args)
+        self.lifeline = lifeline
+        self.is_ready = False
+
+    def started(self) -> None:
+        self.is_ready = True
+        self.catch_up()
+
+    def stopping(self, running: int) -> None:
+        """The supervisor has said it."""
+
+    def catch_up(self) -> None:
+        super().catch_up()
+        if self.is_ready:  # which the first message says
+            self.lifeline.tell(self.tally)
 
 
 def number_of(noun: str, number: int, plural: str = "s") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +21,15 @@ class Ending(NamedTuple):
 
 
 class Audience:
-    """Hears what a worker does, from the loop's thread, which waits meanwhile."""
+    """Hears what a worker does, from the loop's thread, which waits meanwhile.
+
+    It may put off what it does about it, until `due` at the latest.
+    """
+
+    due = math.inf  # monotonic time at which `catch_up` is to be called
+
+    def catch_up(self) -> None:
+        """Do what was put off."""
 
     def started(self) -> None:
         """The worker is registered and about to claim."""

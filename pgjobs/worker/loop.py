@@ -249,6 +249,8 @@ class Loop:
         self.store_reports()
         self.record_setbacks()
         self.maintain()
+        if monotonic() >= self.audience.due:
+            self.audience.catch_up()
         successes = self.ledger.successes
         # After a fault a statement has to prove that the database is back.
         if successes or self.wants_to_look or self.faults.since is not None:
@@ -468,7 +470,7 @@ class Loop:
     @property
     def next_event(self) -> float:
         """Return when the loop must turn even if nobody rings."""
-        events = [self.maintenance.due]
+        events = [self.maintenance.due, self.audience.due]
         if self.room():
             events.append(self.outlook.next_look)
         if self.ledger.locked:

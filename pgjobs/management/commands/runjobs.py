@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 from argparse import SUPPRESS
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from time import monotonic
 
@@ -18,7 +18,7 @@ from ...models import Job
 from ...models.status import LIVE
 from ...tasks import registry
 from ...worker import ExitCode, Loop, WorkerOptions
-from ...worker.audience import Audience, Ending, Tally
+from ...worker.audience import Tally
 from ...worker.http import Address, Server
 from ...worker.lifeline import Lifeline
 from ...worker.memory import resident_bytes
@@ -36,7 +36,7 @@ from ..parameters import (
     whole_number,
 )
 from ..reloading import watch
-from ..running import Narrator, banner, logging_to, number_of, what_is_left
+from ..running import Narrator, Reporter, banner, logging_to, number_of, what_is_left
 
 # Codes with which jobs still run in threads that cannot be ended in any other way.
 THREADS_LEFT = (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL)
@@ -161,15 +161,18 @@ class Command(BaseCommand):
         is_child = options["child"] is not None
         name = chosen.name if is_child else ""
         verbosity = options["verbosity"]
-        narrator = Narrator(self.stdout, self.style, verbosity, name)
+        output = (self.stdout, self.style, verbosity, name)
         with (
             settings.using_database(chosen.database),
             logging_to(self.stderr, verbosity, name),
         ):
-            if not is_child and (options["processes"] or options["reload"]):
-                code = self.supervise(chosen, options, narrator)
+            if is_child:
+                reporter = Reporter(Lifeline(options["child"]), *output)
+                code = self.work_as_child(chosen, options, reporter)
+            elif options["processes"] or options["reload"]:
+                code = self.supervise(chosen, options, Narrator(*output))
             else:
-                code = self.work(chosen, options, narrator)
+                code = self.work(chosen, options, Narrator(*output))
         if code in THREADS_LEFT:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -183,12 +186,6 @@ class Command(BaseCommand):
         self, chosen: WorkerOptions, options: dict, narrator: Narrator
     ) -> ExitCode:
         self.check_start(chosen, options)
-        if options["child"] is not None:
-            lifeline = Lifeline(options["child"])
-            loop = Loop(chosen, Reporter(narrator, lifeline))
-            lifeline.obey(loop.stop)
-            with stopping_on_signals(lifeline.signalled):
-                return self.run_loop(loop, options, narrator)
         who = f"Worker {chosen.name}"
         narrator.print(*banner(chosen, who, options["verbosity"]))
         loop = Loop(chosen, narrator)
@@ -198,6 +195,15 @@ class Command(BaseCommand):
         if code == ExitCode.LOST:
             raise CommandError("The database was lost for good.", returncode=code)
         return code
+
+    def work_as_child(
+        self, chosen: WorkerOptions, options: dict, reporter: Reporter
+    ) -> ExitCode:
+        self.check_start(chosen, options)
+        loop = Loop(chosen, reporter)
+        reporter.lifeline.obey(loop.stop)
+        with stopping_on_signals(reporter.lifeline.signalled):
+            return self.run_loop(loop, options, reporter)
 
     def check_start(self, chosen: WorkerOptions, options: dict) -> None:
         """Raise CommandError for what would not get better with time."""
@@ -221,6 +227,8 @@ class Command(BaseCommand):
             raise CommandError(
                 f"The database cannot be reached: {str(error).strip()}", returncode=1
             ) from error
+        finally:
+            loop.audience.catch_up()
 
     def print_end(
         self, chosen: WorkerOptions, narrator: Narrator, tally: Tally
@@ -289,21 +297,6 @@ class Command(BaseCommand):
         if supervisor.is_proven:
             self.print_end(chosen, narrator, supervisor.tally)
         return code
-
-
-class Reporter(Audience):
-    """Prints what a supervised worker does, and sends the count up."""
-
-    def __init__(self, narrator: Narrator, lifeline: Lifeline):
-        self.narrator = narrator
-        self.lifeline = lifeline
-
-    def started(self) -> None:
-        self.lifeline.tell(self.narrator.tally)
-
-    def recorded(self, endings: Sequence[Ending]) -> None:
-        self.narrator.recorded(endings)
-        self.lifeline.tell(self.narrator.tally)
 
 
 def serving(loop: Loop, options: dict, narrator: Narrator) -> Server:
