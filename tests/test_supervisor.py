@@ -4,10 +4,13 @@ import math
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -313,6 +316,29 @@ def test_supervisor_has_no_connection_and_its_workers_have_names(start_workers, 
     assert not any(map(is_running, pids))
 
 
+def first_of_two_free_ports() -> int:
+    while True:
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            with suppress(OSError, OverflowError):
+                other.bind(("127.0.0.1", port + 1))
+                return port
+
+
+@shared_queue
+def test_each_worker_answers_on_a_port_of_its_own(start_workers):
+    port = first_of_two_free_ports()
+    worker = start_workers("--name", "mail", "--http", str(port))
+    for number in (1, 2):
+        address = f"http://127.0.0.1:{port + number - 1}"
+        line = f"mail-{number} Health and nudges on {address}.\n"
+        wait_for(lambda line=line: line in worker.printed, line)
+        with urlopen(f"{address}/healthz", timeout=20) as answer:
+            assert answer.status == 200
+    assert worker.stop() == ExitCode.STOPPED
+
+
 @shared_queue
 def test_workers_end_with_a_supervisor_that_was_killed(start_workers, path):
     job = enqueue(tasks.hold, path)
@@ -410,6 +436,14 @@ def test_what_cannot_start_says_why_once(start_worker):
     assert worker.printed.count("The database 'default' cannot be reached") == 1
     assert "secret-word" not in worker.printed
     assert "Completed" not in worker.printed
+
+
+@shared_queue
+def test_port_that_leaves_none_for_the_last_worker_is_a_usage_error(start_worker):
+    arguments = ("--processes", "3", "--http", "65534")
+    worker = start_worker(*arguments, registered=False)
+    assert worker.wait() == 2
+    assert "65534 leaves no port for each of 3 processes" in worker.printed
 
 
 @pytest.mark.parametrize("option", ["--processes=2", "--reload"])

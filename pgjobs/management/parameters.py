@@ -11,7 +11,7 @@ from django.db.utils import OperationalError
 from ..conf import settings
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..tasks import check_queue_name
-from ..worker.http import LOOPBACK, Address
+from ..worker.http import LAST_PORT, LOOPBACK, Address
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SIZES = {
@@ -81,9 +81,9 @@ ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+\]|[\w.-]*):)?([0-9]{1,5})", re.ASCII
 def http_address(text: str) -> Address:
     """Take PORT, :PORT, HOST:PORT or [IPV6]:PORT; without a host it is loopback."""
     match = ADDRESS.fullmatch(text)
-    if not match or int(match[2]) > 65_535:
+    if not match or int(match[2]) > LAST_PORT:
         raise ArgumentTypeError(
-            "must be PORT, HOST:PORT or [IPV6]:PORT with a port up to 65535, "
+            f"must be PORT, HOST:PORT or [IPV6]:PORT with a port up to {LAST_PORT}, "
             f"got {text!r}."
         )
     return Address((match[1] or LOOPBACK).strip("[]"), int(match[2]))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pgjobs.worker")
 
 LOOPBACK = "127.0.0.1"
+LAST_PORT = 65_535
 MOST_CLIENTS = 16  # at a time; the others wait in the socket's backlog
 HEAD_SECONDS = 2.0  # that a client may take to ask
 LONGEST_HEAD = 16_384

@@ -19,7 +19,7 @@ from ...models.status import LIVE
 from ...tasks import registry
 from ...worker import ExitCode, Loop, WorkerOptions
 from ...worker.audience import Tally
-from ...worker.http import Address, Server
+from ...worker.http import LAST_PORT, Address, Server
 from ...worker.lifeline import Lifeline
 from ...worker.memory import resident_bytes
 from ...worker.supervisor import STOPPING_SIGNALS, Supervisor
@@ -143,7 +143,8 @@ class Command(BaseCommand):
             type=http_address,
             metavar="ADDRESS",
             help="answer GET /healthz, GET /readyz and POST /nudge there: [HOST:]PORT, "
-            "for instance 8652 (default host: 127.0.0.1)",
+            "for instance 8652 (default host: 127.0.0.1; with --processes: the n-th "
+            "worker on the n-th port from there)",
         )
         parser.add_argument(
             "--reload",
@@ -267,6 +268,14 @@ class Command(BaseCommand):
                 "so they work on the command line only.",
                 returncode=2,
             )
+        processes = options["processes"] or 1
+        http: Address | None = options["http"]
+        if http and http.for_child(processes).port > LAST_PORT:
+            raise CommandError(
+                f"--http {http} leaves no port for each of {processes} processes: "
+                f"they take that one and the following, up to {LAST_PORT}.",
+                returncode=2,
+            )
         connections.close_all()
         started_at = monotonic()
 
@@ -274,12 +283,13 @@ class Command(BaseCommand):
             line = [*get_child_arguments(), "--skip-checks"]
             if options["name"] is not None and options["processes"]:
                 line += ["--name", f"{options['name']}-{number}"]
+            if http is not None:
+                line += ["--http", str(http.for_child(number))]
             if chosen.max_time is not None:
                 left = chosen.max_time - (monotonic() - started_at)
                 line += ["--max-time", f"{max(left, 0.001):.3f}"]
             return [*line, "--first"] if is_first else line
 
-        processes = options["processes"] or 1
         supervisor = Supervisor(
             command,
             processes=processes,
