@@ -22,6 +22,7 @@ from tests.actors import (
     running_job,
     session,
 )
+from tests.processes import wait_for
 from tests.tasks import add, noop
 
 pytestmark = pytest.mark.django_db
@@ -683,7 +684,7 @@ def test_lost_session_lock_tells_of_a_crash_before_the_lease_ends(hand):
             {"class": LOCK_CLASS, "id": dead.id},
         )
         assert not is_rescued(hand)
-    assert is_rescued(hand)
+    wait_for(lambda: is_rescued(hand), "the server has ended the session")
 
 
 @transactional
