@@ -58,5 +58,8 @@ if os.environ.get("PGJOBS_IN_TEST_PROCESS"):
     DATABASES["default"]["NAME"] = TEST_DATABASE
     INSTALLED_APPS = ["pgjobs", "tests"]
     ROOT_URLCONF = None
+# Tests that run side by side have a database each; pytest-django calls it so.
+elif side := os.environ.get("PYTEST_XDIST_WORKER"):
+    TEST_DATABASE += f"_{side}"
 # What a test's worker process is to have in PGJOBS, as JSON.
 PGJOBS = json.loads(os.environ.get("PGJOBS_TEST_SETTINGS", "{}"))
