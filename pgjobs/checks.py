@@ -10,6 +10,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .conf import problems, settings
+from .connections import pool_size
 from .exceptions import InvalidTask
 from .tasks import registry
 from .views import status_permission
@@ -88,17 +89,13 @@ def connection_problems(
             "queue a database alias of its own (PGJOBS['DATABASE']).",
             id="pgjobs.E007",
         )
-    yield from pool_problems(alias, options.get("pool"))
+    yield from pool_problems(alias)
 
 
-def pool_problems(alias: str, pool) -> Iterator[CheckMessage]:
+def pool_problems(alias: str) -> Iterator[CheckMessage]:
     """Yield a warning if jobs would wait for each other's connection."""
-    if not pool:
-        return
-    given = pool if isinstance(pool, dict) else {}
-    # psycopg_pool: max_size defaults to min_size, which defaults to 4.
-    size = given.get("max_size") or given.get("min_size", 4)
-    if size < settings.CONCURRENCY:
+    size = pool_size(alias)
+    if size is not None and size < settings.CONCURRENCY:
         yield Warning(
             f"The connection pool of DATABASES[{alias!r}] has {size} connections for "
             f"{settings.CONCURRENCY} slots of a worker.",

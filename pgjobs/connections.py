@@ -17,6 +17,16 @@ def parameters_of(alias: str) -> dict[str, Any]:
     return parameters
 
 
+def pool_size(alias: str) -> int | None:
+    """Return how many connections Django's pool of the alias has; None: no pool."""
+    pool = connections[alias].settings_dict["OPTIONS"].get("pool")
+    if not pool:
+        return None
+    given = pool if isinstance(pool, dict) else {}
+    # psycopg_pool: max_size defaults to min_size, which defaults to 4.
+    return given.get("max_size") or given.get("min_size", 4)
+
+
 def connect(alias: str, role: str, name: str, **changes: Any) -> psycopg.Connection:
     """Open an autocommit connection to the database of this alias.
 

@@ -11,6 +11,7 @@ from django.db import connections
 from pgjobs import enqueue
 from pgjobs.management.commands.runjobs import Command
 from pgjobs.models import Job, Worker
+from pgjobs.worker import WorkerOptions
 from tests import tasks
 from tests.processes import database_url, shared_queue
 
@@ -120,6 +121,31 @@ def test_worker_runs_in_a_thread_where_signals_cannot_be_handled():
 def drain_by_command():
     call_command("runjobs", "--drain", stdout=StringIO())
     connections.close_all()
+
+
+def test_option_that_asks_for_more_slots_than_the_pool_has_connections_is_warned_of(
+    monkeypatch,
+):
+    options = connections["default"].settings_dict["OPTIONS"]
+    monkeypatch.setitem(options, "pool", {"max_size": 5})
+    assert pool_warning(slots=5) == ""
+    assert "has 5 connections for 6 slots" in pool_warning(slots=6)
+    monkeypatch.setitem(options, "pool", {"max_size": 3})
+    assert pool_warning(slots=6) == ""  # the system check has said it
+    monkeypatch.setitem(options, "pool", False)
+    assert pool_warning(slots=6) == ""
+
+
+def pool_warning(slots: int) -> str:
+    errors = StringIO()
+    Command(stderr=errors).warn_of_small_pool(WorkerOptions(slots=slots))
+    return errors.getvalue()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\udcff", "x\ud800"])
+def test_name_that_postgresql_cannot_store_is_a_usage_error(name):
+    with pytest.raises(CommandError, match="--name: must be text that PostgreSQL can"):
+        call_command("runjobs", "--drain", "--name", name)
 
 
 def test_name_may_be_anything_that_is_text():

@@ -2,16 +2,19 @@
 
 import re
 from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
-from django.db.utils import OperationalError
 
 from ..conf import settings
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..tasks import check_queue_name
+from ..texts import storable
 from ..worker.http import LAST_PORT, LOOPBACK, Address
+from .refusals import explained
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SIZES = {
@@ -75,6 +78,15 @@ def queue_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def worker_name(text: str) -> str:
+    if text != storable(text, limit=len(text)):
+        raise ArgumentTypeError(
+            "must be text that PostgreSQL can store, without NUL characters and in "
+            f"the encoding of the locale, got {text!r}."
+        )
+    return text
+
+
 ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+\]|[\w.-]*):)?([0-9]{1,5})", re.ASCII)
 
 
@@ -97,11 +109,13 @@ def add_database(parser) -> None:
     )
 
 
-def ready_database(alias: str | None) -> str:
-    """Return the alias of a database that has the queue; raise CommandError."""
+@contextmanager
+def ready_database(alias: str | None) -> Iterator[str]:
+    """Work on the queue of a database; raise CommandError for what it refuses."""
     alias = known_database(alias)
-    check_migrations(alias)
-    return alias
+    with explained(alias), settings.using_database(alias):
+        check_migrations(alias)
+        yield alias
 
 
 def known_database(alias: str | None) -> str:
@@ -122,13 +136,7 @@ def known_database(alias: str | None) -> str:
 
 
 def check_migrations(alias: str) -> None:
-    try:
-        executor = MigrationExecutor(connections[alias])
-    except OperationalError as error:
-        raise CommandError(
-            f"The database {alias!r} cannot be reached: {str(error).strip()}",
-            returncode=1,
-        ) from error
+    executor = MigrationExecutor(connections[alias])
     targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "pgjobs"]
     if executor.migration_plan(targets):
         raise CommandError(

@@ -6,7 +6,6 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
-from ...conf import settings
 from ...exceptions import InvalidArguments, InvalidTask, UnknownTask
 from ...tasks import registry
 from ..parameters import add_database, ready_database, seconds
@@ -34,8 +33,7 @@ class Command(BaseCommand):
         add_database(parser)
 
     def handle(self, **options):
-        alias = ready_database(options["database"])
-        with settings.using_database(alias):
+        with ready_database(options["database"]):
             job = self.enqueue(options)
         self.stdout.write(str(job.pk))
 

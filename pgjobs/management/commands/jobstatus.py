@@ -26,7 +26,8 @@ class Command(BaseCommand):
         add_database(parser)
 
     def handle(self, **options):
-        state = overview(ready_database(options["database"]))
+        with ready_database(options["database"]) as alias:
+            state = overview(alias)
         if options["json"]:
             self.stdout.write(json.dumps(asdict(state), indent=2))
         elif not options["check"]:

@@ -30,13 +30,13 @@ class Command(BaseCommand):
         add_database(parser)
 
     def handle(self, **options):
-        alias = ready_database(options["database"])
         ages = dict(settings.RETENTION)
         if options["older"] is not None:
             ages = dict.fromkeys(FINISHED, options["older"])
         chosen = options["status"] or FINISHED
         ages = {status: age for status, age in ages.items() if status in chosen}
-        pruned = prune(alias, ages)
+        with ready_database(options["database"]) as alias:
+            pruned = prune(alias, ages)
         if options["verbosity"]:
             noun = "job" if pruned == 1 else "jobs"
             self.stdout.write(f"Deleted {pruned} {noun}.")

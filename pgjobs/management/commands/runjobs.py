@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from time import monotonic
 
-import psycopg
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 from django.utils.autoreload import get_child_arguments
 
 from ...conf import settings
+from ...connections import pool_size
 from ...models import Job
 from ...models.status import LIVE
 from ...tasks import registry
@@ -34,7 +34,9 @@ from ..parameters import (
     queue_names,
     seconds,
     whole_number,
+    worker_name,
 )
+from ..refusals import explained
 from ..reloading import watch
 from ..running import Narrator, Reporter, banner, logging_to, number_of, what_is_left
 
@@ -134,6 +136,7 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--name",
+            type=worker_name,
             metavar="NAME",
             help="name of the worker (default: host:pid; "
             "with --processes: NAME-1, NAME-2...)",
@@ -166,6 +169,7 @@ class Command(BaseCommand):
         with (
             settings.using_database(chosen.database),
             logging_to(self.stderr, verbosity, name),
+            explained(chosen.database),
         ):
             if is_child:
                 reporter = Reporter(Lifeline(options["child"]), *output)
@@ -218,16 +222,13 @@ class Command(BaseCommand):
             )
         if options["child"] is None or options["first"]:
             self.warn_of_unknown_queues(chosen.database, options)
+            self.warn_of_small_pool(chosen)
         connections[chosen.database].close()
 
     def run_loop(self, loop: Loop, options: dict, narrator: Narrator) -> ExitCode:
         try:
             with serving(loop, options, narrator) if options["http"] else nullcontext():
                 return loop.run()
-        except psycopg.OperationalError as error:
-            raise CommandError(
-                f"The database cannot be reached: {str(error).strip()}", returncode=1
-            ) from error
         finally:
             loop.audience.catch_up()
 
@@ -252,6 +253,18 @@ class Command(BaseCommand):
                         f"(declared queues: {known})."
                     )
                 )
+
+    def warn_of_small_pool(self, chosen: WorkerOptions) -> None:
+        """Warn of slots that share connections: the system check knows no options."""
+        size = pool_size(chosen.database)
+        if size is not None and settings.CONCURRENCY <= size < chosen.slots:
+            self.stderr.write(
+                self.style.WARNING(
+                    f"The connection pool of DATABASES[{chosen.database!r}] has {size} "
+                    f"connections for {chosen.slots} slots: jobs wait for each other. "
+                    "Raise OPTIONS['pool']['max_size'], or lower --concurrency."
+                )
+            )
 
     # Several workers
 
