@@ -59,10 +59,12 @@ class Maintenance:
             rescued = work.rescue(execute, self.worker_id)
             self.rescuing.done(again_at_once=len(rescued) == work.BATCH)
             for job in rescued:
-                logger.warning(
-                    "Job id=%s task=%s rescued from a dead worker, now %s",
+                logger.log(
+                    logging.ERROR if job.status == "FAILED" else logging.WARNING,
+                    "Job id=%s task=%s lost its worker (crash %s), now %s",
                     job.id,
                     job.task,
+                    job.crashes,
                     job.status,
                     extra={"job_id": job.id, "task": job.task, "queue": job.queue_name},
                 )
