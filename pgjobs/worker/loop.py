@@ -112,8 +112,12 @@ class Loop:
             prepare=self.prepare,
         )
         row = self.worker_row()
-        self.id = self.connection.execute(statement("register_worker"), row)[0][0]
-        hold_session_lock(self.connection, self.id)
+        try:
+            self.register(row)
+        except BaseException:
+            self.connection.close()
+            self.watchdog.stop()
+            raise
         self.heartbeat = Heartbeat(options, {**row, "id": self.id}, self.watchdog)
         self.listener = Listener(
             options,
@@ -130,6 +134,10 @@ class Loop:
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", options.name, self.id)
         self.audience.started()
+
+    def register(self, row: dict) -> None:
+        self.id = self.connection.execute(statement("register_worker"), row)[0][0]
+        hold_session_lock(self.connection, self.id)
 
     def prepare(self, connection: OwnConnection) -> None:
         plan_once(connection)
