@@ -30,6 +30,8 @@ BRISK = {
     "TASK_MODULES": ["tests.hasty"],
 }
 
+STARTING_SECONDS = 60  # that three processes may take to start on a busy machine
+
 
 # The supervisor's decisions, with stand-ins for its workers
 
@@ -268,6 +270,7 @@ def start_workers(start_worker):
         wait_for(
             lambda: Worker.objects.count() == 2 or not worker.is_alive,
             "both are registered",
+            timeout=STARTING_SECONDS,
         )
         assert worker.is_alive, worker.printed
         return worker
@@ -333,7 +336,7 @@ def test_each_worker_answers_on_a_port_of_its_own(start_workers):
     for number in (1, 2):
         address = f"http://127.0.0.1:{port + number - 1}"
         line = f"mail-{number} Health and nudges on {address}.\n"
-        wait_for(lambda line=line: line in worker.printed, line)
+        wait_for(lambda line=line: line in worker.printed, line, STARTING_SECONDS)
         with urlopen(f"{address}/healthz", timeout=20) as answer:
             assert answer.status == 200
     assert worker.stop() == ExitCode.STOPPED
@@ -387,6 +390,9 @@ def test_poison_job_fails_and_fifty_that_shared_its_processes_succeed(start_work
     assert set(Attempt.objects.values_list("outcome", flat=True)) == {"CRASHED"}
     assert worker.stop() == ExitCode.STOPPED
     assert worker.printed.count("died (signal 9)") == 3
+    job = f"Job id={poison.pk} task=tests.kill_own_process"
+    assert f" WARNING {job} lost its worker (crash 2), now READY\n" in worker.printed
+    assert f" ERROR {job} lost its worker (crash 3), now FAILED\n" in worker.printed
 
 
 @shared_queue
