@@ -5,12 +5,14 @@ from uuid import UUID
 from pgjobs import Fail, current_job, task
 
 from .models import Conversion
-from .tables import UnreadableTable, convert_table
 
 
 @task
 def convert_file(conversion_id: UUID) -> dict:
     """Convert an uploaded file and store the result beside it."""
+    # Imported here: pyarrow takes 40 MB, which processes that never convert can spare.
+    from .tables import UnreadableTable, convert_table
+
     conversion = Conversion.objects.filter(pk=conversion_id).first()
     if conversion is None:
         raise Fail("The upload was deleted before it was converted.")
