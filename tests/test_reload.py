@@ -49,6 +49,7 @@ def test_new_code_runs_once_the_running_job_has_ended(start_worker, module, tmp_
     )
     old = run(held)
     wait_for(lambda: tasks.lines(held), "the job runs")
+    assert worker.printed.startswith(f"1 worker process of {worker.pid}: 4 slots, ")
     module.write_text(CODE.format(2))
     new = run(free)
     tasks.let_go(held)

@@ -313,6 +313,7 @@ def test_supervisor_has_no_connection_and_its_workers_have_names(start_workers, 
         assert job.status == "SUCCESSFUL"
     assert "Completed 2 jobs\n" in worker.printed
     assert worker.printed.count("Stop with Ctrl-C") == 1
+    assert f"2 worker processes of {worker.pid}, each: 1 slot, " in worker.printed
     for number, job in enumerate(jobs, 1):
         assert f" tests.hold #{job.pk} SUCCESSFUL " in worker.printed
         assert f" mail-{number} tests.hold #" in worker.printed
