@@ -51,6 +51,10 @@ def positive_seconds(value):
     return seconds(value)
 
 
+def time_limit(value):
+    return None if value is None else positive_seconds(value)
+
+
 def retention(value):
     """Return {status: seconds or None (kept)}; unnamed statuses keep their default."""
     if not isinstance(value, Mapping):
@@ -100,6 +104,10 @@ SETTINGS = {
     "HEARTBEAT_INTERVAL": Setting(5.0, positive_seconds),
     # Seconds without a sign of life after which a worker counts as dead.
     "LEASE_DURATION": Setting(30.0, positive_seconds),
+    # Seconds that an attempt may take if neither its job nor its task say; None: any.
+    "TIMEOUT": Setting(None, time_limit),
+    # Seconds to end in, after the time limit, until the attempt is given up.
+    "TIMEOUT_GRACE": Setting(10.0, seconds),
     # How long finished jobs are kept, by status; None: for ever.
     "RETENTION": Setting(DEFAULT_RETENTION, retention),
     # False: poll only. A dict: connection parameters around a pooler (host, port...).

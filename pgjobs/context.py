@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from django.utils import timezone
 
+from .exceptions import TaskCancelled
 from .plain_json import shortened
 from .texts import storable
 
@@ -18,9 +19,11 @@ MOST_LINES = 1_000  # kept between two writes; the oldest are dropped
 
 
 class ReportDesk(Protocol):
-    """Where a running job says that it has something to report."""
+    """Where a running job says that it has something to report, and asks."""
 
     def reported(self, job: "RunningJob") -> None: ...
+
+    def still_owned(self, job: "RunningJob") -> bool: ...
 
 
 class RunningJob:
@@ -47,6 +50,7 @@ class RunningJob:
         self.life = life
         self.lease_token = lease_token
         self.enqueued_at = enqueued_at
+        self.cancel_requested = False  # somebody has asked the job to stop
         self._desk = desk
         self._lock = Lock()
         self._progress: dict[str, Any] | None = None
@@ -83,6 +87,19 @@ class RunningJob:
             self._lines.append(line)
             del self._lines[:-MOST_LINES]
         self._desk.reported(self)
+
+    def check_cancelled(self) -> None:
+        """Raise TaskCancelled if somebody has asked the job to stop."""
+        if self.cancel_requested:
+            raise TaskCancelled
+
+    def still_owned(self) -> bool:
+        """Ask the database whether the job is still this worker's: one query.
+
+        False if it was taken for dead, or the job was ended or deleted: whatever
+        this attempt still does is void.
+        """
+        return self._desk.still_owned(self)
 
     def take_report(self) -> dict[str, Any] | None:
         """Return what is new since the last call, for the worker to store."""

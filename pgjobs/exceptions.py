@@ -39,6 +39,30 @@ class DatabaseLost(Exception):
     """The worker could not reach its database for so long that it gives up."""
 
 
+class Interruption(BaseException):
+    """What the worker raises inside a running task to end it.
+
+    No Exception, so that `except Exception` in a task does not swallow it by accident.
+    """
+
+    default = ""
+
+    def __str__(self) -> str:
+        return super().__str__() or self.default
+
+
+class TaskTimeout(Interruption):
+    """The task ran longer than its time limit; a failed attempt like any other."""
+
+    default = "The time limit is over."
+
+
+class TaskCancelled(Interruption):
+    """Somebody asked the running job to stop; it ends CANCELLED."""
+
+    default = "The job was asked to stop."
+
+
 class ControlFlow(Exception):
     """What a task raises to say how its job goes on, rather than that it broke."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from asgiref.sync import sync_to_async
 from django.apps import apps
@@ -41,6 +41,8 @@ class Options:
     priority: int = 0
     max_attempts: int = 3
     max_crashes: int = 3
+    timeout: float | timedelta | None = None
+    cancel: Literal["interrupt", "cooperative"] = "interrupt"
     run_after: datetime | timedelta | None = None
     backoff: Backoff = field(default_factory=exponential)
     retry_on: tuple[type[BaseException], ...] = (BaseException,)
@@ -51,6 +53,8 @@ class Options:
         check_whole("priority", self.priority, -100, 100)
         check_whole("max_attempts", self.max_attempts, 1, 32_767)
         check_whole("max_crashes", self.max_crashes, 1, 32_767)
+        check_timeout(self.timeout)
+        check_cancel(self.cancel)
         check_run_after(self.run_after)
         if not callable(self.backoff):
             raise InvalidTask(
@@ -60,6 +64,13 @@ class Options:
         for name in ("retry_on", "no_retry_on"):
             classes = exception_classes(name, getattr(self, name))
             object.__setattr__(self, name, classes)
+
+    @property
+    def time_limit(self) -> float | None:
+        """The timeout in seconds."""
+        if self.timeout is None:
+            return None
+        return non_negative_seconds("timeout", self.timeout)
 
     def retries(self, error: BaseException) -> bool:
         """Whether a job that raised this error is tried again."""
@@ -118,7 +129,7 @@ class Task(Generic[P, R]):
         """Where the function is defined."""
         return self.function.__module__, self.function.__qualname__
 
-    @property
+    @cached_property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 
@@ -130,11 +141,13 @@ class Task(Generic[P, R]):
         run_after: datetime | timedelta | None = None,
         max_attempts: int | None = None,
         max_crashes: int | None = None,
+        timeout: float | timedelta | None = None,
     ) -> "Task[P, R]":
         """Return the task with other options for the jobs enqueued through it.
 
         `run_after`: an aware datetime, or a timedelta from the moment of enqueueing.
-        None leaves an option as it is. Raises InvalidTask.
+        `timeout`: seconds or a timedelta that an attempt may take. None leaves an
+        option as it is. Raises InvalidTask.
         """
         given = {
             "queue_name": queue_name,
@@ -142,6 +155,7 @@ class Task(Generic[P, R]):
             "run_after": run_after,
             "max_attempts": max_attempts,
             "max_crashes": max_crashes,
+            "timeout": timeout,
         }
         changes: dict[str, Any] = {
             name: value for name, value in given.items() if value is not None
@@ -200,6 +214,8 @@ def task(
     priority: int = ...,
     max_attempts: int = ...,
     max_crashes: int = ...,
+    timeout: float | timedelta | None = ...,
+    cancel: Literal["interrupt", "cooperative"] = ...,
     backoff: Backoff = ...,
     retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
     no_retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
@@ -213,7 +229,9 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     still wait. `queue_name`, `priority` (-100..100, larger runs first),
     `max_attempts`, `max_crashes` (processes that died under the job; one that would
     fail by the next runs alone in its worker), `backoff` (failures so far -> seconds),
-    `retry_on` and `no_retry_on` (exception classes). Raises InvalidTask.
+    `retry_on` and `no_retry_on` (exception classes), `timeout` (seconds or a timedelta
+    that an attempt may take), `cancel` ("cooperative": a running job that is asked to
+    stop gets no exception, but looks by itself). Raises InvalidTask.
     """
     unknown = options.keys() - TASK_OPTIONS
     if unknown:
@@ -366,6 +384,24 @@ def check_whole(name: str, value: Any, least: int, most: int) -> None:
     if not whole or not least <= value <= most:
         raise InvalidTask(
             f"{name} must be a whole number between {least} and {most}, got {value!r}."
+        )
+
+
+def check_timeout(value: Any) -> None:
+    if value is None:
+        return
+    try:
+        seconds = non_negative_seconds("timeout", value)
+    except ValueError as error:
+        raise InvalidTask(str(error)) from None
+    if seconds == 0:
+        raise InvalidTask("timeout must be more than 0 s.")
+
+
+def check_cancel(value: Any) -> None:
+    if value not in ("interrupt", "cooperative"):
+        raise InvalidTask(
+            f"cancel must be 'interrupt' or 'cooperative', got {value!r}."
         )
 
 

@@ -60,7 +60,7 @@ def ids() -> list[int]:
 
 def test_new_job_has_what_the_task_and_its_options_say():
     job = add.using(
-        queue_name="mail", priority=-5, max_attempts=7, max_crashes=1
+        queue_name="mail", priority=-5, max_attempts=7, max_crashes=1, timeout=60
     ).enqueue(1)
     row = fields_of(job)
     expected = {
@@ -75,6 +75,7 @@ def test_new_job_has_what_the_task_and_its_options_say():
         "max_attempts": 7,
         "crashes": 0,
         "max_crashes": 1,
+        "timeout": 60.0,
         "life": 1,
         "lease_token": 0,
         "worker_id": None,
@@ -448,6 +449,10 @@ ILLEGAL = [
     ("pgjobs_job_counters", {"max_attempts": "0"}),
     ("pgjobs_job_counters", {"max_crashes": "0"}),
     ("pgjobs_job_counters", {"life": "0"}),
+    ("pgjobs_job_timeout_range", {"timeout": "0"}),
+    ("pgjobs_job_timeout_range", {"timeout": "-1"}),
+    ("pgjobs_job_timeout_range", {"timeout": "'NaN'"}),
+    ("pgjobs_job_timeout_range", {"timeout": "'Infinity'"}),
     ("pgjobs_job_counters", {"lease_token": "-1"}),
     ("pgjobs_job_arguments", {"kwargs": "'[]'"}),
     ("pgjobs_job_arguments", {"kwargs": "'null'"}),

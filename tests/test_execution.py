@@ -809,8 +809,13 @@ def test_job_cannot_retry_itself_while_it_runs():
 
 
 def test_job_that_cancels_itself_and_succeeds_is_successful():
-    job = run(act_on_oneself, "cancel")
+    job = run(cancel_oneself)
     assert (job.status, job.return_value) == ("SUCCESSFUL", True)
+
+
+@task(cancel="cooperative")
+def cancel_oneself():
+    return Job.objects.get(pk=current_job().id).cancel("enough")
 
 
 def test_job_that_cancels_itself_and_fails_is_cancelled():
@@ -818,7 +823,7 @@ def test_job_that_cancels_itself_and_fails_is_cancelled():
     assert (job.status, job.failures) == ("CANCELLED", 1)
 
 
-@task
+@task(cancel="cooperative")
 def cancel_oneself_and_fail():
     Job.objects.get(pk=current_job().id).cancel("enough")
     raise ValueError("no")

@@ -196,7 +196,7 @@ def test_outcome_of_a_released_job_changes_nothing(path):
 
 def slot_threads_of(worker):
     worker.loop.executor.stop()
-    return [each for each in worker.loop.executor.threads if each.is_alive()]
+    return [each for each in worker.loop.executor.threads.alive if each.is_alive()]
 
 
 def test_heartbeats_go_on_during_the_grace(start_worker, path, settings):

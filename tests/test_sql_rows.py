@@ -132,6 +132,7 @@ def test_claim_makes_the_job_the_workers(hand):
         max_attempts=7,
         crashes=0,
         max_crashes=3,
+        timeout=None,
         life=1,
         lease_token=row["lease_token"],
         enqueued_at=job.enqueued_at,

@@ -166,10 +166,12 @@ WRONG_OPTIONS = [
     ("priority", [101, -101, 40_000, True, 1.5, "5", NAN]),
     ("max_attempts", [0, -1, 10**9, True, 1.5, "3"]),
     ("max_crashes", [0, -1, 10**9, True, 1.5, "3"]),
+    ("timeout", [0, -1, NAN, INF, True, "10", 10**12, timedelta(-1), timedelta.max]),
 ]
 OPTIONS_OF_THE_TASK = [
     ("backoff", [5, None, "exponential"]),
     ("retry_on", [5, "OSError", (OSError, 5), (int,), [OSError], OSError()]),
+    ("cancel", ["", "never", None, True, 0, []]),
     ("no_retry_on", [5, "OSError", (OSError, None), [OSError]]),
 ]
 RUN_AFTER = [

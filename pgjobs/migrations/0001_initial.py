@@ -97,6 +97,14 @@ class Migration(migrations.Migration):
                     "max_crashes",
                     models.SmallIntegerField(db_default=3, verbose_name="most crashes"),
                 ),
+                (
+                    "timeout",
+                    models.FloatField(
+                        blank=True,
+                        null=True,
+                        verbose_name="time limit of an attempt in seconds",
+                    ),
+                ),
                 ("life", models.IntegerField(db_default=1, verbose_name="life")),
                 (
                     "lease_token",
@@ -395,6 +403,13 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("priority__gte", -100), ("priority__lte", 100)),
                 name="pgjobs_job_priority_range",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("timeout__gt", 0), ("timeout__lte", 3153600000.0)),
+                name="pgjobs_job_timeout_range",
             ),
         ),
         migrations.AddConstraint(

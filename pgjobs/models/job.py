@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..addresses import status_url
 from ..conf import FINISHED
+from ..exceptions import LONGEST_DELAY
 from ..plain_json import LenientDecoder
 from . import transitions, waiting, work
 from .database import QueueManager
@@ -139,6 +140,10 @@ class Job(models.Model):
     max_attempts = models.SmallIntegerField(_("most attempts"), db_default=3)
     crashes = models.SmallIntegerField(_("crashes"), db_default=0)
     max_crashes = models.SmallIntegerField(_("most crashes"), db_default=3)
+    # None: what the task or PGJOBS["TIMEOUT"] say.
+    timeout = models.FloatField(
+        _("time limit of an attempt in seconds"), null=True, blank=True
+    )
     life = models.IntegerField(_("life"), db_default=1)
 
     # New at each claim, never reset: who holds an older one changes nothing.
@@ -229,6 +234,11 @@ class Job(models.Model):
             models.CheckConstraint(
                 name="pgjobs_job_priority_range",
                 condition=Q(priority__gte=-100, priority__lte=100),
+            ),
+            models.CheckConstraint(
+                # NaN and infinity are larger than anything.
+                name="pgjobs_job_timeout_range",
+                condition=Q(timeout__gt=0, timeout__lte=LONGEST_DELAY),
             ),
             models.CheckConstraint(
                 name="pgjobs_job_counters",

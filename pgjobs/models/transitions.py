@@ -71,6 +71,7 @@ def columns(bound_tasks: "Sequence[BoundTask]") -> dict[str, list]:
         ],
         "max_attempts": [each.max_attempts for each in options],
         "max_crashes": [each.max_crashes for each in options],
+        "timeouts": [each.time_limit for each in options],
     }
 
 
@@ -91,6 +92,7 @@ def inserted(model: "type[Job]", database: str, bound: "BoundTask", row) -> "Job
         "max_attempts": bound.options.max_attempts,
         "crashes": 0,
         "max_crashes": bound.options.max_crashes,
+        "timeout": bound.options.time_limit,
         "life": 1,
         "lease_token": 0,
         "worker_id": None,
@@ -124,7 +126,7 @@ def act_on(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
     with connections[queryset.db].cursor() as cursor:
         cursor.execute(statement(verb), {"ids": ids, **parameters})
         rows = cursor.fetchall()
-    if finished := [id for id, is_finished in rows if is_finished]:
+    if finished := [row[0] for row in rows if row[1]]:
         announce = partial(announce_finished, queryset.model, queryset.db, finished)
         transaction.on_commit(announce, using=queryset.db)
     return rows

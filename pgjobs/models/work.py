@@ -37,6 +37,7 @@ class ClaimedJob(NamedTuple):
     max_attempts: int
     crashes: int
     max_crashes: int
+    timeout: float | None  # seconds; None: what the task or the settings say
     life: int
     lease_token: int
     enqueued_at: datetime
@@ -69,6 +70,11 @@ class Setback(NamedTuple):
 
 
 Outcome = Success | Setback
+
+
+def release(job: ClaimedJob, reason: str) -> Setback:
+    """Return the outcome of a job that goes back to the queue; nothing failed."""
+    return Setback(job.id, job.lease_token, "RELEASE", reason, message=reason)
 
 
 class Turn(NamedTuple):
@@ -171,6 +177,19 @@ def orphans(
     )
     reason = "Released: the answer to its claim was lost."
     return [Setback(id, token, "RELEASE", reason, message=reason) for id, token in rows]
+
+
+def cancel_requests(execute: Execute, worker_id: int) -> list[int]:
+    """Return the lease tokens of the worker's jobs that were asked to stop."""
+    rows = execute(statement("cancel_requests"), {"worker_id": worker_id})
+    return [token for (token,) in rows]
+
+
+def still_owned(database: str, id: int, lease_token: int) -> bool:
+    """Whether the job still belongs to who claimed it; asked on Django's connection."""
+    with connections[database].cursor() as cursor:
+        cursor.execute(statement("still_owned"), {"id": id, "lease_token": lease_token})
+        return cursor.fetchone()[0]
 
 
 def promote(execute: Execute) -> int:

@@ -1,4 +1,4 @@
--- Cancel queued jobs; ask the running ones, once, to stop.
+-- Cancel queued jobs; ask the running ones, once, to stop, and tell their workers.
 -- Locked by id, as all that touch several jobs do: two never wait for each other.
 WITH unfinished AS MATERIALIZED (
     SELECT id FROM pgjobs_job
@@ -17,4 +17,7 @@ SET status = CASE WHEN status = 'RUNNING' THEN status ELSE 'CANCELLED' END,
     reason = %(reason)s
 FROM unfinished
 WHERE job.id = unfinished.id
-RETURNING job.id, job.status = 'CANCELLED'
+RETURNING job.id, job.status = 'CANCELLED',
+    CASE WHEN job.worker_id IS NOT NULL
+        THEN pg_notify('pgjobs_worker_' || job.worker_id, 'cancel')
+    END

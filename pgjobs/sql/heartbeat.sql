@@ -17,5 +17,13 @@ ON CONFLICT (id) DO UPDATE SET
     END,
     lease_until = excluded.lease_until,
     holds_session_lock = excluded.holds_session_lock
--- The echo tells the worker that notifications still reach it.
-RETURNING pg_notify('pgjobs_worker_' || worker.id, '')
+RETURNING
+    -- The jobs that were asked to stop, should the notification have been lost.
+    ARRAY(
+        SELECT lease_token FROM pgjobs_job
+        WHERE status = 'RUNNING'
+            AND worker_id = %(id)s
+            AND cancel_requested_at IS NOT NULL
+    ),
+    -- The echo tells the worker that notifications still reach it.
+    pg_notify('pgjobs_worker_' || worker.id, '')

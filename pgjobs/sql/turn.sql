@@ -78,8 +78,8 @@ claimed AS (
         last_attempted_at = clock_timestamp()
     WHERE job.id = ANY (ARRAY(SELECT id FROM chosen))
     RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts,
-              failures, max_attempts, crashes, max_crashes, life, lease_token,
-              enqueued_at
+              failures, max_attempts, crashes, max_crashes, timeout, life,
+              lease_token, enqueued_at
 ),
 summary AS (
     SELECT

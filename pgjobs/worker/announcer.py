@@ -9,7 +9,7 @@ from django.db import connections
 from .. import signals
 from ..models import Job
 from ..models.transitions import announce_finished
-from .execution import clean_connections
+from .cleaning import clean_connections
 
 logger = logging.getLogger("pgjobs.worker")
 

@@ -1,208 +1,242 @@
 """One execution of one job: everything that can happen becomes an outcome."""
 
 import asyncio
-import contextlib
 import logging
-import traceback
-from types import TracebackType
+import threading
+from contextvars import Context
 
-from django.conf import settings as django_settings
-from django.db import connections, reset_queries
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 
 from .. import signals
 from ..arguments import Stored
+from ..conf import settings
 from ..context import ReportDesk, RunningJob, current
 from ..exceptions import (
-    Cancel,
-    Fail,
+    Interruption,
     InvalidArguments,
     InvalidTask,
-    Retry,
-    Snooze,
+    TaskCancelled,
+    TaskTimeout,
     UnknownTask,
-    non_negative_seconds,
 )
 from ..models import Job
 from ..models.transitions import result_text
 from ..models.work import ClaimedJob, Outcome, Setback, Success
 from ..tasks import Options, Task, registry
-from ..texts import storable
+from .cleaning import clean_connections
+from .interruption import CoroutineStopper, Stopper, ThreadStopper, run_stoppable
+from .job_log import log
+from .outcomes import coroutine_stack, describe, setback, setback_of, thread_stack
+from .threads import BorrowedThread
 
-logger = logging.getLogger("pgjobs.job")
-
-LONGEST_REASON = 1_000
-LONGEST_MESSAGE = 10_000
-LONGEST_TRACEBACK = 32_000
 UNKNOWN_TASK_DELAY = 10.0  # seconds until a worker looks again whether it knows it
 
 
-def execute(job: ClaimedJob, desk: ReportDesk) -> Outcome:
-    """Run the job here and now; never raises."""
-    running = RunningJob(
-        id=job.id,
-        task_name=job.task,
-        queue_name=job.queue_name,
-        attempt=job.attempt,
-        max_attempts=job.max_attempts,
-        life=job.life,
-        lease_token=job.lease_token,
-        enqueued_at=job.enqueued_at,
-        desk=desk,
-    )
-    reset = current.set(running)
-    try:
-        return outcome_of(job)
-    except BaseException as error:  # noqa: BLE001  (a slot without thread is lost)
-        return setback(job, "FAIL", describe(error), error)
-    finally:
-        current.reset(reset)
-        clean_connections()
+class Execution:
+    """A claimed job in a slot."""
 
+    stopper: Stopper
 
-def outcome_of(job: ClaimedJob) -> Outcome:
-    try:
-        task = registry.get(job.task)
-    except UnknownTask as error:
-        return setback(job, "UNKNOWN", str(error), delay=UNKNOWN_TASK_DELAY)
-    try:
-        args, kwargs = task.signature.load(Stored(job.args, job.kwargs))
-    except (InvalidArguments, InvalidTask) as error:
-        return setback(job, "FAIL", str(error), error)
-    try:
-        started(job)
-        return_value = call(task, args, kwargs)
-    except BaseException as error:  # noqa: BLE001  (SystemExit, too, is a failed job)
-        return setback_of(job, task.options, error)
-    try:
-        return Success(job.id, job.lease_token, result_text(return_value))
-    except BaseException as error:  # noqa: BLE001  (a result's own methods run here)
-        why = str(error) if isinstance(error, ValueError) else describe(error)
-        return setback(job, "FAIL", f"The result cannot be stored: {why}.", error)
-
-
-def call(task: Task, args: tuple, kwargs: dict):
-    if task.is_async:
-        return asyncio.run(task.function(*args, **kwargs))
-    return task.function(*args, **kwargs)
-
-
-def started(job: ClaimedJob) -> None:
-    if logger.isEnabledFor(logging.INFO):
-        logger.info(
-            "Job id=%s task=%s attempt=%s started",
-            job.id,
-            job.task,
-            job.attempt,
-            extra={"job_id": job.id, "task": job.task, "queue": job.queue_name},
+    def __init__(self, job: ClaimedJob, task: Task | None, desk: ReportDesk):
+        self.job = job
+        self.task = task
+        self.options = task.options if task else Options()
+        # A row that was inserted by SQL leaves it to the task.
+        self.limit = job.timeout or self.options.time_limit or settings.TIMEOUT
+        self.running = RunningJob(
+            id=job.id,
+            task_name=job.task,
+            queue_name=job.queue_name,
+            attempt=job.attempt,
+            max_attempts=job.max_attempts,
+            life=job.life,
+            lease_token=job.lease_token,
+            enqueued_at=job.enqueued_at,
+            desk=desk,
         )
+
+    # From outside, on any thread
+
+    def cancel(self) -> None:
+        """Tell the job that it is to stop, in the way that its task wants it."""
+        if not self.running.cancel_requested:
+            self.running.cancel_requested = True
+            if self.options.cancel == "interrupt":
+                self.stop(TaskCancelled)
+
+    def stop(self, cause: type[Interruption]) -> None:
+        self.stopper.stop(cause)
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        """The thread that the job has at the moment."""
+        raise NotImplementedError
+
+    def where(self) -> str:
+        """Return the stack of the job's code as it is at the moment."""
+        raise NotImplementedError
+
+    def given_up(self) -> Setback:
+        """Return the outcome of an attempt that did not end in time."""
+        outcome = self.ended_by(TaskTimeout())
+        where = f"It did not stop, and was here:\n{self.where()}"
+        return outcome._replace(traceback=f"{where}\n{outcome.traceback}")
+
+    # What all executions have in common
+
+    def prepare(self) -> Setback | None:
+        """Decode the arguments; return what keeps the job from running."""
+        if self.task is None:
+            reason = str(UnknownTask(self.job.task))
+            return setback(self.job, "UNKNOWN", reason, delay=UNKNOWN_TASK_DELAY)
+        try:
+            stored = Stored(self.job.args, self.job.kwargs)
+            self.args, self.kwargs = self.task.signature.load(stored)
+        except (InvalidArguments, InvalidTask) as error:
+            return setback(self.job, "FAIL", str(error), error)
+        return None
+
+    def returned(self, value) -> Outcome:
+        try:
+            return Success(self.job.id, self.job.lease_token, result_text(value))
+        except BaseException as error:  # noqa: BLE001  (a result's own methods run here)
+            why = str(error) if isinstance(error, ValueError) else describe(error)
+            reason = f"The result cannot be stored: {why}."
+            return setback(self.job, "FAIL", reason, error)
+
+    def ended_by(self, error: BaseException) -> Setback:
+        if isinstance(error, TaskTimeout) and self.limit is not None:
+            error.args = (f"The attempt took longer than {self.limit:g} s.",)
+        return setback_of(self.job, self.options, error)
+
+    def broken_by(self, error: BaseException) -> Setback:
+        return setback(self.job, "FAIL", describe(error), error)
+
+
+class ThreadExecution(Execution):
+    """A job whose task is a plain function."""
+
+    def __init__(self, job: ClaimedJob, task: Task | None, desk: ReportDesk):
+        super().__init__(job, task, desk)
+        self.stopper: ThreadStopper = ThreadStopper()
+        self.own_thread: threading.Thread | None = None
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        return self.own_thread
+
+    def where(self) -> str:
+        return thread_stack(self.own_thread)
+
+    def run(self) -> Outcome:
+        """Run the job on this thread; never raises."""
+        self.own_thread = threading.current_thread()
+        return job_context(self.running).run(self.run_in_context)
+
+    def run_in_context(self) -> Outcome:
+        try:
+            return self.prepare() or self.attempt()
+        except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
+            return self.broken_by(error)
+        finally:
+            clean_connections()
+
+    def attempt(self) -> Outcome:
+        try:
+            announce_started(self.job)
+            return_value = run_stoppable(self.stopper, self.call)
+        except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
+            return self.ended_by(error)
+        return self.returned(return_value)
+
+    def call(self):
+        """Call the task; only in here may it be interrupted."""
+        assert self.task is not None  # or prepare() would have said so
+        return self.task.function(*self.args, **self.kwargs)
+
+
+class CoroutineExecution(Execution):
+    """A job whose task is a coroutine function; it runs on the event loop."""
+
+    def __init__(
+        self,
+        job: ClaimedJob,
+        task: Task,
+        desk: ReportDesk,
+        loop: asyncio.AbstractEventLoop,
+        borrowed: BorrowedThread,
+    ):
+        super().__init__(job, task, desk)
+        self.stopper: CoroutineStopper = CoroutineStopper(loop)
+        self.borrowed = borrowed  # for its synchronous code
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        return self.borrowed.thread
+
+    def where(self) -> str:
+        task = self.stopper.task
+        return coroutine_stack(task.get_coro()) if task else ""
+
+    def stop(self, cause: type[Interruption]) -> None:
+        super().stop(cause)
+        self.borrowed.stop(cause)
+
+    async def run(self) -> Outcome:
+        """Run the job as a task of the event loop; never raises."""
+        try:
+            async with ThreadSensitiveContext() as context:
+                # Otherwise asgiref would start a thread for each job.
+                SyncToAsync.context_to_thread_executor[context] = self.borrowed
+                return self.prepare() or await self.attempt()
+        except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
+            return self.broken_by(error)
+
+    async def attempt(self) -> Outcome:
+        try:
+            if signals.job_started.has_listeners(Job):
+                await sync_to_async(announce_started)(self.job)
+            else:
+                log(logging.INFO, self.job, "started")
+            return_value = await self.call()
+        except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
+            return self.ended_by(error)
+        return self.returned(return_value)
+
+    async def call(self):
+        """Await the task; only in here may it be cancelled."""
+        assert self.task is not None
+        self.stopper.open()
+        try:
+            return await self.task.function(*self.args, **self.kwargs)
+        except asyncio.CancelledError as error:
+            if self.stopper.cause is None:
+                raise
+            raise self.stopper.cause from error
+        finally:
+            self.stopper.close()
+
+
+def find_task(name: str) -> Task | None:
+    try:
+        return registry.get(name)
+    except UnknownTask:
+        return None
+
+
+def job_context(running: RunningJob) -> Context:
+    """Return a context of the job's own.
+
+    The language or time zone that a job activates ends with it.
+    """
+    context = Context()
+    context.run(current.set, running)
+    return context
+
+
+def announce_started(job: ClaimedJob) -> None:
+    log(logging.INFO, job, "started")
     if signals.job_started.has_listeners(Job):
         instance = Job.objects.filter(pk=job.id).first()
         if instance is not None:
             signals.send(signals.job_started, Job, job=instance)
-
-
-def setback_of(job: ClaimedJob, options: Options, error: BaseException) -> Setback:
-    """Return what the error that ended the attempt means for the job."""
-    match error:
-        case Snooze():
-            return setback(job, "SNOOZE", str(error), delay=error.delay)
-        case Cancel():
-            return setback(job, "CANCEL", str(error))
-        case Fail():
-            return setback(job, "FAIL", str(error), error)
-        case Retry():
-            delay = error.after
-            if delay is None:
-                delay = backoff_of(job, options)
-            return setback(job, "RETRY", str(error), error, delay=delay)
-    if not options.retries(error):
-        return setback(job, "FAIL", describe(error), error)
-    return setback(job, "RETRY", describe(error), error, backoff_of(job, options))
-
-
-def backoff_of(job: ClaimedJob, options: Options) -> float:
-    """Return the seconds to wait before the next attempt."""
-    failures = job.failures + 1
-    try:
-        return non_negative_seconds("backoff", options.backoff(failures))
-    except BaseException:
-        logger.exception("Backoff of task=%s failed, using the default", job.task)
-        return Options().backoff(failures)
-
-
-def setback(
-    job: ClaimedJob,
-    verdict: str,
-    reason: str,
-    error: BaseException | None = None,
-    delay: float = 0.0,
-) -> Setback:
-    return Setback(
-        id=job.id,
-        lease_token=job.lease_token,
-        verdict=verdict,
-        reason=storable(reason, LONGEST_REASON),
-        delay=non_negative_seconds("delay", delay),
-        exception_class="" if error is None else class_path(error),
-        message=storable(reason, LONGEST_MESSAGE),
-        traceback="" if error is None else traceback_text(error),
-    )
-
-
-def describe(error: BaseException) -> str:
-    """Return class and message of an error, whatever its `__str__` does."""
-    try:
-        message = str(error)
-    except BaseException as broken:  # noqa: BLE001  (storing an error cannot fail)
-        message = f"<its message raises {type(broken).__name__}>"
-    name = type(error).__name__
-    return f"{name}: {message}" if message else name
-
-
-def class_path(error: BaseException) -> str:
-    cls = type(error)
-    module = "" if cls.__module__ == "builtins" else f"{cls.__module__}."
-    return storable(f"{module}{cls.__qualname__}", LONGEST_REASON)
-
-
-def traceback_text(error: BaseException) -> str:
-    """Return the traceback from the task's own frame on, bounded."""
-    try:
-        lines = traceback.format_exception(
-            type(error), error, own_frames(error.__traceback__), limit=-100
-        )
-        return storable("".join(lines), LONGEST_TRACEBACK)
-    except BaseException as broken:  # noqa: BLE001  (storing an error cannot fail)
-        return f"<the traceback cannot be formatted: {type(broken).__name__}>"
-
-
-def own_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Leave out the frames of this module: the task's author looks for his own."""
-    while frames and frames.tb_next and frames.tb_frame.f_code.co_filename == __file__:
-        frames = frames.tb_next
-    return frames
-
-
-def clean_connections() -> None:
-    """Leave this thread's database connections fit for the next job."""
-    if django_settings.DEBUG:
-        reset_queries()
-    for connection in connections.all(initialized_only=True):
-        if connection.connection is None:
-            continue
-        try:
-            left_open = connection.in_atomic_block or not connection.get_autocommit()
-            if left_open:
-                drop(connection)
-            else:
-                connection.close_if_unusable_or_obsolete()
-        except Exception:
-            logger.exception("Connection alias=%s is dropped", connection.alias)
-            drop(connection)
-
-
-def drop(connection) -> None:
-    """Forget a connection whose job left a transaction open, and what it did there."""
-    del connections[connection.alias]
-    with contextlib.suppress(Exception):
-        connection.connection.close()

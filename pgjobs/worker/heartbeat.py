@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from time import monotonic
 
 import psycopg
@@ -24,10 +25,17 @@ class Heartbeat:
     at the end of the lease.
     """
 
-    def __init__(self, options: WorkerOptions, row: dict, watchdog: Watchdog):
+    def __init__(
+        self,
+        options: WorkerOptions,
+        row: dict,
+        watchdog: Watchdog,
+        on_cancel: Callable[[list[int]], None],
+    ):
         self.interval = settings.HEARTBEAT_INTERVAL
         self.lease = settings.LEASE_DURATION
         self.row = row
+        self.on_cancel = on_cancel  # gets the tokens of jobs that are to stop
         self.last_beat = monotonic()
         self.has_lock = False
         self.connection = OwnConnection(
@@ -89,7 +97,9 @@ class Heartbeat:
         if not self.has_lock:
             self.has_lock = hold_session_lock(self.connection, self.row["id"])
         begun = monotonic()  # the process may be frozen before it hears the answer
-        self.connection.execute(
+        rows = self.connection.execute(
             statement("heartbeat"), {**self.row, "holds_session_lock": self.has_lock}
         )
         self.last_beat = begun
+        if lease_tokens := rows[0][0]:
+            self.on_cancel(lease_tokens)

@@ -29,6 +29,7 @@ class Listener:
     """
 
     CHANNEL = "pgjobs"
+    CANCEL = "cancel"  # what the worker's own channel says when a job is to stop
     LONGEST_PAUSE = 10.0  # seconds between two tries to connect
 
     def __init__(
@@ -45,6 +46,7 @@ class Listener:
         self.is_beating = is_beating
         self.bell = bell
         self.sleeping = False
+        self.heard_cancel = False  # a job of this worker is to stop
         self.is_new = False  # what was notified before it listened is lost
         self.wanted = options.listen and settings.LISTEN is not False
         self.connection: psycopg.Connection | None = None
@@ -65,6 +67,8 @@ class Listener:
         works, so that nothing is slept through.
         """
         self.keep_connected()
+        if self.has_been_told():
+            return True
         deadline = monotonic() + timeout
         self.sleeping = True
         try:
@@ -87,6 +91,10 @@ class Listener:
             poll.register(self.connection.fileno(), select.POLLIN)
         return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
 
+    def has_been_told(self) -> bool:
+        """Take what was notified while the loop was too busy to sleep."""
+        return self.connection is not None and bool(self.sleep(0)) and self.heard()
+
     def heard(self) -> bool:
         """Take what was notified; whether any of it concerns this worker's queues."""
         if self.connection is None:
@@ -97,6 +105,8 @@ class Listener:
                 self.last_heard = monotonic()
                 if notification.channel == self.CHANNEL:
                     concerned |= self.serves(notification.payload)
+                elif notification.payload == self.CANCEL:
+                    self.heard_cancel = True
         except psycopg.Error as error:
             self.drop(str(error).strip())
             return True  # what was notified meanwhile is lost: look

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import socket
+from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
 from time import monotonic, sleep, time
@@ -20,7 +21,7 @@ from ..conf import settings
 from ..context import RunningJob
 from ..exceptions import DatabaseLost
 from ..models import work
-from ..models.work import ClaimedJob, Outcome, Recorded, Setback, Success
+from ..models.work import ClaimedJob, Outcome, Recorded, Setback, Success, release
 from ..sql import statement
 from .announcer import Announcer
 from .audience import Audience, Ending
@@ -29,6 +30,7 @@ from .connection import OwnConnection, Watchdog, hold_session_lock, plan_once
 from .executor import Executor
 from .faults import Faults
 from .heartbeat import Heartbeat
+from .job_log import log
 from .ledger import Ledger
 from .listener import Listener
 from .maintenance import Maintenance
@@ -62,6 +64,7 @@ class Loop:
         self.audience = audience or Audience()
         self.id = 0  # until it is registered
         self.bell = Bell()
+        self.executor = Executor(options.slots, self.ring, options.database)
         self.ledger = Ledger()
         self.outlook = Outlook(options.poll)
         self.faults = Faults()
@@ -73,6 +76,7 @@ class Loop:
         self.next_report = 0.0
         self.ask_for_locked_at = 0.0
         self.is_too_large = False
+        self.cancelling: deque[int] = deque()  # lease tokens
         # For those who probe the worker, see health.py.
         self.phase: Literal["starting", "running", "stopped"] = "starting"
         self.awake_at = self.started_at  # the latest turn, or when the next one is due
@@ -118,7 +122,9 @@ class Loop:
             self.connection.close()
             self.watchdog.stop()
             raise
-        self.heartbeat = Heartbeat(options, {**row, "id": self.id}, self.watchdog)
+        self.heartbeat = Heartbeat(
+            options, {**row, "id": self.id}, self.watchdog, self.asked_to_cancel
+        )
         self.listener = Listener(
             options,
             self.id,
@@ -126,11 +132,9 @@ class Loop:
             self.watchdog,
             lambda: not self.heartbeat.is_late,
         )
-        self.executor = Executor(options.slots, self.listener.ring)
         self.announcer = Announcer(options.database)
         self.maintenance = Maintenance(self.id)
         self.heartbeat.start()
-        self.executor.start()
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", options.name, self.id)
         self.audience.started()
@@ -138,6 +142,10 @@ class Loop:
     def register(self, row: dict) -> None:
         self.id = self.connection.execute(statement("register_worker"), row)[0][0]
         hold_session_lock(self.connection, self.id)
+
+    def ring(self) -> None:
+        """Wake the loop for what was put down for it; from any thread."""
+        self.listener.ring()
 
     def prepare(self, connection: OwnConnection) -> None:
         plan_once(connection)
@@ -187,7 +195,8 @@ class Loop:
     def is_done(self) -> bool:
         if not self.ledger.is_empty:
             return False
-        return self.is_stopping or (self.options.drain and self.outlook.is_empty)
+        ends_when_idle = self.options.drain or self.has_given_up
+        return self.is_stopping or (ends_when_idle and self.outlook.is_empty)
 
     @property
     def is_stopping(self) -> bool:
@@ -196,6 +205,7 @@ class Loop:
             or self.is_too_old
             or self.has_claimed_enough
             or self.is_too_large
+            or self.is_overrun
         )
 
     @property
@@ -208,9 +218,23 @@ class Loop:
         """Whether it ends so that a fresh process takes its place."""
         if self.signals or self.is_too_old:
             return False
-        return self.is_too_large or (
-            self.options.is_replaced and self.has_claimed_enough
-        )
+        if self.has_claimed_enough:
+            return self.is_too_large or self.options.is_replaced
+        has_drained = self.options.drain and self.outlook.is_empty
+        return self.is_too_large or (self.has_given_up and not has_drained)
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether code of a job runs on although the job has ended.
+
+        Nothing ends it but the end of the process, which must not wait for it.
+        """
+        return self.executor.given_up > 0
+
+    @property
+    def is_overrun(self) -> bool:
+        """Whether so much runs on that the worker cannot wait until it is idle."""
+        return self.executor.given_up >= self.options.slots
 
     @property
     def is_too_old(self) -> bool:
@@ -248,9 +272,10 @@ class Loop:
 
     def turn(self) -> None:
         """Record outcomes, promote what is due and claim for the free slots."""
+        self.pass_on_cancels()
         self.gather()
         self.weigh()
-        if self.signals or self.is_too_old or self.is_too_large:
+        if self.signals or self.is_too_old or self.is_too_large or self.is_overrun:
             self.release_unstarted()
         if self.ledger.locked and monotonic() >= self.ask_for_locked_at:
             self.set_locked_aside()
@@ -423,6 +448,21 @@ class Loop:
             work.record(self.connection.execute, self.id, self.options.name, orphans)
             logger.warning("Released jobs=%s claimed unnoticed", len(orphans))
 
+    # Cancelling
+
+    def asked_to_cancel(self, lease_tokens: list[int]) -> None:
+        """Note that jobs are to stop; called by the heartbeat's thread."""
+        self.cancelling.extend(lease_tokens)
+        self.ring()
+
+    def pass_on_cancels(self) -> None:
+        """Tell the jobs that are to stop. A notification is a hint: we look."""
+        if self.listener.heard_cancel:
+            self.listener.heard_cancel = False
+            self.cancelling += work.cancel_requests(self.connection.execute, self.id)
+        while self.cancelling:
+            self.executor.cancel(self.cancelling.popleft())
+
     # Giving back
 
     def release_unstarted(self) -> None:
@@ -473,6 +513,8 @@ class Loop:
         """Whether a turn would find something to do."""
         if self.executor.outcomes or self.ledger.recordable or self.wants_to_look:
             return True
+        if self.cancelling or self.listener.heard_cancel:
+            return True
         return bool(self.executor.reporting) and monotonic() >= self.next_report
 
     @property
@@ -500,23 +542,4 @@ class Loop:
 
 
 def released(job: ClaimedJob) -> Setback:
-    reason = "Released: the worker stopped."
-    return Setback(job.id, job.lease_token, "RELEASE", reason, message=reason)
-
-
-def log(level: int, job: ClaimedJob, event: str, **extra) -> None:
-    if logger.isEnabledFor(level):
-        logger.log(
-            level,
-            "Job id=%s task=%s attempt=%s %s",
-            job.id,
-            job.task,
-            job.attempt,
-            event,
-            extra={
-                "job_id": job.id,
-                "task": job.task,
-                "queue": job.queue_name,
-                **extra,
-            },
-        )
+    return release(job, "Released: the worker stopped.")

@@ -1,0 +1,68 @@
+"""Calls things when their time has come, on one thread."""
+
+import logging
+import threading
+from collections.abc import Callable, Hashable
+from math import inf
+from time import monotonic
+
+logger = logging.getLogger("pgjobs.worker")
+
+
+class Deadlines:
+    """At most one deadline for each key. The thread starts with the first of them."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.due: dict[Hashable, tuple[float, Callable[[], None]]] = {}
+        self.wakes_at = inf
+        self.stopped = False
+        self.thread: threading.Thread | None = None
+
+    def set(self, key: Hashable, seconds: float, act: Callable[[], None]) -> None:
+        """Call `act`, which must be quick, in so many seconds."""
+        when = monotonic() + seconds
+        with self.changed:
+            self.due[key] = when, act
+            if self.thread is None:
+                self.thread = threading.Thread(
+                    target=self.run, name="pgjobs-deadlines", daemon=True
+                )
+                self.thread.start()
+            elif when < self.wakes_at:
+                self.changed.notify()
+
+    def lift(self, key: Hashable) -> None:
+        """Forget a deadline; without one nothing happens."""
+        with self.changed:
+            self.due.pop(key, None)
+
+    def run(self) -> None:
+        while not self.stopped:
+            for act in self.take_due():
+                try:
+                    act()
+                except Exception:  # a dead thread would end all time limits
+                    logger.exception("Deadline failed")
+
+    def take_due(self) -> list[Callable[[], None]]:
+        """Wait until something is due; return it."""
+        with self.changed:
+            while not self.stopped:
+                now = monotonic()
+                keys = [key for key, (when, _) in self.due.items() if when <= now]
+                if keys:
+                    return [self.due.pop(key)[1] for key in keys]
+                self.wakes_at = min(
+                    (each[0] for each in self.due.values()), default=inf
+                )
+                longest = min(self.wakes_at - now, threading.TIMEOUT_MAX)
+                self.changed.wait(longest)
+        return []
+
+    def stop(self) -> None:
+        with self.changed:
+            self.stopped = True
+            self.changed.notify()
+        if self.thread is not None:
+            self.thread.join()

@@ -1,0 +1,132 @@
+"""The threads that jobs run on: started when needed, used again, never too many."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor as FutureExecutor
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+
+from django.db import connections
+
+from ..exceptions import Interruption
+from .cleaning import clean_connections
+from .interruption import ThreadStopper, run_stoppable
+
+
+class Threads:
+    """As many threads as there was work at the same time.
+
+    Each piece of work calls `free` when it lets its thread go, before it tells
+    anybody: whoever then brings new work starts no thread too many.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.waiting = 0  # pieces of work that no thread has taken
+        self.alive: list[threading.Thread] = []
+        self.working: set[threading.Thread] = set()
+        self.started = 0
+
+    def put(self, work: Callable[[], None]) -> None:
+        """Have the work done at once, by an idle thread or a new one."""
+        with self.lock:
+            self.waiting += 1
+            if self.waiting + len(self.working) > len(self.alive):
+                self.start_another()
+        self.works.put(work)
+
+    def start_another(self) -> None:
+        self.started += 1
+        thread = threading.Thread(
+            target=self.run, name=f"pgjobs-slot-{self.started}", daemon=True
+        )
+        self.alive.append(thread)
+        thread.start()
+
+    def run(self) -> None:
+        """Do one piece of work after the other; the body of every thread."""
+        this = threading.current_thread()
+        while (work := self.works.get()) is not None:
+            with self.lock:
+                self.waiting -= 1
+                self.working.add(this)
+            work()
+            if this not in self.alive:
+                break  # replaced meanwhile
+        connections.close_all()
+
+    def free(self) -> None:
+        """Let the current thread go: its work is done, or as good as done."""
+        with self.lock:
+            self.working.discard(threading.current_thread())
+
+    def replace(self, thread: threading.Thread) -> None:
+        """Count no more on a thread that does not come back from its work."""
+        with self.lock:
+            if thread in self.working:
+                self.working.remove(thread)
+                self.alive.remove(thread)
+
+    def stop(self) -> None:
+        """End the threads; they must have no work any more."""
+        for _ in self.alive:
+            self.works.put(None)
+        for thread in self.alive:
+            thread.join()
+
+
+class BorrowedThread(FutureExecutor):
+    """The one thread on which the synchronous code of an async job runs.
+
+    Django's connections belong to a thread, so all of a job's code must see the same
+    one. It is taken with the first call and given back, cleaned, at the job's end.
+    """
+
+    def __init__(self, threads: Threads):
+        self.threads = threads
+        self.calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.stopper = ThreadStopper()
+        self.is_taken = False
+        self.thread: threading.Thread | None = None
+
+    def submit(self, function, /, *args, **kwargs) -> Future:
+        future: Future = Future()
+        self.calls.put(partial(self.call, future, partial(function, *args, **kwargs)))
+        if not self.is_taken:
+            self.is_taken = True
+            self.threads.put(self.serve)
+        return future
+
+    def serve(self) -> None:
+        self.thread = threading.current_thread()
+        while (call := self.calls.get()) is not None:
+            call()
+        clean_connections()
+        self.threads.free()
+        self.then()
+
+    def call(self, future: Future, function: Callable) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        self.stopper = ThreadStopper()
+        try:
+            future.set_result(run_stoppable(self.stopper, function))
+        except BaseException as error:  # noqa: BLE001  (the job gets it)
+            future.set_exception(error)
+
+    def stop(self, cause: type[Interruption]) -> None:
+        """Raise in the call that runs now, if there is one."""
+        self.stopper.stop(cause)
+
+    def give_back(self, then: Callable[[], None]) -> None:
+        """Let the thread go after its last call; `then` is called last of all."""
+        self.then = then
+        if self.is_taken:
+            self.calls.put(None)
+        else:
+            then()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Do nothing: asgiref calls this, too early and on the event loop."""
