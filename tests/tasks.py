@@ -1,5 +1,6 @@
 """Small tasks for the tests, named by what they do."""
 
+import ctypes
 import os
 import signal
 import time
@@ -75,6 +76,12 @@ kept: list[bytearray] = []
 @task
 def kill_own_process():
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@task(max_attempts=1)
+def sit_in_c_code(seconds: int):
+    """Sleep where no exception of Python's reaches."""
+    ctypes.CDLL(None).sleep(seconds)
 
 
 def write(path: str, line: str) -> None:

@@ -219,10 +219,10 @@ def test_whatever_an_async_task_raises_is_recorded():
 
 @task
 async def leave_tasks_behind(path: str):
-    asyncio.create_task(leave_the_loop())
+    leaving = asyncio.create_task(leave_the_loop())
     task = asyncio.create_task(note_end(path))
     await asyncio.sleep(0.01)
-    assert not task.done()
+    assert leaving.done() and not task.done()
 
 
 async def leave_the_loop():

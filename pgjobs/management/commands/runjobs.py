@@ -47,6 +47,7 @@ THREADS_LEFT = (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL)
 
 class Command(BaseCommand):
     help = "Run a worker: claim the jobs of the queues and execute them."
+    has_given_up = False  # code of jobs that were given up runs on, see Loop
 
     def add_arguments(self, parser):
         queues = parser.add_mutually_exclusive_group()
@@ -179,14 +180,13 @@ class Command(BaseCommand):
                 code = self.supervise(chosen, options, Narrator(*output))
             else:
                 code = self.work(chosen, options, Narrator(*output))
-        if self._called_from_command_line:
-            # The process ends. To search all of it for garbage once more, as Python
-            # does then, takes longer than everything else from the signal to the end.
-            gc.freeze()
-        if code in THREADS_LEFT:
-            sys.stdout.flush()
-            sys.stderr.flush()
+        if code in THREADS_LEFT or self.has_given_up:
+            flush()
             os._exit(code)
+        if self._called_from_command_line:
+            # Python would look through all there is, twice, before it ends: that takes
+            # longer than all else from the signal to the end.
+            gc.freeze()
         if code:
             sys.exit(code)
 
@@ -202,9 +202,17 @@ class Command(BaseCommand):
         with stopping_on_signals(loop.stop):
             code = self.run_loop(loop, options, narrator)
         self.print_end(chosen, narrator, narrator.tally)
+        if code == ExitCode.RESTART and self.has_given_up:
+            self.begin_anew()
         if code == ExitCode.LOST:
             raise CommandError("The database was lost for good.", returncode=code)
         return code
+
+    def begin_anew(self) -> None:
+        """Replace this process, with what runs on in it, by one that starts afresh."""
+        if self._called_from_command_line:
+            flush()
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
     def work_as_child(
         self, chosen: WorkerOptions, options: dict, reporter: Reporter
@@ -236,6 +244,7 @@ class Command(BaseCommand):
                 return loop.run()
         finally:
             loop.audience.catch_up()
+            self.has_given_up = loop.has_given_up
 
     def print_end(
         self, chosen: WorkerOptions, narrator: Narrator, tally: Tally
@@ -327,6 +336,11 @@ class Command(BaseCommand):
         if supervisor.is_proven:
             self.print_end(chosen, narrator, supervisor.tally)
         return code
+
+
+def flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
 
 
 def serving(loop: Loop, options: dict, narrator: Narrator) -> Server:
