@@ -1,6 +1,7 @@
 """Raising in another thread: never twice, and never after the body."""
 
 import random
+import sys
 import threading
 import time
 
@@ -56,17 +57,27 @@ def test_body_that_has_ended_is_not_stopped():
     assert spin(0.01) == "returned"
 
 
+@pytest.fixture
+def restless_threads():
+    """Threads take turns so often that any two of their steps may meet."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.00001)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("restless_threads")
 def test_exception_that_comes_with_the_end_never_hits_what_follows():
     """Thousands of bodies end as they are stopped; each has one outcome."""
     seen = set()
-    deadline = time.monotonic() + 1.5
+    deadline = time.monotonic() + 1
     number = 0
     while time.monotonic() < deadline or len(seen) < 2:
         assert time.monotonic() < deadline + 20, seen
         number += 1
         stopper = ThreadStopper()
         seconds = random.uniform(0, 0.0004)
-        thread = stopped_after(0.0002, stopper, TaskTimeout)
+        thread = stopped_after(random.uniform(0, 0.0002), stopper, TaskTimeout)
         try:
             seen.add(outcome_of(stopper, lambda seconds=seconds: spin(seconds)))
             spin(0.0005)
@@ -77,21 +88,21 @@ def test_exception_that_comes_with_the_end_never_hits_what_follows():
     assert seen == {"returned", "TaskTimeout"}
 
 
-@pytest.mark.parametrize("when", ["before the ticket", "while waiting", "after"])
-def test_exception_that_hits_the_end_itself_leaves_the_outcome(when, monkeypatch):
+@pytest.mark.parametrize("where", ["before", "within", "after"])
+def test_exception_that_hits_the_end_itself_leaves_the_outcome(where, monkeypatch):
     """What the body returned stands, wherever the exception comes."""
     stopper = ThreadStopper()
     close = stopper.close
-    hits = []
+    calls = []
 
     def close_and_be_hit():
-        if not hits:
-            hits.append(when)
-            stopper.stop(TaskTimeout)
-            if when == "before the ticket":
-                spin(0.05)
+        calls.append(where)
+        if len(calls) == 1:
+            stopped_after(0, stopper, TaskTimeout).join()
+            if where == "before":
+                spin(20)  # until it is hit
         close()
-        if when == "after":
+        if where == "after":
             spin(0.05)
 
     monkeypatch.setattr(stopper, "close", close_and_be_hit)
