@@ -61,5 +61,9 @@ if os.environ.get("PGJOBS_IN_TEST_PROCESS"):
 # Tests that run side by side have a database each; pytest-django calls it so.
 elif side := os.environ.get("PYTEST_XDIST_WORKER"):
     TEST_DATABASE += f"_{side}"
+# How a test's worker process is to connect, as JSON; also to a second database.
+if connecting := os.environ.get("PGJOBS_TEST_CONNECTING"):
+    DATABASES["default"].update(json.loads(connecting))
+    DATABASES["other"] = {**DATABASES["default"]}
 # What a test's worker process is to have in PGJOBS, as JSON.
 PGJOBS = json.loads(os.environ.get("PGJOBS_TEST_SETTINGS", "{}"))

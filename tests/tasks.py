@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from pgjobs import enqueue_many, task
+from pgjobs.models import Job
 
 
 @task
@@ -76,6 +77,16 @@ kept: list[bytearray] = []
 @task
 def kill_own_process():
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@task
+def count_jobs() -> int:
+    return Job.objects.count()
+
+
+@task
+async def count_jobs_async() -> int:
+    return await Job.objects.acount()
 
 
 @task(max_attempts=1)

@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import json
-import os
 import sys
 import threading
 import time
@@ -11,8 +10,8 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from django.db import ProgrammingError, connection, connections, transaction
-from django.utils import timezone, translation
+from django.db import connection, transaction
+from django.utils import timezone
 
 from pgjobs import (
     Cancel,
@@ -693,96 +692,6 @@ def test_end_of_a_job_is_announced_although_another_row_cannot_be_read(heard):
     unreadable.refresh_from_db(fields=["status"])
     assert unreadable.status == "FAILED"
     assert ("job_finished", good.pk, "SUCCESSFUL") in heard
-
-
-# What a job may leave behind
-
-
-def leave_a_transaction_open():
-    transaction.atomic().__enter__()
-    Job.objects.filter(task="tests.noop").delete()
-
-
-def close_the_connection():
-    connection.close()
-
-
-def close_all_connections():
-    connections.close_all()
-
-
-def cut_the_connection():
-    connection.ensure_connection()
-    os.close(os.dup(connection.connection.fileno()))
-    connection.connection.close()
-
-
-def leave_an_error_in_a_transaction():
-    transaction.atomic().__enter__()
-    with pytest.raises(ProgrammingError):
-        connection.cursor().execute("SELECT broken")
-
-
-def switch_autocommit_off():
-    connection.set_autocommit(False)
-    Job.objects.filter(task="tests.noop").delete()
-
-
-def speak_french():
-    translation.activate("fr")
-    timezone.activate(timezone.get_fixed_timezone(300))
-
-
-MESSES = {
-    each.__name__: each
-    for each in (
-        leave_a_transaction_open,
-        close_the_connection,
-        close_all_connections,
-        cut_the_connection,
-        leave_an_error_in_a_transaction,
-        switch_autocommit_off,
-        speak_french,
-    )
-}
-
-
-@task
-def leave_a_mess(name: str):
-    MESSES[name]()
-
-
-@task(max_attempts=1)
-def look_around():
-    with transaction.atomic():
-        count = Job.objects.filter(task="tests.noop").count()
-    return {
-        "noops": count,
-        "in a transaction": connection.in_atomic_block,
-        "autocommit": connection.get_autocommit(),
-        "language": translation.get_language(),
-        "time zone": timezone.get_current_timezone_name(),
-        "thread": threading.current_thread().name,
-    }
-
-
-@pytest.mark.parametrize("name", MESSES)
-def test_next_job_on_the_same_thread_finds_everything_in_order(name):
-    tasks.noop.using(run_after=timedelta(hours=1)).enqueue()
-    messy = leave_a_mess.using(priority=1).enqueue(name)
-    job = enqueue(look_around)
-    drain(slots=1)
-    job.refresh_from_db()
-    messy.refresh_from_db()
-    assert messy.status == "SUCCESSFUL"
-    assert job.return_value == {
-        "noops": 1,
-        "in a transaction": False,
-        "autocommit": True,
-        "language": "en-us",
-        "time zone": "America/Chicago",
-        "thread": "pgjobs-slot-1",
-    }
 
 
 # Jobs that act on themselves

@@ -26,6 +26,7 @@ from ..sql import statement
 from .announcer import Announcer
 from .audience import Audience, Ending
 from .bell import Bell
+from .cleaning import watch_sessions
 from .connection import OwnConnection, Watchdog, hold_session_lock, plan_once
 from .executor import Executor
 from .faults import Faults
@@ -105,6 +106,7 @@ class Loop:
             self.close()
 
     def start(self) -> None:
+        watch_sessions()
         options = self.options
         self.watchdog = Watchdog()
         self.connection = OwnConnection(
