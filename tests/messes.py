@@ -169,7 +169,7 @@ SELECT json_build_object(
 
 
 @task(max_attempts=1)
-def look(alias: str) -> dict:
+def look_at_session(alias: str) -> dict:
     connection = connections[alias]
     found = {
         "atomic": connection.in_atomic_block,

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection, transaction
 from django.utils import timezone, translation
 
@@ -27,13 +27,13 @@ pytestmark = shared_queue
 
 
 @task
-async def sleep(seconds: float) -> str:
+async def sleep_async(seconds: float) -> str:
     await asyncio.sleep(seconds)
     return threading.current_thread().name
 
 
 def test_async_jobs_run_at_the_same_time_on_one_thread():
-    enqueue_many([sleep.bind(1) for _ in range(200)])
+    enqueue_many([sleep_async.bind(1) for _ in range(200)])
     begun = time.monotonic()
     loop = drain(slots=200)
     assert time.monotonic() - begun < 10  # one after the other: 200 s
@@ -63,7 +63,7 @@ def test_async_job_takes_a_slot(tmp_path):
 
 def test_async_and_plain_jobs_take_turns(tmp_path):
     path = str(tmp_path / "notes")
-    enqueue_many([sleep.bind(0.001) for _ in range(30)])
+    enqueue_many([sleep_async.bind(0.001) for _ in range(30)])
     enqueue_many([tasks.note.bind(path, "x") for _ in range(30)])
     assert drain(slots=2, prefetch=7).finished == 60
     wait_for_all("SUCCESSFUL")
@@ -179,13 +179,44 @@ def test_signal_before_an_async_job_may_use_the_database():
 
     signals.job_started.connect(receive)
     try:
-        job = run(sleep, 0)
+        job = run(sleep_async, 0)
     finally:
         signals.job_started.disconnect(receive)
     assert started == [(job.pk, "RUNNING")]
 
 
+@task
+async def change_colours() -> list[int]:
+    """Go from async to sync code and back, several times."""
+    return await sync_to_async(sync_part)()
+
+
+def sync_part() -> list[int]:
+    return [current_job().id, *async_to_sync(async_part)()]
+
+
+async def async_part() -> list[int]:
+    return [current_job().id, await sync_to_async(lambda: current_job().id)()]
+
+
+@task
+def change_colours_from_sync() -> list[int]:
+    return sync_part()
+
+
+@pytest.mark.parametrize("kind", [change_colours, change_colours_from_sync])
+def test_sync_and_async_code_may_call_each_other(kind):
+    job = run(kind)
+    assert job.return_value == [job.pk] * 3
+
+
 # What may go wrong
+
+
+class OwnError(BaseException):
+    def __str__(self):
+        raise RuntimeError("no message")
+
 
 ERRORS = {
     each.__name__: each
@@ -195,20 +226,42 @@ ERRORS = {
         KeyboardInterrupt,
         GeneratorExit,
         StopIteration,
+        StopAsyncIteration,
         asyncio.CancelledError,
+        OwnError,
     )
 }
+ERRORS["BaseExceptionGroup"] = lambda text: BaseExceptionGroup(text, [SystemExit()])
+ERRORS["ExceptionGroup"] = lambda text: ExceptionGroup(text, [ValueError(text)])
 
 
 @task(max_attempts=1)
-async def raise_error(name: str):
+async def raise_in_async(name: str):
     await asyncio.sleep(0)
     raise ERRORS[name]("no")
 
 
-def test_whatever_an_async_task_raises_is_recorded():
-    jobs = {name: enqueue(raise_error, name) for name in ERRORS}
-    last = enqueue(sleep, 0)
+@task(max_attempts=1)
+async def raise_in_called_code(name: str):
+    await sync_to_async(raise_now)(name)
+
+
+@task(max_attempts=1)
+async def raise_in_thread(name: str):
+    await asyncio.to_thread(raise_now, name)
+
+
+def raise_now(name: str):
+    raise ERRORS[name]("no")
+
+
+RAISING = [raise_in_async, raise_in_called_code, raise_in_thread]
+
+
+@pytest.mark.parametrize("raising", RAISING)
+def test_whatever_an_async_task_raises_is_recorded(raising):
+    jobs = {name: enqueue(raising, name) for name in ERRORS}
+    last = enqueue(sleep_async, 0)
     drain(slots=2)
     for name, job in jobs.items():
         job.refresh_from_db()
@@ -241,7 +294,7 @@ def test_tasks_that_a_job_leaves_behind_end_with_it(tmp_path):
     enqueue(leave_tasks_behind, path)
     with running_worker(slots=1):
         wait_for(lambda: tasks.lines(path) == ["ended"])
-        job = enqueue(sleep, 0)
+        job = enqueue(sleep_async, 0)
         wait_for_status(job, "SUCCESSFUL")
     wait_for_all("SUCCESSFUL")
 
@@ -260,7 +313,7 @@ def test_blocking_job_delays_only_async_ones_and_is_reported(
     with running_worker(slots=3):
         blocking = enqueue(block, path)
         wait_for(lambda: tasks.lines(path), "it blocks")
-        other = enqueue(sleep, 0)
+        other = enqueue(sleep_async, 0)
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
         wait_for(lambda: " has blocked the event loop for" in caplog.text)
         other.refresh_from_db()
@@ -276,7 +329,7 @@ def test_blocking_job_delays_only_async_ones_and_is_reported(
 
 def test_patient_async_jobs_are_not_reported(caplog, monkeypatch):
     monkeypatch.setattr(event_loop, "TICK", 0.01)
-    run(sleep, 0.7)
+    run(sleep_async, 0.7)
     assert "the event loop" not in caplog.text
 
 
@@ -291,11 +344,11 @@ def test_no_thread_is_left_of_a_worker_that_ran_async_jobs():
 @pytest.mark.parametrize("slots", [1, 5])
 def test_many_async_jobs_are_each_recorded_once(slots, tmp_path):
     path = str(tmp_path / "ran")
-    enqueue_many([note.bind(path, str(number)) for number in range(100)])
+    enqueue_many([note_async.bind(path, str(number)) for number in range(100)])
     drain(slots=slots)
     assert sorted(tasks.lines(path), key=int) == [str(each) for each in range(100)]
 
 
 @task
-async def note(path: str, line: str):
+async def note_async(path: str, line: str):
     await sync_to_async(tasks.write)(path, line)

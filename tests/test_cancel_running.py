@@ -101,6 +101,26 @@ def test_heartbeat_tells_the_worker_that_hears_no_notification(kind, path, setti
         wait_for_status(job, "CANCELLED")
 
 
+def test_request_that_was_notified_while_nobody_listened_is_found(
+    path, settings, monkeypatch
+):
+    settings.PGJOBS = CALM
+    with running_worker(poll=600) as loop:
+        job = start(look, path)
+        wait_for(lambda: loop.listener.sleeping)
+        subscribe = loop.listener.subscribe
+
+        def cancel_and_subscribe(connection):
+            job.cancel()
+            subscribe(connection)
+
+        monkeypatch.setattr(loop.listener, "subscribe", cancel_and_subscribe)
+        with session() as other:
+            backend = loop.listener.connection.info.backend_pid
+            other.execute(f"SELECT pg_terminate_backend({backend}, 5000)")
+        wait_for_status(job, "CANCELLED")
+
+
 def test_interrupted_job_notes_its_attempt_as_cancelled(path):
     with running_worker():
         job = start(work, path)

@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from pgjobs import enqueue, enqueue_many, task
+from pgjobs import enqueue, enqueue_many, signals, task
 from pgjobs.models import Job
 from pgjobs.worker.cleaning import may_change_session
 from tests import messes, tasks
 from tests.actors import execute
-from tests.processes import drain, shared_queue, wait_for, wait_for_all
+from tests.processes import drain, running_worker, shared_queue, wait_for, wait_for_all
 
 pytestmark = shared_queue
 
@@ -30,9 +30,9 @@ def test_next_job_on_the_same_thread_finds_everything_in_order(
     connecting, start_worker
 ):
     later = tasks.noop.using(run_after=timedelta(hours=1)).enqueue()
-    first = enqueue(messes.look, "default")
+    first = enqueue(messes.look_at_session, "default")
     pairs = [
-        (enqueue(messes.leave, name, alias), enqueue(messes.look, alias))
+        (enqueue(messes.leave, name, alias), enqueue(messes.look_at_session, alias))
         for alias in ("default", "other")
         for name in messes.MESSES
     ]
@@ -111,7 +111,7 @@ def test_statement_may_change_the_session(sql):
 
 def test_jobs_that_change_no_session_keep_their_connection(monkeypatch):
     monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", None)
-    jobs = [enqueue(messes.look, "default") for _ in range(20)]
+    jobs = [enqueue(messes.look_at_session, "default") for _ in range(20)]
     jobs += [enqueue(tell_backend) for _ in range(20)]
     drain(slots=1)
     pids = {Job.objects.get(pk=each.pk).return_value for each in jobs[20:]}
@@ -126,6 +126,24 @@ def tell_backend() -> int:
 
 
 # How many connections
+
+
+def test_connection_that_announces_the_ends_of_jobs_is_closed(monkeypatch):
+    monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", None)
+    before = backends()
+    ended = []
+
+    def receive(job, **kwargs):
+        ended.append(job.pk)
+
+    signals.job_finished.connect(receive)
+    try:
+        with running_worker(slots=1):
+            enqueue_many([tasks.count_jobs.bind()] * 3)
+            wait_for(lambda: len(ended) == 3)
+            wait_for(lambda: backends() - before <= 1 + 3)
+    finally:
+        signals.job_finished.disconnect(receive)
 
 
 def backends() -> int:

@@ -1,6 +1,7 @@
 """Time limits: an attempt that takes too long is stopped, or given up."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from datetime import timedelta
@@ -188,7 +189,7 @@ def test_task_may_save_what_it_has_and_succeed(saving):
 
 
 @task(max_attempts=1, timeout=SOON)
-def catch_every_exception():
+def catch_exceptions_for_ever():
     try:
         work_for_ever()
     except Exception:  # noqa: BLE001  (what the test is about)
@@ -196,7 +197,7 @@ def catch_every_exception():
 
 
 def test_catching_exception_does_not_swallow_the_limit():
-    assert run(catch_every_exception).status == "FAILED"
+    assert run(catch_exceptions_for_ever).status == "FAILED"
 
 
 @task
@@ -219,7 +220,7 @@ def test_next_job_runs_on_the_same_thread_unharmed():
 
 
 @task(max_attempts=1, timeout=SOON)
-def swallow(path: str):
+def swallow_the_limit(path: str):
     while True:
         try:
             tasks.wait_for_go(path)
@@ -229,13 +230,13 @@ def swallow(path: str):
 
 
 @task(max_attempts=1, timeout=SOON)
-def sit_in_c_code(path: str):
+def sit_too_long_in_c_code(path: str):
     tasks.sit_in_c_code(1)
     return "late"
 
 
 @task(max_attempts=1, timeout=SOON)
-async def swallow_async(path: str):
+async def swallow_the_limit_async(path: str):
     while True:
         try:
             while not tasks.lines(f"{path}.go"):
@@ -245,7 +246,10 @@ async def swallow_async(path: str):
             tasks.write(path, "swallowed")
 
 
-@pytest.mark.parametrize("stubborn", [swallow, sit_in_c_code, swallow_async])
+STUBBORN = [swallow_the_limit, sit_too_long_in_c_code, swallow_the_limit_async]
+
+
+@pytest.mark.parametrize("stubborn", STUBBORN)
 def test_body_that_does_not_stop_is_given_up_and_the_worker_begins_anew(
     stubborn, tmp_path, settings, caplog
 ):
@@ -258,49 +262,100 @@ def test_body_that_does_not_stop_is_given_up_and_the_worker_begins_anew(
         wait_for_status(job, "FAILED")
         assert job.reason == "TaskTimeout: The attempt took longer than 0.05 s."
         assert f"in {stubborn.function.__name__}" in Attempt.objects.get().traceback
-        late = enqueue(tasks.noop)
-        assert worker.thread.is_alive()  # its neighbour is not disturbed
+        # Its neighbour is not disturbed, and its slot goes on.
+        for following in [tasks.noop.enqueue(), wait_too_long.enqueue()]:
+            wait_for_status(following, "SUCCESSFUL", "FAILED")
+        assert worker.thread.is_alive()
         tasks.let_go(neighbour)
         assert worker.join() == ExitCode.RESTART
         tasks.let_go(path)
         tasks.write(f"{path}.go", "async")
     other.refresh_from_db()
-    late.refresh_from_db()
-    assert (other.status, late.status) == ("SUCCESSFUL", "READY")
-    if stubborn is not swallow_async:  # whose loop has ended with the worker
+    assert other.status == "SUCCESSFUL"
+    if stubborn is not swallow_the_limit_async:  # whose loop has ended with the worker
         wait_for(lambda: "ended long after it was given up" in caplog.text)
     job.refresh_from_db()
     assert (job.status, job.return_value) == ("FAILED", None)
     assert not Worker.objects.exists()
 
 
+def test_worker_claims_no_more_when_as_much_runs_on_as_it_has_slots(tmp_path, settings):
+    settings.PGJOBS = IMPATIENT
+    stubborn, held = str(tmp_path / "stubborn"), str(tmp_path / "held")
+    for _ in range(2):
+        enqueue(swallow_the_limit, stubborn)
+    with WorkerThread(slots=2, prefetch=2) as worker:
+        wait_for(lambda: Job.objects.failed().count() == 2)
+        late = enqueue(tasks.hold, held)
+        assert worker.join() == ExitCode.RESTART
+        tasks.let_go(stubborn)
+    late.refresh_from_db()
+    assert (late.status, tasks.lines(held)) == ("READY", [])
+
+
+def test_slot_of_a_job_that_is_given_up_goes_to_one_that_waits(tmp_path, settings):
+    settings.PGJOBS = IMPATIENT
+    path = str(tmp_path / "stubborn")
+    job = enqueue(swallow_the_limit, path)
+    held = enqueue(tasks.hold, str(tmp_path / "held"))
+    waiting = enqueue(tasks.noop)
+    with WorkerThread(slots=2, prefetch=1) as worker:
+        wait_for(lambda: Job.objects.running().count() == 3 or tasks.lines(path))
+        wait_for_status(waiting, "SUCCESSFUL")
+        tasks.let_go(tmp_path / "held")
+        assert worker.join() == ExitCode.RESTART
+        tasks.let_go(path)
+    held.refresh_from_db()
+    assert (waiting.attempts, held.status) == (1, "SUCCESSFUL")
+    job.refresh_from_db()
+    assert job.status == "FAILED"
+
+
 @task(max_attempts=1, timeout=SOON)
-async def block(path: str):
+async def block_without_end(path: str):
+    tasks.wait_for_go(path)
+
+
+@task(max_attempts=1, timeout=SOON)
+async def swallow_the_limit_and_block(path: str):
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(60)
+    await asyncio.sleep(0.2)  # it is given up meanwhile
     tasks.wait_for_go(path)
 
 
 @task
-async def wait_for_it(path: str):
-    while not tasks.lines(f"{path}.go"):
-        await asyncio.sleep(0.01)
+async def wait_in_sync_code(path: str, started: str):
+    tasks.write(started, "x")
+    await sync_to_async(tasks.wait_for_go)(path)
 
 
-def test_jobs_that_share_a_blocked_event_loop_are_released(
-    tmp_path, settings, monkeypatch
+@pytest.mark.parametrize(
+    ("blocking", "grace"),
+    [
+        (block_without_end, 0.3),  # reported as blocking, then given up
+        (block_without_end, 0),  # the other way round
+        (swallow_the_limit_and_block, 0.05),
+    ],
+)
+def test_jobs_that_share_a_blocked_event_loop_run_on_another_one(
+    blocking, grace, tmp_path, settings, monkeypatch
 ):
-    monkeypatch.setattr("pgjobs.worker.event_loop.TICK", 0.01)
-    monkeypatch.setattr("pgjobs.worker.event_loop.BLOCKED_SECONDS", 0.02)
-    settings.PGJOBS = {"TIMEOUT_GRACE": 0.3}
-    path = str(tmp_path / "blocked")
-    other = enqueue(wait_for_it, path)
-    with WorkerThread(slots=2) as worker:
-        wait_for_status(other, "RUNNING")
-        job = enqueue(block, path)
+    monkeypatch.setattr("pgjobs.worker.event_loop.TICK", 0.02)
+    monkeypatch.setattr("pgjobs.worker.event_loop.BLOCKED_SECONDS", 0.1)
+    settings.PGJOBS = {"TIMEOUT_GRACE": grace}
+    blocked, held, started = (str(tmp_path / name) for name in "abc")
+    other = enqueue(wait_in_sync_code, held, started)
+    with WorkerThread(slots=3) as worker:
+        wait_for(lambda: tasks.lines(started), "it runs")
+        job = enqueue(blocking, blocked)
         wait_for_status(job, "FAILED")
-        wait_for_status(other, "READY")
+        wait_for(lambda: len(tasks.lines(started)) == 2, "it runs again")
+        tasks.let_go(held)
+        wait_for_status(other, "SUCCESSFUL")
         assert worker.join() == ExitCode.RESTART
-        tasks.let_go(path)
-    assert (other.failures, other.attempts) == (0, 1)
+        tasks.let_go(blocked)
+    assert (other.failures, other.attempts) == (0, 2)
     assert other.attempts_made.get().message == (
         f"Released: job {job.pk} blocks the event loop."
     )

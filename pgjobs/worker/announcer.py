@@ -39,6 +39,8 @@ class Announcer:
             except Exception:  # the row may be unreadable, too
                 logger.exception("Job id=%s finished unannounced", id)
             clean_connections()
+            if self.ids.empty():
+                connections.close_all()  # one more than the slots are to have
         connections.close_all()
 
     def stop(self, timeout: float | None = None) -> None:

@@ -14,9 +14,10 @@ from django.db import connections
 
 from ..models.work import Outcome
 from .deadlines import Deadlines
-from .execution import CoroutineExecution, Execution, job_context
+from .execution import CoroutineExecution, job_context
 from .job_log import log
 from .outcomes import thread_stack
+from .threads import call_for_future
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -25,14 +26,19 @@ BLOCKED_SECONDS = 0.5  # for so long a job may keep the loop from turning, unrep
 STOP_SECONDS = 2.0
 
 Ended = Callable[[CoroutineExecution, Outcome], None]
+Blocked = Callable[[CoroutineExecution], None]
 
 
 class EventLoop:
-    """Starts with the first async job, on a thread of its own."""
+    """Starts with the first async job, on a thread of its own.
 
-    def __init__(self, deadlines: Deadlines, ended: Ended):
+    `ended` gets each job with its outcome, `blocked` what keeps the loop from turning.
+    """
+
+    def __init__(self, deadlines: Deadlines, ended: Ended, blocked: Blocked):
         self.deadlines = deadlines
         self.ended = ended
+        self.blocked = blocked
         self.loop = asyncio.new_event_loop()
         self.loop.set_task_factory(make_task)
         self.loop.set_default_executor(ConnectionClosingExecutor())
@@ -49,6 +55,8 @@ class EventLoop:
         self.loop.call_soon_threadsafe(self.begin, execution)
 
     def begin(self, execution: CoroutineExecution) -> None:
+        if self.stopped:
+            return  # abandoned meanwhile, and the job with it
         tasks: WeakSet[asyncio.Task] = WeakSet()
         self.executions[execution] = tasks
         context = job_context(execution.running)
@@ -84,15 +92,15 @@ class EventLoop:
             await asyncio.wait(left, timeout=STOP_SECONDS / 2)
         await self.loop.shutdown_asyncgens()
 
-    def stop(self) -> None:
-        """End the thread, unless a job that was given up blocks it."""
+    def abandon(self) -> None:
+        """Let the loop end as soon as it turns again, and all its jobs with it."""
         self.stopped = True
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(STOP_SECONDS)
 
-    def is_blocked_by(self, execution: Execution) -> bool:
-        """Whether this job has kept the loop from turning for some time."""
-        return self.observer.blocking is execution
+    def stop(self) -> None:
+        """End the thread, unless a job that was given up blocks it."""
+        self.abandon()
+        self.thread.join(STOP_SECONDS)
 
     def running_now(self) -> CoroutineExecution | None:
         """Return the job whose code runs at this moment; from any thread."""
@@ -141,7 +149,7 @@ class Observer:
             self.event_loop.loop.call_soon_threadsafe(self.answer)
         elif self.blocked_seconds > BLOCKED_SECONDS and self.blocking is None:
             self.report()
-        if self.event_loop.executions:
+        if self.event_loop.executions and not self.event_loop.stopped:
             self.event_loop.deadlines.set(self, TICK, self.look)
         else:
             self.is_watching = False
@@ -155,6 +163,7 @@ class Observer:
                 f"has blocked the event loop for {self.blocked_seconds:.1f} s, "
                 f"other async jobs wait:\n{thread_stack(self.event_loop.thread)}",
             )
+            self.event_loop.blocked(self.blocking)
 
     def answer(self) -> None:
         """Note that the loop turns; called by the loop itself."""
@@ -180,6 +189,6 @@ class ConnectionClosingExecutor(ThreadPoolExecutor):
 
 def close_connections_after(function, /, *args, **kwargs):
     try:
-        return function(*args, **kwargs)
+        return call_for_future(function, *args, **kwargs)
     finally:
         connections.close_all()

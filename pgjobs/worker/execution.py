@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from contextvars import Context
+from typing import TYPE_CHECKING
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 
@@ -24,10 +25,14 @@ from ..models.transitions import result_text
 from ..models.work import ClaimedJob, Outcome, Setback, Success
 from ..tasks import Options, Task, registry
 from .cleaning import clean_connections
+from .forks import NoSecondWorker
 from .interruption import CoroutineStopper, Stopper, ThreadStopper, run_stoppable
 from .job_log import log
 from .outcomes import coroutine_stack, describe, setback, setback_of, thread_stack
 from .threads import BorrowedThread
+
+if TYPE_CHECKING:
+    from .event_loop import EventLoop
 
 UNKNOWN_TASK_DELAY = 10.0  # seconds until a worker looks again whether it knows it
 
@@ -163,16 +168,22 @@ class CoroutineExecution(Execution):
         job: ClaimedJob,
         task: Task,
         desk: ReportDesk,
-        loop: asyncio.AbstractEventLoop,
+        event_loop: "EventLoop",
         borrowed: BorrowedThread,
     ):
         super().__init__(job, task, desk)
-        self.stopper: CoroutineStopper = CoroutineStopper(loop)
+        self.event_loop = event_loop
+        self.stopper: CoroutineStopper = CoroutineStopper(event_loop.loop)
         self.borrowed = borrowed  # for its synchronous code
 
     @property
     def thread(self) -> threading.Thread | None:
         return self.borrowed.thread
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether this job has kept the event loop from turning for some time."""
+        return self.event_loop.observer.blocking is self
 
     def where(self) -> str:
         task = self.stopper.task
@@ -208,7 +219,8 @@ class CoroutineExecution(Execution):
         assert self.task is not None
         self.stopper.open()
         try:
-            return await self.task.function(*self.args, **self.kwargs)
+            with NoSecondWorker():
+                return await self.task.function(*self.args, **self.kwargs)
         except asyncio.CancelledError as error:
             if self.stopper.cause is None:
                 raise

@@ -62,17 +62,16 @@ class Executor:
         if task is None or not task.is_async:
             return ThreadExecution(job, task, self)
         if self.event_loop is None:
-            self.event_loop = EventLoop(self.deadlines, self.ended)
+            self.event_loop = EventLoop(self.deadlines, self.ended, self.blocked)
         borrowed = BorrowedThread(self.threads)
-        return CoroutineExecution(job, task, self, self.event_loop.loop, borrowed)
+        return CoroutineExecution(job, task, self, self.event_loop, borrowed)
 
     def begin(self, execution: Execution) -> None:
         if execution.limit is not None:
             time_out = partial(self.time_out, execution)
             self.deadlines.set(execution, execution.limit, time_out)
         if isinstance(execution, CoroutineExecution):
-            assert self.event_loop is not None
-            self.event_loop.start(execution)
+            execution.event_loop.start(execution)
         elif isinstance(execution, ThreadExecution):
             self.threads.put(partial(self.run, execution))
 
@@ -119,34 +118,54 @@ class Executor:
     def give_up(self, execution: Execution) -> None:
         """End an attempt whose code runs on; what that still does is void.
 
-        A thread cannot be ended, so the worker is to begin anew.
+        Its slot gets a new thread. The old one cannot be ended, so the worker is to
+        begin anew when it is idle.
         """
         with self.lock:
             if self.running.pop(execution.job.lease_token, None) is None:
                 return  # it has just ended
             self.given_up += 1
-            neighbours = self.take_blocked_by(execution)
         log(logging.ERROR, execution.job, "is given up: it does not stop")
-        if execution.thread is not None:
-            self.threads.replace(execution.thread)
+        self.threads.replace(execution.thread)
         self.outcomes.append(execution.given_up())
-        for each in neighbours:
-            reason = f"Released: job {execution.job.id} blocks the event loop."
-            self.outcomes.append(release(each.job, reason))
-        self.ring()
+        if isinstance(execution, CoroutineExecution) and execution.is_blocking:
+            self.abandon(execution)
+        self.fill_slots()
 
-    def take_blocked_by(self, execution: Execution) -> list[Execution]:
-        """Take away the jobs that cannot go on because this one blocks their loop."""
-        if self.event_loop is None or not self.event_loop.is_blocked_by(execution):
-            return []
-        blocked: list[Execution] = [
-            each
-            for each in self.running.values()
-            if isinstance(each, CoroutineExecution)
-        ]
-        for each in blocked:
-            del self.running[each.job.lease_token]
-        return blocked
+    def blocked(self, execution: CoroutineExecution) -> None:
+        """Do not wait for an event loop that a job blocks which was given up."""
+        if execution.job.lease_token not in self.running:
+            self.abandon(execution)
+            self.fill_slots()
+
+    def abandon(self, blocking: CoroutineExecution) -> None:
+        """Release the jobs that share a blocked event loop; others get a new one."""
+        with self.lock:
+            if self.event_loop is blocking.event_loop:
+                self.event_loop = None
+            neighbours = [
+                each
+                for each in self.running.values()
+                if isinstance(each, CoroutineExecution)
+                and each.event_loop is blocking.event_loop
+            ]
+            for each in neighbours:
+                del self.running[each.job.lease_token]
+        blocking.event_loop.abandon()
+        for each in neighbours:
+            self.deadlines.lift(each)
+            self.threads.replace(each.thread)
+            reason = f"Released: job {blocking.job.id} blocks the event loop."
+            self.outcomes.append(release(each.job, reason))
+
+    def fill_slots(self) -> None:
+        """Begin what waited for the slots that were taken from their jobs."""
+        while True:
+            with self.lock:
+                execution = self.next_execution()
+            if execution is None:
+                return self.ring()
+            self.begin(execution)
 
     def withdraw(self) -> list[ClaimedJob]:
         """Return the jobs that no slot has begun, and run them no more."""

@@ -8,6 +8,7 @@ from time import sleep
 from typing import Protocol, TypeVar
 
 from ..exceptions import Interruption
+from .forks import NoSecondWorker
 
 R = TypeVar("R")
 
@@ -78,7 +79,8 @@ def run_stoppable(stopper: ThreadStopper, body: Callable[[], R]) -> R:
     try:
         try:
             stopper.open()
-            returned.append(body())
+            with NoSecondWorker():
+                returned.append(body())
         finally:
             stopper.close()
     except BaseException:

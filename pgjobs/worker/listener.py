@@ -100,6 +100,7 @@ class Listener:
         if self.connection is None:
             return False
         concerned, self.is_new = self.is_new, False
+        self.heard_cancel |= concerned  # a request may have been lost, too
         try:
             for notification in self.connection.notifies(timeout=0):
                 self.last_heard = monotonic()

@@ -62,10 +62,10 @@ class Threads:
         with self.lock:
             self.working.discard(threading.current_thread())
 
-    def replace(self, thread: threading.Thread) -> None:
+    def replace(self, thread: threading.Thread | None) -> None:
         """Count no more on a thread that does not come back from its work."""
         with self.lock:
-            if thread in self.working:
+            if thread is not None and thread in self.working:
                 self.working.remove(thread)
                 self.alive.remove(thread)
 
@@ -112,7 +112,9 @@ class BorrowedThread(FutureExecutor):
             return
         self.stopper = ThreadStopper()
         try:
-            future.set_result(run_stoppable(self.stopper, function))
+            future.set_result(
+                run_stoppable(self.stopper, partial(call_for_future, function))
+            )
         except BaseException as error:  # noqa: BLE001  (the job gets it)
             future.set_exception(error)
 
@@ -130,3 +132,14 @@ class BorrowedThread(FutureExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Do nothing: asgiref calls this, too early and on the event loop."""
+
+
+def call_for_future(function: Callable, /, *args, **kwargs):
+    """Call a function whose end an asyncio future is to tell.
+
+    It cannot tell of a StopIteration, and who awaits it would do so for ever.
+    """
+    try:
+        return function(*args, **kwargs)
+    except StopIteration as error:
+        raise RuntimeError("synchronous code raised StopIteration") from error
