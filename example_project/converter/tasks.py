@@ -10,7 +10,7 @@ from .models import Conversion
 @task
 def convert_file(conversion_id: UUID) -> dict:
     """Convert an uploaded file and store the result beside it."""
-    # Imported here: pyarrow takes 40 MB, which processes that never convert can spare.
+    # Not above: pyarrow takes 30 MB of every process that knows this task.
     from .tables import UnreadableTable, convert_table
 
     conversion = Conversion.objects.filter(pk=conversion_id).first()

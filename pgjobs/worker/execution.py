@@ -10,7 +10,6 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 
 from .. import signals
 from ..arguments import Stored
-from ..conf import settings
 from ..context import ReportDesk, RunningJob, current
 from ..exceptions import (
     Interruption,
@@ -42,12 +41,18 @@ class Execution:
 
     stopper: Stopper
 
-    def __init__(self, job: ClaimedJob, task: Task | None, desk: ReportDesk):
+    def __init__(
+        self,
+        job: ClaimedJob,
+        task: Task | None,
+        desk: ReportDesk,
+        default_limit: float | None,
+    ):
         self.job = job
         self.task = task
         self.options = task.options if task else Options()
         # A row that was inserted by SQL leaves it to the task.
-        self.limit = job.timeout or self.options.time_limit or settings.TIMEOUT
+        self.limit = job.timeout or self.options.time_limit or default_limit
         self.running = RunningJob(
             id=job.id,
             task_name=job.task,
@@ -121,8 +126,8 @@ class Execution:
 class ThreadExecution(Execution):
     """A job whose task is a plain function."""
 
-    def __init__(self, job: ClaimedJob, task: Task | None, desk: ReportDesk):
-        super().__init__(job, task, desk)
+    def __init__(self, *common) -> None:
+        super().__init__(*common)
         self.stopper: ThreadStopper = ThreadStopper()
         self.own_thread: threading.Thread | None = None
 
@@ -168,10 +173,11 @@ class CoroutineExecution(Execution):
         job: ClaimedJob,
         task: Task,
         desk: ReportDesk,
+        default_limit: float | None,
         event_loop: "EventLoop",
         borrowed: BorrowedThread,
     ):
-        super().__init__(job, task, desk)
+        super().__init__(job, task, desk, default_limit)
         self.event_loop = event_loop
         self.stopper: CoroutineStopper = CoroutineStopper(event_loop.loop)
         self.borrowed = borrowed  # for its synchronous code

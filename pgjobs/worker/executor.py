@@ -28,6 +28,7 @@ class Executor:
         self.slots = slots
         self.ring = ring
         self.database = database
+        self.default_limit = settings.TIMEOUT  # read once: it is asked for each job
         self.lock = threading.Lock()
         self.running: dict[int, Execution] = {}  # by lease token, as all here
         self.waiting: dict[int, ClaimedJob] = {}
@@ -60,11 +61,17 @@ class Executor:
     def execution_of(self, job: ClaimedJob) -> Execution:
         task = find_task(job.task)
         if task is None or not task.is_async:
-            return ThreadExecution(job, task, self)
+            return ThreadExecution(job, task, self, self.default_limit)
         if self.event_loop is None:
             self.event_loop = EventLoop(self.deadlines, self.ended, self.blocked)
-        borrowed = BorrowedThread(self.threads)
-        return CoroutineExecution(job, task, self, self.event_loop, borrowed)
+        return CoroutineExecution(
+            job,
+            task,
+            self,
+            self.default_limit,
+            self.event_loop,
+            BorrowedThread(self.threads),
+        )
 
     def begin(self, execution: Execution) -> None:
         if execution.limit is not None:

@@ -1,0 +1,245 @@
+"""Measure how a worker runs: async tasks, cancelling, stopping, memory, connections.
+
+    python -m benchmarks.running [figure ...]
+
+The figures are the functions below that `@figure` marks; all of them without an
+argument. Starts a PostgreSQL of its own, or takes that of DATABASE_URL. Workers are
+real `manage.py runjobs` processes with the settings of the example project. Exits with
+1 if a figure misses its goal.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.server import running_server
+
+ROOT = Path(__file__).resolve().parent.parent
+FIGURES: dict[str, Callable[[], None]] = {}
+missed: list[str] = []
+
+
+def figure(function: Callable[[], None]) -> Callable[[], None]:
+    FIGURES[function.__name__] = function
+    return function
+
+
+def report(what: str, value: float, unit: str, goal: float | None = None) -> None:
+    """Print a figure; it is to stay below its goal, if it has one."""
+    verdict = ""
+    if goal is not None:
+        verdict = f"goal {goal:g} {unit}"
+        if value >= goal:
+            verdict += "  MISSED"
+            missed.append(what)
+    line = f"{what:66}{value:9.2f} {unit:10}{verdict}".rstrip()
+    print(line, flush=True)  # noqa: T201
+
+
+# The figures
+
+
+@figure
+def async_tasks(number: int = 1_000, seconds: float = 0.1, slots: int = 200) -> None:
+    from benchmarks.running_tasks import wait
+
+    with worker("--concurrency", str(slots)):
+        taken = [time_of_jobs([wait.bind(seconds)] * number) for _ in range(5)]
+    what = f"{number:,} async tasks of {seconds * 1e3:g} ms, {slots} slots"
+    report(f"{what}, first", taken[0], "s", 1.2)
+    report(f"{what}, median of 5", statistics.median(taken), "s", 1.2)
+
+
+@figure
+def cancelling(number: int = 100) -> None:
+    """Measure from the call of job.cancel() to the exception in the task."""
+    from benchmarks.running_tasks import work, work_async
+
+    with worker("--concurrency", "4"):
+        for task in (work, work_async):
+            milliseconds = sorted(time_of_cancel(task) * 1e3 for _ in range(number))
+            for percent in (50, 95):
+                value = milliseconds[int(number * percent / 100)]
+                what = f"cancel to exception in {task.name}, p{percent} of {number}"
+                report(what, value, "ms", 100 if percent == 95 else None)
+
+
+def time_of_cancel(task) -> float:
+    with tempfile.NamedTemporaryFile("r") as notes:
+        job = task.enqueue(notes.name)
+        wait_for(lambda: len(notes_in(notes.name)) == 1)
+        begun = time.monotonic()
+        assert job.cancel()
+        wait_for(lambda: len(notes_in(notes.name)) == 2)
+        return notes_in(notes.name)[1] - begun
+
+
+def notes_in(path: str) -> list[float]:
+    return [float(line) for line in Path(path).read_text().splitlines()]
+
+
+@figure
+def stopping(number: int = 10) -> None:
+    """Measure from SIGTERM to the end of the process of a worker with idle slots."""
+    from benchmarks.running_tasks import noop, wait
+
+    for used in (False, True):
+        seconds = []
+        for _ in range(number):
+            with worker() as process:
+                if used:
+                    time_of_jobs([noop.bind(), wait.bind(0)] * 10)
+                begun = time.monotonic()
+                process.terminate()
+                process.wait()
+                seconds.append(time.monotonic() - begun)
+        what = f"SIGTERM to exit, {'after some jobs' if used else 'never used'}"
+        report(f"{what}, median of {number}", statistics.median(seconds), "s", 0.5)
+        report(f"{what}, worst of {number}", max(seconds), "s", 0.5)
+
+
+@figure
+def memory(jobs: int = 50_000, first: int = 2_000) -> None:
+    """Measure the resident memory of a worker with 4 slots, and how it grows."""
+    from benchmarks.running_tasks import noop, query, wait
+
+    kinds = [noop.bind(), query.bind(), wait.bind(0)]
+    with worker() as process:
+        report("resident memory with 4 slots, never used", megabytes(process), "MB", 90)
+        time_of_jobs(some_of(kinds, first))
+        before = megabytes(process)
+        report(f"resident memory after {first:,} jobs", before, "MB", 90)
+        for _ in range(10):
+            time_of_jobs(some_of(kinds, jobs // 10))
+        after = megabytes(process)
+        growth = 100 * (after - before) / before
+        report(f"resident memory after {jobs:,} jobs more", after, "MB", 90)
+        report("its growth", growth, "%", 5)
+
+
+def some_of(kinds: list, number: int) -> list:
+    return [kinds[each % len(kinds)] for each in range(number)]
+
+
+def megabytes(process: subprocess.Popen) -> float:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024 / 1e6
+
+
+@figure
+def connections(jobs: int = 10_000, slots: int = 10) -> None:
+    """Count the sessions that jobs with queries leave, however Django connects."""
+    from benchmarks.running_tasks import query
+
+    ways = {f"CONN_MAX_AGE {age}": {"CONN_MAX_AGE": age} for age in (0, 60, None)}
+    pool = {"min_size": 1, "max_size": slots}
+    ways["a pool"] = {"CONN_MAX_AGE": 0, "OPTIONS": {"pool": pool}}
+    for name, connecting in ways.items():
+        before = backends()
+        how = json.dumps(connecting)
+        with worker("--concurrency", str(slots), BENCHMARK_CONNECTING=how):
+            taken = time_of_jobs([query.bind()] * jobs)
+            time.sleep(1)  # for sessions that are about to end
+            what = f"sessions after {jobs:,} jobs with {slots} slots, {name}"
+            report(what, backends() - before, "", slots + 4)
+            report(f"    time of a job, {name}", taken / jobs * 1e3, "ms")
+
+
+# What they are made of
+
+
+@contextmanager
+def worker(*arguments: str, **environment: str) -> Iterator[subprocess.Popen]:
+    """Run a worker process for the length of a block; it listens when it begins."""
+    wait_for(lambda: sessions_named("pgjobs:%") == 0)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "django", "runjobs", "--verbosity", "0", *arguments],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+    )
+    try:
+        wait_for(lambda: sessions_named("pgjobs:listen:%", "LISTEN%") == 1)
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def time_of_jobs(bound_tasks: list) -> float:
+    """Run jobs; return the seconds from the enqueueing to the end of the last one."""
+    from pgjobs import enqueue_many
+    from pgjobs.models import Job
+
+    enqueue_many(bound_tasks)
+    wait_for(lambda: not Job.objects.exclude(status="SUCCESSFUL").exists(), 600)
+    from django.db.models import Max, Min
+
+    ends = Job.objects.aggregate(begun=Min("enqueued_at"), ended=Max("finished_at"))
+    Job.objects.all().delete()
+    return (ends["ended"] - ends["begun"]).total_seconds()
+
+
+def sessions_named(name: str, query: str = "%") -> int:
+    return count(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND application_name LIKE %s AND query LIKE %s",
+        [name, query],
+    )
+
+
+def backends() -> int:
+    return count(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()", []
+    )
+
+
+def count(sql: str, parameters: list) -> int:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return cursor.fetchone()[0]
+
+
+def wait_for(condition: Callable[[], object], timeout: float = 30) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"still not after {timeout:g} s"
+        time.sleep(0.005)
+
+
+def main(names: list[str]) -> int:
+    unknown = set(names) - FIGURES.keys()
+    if unknown:
+        sys.exit(f"No figure {', '.join(unknown)}; there are: {', '.join(FIGURES)}.")
+    with running_server(os.environ.get("DATABASE_URL")) as server:
+        os.environ["DATABASE_URL"] = server.create_database("running")
+        os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.running_settings"
+        paths = [str(ROOT), str(ROOT / "example_project")]
+        sys.path[:0] = paths
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+        measure(names or list(FIGURES))
+        server.drop_database("running")
+    return 1 if missed else 0
+
+
+def measure(names: list[str]) -> None:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+    for name in names:
+        FIGURES[name]()
+    django.db.connections.close_all()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

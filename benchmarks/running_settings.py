@@ -1,0 +1,12 @@
+"""The example project as its settings are, plus the tasks of benchmarks/running.py."""
+
+import json
+import os
+
+from example.settings import *  # noqa: F403
+from example.settings import DATABASES
+
+DEBUG = False  # which keeps every query in memory
+# How the jobs connect, as JSON.
+DATABASES["default"].update(json.loads(os.environ.get("BENCHMARK_CONNECTING", "{}")))
+PGJOBS = {"TASK_MODULES": ["benchmarks.running_tasks"]}

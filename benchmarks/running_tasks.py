@@ -1,0 +1,54 @@
+"""The tasks of benchmarks/running.py."""
+
+import asyncio
+import os
+import time
+
+from django.db import connection
+
+from pgjobs import task
+from pgjobs.exceptions import TaskCancelled
+
+
+@task(name="benchmarks.noop")
+def noop():
+    pass
+
+
+@task(name="benchmarks.query")
+def query():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+@task(name="benchmarks.wait")
+async def wait(seconds: float):
+    await asyncio.sleep(seconds)
+
+
+@task(name="benchmarks.work")
+def work(path: str):
+    """Work until somebody cancels it; note when it began and when it was told."""
+    note(path)
+    try:
+        while True:
+            time.sleep(0.001)
+    except TaskCancelled:
+        note(path)
+        raise
+
+
+@task(name="benchmarks.work_async")
+async def work_async(path: str):
+    note(path)
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        note(path)
+        raise
+
+
+def note(path: str) -> None:
+    """Note the time, by a clock that is the same for all processes."""
+    with open(path, "a") as file:
+        os.write(file.fileno(), f"{time.monotonic()}\n".encode())
