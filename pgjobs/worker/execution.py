@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 from contextvars import Context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 UNKNOWN_TASK_DELAY = 10.0  # seconds until a worker looks again whether it knows it
 
 
+class Desk(ReportDesk, Protocol):
+    """Where an execution says that it has begun."""
+
+    def began(self, execution: "Execution") -> None: ...
+
+
 class Execution:
     """A claimed job in a slot."""
 
@@ -45,11 +51,12 @@ class Execution:
         self,
         job: ClaimedJob,
         task: Task | None,
-        desk: ReportDesk,
+        desk: Desk,
         default_limit: float | None,
     ):
         self.job = job
         self.task = task
+        self.desk = desk
         self.options = task.options if task else Options()
         # A row that was inserted by SQL leaves it to the task.
         self.limit = job.timeout or self.options.time_limit or default_limit
@@ -154,6 +161,7 @@ class ThreadExecution(Execution):
     def attempt(self) -> Outcome:
         try:
             announce_started(self.job)
+            self.desk.began(self)
             return_value = run_stoppable(self.stopper, self.call)
         except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
             return self.ended_by(error)
@@ -172,7 +180,7 @@ class CoroutineExecution(Execution):
         self,
         job: ClaimedJob,
         task: Task,
-        desk: ReportDesk,
+        desk: Desk,
         default_limit: float | None,
         event_loop: "EventLoop",
         borrowed: BorrowedThread,
@@ -215,6 +223,7 @@ class CoroutineExecution(Execution):
                 await sync_to_async(announce_started)(self.job)
             else:
                 log(logging.INFO, self.job, "started")
+            self.desk.began(self)
             return_value = await self.call()
         except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
             return self.ended_by(error)

@@ -74,13 +74,16 @@ class Executor:
         )
 
     def begin(self, execution: Execution) -> None:
-        if execution.limit is not None:
-            time_out = partial(self.time_out, execution)
-            self.deadlines.set(execution, execution.limit, time_out)
         if isinstance(execution, CoroutineExecution):
             execution.event_loop.start(execution)
         elif isinstance(execution, ThreadExecution):
             self.threads.put(partial(self.run, execution))
+
+    def began(self, execution: Execution) -> None:
+        """Count the time from now on: the task's own code begins."""
+        if execution.limit is not None:
+            time_out = partial(self.time_out, execution)
+            self.deadlines.set(execution, execution.limit, time_out)
 
     def run(self, execution: ThreadExecution) -> None:
         outcome = execution.run()
