@@ -35,6 +35,14 @@ class JobCancelled(Exception):
     """The job that was waited for ended CANCELLED."""
 
 
+class LeaseLost(Exception):
+    """The job was taken from its worker: rescued, ended by hand or deleted."""
+
+    def __init__(self, id: int):
+        self.id = id
+        super().__init__(f"Job {id} is not this worker's any more; its end is void.")
+
+
 class DatabaseLost(Exception):
     """The worker could not reach its database for so long that it gives up."""
 

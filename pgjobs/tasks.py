@@ -47,6 +47,7 @@ class Options:
     backoff: Backoff = field(default_factory=exponential)
     retry_on: tuple[type[BaseException], ...] = (BaseException,)
     no_retry_on: tuple[type[BaseException], ...] = ()
+    atomic: bool = False
 
     def __post_init__(self) -> None:
         check_queue_name(self.queue_name)
@@ -61,6 +62,8 @@ class Options:
                 "backoff must be a callable from the number of failures to seconds, "
                 f"such as exponential(), got {self.backoff!r}."
             )
+        if not isinstance(self.atomic, bool):
+            raise InvalidTask(f"atomic must be True or False, got {self.atomic!r}.")
         for name in ("retry_on", "no_retry_on"):
             classes = exception_classes(name, getattr(self, name))
             object.__setattr__(self, name, classes)
@@ -100,6 +103,12 @@ class Task(Generic[P, R]):
         self.aliases = names_of(aliases)
         self.options = options or Options()
         self.original = self  # of the copies that `using` makes
+        if self.options.atomic and self.is_async:
+            raise InvalidTask(
+                f"{function.__module__}.{function.__qualname__} cannot be atomic: a "
+                "transaction of Django's cannot span an await. Define it by def, or "
+                "use `await current_job().astep(..., atomic=True)` in it."
+            )
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -219,6 +228,7 @@ def task(
     backoff: Backoff = ...,
     retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
     no_retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
+    atomic: bool = ...,
 ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
 
@@ -231,7 +241,9 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     fail by the next runs alone in its worker), `backoff` (failures so far -> seconds),
     `retry_on` and `no_retry_on` (exception classes), `timeout` (seconds or a timedelta
     that an attempt may take), `cancel` ("cooperative": a running job that is asked to
-    stop gets no exception, but looks by itself). Raises InvalidTask.
+    stop gets no exception, but looks by itself), `atomic` (what the task does in the
+    queue's database, the jobs it enqueues and its success commit together). Raises
+    InvalidTask.
     """
     unknown = options.keys() - TASK_OPTIONS
     if unknown:

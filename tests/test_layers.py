@@ -28,6 +28,7 @@ LAYERS = {
         "pgjobs.signals",
         "pgjobs.sql",
         "pgjobs.texts",
+        "pgjobs.transactions",
     ),
     "queue": ("pgjobs.models",),
     "declaring": (

@@ -56,6 +56,13 @@ class Success(NamedTuple):
     return_value: str | None  # JSON text
 
 
+class Completed(NamedTuple):
+    """A job whose task recorded its success in its own transaction."""
+
+    id: int
+    lease_token: int
+
+
 class Setback(NamedTuple):
     """A job whose attempt did not succeed, and what its task or worker said of it."""
 
@@ -69,7 +76,7 @@ class Setback(NamedTuple):
     traceback: str = ""
 
 
-Outcome = Success | Setback
+Outcome = Success | Completed | Setback
 
 
 def release(job: ClaimedJob, reason: str) -> Setback:

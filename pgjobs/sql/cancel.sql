@@ -8,7 +8,7 @@ WITH unfinished AS MATERIALIZED (
             OR (status = 'RUNNING' AND cancel_requested_at IS NULL)
         )
     ORDER BY id
-    FOR UPDATE
+    FOR NO KEY UPDATE
 )
 UPDATE pgjobs_job AS job
 SET status = CASE WHEN status = 'RUNNING' THEN status ELSE 'CANCELLED' END,

@@ -5,7 +5,7 @@ WITH unfinished AS MATERIALIZED (
     WHERE id = ANY (%(ids)s::bigint[])
         AND status IN ('READY', 'SCHEDULED', 'WAITING', 'RUNNING')
     ORDER BY id
-    FOR UPDATE
+    FOR NO KEY UPDATE
 ),
 failed AS (
     UPDATE pgjobs_job AS job

@@ -4,7 +4,7 @@ WITH due AS MATERIALIZED (
     WHERE status = 'SCHEDULED' AND run_after <= clock_timestamp()
     ORDER BY run_after, id
     LIMIT %(limit)s
-    FOR UPDATE SKIP LOCKED
+    FOR NO KEY UPDATE SKIP LOCKED
 ),
 promoted AS (
     UPDATE pgjobs_job SET status = 'READY'

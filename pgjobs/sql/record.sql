@@ -30,7 +30,7 @@ held AS MATERIALIZED (
         -- Or a plan made when the table was small walks the whole primary key.
         AND job.id = ANY (ARRAY(SELECT id FROM outcome))
     ORDER BY job.id
-    FOR UPDATE OF job
+    FOR NO KEY UPDATE OF job
 ),
 recorded AS (
     UPDATE pgjobs_job AS job

@@ -1,4 +1,5 @@
--- Store what running jobs report, as long as they are still their worker's.
+-- Store what running jobs report, as long as they are still their worker's. An atomic
+-- job may have recorded its success already: whoever else ends it draws a new token.
 -- KEY SHARE: nobody can delete a job meanwhile. One whose row somebody holds is skipped;
 -- its report is given again.
 WITH report AS (
@@ -12,7 +13,7 @@ held AS MATERIALIZED (
     FROM report
     JOIN pgjobs_job AS job
         ON job.id = report.id AND job.lease_token = report.lease_token
-    WHERE job.worker_id = %(worker_id)s
+    WHERE job.worker_id = %(worker_id)s OR job.status = 'SUCCESSFUL'
     ORDER BY job.id
     FOR KEY SHARE OF job SKIP LOCKED
 )

@@ -60,7 +60,7 @@ lost AS MATERIALIZED (
         ON job.id = abandoned.id AND job.lease_token = abandoned.lease_token
     WHERE job.status = 'RUNNING'
     ORDER BY job.id
-    FOR UPDATE OF job SKIP LOCKED
+    FOR NO KEY UPDATE OF job SKIP LOCKED
 ),
 rescued AS (
     UPDATE pgjobs_job AS job

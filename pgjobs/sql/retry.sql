@@ -5,7 +5,7 @@ WITH finished AS MATERIALIZED (
     WHERE id = ANY (%(ids)s::bigint[])
         AND status IN ('SUCCESSFUL', 'FAILED', 'CANCELLED')
     ORDER BY id
-    FOR UPDATE
+    FOR NO KEY UPDATE
 ),
 revived AS (
     UPDATE pgjobs_job AS job

@@ -3,7 +3,7 @@ WITH scheduled AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE id = ANY (%(ids)s::bigint[]) AND status = 'SCHEDULED'
     ORDER BY id
-    FOR UPDATE
+    FOR NO KEY UPDATE
 )
 UPDATE pgjobs_job AS job
 SET status = 'READY', run_after = clock_timestamp()

@@ -4,7 +4,7 @@ WITH unfinished AS MATERIALIZED (
     WHERE id = ANY (%(ids)s::bigint[])
         AND status IN ('READY', 'SCHEDULED', 'WAITING', 'RUNNING')
     ORDER BY id
-    FOR UPDATE
+    FOR NO KEY UPDATE
 )
 UPDATE pgjobs_job AS job
 SET status = 'SUCCESSFUL',

@@ -51,7 +51,7 @@ candidate AS MATERIALIZED (
         WHERE status = 'READY' AND queue_name = served.name
         ORDER BY priority DESC, id
         LIMIT %(limit)s
-        FOR UPDATE SKIP LOCKED
+        FOR NO KEY UPDATE SKIP LOCKED
     ) AS head
     ORDER BY head.priority DESC, head.id
     LIMIT %(limit)s

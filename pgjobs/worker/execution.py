@@ -12,6 +12,7 @@ from .. import signals
 from ..arguments import Stored
 from ..context import ReportDesk, RunningJob, current
 from ..exceptions import (
+    Fail,
     Interruption,
     InvalidArguments,
     InvalidTask,
@@ -23,6 +24,7 @@ from ..models import Job
 from ..models.transitions import result_text
 from ..models.work import ClaimedJob, Outcome, Setback, Success
 from ..tasks import Options, Task, registry
+from . import atomic
 from .cleaning import clean_connections
 from .forks import NoSecondWorker
 from .interruption import CoroutineStopper, Stopper, ThreadStopper, run_stoppable
@@ -113,13 +115,8 @@ class Execution:
             return setback(self.job, "FAIL", str(error), error)
         return None
 
-    def returned(self, value) -> Outcome:
-        try:
-            return Success(self.job.id, self.job.lease_token, result_text(value))
-        except BaseException as error:  # noqa: BLE001  (a result's own methods run here)
-            why = str(error) if isinstance(error, ValueError) else describe(error)
-            reason = f"The result cannot be stored: {why}."
-            return setback(self.job, "FAIL", reason, error)
+    def succeeded(self, return_value: str | None) -> Success:
+        return Success(self.job.id, self.job.lease_token, return_value)
 
     def ended_by(self, error: BaseException) -> Setback:
         if isinstance(error, TaskTimeout) and self.limit is not None:
@@ -161,11 +158,16 @@ class ThreadExecution(Execution):
     def attempt(self) -> Outcome:
         try:
             announce_started(self.job)
-            self.desk.began(self)
-            return_value = run_stoppable(self.stopper, self.call)
+            if self.options.atomic:
+                return atomic.run(self.job, self.result)
+            return self.succeeded(self.result())
         except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
             return self.ended_by(error)
-        return self.returned(return_value)
+
+    def result(self) -> str | None:
+        """Call the task and return its result as JSON text."""
+        self.desk.began(self)
+        return json_result(run_stoppable(self.stopper, self.call))
 
     def call(self):
         """Call the task; only in here may it be interrupted."""
@@ -224,10 +226,9 @@ class CoroutineExecution(Execution):
             else:
                 log(logging.INFO, self.job, "started")
             self.desk.began(self)
-            return_value = await self.call()
+            return self.succeeded(json_result(await self.call()))
         except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
             return self.ended_by(error)
-        return self.returned(return_value)
 
     async def call(self):
         """Await the task; only in here may it be cancelled."""
@@ -242,6 +243,15 @@ class CoroutineExecution(Execution):
             raise self.stopper.cause from error
         finally:
             self.stopper.close()
+
+
+def json_result(value) -> str | None:
+    """Return a task's result as JSON text; raise Fail if it cannot be stored."""
+    try:
+        return result_text(value)
+    except BaseException as error:  # a result's own methods run here
+        why = str(error) if isinstance(error, ValueError) else describe(error)
+        raise Fail(f"The result cannot be stored: {why}.") from error
 
 
 def find_task(name: str) -> Task | None:

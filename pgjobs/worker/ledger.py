@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from time import monotonic
 
-from ..models.work import ClaimedJob, Outcome, Setback, Success
+from ..models.work import ClaimedJob, Completed, Outcome, Setback, Success
 
 
 class Ledger:
@@ -43,6 +43,10 @@ class Ledger:
     @property
     def successes(self) -> list[Success]:
         return [each for each in self.recordable if isinstance(each, Success)]
+
+    @property
+    def completed(self) -> list[Completed]:
+        return [each for each in self.unrecorded if isinstance(each, Completed)]
 
     @property
     def setbacks(self) -> list[Setback]:

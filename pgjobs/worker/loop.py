@@ -24,6 +24,7 @@ from ..models import work
 from ..models.work import ClaimedJob, Outcome, Recorded, Setback, Success, release
 from ..sql import statement
 from .announcer import Announcer
+from .atomic import warn_of_long_transactions
 from .audience import Audience, Ending
 from .bell import Bell
 from .cleaning import watch_sessions
@@ -282,6 +283,7 @@ class Loop:
         if self.ledger.locked and monotonic() >= self.ask_for_locked_at:
             self.set_locked_aside()
         self.store_reports()
+        self.settle_completed()
         self.record_setbacks()
         self.maintain()
         if monotonic() >= self.audience.due:
@@ -365,6 +367,14 @@ class Loop:
         self.ledger.locked = work.locked(self.connection.execute, self.id, ids)
         self.ask_for_locked_at = monotonic() + ASK_FOR_LOCKED_SECONDS
 
+    def settle_completed(self) -> None:
+        """Close the books on atomic jobs, which have recorded their success."""
+        completed = self.ledger.completed
+        if completed:
+            recorded = [Recorded(each.lease_token, "SUCCESSFUL") for each in completed]
+            self.settle(completed, recorded)
+            self.outlook.expect_jobs()  # they may have enqueued some
+
     def record_setbacks(self) -> None:
         setbacks = self.ledger.setbacks
         if setbacks:
@@ -438,6 +448,7 @@ class Loop:
     def maintain(self) -> None:
         if monotonic() < self.maintenance.due:
             return
+        warn_of_long_transactions()
         rescued, orphans = self.maintenance.run(
             self.connection.execute, self.ledger.in_flight
         )
