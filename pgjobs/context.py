@@ -1,16 +1,23 @@
 """The job that runs here: what `current_job()` returns inside a task."""
 
 import sys
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import datetime
+from functools import cached_property
 from threading import Lock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from django.utils import timezone
 
 from .exceptions import TaskCancelled
 from .plain_json import shortened
 from .texts import storable
+
+if TYPE_CHECKING:
+    from .steps import Steps
+
+R = TypeVar("R")
 
 LONGEST_MESSAGE = 500
 LONGEST_LINE = 2_000
@@ -100,6 +107,45 @@ class RunningJob:
         this attempt still does is void.
         """
         return self._desk.still_owned(self)
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., R],
+        /,
+        *args: Any,
+        atomic: bool = False,
+        **kwargs: Any,
+    ) -> R:
+        """Call the function, once in this life of the job; return its result.
+
+        An attempt after the one that did it gets the stored result, which must be
+        JSON. `name`: its own for each call. `atomic`: what the function does in the
+        queue's database commits together with the mark that it is done. Without, a
+        crash right between the two lets the next attempt do it again.
+
+        Raises InvalidStep, and LeaseLost if the job was taken from this worker.
+        """
+        return self.steps.run(name, function, args, kwargs, atomic)
+
+    async def astep(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[R]] | Callable[..., R],
+        /,
+        *args: Any,
+        atomic: bool = False,
+        **kwargs: Any,
+    ) -> R:
+        """Call the function, or await it, once in this life of the job; see `step`."""
+        return await self.steps.arun(name, function, args, kwargs, atomic)
+
+    @cached_property
+    def steps(self) -> "Steps":
+        # Models cannot be imported before the apps are ready, tasks must be.
+        from .steps import Steps
+
+        return Steps(self)
 
     def take_report(self) -> dict[str, Any] | None:
         """Return what is new since the last call, for the worker to store."""

@@ -97,6 +97,13 @@ class Fail(ControlFlow):
         super().__init__(reason or "The task gave up.")
 
 
+class InvalidStep(Fail):
+    """A step cannot be called so, or its result cannot be stored.
+
+    The job fails for good: another attempt could do again what is not marked.
+    """
+
+
 class Snooze(ControlFlow):
     """Raised by a task: run the job again after `delay`; nothing has failed.
 

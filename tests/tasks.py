@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from pgjobs import enqueue_many, task
+from pgjobs import current_job, enqueue_many, task
 from pgjobs.models import Job
 
 
@@ -93,6 +93,15 @@ async def count_jobs_async() -> int:
 def sit_in_c_code(seconds: int):
     """Sleep where no exception of Python's reaches."""
     ctypes.CDLL(None).sleep(seconds)
+
+
+@task
+def die_after_a_step(path: str):
+    job = current_job()
+    job.step("charge", write, path, "charged")
+    if job.attempt == 1:
+        kill_own_process.function()
+    job.step("ship", write, path, "shipped")
 
 
 def write(path: str, line: str) -> None:

@@ -35,6 +35,7 @@ LAYERS = {
         "pgjobs.arguments",
         "pgjobs.context",
         "pgjobs.hints",
+        "pgjobs.steps",
         "pgjobs.tasks",
     ),
     "running": ("pgjobs.worker",),
@@ -51,6 +52,7 @@ LAYERS = {
 LATE_IMPORTS = {
     # Models cannot be imported before the apps are ready, tasks must be.
     ("pgjobs.tasks", "pgjobs.models"),
+    ("pgjobs.context", "pgjobs.steps"),
     # Django imports the app's configuration first of all.
     ("pgjobs.apps", "pgjobs.checks"),
     ("pgjobs.apps", "pgjobs.tasks"),

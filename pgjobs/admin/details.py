@@ -7,13 +7,15 @@ from django.db.models import F, TextField
 from django.db.models.functions import Cast, Left, Right
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Attempt, Job
+from ..models import Attempt, Job, Step
 from .json_text import readable
 from .texts import block, excerpt, visible
 
 LONGEST_TEXT = 100_000  # characters of one text that are fetched and shown
 LONGEST_LINE = 300
 MOST_ATTEMPTS = 50
+MOST_STEPS = 200
+LONGEST_STEP_RESULT = 2_000
 
 ATTEMPT_TEXTS = ("exception_class", "message", "traceback")
 
@@ -35,7 +37,7 @@ class Bar(NamedTuple):
 
 def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     """Return the template context for a job's page; never fails on what a row holds."""
-    attempts = list(attempts_of(job))
+    attempts, steps = list(attempts_of(job)), list(steps_of(job, may_see_arguments))
     row = Job.objects.filter(pk=job.pk).values(**columns(may_see_arguments)).first()
     row = row or {}
     return {
@@ -46,6 +48,9 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
         "attempts": attempts[:MOST_ATTEMPTS],
         "hidden_attempts": len(attempts) > MOST_ATTEMPTS,
         "most_attempts": MOST_ATTEMPTS,
+        "steps": steps[:MOST_STEPS],
+        "hidden_steps": len(steps) > MOST_STEPS,
+        "most_steps": MOST_STEPS,
     }
 
 
@@ -66,8 +71,8 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
     return always | arguments if may_see_arguments else always
 
 
-def beginning(json_column: str) -> Left:
-    return Left(Cast(json_column, TextField()), LONGEST_TEXT + 1)
+def beginning(json_column: str, length: int = LONGEST_TEXT) -> Left:
+    return Left(Cast(json_column, TextField()), length + 1)
 
 
 def texts(row: dict[str, Any]):
@@ -82,9 +87,8 @@ def texts(row: dict[str, Any]):
         yield Text(_("Log"), visible(row["log"]))
 
 
-def json_block(text: str) -> str:
-    shown = readable(text[:LONGEST_TEXT])
-    return block(shown, LONGEST_TEXT, is_cut=len(text) > LONGEST_TEXT)
+def json_block(text: str, longest: int = LONGEST_TEXT) -> str:
+    return block(readable(text[:longest]), longest, is_cut=len(text) > longest)
 
 
 def bar(row: dict[str, Any]) -> Bar | None:
@@ -97,6 +101,18 @@ def bar(row: dict[str, Any]) -> Bar | None:
         return Bar(done, None, "", "", message)
     # As text: a localised number is no valid attribute.
     return Bar(done, total, f"{min(max(done, 0), total):g}", f"{total:g}", message)
+
+
+def steps_of(job: Job, may_see_results: bool):
+    """Return one more than the latest steps that are shown, of all lives."""
+    rows = Step.objects.filter(job_id=job.pk).defer("return_value")
+    if may_see_results:
+        rows = rows.annotate(result=beginning("return_value", LONGEST_STEP_RESULT))
+    for step in rows.order_by("-life", "-finished_at", "-pk")[: MOST_STEPS + 1]:
+        step.shown_name = excerpt(step.name, LONGEST_LINE)
+        if may_see_results and step.result is not None:
+            step.shown_result = json_block(step.result, LONGEST_STEP_RESULT)
+        yield step
 
 
 def attempts_of(job: Job):

@@ -312,6 +312,52 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="Step",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("life", models.IntegerField(verbose_name="life")),
+                ("name", models.CharField(max_length=200, verbose_name="name")),
+                (
+                    "return_value",
+                    models.JSONField(
+                        decoder=pgjobs.plain_json.LenientDecoder,
+                        null=True,
+                        verbose_name="result",
+                    ),
+                ),
+                ("attempt", models.IntegerField(verbose_name="attempt")),
+                ("finished_at", models.DateTimeField(verbose_name="finished at")),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="steps",
+                        to="pgjobs.job",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "step",
+                "verbose_name_plural": "steps",
+                "default_permissions": (),
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("job", "life", "name"), name="pgjobs_step_once"
+                    )
+                ],
+            },
+        ),
         migrations.AddIndex(
             model_name="job",
             index=models.Index(

@@ -7,17 +7,20 @@ LEASE_TOKEN = (
     "DROP SEQUENCE pgjobs_lease_token",
 )
 
-# Attempts and progress go with their job, whoever deletes it.
+# Attempts, progress and steps go with their job, whoever deletes it.
 CASCADES = (
     """
     ALTER TABLE pgjobs_attempt ADD CONSTRAINT pgjobs_attempt_job
         FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
     ALTER TABLE pgjobs_progress ADD CONSTRAINT pgjobs_progress_job
         FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
+    ALTER TABLE pgjobs_step ADD CONSTRAINT pgjobs_step_job
+        FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
     """,
     """
     ALTER TABLE pgjobs_attempt DROP CONSTRAINT pgjobs_attempt_job;
     ALTER TABLE pgjobs_progress DROP CONSTRAINT pgjobs_progress_job;
+    ALTER TABLE pgjobs_step DROP CONSTRAINT pgjobs_step_job;
     """,
 )
 

@@ -3,6 +3,7 @@
 from .attempt import Attempt
 from .job import Job, Status
 from .progress import Progress
+from .step import Step
 from .worker import Worker
 
-__all__ = ["Attempt", "Job", "Progress", "Status", "Worker"]
+__all__ = ["Attempt", "Job", "Progress", "Status", "Step", "Worker"]

@@ -1,0 +1,18 @@
+-- Note that a step is done, as long as the job is still that of who claimed it with this
+-- token. Another worker may have done it meanwhile: then its result stands.
+-- KEY SHARE: who deletes the job is waited for, and acts on it are not hindered.
+WITH held AS MATERIALIZED (
+    SELECT id, life, attempts FROM pgjobs_job
+    WHERE id = %(job_id)s
+        AND lease_token = %(lease_token)s
+        AND worker_id IS NOT NULL
+    FOR KEY SHARE
+),
+written AS (
+    INSERT INTO pgjobs_step (job_id, life, name, return_value, attempt, finished_at)
+    SELECT id, life, %(name)s, %(return_value)s::jsonb, attempts, clock_timestamp()
+    FROM held
+    ON CONFLICT (job_id, life, name) DO NOTHING
+    RETURNING id
+)
+SELECT EXISTS (SELECT FROM held), EXISTS (SELECT FROM written)
