@@ -44,6 +44,7 @@ class Options:
     timeout: float | timedelta | None = None
     cancel: Literal["interrupt", "cooperative"] = "interrupt"
     run_after: datetime | timedelta | None = None
+    expires: datetime | timedelta | None = None
     backoff: Backoff = field(default_factory=exponential)
     retry_on: tuple[type[BaseException], ...] = (BaseException,)
     no_retry_on: tuple[type[BaseException], ...] = ()
@@ -56,7 +57,8 @@ class Options:
         check_whole("max_crashes", self.max_crashes, 1, 32_767)
         check_timeout(self.timeout)
         check_cancel(self.cancel)
-        check_run_after(self.run_after)
+        check_time("run_after", self.run_after)
+        check_expires(self.expires, self.run_after)
         if not callable(self.backoff):
             raise InvalidTask(
                 "backoff must be a callable from the number of failures to seconds, "
@@ -151,12 +153,15 @@ class Task(Generic[P, R]):
         max_attempts: int | None = None,
         max_crashes: int | None = None,
         timeout: float | timedelta | None = None,
+        expires: datetime | timedelta | None = None,
     ) -> "Task[P, R]":
         """Return the task with other options for the jobs enqueued through it.
 
         `run_after`: an aware datetime, or a timedelta from the moment of enqueueing.
-        `timeout`: seconds or a timedelta that an attempt may take. None leaves an
-        option as it is. Raises InvalidTask.
+        `timeout`: seconds or a timedelta that an attempt may take. `expires`: the job
+        is cancelled if no attempt has begun by then, an aware datetime, or so long
+        after the job could run, a timedelta. None leaves an option as it is. Raises
+        InvalidTask.
         """
         given = {
             "queue_name": queue_name,
@@ -165,6 +170,7 @@ class Task(Generic[P, R]):
             "max_attempts": max_attempts,
             "max_crashes": max_crashes,
             "timeout": timeout,
+            "expires": expires,
         }
         changes: dict[str, Any] = {
             name: value for name, value in given.items() if value is not None
@@ -229,6 +235,7 @@ def task(
     retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
     no_retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
     atomic: bool = ...,
+    expires: timedelta | None = ...,
 ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
 
@@ -242,14 +249,21 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     `retry_on` and `no_retry_on` (exception classes), `timeout` (seconds or a timedelta
     that an attempt may take), `cancel` ("cooperative": a running job that is asked to
     stop gets no exception, but looks by itself), `atomic` (what the task does in the
-    queue's database, the jobs it enqueues and its success commit together). Raises
-    InvalidTask.
+    queue's database, the jobs it enqueues and its success commit together), `expires`
+    (a timedelta: a job that no attempt has begun so long after it could run is
+    cancelled). Raises InvalidTask.
     """
     unknown = options.keys() - TASK_OPTIONS
     if unknown:
         raise InvalidTask(
             f"@task has no option {', '.join(sorted(map(repr, unknown)))}; "
             f"it has name, aliases, {', '.join(sorted(TASK_OPTIONS))}."
+        )
+
+    if isinstance(options.get("expires"), datetime):
+        raise InvalidTask(
+            "expires of a task must be a timedelta; a datetime belongs to one job: "
+            "use .using(expires=...)."
         )
 
     def register(function):
@@ -417,22 +431,34 @@ def check_cancel(value: Any) -> None:
         )
 
 
-def check_run_after(value: Any) -> None:
+def check_time(name: str, value: Any) -> None:
     if value is None:
         return
     if isinstance(value, timedelta):
         try:
-            non_negative_seconds("run_after", value)
+            non_negative_seconds(name, value)
         except ValueError as error:
             raise InvalidTask(str(error)) from None
         return
     if not isinstance(value, datetime) or timezone.is_naive(value):
         raise InvalidTask(
-            f"run_after must be an aware datetime or a timedelta, got {value!r}."
+            f"{name} must be an aware datetime or a timedelta, got {value!r}."
         )
     if not EARLIEST <= value < LATEST:
+        raise InvalidTask(f"{name} must lie in the years 1970 to 9998, got {value!r}.")
+
+
+def check_expires(value: Any, run_after: Any) -> None:
+    check_time("expires", value)
+    if value == timedelta(0):
+        raise InvalidTask("expires must be more than 0 s.")
+    if (
+        isinstance(value, datetime)
+        and isinstance(run_after, datetime)
+        and value <= run_after
+    ):
         raise InvalidTask(
-            f"run_after must lie in the years 1970 to 9998, got {value!r}."
+            f"expires must be later than run_after, got {value!r} and {run_after!r}."
         )
 
 

@@ -15,6 +15,8 @@ INDEXES = {
     "pgjobs_job_pkey": "(id)",
     "pgjobs_job_ready": "(queue_name, priority DESC, id) WHERE status = 'READY'",
     "pgjobs_job_scheduled": "(run_after, id) WHERE status = 'SCHEDULED'",
+    "pgjobs_job_expiring": "(expires_at) WHERE ((attempts = 0)"
+    " AND (expires_at IS NOT NULL) AND (finished_at IS NULL))",
     "pgjobs_job_running": "(worker_id) WHERE status = 'RUNNING'",
     "pgjobs_job_waiting": "(id) WHERE status = 'WAITING'",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",

@@ -78,7 +78,7 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
             _("Times"),
             {
                 "fields": (
-                    ("enqueued_at", "run_after", "cancel_requested_at"),
+                    ("enqueued_at", "run_after", "expires_at", "cancel_requested_at"),
                     ("started_at", "last_attempted_at", "finished_at"),
                 )
             },

@@ -76,6 +76,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "expires_at",
+                    models.DateTimeField(
+                        blank=True, null=True, verbose_name="expires at"
+                    ),
+                ),
+                (
                     "attempts",
                     models.IntegerField(db_default=0, verbose_name="attempts"),
                 ),
@@ -383,6 +389,18 @@ class Migration(migrations.Migration):
                 models.F("id"),
                 condition=models.Q(("status", "WAITING")),
                 name="pgjobs_job_waiting",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                models.F("expires_at"),
+                condition=models.Q(
+                    ("attempts", 0),
+                    ("expires_at__isnull", False),
+                    ("finished_at__isnull", True),
+                ),
+                name="pgjobs_job_expiring",
             ),
         ),
         migrations.AddIndex(

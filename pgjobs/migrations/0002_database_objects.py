@@ -36,12 +36,12 @@ CHECKS = (
         ),
         ADD CONSTRAINT pgjobs_job_times CHECK (
             least(
-                run_after, enqueued_at, started_at, last_attempted_at, finished_at,
-                cancel_requested_at
+                run_after, expires_at, enqueued_at, started_at, last_attempted_at,
+                finished_at, cancel_requested_at
             ) >= '1970-01-01 00:00+00'
             AND greatest(
-                run_after, enqueued_at, started_at, last_attempted_at, finished_at,
-                cancel_requested_at
+                run_after, expires_at, enqueued_at, started_at, last_attempted_at,
+                finished_at, cancel_requested_at
             ) < '9999-01-01 00:00+00'
         );
     """,

@@ -134,6 +134,8 @@ class Job(models.Model):
         _("status"), max_length=10, choices=Status, db_default=Status.READY
     )
     run_after = models.DateTimeField(_("run after"), null=True, blank=True)
+    # A job that no attempt has begun by then is cancelled.
+    expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
 
     attempts = models.IntegerField(_("attempts"), db_default=0)
     failures = models.IntegerField(_("failures"), db_default=0)
@@ -199,6 +201,13 @@ class Job(models.Model):
             ),
             models.Index(
                 "id", condition=Q(status="WAITING"), name="pgjobs_job_waiting"
+            ),
+            models.Index(
+                "expires_at",
+                condition=Q(
+                    expires_at__isnull=False, attempts=0, finished_at__isnull=True
+                ),
+                name="pgjobs_job_expiring",
             ),
             models.Index(
                 "worker_id", condition=Q(status="RUNNING"), name="pgjobs_job_running"

@@ -4,7 +4,7 @@ Those that a worker makes stand in `work.py`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,25 +59,27 @@ def columns(bound_tasks: "Sequence[BoundTask]") -> dict[str, list]:
         "kwargs": [bound.arguments.kwargs for bound in bound_tasks],
         "queue_names": [each.queue_name for each in options],
         "priorities": [each.priority for each in options],
-        "run_afters": [
-            None if isinstance(each.run_after, timedelta) else each.run_after
-            for each in options
-        ],
-        "delays": [
-            each.run_after.total_seconds()
-            if isinstance(each.run_after, timedelta)
-            else None
-            for each in options
-        ],
+        "run_afters": [moment(each.run_after) for each in options],
+        "delays": [seconds(each.run_after) for each in options],
+        "expires_ats": [moment(each.expires) for each in options],
+        "expires_ins": [seconds(each.expires) for each in options],
         "max_attempts": [each.max_attempts for each in options],
         "max_crashes": [each.max_crashes for each in options],
         "timeouts": [each.time_limit for each in options],
     }
 
 
+def moment(value: datetime | timedelta | None) -> datetime | None:
+    return None if isinstance(value, timedelta) else value
+
+
+def seconds(value: datetime | timedelta | None) -> float | None:
+    return value.total_seconds() if isinstance(value, timedelta) else None
+
+
 def inserted(model: "type[Job]", database: str, bound: "BoundTask", row) -> "Job":
     """Return the job that was just inserted, without reading it again."""
-    id, status, run_after, enqueued_at = row
+    id, status, run_after, expires_at, enqueued_at = row
     values = {
         "id": id,
         "task": bound.task_name,
@@ -87,6 +89,7 @@ def inserted(model: "type[Job]", database: str, bound: "BoundTask", row) -> "Job
         "priority": bound.options.priority,
         "status": status,
         "run_after": run_after,
+        "expires_at": expires_at,
         "attempts": 0,
         "failures": 0,
         "max_attempts": bound.options.max_attempts,

@@ -13,6 +13,7 @@ from django.db import connections
 
 from ..conf import settings
 from ..sql import statement
+from .transitions import announce_finished
 from .worker import Worker
 
 Execute = Callable[[str, dict], list[tuple]]
@@ -91,6 +92,7 @@ class Turn(NamedTuple):
     next_due: float | None  # seconds until a scheduled job may run
     met_suspect: bool  # a job that must run alone stands in line
     met_locked: bool  # a READY job was passed over: another transaction holds it
+    expired: list[int]  # ids of jobs that came too late to be claimed
     claimed: list[ClaimedJob]
 
 
@@ -135,9 +137,16 @@ def turn(
             "is_idle": is_idle,
         },
     )
-    recorded, next_due, met_suspect, met_locked = rows[0][:4]
-    claimed = [ClaimedJob._make(row[4:]) for row in rows if row[4] is not None]
-    return Turn(set(recorded or ()), next_due, bool(met_suspect), met_locked, claimed)
+    recorded, next_due, met_suspect, met_locked, expired = rows[0][:5]
+    claimed = [ClaimedJob._make(row[5:]) for row in rows if row[5] is not None]
+    return Turn(
+        recorded=set(recorded or ()),
+        next_due=next_due,
+        met_suspect=bool(met_suspect),
+        met_locked=met_locked,
+        expired=expired or [],
+        claimed=claimed,
+    )
 
 
 def locked(execute: Execute, worker_id: int, ids: Iterable[int]) -> set[int]:
@@ -204,6 +213,11 @@ def promote(execute: Execute) -> int:
     return execute(statement("promote"), {"limit": BATCH})[0][0]
 
 
+def expire(execute: Execute) -> list[int]:
+    """Cancel a batch of the jobs that were not started in time; return their ids."""
+    return [id for (id,) in execute(statement("expire"), {"limit": BATCH})]
+
+
 def rescue(execute: Execute, worker_id: int) -> list[Rescued]:
     """Take back a batch of the jobs whose worker is dead."""
     rows = execute(
@@ -256,5 +270,6 @@ def claim(model, database: str, worker: Worker, limit: int, queues) -> list:
             return cursor.fetchall()
 
     brought = turn(execute, worker.pk, limit=limit, queues=queues, is_idle=True)
+    announce_finished(model, database, brought.expired)
     jobs = model.objects.using(database).in_bulk([job.id for job in brought.claimed])
     return [jobs[job.id] for job in brought.claimed]

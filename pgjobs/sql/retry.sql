@@ -1,5 +1,6 @@
 -- Operator's retry: finished jobs return to the queue with a new life.
--- The lease token stays: it is never used twice.
+-- The lease token stays: it is never used twice. Who retries a job wants it to run,
+-- however late.
 WITH finished AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE id = ANY (%(ids)s::bigint[])
@@ -15,7 +16,7 @@ revived AS (
         life = life + 1,
         attempts = 0, failures = 0, crashes = 0,
         started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
-        cancel_requested_at = NULL, return_value = NULL, reason = ''
+        expires_at = NULL, cancel_requested_at = NULL, return_value = NULL, reason = ''
     FROM finished
     WHERE job.id = finished.id
     RETURNING job.id

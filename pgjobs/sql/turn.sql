@@ -46,7 +46,9 @@ served AS (
 candidate AS MATERIALIZED (
     SELECT head.*
     FROM served CROSS JOIN LATERAL (
-        SELECT id, priority, crashes + 1 >= max_crashes AS is_suspect
+        SELECT id, priority, crashes + 1 >= max_crashes AS is_suspect,
+            coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
+                AS is_expired
         FROM pgjobs_job
         WHERE status = 'READY' AND queue_name = served.name
         ORDER BY priority DESC, id
@@ -56,6 +58,15 @@ candidate AS MATERIALIZED (
     ORDER BY head.priority DESC, head.id
     LIMIT %(limit)s
 ),
+-- What was not started in time is cancelled rather than passed over again and again.
+expired AS (
+    UPDATE pgjobs_job AS job
+    SET status = 'CANCELLED',
+        finished_at = clock_timestamp(),
+        reason = 'Expired: not started in time.'
+    WHERE job.id = ANY (ARRAY(SELECT id FROM candidate WHERE is_expired))
+    RETURNING id
+),
 -- A job that may not crash once more runs alone: the batch ends before it, unless
 -- it comes first and the worker has nothing else to do.
 chosen AS (
@@ -64,6 +75,7 @@ chosen AS (
         SELECT id, row_number() OVER place AS position,
                bool_or(is_suspect) OVER place AS reached_suspect
         FROM candidate
+        WHERE NOT is_expired
         WINDOW place AS (ORDER BY priority DESC, id)
     ) AS ranked
     WHERE NOT reached_suspect OR (position = 1 AND %(is_idle)s)
@@ -89,7 +101,8 @@ summary AS (
             FROM pgjobs_job WHERE status = 'SCHEDULED'
             ORDER BY run_after LIMIT 1
         ) AS next_due,
-        (SELECT bool_or(is_suspect) FROM candidate) AS met_suspect,
+        (SELECT bool_or(is_suspect) FROM candidate WHERE NOT is_expired)
+            AS met_suspect,
         -- READY jobs that another transaction has locked: it may yet let them go.
         (SELECT count(*) FROM candidate) < %(limit)s AND EXISTS (
             SELECT FROM served CROSS JOIN LATERAL (
@@ -98,7 +111,8 @@ summary AS (
                     AND NOT id = ANY (ARRAY(SELECT id FROM candidate))
                 LIMIT 1
             ) AS locked
-        ) AS met_locked
+        ) AS met_locked,
+        (SELECT array_agg(id) FROM expired) AS expired
 )
 SELECT summary.*, claimed.*
 FROM summary LEFT JOIN claimed ON true

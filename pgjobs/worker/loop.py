@@ -329,6 +329,7 @@ class Loop:
         )
         recorded = [Recorded(token, "SUCCESSFUL") for token in brought.recorded]
         self.settle(successes, recorded)
+        self.announce_expired(brought.expired)
         for job in brought.claimed:
             self.ledger.claim(job)
             self.executor.submit(job)
@@ -422,6 +423,12 @@ class Loop:
             self.finished += 1
             self.announcer.finished(job.id)
 
+    def announce_expired(self, ids: Sequence[int]) -> None:
+        if ids:
+            logger.info("Cancelled jobs=%s that were not started in time", len(ids))
+        for id in ids:
+            self.announcer.finished(id)
+
     def store_reports(self) -> None:
         """Store what jobs report, at once but not more often than need be."""
         reporting = self.executor.reporting
@@ -449,6 +456,7 @@ class Loop:
         if monotonic() < self.maintenance.due:
             return
         warn_of_long_transactions()
+        self.announce_expired(self.maintenance.expire(self.connection.execute))
         rescued, orphans = self.maintenance.run(
             self.connection.execute, self.ledger.in_flight
         )

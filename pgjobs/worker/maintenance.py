@@ -12,6 +12,7 @@ from ..models.work import Execute, Rescued, Setback
 logger = logging.getLogger("pgjobs.worker")
 
 PRUNE_SECONDS = 60.0
+EXPIRE_SECONDS = 5.0
 RESCUE_PER_HEARTBEAT = 0.4  # often enough to rescue within two heartbeats
 DOUBT_SECONDS = 120.0  # for so long a claim whose answer was lost may still commit
 
@@ -35,12 +36,13 @@ class Maintenance:
     def __init__(self, worker_id: int):
         self.worker_id = worker_id
         self.rescuing = Chore(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
+        self.expiring = Chore(EXPIRE_SECONDS)
         self.pruning = Chore(PRUNE_SECONDS)
         self.in_doubt_until = 0.0
 
     @property
     def due(self) -> float:
-        return min(self.rescuing.due, self.pruning.due)
+        return min(self.rescuing.due, self.expiring.due, self.pruning.due)
 
     def doubt(self) -> None:
         """Note that the connection broke, perhaps under a claim."""
@@ -76,3 +78,14 @@ class Maintenance:
             if pruned:
                 logger.info("Pruned jobs=%s", pruned)
         return rescued, orphans
+
+    def expire(self, execute: Execute) -> list[int]:
+        """Cancel, if it is time, jobs that were not started in time; return their ids.
+
+        Claims do so with those that they meet; these may be in queues without workers.
+        """
+        if not self.expiring.is_due():
+            return []
+        expired = work.expire(execute)
+        self.expiring.done(again_at_once=len(expired) == work.BATCH)
+        return expired

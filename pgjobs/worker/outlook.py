@@ -60,7 +60,8 @@ class Outlook:
         now = monotonic()
         claimed_suspect = any(job.is_suspect for job in brought.claimed)
         self.waits_for_idle = brought.met_suspect and not claimed_suspect
-        self.may_hold_more = len(brought.claimed) == limit
+        met = len(brought.claimed) + len(brought.expired)
+        self.may_hold_more = met == limit
         self.look_at = now + self.poll * random.uniform(0.8, 1)
         due = inf if brought.next_due is None else brought.next_due
         # Overdue: it came late, or another transaction has locked it.

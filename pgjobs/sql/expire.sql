@@ -1,0 +1,15 @@
+-- Cancel a batch of the jobs that were not started in time. A job with an attempt behind
+-- it does not expire. statement_timestamp: it stands still, so the index can be asked.
+WITH late AS MATERIALIZED (
+    SELECT id FROM pgjobs_job
+    WHERE expires_at <= statement_timestamp() AND attempts = 0 AND finished_at IS NULL
+    ORDER BY expires_at
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE pgjobs_job
+SET status = 'CANCELLED',
+    finished_at = clock_timestamp(),
+    reason = 'Expired: not started in time.'
+WHERE id = ANY (ARRAY(SELECT id FROM late))
+RETURNING id
