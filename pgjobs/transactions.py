@@ -7,7 +7,12 @@ from contextlib import ExitStack, contextmanager
 from django.db import connections
 from django.db.transaction import TransactionManagementError
 
-READS = re.compile(r"[\s(]*(SELECT|EXPLAIN|SHOW|VALUES|TABLE)\b", re.IGNORECASE)
+# What writes nothing: reading, blocks in which somebody reads, a session's settings.
+HARMLESS = re.compile(
+    r"""(\s | \( | --[^\n]*\n | /\*.*?\*/)*
+    (SELECT | SHOW | VALUES | TABLE | SAVEPOINT | RELEASE | ROLLBACK | SET)\b""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
 
 
 @contextmanager
@@ -27,7 +32,7 @@ def writing_only_to(alias: str) -> Iterator[None]:
 def refuse_writes(other: str, alias: str):
     def wrapper(execute, sql, params, many, context):
         text = sql if isinstance(sql, str) else sql.as_string(None)
-        if not READS.match(text):
+        if not HARMLESS.match(text):
             raise TransactionManagementError(
                 f"The transaction in database {alias!r} does not cover a write to "
                 f"database {other!r}. Only SELECT is allowed there; write in another "

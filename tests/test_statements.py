@@ -76,7 +76,12 @@ def test_idle_worker_asks_little():
                 loop.maintenance.rescuing.due = 0
                 loop.bell.ring()
                 wait_for(lambda: loop.maintenance.rescuing.due)
-    assert set(executed) <= {"heartbeat heartbeat", "loop rescue", "loop expire", "loop prune"}
+    assert set(executed) <= {
+        "heartbeat heartbeat",
+        "loop rescue",
+        "loop expire",
+        "loop prune",
+    }
     assert beat / chores <= 2.5, "rescues for each heartbeat"
 
 

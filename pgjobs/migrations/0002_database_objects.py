@@ -133,6 +133,18 @@ NOTIFY_CHANGED = (
     """,
 )
 
+# Lets a statement fail that must not be committed, with an error of our own.
+REFUSE = (
+    """
+    CREATE FUNCTION pgjobs_refuse(code text) RETURNS boolean LANGUAGE plpgsql AS $$
+    BEGIN
+        RAISE EXCEPTION 'refused by pgjobs' USING ERRCODE = code;
+    END
+    $$;
+    """,
+    "DROP FUNCTION pgjobs_refuse(text)",
+)
+
 # With the defaults a table of ten million rows is vacuumed once in two million dead
 # ones. Truncation would take an exclusive lock and make every worker wait.
 STORAGE = (
@@ -181,6 +193,7 @@ class Migration(migrations.Migration):
             SCHEDULE_INSERTED,
             NOTIFY_INSERTED,
             NOTIFY_CHANGED,
+            REFUSE,
             STORAGE,
         )
     ]

@@ -1,4 +1,4 @@
--- Cancel queued jobs; ask the running ones, once, to stop, and tell their workers.
+-- Cancel queued jobs, ask the running ones, once, to stop, and tell their workers.
 -- Locked by id, as all that touch several jobs do: two never wait for each other.
 WITH unfinished AS MATERIALIZED (
     SELECT id FROM pgjobs_job

@@ -1,7 +1,8 @@
--- Record the success of an atomic task: the last statement of its transaction, on the
--- connection that ran the task. Cancel wins, because everything can be rolled back.
--- Guarded by the token; who has an owner and our token is ours. The mark was set as the
--- transaction began and goes with it: without it the task has ended the transaction.
+-- Record the success of an atomic task, and commit it with all that the task did: the
+-- end of its transaction, in one round trip. An error keeps the COMMIT from being run.
+-- Cancel wins, because everything can be rolled back. Guarded by the token: a row with
+-- it and with an owner is ours. The mark was set as the transaction began and goes with
+-- it. Without it the task has ended the transaction.
 WITH completed AS (
     UPDATE pgjobs_job
     SET status = 'SUCCESSFUL',
@@ -15,7 +16,10 @@ WITH completed AS (
         AND cancel_requested_at IS NULL
     RETURNING id
 )
-SELECT coalesce(
-        current_setting('pgjobs.lease_token', true) = %(lease_token)s::text, false
-    ) AS is_in_its_transaction,
-    EXISTS (SELECT FROM completed)
+SELECT CASE
+    WHEN current_setting('pgjobs.lease_token', true)
+        IS DISTINCT FROM %(lease_token)s::text
+        THEN pgjobs_refuse(%(ended)s)
+    WHEN NOT EXISTS (SELECT FROM completed) THEN pgjobs_refuse(%(overtaken)s)
+END;
+COMMIT

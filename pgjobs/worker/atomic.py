@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Callable
-from time import monotonic, sleep
+from time import monotonic
 
-from django.db import Error, OperationalError, connections, transaction
+from django.db import OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
+from psycopg import ClientCursor
+from psycopg import Error as PostgreSQLError
 from psycopg.pq import ExecStatus, TransactionStatus
 
 from ..conf import settings
@@ -19,8 +21,10 @@ from ..transactions import writing_only_to
 logger = logging.getLogger("pgjobs.job")
 
 LONG_SECONDS = 60.0  # after which an open transaction is warned of
-SHORTEST_PAUSE = 0.1  # seconds between two tries to hear of a COMMIT
-LONGEST_PAUSE = 5.0
+
+# What pgjobs_refuse() raises in complete.sql.
+ENDED = "PGJ01"
+OVERTAKEN = "PGJ02"
 
 # The transactions that are open in this process, by lease token, and since when.
 open_since: dict[int, tuple[ClaimedJob, float]] = {}
@@ -34,28 +38,25 @@ def run(job: ClaimedJob, body: Callable[[], str | None]) -> Completed:
     """Run the body, which returns the result as JSON text, and record its success.
 
     Raises whatever keeps the transaction from being committed: nothing was done then.
+    If the connection is lost during COMMIT, it may be done all the same. Who records
+    the failure learns it, because the job then has no owner any more.
     """
     open_since[job.lease_token] = job, monotonic()
-    alias = settings.DATABASE
-    server = None
-    hooks: list[str] = []
+    is_committed = False
     try:
-        with transaction.atomic(alias, durable=True):
-            connection = connections[alias]
-            server = connection.connection
+        with transaction.atomic(settings.DATABASE, durable=True):
+            connection = connections[settings.DATABASE]
             begin(connection, job)
-            # The first hook: it tells an error of the COMMIT from one of later hooks.
-            transaction.on_commit(lambda: hooks.append("committed"), alias)
-            with writing_only_to(alias):
+            with writing_only_to(settings.DATABASE):
                 return_value = body()
             refuse_broken(connection)
             complete(connection, job, return_value)
+            is_committed = True
+            open_since.pop(job.lease_token, None)  # hooks may last
     except Overtaken:
         raise why_overtaken(job) from None
     except BaseException:
-        if not hooks:
-            if server is not None and server.closed:
-                wait_for_commit(job)
+        if not is_committed:
             raise
         logger.exception(
             "Job id=%s task=%s succeeded, but a function that it gave to on_commit "
@@ -102,25 +103,31 @@ def refuse_broken(connection: BaseDatabaseWrapper) -> None:
 
 
 def complete(connection, job: ClaimedJob, return_value: str | None) -> None:
-    """Record the success, to be committed with what the task did."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            statement("complete"),
-            {
-                "id": job.id,
-                "lease_token": job.lease_token,
-                "return_value": return_value,
-            },
-        )
-        is_in_its_transaction, is_completed = cursor.fetchone()
-    if not is_in_its_transaction:
-        # Another attempt would do again what this one may have committed.
-        raise Fail(
-            "The task has ended its transaction by itself. An atomic task must not "
-            "commit or roll back: what it did until then may be done by halves."
-        )
-    if not is_completed:
-        raise Overtaken
+    """Record the success and commit it with what the task did, in one round trip."""
+    parameters = {
+        "id": job.id,
+        "lease_token": job.lease_token,
+        "return_value": return_value,
+        "ended": ENDED,
+        "overtaken": OVERTAKEN,
+    }
+    with connection.wrap_database_errors:
+        try:
+            # Only the client can bind parameters in more than one statement.
+            ClientCursor(connection.connection).execute(
+                statement("complete"), parameters
+            )
+        except PostgreSQLError as error:
+            if error.sqlstate == ENDED:
+                # Another attempt would do again what this one may have committed.
+                raise Fail(
+                    "The task has ended its transaction by itself. An atomic task must "
+                    "not commit or roll back: what it did until then may be done by "
+                    "halves."
+                ) from None
+            if error.sqlstate == OVERTAKEN:
+                raise Overtaken from None
+            raise
 
 
 def why_overtaken(job: ClaimedJob) -> Exception:
@@ -132,28 +139,6 @@ def why_overtaken(job: ClaimedJob) -> Exception:
     if row[1] is None:
         return Fail("The task has changed the row of its own job; it is rolled back.")
     return Cancel("Cancelled while it ran; what it had done is rolled back.")
-
-
-def wait_for_commit(job: ClaimedJob) -> None:
-    """Return once nobody can commit any more what this worker gives up.
-
-    The connection was lost, perhaps during COMMIT. Whoever records the job afterwards
-    learns by its token whether that took effect. It is the slot that waits, not the
-    loop: a server may take hours to notice that a client's host is gone.
-    """
-    connection = connections[settings.DATABASE]
-    parameters = {"id": job.id, "lease_token": job.lease_token}
-    pause = SHORTEST_PAUSE
-    while True:
-        connection.close()
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(statement("wait_for_commit"), parameters)
-                return
-        except Error as error:
-            logger.warning("Job id=%s may be committed or not: %s", job.id, error)
-            sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def warn_of_long_transactions() -> None:
