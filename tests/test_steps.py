@@ -79,7 +79,7 @@ def test_retry_skips_what_is_done_and_gets_the_same_results(path, fail_at):
 
 
 def test_operators_retry_begins_anew(path):
-    job = run(three_steps, path)
+    job = run(three_steps, path, 2)
     assert job.retry()
     drain()
     job.refresh_from_db()
@@ -250,6 +250,7 @@ def stale():
     job = current(first, first.claim_one())
     first.vanish()
     assert Hand("rescuer").rescue()
+    assert Hand("another").claim_one().id == job.id
     return job
 
 
@@ -296,9 +297,14 @@ def test_of_two_that_do_a_step_the_first_to_mark_it_decides(effects, atomic):
 def test_mark_does_not_hinder_acts_on_the_job(effects):
     hand, row = Hand(), tasks.noop.enqueue()
     job = current(hand, hand.claim_one())
+
+    def cancel() -> bool:
+        execute("SET lock_timeout = '5s'")
+        return row.cancel()
+
     with transaction.atomic():
         job.step("charge", leave, "charged", atomic=True)
-        with in_thread(Job.objects.get(pk=row.pk).cancel) as future:
+        with in_thread(cancel) as future:
             assert future.result(timeout=20)
 
 
