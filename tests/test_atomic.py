@@ -455,7 +455,7 @@ def test_time_limit_that_ends_the_body_undoes_everything(effects, path):
     assert "took longer" in job.reason
 
 
-@task(atomic=True, timeout=0.05, max_attempts=1)
+@task(atomic=True, timeout=60, max_attempts=1)
 def overrun_for_good(path: str, in_hook: bool):
     leave("late")
     if in_hook:
@@ -474,6 +474,9 @@ def test_what_is_given_up_is_decided_by_whether_it_was_committed(
     settings.PGJOBS = {"TIMEOUT_GRACE": 0.05}
     with WorkerThread(slots=1) as worker:
         job = enqueue(overrun_for_good, path, in_hook)
+        wait_for(lambda: tasks.lines(path), "it holds")
+        executor = worker.loop.executor
+        executor.time_out(*executor.running.values())
         assert worker.join() == ExitCode.RESTART
     before = fields_of(job)
     tasks.let_go(path)

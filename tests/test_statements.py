@@ -18,6 +18,7 @@ from pgjobs.worker.connection import (
     plan_once,
 )
 from pgjobs.worker.loop import STATEMENT_SECONDS
+from pgjobs.worker.maintenance import Chore
 from tests import tasks
 from tests.processes import (
     drain,
@@ -33,9 +34,10 @@ pytestmark = shared_queue
 
 
 @pytest.fixture
-def calm(settings):
+def calm(settings, monkeypatch):
     """Heartbeats and maintenance stay out of the count."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    monkeypatch.setattr(Chore, "is_due", lambda own: False)
 
 
 @pytest.mark.usefixtures("calm")
