@@ -1,4 +1,6 @@
 import pytest
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from pgjobs.models import Worker
 from pgjobs.tasks import registry
@@ -40,3 +42,23 @@ def start_worker(transactional_db):
         if worker.process.poll() is None:
             worker.kill()
         worker.log.close()
+
+
+@pytest.fixture
+def other(monkeypatch):
+    """A second alias, which leads to the same database."""
+    ensure_connection = BaseDatabaseWrapper.ensure_connection
+
+    def connect(own):
+        """Connect without asking the test runner, which knows one alias only."""
+        if own.alias == "other" and own.connection is None:
+            own.connect()
+        else:
+            ensure_connection(own)
+
+    monkeypatch.setattr(BaseDatabaseWrapper, "ensure_connection", connect)
+    settings = connections["default"].settings_dict
+    monkeypatch.setitem(connections.databases, "other", settings)
+    yield
+    connections["other"].close()
+    del connections["other"]

@@ -4,7 +4,8 @@ import asyncio
 import json
 
 import pytest
-from django.db import IntegrityError, transaction
+from asgiref.sync import sync_to_async
+from django.db import IntegrityError, connections, transaction
 
 from pgjobs import Retry, current_job, enqueue, task
 from pgjobs import steps as steps_module
@@ -346,6 +347,25 @@ def test_steps_of_an_atomic_task_are_rolled_back_with_it(effects):
     assert stored() == [("charge", 1, 2, "charged")]
 
 
+@task
+def step_in_other_database(atomic: bool):
+    def write_elsewhere():
+        leave("here")
+        with connections["other"].cursor() as cursor:
+            cursor.execute("INSERT INTO step_effect VALUES ('there')")
+
+    current_job().step("write", write_elsewhere, atomic=atomic)
+
+
+@pytest.mark.usefixtures("other")
+def test_only_a_plain_step_may_write_to_another_database(effects):
+    job = run(step_in_other_database.using(max_attempts=1), True)
+    assert "does not cover a write to database 'other'" in job.reason
+    assert (effects(), stored()) == ([], [])
+    assert run(step_in_other_database, False).status == "SUCCESSFUL"
+    assert effects() == ["here", "there"]
+
+
 # Async
 
 
@@ -400,6 +420,22 @@ def test_coroutine_cannot_be_an_atomic_step(effects):
     job = run(async_atomic_step, True)
     assert (job.status, job.attempts) == ("FAILED", 1)
     assert "Step 'charge' cannot be atomic" in job.reason
+
+
+@task
+async def async_step_in_transaction():
+    await sync_to_async(transaction.set_autocommit)(False)
+
+    async def charge():
+        raise AssertionError("It must not run.")
+
+    await current_job().astep("charge", charge)
+
+
+def test_coroutine_is_no_step_of_a_transaction():
+    job = run(async_step_in_transaction)
+    assert (job.status, job.attempts) == ("FAILED", 1)
+    assert "Step 'charge' was called in a transaction" in job.reason
 
 
 @task(max_attempts=1)
