@@ -1,0 +1,126 @@
+"""What is measured. Each case gets a system on a fresh stage and returns its figures."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .stage import Stage
+
+Figures = dict[str, float]  # by name with unit; the first one is what is compared
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured; the larger, the steadier the figures."""
+
+    rounds: int = 5
+    singles: int = 2_000
+    many: int = 10_000
+    drain_seconds: float = 4.0  # that a drain is to last at the system's usual rate
+    pickups: int = 500
+    pickup_rate: float = 25.0
+    steady_seconds: float = 20.0
+    idle_seconds: float = 10.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A measurement, and which systems it is meant for."""
+
+    measure: Callable[[Stage, Sizes], Figures]
+    title: str
+    # A system that is measured in several ways of running its worker enqueues alike
+    # in all of them, and is then measured once.
+    about_workers: bool = True
+
+
+def enqueue(stage: Stage, sizes: Sizes) -> Figures:
+    stage.producer.order("enqueue_singly", number=100)  # opens the connection
+    seconds = stage.producer.order("enqueue_singly", number=sizes.singles)
+    return {"jobs/s": sizes.singles / seconds}
+
+
+def enqueue_many(stage: Stage, sizes: Sizes) -> Figures:
+    stage.producer.order("enqueue_at_once", number=100)
+    seconds = stage.producer.order("enqueue_at_once", number=sizes.many)
+    return {"jobs/s": sizes.many / seconds}
+
+
+def drain(stage: Stage, sizes: Sizes) -> Figures:
+    return drained(stage, sizes, workers=1)
+
+
+def drain_two(stage: Stage, sizes: Sizes) -> Figures:
+    return drained(stage, sizes, workers=2)
+
+
+def drained(stage: Stage, sizes: Sizes, workers: int) -> Figures:
+    """Return how fast waiting jobs are run, until all are recorded as done.
+
+    The first tenth is not measured: meanwhile the workers start.
+    """
+    number = max(int(stage.system.rate * sizes.drain_seconds), 50)
+    stage.producer.order("enqueue_at_once", number=number)
+    stage.settle()
+    for _ in range(workers):
+        stage.start_worker()
+    begun = stage.watch(down_to=0.9 * number)
+    ended = stage.watch(down_to=0)
+    jobs = begun.unfinished
+    return {
+        "jobs/s": jobs / (ended.time - begun.time),
+        "worker CPU us/job": (ended.worker_cpu - begun.worker_cpu) / jobs * 1e6,
+        "server CPU us/job": (ended.server_cpu - begun.server_cpu) / jobs * 1e6,
+    }
+
+
+def pickup(stage: Stage, sizes: Sizes) -> Figures:
+    return picked_up(stage, sizes.pickups, sizes.pickup_rate)
+
+
+def steady(stage: Stage, sizes: Sizes) -> Figures:
+    return picked_up(stage, int(200 * sizes.steady_seconds), 200)
+
+
+def picked_up(stage: Stage, number: int, rate: float) -> Figures:
+    """Return how long after its commit a job starts, at so many jobs a second."""
+    stage.settle()
+    stage.start_idle_worker()
+    first = stage.next_number
+    enqueued = stage.producer.order(
+        "enqueue_steadily", first=first, number=number, rate=rate
+    )
+    started = stage.wait_for_stamps(first - 1 + number)
+    waits = [1e3 * (started[each] - after) for each, _, after in enqueued]
+    centiles = statistics.quantiles(waits, n=100)
+    return {
+        "p50 ms": centiles[49],
+        "p95 ms": centiles[94],
+        "p99 ms": centiles[98],
+        "max ms": max(waits),
+    }
+
+
+def idle(stage: Stage, sizes: Sizes) -> Figures:
+    worker = stage.start_idle_worker()
+    begun, cpu = time.perf_counter(), worker.cpu_seconds
+    transactions = stage.transactions()
+    time.sleep(sizes.idle_seconds)
+    seconds = time.perf_counter() - begun
+    return {
+        "transactions/s": (stage.transactions() - transactions) / seconds,
+        "worker CPU %": 100 * (worker.cpu_seconds - cpu) / seconds,
+    }
+
+
+CASES = {
+    "enqueue": Case(enqueue, "Enqueue one job, its own commit", about_workers=False),
+    "enqueue-many": Case(enqueue_many, "Enqueue many at once", about_workers=False),
+    "drain": Case(drain, "Drain with one worker of 10 slots, no-op jobs"),
+    "drain-two": Case(drain_two, "Drain with two workers of 10 slots, no-op jobs"),
+    "pickup": Case(pickup, "COMMIT of an enqueue to start of the job, idle worker"),
+    "steady": Case(steady, "COMMIT to start of the job at a steady 200 jobs/s"),
+    "idle": Case(idle, "What an idle worker costs"),
+}
+QUICK = ["enqueue", "enqueue-many", "drain", "pickup", "idle"]

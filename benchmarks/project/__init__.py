@@ -1,0 +1,1 @@
+"""The Django project that pgjobs is measured in."""

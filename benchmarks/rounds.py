@@ -1,0 +1,73 @@
+"""Rounds of measurements: all systems in turn, so that a busy moment hits them alike."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .cases import CASES, Figures, Sizes
+from .catalogue import System
+from .processes import Crashed
+from .server import Server
+from .stage import Stage, set_up
+
+
+@dataclass
+class Results:
+    """What was measured, and what could not be."""
+
+    # By case and system: the figures of each round; None where it failed.
+    figures: dict[str, dict[str, list[Figures | None]]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # why, by system
+    failures: list[str] = field(default_factory=list)
+
+
+def run(
+    systems: Sequence[System], cases: Sequence[str], sizes: Sizes, server: Server
+) -> Results:
+    """Measure every case on every system, round after round."""
+    results = Results()
+    usable = [each for each in systems if is_set_up(each, server, results)]
+    for number in range(sizes.rounds):
+        # To and fro: nobody always follows the same neighbour.
+        order = usable if number % 2 == 0 else usable[::-1]
+        for case in cases:
+            for system in concerned(case, order):
+                tell(f"round {number + 1} of {sizes.rounds}: {case}: {system.name}")
+                measured = measure(case, system, sizes, server, results)
+                of_case = results.figures.setdefault(case, {})
+                of_case.setdefault(system.name, []).append(measured)
+    return results
+
+
+def is_set_up(system: System, server: Server, results: Results) -> bool:
+    tell(f"setting up {system.name}")
+    try:
+        set_up(system, server)
+    except Crashed as error:
+        results.left_out[system.name] = str(error)
+        tell(f"{system.name} is left out: {error}")
+        return False
+    return True
+
+
+def concerned(case: str, systems: Sequence[System]) -> list[System]:
+    """Return the systems that the case is measured on."""
+    if CASES[case].about_workers:
+        return list(systems)
+    return list({system.adapter: system for system in systems[::-1]}.values())[::-1]
+
+
+def measure(
+    case: str, system: System, sizes: Sizes, server: Server, results: Results
+) -> Figures | None:
+    try:
+        with Stage(system, server) as stage:
+            return CASES[case].measure(stage, sizes)
+    except Crashed as error:
+        results.failures.append(f"{case}: {system.name}: {error}")
+        tell(results.failures[-1])
+        return None
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201

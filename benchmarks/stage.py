@@ -1,0 +1,173 @@
+"""A system on a database of its own, fresh for every measurement."""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+
+from .catalogue import System
+from .processes import Crashed, Producer, SystemProcess, cpu_seconds_of_tree
+from .server import Server
+
+LONGEST_SETUP = 120.0  # seconds
+LONGEST_SILENCE = 60.0  # without any progress
+
+
+class Progress(NamedTuple):
+    """What was seen at one moment of a drain."""
+
+    time: float
+    unfinished: int
+    worker_cpu: float
+    server_cpu: float
+
+
+class Stage:
+    """Runs the producer and the workers of one system; a context manager."""
+
+    def __init__(self, system: System, server: Server):
+        self.system = system
+        self.server = server
+        self.workers: list[SystemProcess] = []
+        self.next_number = 1
+
+    def __enter__(self) -> "Stage":
+        self.stamps = tempfile.NamedTemporaryFile(prefix="pgjobs-benchmark-stamps-")  # noqa: SIM115
+        self.url = self.server.create_database(
+            self.system.adapter, template=template_of(self.system)
+        )
+        self.connection = psycopg.connect(self.url, autocommit=True)
+        self.producer = Producer(self.command, "produce", self.environment)
+        return self
+
+    def __exit__(self, *error) -> None:
+        for process in [*self.workers, self.producer]:
+            process.stop()
+        self.connection.close()
+        self.server.drop_database(self.system.adapter)
+        self.stamps.close()
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "benchmarks.adapter", self.system.adapter]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return environment_of(self.system, self.url, self.stamps.name)
+
+    # Workers
+
+    def start_worker(self) -> SystemProcess:
+        worker = SystemProcess(self.command, "work", self.environment)
+        self.workers.append(worker)
+        return worker
+
+    def start_idle_worker(self) -> SystemProcess:
+        """Start a worker and return once it has run a few jobs and sleeps again."""
+        worker = self.start_worker()
+        for _ in range(3):
+            self.producer.order(
+                "enqueue_steadily", first=self.next_number, number=1, rate=1
+            )
+            self.next_number += 1
+            self.wait_for_stamps(self.next_number - 1)
+        time.sleep(1)
+        return worker
+
+    def stop_workers(self) -> None:
+        for worker in self.workers:
+            worker.stop()
+        self.workers.clear()
+
+    def check(self) -> None:
+        for process in [self.producer, *self.workers]:
+            process.check()
+
+    # Stamps
+
+    def started(self) -> dict[int, float]:
+        """Return when which job has started; the first time counts."""
+        started: dict[int, float] = {}
+        for line in Path(self.stamps.name).read_text().splitlines():
+            number, at = line.split()
+            started.setdefault(int(number), float(at))
+        return started
+
+    def wait_for_stamps(self, number: int) -> dict[int, float]:
+        """Wait until so many jobs have started; raises Crashed if they do not."""
+        deadline = time.monotonic() + LONGEST_SILENCE
+        while len(started := self.started()) < number:
+            self.check()
+            if time.monotonic() > deadline:
+                raise Crashed(f"only {len(started)} of {number} jobs have started")
+            time.sleep(0.02)
+        return started
+
+    # Observing
+
+    def settle(self) -> None:
+        """Give every system the same start: good statistics, and nothing to write."""
+        self.connection.execute("VACUUM ANALYZE")
+        self.server.connection.execute("CHECKPOINT")
+
+    def look(self) -> Progress:
+        unfinished = self.producer.order("unfinished")
+        pid = self.server.pid
+        return Progress(
+            time.perf_counter(),
+            unfinished,
+            sum(worker.cpu_seconds for worker in self.workers),
+            cpu_seconds_of_tree(pid) if pid else 0.0,
+        )
+
+    def watch(self, down_to: float) -> Progress:
+        """Wait until no more jobs than that are unfinished; return that moment.
+
+        Counting costs the server time: no more than a twentieth of it is spent so.
+        """
+        fewest, deadline = float("inf"), time.monotonic() + LONGEST_SILENCE
+        while True:
+            begun = time.monotonic()
+            seen = self.look()
+            if seen.unfinished <= down_to:
+                return seen
+            if seen.unfinished < fewest:
+                fewest, deadline = seen.unfinished, begun + LONGEST_SILENCE
+            self.check()
+            if begun > deadline:
+                raise Crashed(f"{fewest} jobs stay unfinished")
+            time.sleep(max(20 * (time.monotonic() - begun), 0.005))
+
+    def transactions(self) -> int:
+        """Return how many transactions the database has seen, this one left out."""
+        row = self.server.connection.execute(
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s",
+            [self.connection.info.dbname],
+        ).fetchone()
+        return row[0]
+
+
+def template_of(system: System) -> str:
+    return f"{system.adapter}_template"
+
+
+def set_up(system: System, server: Server) -> None:
+    """Make the database with the system's tables that its stages are copies of."""
+    url = server.create_database(template_of(system))
+    command = [sys.executable, "-m", "benchmarks.adapter", system.adapter]
+    process = SystemProcess(command, "setup", environment_of(system, url, os.devnull))
+    process.wait(LONGEST_SETUP)
+
+
+def environment_of(system: System, url: str, stamps: str) -> dict[str, str]:
+    options: dict[str, Any] = system.options
+    return {
+        "DATABASE_URL": url,
+        "BENCHMARK_OPTIONS": json.dumps(options),
+        "BENCHMARK_STAMPS": stamps,
+    }

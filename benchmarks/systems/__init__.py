@@ -1,0 +1,1 @@
+"""One adapter for each system; see benchmarks/adapter.py for what it must offer."""

@@ -1,0 +1,68 @@
+"""pgjobs itself, in an ordinary Django project."""
+
+import os
+import sys
+
+import django
+
+os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.project.settings"
+django.setup()
+
+from django.core.management import call_command
+from django.db import connection
+
+import pgjobs
+from benchmarks.adapter import OPTIONS
+from benchmarks.project.tasks import TASKS
+
+# In words that the planner finds the partial indexes by.
+UNFINISHED = """
+SELECT (SELECT count(*) FROM pgjobs_job WHERE status = 'READY')
+     + (SELECT count(*) FROM pgjobs_job WHERE status = 'RUNNING')
+"""
+FILL = {
+    "finished": """
+        INSERT INTO pgjobs_job (task, kwargs, status, attempts, lease_token,
+                                started_at, last_attempted_at, finished_at)
+        SELECT 'project.noop', '{"number": 1}', 'SUCCESSFUL', 1,
+               nextval('pgjobs_lease_token'), now(), now(), now()
+        FROM generate_series(1, %s)
+    """,
+    "scheduled": """
+        INSERT INTO pgjobs_job (task, kwargs, run_after)
+        SELECT 'project.noop', '{"number": 1}', now() + interval '1 day'
+        FROM generate_series(1, %s)
+    """,
+    "ready": """
+        INSERT INTO pgjobs_job (task, kwargs)
+        SELECT 'project.noop', '{"number": 1}' FROM generate_series(1, %s)
+    """,
+}
+
+
+def setup():
+    call_command("migrate", verbosity=0)
+
+
+def enqueue(task, number):
+    pgjobs.enqueue(TASKS[task], number)
+
+
+def enqueue_many(task, numbers):
+    pgjobs.enqueue_many([TASKS[task].bind(number) for number in numbers])
+
+
+def unfinished():
+    with connection.cursor() as cursor:
+        cursor.execute(UNFINISHED)
+        return cursor.fetchone()[0]
+
+
+def fill(status, number):
+    with connection.cursor() as cursor:
+        cursor.execute(FILL[status], [number])
+
+
+def work():
+    command = [sys.executable, "-m", "django", "runjobs", "--verbosity", "0"]
+    os.execv(sys.executable, command + OPTIONS["arguments"])
