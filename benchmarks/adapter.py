@@ -49,7 +49,7 @@ class Producer:
     def enqueue_steadily(
         self, first: int, number: int, rate: float, batch: int = 1
     ) -> list[tuple[int, float, float]]:
-        """Enqueue jobs that note their start, `rate` a second, whatever becomes of them.
+        """Enqueue jobs that note their start, `rate` a second whatever becomes of them.
 
         Returns the number of each with the times before and after its enqueue.
         """

@@ -1,4 +1,4 @@
-"""What is measured. Each case gets a system on a fresh stage and returns its figures."""
+"""What is measured. Each case gets a system on a fresh stage, and returns figures."""
 
 import statistics
 import time
@@ -30,21 +30,26 @@ class Case:
 
     measure: Callable[[Stage, Sizes], Figures]
     title: str
-    # A system that is measured in several ways of running its worker enqueues alike
-    # in all of them, and is then measured once.
-    about_workers: bool = True
+    # Whether it depends on how the worker is run; if not, one way stands for all.
+    all_ways: bool = False
 
 
 def enqueue(stage: Stage, sizes: Sizes) -> Figures:
-    stage.producer.order("enqueue_singly", number=100)  # opens the connection
-    seconds = stage.producer.order("enqueue_singly", number=sizes.singles)
-    return {"jobs/s": sizes.singles / seconds}
+    return enqueued(stage, "enqueue_singly", sizes.singles)
 
 
 def enqueue_many(stage: Stage, sizes: Sizes) -> Figures:
-    stage.producer.order("enqueue_at_once", number=100)
-    seconds = stage.producer.order("enqueue_at_once", number=sizes.many)
-    return {"jobs/s": sizes.many / seconds}
+    return enqueued(stage, "enqueue_at_once", sizes.many)
+
+
+def enqueued(stage: Stage, act: str, number: int) -> Figures:
+    stage.producer.order(act, number=100)  # opens the connection, warms up
+    cpu = stage.producer.cpu_seconds
+    seconds = stage.producer.order(act, number=number)
+    return {
+        "jobs/s": number / seconds,
+        "producer CPU us/job": (stage.producer.cpu_seconds - cpu) / number * 1e6,
+    }
 
 
 def drain(stage: Stage, sizes: Sizes) -> Figures:
@@ -115,12 +120,19 @@ def idle(stage: Stage, sizes: Sizes) -> Figures:
 
 
 CASES = {
-    "enqueue": Case(enqueue, "Enqueue one job, its own commit", about_workers=False),
-    "enqueue-many": Case(enqueue_many, "Enqueue many at once", about_workers=False),
-    "drain": Case(drain, "Drain with one worker of 10 slots, no-op jobs"),
-    "drain-two": Case(drain_two, "Drain with two workers of 10 slots, no-op jobs"),
+    "enqueue": Case(enqueue, "Enqueue one job, its own commit"),
+    "enqueue-many": Case(enqueue_many, "Enqueue many at once"),
+    "drain": Case(
+        drain, "Drain with one worker of 10 slots, no-op jobs", all_ways=True
+    ),
+    "drain-two": Case(
+        drain_two, "Drain with two workers of 10 slots, no-op jobs", all_ways=True
+    ),
     "pickup": Case(pickup, "COMMIT of an enqueue to start of the job, idle worker"),
     "steady": Case(steady, "COMMIT to start of the job at a steady 200 jobs/s"),
     "idle": Case(idle, "What an idle worker costs"),
 }
-QUICK = ["enqueue", "enqueue-many", "drain", "pickup", "idle"]
+QUICK = ["enqueue", "enqueue-many", "drain", "pickup"]
+QUICK_SIZES = Sizes(
+    rounds=1, singles=1_000, drain_seconds=2, pickups=100, pickup_rate=50
+)

@@ -1,4 +1,4 @@
-"""Rounds of measurements: all systems in turn, so that a busy moment hits them alike."""
+"""Rounds of measurements: all systems in turn, so that bad moments hit them alike."""
 
 import sys
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ def run(
     results = Results()
     usable = [each for each in systems if is_set_up(each, server, results)]
     for number in range(sizes.rounds):
-        # To and fro: nobody always follows the same neighbour.
-        order = usable if number % 2 == 0 else usable[::-1]
         for case in cases:
-            for system in concerned(case, order):
+            order = concerned(case, usable)
+            # To and fro: nobody always follows the same neighbour.
+            for system in order if number % 2 == 0 else reversed(order):
                 tell(f"round {number + 1} of {sizes.rounds}: {case}: {system.name}")
                 measured = measure(case, system, sizes, server, results)
                 of_case = results.figures.setdefault(case, {})
@@ -52,9 +52,10 @@ def is_set_up(system: System, server: Server, results: Results) -> bool:
 
 def concerned(case: str, systems: Sequence[System]) -> list[System]:
     """Return the systems that the case is measured on."""
-    if CASES[case].about_workers:
+    if CASES[case].all_ways:
         return list(systems)
-    return list({system.adapter: system for system in systems[::-1]}.values())[::-1]
+    first = {system.adapter: system for system in reversed(systems)}
+    return [system for system in systems if system is first[system.adapter]]
 
 
 def measure(

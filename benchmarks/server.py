@@ -19,12 +19,14 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 # Durable as in production; memory as on any server; the rest as PostgreSQL comes.
-SETTINGS = {
+DURABILITY = {
     "fsync": "on",
     "synchronous_commit": "on",
     "full_page_writes": "on",
     "shared_buffers": "512MB",
     "max_wal_size": "4GB",
+}
+SETTINGS = DURABILITY | {
     "max_connections": "200",
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",

@@ -15,6 +15,7 @@ from .processes import Crashed, Producer, SystemProcess, cpu_seconds_of_tree
 from .server import Server
 
 LONGEST_SETUP = 120.0  # seconds
+SETTLING = 2.0  # also for PostgreSQL's counters, which lag behind by a second
 LONGEST_SILENCE = 60.0  # without any progress
 
 
@@ -37,7 +38,7 @@ class Stage:
         self.next_number = 1
 
     def __enter__(self) -> "Stage":
-        self.stamps = tempfile.NamedTemporaryFile(prefix="pgjobs-benchmark-stamps-")  # noqa: SIM115
+        self.stamps = tempfile.NamedTemporaryFile(prefix="pgjobs-benchmark-stamps-")
         self.url = self.server.create_database(
             self.system.adapter, template=template_of(self.system)
         )
@@ -76,7 +77,7 @@ class Stage:
             )
             self.next_number += 1
             self.wait_for_stamps(self.next_number - 1)
-        time.sleep(1)
+        time.sleep(SETTLING)
         return worker
 
     def stop_workers(self) -> None:
@@ -146,7 +147,8 @@ class Stage:
     def transactions(self) -> int:
         """Return how many transactions the database has seen, this one left out."""
         row = self.server.connection.execute(
-            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s",
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database "
+            "WHERE datname = %s",
             [self.connection.info.dbname],
         ).fetchone()
         return row[0]

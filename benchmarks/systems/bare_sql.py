@@ -1,7 +1,7 @@
 """What PostgreSQL itself allows: a bare table, one connection, no jobs to run.
 
-The table has the columns that no queue can do without, the claim's index and the trigger
-that notifies once per statement. Claim and record share one statement and one commit.
+The table has the columns that no queue can do without, the claim's index and the
+trigger that notifies once per statement. Claim and record share a statement.
 """
 
 import os

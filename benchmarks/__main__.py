@@ -1,0 +1,106 @@
+"""Measure pgjobs: `python -m benchmarks quick`, or `run` for everything.
+
+Tables in Markdown go to the standard output, what is going on to the standard error.
+Without DATABASE_URL a PostgreSQL is started for the run (Debian's or the embedded one,
+fsync and synchronous_commit on) and removed afterwards. Needs Linux.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from . import cases, catalogue
+from .report import as_json, as_markdown, conditions
+from .rounds import run
+from .server import Unusable, running_server
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "what",
+        choices=["quick", "run", "list"],
+        help="quick: pgjobs against bare SQL, in less than a minute; run: all systems "
+        "and cases, or those that are named; list: which there are",
+    )
+    parser.add_argument("--systems", type=names_of(catalogue.BY_NAME), metavar="A,B")
+    parser.add_argument("--cases", type=names_of(cases.CASES), metavar="A,B")
+    parser.add_argument(
+        "--rounds", type=int, metavar="N", help="how often everything is measured"
+    )
+    parser.add_argument(
+        "--server",
+        choices=["debian", "embedded"],
+        help="which PostgreSQL to start (default: what is installed, Debian's first)",
+    )
+    parser.add_argument(
+        "--allow-remote",
+        action="store_true",
+        help="measure on DATABASE_URL even if it leads to another machine",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write every figure as JSON"
+    )
+    return parser
+
+
+def names_of(known: dict):
+    def names(text: str) -> list[str]:
+        chosen = text.split(",")
+        if unknown := [name for name in chosen if name not in known]:
+            raise argparse.ArgumentTypeError(
+                f"unknown: {', '.join(unknown)} (there are: {', '.join(known)})"
+            )
+        return chosen
+
+    return names
+
+
+def main(arguments: Sequence[str]) -> int:
+    chosen = parser().parse_args(arguments)
+    if chosen.what == "list":
+        show_list()
+        return 0
+    is_quick = chosen.what == "quick"
+    systems = chosen.systems or (catalogue.QUICK if is_quick else catalogue.BY_NAME)
+    which = chosen.cases or (cases.QUICK if is_quick else cases.CASES)
+    sizes = cases.QUICK_SIZES if is_quick else cases.Sizes()
+    if chosen.rounds:
+        sizes = replace(sizes, rounds=chosen.rounds)
+    try:
+        with running_server(
+            os.environ.get("DATABASE_URL"),
+            kind=chosen.server,
+            allow_remote=chosen.allow_remote,
+        ) as server:
+            command = f"python -m benchmarks {' '.join(arguments)}"
+            known = conditions(server, sizes, command)
+            results = run(
+                [catalogue.BY_NAME[name] for name in systems], which, sizes, server
+            )
+    except Unusable as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 2
+    if chosen.json:
+        chosen.json.write_text(json.dumps(as_json(known, results), indent=1))
+    print(as_markdown(known, results))  # noqa: T201
+    return 1 if results.failures or results.left_out else 0
+
+
+def show_list() -> None:
+    for system in catalogue.SYSTEMS:
+        print(f"{system.name:20} {system.settings}")  # noqa: T201
+    for name, case in cases.CASES.items():
+        print(f"{name:20} {case.title}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
