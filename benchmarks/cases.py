@@ -98,7 +98,7 @@ def picked_up(stage: Stage, number: int, rate: float) -> Figures:
     )
     started = stage.wait_for_stamps(first - 1 + number)
     waits = [1e3 * (started[each] - after) for each, _, after in enqueued]
-    centiles = statistics.quantiles(waits, n=100)
+    centiles = statistics.quantiles(waits, n=100, method="inclusive")
     return {
         "p50 ms": centiles[49],
         "p95 ms": centiles[94],

@@ -9,17 +9,18 @@ class System:
     """One system in one way of running it."""
 
     name: str
-    adapter: str  # the module, or the JavaScript file, in benchmarks/systems
+    adapter: str  # the module in benchmarks/systems
     rate: int  # jobs a second that one worker was seen to run: sizes its drains
     settings: str  # printed with the results
     options: dict[str, Any] = field(default_factory=dict)  # OPTIONS of the adapter
-    requirements: str | None = None  # file in benchmarks/requirements; None: none
+    requirements: str | None = (
+        None  # in benchmarks/requirements; None: the driver's own
+    )
     store: str = "postgresql"  # or "redis"
 
     @property
-    def is_ours(self) -> bool:
-        """Whether it needs no environment of its own."""
-        return self.requirements is None
+    def is_javascript(self) -> bool:
+        return (self.requirements or "").endswith(".json")
 
 
 def bare_sql(batch: int, rate: int) -> System:
@@ -38,12 +39,88 @@ def pgjobs(name: str, rate: int, *arguments: str) -> System:
     return System(name, "pgjobs", rate, settings, {"arguments": list(arguments)})
 
 
+def rival(
+    name: str,
+    rate: int,
+    settings: str,
+    *,
+    adapter: str | None = None,
+    requirements: str | None = None,
+    store: str = "postgresql",
+    **options: Any,
+) -> System:
+    return System(
+        name,
+        adapter or name.replace("-", "_"),
+        rate,
+        settings,
+        options,
+        requirements or f"{name}.txt",
+        store,
+    )
+
+
+def graphile(name: str, rate: int, settings: str, **options: Any) -> System:
+    return rival(
+        name,
+        rate,
+        settings,
+        adapter="graphile",
+        requirements="graphile.json",
+        concurrentJobs=10,
+        **options,
+    )
+
+
+def on_redis(name: str, rate: int, settings: str) -> System:
+    return rival(name, rate, settings, store="redis")
+
+
 SYSTEMS = [
     bare_sql(10, 8_000),
     bare_sql(100, 25_000),
     pgjobs("pgjobs", 4_000),
     pgjobs("pgjobs-prefetch", 10_000, "--prefetch", "200"),
     pgjobs("pgjobs-2", 12_000, "--prefetch", "200", "--processes", "2"),
+    rival("procrastinate", 500, "async tasks, concurrency 10, LISTEN"),
+    rival("pgqueuer", 4_000, "asyncpg, uvloop, async tasks, batch 10", batch_size=10),
+    rival(
+        "pgqueuer-100",
+        10_000,
+        "asyncpg, uvloop, async tasks, batch 100",
+        adapter="pgqueuer",
+        requirements="pgqueuer.txt",
+        batch_size=100,
+    ),
+    rival("chancy", 800, "ten threads, eager_polling"),
+    graphile("graphile", 2_500, "concurrentJobs 10, defaults"),
+    graphile(
+        "graphile-batching",
+        20_000,
+        "concurrentJobs 10, localQueue 500, completeJobBatchDelay 0",
+        localQueue={"size": 500},
+        completeJobBatchDelay=0,
+        failJobBatchDelay=0,
+    ),
+    rival("awa", 1_200, "async handlers, 10 slots, COPY for many", slots=10),
+    rival(
+        "awa-200",
+        4_500,
+        "async handlers, 200 slots, COPY for many",
+        adapter="awa",
+        requirements="awa.txt",
+        slots=200,
+    ),
+    rival("django-tasks-db", 260, "db_worker, one task at a time, as it comes"),
+    rival(
+        "django-q2", 350, "ORM broker, 10 worker processes, bulk 10, queue_limit 100"
+    ),
+    rival("django-ox", 500, "ox_worker --concurrency 10, persistent connections"),
+    rival("dj-queue", 700, "10 threads, LISTEN, prefetch_multiplier 2 (default)"),
+    on_redis("celery", 800, "10 threads, results ignored, prefetch multiplier 64"),
+    on_redis("dramatiq", 2_500, "1 process, 10 threads"),
+    on_redis("huey", 1_800, "10 threads, no results"),
+    on_redis("rq", 240, "SimpleWorker (no fork), no results"),
 ]
 BY_NAME = {system.name: system for system in SYSTEMS}
 QUICK = ["bare-10", "bare-100", "pgjobs", "pgjobs-prefetch"]

@@ -15,7 +15,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Crashed(Exception):
-    """A process of the system has ended unasked; the message says what it printed."""
+    """The system failed; the first line of the message says how, the rest more."""
 
 
 class SystemProcess:
@@ -45,7 +45,12 @@ class SystemProcess:
     def check(self) -> None:
         """Raise Crashed if the process has ended."""
         if self.process.poll() is not None:
-            raise Crashed(f"{self.command} has ended: {self.printed.strip()}")
+            raise self.crashed("has ended")
+
+    def crashed(self, how: str) -> Crashed:
+        printed = self.printed.strip()
+        last_line = printed.rpartition("\n")[2]
+        return Crashed(f"{self.command} {how}: {last_line}\n{printed}")
 
     @property
     def cpu_seconds(self) -> float:
@@ -56,10 +61,9 @@ class SystemProcess:
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired as error:
-            self.stop()
-            raise Crashed(f"{self.command} does not end: {self.printed}") from error
+            raise self.crashed("does not end") from error
         if code:
-            raise Crashed(f"{self.command} failed: {self.printed.strip()}")
+            raise self.crashed("failed")
 
     def stop(self) -> None:
         """Ask the process to stop, then end what is left of it and its children."""

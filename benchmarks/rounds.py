@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from .cases import CASES, Figures, Sizes
 from .catalogue import System
+from .environments import NotInstalled, install
 from .processes import Crashed
 from .server import Server
 from .stage import Stage, set_up
@@ -42,8 +43,9 @@ def run(
 def is_set_up(system: System, server: Server, results: Results) -> bool:
     tell(f"setting up {system.name}")
     try:
+        install(system)
         set_up(system, server)
-    except Crashed as error:
+    except (NotInstalled, Crashed) as error:
         results.left_out[system.name] = str(error)
         tell(f"{system.name} is left out: {error}")
         return False
@@ -64,7 +66,7 @@ def measure(
     try:
         with Stage(system, server) as stage:
             return CASES[case].measure(stage, sizes)
-    except Crashed as error:
+    except (Crashed, NotInstalled) as error:
         results.failures.append(f"{case}: {system.name}: {error}")
         tell(results.failures[-1])
         return None

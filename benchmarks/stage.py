@@ -2,16 +2,17 @@
 
 import json
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 
 from .catalogue import System
+from .environments import ENVIRONMENTS, command_of
 from .processes import Crashed, Producer, SystemProcess, cpu_seconds_of_tree
+from .redis_server import RedisServer
 from .server import Server
 
 LONGEST_SETUP = 120.0  # seconds
@@ -43,23 +44,32 @@ class Stage:
             self.system.adapter, template=template_of(self.system)
         )
         self.connection = psycopg.connect(self.url, autocommit=True)
+        self.redis = RedisServer() if self.system.store == "redis" else None
         self.producer = Producer(self.command, "produce", self.environment)
         return self
 
     def __exit__(self, *error) -> None:
         for process in [*self.workers, self.producer]:
             process.stop()
+        if self.redis:
+            self.redis.stop()
         self.connection.close()
         self.server.drop_database(self.system.adapter)
         self.stamps.close()
 
     @property
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "benchmarks.adapter", self.system.adapter]
+        return command_of(self.system)
 
     @property
     def environment(self) -> dict[str, str]:
-        return environment_of(self.system, self.url, self.stamps.name)
+        redis_url = self.redis.url if self.redis else ""
+        return environment_of(self.system, self.url, redis_url, self.stamps.name)
+
+    @property
+    def store_pid(self) -> int | None:
+        """The process whose tree is PostgreSQL, or Redis; None: it is elsewhere."""
+        return self.redis.pid if self.redis else self.server.pid
 
     # Workers
 
@@ -118,7 +128,7 @@ class Stage:
 
     def look(self) -> Progress:
         unfinished = self.producer.order("unfinished")
-        pid = self.server.pid
+        pid = self.store_pid
         return Progress(
             time.perf_counter(),
             unfinished,
@@ -161,15 +171,19 @@ def template_of(system: System) -> str:
 def set_up(system: System, server: Server) -> None:
     """Make the database with the system's tables that its stages are copies of."""
     url = server.create_database(template_of(system))
-    command = [sys.executable, "-m", "benchmarks.adapter", system.adapter]
-    process = SystemProcess(command, "setup", environment_of(system, url, os.devnull))
+    process = SystemProcess(
+        command_of(system), "setup", environment_of(system, url, "", os.devnull)
+    )
     process.wait(LONGEST_SETUP)
 
 
-def environment_of(system: System, url: str, stamps: str) -> dict[str, str]:
-    options: dict[str, Any] = system.options
+def environment_of(
+    system: System, url: str, redis_url: str, stamps: str
+) -> dict[str, str]:
     return {
         "DATABASE_URL": url,
-        "BENCHMARK_OPTIONS": json.dumps(options),
+        "REDIS_URL": redis_url,
+        "BENCHMARK_OPTIONS": json.dumps(system.options),
         "BENCHMARK_STAMPS": stamps,
+        "NODE_PATH": str(ENVIRONMENTS / system.adapter / "node_modules"),
     }

@@ -1,0 +1,55 @@
+"""A Redis as it comes: snapshots now and then, no log of writes, so not durable."""
+
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+from .environments import NotInstalled
+from .server import free_port
+
+LONGEST_START = 10.0  # seconds
+
+
+class RedisServer:
+    """A Redis of one's own, empty, until `stop`."""
+
+    def __init__(self) -> None:
+        if not shutil.which("redis-server"):
+            raise NotInstalled("no redis-server (apt install redis-server)")
+        port, password = free_port(), secrets.token_hex()
+        self.url = f"redis://:{password}@127.0.0.1:{port}/0"
+        self.directory = tempfile.mkdtemp(prefix="pgjobs-benchmark-redis-")
+        self.process = subprocess.Popen(
+            ["redis-server", "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        self.process.stdin.write(
+            f"bind 127.0.0.1\nport {port}\nrequirepass {password}\n"
+            f"dir {self.directory}\nsave 3600 1 300 100 60 10000\n"
+        )
+        self.process.stdin.close()
+        self.wait_for(port)
+
+    def wait_for(self, port: int) -> None:
+        deadline = time.monotonic() + LONGEST_START
+        while True:
+            try:
+                return socket.create_connection(("127.0.0.1", port)).close()
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.directory)

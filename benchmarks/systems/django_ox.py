@@ -1,0 +1,35 @@
+"""django-ox: a backend of django.tasks with leases and retries; polls."""
+
+from django.core.management import call_command
+
+from benchmarks import tasks
+from benchmarks.systems import django_rival
+
+BACKEND = "django_ox.backend.OxBackend"
+django_rival.set_up_django("django_ox", TASKS={"default": {"BACKEND": BACKEND}})
+
+from django.tasks import task
+from django_ox.bulk import enqueue_many as enqueue_all
+
+TASKS = {"noop": task(tasks.noop), "stamp": task(tasks.stamp)}
+noop, stamp = TASKS.values()  # looked up by these names
+UNFINISHED = """
+SELECT count(*) FROM django_ox_oxtask WHERE status IN ('READY', 'RUNNING')
+"""
+setup = django_rival.migrate
+
+
+def enqueue(task, number):
+    TASKS[task].enqueue(number)
+
+
+def enqueue_many(task, numbers):
+    enqueue_all(TASKS[task], [((number,), {}) for number in numbers])
+
+
+def unfinished():
+    return django_rival.count(UNFINISHED)
+
+
+def work():
+    call_command("ox_worker", concurrency=10, verbosity=0)

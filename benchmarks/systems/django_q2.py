@@ -1,0 +1,45 @@
+"""django-q2 with its ORM broker: ten worker processes."""
+
+from django.core.management import call_command
+
+from benchmarks import tasks
+from benchmarks.systems import django_rival
+
+django_rival.set_up_django(
+    "django_q",
+    Q_CLUSTER={
+        "orm": "default",
+        "workers": 10,
+        "bulk": 10,
+        "queue_limit": 100,
+        "timeout": 60,
+        "retry": 600,
+        "log_level": "WARNING",
+        "scheduler": False,
+    },
+)
+
+from django.db import transaction
+from django_q.tasks import async_task
+
+TASKS = {"noop": tasks.noop, "stamp": tasks.stamp}
+UNFINISHED = "SELECT count(*) FROM django_q_ormq"
+setup = django_rival.migrate
+
+
+def enqueue(task, number):
+    async_task(TASKS[task], number)
+
+
+def enqueue_many(task, numbers):
+    with transaction.atomic():
+        for number in numbers:
+            async_task(TASKS[task], number)
+
+
+def unfinished():
+    return django_rival.count(UNFINISHED)
+
+
+def work():
+    call_command("qcluster", verbosity=0)
