@@ -7,7 +7,7 @@
 SYSTEM is a module of benchmarks/systems. It offers what the system has to do, in the
 way its documentation recommends for speed:
 
-    setup()                      make the tables
+    setup()                      make the tables; not for those on Redis
     enqueue(task, number)        one job, durable when this returns
     enqueue_many(task, numbers)  many jobs at once, if the system knows how
     unfinished()                 how many jobs are not yet recorded as done

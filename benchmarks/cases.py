@@ -67,11 +67,13 @@ def drained(stage: Stage, sizes: Sizes, workers: int) -> Figures:
     """
     number = max(int(stage.system.rate * sizes.drain_seconds), 50)
     stage.producer.order("enqueue_at_once", number=number)
+    stage.enqueue_stamp()  # the last one, to prove that jobs ran and did not just end
     stage.settle()
     for _ in range(workers):
         stage.start_worker()
     begun = stage.watch(down_to=0.9 * number)
     ended = stage.watch(down_to=0)
+    stage.wait_for_stamps(1)
     jobs = begun.unfinished
     return {
         "jobs/s": jobs / (ended.time - begun.time),

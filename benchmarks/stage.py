@@ -82,10 +82,7 @@ class Stage:
         """Start a worker and return once it has run a few jobs and sleeps again."""
         worker = self.start_worker()
         for _ in range(3):
-            self.producer.order(
-                "enqueue_steadily", first=self.next_number, number=1, rate=1
-            )
-            self.next_number += 1
+            self.enqueue_stamp()
             self.wait_for_stamps(self.next_number - 1)
         time.sleep(SETTLING)
         return worker
@@ -100,6 +97,11 @@ class Stage:
             process.check()
 
     # Stamps
+
+    def enqueue_stamp(self) -> None:
+        """Enqueue a job that notes its start."""
+        number, self.next_number = self.next_number, self.next_number + 1
+        self.producer.order("enqueue_steadily", first=number, number=1, rate=1)
 
     def started(self) -> dict[int, float]:
         """Return when which job has started; the first time counts."""
@@ -171,6 +173,8 @@ def template_of(system: System) -> str:
 def set_up(system: System, server: Server) -> None:
     """Make the database with the system's tables that its stages are copies of."""
     url = server.create_database(template_of(system))
+    if system.store == "redis":
+        return  # each stage has a Redis of its own
     process = SystemProcess(
         command_of(system), "setup", environment_of(system, url, "", os.devnull)
     )

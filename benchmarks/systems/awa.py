@@ -40,7 +40,7 @@ def enqueue(task, number):
 
 def enqueue_many(task, numbers):
     jobs = [TASKS[task](number) for number in numbers]
-    loop.run_until_complete(client.enqueue_many_copy(jobs))
+    loop.run_until_complete(client.insert_many_copy(jobs))
 
 
 def unfinished():
@@ -48,15 +48,15 @@ def unfinished():
 
 
 def work():
-    @client.task(Noop)
-    async def noop(job):
-        tasks.noop(job.args.number)
-
-    @client.task(Stamp)
-    async def stamp(job):
-        tasks.stamp(job.args.number)
-
     async def run():
+        @client.task(Noop)
+        async def noop(job):
+            tasks.noop(job.args.number)
+
+        @client.task(Stamp)
+        async def stamp(job):
+            tasks.stamp(job.args.number)
+
         await client.start([("default", OPTIONS["slots"])])
         await asyncio.Event().wait()
 

@@ -20,10 +20,6 @@ TASKS = {
 server = redis.Redis.from_url(URL)
 
 
-def setup():
-    """There are no tables."""
-
-
 def enqueue(task, number):
     TASKS[task].delay(number)
 

@@ -18,8 +18,18 @@ django_rival.set_up_django(
 
 from django.tasks import task
 
-TASKS = {"noop": task(tasks.noop), "stamp": task(tasks.stamp)}
-noop, stamp = TASKS.values()  # looked up by these names
+
+@task
+def noop(number):
+    tasks.noop(number)
+
+
+@task
+def stamp(number):
+    tasks.stamp(number)
+
+
+TASKS = {"noop": noop, "stamp": stamp}
 UNFINISHED = "SELECT count(*) FROM dj_queue_jobs WHERE finished_at IS NULL"
 setup = django_rival.migrate
 

@@ -11,8 +11,18 @@ django_rival.set_up_django("django_ox", TASKS={"default": {"BACKEND": BACKEND}})
 from django.tasks import task
 from django_ox.bulk import enqueue_many as enqueue_all
 
-TASKS = {"noop": task(tasks.noop), "stamp": task(tasks.stamp)}
-noop, stamp = TASKS.values()  # looked up by these names
+
+@task
+def noop(number):
+    tasks.noop(number)
+
+
+@task
+def stamp(number):
+    tasks.stamp(number)
+
+
+TASKS = {"noop": noop, "stamp": stamp}
 UNFINISHED = """
 SELECT count(*) FROM django_ox_oxtask WHERE status IN ('READY', 'RUNNING')
 """

@@ -11,10 +11,20 @@ django_rival.set_up_django("django_tasks_db", TASKS={"default": {"BACKEND": BACK
 from django.db import transaction
 from django.tasks import task
 
-TASKS = {"noop": task(tasks.noop), "stamp": task(tasks.stamp)}
-noop, stamp = TASKS.values()  # looked up by these names
+
+@task
+def noop(number):
+    tasks.noop(number)
+
+
+@task
+def stamp(number):
+    tasks.stamp(number)
+
+
+TASKS = {"noop": noop, "stamp": stamp}
 UNFINISHED = """
-SELECT count(*) FROM django_tasks_db_dbtaskresult WHERE status IN ('READY', 'RUNNING')
+SELECT count(*) FROM django_tasks_database_dbtaskresult WHERE status IN ('READY', 'RUNNING')
 """
 setup = django_rival.migrate
 

@@ -1,6 +1,7 @@
 """dramatiq on Redis: one process, ten threads."""
 
 import os
+import sys
 
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
@@ -13,10 +14,6 @@ TASKS = {
     "noop": dramatiq.actor(tasks.noop, actor_name="noop"),
     "stamp": dramatiq.actor(tasks.stamp, actor_name="stamp"),
 }
-
-
-def setup():
-    """There are no tables."""
 
 
 def enqueue(task, number):
@@ -33,5 +30,5 @@ def unfinished():
 
 
 def work():
-    command = ["dramatiq", "benchmarks.systems.dramatiq", "--processes", "1"]
-    os.execvp("dramatiq", [*command, "--threads", "10"])
+    command = [sys.executable, "-m", "dramatiq", "benchmarks.systems.dramatiq"]
+    os.execv(sys.executable, [*command, "--processes", "1", "--threads", "10"])

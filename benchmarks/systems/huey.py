@@ -14,10 +14,6 @@ TASKS = {
 }
 
 
-def setup():
-    """There are no tables."""
-
-
 def enqueue(task, number):
     TASKS[task](number)
 

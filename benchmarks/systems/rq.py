@@ -12,10 +12,6 @@ queue = rq.Queue(connection=server)
 TASKS = {"noop": tasks.noop, "stamp": tasks.stamp}
 
 
-def setup():
-    """There are no tables."""
-
-
 def enqueue(task, number):
     queue.enqueue(TASKS[task], number, result_ttl=0)
 
