@@ -22,6 +22,8 @@ class Sizes:
     pickup_rate: float = 25.0
     steady_seconds: float = 20.0
     idle_seconds: float = 10.0
+    # Until a worker is quite idle; PostgreSQL's counters, too, lag behind by a second.
+    settling_seconds: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,12 @@ def drained(stage: Stage, sizes: Sizes, workers: int) -> Figures:
     stage.producer.order("enqueue_at_once", number=number)
     stage.enqueue_stamp()  # the last one, to prove that jobs ran and did not just end
     stage.settle()
+    before = stage.look()
     for _ in range(workers):
         stage.start_worker()
     begun = stage.watch(down_to=0.9 * number)
+    if not begun.unfinished:
+        begun = before  # it was over at first sight: the start counts, too
     ended = stage.watch(down_to=0)
     stage.wait_for_stamps(1)
     jobs = begun.unfinished
@@ -83,17 +88,17 @@ def drained(stage: Stage, sizes: Sizes, workers: int) -> Figures:
 
 
 def pickup(stage: Stage, sizes: Sizes) -> Figures:
-    return picked_up(stage, sizes.pickups, sizes.pickup_rate)
+    return picked_up(stage, sizes, sizes.pickups, sizes.pickup_rate)
 
 
 def steady(stage: Stage, sizes: Sizes) -> Figures:
-    return picked_up(stage, int(200 * sizes.steady_seconds), 200)
+    return picked_up(stage, sizes, int(200 * sizes.steady_seconds), 200)
 
 
-def picked_up(stage: Stage, number: int, rate: float) -> Figures:
+def picked_up(stage: Stage, sizes: Sizes, number: int, rate: float) -> Figures:
     """Return how long after its commit a job starts, at so many jobs a second."""
     stage.settle()
-    stage.start_idle_worker()
+    stage.start_idle_worker(sizes.settling_seconds)
     first = stage.next_number
     enqueued = stage.producer.order(
         "enqueue_steadily", first=first, number=number, rate=rate
@@ -110,7 +115,7 @@ def picked_up(stage: Stage, number: int, rate: float) -> Figures:
 
 
 def idle(stage: Stage, sizes: Sizes) -> Figures:
-    worker = stage.start_idle_worker()
+    worker = stage.start_idle_worker(sizes.settling_seconds)
     begun, cpu = time.perf_counter(), worker.cpu_seconds
     transactions = stage.transactions()
     time.sleep(sizes.idle_seconds)

@@ -9,7 +9,7 @@ from .catalogue import System
 from .environments import NotInstalled, install
 from .processes import Crashed
 from .server import Server
-from .stage import Stage, set_up
+from .stage import Stage, set_up, template_of
 
 
 @dataclass
@@ -37,6 +37,8 @@ def run(
                 measured = measure(case, system, sizes, server, results)
                 of_case = results.figures.setdefault(case, {})
                 of_case.setdefault(system.name, []).append(measured)
+    for system in usable:
+        server.drop_database(template_of(system))
     return results
 
 

@@ -16,7 +16,6 @@ from .redis_server import RedisServer
 from .server import Server
 
 LONGEST_SETUP = 120.0  # seconds
-SETTLING = 2.0  # also for PostgreSQL's counters, which lag behind by a second
 LONGEST_SILENCE = 60.0  # without any progress
 
 
@@ -78,13 +77,13 @@ class Stage:
         self.workers.append(worker)
         return worker
 
-    def start_idle_worker(self) -> SystemProcess:
+    def start_idle_worker(self, settling_seconds: float) -> SystemProcess:
         """Start a worker and return once it has run a few jobs and sleeps again."""
         worker = self.start_worker()
         for _ in range(3):
             self.enqueue_stamp()
             self.wait_for_stamps(self.next_number - 1)
-        time.sleep(SETTLING)
+        time.sleep(settling_seconds)
         return worker
 
     def stop_workers(self) -> None:

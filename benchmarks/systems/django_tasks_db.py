@@ -24,7 +24,8 @@ def stamp(number):
 
 TASKS = {"noop": noop, "stamp": stamp}
 UNFINISHED = """
-SELECT count(*) FROM django_tasks_database_dbtaskresult WHERE status IN ('READY', 'RUNNING')
+SELECT count(*) FROM django_tasks_database_dbtaskresult
+WHERE status IN ('READY', 'RUNNING')
 """
 setup = django_rival.migrate
 

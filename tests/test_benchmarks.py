@@ -1,0 +1,127 @@
+"""The benchmarks measure: at small sizes, for correctness and not for speed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import cases, catalogue, rounds
+from benchmarks.__main__ import main
+from benchmarks.report import as_json, as_markdown, conditions
+from benchmarks.server import PREFIX, Unusable, refuse_remote, running_server
+from tests.processes import database_url
+
+SMALL = cases.Sizes(
+    rounds=1,
+    singles=20,
+    many=50,
+    drain_seconds=0.02,
+    pickups=5,
+    pickup_rate=100,
+    settling_seconds=0.1,
+)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running_server(database_url()) as server:
+        yield server
+
+
+def measured(server, systems, which):
+    chosen = [catalogue.BY_NAME[name] for name in systems]
+    results = rounds.run(chosen, which, SMALL, server)
+    assert not results.failures
+    assert not results.left_out
+    return results
+
+
+def test_quick_measures_every_case_and_leaves_no_database_behind(server):
+    results = measured(server, ["bare-100", "pgjobs-prefetch"], cases.QUICK)
+    for case in cases.QUICK:
+        assert set(results.figures[case]) == {"bare-100", "pgjobs-prefetch"}
+        for (figures,) in results.figures[case].values():
+            assert all(value > 0 for value in figures.values()), figures
+    known = conditions(server, SMALL, "test")
+    text = as_markdown(known, results)
+    assert all(cases.CASES[case].title in text for case in cases.QUICK)
+    assert "fsync = " in text
+    assert json.loads(json.dumps(as_json(known, results)))["figures"]
+    left = server.connection.execute(
+        "SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [PREFIX]
+    ).fetchall()
+    assert left == []
+
+
+def test_ratios_are_those_of_the_same_round():
+    results = rounds.Results(
+        figures={
+            "enqueue": {
+                "bare-10": [{"jobs/s": 100.0}, {"jobs/s": 10.0}, None],
+                "pgjobs": [{"jobs/s": 80.0}, {"jobs/s": 6.0}, {"jobs/s": 9.0}],
+            }
+        }
+    )
+    text = as_markdown({}, results)
+    assert "| pgjobs | 9 (6-80) | 0.7 | 1 |" in text
+
+
+def test_system_that_cannot_be_installed_is_reported_and_left_out(server, monkeypatch):
+    def refuse(system):
+        raise rounds.NotInstalled("no such package")
+
+    monkeypatch.setattr(rounds, "install", refuse)
+    results = rounds.run([catalogue.BY_NAME["huey"]], ["drain"], SMALL, server)
+    assert results.figures == {}
+    text = as_markdown({}, results)
+    assert "**huey** is left out: no such package" in text
+
+
+def test_worker_that_ends_is_a_failure_and_no_figure(server):
+    broken = catalogue.System("broken", "bare_sql", 100, "without a batch")
+    results = rounds.run([broken], ["drain"], SMALL, server)
+    assert results.figures == {"drain": {"broken": [None]}}
+    (failure,) = results.failures
+    assert "KeyError: 'batch'" in failure
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://db.example.org/shop",
+        "postgresql://localhost,10.1.2.3/shop",
+        "postgresql:///shop?host=192.168.0.1",
+    ],
+)
+def test_database_elsewhere_is_refused_unless_it_is_meant(url):
+    with pytest.raises(Unusable, match="--allow-remote"):
+        refuse_remote(url, allow_remote=False)
+    refuse_remote(url, allow_remote=True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://localhost/shop",
+        "postgresql://127.0.0.1:5433/shop",
+        "postgresql://%2Ftmp%2Fserver/shop",
+        "postgresql://[::1]/shop",
+    ],
+)
+def test_database_here_is_taken(url):
+    refuse_remote(url, allow_remote=False)
+
+
+def test_command_line_refuses_a_database_elsewhere(monkeypatch, capsys):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://db.example.org/shop")
+    assert main(["quick"]) == 2
+    assert "--allow-remote" in capsys.readouterr().err
+
+
+def test_command_line_names_the_systems_that_there_are():
+    command = [sys.executable, "-m", "benchmarks", "run", "--systems", "celeryy"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "unknown: celeryy" in done.stderr
+    assert "procrastinate" in done.stderr
