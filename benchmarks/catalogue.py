@@ -17,6 +17,7 @@ class System:
         None  # in benchmarks/requirements; None: the driver's own
     )
     store: str = "postgresql"  # or "redis"
+    fills: bool = False  # its adapter has fill()
 
     @property
     def is_javascript(self) -> bool:
@@ -30,13 +31,15 @@ def bare_sql(batch: int, rate: int) -> System:
         rate,
         f"one connection; claim and record in one statement, {batch} at a time",
         {"batch": batch},
+        fills=True,
     )
 
 
 def pgjobs(name: str, rate: int, *arguments: str) -> System:
     arguments = ("--concurrency", "10", "--poll", "60", *arguments)
     settings = f"runjobs {' '.join(arguments)}; signals available, logging at INFO"
-    return System(name, "pgjobs", rate, settings, {"arguments": list(arguments)})
+    options = {"arguments": list(arguments)}
+    return System(name, "pgjobs", rate, settings, options, fills=True)
 
 
 def rival(

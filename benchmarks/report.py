@@ -18,6 +18,7 @@ from .rounds import Results
 from .server import Server
 
 Rounds = Sequence[Figures | None]
+Measured = dict[str, list[Figures | None]]  # one case, by system
 
 
 def conditions(own: Server, sizes: Sizes, command: str) -> dict[str, Any]:
@@ -61,7 +62,8 @@ def as_markdown(conditions: dict[str, Any], results: Results) -> str:
     for name, why in results.left_out.items():
         lines.append(f"- **{name}** is left out: {first_line(why)}")
     for case, measured in results.figures.items():
-        lines += ["", f"### {CASES[case].title}", "", *table(measured)]
+        otherwise = results.figures.get(CASES[case].against or "")
+        lines += ["", f"### {CASES[case].title}", "", *table(case, measured, otherwise)]
     if results.failures:
         lines += ["", "### Failures", ""]
         lines += [f"- {first_line(failure)}" for failure in results.failures]
@@ -73,8 +75,11 @@ def systems_of(results: Results) -> list[str]:
     return [name for name in BY_NAME if name in measured]
 
 
-def table(measured: dict[str, list[Figures | None]]) -> list[str]:
-    """Return one case's table: a row for each system, in the catalogue's order."""
+def table(case: str, measured: Measured, otherwise: Measured | None) -> list[str]:
+    """Return one case's table: a row for each system, in the catalogue's order.
+
+    `otherwise`: the case to compare this one with.
+    """
     good = {name: rounds for name, rounds in measured.items() if any(rounds)}
     if not good:
         return ["Nothing could be measured."]
@@ -82,12 +87,16 @@ def table(measured: dict[str, list[Figures | None]]) -> list[str]:
     references = [name for name in REFERENCES if name in good]
     columns = list(next(each for each in good[names[0]] if each))
     heads = ["system", *columns, *(f"/ {name}" for name in references)]
+    if otherwise:
+        heads.append(f"/ its {CASES[case].against}")
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for name in names:
         cells = [spread(column, good[name]) for column in columns]
         cells += [
             ratio(columns[0], good[name], good[reference]) for reference in references
         ]
+        if otherwise:
+            cells.append(ratio(columns[0], good[name], otherwise.get(name, [])))
         lines.append("| " + " | ".join([name, *cells]) + " |")
     return lines
 
@@ -104,7 +113,7 @@ def ratio(column: str, rounds: Rounds, reference: Rounds) -> str:
     """Return the median of the ratios within each round."""
     ratios = [
         figures[column] / other[column]
-        for figures, other in zip(rounds, reference, strict=True)
+        for figures, other in zip(rounds, reference, strict=False)
         if figures and other and other[column]
     ]
     return f"{number(statistics.median(ratios))}" if ratios else "-"

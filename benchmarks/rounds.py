@@ -27,18 +27,20 @@ def run(
 ) -> Results:
     """Measure every case on every system, round after round."""
     results = Results()
-    usable = [each for each in systems if is_set_up(each, server, results)]
-    for number in range(sizes.rounds):
-        for case in cases:
-            order = concerned(case, usable)
-            # To and fro: nobody always follows the same neighbour.
-            for system in order if number % 2 == 0 else reversed(order):
-                tell(f"round {number + 1} of {sizes.rounds}: {case}: {system.name}")
-                measured = measure(case, system, sizes, server, results)
-                of_case = results.figures.setdefault(case, {})
-                of_case.setdefault(system.name, []).append(measured)
-    for system in usable:
-        server.drop_database(template_of(system))
+    try:
+        usable = [each for each in systems if is_set_up(each, server, results)]
+        for number in range(sizes.rounds):
+            for case in cases:
+                order = concerned(case, usable)
+                # To and fro: nobody always follows the same neighbour.
+                for system in order if number % 2 == 0 else reversed(order):
+                    tell(f"round {number + 1} of {sizes.rounds}: {case}: {system.name}")
+                    measured = measure(case, system, sizes, server, results)
+                    of_case = results.figures.setdefault(case, {})
+                    of_case.setdefault(system.name, []).append(measured)
+    finally:
+        for system in systems:
+            server.drop_database(template_of(system))
     return results
 
 
@@ -56,6 +58,8 @@ def is_set_up(system: System, server: Server, results: Results) -> bool:
 
 def concerned(case: str, systems: Sequence[System]) -> list[System]:
     """Return the systems that the case is measured on."""
+    if CASES[case].fills:
+        systems = [system for system in systems if system.fills]
     if CASES[case].all_ways:
         return list(systems)
     first = {system.adapter: system for system in reversed(systems)}

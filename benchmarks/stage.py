@@ -120,6 +120,22 @@ class Stage:
             time.sleep(0.02)
         return started
 
+    def pick_up(
+        self, number: int, rate: float, batch: int = 1
+    ) -> tuple[list[float], list[float]]:
+        """Enqueue jobs at a rate; return the waits for their start and the enqueues.
+
+        Both in milliseconds; a wait begins when the enqueue has returned.
+        """
+        first, self.next_number = self.next_number, self.next_number + number
+        enqueued = self.producer.order(
+            "enqueue_steadily", first=first, number=number, rate=rate, batch=batch
+        )
+        started = self.wait_for_stamps(self.next_number - 1)
+        waits = [1e3 * (started[each] - after) for each, _, after in enqueued]
+        enqueues = [1e3 * (after - before) for _, before, after in enqueued]
+        return waits, enqueues
+
     # Observing
 
     def settle(self) -> None:

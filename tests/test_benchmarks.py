@@ -19,8 +19,14 @@ SMALL = cases.Sizes(
     drain_seconds=0.02,
     pickups=5,
     pickup_rate=100,
+    steady_seconds=0.05,
+    idle_seconds=0.1,
+    pinned_seconds=0.1,
+    million=1_000,
     settling_seconds=0.1,
 )
+# The others differ from these only in numbers.
+MANY_CASES = [*cases.QUICK, "idle", "drain-backlog", "pickup-mixed", "pinned"]
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +43,25 @@ def measured(server, systems, which):
     return results
 
 
-def test_quick_measures_every_case_and_leaves_no_database_behind(server):
-    results = measured(server, ["bare-100", "pgjobs-prefetch"], cases.QUICK)
-    for case in cases.QUICK:
-        assert set(results.figures[case]) == {"bare-100", "pgjobs-prefetch"}
-        for (figures,) in results.figures[case].values():
-            assert all(value > 0 for value in figures.values()), figures
+def test_cases_measure_and_leave_no_database_behind(server):
+    results = measured(server, ["bare-100"], MANY_CASES)
     known = conditions(server, SMALL, "test")
     text = as_markdown(known, results)
-    assert all(cases.CASES[case].title in text for case in cases.QUICK)
+    for case in MANY_CASES:
+        ((figures,),) = results.figures[case].values()
+        assert all(value > 0 for value in figures.values()) or case == "idle", figures
+        assert cases.CASES[case].title in text
     assert "fsync = " in text
     assert json.loads(json.dumps(as_json(known, results)))["figures"]
     left = server.connection.execute(
         "SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [PREFIX]
     ).fetchall()
     assert left == []
+
+
+def test_jobs_of_pgjobs_are_run_by_a_real_worker(server):
+    results = measured(server, ["pgjobs-prefetch"], ["drain"])
+    assert results.figures["drain"]["pgjobs-prefetch"][0]["worker CPU us/job"] > 0
 
 
 def test_ratios_are_those_of_the_same_round():

@@ -33,6 +33,10 @@ FILL = {
         SELECT 'project.noop', '{"number": 1}', now() + interval '1 day'
         FROM generate_series(1, %s)
     """,
+    "waiting": """
+        INSERT INTO pgjobs_job (task, kwargs, status)
+        SELECT 'project.noop', '{"number": 1}', 'WAITING' FROM generate_series(1, %s)
+    """,
     "ready": """
         INSERT INTO pgjobs_job (task, kwargs)
         SELECT 'project.noop', '{"number": 1}' FROM generate_series(1, %s)
