@@ -31,7 +31,8 @@ SETTINGS = DURABILITY | {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
 }
-PREFIX = "pgjobs_benchmark_"  # of every database that is created, and dropped, here
+# Of every database that is made, and dropped, here; two runs share a server.
+PREFIX = f"pgjobs_benchmark_{os.getpid()}_"
 
 
 class Unusable(Exception):
