@@ -59,6 +59,16 @@ def command_of(system: System) -> list[str]:
     return [python, "-m", "benchmarks.adapter", system.adapter]
 
 
+def version_of(system: System) -> str:
+    """Return the pinned version; empty for what is measured in the driver's own."""
+    if system.requirements is None:
+        return ""
+    lines = (HERE / "requirements" / system.requirements).read_text().splitlines()
+    name = Path(system.requirements).stem
+    bare = (line.strip(' ",').replace('": "', "==") for line in lines)
+    return next((line for line in bare if line.startswith(name)), "")
+
+
 def directory_of(system: System) -> Path:
     assert system.requirements is not None
     return ENVIRONMENTS / Path(system.requirements).stem

@@ -14,6 +14,7 @@ import pgjobs
 from . import server
 from .cases import CASES, Figures, Sizes
 from .catalogue import BY_NAME, REFERENCES
+from .environments import version_of
 from .rounds import Results
 from .server import Server
 
@@ -48,7 +49,7 @@ def as_json(conditions: dict[str, Any], results: Results) -> dict[str, Any]:
     names = {name for figures in results.figures.values() for name in figures}
     return {
         "conditions": conditions,
-        "settings": {name: BY_NAME[name].settings for name in sorted(names)},
+        "settings": {name: described(name) for name in sorted(names)},
         **asdict(results),
     }
 
@@ -58,7 +59,7 @@ def as_markdown(conditions: dict[str, Any], results: Results) -> str:
     lines = [f"- {name}: {plain(value)}" for name, value in conditions.items()]
     lines += ["", "How each system is run:", ""]
     for name in systems_of(results):
-        lines.append(f"- **{name}**: {BY_NAME[name].settings}")
+        lines.append(f"- **{name}**: {described(name)}")
     for name, why in results.left_out.items():
         lines.append(f"- **{name}** is left out: {first_line(why)}")
     for case, measured in results.figures.items():
@@ -68,6 +69,11 @@ def as_markdown(conditions: dict[str, Any], results: Results) -> str:
         lines += ["", "### Failures", ""]
         lines += [f"- {first_line(failure)}" for failure in results.failures]
     return "\n".join(lines) + "\n"
+
+
+def described(name: str) -> str:
+    system = BY_NAME[name]
+    return "; ".join(filter(None, [version_of(system), system.settings]))
 
 
 def systems_of(results: Results) -> list[str]:
