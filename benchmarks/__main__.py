@@ -8,6 +8,7 @@ fsync and synchronous_commit on) and removed afterwards. Needs Linux.
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -103,4 +104,6 @@ def show_list() -> None:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C does, so that no server and no worker stays behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main(sys.argv[1:]))
