@@ -350,6 +350,18 @@ def claimed_again(hand, claimed):
     return hand.claim_one()
 
 
+def test_of_two_outcomes_of_one_job_that_of_the_present_claim_counts(hand):
+    (pk,) = enqueue()
+    stale = hand.claim_one()
+    current = claimed_again(hand, stale)
+    turn = hand.turn(
+        Success(pk, stale.lease_token, '"stale"'),
+        Success(pk, current.lease_token, '"current"'),
+    )
+    assert turn.recorded == {current.lease_token}
+    assert Job.objects.get(pk=pk).return_value == "current"
+
+
 def rescued(hand, claimed):
     hand.vanish()
     assert len(Hand("rescuer").rescue()) == 1

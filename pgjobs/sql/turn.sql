@@ -1,26 +1,23 @@
 -- One turn of a worker in one round trip and one commit: record the jobs that
 -- succeeded, claim others for the free slots, and say when the next one is due.
-WITH RECURSIVE succeeded AS (
-    SELECT * FROM unnest(
-        %(ids)s::bigint[], %(lease_tokens)s::bigint[], %(return_values)s::text[]
-    ) AS succeeded (id, lease_token, return_value)
-),
--- Guarded by token and owner. A guard by status would invite the planner to the
--- small-looking index of running jobs, which is slow when it is stale. The ids are named
--- twice: a plan made when the table was small must not walk the whole primary key.
-recorded AS (
-    UPDATE pgjobs_job AS job
+--
+-- Recording is guarded by token and owner. A guard by status would invite the planner to
+-- the small-looking index of running jobs, which is slow when it is stale. A token is
+-- drawn once, so that none of them fits another of the ids; a join of the arrays would
+-- compare each with each.
+WITH RECURSIVE recorded AS (
+    UPDATE pgjobs_job
     SET status = 'SUCCESSFUL',
         finished_at = clock_timestamp(),
-        return_value = succeeded.return_value::jsonb,
+        return_value = (%(return_values)s::text[])[
+            array_position(%(lease_tokens)s::bigint[], lease_token)
+        ]::jsonb,
         reason = '',
         worker_id = NULL
-    FROM succeeded
-    WHERE job.id = succeeded.id
-        AND job.id = ANY (%(ids)s::bigint[])
-        AND job.lease_token = succeeded.lease_token
-        AND job.worker_id = %(worker_id)s
-    RETURNING job.lease_token
+    WHERE id = ANY (%(ids)s::bigint[])
+        AND lease_token = ANY (%(lease_tokens)s::bigint[])
+        AND worker_id = %(worker_id)s
+    RETURNING lease_token
 ),
 -- The queues that have READY jobs, by hopping along the index from name to name.
 queue (name) AS (
@@ -114,6 +111,7 @@ summary AS (
         ) AS met_locked,
         (SELECT array_agg(id) FROM expired) AS expired
 )
+-- The summary comes as a row of its own, first: NULL sorts before any priority.
 SELECT summary.*, claimed.*
-FROM summary LEFT JOIN claimed ON true
+FROM summary FULL JOIN claimed ON false
 ORDER BY claimed.priority DESC, claimed.id

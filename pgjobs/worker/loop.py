@@ -480,7 +480,9 @@ class Loop:
         """Tell the jobs that are to stop. A notification is a hint: we look."""
         if self.listener.heard_cancel:
             self.listener.heard_cancel = False
-            self.cancelling += work.cancel_requests(self.connection.execute, self.id)
+            if len(self.ledger):
+                asked = work.cancel_requests(self.connection.execute, self.id)
+                self.cancelling += asked
         while self.cancelling:
             self.executor.cancel(self.cancelling.popleft())
 
