@@ -22,6 +22,7 @@ from pgjobs.worker.maintenance import Chore
 from tests import tasks
 from tests.processes import (
     drain,
+    let_it_turn,
     running_worker,
     shared_queue,
     statements_of_workers,
@@ -71,7 +72,10 @@ def test_jobs_that_end_together_share_a_statement(tmp_path):
 
 def test_idle_worker_asks_little():
     with running_worker(poll=600, queues=("none",)) as loop:
-        wait_for(lambda: loop.listener.sleeping)
+        listener = loop.listener
+        wait_for(lambda: listener.connection and not listener.is_new, "it listens")
+        let_it_turn(loop)
+        wait_for(lambda: listener.sleeping)
         with statements_of_workers() as executed:
             beat, chores = loop.heartbeat.interval, loop.maintenance.rescuing.interval
             loop.heartbeat.beat()
