@@ -180,7 +180,7 @@ def test_foreign_notification_cancels_nothing(path):
 
 
 @task
-def swallow(path: str) -> str:
+def swallow_request(path: str) -> str:
     try:
         work(path)
     except TaskCancelled:
@@ -197,7 +197,7 @@ def fail_instead(path: str):
 
 def test_body_that_succeeds_all_the_same_is_successful(path):
     with running_worker():
-        job = start(swallow, path)
+        job = start(swallow_request, path)
         assert job.cancel() is True
         wait_for_status(job, "SUCCESSFUL")
     assert job.return_value == "done all the same"

@@ -107,6 +107,7 @@ def test_job_of_a_killed_process_that_was_to_be_cancelled_is_cancelled(
     start_worker, path, brisk
 ):
     worker, job = start_holding(start_worker, path, settings=BRISK)
+    worker.freeze()  # or it would cancel the job itself
     job.cancel("enough")
     finished = []
 
