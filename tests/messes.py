@@ -46,12 +46,12 @@ statement("cursor", "DECLARE left_behind CURSOR WITH HOLD FOR SELECT 1")
 statement("transaction", "BEGIN", "DELETE FROM pgjobs_job WHERE task = 'tests.noop'")
 statement(
     "own function",
-    "CREATE OR REPLACE FUNCTION pgjobs_test_set() RETURNS void LANGUAGE sql "
+    "CREATE OR REPLACE FUNCTION set_in_test() RETURNS void LANGUAGE sql "
     "SET search_path = public AS $$ SELECT $$",
-    "CREATE OR REPLACE FUNCTION pgjobs_test_set() RETURNS void LANGUAGE plpgsql "
+    "CREATE OR REPLACE FUNCTION set_in_test() RETURNS void LANGUAGE plpgsql "
     "AS $$ BEGIN PERFORM set_config('statement_timeout', '9s', false); END $$",
 )
-statement("call of an own function", "SELECT pgjobs_test_set()")
+statement("call of an own function", "SELECT set_in_test()")
 
 
 @mess

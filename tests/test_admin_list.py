@@ -347,7 +347,7 @@ def test_a_row_that_python_cannot_read_is_listed(admin_client):
 HOSTILE = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
-    "{{ 7|add:7 }}{% now %}",
+    "{{ 700007|add:7 }}{% now %}",
     "</textarea></pre>",
     "\x1b[31mred",
     "\u202eright to left",
@@ -365,7 +365,7 @@ def test_no_text_takes_effect(text, admin_client):
 
 
 def contains_effect(page: str) -> bool:
-    effects = ["<script>alert", "<img src=x", "\x1b", "\u202e", "</textarea>", ">14"]
+    effects = ["<script>alert", "<img src=x", "\x1b", "\u202e", "</textarea>", "700014"]
     return any(effect in page for effect in effects)
 
 

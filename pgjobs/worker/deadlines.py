@@ -52,6 +52,7 @@ class Deadlines:
                 now = monotonic()
                 keys = [key for key, (when, _) in self.due.items() if when <= now]
                 if keys:
+                    keys.sort(key=lambda key: self.due[key][0])
                     return [self.due.pop(key)[1] for key in keys]
                 self.wakes_at = min(
                     (each[0] for each in self.due.values()), default=inf

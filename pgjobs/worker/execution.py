@@ -203,7 +203,8 @@ class CoroutineExecution(Execution):
 
     def where(self) -> str:
         task = self.stopper.task
-        return coroutine_stack(task.get_coro()) if task else ""
+        waiting = coroutine_stack(task.get_coro()) if task else ""
+        return waiting or thread_stack(self.event_loop.thread)  # it runs right now
 
     def stop(self, cause: type[Interruption]) -> None:
         super().stop(cause)
