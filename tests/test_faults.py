@@ -336,7 +336,8 @@ def test_outage_costs_no_job_and_no_processor_time(start_worker, server, path):
     tasks.let_go(path)
     wait_for(lambda: time.monotonic() > begun + OUTAGE, "the outage lasts a while")
     used = sum(worker.cpu_seconds for worker in workers) - used
-    assert used < 0.2 * OUTAGE, "the workers spin"
+    # Two that spin would use twice the outage, two that wait a tenth of it.
+    assert used < 0.5 * OUTAGE, "the workers spin"
     assert all(worker.is_alive for worker in workers)
     server.start()
     wait_for(lambda: {state_on(server, id) for id in ids} == {("SUCCESSFUL", 1, 0)})
