@@ -7,9 +7,11 @@ from contextlib import ExitStack, contextmanager
 from django.db import connections
 from django.db.transaction import TransactionManagementError
 
+# What may stand before the first word of a statement; for verbose expressions.
+BEFORE_STATEMENT = r"(\s | \( | --[^\n]*\n | /\*.*?\*/)*"
 # What writes nothing: reading, blocks in which somebody reads, a session's settings.
 HARMLESS = re.compile(
-    r"""(\s | \( | --[^\n]*\n | /\*.*?\*/)*
+    rf"""{BEFORE_STATEMENT}
     (SELECT | SHOW | VALUES | TABLE | SAVEPOINT | RELEASE | ROLLBACK | SET)\b""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )

@@ -17,6 +17,7 @@ from ..models import Job
 from ..models.work import ClaimedJob, Completed
 from ..sql import statement
 from ..transactions import writing_only_to
+from .job_log import described
 
 logger = logging.getLogger("pgjobs.job")
 
@@ -63,7 +64,7 @@ def run(job: ClaimedJob, body: Callable[[], str | None]) -> Completed:
             "failed; those after it were not called",
             job.id,
             job.task,
-            extra={"job_id": job.id, "task": job.task, "queue": job.queue_name},
+            extra=described(job),
         )
     finally:
         open_since.pop(job.lease_token, None)
@@ -154,5 +155,5 @@ def warn_of_long_transactions() -> None:
             job.id,
             job.task,
             seconds,
-            extra={"job_id": job.id, "task": job.task, "queue": job.queue_name},
+            extra=described(job),
         )

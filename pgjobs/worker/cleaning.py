@@ -17,11 +17,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from psycopg.pq import TransactionStatus
 
+from ..transactions import BEFORE_STATEMENT
+
 logger = logging.getLogger("pgjobs.job")
 
 # Statements after whose transaction the session is as before; all others may change it.
 HARMLESS = re.compile(
-    r"""(\s | \( | --[^\n]*\n | /\*.*?\*/)*
+    rf"""{BEFORE_STATEMENT}
     (SELECT | INSERT | UPDATE | DELETE | MERGE | WITH | VALUES | TABLE | EXPLAIN | SHOW
     | BEGIN | START | COMMIT | ROLLBACK | SAVEPOINT | RELEASE | LOCK | COPY | NOTIFY
     | TRUNCATE | ANALYZE | VACUUM | REFRESH | FETCH | CLOSE

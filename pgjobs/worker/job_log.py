@@ -1,8 +1,9 @@
 """The lines that a worker logs about its jobs."""
 
 import logging
+from typing import Any
 
-from ..models.work import ClaimedJob
+from ..models.work import ClaimedJob, Rescued
 
 logger = logging.getLogger("pgjobs.job")
 
@@ -17,10 +18,10 @@ def log(level: int, job: ClaimedJob, event: str, **extra) -> None:
             job.task,
             job.attempt,
             event,
-            extra={
-                "job_id": job.id,
-                "task": job.task,
-                "queue": job.queue_name,
-                **extra,
-            },
+            extra={**described(job), **extra},
         )
+
+
+def described(job: ClaimedJob | Rescued) -> dict[str, Any]:
+    """Return what handlers are told of the job of a log record."""
+    return {"job_id": job.id, "task": job.task, "queue": job.queue_name}

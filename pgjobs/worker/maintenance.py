@@ -8,6 +8,7 @@ from time import monotonic
 from ..conf import settings
 from ..models import work
 from ..models.work import Execute, Rescued, Setback
+from .job_log import described
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -68,7 +69,7 @@ class Maintenance:
                     job.task,
                     job.crashes,
                     job.status,
-                    extra={"job_id": job.id, "task": job.task, "queue": job.queue_name},
+                    extra=described(job),
                 )
             if monotonic() < self.in_doubt_until:
                 orphans = work.orphans(execute, self.worker_id, held)
