@@ -4,6 +4,16 @@ import os
 import sys
 import traceback
 
+forks = 0  # between the process that was started and this one
+
+
+def count_fork() -> None:
+    global forks
+    forks += 1
+
+
+os.register_at_fork(after_in_child=count_fork)
+
 
 class NoSecondWorker:
     """A block of the job's code, whose end is the end of a process forked in it.
@@ -13,10 +23,10 @@ class NoSecondWorker:
     """
 
     def __enter__(self) -> None:
-        self.pid = os.getpid()
+        self.forks = forks  # to ask for the pid would be a system call for each job
 
     def __exit__(self, kind, error: BaseException | None, frames) -> None:
-        if os.getpid() != self.pid:
+        if forks != self.forks:
             end_process(error)
 
 
