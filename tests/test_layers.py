@@ -29,6 +29,7 @@ LAYERS = {
         "pgjobs.sql",
         "pgjobs.texts",
         "pgjobs.transactions",
+        "pgjobs.timetable",
     ),
     "queue": ("pgjobs.models",),
     "declaring": (
@@ -60,6 +61,7 @@ LATE_IMPORTS = {
 # Who alone may know a package of others.
 KEEPERS = {
     "pydantic": ("pgjobs.hints",),
+    "cronsim": ("pgjobs.timetable",),
     "admin_actions": ("pgjobs.admin",),
     "django.contrib.admin": ("pgjobs.admin",),
     "django.core.management": ("pgjobs.management",),
