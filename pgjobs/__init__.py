@@ -3,6 +3,7 @@
 from .backoff import constant, exponential, linear
 from .context import current_job
 from .exceptions import Cancel, Fail, Retry, Snooze
+from .schedules import schedule
 from .tasks import aenqueue, enqueue, enqueue_many, task
 
 __version__ = "0.1.0"
@@ -19,5 +20,6 @@ __all__ = [
     "enqueue_many",
     "exponential",
     "linear",
+    "schedule",
     "task",
 ]

@@ -18,6 +18,8 @@ from .arguments import Signature, Stored
 from .backoff import Backoff, exponential
 from .conf import settings
 from .exceptions import InvalidTask, UnknownTask, non_negative_seconds
+from .recurrence import TASK_OPTIONS as WHEN
+from .recurrence import Recurrence
 
 if TYPE_CHECKING:
     from .models import Job
@@ -104,6 +106,7 @@ class Task(Generic[P, R]):
         self.given_name = check_task_name("name", name) if name is not None else None
         self.aliases = names_of(aliases)
         self.options = options or Options()
+        self.recurrences: list[Recurrence] = []
         self.original = self  # of the copies that `using` makes
         if self.options.atomic and self.is_async:
             raise InvalidTask(
@@ -236,6 +239,15 @@ def task(
     no_retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
     atomic: bool = ...,
     expires: timedelta | None = ...,
+    every: timedelta = ...,
+    cron: str = ...,
+    timezone: str = ...,
+    anchor: Literal["start", "end"] = ...,
+    overlap: Literal["skip", "allow"] = ...,
+    catch_up: Literal["latest", "all", "none"] = ...,
+    jitter: float | timedelta = ...,
+    start: datetime = ...,
+    end: datetime = ...,
 ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
 
@@ -251,14 +263,18 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     stop gets no exception, but looks by itself), `atomic` (what the task does in the
     queue's database, the jobs it enqueues and its success commit together), `expires`
     (a timedelta: a job that no attempt has begun so long after it could run is
-    cancelled). Raises InvalidTask.
+    cancelled). `every` or `cron`, with `timezone`, `anchor`, `overlap`, `catch_up`,
+    `jitter`, `start` and `end`: the task runs again and again; see `schedule`. Raises
+    InvalidTask.
     """
-    unknown = options.keys() - TASK_OPTIONS
+    unknown = options.keys() - TASK_OPTIONS - WHEN
     if unknown:
         raise InvalidTask(
             f"@task has no option {', '.join(sorted(map(repr, unknown)))}; "
-            f"it has name, aliases, {', '.join(sorted(TASK_OPTIONS))}."
+            f"it has name, aliases, {', '.join(sorted(TASK_OPTIONS | WHEN))}."
         )
+    when = {each: options.pop(each) for each in WHEN & options.keys()}
+    recurrences = [Recurrence(**when)] if when else []
 
     if isinstance(options.get("expires"), datetime):
         raise InvalidTask(
@@ -268,6 +284,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
 
     def register(function):
         made = Task(function, name=name, aliases=aliases, options=Options(**options))
+        made.recurrences += recurrences
         return registry.add(made)
 
     return register if function is None else register(function)

@@ -18,8 +18,10 @@ from .exceptions import LONGEST_DELAY
 
 LONGEST_CRON = 200
 SHORTEST_INTERVAL = timedelta(seconds=1)
+LONGEST_INTERVAL = timedelta(seconds=LONGEST_DELAY)
 MINUTE = timedelta(minutes=1)
 INSTANT = timedelta(microseconds=1)
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 HOURS_OF_A_DAY = 24
 CRON_FIELDS = 5
@@ -55,6 +57,11 @@ class Timetable:
             return None
         last = min(self.end or LATEST, LATEST)
         return tick if tick is not None and tick < last else None
+
+    @property
+    def explained(self) -> str:
+        """What the cron expression says, in plain (English) words."""
+        return CronSim(self.cron, datetime(2000, 1, 1)).explain()
 
     def following(self, moment: datetime, count: int) -> list[datetime]:
         """Return the next ticks after the moment, `count` at most."""
@@ -214,7 +221,7 @@ def checked_interval(value: object) -> timedelta:
         raise ValueError(
             f"every must be a timedelta, such as timedelta(hours=2), got {value!r}."
         )
-    if not SHORTEST_INTERVAL <= value <= timedelta(seconds=LONGEST_DELAY):
+    if not SHORTEST_INTERVAL <= value <= LONGEST_INTERVAL:
         raise ValueError(f"every must be between 1 s and 100 years, got {value!r}.")
     return value
 

@@ -37,6 +37,8 @@ LAYERS = {
         "pgjobs.context",
         "pgjobs.hints",
         "pgjobs.steps",
+        "pgjobs.recurrence",
+        "pgjobs.schedules",
         "pgjobs.tasks",
     ),
     "running": ("pgjobs.worker",),
@@ -54,8 +56,13 @@ LATE_IMPORTS = {
     # Models cannot be imported before the apps are ready, tasks must be.
     ("pgjobs.tasks", "pgjobs.models"),
     ("pgjobs.context", "pgjobs.steps"),
+    ("pgjobs.schedules", "pgjobs.models"),
+    ("pgjobs.schedules", "pgjobs.models.firing"),
+    ("pgjobs.schedules", "pgjobs.models.transitions"),
     # Django imports the app's configuration first of all.
     ("pgjobs.apps", "pgjobs.checks"),
+    ("pgjobs.apps", "pgjobs.conf"),
+    ("pgjobs.apps", "pgjobs.schedules"),
     ("pgjobs.apps", "pgjobs.tasks"),
 }
 # Who alone may know a package of others.

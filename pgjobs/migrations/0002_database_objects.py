@@ -2,6 +2,8 @@
 
 from django.db import migrations
 
+from ._postgresql import RunPostgreSQL
+
 LEASE_TOKEN = (
     "CREATE SEQUENCE pgjobs_lease_token AS bigint START 1",
     "DROP SEQUENCE pgjobs_lease_token",
@@ -167,18 +169,6 @@ STORAGE = (
     ALTER TABLE pgjobs_progress RESET (fillfactor, vacuum_truncate);
     """,
 )
-
-
-class RunPostgreSQL(migrations.RunSQL):
-    """SQL for PostgreSQL; another vendor's database has empty tables, and no queue."""
-
-    def database_forwards(self, app_label, schema_editor, from_state, to_state):
-        if schema_editor.connection.vendor == "postgresql":
-            super().database_forwards(app_label, schema_editor, from_state, to_state)
-
-    def database_backwards(self, app_label, schema_editor, from_state, to_state):
-        if schema_editor.connection.vendor == "postgresql":
-            super().database_backwards(app_label, schema_editor, from_state, to_state)
 
 
 class Migration(migrations.Migration):

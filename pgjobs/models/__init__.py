@@ -3,7 +3,17 @@
 from .attempt import Attempt
 from .job import Job, Status
 from .progress import Progress
+from .schedule import Schedule, Tick
 from .step import Step
 from .worker import Worker
 
-__all__ = ["Attempt", "Job", "Progress", "Status", "Step", "Worker"]
+__all__ = [
+    "Attempt",
+    "Job",
+    "Progress",
+    "Schedule",
+    "Status",
+    "Step",
+    "Tick",
+    "Worker",
+]

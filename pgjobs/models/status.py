@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.db import connections
 from django.db.models import Count, Min
 from django.db.models.functions import Coalesce, Greatest
-from django.utils.translation import ngettext
+from django.utils.translation import gettext, ngettext
 
+from .database import database_time
 from .job import Job, Status
+from .schedule import Schedule
 from .worker import Worker
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
@@ -62,13 +63,6 @@ def overview(database: str) -> Overview:
     )
 
 
-def database_time(database: str) -> datetime:
-    """Return the database's clock: no other decides what is due or dead."""
-    with connections[database].cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        return cursor.fetchone()[0]
-
-
 def queue_statuses(jobs, now: datetime) -> list[QueueStatus]:
     queues: dict[str, QueueStatus] = {}
     for status in LIVE:
@@ -118,12 +112,33 @@ def problems(jobs, queues, workers, now: datetime) -> list[str]:
             )
             % number
         )
+    found += schedule_problems(jobs.db, now)
     known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
     if number := jobs.running().exclude(worker_id__in=known).count():
         found.append(
             ngettext(
                 "%d running job has a dead worker and waits for its rescue.",
                 "%d running jobs have a dead worker and wait for their rescue.",
+                number,
+            )
+            % number
+        )
+    return found
+
+
+def schedule_problems(database: str, now: datetime) -> list[str]:
+    active = Schedule.objects.using(database).active()
+    found = [
+        gettext("Schedule %(name)s does not fire: %(error)s")
+        % {"name": name, "error": error}
+        for name, error in active.exclude(error="").values_list("name", "error")[:100]
+    ]
+    overdue = active.filter(next_run_at__lt=now - PATIENCE)
+    if number := overdue.count():
+        found.append(
+            ngettext(
+                "%d schedule is overdue: does a worker run?",
+                "%d schedules are overdue: does a worker run?",
                 number,
             )
             % number

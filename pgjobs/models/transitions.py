@@ -6,7 +6,7 @@ Those that a worker makes stand in `work.py`.
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from django.db import connections, transaction
 
@@ -17,11 +17,23 @@ from ..sql import statement
 from ..texts import storable
 
 if TYPE_CHECKING:
-    from ..tasks import BoundTask
+    from ..arguments import Stored
+    from ..tasks import Options
     from .job import Job, JobQuerySet
 
 BATCH = 10_000  # rows that one statement of a bulk act touches
 LONGEST_REASON = 1_000
+
+
+class NewJob(Protocol):
+    """What a job is made of: a `BoundTask`, or a schedule's."""
+
+    @property
+    def task_name(self) -> str: ...
+    @property
+    def arguments(self) -> "Stored": ...
+    @property
+    def options(self) -> "Options": ...
 
 
 class Changed(NamedTuple):
@@ -32,7 +44,7 @@ class Changed(NamedTuple):
 
 
 def enqueue(
-    model: "type[Job]", database: str, bound_tasks: "Sequence[BoundTask]"
+    model: "type[Job]", database: str, bound_tasks: "Sequence[NewJob]"
 ) -> "list[Job]":
     """Insert jobs in one statement, in the caller's transaction."""
     if not bound_tasks:
@@ -50,7 +62,7 @@ def enqueue(
     return jobs
 
 
-def columns(bound_tasks: "Sequence[BoundTask]") -> dict[str, list]:
+def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list]:
     """Return the jobs to insert as one array for each column."""
     options = [bound.options for bound in bound_tasks]
     return {
@@ -77,7 +89,7 @@ def seconds(value: datetime | timedelta | None) -> float | None:
     return value.total_seconds() if isinstance(value, timedelta) else None
 
 
-def inserted(model: "type[Job]", database: str, bound: "BoundTask", row) -> "Job":
+def inserted(model: "type[Job]", database: str, bound: "NewJob", row) -> "Job":
     """Return the job that was just inserted, without reading it again."""
     id, status, run_after, expires_at, enqueued_at = row
     values = {

@@ -1,5 +1,6 @@
 -- Delete finished jobs older than the age given for their status, a batch at a time.
 -- SKIP LOCKED: several workers prune without waiting for each other.
+-- The last run of a schedule stays: people see there how it ended.
 WITH old AS MATERIALIZED (
     SELECT job.id
     FROM unnest(%(statuses)s::text[], %(ages)s::float8[]) AS kept (status, age)
@@ -8,6 +9,10 @@ WITH old AS MATERIALIZED (
         WHERE job.status = kept.status
             AND job.finished_at IS NOT NULL
             AND job.finished_at < clock_timestamp() - make_interval(secs => kept.age)
+            AND NOT EXISTS (
+                SELECT FROM pgjobs_schedule
+                WHERE last_job_id IS NOT NULL AND last_job_id = job.id
+            )
         ORDER BY job.finished_at
         LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED

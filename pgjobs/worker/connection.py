@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 
 import psycopg
@@ -33,6 +33,8 @@ SET statement_timeout = '25s'
 """
 
 
+# Who is stopped inside of a transaction must not keep others from its rows for long.
+BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
 HOLD_LOCK = "SELECT pg_try_advisory_lock_shared(%(lock_class)s, %(id)s)"
 
 
@@ -125,6 +127,20 @@ class OwnConnection:
         ):
             self.close()
             raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run the statements of a block in one transaction."""
+        try:
+            for each in BEGIN:
+                self.execute(each)
+            yield
+        except BaseException:
+            if self.connection is not None:
+                with suppress(psycopg.Error):
+                    self.execute("ROLLBACK")
+            raise
+        self.execute("COMMIT")
 
     def open(self) -> psycopg.Connection:
         self.connection = connection = connect(self.alias, self.role, self.name)

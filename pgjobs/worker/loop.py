@@ -39,6 +39,7 @@ from .maintenance import Maintenance
 from .memory import resident_bytes
 from .options import WorkerOptions
 from .outlook import Outlook
+from .scheduler import Scheduler
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -137,6 +138,7 @@ class Loop:
         )
         self.announcer = Announcer(options.database)
         self.maintenance = Maintenance(self.id)
+        self.scheduler = Scheduler()
         self.heartbeat.start()
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", options.name, self.id)
@@ -199,7 +201,8 @@ class Loop:
         if not self.ledger.is_empty:
             return False
         ends_when_idle = self.options.drain or self.has_given_up
-        return self.is_stopping or (ends_when_idle and self.outlook.is_empty)
+        is_idle = self.outlook.is_empty and not self.scheduler.is_due
+        return self.is_stopping or (ends_when_idle and is_idle)
 
     @property
     def is_stopping(self) -> bool:
@@ -286,6 +289,7 @@ class Loop:
         self.settle_completed()
         self.record_setbacks()
         self.maintain()
+        self.fire_schedules()
         if monotonic() >= self.audience.due:
             self.audience.catch_up()
         successes = self.ledger.successes
@@ -486,6 +490,15 @@ class Loop:
         while self.cancelling:
             self.executor.cancel(self.cancelling.popleft())
 
+    # Schedules
+
+    def fire_schedules(self) -> None:
+        """Enqueue what schedules are due; also a worker without a free slot does."""
+        if self.is_stopping or not self.scheduler.is_due:
+            return
+        if self.scheduler.run(self.connection):
+            self.outlook.expect_jobs()
+
     # Giving back
 
     def release_unstarted(self) -> None:
@@ -544,6 +557,8 @@ class Loop:
     def next_event(self) -> float:
         """Return when the loop must turn even if nobody rings."""
         events = [self.maintenance.due, self.audience.due]
+        if not self.is_stopping:
+            events.append(self.scheduler.due)
         if self.room():
             events.append(self.outlook.next_look)
         if self.ledger.locked:

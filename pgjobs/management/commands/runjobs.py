@@ -17,6 +17,7 @@ from ...conf import settings
 from ...connections import pool_size
 from ...models import Job
 from ...models.status import LIVE
+from ...schedules import store_declared
 from ...tasks import registry
 from ...worker import ExitCode, Loop, WorkerOptions
 from ...worker.audience import Tally
@@ -236,6 +237,7 @@ class Command(BaseCommand):
         if options["child"] is None or options["first"]:
             self.warn_of_unknown_queues(chosen.database, options)
             self.warn_of_small_pool(chosen)
+        store_declared(chosen.database)
         connections[chosen.database].close()
 
     def run_loop(self, loop: Loop, options: dict, narrator: Narrator) -> ExitCode:

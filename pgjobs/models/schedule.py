@@ -1,0 +1,427 @@
+"""Schedules: jobs that are enqueued again and again, and the ticks they had."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db import connections, models, transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext, ngettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from ..plain_json import LenientDecoder
+from ..timetable import LONGEST_INTERVAL, SHORTEST_INTERVAL, Timetable
+from .database import QueueManager, database_time
+from .job import EMPTY_ARRAY, EMPTY_OBJECT, Job
+
+DECLARING_LOCK = 0x70676A73  # of an advisory lock ("pgjs" in ASCII)
+NO_TIME = timedelta(0)
+INTERVALS = (
+    (604_800, ngettext_lazy("%(count)d week", "%(count)d weeks", "count")),
+    (86_400, ngettext_lazy("%(count)d day", "%(count)d days", "count")),
+    (3_600, ngettext_lazy("%(count)d hour", "%(count)d hours", "count")),
+    (60, ngettext_lazy("%(count)d minute", "%(count)d minutes", "count")),
+    (1, ngettext_lazy("%(count)g second", "%(count)g seconds", "count")),
+)
+
+
+class Overlap(models.TextChoices):
+    SKIP = "skip", _("Skip: not while the last run is unfinished")
+    ALLOW = "allow", _("Allow: enqueue it beside the last run")
+
+
+class CatchUp(models.TextChoices):
+    LATEST = "latest", _("One run for all missed ones")
+    ALL = "all", _("All missed runs")
+    NONE = "none", _("None: missed runs are left out")
+
+
+class Anchor(models.TextChoices):
+    START = "start", _("Fixed times")
+    END = "end", _("Counted from the end of the last run")
+
+
+class State(models.TextChoices):
+    ACTIVE = "active", _("Active")
+    PAUSED = "paused", _("Paused")
+    ORPHANED = "orphaned", _("Orphaned")
+    RUNNING = "running", _("Waits for the end of its run")
+    BROKEN = "broken", _("Broken")
+    ENDED = "ended", _("Ended")
+
+
+class Unit(NamedTuple):
+    """What a declaration says, and people may change, as one."""
+
+    label: str
+    fields: tuple[str, ...]
+
+
+UNITS = {
+    "when": Unit(_("when"), ("every", "cron", "timezone", "anchor")),
+    "arguments": Unit(_("arguments"), ("args", "kwargs")),
+    "overlap": Unit(_("overlap"), ("overlap",)),
+    "catch_up": Unit(_("catch up"), ("catch_up",)),
+    "jitter": Unit(_("jitter"), ("jitter",)),
+    "dates": Unit(_("start and end"), ("start_at", "end_at")),
+}
+DECLARED_FIELDS = tuple(name for unit in UNITS.values() for name in unit.fields)
+TIMING_FIELDS = (*UNITS["when"].fields, *UNITS["dates"].fields)
+
+
+class ScheduleQuerySet(models.QuerySet["Schedule"]):
+    def active(self):
+        """Filter those that fire when their time comes."""
+        return self.filter(paused=False, orphaned=False)
+
+    def declared(self):
+        """Filter those that the code declares, or once did."""
+        return self.filter(declared__isnull=False)
+
+    def pause(self) -> int:
+        """Let schedules fire no more until they are resumed; return how many."""
+        return self.filter(paused=False).update(paused=True)
+
+    def resume(self) -> int:
+        """Let paused schedules fire again, from the next tick on; return how many."""
+        now = database_time(self.db)
+        return sum(
+            self.filter(pk=schedule.pk, paused=True).update(
+                paused=False, next_run_at=schedule.timetable.after(now)
+            )
+            for schedule in self.filter(paused=True)
+        )
+
+
+class ScheduleManager(
+    QueueManager.from_queryset(ScheduleQuerySet)  # type: ignore[misc]
+):
+    def declare(self, declared: dict[str, dict[str, Any]]) -> None:
+        """Store what the code declares: {name: {"task": ..., field: value}}.
+
+        What somebody changed stays changed. What is declared no more is orphaned.
+        Several processes may do so at the same time.
+        """
+        if not self.is_news(declared):
+            return
+        with transaction.atomic(using=self.db):
+            with connections[self.db].cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DECLARING_LOCK])
+            now = database_time(self.db)
+            stored = {each.name: each for each in self.select_for_update()}
+            for name, values in declared.items():
+                schedule = stored.get(name) or Schedule(name=name)
+                schedule.take_over(values, now)
+                schedule.save(using=self.db)
+            gone = stored.keys() - declared.keys()
+            self.declared().filter(name__in=gone).update(orphaned=True)
+
+    def is_news(self, declared: dict[str, dict[str, Any]]) -> bool:
+        stored = self.declared().filter(orphaned=False).values_list("name", "declared")
+        return dict(stored) != {
+            name: as_declared(values) for name, values in declared.items()
+        }
+
+
+class Schedule(models.Model):
+    """A recurring job. Any worker fires it when its time has come.
+
+    `declared` holds what the code says; what differs from it was changed by hand.
+    """
+
+    name = models.CharField(_("name"), max_length=200, unique=True)
+    task = models.CharField(_("task"), max_length=200)
+    args = models.JSONField(
+        _("unnamed arguments"),
+        decoder=LenientDecoder,
+        db_default=EMPTY_ARRAY,
+        default=list,
+        blank=True,
+    )
+    kwargs = models.JSONField(
+        _("arguments"),
+        decoder=LenientDecoder,
+        db_default=EMPTY_OBJECT,
+        default=dict,
+        blank=True,
+    )
+    every = models.DurationField(_("every"), null=True, blank=True)
+    cron = models.CharField(
+        _("cron"), max_length=200, blank=True, db_default="", default=""
+    )
+    timezone = models.CharField(
+        _("time zone"), max_length=100, db_default="UTC", default="UTC"
+    )
+    anchor = models.CharField(
+        _("interval"),
+        max_length=10,
+        choices=Anchor,
+        db_default=Anchor.START,
+        default=Anchor.START,
+    )
+    overlap = models.CharField(
+        _("overlap"),
+        max_length=10,
+        choices=Overlap,
+        db_default=Overlap.SKIP,
+        default=Overlap.SKIP,
+    )
+    catch_up = models.CharField(
+        _("catch up"),
+        max_length=10,
+        choices=CatchUp,
+        db_default=CatchUp.LATEST,
+        default=CatchUp.LATEST,
+    )
+    jitter = models.DurationField(_("jitter"), db_default=NO_TIME, default=NO_TIME)
+    start_at = models.DateTimeField(_("start"), null=True, blank=True)
+    end_at = models.DateTimeField(_("end"), null=True, blank=True)
+    paused = models.BooleanField(_("paused"), db_default=False, default=False)
+    declared = models.JSONField(_("as declared"), null=True, blank=True)
+    orphaned = models.BooleanField(_("orphaned"), db_default=False, default=False)
+
+    # An interval is counted from here: since then it has been as it is.
+    origin_at = models.DateTimeField(_("counted from"), db_default=Now())
+    # None: it has ended, or waits for the end of its run (anchor "end"), or is broken.
+    next_run_at = models.DateTimeField(_("next run"), null=True, blank=True)
+    # No constraint: its job may be deleted.
+    last_job = models.ForeignKey(
+        Job,
+        models.DO_NOTHING,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+        verbose_name=_("last run"),
+    )
+    last_run_at = models.DateTimeField(_("last run at"), null=True, blank=True)
+    run_count = models.BigIntegerField(_("runs"), db_default=0, default=0)
+    skip_count = models.BigIntegerField(_("skipped"), db_default=0, default=0)
+    error = models.TextField(_("error"), blank=True, db_default="", default="")
+
+    objects = ScheduleManager()
+
+    class Meta:
+        verbose_name = _("schedule")
+        verbose_name_plural = _("schedules")
+        permissions = [
+            ("run_schedule", _("Can run schedules now")),
+            ("pause_schedule", _("Can pause and resume schedules")),
+        ]
+        indexes = [
+            models.Index(
+                "next_run_at",
+                "id",
+                condition=Q(next_run_at__isnull=False, paused=False, orphaned=False),
+                name="pgjobs_schedule_due",
+            ),
+            models.Index(
+                "id",
+                condition=Q(next_run_at__isnull=True, anchor="end"),
+                name="pgjobs_schedule_awaiting",
+            ),
+            models.Index(
+                "last_job_id",
+                condition=Q(last_job__isnull=False),
+                name="pgjobs_schedule_last_job",
+            ),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                name="pgjobs_schedule_when",
+                condition=Q(every__isnull=False, cron="")
+                | (Q(every__isnull=True, anchor="start") & ~Q(cron="")),
+            ),
+            models.CheckConstraint(
+                name="pgjobs_schedule_durations",
+                condition=(
+                    Q(every__isnull=True)
+                    | Q(every__gte=SHORTEST_INTERVAL, every__lte=LONGEST_INTERVAL)
+                )
+                & Q(jitter__gte=NO_TIME, jitter__lte=LONGEST_INTERVAL),
+            ),
+            models.CheckConstraint(
+                name="pgjobs_schedule_dates",
+                condition=Q(start_at__isnull=True)
+                | Q(end_at__isnull=True)
+                | Q(start_at__lt=F("end_at")),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def state(self) -> State:
+        if self.orphaned:
+            return State.ORPHANED
+        if self.paused:
+            return State.PAUSED
+        if self.next_run_at is not None:
+            return State.ACTIVE
+        if self.error:
+            return State.BROKEN
+        waits = self.anchor == Anchor.END and self.last_job_id is not None
+        return State.RUNNING if waits else State.ENDED
+
+    @property
+    def timetable(self) -> Timetable:
+        return Timetable(
+            every=self.every,
+            cron=self.cron,
+            timezone=self.timezone,
+            origin=self.start_at or self.origin_at,
+            start=self.start_at,
+            end=self.end_at,
+        )
+
+    @property
+    def timing(self) -> tuple:
+        return tuple(getattr(self, field) for field in TIMING_FIELDS)
+
+    @property
+    def in_words(self) -> str:
+        """When it fires, for people."""
+        if self.every is None:
+            return f"{self.timetable.explained} ({self.timezone})"
+        words = gettext("Every %(interval)s") % {"interval": interval(self.every)}
+        if self.anchor == Anchor.END:
+            return gettext("%(words)s, from the end of the last run") % {"words": words}
+        return words
+
+    # What the code declares
+
+    def take_over(self, values: dict[str, Any], now: datetime) -> None:
+        """Take a declaration's values, but for what was changed by hand."""
+        changed_by_hand = self.differences
+        before = None if self._state.adding else self.timing
+        self.task = values["task"]
+        for name, unit in UNITS.items():
+            if name not in changed_by_hand:
+                for field in unit.fields:
+                    setattr(self, field, values[field])
+        self.declared = as_declared(values)
+        if self.timing != before:
+            self.plan_anew(now)
+        elif self.orphaned:
+            self.next_run_at = self.timetable.after(now)
+        self.orphaned = False
+
+    @property
+    def differences(self) -> dict[str, tuple[Any, Any]]:
+        """Return {unit: (value, as declared)} of what was changed by hand.
+
+        It is empty for a schedule that no code declares.
+        """
+        if self.declared is None:
+            return {}
+        values = as_declared(vars(self))
+        return {
+            name: (values[name], self.declared[name])
+            for name in UNITS
+            if values[name] != self.declared[name]
+        }
+
+    # When it fires
+
+    def plan_anew(self, now: datetime) -> None:
+        """Set the next run after a change of when it runs; `now`: the database's."""
+        self.origin_at = now
+        self.next_run_at = self.timetable.after(now)
+        self.error = ""
+
+    def pause(self) -> bool:
+        """Fire no more until resumed; whether it was not paused yet."""
+        return self._act("pause")
+
+    def resume(self) -> bool:
+        """Fire again, from the next tick on; whether it was paused."""
+        return self._act("resume")
+
+    def _act(self, verb: str) -> bool:
+        database = self._state.db or Schedule.objects.db
+        this = Schedule.objects.using(database).filter(pk=self.pk)
+        changed = getattr(this, verb)() == 1
+        self.refresh_from_db(using=database)
+        return changed
+
+    def next_runs(self, count: int) -> list[datetime]:
+        """Return the next ticks, if everything stays as it is."""
+        if self.next_run_at is None or self.paused or self.orphaned:
+            return []
+        if self.anchor == Anchor.END:  # nobody knows when the runs will end
+            return [self.next_run_at]
+        later = self.timetable.following(self.next_run_at, count - 1)
+        return [self.next_run_at, *later]
+
+
+class Tick(models.Model):
+    """A moment at which a schedule fired. The database has each only once."""
+
+    # The constraints are in the migration: ticks go with their schedule and with
+    # their job, whoever deletes them.
+    schedule = models.ForeignKey(
+        Schedule,
+        models.DO_NOTHING,
+        related_name="ticks",
+        db_constraint=False,
+        db_index=False,
+        verbose_name=_("schedule"),
+    )
+    time = models.DateTimeField(_("time"))
+    job = models.OneToOneField(
+        Job,
+        models.DO_NOTHING,
+        related_name="tick",
+        null=True,
+        db_constraint=False,
+        verbose_name=_("job"),
+    )
+
+    objects = QueueManager()
+
+    class Meta:
+        verbose_name = _("tick")
+        verbose_name_plural = _("ticks")
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["schedule", "time"], name="pgjobs_tick_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.schedule_id} {self.time}"
+
+
+def as_declared(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return {unit: value} of a schedule's fields, as JSON."""
+    return {name: as_json(values, unit.fields) for name, unit in UNITS.items()}
+
+
+def as_json(values: Mapping[str, Any], fields: tuple[str, ...]) -> Any:
+    if len(fields) == 1:
+        return json_value(values[fields[0]])
+    return {field: json_value(values[field]) for field in fields}
+
+
+def json_value(value: Any) -> Any:
+    match value:
+        case timedelta():
+            return value.total_seconds()
+        case datetime():
+            return value.astimezone(UTC).isoformat()
+        case models.Choices():
+            return str(value)
+    return value
+
+
+def interval(duration: timedelta) -> str:
+    """Return a duration in words, in the largest unit that divides it."""
+    seconds = duration.total_seconds()
+    for size, words in INTERVALS:
+        if seconds % size == 0 and (seconds >= size):
+            return words % {"count": seconds // size}
+    return INTERVALS[-1][1] % {"count": seconds}

@@ -1,0 +1,15 @@
+-- The schedules that are due, and what is needed to decide what that means for each.
+-- statement_timestamp: it does not change meanwhile, so that the index ends the search.
+SELECT schedule.id, schedule.name, schedule.every, schedule.cron, schedule.timezone,
+    coalesce(schedule.start_at, schedule.origin_at), schedule.start_at, schedule.end_at,
+    schedule.anchor, schedule.overlap, schedule.catch_up, schedule.next_run_at,
+    job.id IS NOT NULL AND job.finished_at IS NULL AS is_unfinished,
+    clock_timestamp() AS now
+FROM pgjobs_schedule AS schedule
+LEFT JOIN pgjobs_job AS job ON job.id = schedule.last_job_id
+WHERE schedule.next_run_at IS NOT NULL
+    AND schedule.next_run_at <= statement_timestamp()
+    AND NOT schedule.paused
+    AND NOT schedule.orphaned
+ORDER BY schedule.next_run_at, schedule.id
+LIMIT %(limit)s

@@ -1,0 +1,43 @@
+-- Move schedules on to their next time and note the ticks that get a job. Only who
+-- finds a schedule as it was when the plan was made wins; the row stays locked until
+-- the jobs are inserted in the same transaction. A tick that was noted before, by
+-- whomever, gets no second job.
+-- SKIP LOCKED: a schedule that somebody edits is left for later, without waiting.
+WITH plan AS (
+    SELECT * FROM unnest(
+        %(ids)s::bigint[], %(expected)s::timestamptz[], %(next_runs)s::timestamptz[],
+        %(skips)s::int[], %(errors)s::text[]
+    ) AS plan (id, expected, next_run_at, skips, error)
+),
+won AS MATERIALIZED (
+    SELECT schedule.id, plan.next_run_at, plan.skips, plan.error
+    FROM plan
+    JOIN pgjobs_schedule AS schedule
+        ON schedule.id = plan.id AND schedule.next_run_at = plan.expected
+    WHERE NOT schedule.paused AND NOT schedule.orphaned
+    ORDER BY schedule.id
+    FOR UPDATE OF schedule SKIP LOCKED
+),
+moved AS (
+    UPDATE pgjobs_schedule AS schedule
+    SET next_run_at = won.next_run_at,
+        skip_count = skip_count + won.skips,
+        error = won.error
+    FROM won
+    WHERE schedule.id = won.id
+    RETURNING schedule.id, schedule.task, schedule.args::text, schedule.kwargs::text,
+        extract(epoch FROM schedule.jitter)::float8 AS jitter
+),
+noted AS (
+    INSERT INTO pgjobs_tick (schedule_id, time)
+    SELECT tick.schedule_id, tick.time
+    FROM unnest(%(tick_schedules)s::bigint[], %(tick_times)s::timestamptz[])
+        AS tick (schedule_id, time)
+    JOIN moved ON moved.id = tick.schedule_id
+    ORDER BY tick.time, tick.schedule_id
+    ON CONFLICT (schedule_id, time) DO NOTHING
+    RETURNING id, schedule_id, time
+)
+SELECT moved.id, noted.id, moved.task, moved.args, moved.kwargs, moved.jitter
+FROM moved LEFT JOIN noted ON noted.schedule_id = moved.id
+ORDER BY noted.time, moved.id
