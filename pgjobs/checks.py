@@ -9,9 +9,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from . import schedules
 from .conf import problems, settings
 from .connections import pool_size
-from .exceptions import InvalidTask
+from .exceptions import InvalidArguments, InvalidTask
 from .tasks import registry
 from .views import status_permission
 
@@ -152,6 +153,27 @@ def check_status_permission(**kwargs) -> list[CheckMessage]:
         hint = "Name a function that takes a request and a job, and returns a bool."
         return [Error(str(error), hint=hint, id="pgjobs.E014")]
     return []
+
+
+@register(TAG)
+def check_schedules(**kwargs) -> list[CheckMessage]:
+    """Check that schedules have names of their own, and arguments that fit."""
+    found: list[CheckMessage] = []
+    for name, declared in sorted(schedules.clashes().items()):
+        tasks = ", ".join(sorted(each.task.name for each in declared))
+        message = f"{len(declared)} schedules have the name {name!r}, of tasks {tasks}."
+        hint = "Give one of them another name: @schedule(name=...)."
+        found.append(Error(message, hint=hint, id="pgjobs.E020"))
+    for each in schedules.declarations():
+        try:
+            each.values  # noqa: B018  (binds the arguments)
+        except InvalidArguments as error:
+            message = f"Schedule {each.name!r}: {error}"
+            hint = "Give them by @schedule(arguments={...}), or give them defaults."
+            found.append(Error(message, hint=hint, obj=each.task, id="pgjobs.E021"))
+        except InvalidTask:
+            continue  # of which check_tasks tells
+    return found
 
 
 @register(TAG, "database")

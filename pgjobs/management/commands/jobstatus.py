@@ -5,6 +5,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ...models.status import MOST_COUNTED, Overview, overview
 from ..parameters import add_database, ready_database
+from ..tables import print_table
 
 
 class Command(BaseCommand):
@@ -39,7 +40,8 @@ class Command(BaseCommand):
 
     def print_state(self, state: Overview) -> None:
         titles = ("queue", "ready", "scheduled", "waiting", "running", "oldest ready")
-        self.print_table(
+        print_table(
+            self.stdout,
             titles,
             [
                 (
@@ -54,7 +56,8 @@ class Command(BaseCommand):
             ],
             "No unfinished jobs.",
         )
-        self.print_table(
+        print_table(
+            self.stdout,
             ("worker", "queues", "slots", "running", "last beat", ""),
             [
                 (
@@ -76,19 +79,6 @@ class Command(BaseCommand):
         self.stdout.write(f"Finished and kept: {counts}.")
         for problem in state.problems:
             self.stdout.write(self.style.WARNING(problem))
-
-    def print_table(self, titles: tuple, rows: list[tuple], otherwise: str) -> None:
-        if not rows:
-            self.stdout.write(f"{otherwise}\n\n", ending="")
-            return
-        cells = [titles, *([str(cell) for cell in row] for row in rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for line in cells:
-            padded = [
-                cell.ljust(width) for cell, width in zip(line, widths, strict=True)
-            ]
-            self.stdout.write("  ".join(padded).rstrip())
-        self.stdout.write("")
 
 
 def age(seconds: float | None) -> str:
