@@ -61,7 +61,10 @@ class Timetable:
     @property
     def explained(self) -> str:
         """What the cron expression says, in plain (English) words."""
-        return CronSim(self.cron, datetime(2000, 1, 1)).explain()
+        try:
+            return CronSim(self.cron, datetime(2000, 1, 1)).explain()
+        except CronSimError:
+            return self.cron
 
     def following(self, moment: datetime, count: int) -> list[datetime]:
         """Return the next ticks after the moment, `count` at most."""

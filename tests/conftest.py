@@ -2,7 +2,7 @@ import pytest
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from pgjobs.models import Worker
+from pgjobs.models import Schedule, Worker
 from pgjobs.tasks import registry
 from tests.processes import WorkerProcess, wait_for
 
@@ -14,6 +14,15 @@ def same_registry_afterwards():
     yield
     registry.tasks = before
     registry.by_name = None
+
+
+@pytest.fixture
+def no_schedules(db):
+    """Begin without the schedules of the example; none is stored nor declared."""
+    registry.tasks = {
+        origin: task for origin, task in registry.tasks.items() if not task.recurrences
+    }
+    Schedule.objects.all().delete()
 
 
 @pytest.fixture

@@ -67,3 +67,6 @@ if connecting := os.environ.get("PGJOBS_TEST_CONNECTING"):
     DATABASES["other"] = {**DATABASES["default"]}
 # What a test's worker process is to have in PGJOBS, as JSON.
 PGJOBS = json.loads(os.environ.get("PGJOBS_TEST_SETTINGS", "{}"))
+ELEMENTS_SOURCE = (
+    Path(__file__).resolve().parent.parent / "example_project/data/satellites.tle"
+)

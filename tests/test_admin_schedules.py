@@ -15,7 +15,7 @@ from pgjobs.models.status import overview
 from pgjobs.schedules import run_now, store_declared
 from tests.operators import messages_of, operator, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
 
 LIST = "/admin/pgjobs/schedule/"
 HOUR = timedelta(hours=1)
@@ -243,6 +243,13 @@ def test_command_lists_schedules(declared, capsys):
     printed = listed(capsys)
     for word in ("tests.report", "Every 10 minutes", "SUCCESSFUL", "Paused", "differs"):
         assert word in printed
+
+
+def test_command_lists_what_sql_has_broken(declared, capsys):
+    Schedule.objects.update(every=None, cron="never ever", timezone="Mars")
+    assert "never ever (Mars)" in listed(capsys)
+    (row,) = json.loads(listed(capsys, "--json"))
+    assert len(row["next_runs"]) == 1
 
 
 def test_command_without_schedules_says_so(capsys):

@@ -35,10 +35,11 @@ from passes.prediction import (
     PropagationError,
     predict_passes,
 )
-from passes.tasks import recompute_passes
+from passes.tasks import recompute_passes, refresh_elements
 from pyarrow import csv, parquet
 
 from pgjobs.models import Job
+from pgjobs.schedules import declarations
 
 CBERS_2 = """CBERS 2
 1 28057U 03049A   06177.78615833  .00000060  00000-0  35940-4 0  1836
@@ -312,6 +313,17 @@ def test_command_says_why_it_cannot_ingest(tmp_path, content):
         path.write_bytes(content)
     with pytest.raises(CommandError, match=r"Cannot ingest .*bad\.tle"):
         call_command("ingest_tles", str(path))
+
+
+@pytest.mark.django_db
+def test_elements_are_read_again_and_again_from_where_the_settings_say(
+    settings, tmp_path
+):
+    assert "passes.refresh_elements" in {each.name for each in declarations()}
+    settings.ELEMENTS_SOURCE = tmp_path / "new.tle"
+    settings.ELEMENTS_SOURCE.write_text(CBERS_2)
+    assert refresh_elements() == {"read": 1, "changed": 1}
+    assert refresh_elements() == {"read": 1, "changed": 0}
 
 
 def test_elements_changed_in_the_admin_enqueue_a_job(admin_client, cbers):

@@ -24,7 +24,7 @@ from tests.processes import (
     wait_for,
 )
 
-pytestmark = shared_queue
+pytestmark = [shared_queue, pytest.mark.usefixtures("no_schedules")]
 
 HOUR = timedelta(hours=1)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -131,6 +131,14 @@ def test_declaration_that_changed_is_taken_over():
     assert (stored.every, stored.cron, stored.overlap) == (None, "0 3 * * *", "allow")
     assert stored.next_run_at.hour == 3
     assert stored.differences == {}
+
+
+def test_task_that_was_renamed_takes_its_named_schedule_along():
+    schedule(every=HOUR, name="steady")(task(name="tests.before")(report))
+    store_declared("default")
+    schedule(every=HOUR, name="steady")(task(name="tests.after")(report))
+    store_declared("default")
+    assert Schedule.objects.get().task == "tests.after"
 
 
 def test_change_by_hand_is_never_overwritten_and_said_to_differ():
@@ -273,6 +281,19 @@ def test_tick_makes_one_job_whoever_is_first():
     first, second = overlapping(fire, fire)
     assert (first, second) == ((1, 1), (0, 0))
     assert Job.objects.count() == 1
+
+
+def test_plan_that_another_worker_has_carried_out_does_nothing():
+    """Also once he has committed, and whatever became of the ticks."""
+    made = make()
+    make_due(made)
+    plans = [firing.plan(each) for each in firing.due_schedules(execute)]
+    assert firing.fire(execute, plans, bind) == (1, 1)
+    Job.objects.all().discard()
+    later = database_time("default") + timedelta(days=9)
+    Schedule.objects.update(next_run_at=later)
+    assert firing.fire(execute, plans, bind) == (0, 0)
+    assert (Job.objects.count(), fresh(made).next_run_at) == (0, later)
 
 
 def test_tick_of_a_worker_that_rolled_back_is_fired_by_another():

@@ -64,3 +64,9 @@ STATIC_URL = "static/"
 
 # Every key is optional, for instance {"CONCURRENCY": 8, "POLL_INTERVAL": 2}.
 PGJOBS = {}
+
+# Where passes.refresh_elements reads two-line elements: a file, or an address such as
+# https://celestrak.org/NORAD/elements/gp.php?GROUP=stations&FORMAT=tle
+ELEMENTS_SOURCE = os.environ.get(
+    "ELEMENTS_SOURCE", BASE_DIR / "data" / "satellites.tle"
+)

@@ -1,10 +1,42 @@
-"""The background work: predict the passes of a satellite."""
+"""The background work: read new elements, predict the passes of a satellite."""
 
+from datetime import timedelta
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from django.conf import settings
 from django.db import transaction
 from pgjobs import Fail, current_job, task
 
+from .ingest import ingest_elements
 from .models import GroundStation, Pass, Satellite
 from .prediction import PropagationError, predict_passes
+
+FETCH_SECONDS = 30
+TOO_OFTEN = (403, 429)
+
+
+@task(every=timedelta(hours=2), anchor="end")
+def refresh_elements() -> dict:
+    """Read the newest elements; each satellite that they change is recomputed."""
+    try:
+        text = read_source(str(settings.ELEMENTS_SOURCE))
+    except HTTPError as error:
+        if error.code not in TOO_OFTEN:
+            raise
+        # Nothing is wrong but the hour: the next run will do.
+        current_job().log(f"{settings.ELEMENTS_SOURCE} answers {error}.")
+        return {"read": 0, "changed": 0}
+    return ingest_elements(text)._asdict()
+
+
+def read_source(source):
+    """Return the text of a file, or of what an address leads to."""
+    if source.startswith(("http://", "https://")):
+        with urlopen(source, timeout=FETCH_SECONDS) as response:
+            return response.read().decode()
+    return Path(source).read_text(encoding="utf-8")
 
 
 @task

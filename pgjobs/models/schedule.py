@@ -118,9 +118,11 @@ class ScheduleManager(
             self.declared().filter(name__in=gone).update(orphaned=True)
 
     def is_news(self, declared: dict[str, dict[str, Any]]) -> bool:
-        stored = self.declared().filter(orphaned=False).values_list("name", "declared")
-        return dict(stored) != {
-            name: as_declared(values) for name, values in declared.items()
+        stored = self.declared().filter(orphaned=False)
+        rows = stored.values_list("name", "task", "declared")
+        return {name: (task, values) for name, task, values in rows} != {
+            name: (values["task"], as_declared(values))
+            for name, values in declared.items()
         }
 
 
@@ -254,7 +256,7 @@ class Schedule(models.Model):
         return self.name
 
     @property
-    def state(self) -> State:
+    def state(self):
         if self.orphaned:
             return State.ORPHANED
         if self.paused:
@@ -353,7 +355,10 @@ class Schedule(models.Model):
             return []
         if self.anchor == Anchor.END:  # nobody knows when the runs will end
             return [self.next_run_at]
-        later = self.timetable.following(self.next_run_at, count - 1)
+        try:
+            later = self.timetable.following(self.next_run_at, count - 1)
+        except Exception:  # noqa: BLE001  (SQL can store any cron and any time zone)
+            later = []  # the worker that fires it will say why
         return [self.next_run_at, *later]
 
 
