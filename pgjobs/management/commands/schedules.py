@@ -21,17 +21,16 @@ class Command(BaseCommand):
         add_database(parser)
 
     def handle(self, **options):
-        alias = ready_database(options["database"])
-        schedules = (
-            Schedule.objects.using(alias)
-            .annotate(last_status=F("last_job__status"))
-            .annotate(last_reason=F("last_job__reason"))
-            .order_by("name")
-        )
-        if options["json"]:
-            self.stdout.write(
-                json.dumps([as_json(each) for each in schedules], indent=2)
+        with ready_database(options["database"]) as alias:
+            schedules = list(
+                Schedule.objects.using(alias)
+                .annotate(last_status=F("last_job__status"))
+                .annotate(last_reason=F("last_job__reason"))
+                .order_by("name")
             )
+        if options["json"]:
+            rows = [as_json(each) for each in schedules]
+            self.stdout.write(json.dumps(rows, indent=2))
             return
         print_table(
             self.stdout,
