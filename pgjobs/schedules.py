@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 from django.db import transaction
 
 from .arguments import Stored
-from .exceptions import InvalidTask, UnknownTask
+from .exceptions import InvalidArguments, InvalidTask, UnknownTask
 from .plain_json import check_text, dump, shortened
 from .recurrence import Recurrence
 from .tasks import Options, Task, registry
@@ -49,6 +49,7 @@ class ScheduledTask(NamedTuple):
     task_name: str
     arguments: Stored
     options: Options
+    keys: dict[str, Any]
 
 
 def schedule(
@@ -130,21 +131,33 @@ def store_declared(database: str) -> None:
 def bind(fired: "Fired") -> ScheduledTask:
     """Return what the job of a tick is made of."""
     delay = timedelta(seconds=uniform(0, fired.jitter)) if fired.jitter else None
-    arguments = Stored(fired.args, fired.kwargs)
-    return ScheduledTask(fired.task, arguments, options_of(fired.task, delay))
+    return scheduled(fired.task, Stored(fired.args, fired.kwargs), delay)
 
 
-def options_of(task_name: str, run_after: timedelta | None = None) -> Options:
-    """Return the options of a task's jobs.
+def scheduled(
+    task_name: str, arguments: Stored, run_after: timedelta | None = None
+) -> ScheduledTask:
+    """Return what a job is made of.
 
     Nobody here may know the task, in the middle of a deploy or because it is gone. Its
     job is made all the same: it waits, and fails visibly if nobody ever knows it.
     """
     try:
-        task = registry.get(task_name)
+        task = registry.get(task_name).using(run_after=run_after)
     except UnknownTask:
-        return Options(run_after=run_after)
-    return task.using(run_after=run_after).options
+        return ScheduledTask(task_name, arguments, Options(run_after=run_after), {})
+    return ScheduledTask(task_name, arguments, task.options, keys_of(task, arguments))
+
+
+def keys_of(task: Task, arguments: Stored) -> dict[str, Any]:
+    """Return the keys of a job; none if the task takes other arguments by now.
+
+    Such a job fails when it runs, and says why.
+    """
+    try:
+        return task.keys_of(arguments)
+    except InvalidArguments:
+        return {}
 
 
 def run_now(schedule: "Schedule") -> "Job":
@@ -153,7 +166,7 @@ def run_now(schedule: "Schedule") -> "Job":
 
     database = schedule._state.db or Schedule.objects.db
     arguments = Stored(dump(schedule.args), dump(schedule.kwargs))
-    bound = ScheduledTask(schedule.task, arguments, options_of(schedule.task))
+    bound = scheduled(schedule.task, arguments)
     with transaction.atomic(using=database):
         (job,) = transitions.enqueue(Job, database, [bound])
         firing.note_run(database, schedule.pk, job.pk)

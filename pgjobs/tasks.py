@@ -18,6 +18,7 @@ from .arguments import Signature, Stored
 from .backoff import Backoff, exponential
 from .conf import settings
 from .exceptions import InvalidTask, UnknownTask, non_negative_seconds
+from .keys import HoldingBack, Key
 from .recurrence import TASK_OPTIONS as WHEN
 from .recurrence import Recurrence
 
@@ -36,7 +37,7 @@ LATEST = datetime(9999, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(HoldingBack):
     """What `@task(...)` and `.using(...)` say about a task's jobs."""
 
     queue_name: str = "default"
@@ -53,6 +54,7 @@ class Options:
     atomic: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_queue_name(self.queue_name)
         check_whole("priority", self.priority, -100, 100)
         check_whole("max_attempts", self.max_attempts, 1, 32_767)
@@ -107,6 +109,7 @@ class Task(Generic[P, R]):
         self.aliases = names_of(aliases)
         self.options = options or Options()
         self.recurrences: list[Recurrence] = []
+        self.options.check_placeholders(function)
         self.original = self  # of the copies that `using` makes
         if self.options.atomic and self.is_async:
             raise InvalidTask(
@@ -157,6 +160,13 @@ class Task(Generic[P, R]):
         max_crashes: int | None = None,
         timeout: float | timedelta | None = None,
         expires: datetime | timedelta | None = None,
+        lock: Key | None = None,
+        lock_mode: str | None = None,
+        max_running: int | None = None,
+        limit_key: Key | None = None,
+        rate: str | None = None,
+        rate_key: Key | None = None,
+        burst: int | None = None,
     ) -> "Task[P, R]":
         """Return the task with other options for the jobs enqueued through it.
 
@@ -174,6 +184,13 @@ class Task(Generic[P, R]):
             "max_crashes": max_crashes,
             "timeout": timeout,
             "expires": expires,
+            "lock": lock,
+            "lock_mode": lock_mode,
+            "max_running": max_running,
+            "limit_key": limit_key,
+            "rate": rate,
+            "rate_key": rate_key,
+            "burst": burst,
         }
         changes: dict[str, Any] = {
             name: value for name, value in given.items() if value is not None
@@ -181,6 +198,7 @@ class Task(Generic[P, R]):
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.options = replace(self.options, **changes)
+        other.options.check_placeholders(self.function)
         return other
 
     def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> "BoundTask":
@@ -188,7 +206,21 @@ class Task(Generic[P, R]):
 
         Raises InvalidArguments.
         """
-        return BoundTask(self, self.signature.store(args, kwargs))
+        stored = self.signature.store(args, kwargs)
+        if not self.options.holds_back:
+            return BoundTask(self, stored)
+        keys = self.options.keys(self.signature, args, kwargs, stored)
+        return BoundTask(self, stored, keys)
+
+    def keys_of(self, stored: Stored) -> dict[str, Any]:
+        """Return the keys of a job with arguments that are stored.
+
+        Raises InvalidArguments.
+        """
+        if not self.options.holds_back:
+            return {}
+        args, kwargs = self.signature.load(stored)
+        return self.options.keys(self.signature, tuple(args), kwargs, stored)
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "Job":
         """Insert a job in the caller's transaction and return it, saved.
@@ -209,6 +241,7 @@ class BoundTask:
 
     task: Task
     arguments: Stored
+    keys: dict[str, Any] = field(default_factory=dict)  # of lock, limit and rate
 
     @property
     def task_name(self) -> str:
@@ -248,6 +281,13 @@ def task(
     jitter: float | timedelta = ...,
     start: datetime = ...,
     end: datetime = ...,
+    lock: Key = ...,
+    lock_mode: str = ...,
+    max_running: int = ...,
+    limit_key: Key = ...,
+    rate: str = ...,
+    rate_key: Key = ...,
+    burst: int = ...,
 ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
 
@@ -266,6 +306,14 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     cancelled). `every` or `cron`, with `timezone`, `anchor`, `overlap`, `catch_up`,
     `jitter`, `start` and `end`: the task runs again and again; see `schedule`. Raises
     InvalidTask.
+
+    What holds jobs back: `lock`: two jobs of a lock never run at the same time, and
+    start in the order of their ids (`lock_mode="mutex"`: in any order). `max_running`:
+    so many jobs of the task, or of each `limit_key`, run at the same time. `rate`: so
+    many may start, such as "100/minute", of the task or of each `rate_key`; `burst`: so
+    many at once after a pause (default: the number in `rate`). A lock or key is a text
+    in which "{path}" stands for the argument `path`, or a callable of the arguments;
+    the callable of a lock may return None: no lock.
     """
     unknown = options.keys() - TASK_OPTIONS - WHEN
     if unknown:

@@ -201,7 +201,11 @@ def job_that_is(status: str, **columns) -> Job:
             job = noop.using(run_after=hours(1)).enqueue()
         case Status.WAITING:
             job = noop.enqueue()
-            columns["status"] = Status.WAITING
+            columns = {
+                "status": Status.WAITING,
+                "waiting_for": "lock",
+                **columns,
+            }
         case Status.RUNNING:
             job = running_job()
         case _:

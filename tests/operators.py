@@ -62,7 +62,12 @@ def make_job(status: str = "FAILED", **columns) -> Job:
         columns["worker_id"] = make_worker().pk
         columns.setdefault("attempts", 1)
     columns.setdefault("task", "tests.noop")
-    job = Job.objects.create(status=status, **columns)
+    if status == "WAITING":
+        columns = {"waiting_for": "lock", "keys": {"lock": "l"}, **columns}
+        job = Job.objects.create(task=columns.pop("task"))
+        Job.objects.filter(pk=job.pk).update(status=status, **columns)
+    else:
+        job = Job.objects.create(status=status, **columns)
     return Job.objects.get(pk=job.pk)
 
 

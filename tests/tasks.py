@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import random
 import signal
 import time
 from pathlib import Path
@@ -123,3 +124,17 @@ def wait_for_go(path: str) -> None:
     deadline = time.monotonic() + 60
     while not os.path.exists(f"{path}.go") and time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+@task(lock="letters")
+def append_letter(path: str, letter: str):
+    """Write in two steps what another job of the lock would come between."""
+    time.sleep(random.uniform(0, 0.003))
+    before = Path(path).read_text() if os.path.exists(path) else ""
+    time.sleep(random.uniform(0, 0.003))
+    Path(path).write_text(before + letter)
+
+
+@task
+def anything(**values):
+    pass

@@ -76,9 +76,9 @@ def enqueue_later(seconds: float):
 
 def test_it_says_what_is_left_and_why(tmp_path):
     due = timezone.now() + timedelta(days=1)
-    tasks.noop.using(run_after=due).enqueue()
+    tasks.noop.using(run_after=due, lock="door").enqueue()
     tasks.noop.using(run_after=due + timedelta(days=1)).enqueue()
-    Job.objects.create(task="tests.noop", status="WAITING")
+    tasks.noop.using(lock="door").enqueue()
     held = tasks.hold.using(queue_name="slow").enqueue(str(tmp_path / "held"))
     with running_worker(queues=("slow",)):
         wait_for_status(held, "RUNNING")

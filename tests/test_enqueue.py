@@ -384,7 +384,7 @@ def insert(**columns: str) -> dict:
 @pytest.mark.django_db(transaction=True)
 def test_sql_needs_only_the_task(listener):
     row, usual = insert(), fields_of(noop.enqueue())
-    for name in ("id", "enqueued_at"):
+    for name in ("id", "turn", "enqueued_at"):
         assert row.pop(name) <= usual.pop(name)
     assert row == usual
     assert listener.heard() == [("pgjobs", "default"), ("pgjobs", "default")]
@@ -495,7 +495,7 @@ def test_null_is_refused_where_nothing_else_makes_sense(name):
     "columns",
     [
         RUNNING,
-        {"status": "'WAITING'"},
+        {"status": "'WAITING'", "waiting_for": "'lock'", "keys": """'{"lock": "l"}'"""},
         {"status": "'SCHEDULED'", "run_after": "now()"},
         {"status": "'FAILED'", "finished_at": "now()"},
         {"run_after": "now() + interval '1 hour'"},

@@ -36,6 +36,7 @@ LAYERS = {
         "pgjobs.arguments",
         "pgjobs.context",
         "pgjobs.hints",
+        "pgjobs.keys",
         "pgjobs.steps",
         "pgjobs.recurrence",
         "pgjobs.schedules",

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 INDEXES = {
     "pgjobs_job_pkey": "(id)",
-    "pgjobs_job_ready": "(queue_name, priority DESC, id) WHERE status = 'READY'",
+    "pgjobs_job_ready": "(queue_name, priority DESC, turn) WHERE status = 'READY'",
     "pgjobs_job_scheduled": "(run_after, id) WHERE status = 'SCHEDULED'",
     "pgjobs_job_expiring": "(expires_at) WHERE ((attempts = 0)"
     " AND (expires_at IS NOT NULL) AND (finished_at IS NULL))",
@@ -120,7 +120,7 @@ def test_hot_tables_are_vacuumed_in_time():
     [
         (
             "SELECT id FROM pgjobs_job WHERE status = 'READY' AND queue_name = 'q'"
-            " ORDER BY priority DESC, id LIMIT 10",
+            " ORDER BY priority DESC, turn LIMIT 10",
             "pgjobs_job_ready",
         ),
         (

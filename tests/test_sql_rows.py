@@ -136,6 +136,7 @@ def test_claim_makes_the_job_the_workers(hand):
         life=1,
         lease_token=row["lease_token"],
         enqueued_at=job.enqueued_at,
+        holds_back=False,
     )
 
 

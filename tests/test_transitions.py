@@ -50,18 +50,19 @@ NEW_LIFE = {
     "finished_at": None,
 }
 # What each act changes; what is not here it must not touch.
+NOT_WAITING = {"waiting_for": None}
 EFFECTS = {
     ("cancel", "READY"): CANCELLED,
     ("cancel", "SCHEDULED"): CANCELLED,
-    ("cancel", "WAITING"): CANCELLED,
+    ("cancel", "WAITING"): CANCELLED | NOT_WAITING,
     ("cancel", "RUNNING"): {"cancel_requested_at": NOW, "reason": "Cancelled."},
     ("fail", "READY"): FAILED,
     ("fail", "SCHEDULED"): FAILED,
-    ("fail", "WAITING"): FAILED,
+    ("fail", "WAITING"): FAILED | NOT_WAITING,
     ("fail", "RUNNING"): FAILED | FENCED,
     ("succeed", "READY"): SUCCESSFUL,
     ("succeed", "SCHEDULED"): SUCCESSFUL,
-    ("succeed", "WAITING"): SUCCESSFUL,
+    ("succeed", "WAITING"): SUCCESSFUL | NOT_WAITING,
     ("succeed", "RUNNING"): SUCCESSFUL | FENCED,
     ("run_now", "SCHEDULED"): {"status": "READY", "run_after": NOW},
     ("retry", "SUCCESSFUL"): NEW_LIFE | {"return_value": None},

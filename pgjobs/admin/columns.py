@@ -28,6 +28,11 @@ LATEST = {
 }
 
 
+def obstacle_of(job: Job) -> str:
+    """Return what a waiting job waits for, if it was looked up."""
+    return getattr(job, "obstacle", "")
+
+
 class JobColumns:
     """Methods for `list_display` and `fieldsets`. None of them reads the database."""
 
@@ -60,7 +65,7 @@ class JobColumns:
 
     @admin.display(description=_("status"))
     def status_and_reason(self, job: Job) -> str:
-        reason = excerpt(job.reason_start, LONGEST_CELL)
+        reason = excerpt(obstacle_of(job) or job.reason_start, LONGEST_CELL)
         if not reason:
             return self.status_word(job)
         note = format_html('<div class="pgjobs-reason">{}</div>', reason)
@@ -78,9 +83,10 @@ class JobColumns:
 
     @admin.display(description=_("reason"))
     def full_reason(self, job: Job) -> str:
-        if not job.reason_start:
+        reason = obstacle_of(job) or job.reason_start
+        if not reason:
             return self.get_empty_value_display()
-        text = block(job.reason_start, LONGEST_REASON)
+        text = block(reason, LONGEST_REASON)
         return format_html('<pre class="pgjobs-text">{}</pre>', text)
 
     @admin.display(description=_("worker"))

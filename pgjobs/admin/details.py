@@ -65,6 +65,7 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
     arguments = {
         "named": beginning("kwargs"),
         "unnamed": beginning("args"),
+        "held_by": beginning("keys"),
         "result": beginning("return_value"),
         "log": Right("progress__log", LONGEST_TEXT),
     }
@@ -81,6 +82,8 @@ def texts(row: dict[str, Any]):
         yield Text(_("Arguments"), json_block(row["named"]))
     if row.get("unnamed") not in (None, "[]"):
         yield Text(_("Unnamed arguments"), json_block(row["unnamed"]))
+    if row.get("held_by") is not None:
+        yield Text(_("Lock, limit and rate"), json_block(row["held_by"]))
     if row.get("result") is not None:
         yield Text(_("Result"), json_block(row["result"]))
     if row.get("log"):

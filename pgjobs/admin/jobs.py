@@ -17,6 +17,7 @@ from .filters import FILTERS
 from .ids import read_id
 from .listing import CappedPaginator, JobChangeList
 from .readonly import ReadOnlyAdmin
+from .waiting import attach_obstacles
 
 LONGEST_TASK = Job._meta.get_field("task").max_length
 # The page repeats the query in dozens of links.
@@ -143,10 +144,16 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
         return (
             super()
             .get_queryset(request)
-            .defer("args", "kwargs", "return_value", "reason")
+            .defer("args", "kwargs", "return_value", "reason", "keys")
             .annotate(reason_start=Left("reason", LONGEST_REASON + 1))
             .select_related("worker")
         )
+
+    def get_object(self, request, object_id, from_field=None):
+        job = super().get_object(request, object_id, from_field)
+        if job is not None:
+            attach_obstacles([job])
+        return job
 
     def get_changelist(self, request, **kwargs):
         return JobChangeList

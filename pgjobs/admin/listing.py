@@ -4,6 +4,8 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.utils.functional import cached_property
 
+from .waiting import attach_obstacles
+
 COUNTED = 10_000
 
 
@@ -35,3 +37,8 @@ class JobChangeList(ChangeList):
     @property
     def is_capped(self) -> bool:
         return self.paginator.is_capped
+
+    def get_results(self, request):
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        attach_obstacles(self.result_list)

@@ -1,6 +1,7 @@
 """The queue: its tables, and every statement that changes a job's status."""
 
 from .attempt import Attempt
+from .hold import Hold, Rate
 from .job import Job, Status
 from .progress import Progress
 from .schedule import Schedule, Tick
@@ -9,8 +10,10 @@ from .worker import Worker
 
 __all__ = [
     "Attempt",
+    "Hold",
     "Job",
     "Progress",
+    "Rate",
     "Schedule",
     "Status",
     "Step",

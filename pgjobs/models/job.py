@@ -31,8 +31,16 @@ class Status(models.TextChoices):
     CANCELLED = "CANCELLED", _("Cancelled")
 
 
+class WaitingFor(models.TextChoices):
+    """The obstacle that a WAITING job waits for: the first one, in this order."""
+
+    LOCK = "lock", _("a lock")
+    LIMIT = "limit", _("a free place")
+    RATE = "rate", _("its rate")
+
+
 QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
-JSON_FIELDS = frozenset({"args", "kwargs", "return_value"})
+JSON_FIELDS = frozenset({"args", "kwargs", "return_value", "keys"})
 
 
 EMPTY_ARRAY = models.Value([], models.JSONField())
@@ -172,6 +180,20 @@ class Job(models.Model):
     # Somebody waits for the end and wants to be notified.
     awaited = models.BooleanField(_("awaited"), db_default=False)
 
+    # Its lock, limit and rate, as pgjobs_hold has them in columns; see `keys.py`.
+    keys = models.JSONField(
+        _("lock, limit and rate"), decoder=LenientDecoder, null=True, blank=True
+    )
+    # NULL, unlike an empty text, costs a job that waits for nothing nothing.
+    waiting_for = models.CharField(  # noqa: DJ001
+        _("waits for"), max_length=10, choices=WaitingFor, null=True, blank=True
+    )
+    # As it was when the job began to wait; `obstacles.py` knows the present one.
+    blocked_by_id = models.BigIntegerField(_("blocked by"), null=True, blank=True)
+    # Rises with the ids (the migration sets the default), and again when a limit lets
+    # the job go: so that limit keys take turns.
+    turn = models.BigIntegerField(_("turn"), db_default=0)
+
     objects = JobManager()
 
     class Meta:
@@ -189,7 +211,7 @@ class Job(models.Model):
             models.Index(
                 "queue_name",
                 F("priority").desc(),
-                "id",
+                "turn",
                 condition=Q(status="READY"),
                 name="pgjobs_job_ready",
             ),

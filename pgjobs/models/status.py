@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db.models import Count, Min
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models.functions import Coalesce, Greatest, Now
 from django.utils.translation import gettext, ngettext
 
 from .database import database_time
 from .job import Job, Status
+from .obstacles import described, lines
 from .schedule import Schedule
 from .worker import Worker
 
@@ -39,9 +40,20 @@ class WorkerStatus:
 
 
 @dataclass
+class WaitingStatus:
+    """Jobs that wait for one lock or limit."""
+
+    kind: str  # lock or limit
+    key: str
+    number: int  # MOST_COUNTED of obstacles.py at most
+    first: str  # what the first of them waits for, in words
+
+
+@dataclass
 class Overview:
     queues: list[QueueStatus] = field(default_factory=list)
     workers: list[WorkerStatus] = field(default_factory=list)
+    waiting: list[WaitingStatus] = field(default_factory=list)  # some of them
     finished: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
     problems: list[str] = field(default_factory=list)
 
@@ -55,6 +67,7 @@ def overview(database: str) -> Overview:
     return Overview(
         queues=queues,
         workers=worker_statuses(jobs, workers, now),
+        waiting=waiting_statuses(database, living_workers(database)),
         finished={
             str(status): jobs.with_status(status)[:MOST_COUNTED].count()
             for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
@@ -80,6 +93,25 @@ def queue_statuses(jobs, now: datetime) -> list[QueueStatus]:
             if status == Status.READY:
                 queue.oldest_ready_seconds = (now - row["oldest"]).total_seconds()
     return [queues[name] for name in sorted(queues)]
+
+
+def living_workers(database: str) -> list[Worker]:
+    """Return the workers whose lease has not run out."""
+    alive = Worker.objects.using(database).filter(lease_until__gt=Now())
+    return list(alive)
+
+
+def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
+    return [
+        WaitingStatus(
+            kind=obstacle.waiting_for,
+            key=obstacle.key or "",
+            number=number,
+            first=described(obstacle, alive),
+        )
+        for obstacle, number in lines(database)
+        if obstacle.waiting_for is not None
+    ]
 
 
 def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:

@@ -3,10 +3,11 @@
 Those that a worker makes stand in `work.py`.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from django.db import connections, transaction
 
@@ -32,6 +33,8 @@ class NewJob(Protocol):
     def task_name(self) -> str: ...
     @property
     def arguments(self) -> "Stored": ...
+    @property
+    def keys(self) -> dict[str, Any]: ...
     @property
     def options(self) -> "Options": ...
 
@@ -62,7 +65,7 @@ def enqueue(
     return jobs
 
 
-def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list]:
+def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list | None]:
     """Return the jobs to insert as one array for each column."""
     options = [bound.options for bound in bound_tasks]
     return {
@@ -78,6 +81,7 @@ def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list]:
         "max_attempts": [each.max_attempts for each in options],
         "max_crashes": [each.max_crashes for each in options],
         "timeouts": [each.time_limit for each in options],
+        "keys": keys(bound_tasks),
     }
 
 
@@ -89,9 +93,17 @@ def seconds(value: datetime | timedelta | None) -> float | None:
     return value.total_seconds() if isinstance(value, timedelta) else None
 
 
+def keys(bound_tasks: "Sequence[NewJob]") -> list[str | None] | None:
+    """Return what may hold each job back as JSON; None if nothing does."""
+    if not any(bound.keys for bound in bound_tasks):
+        return None
+    return [json.dumps(bound.keys) if bound.keys else None for bound in bound_tasks]
+
+
 def inserted(model: "type[Job]", database: str, bound: "NewJob", row) -> "Job":
     """Return the job that was just inserted, without reading it again."""
-    id, status, run_after, expires_at, enqueued_at = row
+    id, status, run_after, expires_at, enqueued_at, *held = row
+    waiting_for, blocked_by_id = held
     values = {
         "id": id,
         "task": bound.task_name,
@@ -119,6 +131,9 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row) -> "Job":
         "return_value": None,
         "reason": "",
         "awaited": False,
+        "waiting_for": waiting_for,
+        "blocked_by_id": blocked_by_id,
+        "keys": json.dumps(bound.keys) if bound.keys else None,
     }
     return model.from_stored(database, values)
 

@@ -24,6 +24,26 @@ LONGEST_LOG = 64_000
 LOCK_CLASS = 0x70676A77
 
 
+KEYS_AT_ONCE = 100  # that are settled in one statement
+
+
+class Key(NamedTuple):
+    """What jobs wait for."""
+
+    kind: str  # lock, limit or rate
+    name: str
+
+
+class Sweep(NamedTuple):
+    """How far the keys that jobs wait for have been looked at."""
+
+    lock: str
+    limit_key: str
+
+
+BEGINNING = Sweep("", "")
+
+
 class ClaimedJob(NamedTuple):
     """What a worker needs to know of a job that it claimed."""
 
@@ -42,6 +62,7 @@ class ClaimedJob(NamedTuple):
     life: int
     lease_token: int
     enqueued_at: datetime
+    holds_back: bool  # other jobs may wait for its end
 
     @property
     def is_suspect(self) -> bool:
@@ -138,7 +159,8 @@ def turn(
         },
     )
     recorded, next_due, met_suspect, met_locked, expired = rows[0][:5]
-    claimed = [ClaimedJob._make(row[5:]) for row in rows if row[5] is not None]
+    # The last column is but the order.
+    claimed = [ClaimedJob._make(row[5:-1]) for row in rows if row[5] is not None]
     return Turn(
         recorded=set(recorded or ()),
         next_due=next_due,
@@ -216,6 +238,32 @@ def promote(execute: Execute) -> int:
 def expire(execute: Execute) -> list[int]:
     """Cancel a batch of the jobs that were not started in time; return their ids."""
     return [id for (id,) in execute(statement("expire"), {"limit": BATCH})]
+
+
+def settle(execute: Execute, keys: Sequence[Key]) -> dict[Key, int | None]:
+    """Let go what waits for these keys; return how many jobs went, None: try again."""
+    parameters = {
+        "kinds": [key.kind for key in keys],
+        "keys": [key.name for key in keys],
+    }
+    return read_settled(execute(statement("settle"), parameters))
+
+
+def sweep(execute: Execute, begin: Sweep) -> tuple[dict[Key, int | None], Sweep]:
+    """Settle a batch of the keys that jobs wait for; return also where to go on."""
+    parameters = {**begin._asdict(), "limit": BATCH}
+    settled = read_settled(execute(statement("sweep"), parameters))
+    locks = [key.name for key in settled if key.kind == "lock"]
+    limits = [key.name for key in settled if key.kind == "limit"]
+    if max(len(locks), len(limits)) < BATCH:
+        return settled, BEGINNING
+    return settled, Sweep(
+        locks[-1] if locks else begin.lock, limits[-1] if limits else begin.limit_key
+    )
+
+
+def read_settled(rows: Iterable[tuple]) -> dict[Key, int | None]:
+    return {Key(kind, name): let_go for kind, name, let_go in rows}
 
 
 def rescue(execute: Execute, worker_id: int) -> list[Rescued]:

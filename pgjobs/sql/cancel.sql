@@ -14,7 +14,9 @@ UPDATE pgjobs_job AS job
 SET status = CASE WHEN status = 'RUNNING' THEN status ELSE 'CANCELLED' END,
     finished_at = CASE WHEN status = 'RUNNING' THEN NULL ELSE clock_timestamp() END,
     cancel_requested_at = CASE WHEN status = 'RUNNING' THEN clock_timestamp() END,
-    reason = %(reason)s
+    reason = %(reason)s,
+    waiting_for = NULL,
+    blocked_by_id = NULL
 FROM unfinished
 WHERE job.id = unfinished.id
 RETURNING job.id, job.status = 'CANCELLED',

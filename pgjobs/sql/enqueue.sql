@@ -1,28 +1,31 @@
 -- Insert jobs. Their ids rise in the order given: the sequence is read after the sort.
--- A trigger makes those SCHEDULED whose time is to come (pgjobs_schedule_inserted).
+-- A trigger makes those SCHEDULED whose time is to come, and those WAITING that
+-- something holds back (pgjobs_plan_inserted).
 -- statement_timestamp: now() stands still in a long transaction.
 INSERT INTO pgjobs_job
     (task, args, kwargs, queue_name, priority, run_after, max_attempts, max_crashes,
-     timeout, expires_at)
+     timeout, expires_at, keys)
 SELECT task, args::jsonb, kwargs::jsonb, queue_name, priority, due, max_attempts,
        max_crashes, timeout,
        coalesce(
            expires_at,
            coalesce(due, statement_timestamp()) + make_interval(secs => expires_in)
-       )
+       ),
+       keys
 FROM unnest(
     %(tasks)s::text[], %(args)s::text[], %(kwargs)s::text[],
     %(queue_names)s::text[], %(priorities)s::smallint[],
     %(run_afters)s::timestamptz[], %(delays)s::double precision[],
     %(max_attempts)s::smallint[], %(max_crashes)s::smallint[],
     %(timeouts)s::double precision[], %(expires_ats)s::timestamptz[],
-    %(expires_ins)s::double precision[]
+    %(expires_ins)s::double precision[], %(keys)s::jsonb[]
 ) WITH ORDINALITY AS job (
     task, args, kwargs, queue_name, priority, run_after, delay,
-    max_attempts, max_crashes, timeout, expires_at, expires_in, position
+    max_attempts, max_crashes, timeout, expires_at, expires_in, keys,
+    position
 )
 CROSS JOIN LATERAL (
     VALUES (coalesce(run_after, statement_timestamp() + make_interval(secs => delay)))
 ) AS time (due)
 ORDER BY position
-RETURNING id, status, run_after, expires_at, enqueued_at
+RETURNING id, status, run_after, expires_at, enqueued_at, waiting_for, blocked_by_id

@@ -10,6 +10,8 @@ WITH late AS MATERIALIZED (
 UPDATE pgjobs_job
 SET status = 'CANCELLED',
     finished_at = clock_timestamp(),
-    reason = 'Expired: not started in time.'
+    reason = 'Expired: not started in time.',
+    waiting_for = NULL,
+    blocked_by_id = NULL
 WHERE id = ANY (ARRAY(SELECT id FROM late))
 RETURNING id

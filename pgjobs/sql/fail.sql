@@ -15,7 +15,9 @@ failed AS (
         lease_token = CASE
             WHEN ran THEN nextval('pgjobs_lease_token') ELSE lease_token
         END,
-        worker_id = NULL
+        worker_id = NULL,
+        waiting_for = NULL,
+        blocked_by_id = NULL
     FROM unfinished
     WHERE job.id = unfinished.id
     RETURNING job.id

@@ -14,7 +14,9 @@ SET status = 'SUCCESSFUL',
     lease_token = CASE
         WHEN status = 'RUNNING' THEN nextval('pgjobs_lease_token') ELSE lease_token
     END,
-    worker_id = NULL
+    worker_id = NULL,
+    waiting_for = NULL,
+    blocked_by_id = NULL
 FROM unfinished
 WHERE job.id = unfinished.id
 RETURNING job.id, true

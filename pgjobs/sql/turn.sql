@@ -43,16 +43,16 @@ served AS (
 candidate AS MATERIALIZED (
     SELECT head.*
     FROM served CROSS JOIN LATERAL (
-        SELECT id, priority, crashes + 1 >= max_crashes AS is_suspect,
+        SELECT id, priority, turn, crashes + 1 >= max_crashes AS is_suspect,
             coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
                 AS is_expired
         FROM pgjobs_job
         WHERE status = 'READY' AND queue_name = served.name
-        ORDER BY priority DESC, id
+        ORDER BY priority DESC, turn
         LIMIT %(limit)s
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS head
-    ORDER BY head.priority DESC, head.id
+    ORDER BY head.priority DESC, head.turn
     LIMIT %(limit)s
 ),
 -- What was not started in time is cancelled rather than passed over again and again.
@@ -69,11 +69,11 @@ expired AS (
 chosen AS (
     SELECT id
     FROM (
-        SELECT id, row_number() OVER place AS position,
-               bool_or(is_suspect) OVER place AS reached_suspect
+        SELECT id, row_number() OVER line AS position,
+               bool_or(is_suspect) OVER line AS reached_suspect
         FROM candidate
         WHERE NOT is_expired
-        WINDOW place AS (ORDER BY priority DESC, id)
+        WINDOW line AS (ORDER BY priority DESC, turn)
     ) AS ranked
     WHERE NOT reached_suspect OR (position = 1 AND %(is_idle)s)
 ),
@@ -88,15 +88,22 @@ claimed AS (
     WHERE job.id = ANY (ARRAY(SELECT id FROM chosen))
     RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts,
               failures, max_attempts, crashes, max_crashes, timeout, life,
-              lease_token, enqueued_at
+              lease_token, enqueued_at, keys IS NOT NULL AS holds_back, turn
 ),
 summary AS (
     SELECT
         (SELECT array_agg(lease_token) FROM recorded) AS recorded,
         (
-            SELECT extract(epoch FROM run_after - clock_timestamp())::float8
-            FROM pgjobs_job WHERE status = 'SCHEDULED'
-            ORDER BY run_after LIMIT 1
+            SELECT extract(epoch FROM least(
+                (
+                    SELECT run_after FROM pgjobs_job WHERE status = 'SCHEDULED'
+                    ORDER BY run_after LIMIT 1
+                ),
+                (
+                    SELECT opens_at FROM pgjobs_hold WHERE state = 'rate'
+                    ORDER BY opens_at LIMIT 1
+                )
+            ) - clock_timestamp())::float8
         ) AS next_due,
         (SELECT bool_or(is_suspect) FROM candidate WHERE NOT is_expired)
             AS met_suspect,
@@ -114,4 +121,4 @@ summary AS (
 -- The summary comes as a row of its own, first: NULL sorts before any priority.
 SELECT summary.*, claimed.*
 FROM summary FULL JOIN claimed ON false
-ORDER BY claimed.priority DESC, claimed.id
+ORDER BY claimed.priority DESC, claimed.turn

@@ -30,6 +30,7 @@ class Listener:
 
     CHANNEL = "pgjobs"
     CANCEL = "cancel"  # what the worker's own channel says when a job is to stop
+    UNSETTLED = "pgjobs_unsettled"
     LONGEST_PAUSE = 10.0  # seconds between two tries to connect
 
     def __init__(
@@ -39,11 +40,13 @@ class Listener:
         bell: Bell,
         watchdog: Watchdog,
         is_beating: Callable[[], bool],
+        unsettled: Callable[[str], None],
     ):
         self.options = options
         self.own_channel = f"pgjobs_worker_{worker_id}"
         self.watchdog = watchdog
         self.is_beating = is_beating
+        self.unsettled = unsettled  # takes what arrives on that channel
         self.bell = bell
         self.sleeping = False
         self.heard_cancel = False  # a job of this worker is to stop
@@ -106,6 +109,8 @@ class Listener:
                 self.last_heard = monotonic()
                 if notification.channel == self.CHANNEL:
                     concerned |= self.serves(notification.payload)
+                elif notification.channel == self.UNSETTLED:
+                    self.unsettled(notification.payload)
                 elif notification.payload == self.CANCEL:
                     self.heard_cancel = True
         except psycopg.Error as error:
@@ -166,7 +171,7 @@ class Listener:
                 "PGJOBS['LISTEN'] can name a direct connection."
             )
             return
-        for channel in (self.CHANNEL, self.own_channel):
+        for channel in (self.CHANNEL, self.UNSETTLED, self.own_channel):
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
         self.failures = 0
         self.last_heard = monotonic()

@@ -40,6 +40,7 @@ from .memory import resident_bytes
 from .options import WorkerOptions
 from .outlook import Outlook
 from .scheduler import Scheduler
+from .settling import Settling
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -47,6 +48,7 @@ STATEMENT_SECONDS = 30.0
 GATHER_SECONDS = 0.00005
 REPORT_SECONDS = 0.25  # between two writes of progress
 ASK_FOR_LOCKED_SECONDS = 1.0  # between two looks whether rows are still locked
+HEAR_SECONDS = 0.01  # between two looks of a busy loop at what was notified
 LAST_SECONDS = 2.0  # for announcing the last jobs that ended
 RELEASE_TRIES = 3
 
@@ -70,6 +72,7 @@ class Loop:
         self.executor = Executor(options.slots, self.ring, options.database)
         self.ledger = Ledger()
         self.outlook = Outlook(options.poll)
+        self.settling = Settling()
         self.faults = Faults()
         self.claimed = 0
         self.finished = 0
@@ -77,6 +80,7 @@ class Loop:
         self.stop_at: float | None = None  # end of the grace, once stopping
         self.started_at = monotonic()
         self.next_report = 0.0
+        self.next_hearing = 0.0
         self.ask_for_locked_at = 0.0
         self.is_too_large = False
         self.cancelling: deque[int] = deque()  # lease tokens
@@ -135,6 +139,7 @@ class Loop:
             self.bell,
             self.watchdog,
             lambda: not self.heartbeat.is_late,
+            self.settling.hear,
         )
         self.announcer = Announcer(options.database)
         self.maintenance = Maintenance(self.id)
@@ -290,12 +295,15 @@ class Loop:
         self.record_setbacks()
         self.maintain()
         self.fire_schedules()
+        self.settle_keys()
         if monotonic() >= self.audience.due:
             self.audience.catch_up()
         successes = self.ledger.successes
         # After a fault a statement has to prove that the database is back.
         if successes or self.wants_to_look or self.faults.since is not None:
             self.record_and_claim(successes)
+        if self.options.drain and self.outlook.is_empty and self.ledger.is_empty:
+            self.look_for_forgotten()
 
     def gather(self) -> None:
         """Take what the slots have put down; let those about to end come along.
@@ -397,6 +405,8 @@ class Loop:
         endings = []
         for job, outcome, seconds in self.ledger.settle(outcomes):
             ending = Ending(job, status_of.get(job.lease_token), outcome, seconds)
+            if job.holds_back:  # what waited for it may be READY: no need to be told
+                self.outlook.expect_let_go()
             self.announce(ending)
             if ending.status is not None:
                 endings.append(ending)
@@ -499,6 +509,23 @@ class Loop:
         if self.scheduler.run(self.connection):
             self.outlook.expect_jobs()
 
+    # Keys of locks, limits and rates
+
+    def settle_keys(self) -> None:
+        """Let go what waits for keys that nobody could settle when he committed."""
+        if monotonic() >= self.next_hearing:  # a busy loop does not listen
+            self.next_hearing = monotonic() + HEAR_SECONDS
+            if self.listener.heard():
+                self.outlook.expect_jobs()
+        is_due = monotonic() >= self.settling.due
+        if is_due and self.settling.run(self.connection.execute):
+            self.outlook.expect_jobs()
+
+    def look_for_forgotten(self) -> None:
+        """Before a drain ends, see whether something waits for nothing."""
+        if self.settling.sweep_all(self.connection.execute):
+            self.outlook.expect_jobs()
+
     # Giving back
 
     def release_unstarted(self) -> None:
@@ -556,7 +583,7 @@ class Loop:
     @property
     def next_event(self) -> float:
         """Return when the loop must turn even if nobody rings."""
-        events = [self.maintenance.due, self.audience.due]
+        events = [self.settling.due, self.maintenance.due, self.audience.due]
         if not self.is_stopping:
             events.append(self.scheduler.due)
         if self.room():

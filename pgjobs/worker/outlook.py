@@ -21,6 +21,7 @@ class Outlook:
         self.look_at = 0.0  # monotonic time of the next look, if nothing happens before
         self.promote_at = 0.0  # and of the next promotion of scheduled jobs
         self.may_hold_more = True  # the last look did not show all there is
+        self.let_go = False  # what ended with the last turn may have let others go
         self.waits_for_idle = False  # a suspect is next in line
         self.passed_over = False  # what could have been ours, another one had locked
         self.look_again = FIRST_LOOK_AGAIN  # seconds, in that case
@@ -48,6 +49,10 @@ class Outlook:
         """Note that the queue may have changed."""
         self.may_hold_more = True
 
+    def expect_let_go(self) -> None:
+        """Note that a job has ended for which others may have waited."""
+        self.let_go = self.may_hold_more = True
+
     def expect_due(self) -> None:
         """Note that a scheduled job may be due before the next one that is known."""
         self.promote_at = 0.0
@@ -61,7 +66,8 @@ class Outlook:
         claimed_suspect = any(job.is_suspect for job in brought.claimed)
         self.waits_for_idle = brought.met_suspect and not claimed_suspect
         met = len(brought.claimed) + len(brought.expired)
-        self.may_hold_more = met == limit
+        self.may_hold_more = met == limit or self.let_go
+        self.let_go = False
         self.look_at = now + self.poll * random.uniform(0.8, 1)
         due = inf if brought.next_due is None else brought.next_due
         # Overdue: it came late, or another transaction has locked it.

@@ -72,6 +72,10 @@ class Command(BaseCommand):
             ],
             "No workers.",
         )
+        for each in state.waiting:
+            self.stdout.write(
+                f"{each.kind} {each.key}: {each.number} waiting, the first {each.first}"
+            )
         counts = ", ".join(
             f"{capped(number)} {status.lower()}"
             for status, number in state.finished.items()

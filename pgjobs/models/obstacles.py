@@ -1,0 +1,104 @@
+"""What holds waiting jobs back at this moment, in words.
+
+`Job.blocked_by_id` is what it was when a job began to wait: to keep it true, each end
+of a job would rewrite all that wait.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db import connections
+from django.utils.timezone import localtime, now
+from django.utils.translation import gettext, ngettext
+
+from ..sql import statement
+from .worker import Worker
+
+MOST_KEYS = 20
+MOST_COUNTED = 1_000
+
+
+class Obstacle(NamedTuple):
+    """The first thing in the way of a job; `waiting_for` None: it has just gone."""
+
+    job_id: int
+    waiting_for: str | None
+    opens_at: datetime | None  # when the rate allows a job
+    max_running: int | None
+    key: str | None
+    blocker_id: int | None
+    blocker_status: str | None
+    blocker_queue: str | None
+    blocker_run_after: datetime | None
+
+
+class Line(NamedTuple):
+    """Those that wait for one key."""
+
+    obstacle: Obstacle  # of the first
+    number: int  # MOST_COUNTED at most
+
+
+def obstacles(database: str, ids: Iterable[int]) -> dict[int, Obstacle]:
+    """Return what holds each of these jobs back, of those that wait."""
+    ids = list(ids)
+    if not ids:
+        return {}
+    rows = execute(database, "obstacles", {"ids": ids})
+    return {row[0]: Obstacle._make(row) for row in rows}
+
+
+def lines(database: str) -> list[Line]:
+    """Return some of the locks and limits that jobs wait for."""
+    parameters = {"keys": MOST_KEYS, "most": MOST_COUNTED}
+    numbers = dict(execute(database, "lines", parameters))
+    found = obstacles(database, numbers)
+    return [Line(found[id], number) for id, number in numbers.items() if id in found]
+
+
+def execute(database: str, name: str, parameters: dict) -> list[tuple]:
+    with connections[database].cursor() as cursor:
+        cursor.execute(statement(name), parameters)
+        return cursor.fetchall()
+
+
+def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
+    """Say what the job waits for; `workers`: those alive."""
+    match obstacle.waiting_for:
+        case "lock":
+            return described_blocker(obstacle, workers)
+        case "limit":
+            return ngettext(
+                "waits until fewer than %(number)d job of its limit runs",
+                "waits until fewer than %(number)d jobs of its limit run",
+                obstacle.max_running or 0,
+            ) % {"number": obstacle.max_running}
+        case "rate":
+            time = moment(obstacle.opens_at)
+            return gettext("waits for its rate, until %(time)s") % {"time": time}
+    return gettext("may run in a moment")
+
+
+def described_blocker(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
+    queue = obstacle.blocker_queue or ""
+    values = {"id": obstacle.blocker_id, "queue": queue}
+    match obstacle.blocker_status:
+        case "SCHEDULED":
+            values["time"] = moment(obstacle.blocker_run_after)
+            return gettext("waits for job %(id)s, due %(time)s") % values
+        case "READY" if not any(worker.serves(queue) for worker in workers):
+            text = gettext("waits for job %(id)s in queue %(queue)s, no worker")
+            return text % values
+        case "WAITING":
+            return gettext("waits for job %(id)s, which waits itself") % values
+    return gettext("waits for job %(id)s") % values
+
+
+def moment(time: datetime | None) -> str:
+    """Return the local time, with the date unless it is today's."""
+    if time is None:
+        return "?"
+    local = localtime(time)
+    is_today = local.date() == localtime(now()).date()
+    return f"{local:%H:%M}" if is_today else f"{local:%Y-%m-%d %H:%M}"

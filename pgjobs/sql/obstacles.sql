@@ -1,0 +1,14 @@
+-- What holds WAITING jobs back at this moment, and the job that is in the way, if any.
+SELECT job.id, obstacle.waiting_for,
+    coalesce(hold.opens_at, obstacle.opens_at), hold.max_running,
+    CASE obstacle.waiting_for
+        WHEN 'lock' THEN hold.lock
+        WHEN 'limit' THEN hold.limit_key
+        WHEN 'rate' THEN hold.rate_key
+    END,
+    blocker.id, blocker.status, blocker.queue_name, blocker.run_after
+FROM pgjobs_job AS job
+JOIN pgjobs_hold AS hold ON hold.job_id = job.id
+CROSS JOIN LATERAL pgjobs_obstacle(hold) AS obstacle
+LEFT JOIN pgjobs_job AS blocker ON blocker.id = obstacle.blocked_by_id
+WHERE job.id = ANY (%(ids)s::bigint[]) AND job.status = 'WAITING'

@@ -1,0 +1,41 @@
+-- Settle keys that jobs wait for, by hopping along the index from key to key: a batch
+-- beyond those given. A lock whose place is taken needs nothing.
+WITH RECURSIVE locked (key, number) AS (
+    (
+        SELECT lock, 1 FROM pgjobs_hold
+        WHERE state = 'lock' AND lock > %(lock)s
+        ORDER BY lock LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT lock FROM pgjobs_hold WHERE state = 'lock' AND lock > locked.key
+        ORDER BY lock LIMIT 1
+    ), number + 1
+    FROM locked WHERE key IS NOT NULL AND number < %(limit)s
+),
+limited (key, number) AS (
+    (
+        SELECT limit_key, 1 FROM pgjobs_hold
+        WHERE state = 'limit' AND limit_key > %(limit_key)s
+        ORDER BY limit_key LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT limit_key FROM pgjobs_hold
+        WHERE state = 'limit' AND limit_key > limited.key
+        ORDER BY limit_key LIMIT 1
+    ), number + 1
+    FROM limited WHERE key IS NOT NULL AND number < %(limit)s
+)
+SELECT 'lock', key,
+    CASE
+        WHEN NOT EXISTS (
+            SELECT FROM pgjobs_hold WHERE lock = locked.key AND state = 'place'
+        )
+        THEN pgjobs_settle('lock', key)
+        ELSE 0
+    END
+FROM locked WHERE key IS NOT NULL
+UNION ALL
+SELECT 'limit', key, pgjobs_settle('limit', key)
+FROM limited WHERE key IS NOT NULL

@@ -1,0 +1,212 @@
+"""Limits and rates: never more at a time, never too fast, and all keys take turns."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from pgjobs import enqueue, enqueue_many
+from pgjobs.models import Hold, Job, Rate, work
+from pgjobs.models.work import Key
+from tests import tasks
+from tests.actors import Hand, execute, session
+from tests.processes import (
+    running_worker,
+    shared_queue,
+    wait_for_all,
+)
+from tests.test_locks import settle, statuses
+
+pytestmark = shared_queue
+
+two = tasks.noop.using(max_running=2)
+slow = tasks.noop.using(rate="1/hour")
+
+
+def times_of(*jobs: Job) -> list[float]:
+    """Return in how many seconds each may run, as the database expects."""
+    now = timezone.now()
+    opens = dict(Hold.objects.values_list("job_id", "opens_at"))
+    return [round((opens[job.pk] - now).total_seconds()) for job in jobs]
+
+
+# Limits
+
+
+def test_no_more_jobs_than_the_limit_are_ready_or_run():
+    jobs = [enqueue(two) for _ in range(4)]
+    assert [job.status for job in jobs] == ["READY", "READY", "WAITING", "WAITING"]
+    assert jobs[2].waiting_for == "limit"
+    hand = Hand()
+    first, _ = hand.claim(10)
+    assert hand.succeed(first)
+    assert statuses() == ["SUCCESSFUL", "RUNNING", "READY", "WAITING"]
+
+
+def test_limit_is_kept_within_one_statement():
+    enqueue_many([two.bind() for _ in range(5)])
+    assert statuses() == ["READY"] * 2 + ["WAITING"] * 3
+
+
+@pytest.mark.parametrize("verdict", ["FAIL", "CANCEL", "SNOOZE"])
+def test_place_is_free_when_a_job_leaves_it(verdict):
+    enqueue_many([two.bind() for _ in range(3)])
+    hand = Hand()
+    hand.set_back(hand.claim_one(), verdict, delay=60)
+    assert statuses()[2] == "READY"
+
+
+def test_places_of_a_dead_worker_come_back_with_the_rescue():
+    enqueue_many([two.using(max_crashes=1).bind() for _ in range(4)])
+    dead, hand = Hand("dead"), Hand()
+    for _ in range(2):
+        dead.claim_one()
+    dead.vanish()
+    assert hand.claim(10) == []
+    hand.rescue()
+    assert statuses() == ["FAILED", "FAILED", "READY", "READY"]
+
+
+def test_keys_have_limits_of_their_own():
+    customer = tasks.echo.using(max_running=1, limit_key="customer-{value}")
+    for customer_id in (1, 2, 1, 2):
+        enqueue(customer, customer_id)
+    assert statuses() == ["READY", "READY", "WAITING", "WAITING"]
+
+
+def test_waiting_jobs_go_by_priority():
+    enqueue_many([two.using(max_running=1, priority=p).bind() for p in (0, 0, 9)])
+    Job.objects.order_by("pk")[0].cancel()
+    assert statuses() == ["CANCELLED", "WAITING", "READY"]
+
+
+def test_job_with_lock_and_limit_waits_for_the_lock_then_for_the_limit():
+    both = tasks.noop.using(lock="door", max_running=1)
+    door = enqueue(tasks.echo.using(lock="door"), 1)
+    full = enqueue(tasks.noop.using(max_running=1))
+    job = enqueue(both)
+    assert job.waiting_for == "lock"
+    door.cancel()
+    job.refresh_from_db()
+    assert (job.status, job.waiting_for) == ("WAITING", "limit")
+    full.cancel()
+    job.refresh_from_db()
+    assert job.status == "READY"
+
+
+def test_keys_take_turns():
+    """A job that has waited stands behind those that were enqueued meanwhile."""
+    customer = tasks.echo.using(max_running=1, limit_key="customer-{value}")
+    enqueue_many([customer.bind(1) for _ in range(4)])
+    enqueue_many([customer.bind(2) for _ in range(2)])
+    hand, order = Hand(), []
+    for _ in range(6):
+        job = hand.claim_one()
+        order.append(Job.objects.get(pk=job.id).kwargs["value"])
+        hand.succeed(job)
+    assert order == [1, 2, 1, 2, 1, 1]
+
+
+def test_limit_holds_when_two_commit_at_the_same_time():
+    insert = """
+        INSERT INTO pgjobs_job (task, keys)
+        VALUES ('tests.noop', '{"limit_key": "k", "max_running": 1}')
+    """
+    with session() as one, session() as other, session() as ear:
+        ear.listen("pgjobs_unsettled")
+        for each in (one, other):
+            each.begin()
+            each.execute(insert)
+        one.execute("SET CONSTRAINTS ALL IMMEDIATE")  # as if about to commit
+        other.commit()
+        one.commit()
+        assert ear.heard() == [("pgjobs_unsettled", "limit k")]
+    assert statuses() == ["READY", "WAITING"]
+    assert settle(Key("limit", "k")) == [0]
+
+
+def test_worker_without_notifications_runs_what_waits_for_a_limit():
+    enqueue_many([two.bind() for _ in range(12)])
+    with running_worker(slots=4, poll=600, listen=False):
+        wait_for_all("SUCCESSFUL")
+
+
+# Rates
+
+
+def test_job_over_the_rate_waits_and_knows_how_long():
+    jobs = [enqueue(slow) for _ in range(3)]
+    assert [job.status for job in jobs] == ["READY", "WAITING", "WAITING"]
+    assert times_of(*jobs[1:]) == [3600, 7200]
+    jobs[1].refresh_from_db()
+    assert jobs[1].waiting_for == "rate"
+    assert jobs[1].run_after > timezone.now()
+
+
+def test_burst_may_start_at_once():
+    enqueue_many([slow.using(rate="6/hour", burst=2).bind() for _ in range(4)])
+    assert statuses() == ["READY"] * 2 + ["WAITING"] * 2
+
+
+def test_burst_is_the_number_of_the_rate_unless_it_is_given():
+    enqueue_many([slow.using(rate="3/hour").bind() for _ in range(5)])
+    assert statuses() == ["READY"] * 3 + ["WAITING"] * 2
+
+
+def pass_time(seconds: float) -> None:
+    """Let so much time pass for the rates."""
+    step = timedelta(seconds=seconds)
+    for rate in Rate.objects.all():
+        Rate.objects.filter(pk=rate.pk).update(full_at=rate.full_at - step)
+    for hold in Hold.objects.filter(state="rate"):
+        Hold.objects.filter(pk=hold.pk).update(opens_at=hold.opens_at - step)
+
+
+def test_waiting_jobs_are_promoted_when_their_tokens_are_there():
+    enqueue_many([slow.bind() for _ in range(4)])
+    work.promote(execute)
+    assert statuses() == ["READY", "WAITING", "WAITING", "WAITING"]
+    pass_time(3_601)
+    work.promote(execute)
+    assert statuses() == ["READY", "READY", "WAITING", "WAITING"]
+    pass_time(7_300)
+    work.promote(execute)
+    assert statuses() == ["READY"] * 3 + ["WAITING"]  # burst: 1
+
+
+def test_next_in_line_moves_up_when_one_before_it_is_cancelled():
+    jobs = [enqueue(slow) for _ in range(3)]
+    jobs[1].cancel()
+    assert times_of(jobs[2]) == [3600]
+
+
+def test_job_of_higher_priority_goes_first_and_the_others_later():
+    jobs = [enqueue(slow) for _ in range(2)]
+    high = enqueue(slow.using(priority=1))
+    assert times_of(high) == [3600]
+    pass_time(3_601)
+    work.promote(execute)
+    assert statuses() == ["READY", "WAITING", "READY"]
+    assert times_of(jobs[1]) == [3600]
+    assert jobs[0].pk
+
+
+def test_worker_knows_when_the_next_token_comes():
+    enqueue_many([slow.bind(), slow.bind()])
+    due = Hand().turn(limit=1).next_due
+    assert 3_500 < due <= 3_600
+
+
+def test_released_job_needs_another_token():
+    enqueue(slow)
+    hand = Hand()
+    hand.set_back(hand.claim_one(), "RELEASE")
+    assert statuses() == ["WAITING"]
+
+
+def test_worker_starts_jobs_as_fast_as_the_rate_allows():
+    enqueue_many([tasks.noop.using(rate="10/second", burst=1).bind() for _ in range(5)])
+    with running_worker(poll=600):
+        wait_for_all("SUCCESSFUL")
+    first, *_, last = Job.objects.order_by("pk")
+    assert (last.started_at - first.enqueued_at).total_seconds() >= 0.4

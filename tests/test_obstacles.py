@@ -1,0 +1,124 @@
+"""What operators are told about waiting jobs."""
+
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from pgjobs import enqueue
+from pgjobs.models import Job
+from pgjobs.models.obstacles import described, moment, obstacles
+from pgjobs.models.status import living_workers
+from tests import tasks
+from tests.actors import Hand, execute
+from tests.operators import ALL_PERMISSIONS, LIST, operator, page_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def decide_at_once():
+    """Do after each statement what is done when a transaction commits."""
+    execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+locked = tasks.noop.using(lock="door")
+
+
+def words(job: Job) -> str:
+    return described(obstacles("default", [job.pk])[job.pk], living_workers("default"))
+
+
+def test_waiting_job_names_the_running_one():
+    Hand()
+    first, second = enqueue(locked), enqueue(locked)
+    Hand().claim_one()
+    assert words(second) == f"waits for job {first.pk}"
+
+
+def test_waiting_job_names_the_present_holder_not_the_first_one():
+    Hand()
+    first, second, third = enqueue(locked), enqueue(locked), enqueue(locked)
+    first.cancel()
+    third.refresh_from_db()
+    assert third.blocked_by_id == first.pk
+    assert words(third) == f"waits for job {second.pk}"
+
+
+def test_waiting_job_says_when_the_scheduled_one_is_due():
+    first = enqueue(locked.using(run_after=timedelta(days=2)))
+    second = enqueue(locked)
+    due = f"{timezone.localtime(first.run_after):%Y-%m-%d %H:%M}"
+    assert words(second) == f"waits for job {first.pk}, due {due}"
+
+
+def test_moment_of_today_is_a_time_only():
+    now = timezone.localtime(timezone.now())
+    assert moment(now) == f"{now:%H:%M}"
+
+
+def test_waiting_job_says_that_nobody_serves_the_queue_of_the_first():
+    Hand(queues="default")
+    first = enqueue(locked.using(queue_name="slow"))
+    second = enqueue(locked)
+    assert words(second) == f"waits for job {first.pk} in queue slow, no worker"
+
+
+def test_waiting_job_says_that_the_first_waits_itself():
+    enqueue(tasks.echo.using(max_running=1, limit_key="k"), 1)
+    first = enqueue(locked.using(max_running=1, limit_key="k"))
+    second = enqueue(locked)
+    assert words(first) == "waits until fewer than 1 job of its limit runs"
+    assert words(second) == f"waits for job {first.pk}, which waits itself"
+
+
+def test_job_over_the_rate_says_until_when():
+    task = tasks.noop.using(rate="1/day")
+    enqueue(task)
+    job = enqueue(task)
+    job.refresh_from_db()
+    assert words(job) == f"waits for its rate, until {moment(job.run_after)}"
+
+
+def test_admin_shows_the_obstacle_in_the_list_and_on_the_page():
+    client = operator(*ALL_PERMISSIONS)
+    Hand()
+    first, second = enqueue(locked), enqueue(locked)
+    for address in (LIST, page_of(second)):
+        assert f"waits for job {first.pk}" in text_of(client.get(address))
+    assert "door" in text_of(client.get(page_of(second)))
+
+
+def test_keys_are_hidden_from_those_who_may_not_see_arguments():
+    client = operator("view_job")
+    enqueue(locked)
+    assert "door" not in text_of(client.get(page_of(enqueue(locked))))
+
+
+def test_list_asks_twice_more_however_many_wait(django_assert_max_num_queries):
+    client = operator(*ALL_PERMISSIONS)
+    for _ in range(10):
+        enqueue(locked)
+    with django_assert_max_num_queries(12):
+        client.get(LIST)
+
+
+def test_jobstatus_names_locks_and_limits_that_jobs_wait_for():
+    Hand()
+    first = enqueue(locked)
+    for _ in range(3):
+        enqueue(locked)
+    limited = tasks.noop.using(max_running=1)
+    for _ in range(2):
+        enqueue(limited)
+    printed = StringIO()
+    call_command("jobstatus", stdout=printed)
+    assert f"lock door: 3 waiting, the first waits for job {first.pk}" in (
+        printed.getvalue()
+    )
+    assert (
+        "limit tests.noop: 1 waiting, the first waits until fewer than 1 job of its"
+        " limit runs"
+    ) in printed.getvalue()
