@@ -300,7 +300,7 @@ SETTLE = (
     END
     $$;
 
-    CREATE FUNCTION pgjobs_settle(kind text, key text) RETURNS integer
+    CREATE FUNCTION pgjobs_settle_key(kind text, key text) RETURNS integer
     LANGUAGE plpgsql AS $$
     DECLARE
         hold pgjobs_hold;
@@ -338,10 +338,18 @@ SETTLE = (
     END
     $$;
 
+    -- What workers call. (The settings of a function, below, cost each call.)
+    CREATE FUNCTION pgjobs_settle(kind text, key text) RETURNS integer
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        RETURN pgjobs_settle_key(kind, key);
+    END
+    $$;
+
     CREATE FUNCTION pgjobs_settle_or_notify(kind text, key text) RETURNS void
     LANGUAGE plpgsql AS $$
     BEGIN
-        IF pgjobs_settle(kind, key) IS NULL THEN
+        IF pgjobs_settle_key(kind, key) IS NULL THEN
             PERFORM pg_notify('pgjobs_unsettled', kind || ' ' || key);
         END IF;
     END
@@ -350,6 +358,7 @@ SETTLE = (
     """
     DROP FUNCTION pgjobs_settle_or_notify(text, text);
     DROP FUNCTION pgjobs_settle(text, text);
+    DROP FUNCTION pgjobs_settle_key(text, text);
     DROP FUNCTION pgjobs_expect(pgjobs_hold, timestamptz);
     DROP FUNCTION pgjobs_first_in_line(text, text, bigint[]);
     """,
