@@ -1,8 +1,12 @@
 """Everything that pgjobs raises, and what a task may raise to steer its job."""
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import ImproperlyConfigured
+
+if TYPE_CHECKING:
+    from .models import Job
 
 
 class InvalidTask(ImproperlyConfigured):
@@ -17,6 +21,17 @@ class InvalidArguments(ValueError):
         self.faults = faults
         listed = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
         super().__init__(f"Invalid arguments for {task_name}: {listed}.")
+
+
+class AlreadyEnqueued(Exception):
+    """Another job holds the unique key; `job` is that job."""
+
+    def __init__(self, job: "Job"):
+        self.job = job
+        super().__init__(
+            f"Job {job.pk} ({job.task}) already holds the unique key "
+            f"{job.unique_key!r}."
+        )
 
 
 class UnknownTask(LookupError):

@@ -7,9 +7,15 @@ DEEPEST = 100
 LONGEST_INTEGER_BITS = 14_000  # about 4,200 digits; Python reads no more than 4,300
 
 
-def dump(value) -> str:
+def dump(value, *, sort_keys: bool = False) -> str:
     """Return compact JSON text."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json.dumps(
+        value,
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+        sort_keys=sort_keys,
+    )
 
 
 class UnreadableJson(str):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from random import uniform
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db import transaction
 
@@ -12,14 +12,11 @@ from .arguments import Stored
 from .exceptions import InvalidArguments, InvalidTask, UnknownTask
 from .plain_json import check_text, dump, shortened
 from .recurrence import Recurrence
-from .tasks import Options, Task, registry
+from .tasks import J, Options, P, R, Task, registry
 
 if TYPE_CHECKING:
     from .models import Job, Schedule
     from .models.firing import Fired
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 LONGEST_NAME = 200
 
@@ -54,7 +51,7 @@ class ScheduledTask(NamedTuple):
 
 def schedule(
     *, name: str | None = None, arguments: Mapping[str, Any] | None = None, **when: Any
-) -> Callable[[Task[P, R]], Task[P, R]]:
+) -> Callable[[Task[P, R, J]], Task[P, R, J]]:
     """Let a task run again and again; written above `@task`, as often as need be.
 
     `every` (a timedelta) or `cron` (five fields, or "@daily"), with `timezone`
@@ -77,7 +74,7 @@ def schedule(
     if name is not None:
         check_name(name)
 
-    def add(task: Task[P, R]) -> Task[P, R]:
+    def add(task: Task[P, R, J]) -> Task[P, R, J]:
         if not isinstance(task, Task):
             raise InvalidTask(
                 f"@schedule takes a task, got {task!r}: write it above @task."

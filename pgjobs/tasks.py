@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from asgiref.sync import sync_to_async
 from django.apps import apps
@@ -21,12 +31,26 @@ from .exceptions import InvalidTask, UnknownTask, non_negative_seconds
 from .keys import HoldingBack, Key
 from .recurrence import TASK_OPTIONS as WHEN
 from .recurrence import Recurrence
-
-if TYPE_CHECKING:
-    from .models import Job
+from .uniqueness import (
+    OnConflict,
+    UniqueFor,
+    UniqueKey,
+    Uniqueness,
+    check_given,
+    overridden,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# What enqueueing returns: a job, or with on_conflict="skip" perhaps none.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    from .models import Job
+
+    J = TypeVarWithDefault("J", bound=Job | None, default=Job, covariant=True)
+else:
+    J = TypeVar("J")
 
 LONGEST_NAME = 200
 # No control characters, and no lone surrogates, which PostgreSQL cannot store.
@@ -37,7 +61,7 @@ LATEST = datetime(9999, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(HoldingBack):
+class Options(HoldingBack, Uniqueness):
     """What `@task(...)` and `.using(...)` say about a task's jobs."""
 
     queue_name: str = "default"
@@ -54,7 +78,8 @@ class Options(HoldingBack):
     atomic: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        HoldingBack.__post_init__(self)
+        Uniqueness.__post_init__(self)
         check_queue_name(self.queue_name)
         check_whole("priority", self.priority, -100, 100)
         check_whole("max_attempts", self.max_attempts, 1, 32_767)
@@ -88,7 +113,57 @@ class Options(HoldingBack):
         )
 
 
-class Task(Generic[P, R]):
+class KeyOptions(TypedDict, total=False):
+    """For type checkers; `on_conflict` stands alone, since the result depends on it."""
+
+    unique: bool | tuple[str, ...]
+    unique_key: Key
+    unique_for: UniqueFor
+    lock: Key
+    lock_mode: Literal["ordered", "mutex"]
+    max_running: int
+    limit_key: Key
+    rate: str
+    rate_key: Key
+    burst: int
+
+
+class TaskOptions(KeyOptions, total=False):
+    name: str | None
+    aliases: Iterable[str]
+    queue_name: str
+    priority: int
+    max_attempts: int
+    max_crashes: int
+    timeout: float | timedelta | None
+    cancel: Literal["interrupt", "cooperative"]
+    backoff: Backoff
+    retry_on: type[BaseException] | tuple[type[BaseException], ...]
+    no_retry_on: type[BaseException] | tuple[type[BaseException], ...]
+    atomic: bool
+    expires: timedelta | None
+    every: timedelta
+    cron: str
+    timezone: str
+    anchor: Literal["start", "end"]
+    overlap: Literal["skip", "allow"]
+    catch_up: Literal["latest", "all", "none"]
+    jitter: float | timedelta
+    start: datetime
+    end: datetime
+
+
+class JobOptions(KeyOptions, total=False):
+    queue_name: str | None
+    priority: int | None
+    run_after: datetime | timedelta | None
+    max_attempts: int | None
+    max_crashes: int | None
+    timeout: float | timedelta | None
+    expires: datetime | timedelta | None
+
+
+class Task(Generic[P, R, J]):
     """A registered function; still callable as a plain function.
 
     Options are never changed: `using` returns a copy.
@@ -110,6 +185,7 @@ class Task(Generic[P, R]):
         self.options = options or Options()
         self.recurrences: list[Recurrence] = []
         self.options.check_placeholders(function)
+        self.options.check_names(function)
         self.original = self  # of the copies that `using` makes
         if self.options.atomic and self.is_async:
             raise InvalidTask(
@@ -150,6 +226,24 @@ class Task(Generic[P, R]):
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 
+    @overload
+    def using(
+        self, *, on_conflict: None = None, **options: Unpack[JobOptions]
+    ) -> "Task[P, R, J]": ...
+
+    @overload
+    def using(
+        self, *, on_conflict: Literal["skip"], **options: Unpack[JobOptions]
+    ) -> "Task[P, R, Job | None]": ...
+
+    @overload
+    def using(
+        self,
+        *,
+        on_conflict: Literal["return", "raise", "replace"],
+        **options: Unpack[JobOptions],
+    ) -> "Task[P, R, Job]": ...
+
     def using(
         self,
         *,
@@ -167,14 +261,18 @@ class Task(Generic[P, R]):
         rate: str | None = None,
         rate_key: Key | None = None,
         burst: int | None = None,
-    ) -> "Task[P, R]":
+        unique: bool | tuple[str, ...] | None = None,
+        unique_key: Key | None = None,
+        unique_for: UniqueFor | None = None,
+        on_conflict: OnConflict | None = None,
+    ) -> "Task[P, R, Any]":
         """Return the task with other options for the jobs enqueued through it.
 
         `run_after`: an aware datetime, or a timedelta from the moment of enqueueing.
         `timeout`: seconds or a timedelta that an attempt may take. `expires`: the job
         is cancelled if no attempt has begun by then, an aware datetime, or so long
-        after the job could run, a timedelta. None leaves an option as it is. Raises
-        InvalidTask.
+        after the job could run, a timedelta. None leaves an option as it is; `unique`
+        and `unique_key` replace each other. Raises InvalidTask.
         """
         given = {
             "queue_name": queue_name,
@@ -191,26 +289,34 @@ class Task(Generic[P, R]):
             "rate": rate,
             "rate_key": rate_key,
             "burst": burst,
+            "unique": unique,
+            "unique_key": unique_key,
+            "unique_for": unique_for,
+            "on_conflict": on_conflict,
         }
         changes: dict[str, Any] = {
             name: value for name, value in given.items() if value is not None
         }
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.options = replace(self.options, **changes)
+        other.options = replace(self.options, **overridden(changes))
         other.options.check_placeholders(self.function)
+        other.options.check_names(self.function)
+        check_given(set(changes), other.options)
         return other
 
-    def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> "BoundTask":
+    def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> "BoundTask[J]":
         """Return the task with checked arguments, for `enqueue_many`.
 
         Raises InvalidArguments.
         """
         stored = self.signature.store(args, kwargs)
-        if not self.options.holds_back:
-            return BoundTask(self, stored)
-        keys = self.options.keys(self.signature, args, kwargs, stored)
-        return BoundTask(self, stored, keys)
+        options, keys, unique_key = self.options, {}, None
+        if options.holds_back:
+            keys = options.keys(self.signature, args, kwargs, stored)
+        if options.is_unique:
+            unique_key = options.unique_key_of(self.signature, args, kwargs, stored)
+        return BoundTask(self, stored, keys, unique_key)
 
     def keys_of(self, stored: Stored) -> dict[str, Any]:
         """Return the keys of a job with arguments that are stored.
@@ -222,26 +328,28 @@ class Task(Generic[P, R]):
         args, kwargs = self.signature.load(stored)
         return self.options.keys(self.signature, tuple(args), kwargs, stored)
 
-    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "Job":
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job in the caller's transaction and return it, saved.
 
-        Raises InvalidArguments before anything is written.
+        If another job holds its unique key, `on_conflict` decides what is returned.
+        Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
         return enqueue_many([self.bind(*args, **kwargs)])[0]
 
-    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "Job":
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job from async code; see `enqueue`."""
         # The arguments' names are the task's own: sync_to_async must not see them.
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
 @dataclass(frozen=True)
-class BoundTask:
+class BoundTask(Generic[J]):
     """A task and its checked arguments: what one job is made of."""
 
-    task: Task
+    task: "Task[Any, Any, J]"
     arguments: Stored
     keys: dict[str, Any] = field(default_factory=dict)  # of lock, limit and rate
+    unique_key: UniqueKey | None = None
 
     @property
     def task_name(self) -> str:
@@ -253,42 +361,21 @@ class BoundTask:
 
 
 @overload
-def task(function: Callable[P, R], /) -> Task[P, R]: ...
+def task(function: Callable[P, R], /) -> "Task[P, R, Job]": ...
 
 
 @overload
 def task(
     *,
-    name: str | None = None,
-    aliases: Iterable[str] = (),
-    queue_name: str = ...,
-    priority: int = ...,
-    max_attempts: int = ...,
-    max_crashes: int = ...,
-    timeout: float | timedelta | None = ...,
-    cancel: Literal["interrupt", "cooperative"] = ...,
-    backoff: Backoff = ...,
-    retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
-    no_retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
-    atomic: bool = ...,
-    expires: timedelta | None = ...,
-    every: timedelta = ...,
-    cron: str = ...,
-    timezone: str = ...,
-    anchor: Literal["start", "end"] = ...,
-    overlap: Literal["skip", "allow"] = ...,
-    catch_up: Literal["latest", "all", "none"] = ...,
-    jitter: float | timedelta = ...,
-    start: datetime = ...,
-    end: datetime = ...,
-    lock: Key = ...,
-    lock_mode: str = ...,
-    max_running: int = ...,
-    limit_key: Key = ...,
-    rate: str = ...,
-    rate_key: Key = ...,
-    burst: int = ...,
-) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    on_conflict: Literal["return", "raise", "replace"] = ...,
+    **options: Unpack[TaskOptions],
+) -> "Callable[[Callable[P, R]], Task[P, R, Job]]": ...
+
+
+@overload
+def task(
+    *, on_conflict: Literal["skip"], **options: Unpack[TaskOptions]
+) -> "Callable[[Callable[P, R]], Task[P, R, Job | None]]": ...
 
 
 def task(function=None, /, *, name=None, aliases=(), **options):
@@ -314,6 +401,15 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     many at once after a pause (default: the number in `rate`). A lock or key is a text
     in which "{path}" stands for the argument `path`, or a callable of the arguments;
     the callable of a lock may return None: no lock.
+
+    Unique jobs: `unique` (True: by all arguments; or names of parameters), or
+    `unique_key` (a text in which "{path}" stands for the argument `path`, or a callable
+    of the arguments; None from it: not unique). `unique_for`: the key is held while the
+    job is "unfinished" (default) or "waiting" to be started, or for a period (seconds
+    or a timedelta) from its enqueueing, unless it fails or is cancelled.
+    `on_conflict`: if a job holds the key already, "return" it (default), "raise"
+    AlreadyEnqueued, "replace" the arguments and run_after of one that has not started,
+    or "skip" and return None.
     """
     unknown = options.keys() - TASK_OPTIONS - WHEN
     if unknown:
@@ -333,28 +429,32 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     def register(function):
         made = Task(function, name=name, aliases=aliases, options=Options(**options))
         made.recurrences += recurrences
+        check_given(set(options), made.options)
         return registry.add(made)
 
     return register if function is None else register(function)
 
 
-def enqueue(task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Job":
+def enqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J:
     """Insert a job in the caller's transaction and return it, saved.
 
-    Raises InvalidArguments, which names every fault, before anything is written.
+    Raises InvalidArguments, which names every fault, before anything is written. If
+    another job holds its unique key, the task's `on_conflict` decides.
     """
     return checked_task(task).enqueue(*args, **kwargs)
 
 
-async def aenqueue(task: Task[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Job":
+async def aenqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J:
     """Insert a job from async code; see `enqueue`."""
     return await checked_task(task).aenqueue(*args, **kwargs)
 
 
-def enqueue_many(bound_tasks: Iterable[BoundTask]) -> "list[Job]":
+def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
     """Insert jobs in one statement, all or none; return them in the same order.
 
-    `bound_tasks`: what `task.bind(...)` returns.
+    `bound_tasks`: what `task.bind(...)` returns. Where another job holds the unique
+    key, an earlier one of this call too, the task's `on_conflict` decides what stands
+    in that place. Raises AlreadyEnqueued.
     """
     from .models import Job
 

@@ -137,7 +137,8 @@ def test_jobs_in_another_status_are_skipped_and_counted(everything):
     assert text_of(page).count("skipped: the status does not allow it") == 2
     response = confirm(everything, page)
     assert messages_of(response) == [
-        "Retried 2 jobs. 2 jobs were skipped: their status did not allow it."
+        "Retried 2 jobs. 2 jobs were skipped: their status did not allow it, or other "
+        "jobs hold their unique keys."
     ]
 
 
@@ -145,7 +146,8 @@ def test_one_is_not_called_many(everything):
     jobs = [make_job("FAILED"), make_job("READY")]
     response = confirm(everything, choose(everything, "retry", jobs))
     assert messages_of(response) == [
-        "Retried 1 job. 1 job was skipped: its status did not allow it."
+        "Retried 1 job. 1 job was skipped: its status did not allow it, or another job "
+        "holds its unique key."
     ]
 
 

@@ -574,3 +574,14 @@ def test_other_models_keep_their_tools(admin_client):
     assert "addlink" in text_of(admin_client.get("/admin/auth/user/"))
     page = text_of(admin_client.get(f"/admin/auth/user/{user.pk}/change/"))
     assert "historylink" in page
+
+
+def test_retry_of_a_job_whose_key_is_taken_names_who_has_it(everything):
+    columns = {"unique_key": "key", "unique_for": "unfinished"}
+    job = make_job("FAILED", **columns)
+    holder = make_job("READY", **columns)
+    response = everything.post(url_of("retry", job))
+    assert messages_of(response) == [
+        f"tests.noop #{job.pk} was not changed: job {holder.pk} holds its unique key."
+    ]
+    assert status_of(job) == "FAILED"

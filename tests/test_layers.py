@@ -41,6 +41,7 @@ LAYERS = {
         "pgjobs.recurrence",
         "pgjobs.schedules",
         "pgjobs.tasks",
+        "pgjobs.uniqueness",
     ),
     "running": ("pgjobs.worker",),
     "doors": (

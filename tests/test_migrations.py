@@ -19,6 +19,7 @@ INDEXES = {
     " AND (expires_at IS NOT NULL) AND (finished_at IS NULL))",
     "pgjobs_job_running": "(worker_id) WHERE status = 'RUNNING'",
     "pgjobs_job_waiting": "(id) WHERE status = 'WAITING'",
+    "pgjobs_job_unique": "(unique_key, unique_for) WHERE holds_key",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",
 }
 OBJECTS = """

@@ -28,6 +28,7 @@ class Act:
     run: Callable[..., Changed]  # guards the status itself, in SQL
     statuses: tuple[Status, ...]  # to which it is offered
     is_over: Callable[[Job], bool] = never  # done already, so that it is not offered
+    takes_up_keys: bool = False  # so that a job may be skipped for its unique key
     form: type[ActForm] = ActForm
     flag: int = CHANGE  # of the log entry
     label: str
@@ -45,6 +46,7 @@ RETRY = Act(
     permission="retry",
     run=JobQuerySet.retry,
     statuses=FINISHED,
+    takes_up_keys=True,
     label=_("Retry"),
     bulk_label=_("Retry selected jobs"),
     effect=_(

@@ -89,6 +89,10 @@ class JobColumns:
         text = block(reason, LONGEST_REASON)
         return format_html('<pre class="pgjobs-text">{}</pre>', text)
 
+    @admin.display(description=_("unique key"))
+    def full_unique_key(self, job: Job) -> str:
+        return block(job.unique_key or "", LONGEST_REASON)
+
     @admin.display(description=_("worker"))
     def worker_link(self, job: Job) -> str:
         if job.worker_id is None:

@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Status
+from ..models import Job, Status
 from ..models.transitions import Changed
 from .acts import Act
 from .listing import count_up_to
@@ -30,10 +30,38 @@ SKIPPED = ngettext_lazy(
     "%(count)d jobs were skipped: their status did not allow it.",
     "count",
 )
+SKIPPED_OR_TAKEN = ngettext_lazy(
+    "%(count)d job was skipped: its status did not allow it, or another job holds its "
+    "unique key.",
+    "%(count)d jobs were skipped: their status did not allow it, or other jobs hold "
+    "their unique keys.",
+    "count",
+)
 LIMITED = _("No more than %(count)d are handled at once: repeat it for the others.")
 
 
-class ConfirmingAdmin:
+class ConfirmationPages:
+    """Shows what would happen."""
+
+    def confirmation_page(self, request, act, form, context: dict):
+        return TemplateResponse(
+            request,
+            TEMPLATE,
+            {
+                **self.admin_site.each_context(request),
+                "opts": self.opts,
+                "media": self.media,
+                "has_view_permission": True,
+                "title": act.label,
+                "act": act,
+                "form": form,
+                "original": context["subject"],  # the last of the breadcrumbs
+                **context,
+            },
+        )
+
+
+class ConfirmingAdmin(ConfirmationPages):
     """Carries out acts, each after its confirmation page, and logs them."""
 
     def act_on_job(self, request, act: Act, job):
@@ -97,23 +125,6 @@ class ConfirmingAdmin:
             "url_back": request.get_full_path(),
         }
 
-    def confirmation_page(self, request, act: Act, form, context: dict):
-        return TemplateResponse(
-            request,
-            TEMPLATE,
-            {
-                **self.admin_site.each_context(request),
-                "opts": self.opts,
-                "media": self.media,
-                "has_view_permission": True,
-                "title": act.label,
-                "act": act,
-                "form": form,
-                "original": context["subject"],  # the last of the breadcrumbs
-                **context,
-            },
-        )
-
     def report_on_job(self, request, act: Act, job, form, changed: bool) -> None:
         name = excerpt(str(job), LONGEST_NAME)
         if changed:
@@ -121,13 +132,18 @@ class ConfirmingAdmin:
             self.log_act(request, act, job, with_reason(text, form))
             self.message_user(request, f"{name}: {text}", messages.SUCCESS)
             return
-        this = self.get_queryset(request).filter(pk=job.pk)
-        status = this.values_list("status", flat=True).first()
-        text = gettext("%(job)s was not changed: its status is %(status)s.") % {
-            "job": name,
-            "status": Status(status).label if status else gettext("gone"),
-        }
-        self.message_user(request, text, messages.WARNING)
+        self.message_user(request, self.why_not(request, act, job), messages.WARNING)
+
+    def why_not(self, request, act: Act, job) -> str:
+        """Return why an act has not changed a job."""
+        names = {"job": excerpt(str(job), LONGEST_NAME)}
+        this = self.get_queryset(request).filter(pk=job.pk).first()
+        if this and this.status in act.statuses and this.unique_key:
+            text = gettext("%(job)s was not changed: job %(id)s holds its unique key.")
+            return text % {**names, "id": holder_of_key(this)}
+        status = this.get_status_display() if this else gettext("gone")
+        text = gettext("%(job)s was not changed: its status is %(status)s.")
+        return text % {**names, "status": status}
 
     def log_act(self, request, act: Act, job, text: str) -> None:
         if act.flag == DELETION:
@@ -140,7 +156,8 @@ class ConfirmingAdmin:
     ) -> None:
         sentences = [act.done % {"count": outcome.changed}]
         if outcome.skipped:
-            sentences.append(SKIPPED % {"count": outcome.skipped})
+            skipped = SKIPPED_OR_TAKEN if act.takes_up_keys else SKIPPED
+            sentences.append(skipped % {"count": outcome.skipped})
         if limited:
             sentences.append(LIMITED % {"count": MOST_AT_ONCE})
         text = " ".join(sentences)
@@ -160,6 +177,14 @@ class ConfirmingAdmin:
             action_flag=act.flag,
             change_message=f"{text} {selection(request)}",
         )
+
+
+def holder_of_key(job) -> int | None:
+    """Return the job in the way of this one's retry, unless it has just gone."""
+    holders = Job.objects.filter(
+        unique_key=job.unique_key, unique_for=job.unique_for, holds_key=True
+    )
+    return holders.values_list("pk", flat=True).first()
 
 
 def jobs(count: int) -> str:

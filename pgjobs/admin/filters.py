@@ -8,7 +8,7 @@ from django.db import connections
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Job, Status, Worker
+from ..models import Job, Queue, Status, Worker
 from ..tasks import registry
 from .ids import read_id
 from .texts import excerpt
@@ -75,7 +75,12 @@ class QueueFilter(NameFilter):
         with connections[Job.objects.db].cursor() as cursor:
             cursor.execute(READY_QUEUES, {"limit": MOST_CHOICES})
             ready = {name for (name,) in cursor.fetchall()}
-        return ready | {task.options.queue_name for task in registry.tasks.values()}
+        known = Queue.objects.values_list("name", flat=True)[:MOST_CHOICES]
+        return (
+            ready
+            | set(known)
+            | {task.options.queue_name for task in registry.tasks.values()}
+        )
 
 
 class TaskFilter(NameFilter):

@@ -72,6 +72,7 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
                     "task_and_state",
                     ("status_word", "queue", "priority", "worker_link"),
                     "full_reason",
+                    ("full_unique_key", "unique_for", "unique_until", "holds_key"),
                 )
             },
         ),

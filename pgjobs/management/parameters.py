@@ -66,6 +66,14 @@ def memory(text: str) -> int:
     return int(size)
 
 
+def queue_name(text: str) -> str:
+    try:
+        check_queue_name(text)
+    except InvalidTask as error:
+        raise ArgumentTypeError(str(error).removeprefix("queue_name ")) from None
+    return text
+
+
 def queue_names(text: str) -> tuple[str, ...]:
     names = [name.strip(" ") for name in text.split(",")]
     try:

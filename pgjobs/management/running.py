@@ -14,7 +14,7 @@ from django.core.management.color import Style
 from django.db import connections
 
 from ..conf import settings
-from ..models import Job
+from ..models import Job, Queue
 from ..models.work import Setback
 from ..tasks import registry
 from ..worker import WorkerOptions
@@ -205,9 +205,18 @@ def what_is_left(options: WorkerOptions) -> Iterator[str]:
     if scheduled is not None:
         number = jobs.scheduled().count()
         yield f"Left: {number} scheduled, the next for {scheduled.run_after:%F %T %Z}."
-    for status in ("waiting", "running", "ready"):
+    for status in ("waiting", "running"):
         if number := getattr(jobs, status)().count():
             yield f"Left: {number} {status}."
+    queues = Queue.objects.using(options.database).exclude(paused_at=None)
+    paused = jobs.ready().filter(
+        queue_name__in=list(queues.values_list("name", flat=True))
+    )
+    if number := paused.count():
+        names = ", ".join(paused.values_list("queue_name", flat=True).distinct())
+        yield f"Left: {number} ready in paused queues: {one_line(names)}."
+    if number := jobs.ready().count() - number:
+        yield f"Left: {number} ready."
 
 
 def is_untold(record: logging.LogRecord) -> bool:

@@ -4,6 +4,7 @@ from .attempt import Attempt
 from .hold import Hold, Rate
 from .job import Job, Status
 from .progress import Progress
+from .queue import Queue
 from .schedule import Schedule, Tick
 from .step import Step
 from .worker import Worker
@@ -13,6 +14,7 @@ __all__ = [
     "Hold",
     "Job",
     "Progress",
+    "Queue",
     "Rate",
     "Schedule",
     "Status",

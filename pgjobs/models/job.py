@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Case, ExpressionWrapper, F, Q, When
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
@@ -15,7 +15,7 @@ from ..addresses import status_url
 from ..conf import FINISHED
 from ..exceptions import LONGEST_DELAY
 from ..plain_json import LenientDecoder
-from . import transitions, waiting, work
+from . import transitions, unique, waiting, work
 from .database import QueueManager
 from .transitions import Changed
 
@@ -39,10 +39,25 @@ class WaitingFor(models.TextChoices):
     RATE = "rate", _("its rate")
 
 
+class UniqueFor(models.TextChoices):
+    """How long a job holds its unique key."""
+
+    UNFINISHED = "unfinished", _("until it has ended")
+    WAITING = "waiting", _("until it is started")
+    PERIOD = "period", _("for a time, unless it fails or is cancelled")
+
+
 QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
 JSON_FIELDS = frozenset({"args", "kwargs", "return_value", "keys"})
 
 
+# While it is true nobody else can have the key. An attempt that has begun counts as
+# started for good, so that no job which goes back to the queue can meet a newer one.
+HOLDS_KEY = (
+    Q(unique_for="unfinished", finished_at__isnull=True)
+    | Q(unique_for="waiting", finished_at__isnull=True, attempts=0)
+    | (Q(unique_until__isnull=False) & ~Q(status__in=["FAILED", "CANCELLED"]))
+)
 EMPTY_ARRAY = models.Value([], models.JSONField())
 EMPTY_OBJECT = models.Value({}, models.JSONField())
 
@@ -104,12 +119,18 @@ class JobQuerySet(models.QuerySet["Job"]):
 
 
 class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
-    def enqueue(self, task, /, *args, **kwargs) -> "Job":
+    def enqueue(self, task, /, *args, **kwargs) -> Any:
         """Insert a job of this task in the caller's transaction; return it, saved."""
         return self.insert([task.bind(*args, **kwargs)])[0]
 
-    def insert(self, bound_tasks: Sequence) -> "list[Job]":
-        """Insert jobs in one statement; return them in the same order."""
+    def insert(self, bound_tasks: Sequence) -> list[Any]:
+        """Insert jobs, all or none; return them in the same order.
+
+        In the place of one whose unique key another job holds stands what its task's
+        `on_conflict` says. Raises AlreadyEnqueued.
+        """
+        if any(bound.unique_key for bound in bound_tasks):
+            return unique.enqueue(self.model, self.db, bound_tasks)
         return transitions.enqueue(self.model, self.db, bound_tasks)
 
     def claim(
@@ -193,6 +214,25 @@ class Job(models.Model):
     # Rises with the ids (the migration sets the default), and again when a limit lets
     # the job go: so that limit keys take turns.
     turn = models.BigIntegerField(_("turn"), db_default=0)
+    # NULL, unlike an empty text, costs a job without a key nothing.
+    unique_key = models.CharField(  # noqa: DJ001
+        _("unique key"), max_length=500, null=True, blank=True
+    )
+    unique_for = models.CharField(  # noqa: DJ001
+        _("unique"), max_length=10, choices=UniqueFor, null=True, blank=True
+    )
+    # End of the period; NULL also once the key was given up.
+    unique_until = models.DateTimeField(_("unique until"), null=True, blank=True)
+    holds_key = models.GeneratedField(
+        expression=Case(
+            When(
+                unique_key__isnull=False,
+                then=ExpressionWrapper(HOLDS_KEY, models.BooleanField()),
+            )
+        ),
+        output_field=models.BooleanField(_("holds the unique key"), null=True),
+        db_persist=True,
+    )
 
     objects = JobManager()
 
@@ -242,6 +282,26 @@ class Job(models.Model):
             ),
         ]
         constraints = [
+            models.UniqueConstraint(
+                fields=["unique_key", "unique_for"],
+                condition=Q(holds_key=True),
+                name="pgjobs_job_unique",
+            ),
+            models.CheckConstraint(
+                name="pgjobs_job_unique_key",
+                condition=Q(
+                    unique_key__isnull=True,
+                    unique_for__isnull=True,
+                    unique_until__isnull=True,
+                )
+                | Q(
+                    ~Q(unique_key=""),
+                    Q(unique_for="period") | Q(unique_until__isnull=True),
+                    unique_key__isnull=False,
+                    unique_for__isnull=False,
+                    unique_for__in=["unfinished", "waiting", "period"],
+                ),
+            ),
             models.CheckConstraint(
                 name="pgjobs_job_running_iff_owned",
                 condition=Q(status="RUNNING", worker__isnull=False)

@@ -10,6 +10,7 @@ from django.utils.translation import gettext, ngettext
 from .database import database_time
 from .job import Job, Status
 from .obstacles import described, lines
+from .queue import Queue
 from .schedule import Schedule
 from .worker import Worker
 
@@ -27,6 +28,9 @@ class QueueStatus:
     waiting: int = 0
     running: int = 0
     oldest_ready_seconds: float | None = None
+    paused_seconds: float | None = None
+    max_running: int | None = None
+    note: str = ""
 
 
 @dataclass
@@ -63,7 +67,7 @@ def overview(database: str) -> Overview:
     jobs = Job.objects.using(database)
     now = database_time(database)
     workers = list(Worker.objects.using(database).order_by("name", "pk"))
-    queues = queue_statuses(jobs, now)
+    queues = add_known(queue_statuses(jobs, now), Queue.objects.using(database), now)
     return Overview(
         queues=queues,
         workers=worker_statuses(jobs, workers, now),
@@ -77,6 +81,7 @@ def overview(database: str) -> Overview:
 
 
 def queue_statuses(jobs, now: datetime) -> list[QueueStatus]:
+    """Return the queues that have unfinished jobs."""
     queues: dict[str, QueueStatus] = {}
     for status in LIVE:
         ready_since = Greatest("enqueued_at", Coalesce("run_after", "enqueued_at"))
@@ -112,6 +117,22 @@ def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
         for obstacle, number in lines(database)
         if obstacle.waiting_for is not None
     ]
+
+
+def add_known(found: list[QueueStatus], known, now: datetime) -> list[QueueStatus]:
+    """Return the queues with what operators decided about them.
+
+    Queues without jobs are among them if something is held back there.
+    """
+    queues = {queue.name: queue for queue in found}
+    for row in known:
+        if row.name not in queues and row.paused_at is None and not row.max_running:
+            continue
+        queue = queues.setdefault(row.name, QueueStatus(row.name))
+        queue.max_running, queue.note = row.max_running, row.note
+        if row.paused_at is not None:
+            queue.paused_seconds = (now - row.paused_at).total_seconds()
+    return [queues[name] for name in sorted(queues)]
 
 
 def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
@@ -180,6 +201,8 @@ def schedule_problems(database: str, now: datetime) -> list[str]:
 
 def is_unserved(queue: QueueStatus, alive) -> bool:
     waits = (queue.oldest_ready_seconds or 0) > PATIENCE.total_seconds()
+    if queue.paused_seconds is not None:
+        return False  # somebody wants it so
     return waits and not any(worker.serves(queue.name) for worker in alive)
 
 

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from django.db import connections, transaction
+import psycopg
+from django.db import IntegrityError, connections, transaction
 
 from .. import signals
 from ..conf import settings
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 BATCH = 10_000  # rows that one statement of a bulk act touches
 LONGEST_REASON = 1_000
+MOST_TRIES = 100  # each fails only if somebody else was faster
 
 
 class NewJob(Protocol):
@@ -59,10 +61,14 @@ def enqueue(
         inserted(model, database, bound, row)
         for bound, row in zip(bound_tasks, rows, strict=True)
     ]
+    announce_enqueued(model, jobs)
+    return jobs
+
+
+def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
     if signals.job_enqueued.has_listeners(model):
         for job in jobs:
             signals.send(signals.job_enqueued, model, job=job)
-    return jobs
 
 
 def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list | None]:
@@ -100,10 +106,12 @@ def keys(bound_tasks: "Sequence[NewJob]") -> list[str | None] | None:
     return [json.dumps(bound.keys) if bound.keys else None for bound in bound_tasks]
 
 
-def inserted(model: "type[Job]", database: str, bound: "NewJob", row) -> "Job":
-    """Return the job that was just inserted, without reading it again."""
-    id, status, run_after, expires_at, enqueued_at, *held = row
-    waiting_for, blocked_by_id = held
+def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> "Job":
+    """Return the job that was just inserted, without reading it again.
+
+    `key`: the columns of a unique job that have other values than a plain one's.
+    """
+    id, status, run_after, expires_at, enqueued_at, waiting_for, blocked_by_id = row
     values = {
         "id": id,
         "task": bound.task_name,
@@ -134,6 +142,11 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row) -> "Job":
         "waiting_for": waiting_for,
         "blocked_by_id": blocked_by_id,
         "keys": json.dumps(bound.keys) if bound.keys else None,
+        "unique_key": None,
+        "unique_for": None,
+        "unique_until": None,
+        "holds_key": None,
+        **key,
     }
     return model.from_stored(database, values)
 
@@ -145,8 +158,9 @@ def act(verb: str, queryset: "JobQuerySet", **parameters) -> Changed:
     if "reason" in parameters:
         parameters["reason"] = storable(str(parameters["reason"]), LONGEST_REASON)
     seen = changed = 0
+    run = put_back if verb == "retry" else act_on
     for ids in batches(queryset):
-        rows = act_on(verb, queryset, ids, parameters)
+        rows = run(verb, queryset, ids, parameters)
         seen += len(ids)
         changed += len(rows)
     return Changed(changed, seen - changed)
@@ -160,6 +174,24 @@ def act_on(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
         announce = partial(announce_finished, queryset.model, queryset.db, finished)
         transaction.on_commit(announce, using=queryset.db)
     return rows
+
+
+def put_back(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
+    """Run an act that takes up unique keys again; somebody may just do the same.
+
+    The statement leaves out jobs whose key another one holds, but cannot see those that
+    are not committed yet. It waits for them; the next try sees them.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            with transaction.atomic(using=queryset.db):
+                return act_on(verb, queryset, ids, parameters)
+        except IntegrityError as error:
+            is_overtaken = isinstance(error.__cause__, psycopg.errors.UniqueViolation)
+            if not is_overtaken or tries == MOST_TRIES:
+                raise
 
 
 def batches(queryset: "JobQuerySet") -> Iterator[list[int]]:

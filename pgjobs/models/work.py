@@ -112,7 +112,8 @@ class Turn(NamedTuple):
     recorded: set[int]  # lease tokens of the successes that were stored
     next_due: float | None  # seconds until a scheduled job may run
     met_suspect: bool  # a job that must run alone stands in line
-    met_locked: bool  # a READY job was passed over: another transaction holds it
+    # A READY job was passed over: another transaction holds it, or its queue is full.
+    met_locked: bool
     expired: list[int]  # ids of jobs that came too late to be claimed
     claimed: list[ClaimedJob]
 
@@ -289,6 +290,11 @@ def prune(execute: Execute, ages: dict[str, float | None]) -> int:
         },
     )
     return rows[0][0]
+
+
+def make_queues(execute: Execute, names: Iterable[str]) -> None:
+    """Make the rows of queues that are used for the first time."""
+    execute(statement("make_queues"), {"names": sorted(names)})
 
 
 def report(execute: Execute, worker_id: int, reports: Sequence[dict]) -> set[int]:

@@ -13,6 +13,8 @@ WITH old AS MATERIALIZED (
                 SELECT FROM pgjobs_schedule
                 WHERE last_job_id IS NOT NULL AND last_job_id = job.id
             )
+            -- Or another one could be enqueued before the period is over.
+            AND (job.holds_key IS NOT TRUE OR job.unique_until < clock_timestamp())
         ORDER BY job.finished_at
         LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED

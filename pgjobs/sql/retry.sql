@@ -1,12 +1,36 @@
 -- Operator's retry: finished jobs return to the queue with a new life.
 -- The lease token stays: it is never used twice. Who retries a job wants it to run,
 -- however late.
+-- Left alone are those whose unique key another job holds, and of several finished ones
+-- with the same key all but the newest.
 WITH finished AS MATERIALIZED (
-    SELECT id FROM pgjobs_job
+    SELECT id, unique_for,
+        CASE
+            WHEN unique_for <> 'period' OR unique_until > clock_timestamp()
+                THEN unique_key
+        END AS wanted_key
+    FROM pgjobs_job
     WHERE id = ANY (%(ids)s::bigint[])
         AND status IN ('SUCCESSFUL', 'FAILED', 'CANCELLED')
     ORDER BY id
     FOR NO KEY UPDATE
+),
+ranked AS (
+    SELECT *, row_number() OVER (
+        PARTITION BY wanted_key, unique_for ORDER BY id DESC
+    ) AS place
+    FROM finished
+),
+allowed AS (
+    SELECT id FROM ranked
+    WHERE wanted_key IS NULL
+        OR place = 1 AND NOT EXISTS (
+            SELECT FROM pgjobs_job AS other
+            WHERE other.unique_key = wanted_key
+                AND other.unique_for = ranked.unique_for
+                AND other.holds_key
+                AND other.id <> ranked.id
+        )
 ),
 revived AS (
     UPDATE pgjobs_job AS job
@@ -16,9 +40,12 @@ revived AS (
         life = life + 1,
         attempts = 0, failures = 0, crashes = 0,
         started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
-        expires_at = NULL, cancel_requested_at = NULL, return_value = NULL, reason = ''
-    FROM finished
-    WHERE job.id = finished.id
+        expires_at = NULL, cancel_requested_at = NULL, return_value = NULL, reason = '',
+        unique_until = CASE
+            WHEN unique_until > clock_timestamp() THEN unique_until
+        END
+    FROM allowed
+    WHERE job.id = allowed.id
     RETURNING job.id
 ),
 forgotten AS (

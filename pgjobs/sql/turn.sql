@@ -34,10 +34,19 @@ queue (name) AS (
     )
     FROM queue WHERE queue.name IS NOT NULL
 ),
-served AS (
-    SELECT name FROM queue
-    WHERE (%(queues)s::text[] IS NULL OR name = ANY (%(queues)s::text[]))
-        AND NOT name = ANY (%(excluded)s::text[])
+-- Those that the worker serves and nobody has paused, and how many jobs each may give.
+-- The room is counted once this statement has recorded, because the summary asks for that
+-- first; should a plan ever do otherwise, the worker looks again, as at a full queue.
+served AS MATERIALIZED (
+    SELECT queue.name,
+        CASE
+            WHEN known.max_running IS NULL THEN %(limit)s
+            ELSE pgjobs_room(queue.name)
+        END AS room
+    FROM queue LEFT JOIN pgjobs_queue AS known ON known.name = queue.name
+    WHERE (%(queues)s::text[] IS NULL OR queue.name = ANY (%(queues)s::text[]))
+        AND NOT queue.name = ANY (%(excluded)s::text[])
+        AND known.paused_at IS NULL
 ),
 -- MATERIALIZED: run more than once, a subquery with SKIP LOCKED locks more than LIMIT.
 candidate AS MATERIALIZED (
@@ -49,7 +58,7 @@ candidate AS MATERIALIZED (
         FROM pgjobs_job
         WHERE status = 'READY' AND queue_name = served.name
         ORDER BY priority DESC, turn
-        LIMIT %(limit)s
+        LIMIT least(served.room, %(limit)s)
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS head
     ORDER BY head.priority DESC, head.turn
@@ -107,7 +116,8 @@ summary AS (
         ) AS next_due,
         (SELECT bool_or(is_suspect) FROM candidate WHERE NOT is_expired)
             AS met_suspect,
-        -- READY jobs that another transaction has locked: it may yet let them go.
+        -- READY jobs that another transaction has locked, or for which their queue has
+        -- no room: it may yet let them go, or have.
         (SELECT count(*) FROM candidate) < %(limit)s AND EXISTS (
             SELECT FROM served CROSS JOIN LATERAL (
                 SELECT FROM pgjobs_job

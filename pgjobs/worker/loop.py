@@ -82,6 +82,7 @@ class Loop:
         self.next_report = 0.0
         self.next_hearing = 0.0
         self.ask_for_locked_at = 0.0
+        self.known_queues: set[str] = set()
         self.is_too_large = False
         self.cancelling: deque[int] = deque()  # lease tokens
         # For those who probe the worker, see health.py.
@@ -350,6 +351,14 @@ class Loop:
             self.last_claim_at = time()
         if limit:
             self.outlook.plan(brought, limit, promoted)
+        self.make_queues(brought.claimed)
+
+    def make_queues(self, claimed: Sequence[ClaimedJob]) -> None:
+        """Give queues that are met for the first time the row to pause them by."""
+        names = {job.queue_name for job in claimed} - self.known_queues
+        if names:
+            work.make_queues(self.connection.execute, names)
+            self.known_queues |= names
 
     def room(self, being_recorded: int = 0) -> int:
         """Return how many jobs may be claimed, once some outcomes are recorded."""

@@ -6,13 +6,20 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
-from ...exceptions import InvalidArguments, InvalidTask, UnknownTask
+from ...exceptions import (
+    AlreadyEnqueued,
+    InvalidArguments,
+    InvalidTask,
+    UnknownTask,
+)
 from ...tasks import registry
 from ..parameters import add_database, ready_database, seconds
 
 
 class Command(BaseCommand):
-    help = "Enqueue a job and print its id."
+    help = (
+        "Enqueue a job and print its id, or that of the one which holds its unique key."
+    )
 
     def add_arguments(self, parser):
         parser.add_argument("name", help='the task, such as "reports.generate"')
@@ -35,7 +42,10 @@ class Command(BaseCommand):
     def handle(self, **options):
         with ready_database(options["database"]):
             job = self.enqueue(options)
-        self.stdout.write(str(job.pk))
+        if job is None:
+            self.stderr.write("Not enqueued: another job holds its unique key.")
+        else:
+            self.stdout.write(str(job.pk))
 
     def enqueue(self, options):
         arguments = arguments_of(options["arguments"])
@@ -49,7 +59,7 @@ class Command(BaseCommand):
         except UnknownTask as error:
             known = ", ".join(sorted(task.name for task in registry.tasks.values()))
             raise CommandError(f"{error} There are: {known or 'none'}.") from error
-        except (InvalidArguments, InvalidTask) as error:
+        except (AlreadyEnqueued, InvalidArguments, InvalidTask) as error:
             raise CommandError(str(error)) from error
 
 

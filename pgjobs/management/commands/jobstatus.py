@@ -3,7 +3,7 @@ from dataclasses import asdict
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ...models.status import MOST_COUNTED, Overview, overview
+from ...models.status import MOST_COUNTED, Overview, QueueStatus, overview
 from ..parameters import add_database, ready_database
 from ..tables import print_table
 
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         titles = ("queue", "ready", "scheduled", "waiting", "running", "oldest ready")
         print_table(
             self.stdout,
-            titles,
+            (*titles, ""),
             [
                 (
                     queue.name,
@@ -51,6 +51,7 @@ class Command(BaseCommand):
                     queue.waiting,
                     queue.running,
                     age(queue.oldest_ready_seconds),
+                    remark(queue),
                 )
                 for queue in state.queues
             ],
@@ -83,6 +84,16 @@ class Command(BaseCommand):
         self.stdout.write(f"Finished and kept: {counts}.")
         for problem in state.problems:
             self.stdout.write(self.style.WARNING(problem))
+
+
+def remark(queue: QueueStatus) -> str:
+    """Return what operators have decided about a queue."""
+    remarks = []
+    if queue.paused_seconds is not None:
+        remarks.append(f"paused for {age(queue.paused_seconds)}")
+    if queue.max_running is not None:
+        remarks.append(f"at most {queue.max_running} running")
+    return ", ".join(remarks)
 
 
 def age(seconds: float | None) -> str:

@@ -1,0 +1,37 @@
+from django.core.management.base import BaseCommand
+
+from ...models import Job, Queue
+from ..parameters import add_database, queue_name, ready_database
+from ..running import number_of
+
+
+class Command(BaseCommand):
+    help = (
+        "Pause queues: workers start none of their jobs any more, until 'resumejobs'. "
+        "Running jobs end, and jobs can still be enqueued."
+    )
+
+    def add_arguments(self, parser):
+        parser.add_argument("queues", nargs="+", type=queue_name, metavar="QUEUE")
+        parser.add_argument("--note", help="why; shown in the admin and by jobstatus")
+        add_database(parser)
+
+    def handle(self, **options):
+        with ready_database(options["database"]):
+            for name in options["queues"]:
+                report = pause(name, options["note"])
+                if options["verbosity"]:
+                    self.stdout.write(report)
+
+
+def pause(name: str, note: str | None) -> str:
+    """Pause a queue, used before or not; return what is to be said of it."""
+    queue, _ = Queue.objects.get_or_create(name=name)
+    if note is not None:
+        Queue.objects.filter(pk=queue.pk).update(note=note)
+    if not queue.pause():
+        return f"{name} was paused already."
+    jobs = Job.objects.filter(queue_name=name)
+    ready = number_of("ready job", jobs.ready().count())
+    running = number_of("running job", jobs.running().count())
+    return f"Paused {name}: {ready} held back, {running} left to end."

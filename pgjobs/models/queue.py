@@ -1,0 +1,73 @@
+"""Queues: what operators decide about them, and workers look up with every claim."""
+
+from django.core.validators import MinValueValidator, RegexValidator
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from .database import QueueManager
+
+NAME = RegexValidator(
+    r"^[^,\x00-\x1f\x7f-\x9f]+\Z",
+    _("Enter a name without commas and control characters."),
+)
+
+
+class QueueQuerySet(models.QuerySet["Queue"]):
+    def pause(self) -> int:
+        """Let no worker claim the queues' jobs; return how many queues it changed."""
+        return self.filter(paused_at=None).update(paused_at=Now())
+
+    def resume(self) -> int:
+        """Let workers claim the queues' jobs again; return how many it changed."""
+        return self.exclude(paused_at=None).update(paused_at=None)
+
+
+class Queue(models.Model):
+    """One queue. Its row is made when it is first used; without, nothing limits it.
+
+    No job's status depends on it.
+    """
+
+    name = models.CharField(_("name"), max_length=200, unique=True, validators=[NAME])
+    paused_at = models.DateTimeField(_("paused at"), null=True, blank=True)
+    max_running = models.IntegerField(
+        _("most running jobs"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=_("Of all workers together. Empty: as many as there are slots."),
+    )
+    note = models.TextField(_("note"), db_default="", blank=True)
+
+    objects = QueueManager.from_queryset(QueueQuerySet)()
+
+    class Meta:
+        verbose_name = _("queue")
+        verbose_name_plural = _("queues")
+        default_permissions = ("add", "change", "view")
+        permissions = [("pause_queue", _("Can pause and resume queues"))]
+        constraints = [
+            models.CheckConstraint(
+                name="pgjobs_queue_max_running", condition=Q(max_running__gte=1)
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def pause(self) -> bool:
+        """Let no worker claim the queue's jobs; False if it was paused already."""
+        return self._act("pause")
+
+    def resume(self) -> bool:
+        """Let workers claim the queue's jobs again; False if it was not paused."""
+        return self._act("resume")
+
+    def _act(self, verb: str) -> bool:
+        database = self._state.db or Queue.objects.db
+        this = Queue.objects.using(database).filter(pk=self.pk)
+        changed = getattr(this, verb)() == 1
+        self.refresh_from_db(using=database)
+        return changed

@@ -1,0 +1,53 @@
+-- Insert jobs as enqueue.sql does, but not those whose unique key another job holds.
+-- Waits for a transaction that has inserted such a job and may yet be rolled back. The
+-- ids rise in the order given; the rows come in the order of their keys, so that two of
+-- these statements never wait for each other.
+WITH job AS MATERIALIZED (
+    SELECT nextval('pgjobs_job_id_seq') AS id, given.*
+    FROM (
+        SELECT * FROM unnest(
+            %(tasks)s::text[], %(args)s::text[], %(kwargs)s::text[],
+            %(queue_names)s::text[], %(priorities)s::smallint[],
+            %(run_afters)s::timestamptz[], %(delays)s::double precision[],
+            %(max_attempts)s::smallint[], %(max_crashes)s::smallint[],
+            %(timeouts)s::double precision[], %(expires_ats)s::timestamptz[],
+            %(expires_ins)s::double precision[],
+            %(unique_keys)s::text[], %(unique_fors)s::text[], %(periods)s::double precision[],
+            %(keys)s::jsonb[]
+        ) WITH ORDINALITY AS job (
+            task, args, kwargs, queue_name, priority, run_after, delay,
+            max_attempts, max_crashes, timeout, expires_at, expires_in, unique_key,
+            unique_for, period, keys, position
+        )
+        ORDER BY position
+    ) AS given
+),
+inserted AS (
+    INSERT INTO pgjobs_job
+        (id, task, args, kwargs, queue_name, priority, run_after, max_attempts,
+         max_crashes, timeout, expires_at, unique_key, unique_for, unique_until,
+         keys)
+    SELECT id, task, args::jsonb, kwargs::jsonb, queue_name, priority, due,
+        max_attempts, max_crashes, timeout,
+        coalesce(
+            expires_at,
+            coalesce(due, statement_timestamp()) + make_interval(secs => expires_in)
+        ),
+        unique_key, unique_for, statement_timestamp() + make_interval(secs => period),
+        keys
+    FROM job
+    CROSS JOIN LATERAL (
+        VALUES (
+            coalesce(run_after, statement_timestamp() + make_interval(secs => delay))
+        )
+    ) AS time (due)
+    ORDER BY unique_key, unique_for, position
+    ON CONFLICT (unique_key, unique_for) WHERE holds_key DO NOTHING
+    RETURNING id, status, run_after, expires_at, enqueued_at, unique_until,
+        waiting_for, blocked_by_id
+)
+SELECT job.position - 1, inserted.unique_until, inserted.id, inserted.status,
+    inserted.run_after, inserted.expires_at, inserted.enqueued_at,
+    inserted.waiting_for, inserted.blocked_by_id
+FROM inserted JOIN job ON job.id = inserted.id
+ORDER BY job.position

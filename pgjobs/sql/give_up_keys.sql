@@ -1,0 +1,12 @@
+-- Let jobs give up these unique keys if the time is over for which they held them.
+WITH over AS MATERIALIZED (
+    SELECT id FROM pgjobs_job
+    WHERE unique_key = ANY (%(unique_keys)s::text[])
+        AND unique_for = 'period'
+        AND holds_key
+        AND unique_until <= clock_timestamp()
+    ORDER BY unique_key
+    FOR NO KEY UPDATE
+)
+UPDATE pgjobs_job SET unique_until = NULL
+WHERE id = ANY (ARRAY(SELECT id FROM over))

@@ -1,0 +1,53 @@
+-- Give jobs that hold these unique keys other arguments and another time, unless they
+-- have started. Of several jobs for one key the last one counts.
+-- The notification: a job that stays SCHEDULED may be due earlier than workers know.
+WITH wanted AS (
+    SELECT DISTINCT ON (unique_key, unique_for) *
+    FROM unnest(
+        %(unique_keys)s::text[], %(unique_fors)s::text[],
+        %(args)s::text[], %(kwargs)s::text[],
+        %(run_afters)s::timestamptz[], %(delays)s::double precision[],
+        %(expires_ats)s::timestamptz[], %(expires_ins)s::double precision[]
+    ) WITH ORDINALITY AS job (
+        unique_key, unique_for, args, kwargs, run_after, delay, expires_at,
+        expires_in, position
+    )
+    ORDER BY unique_key, unique_for, position DESC
+),
+held AS MATERIALIZED (
+    SELECT job.id, wanted.args, wanted.kwargs, due AS run_after,
+        coalesce(
+            wanted.expires_at,
+            coalesce(due, statement_timestamp())
+                + make_interval(secs => wanted.expires_in)
+        ) AS expires_at
+    FROM wanted
+    CROSS JOIN LATERAL (
+        VALUES (
+            coalesce(
+                wanted.run_after,
+                statement_timestamp() + make_interval(secs => wanted.delay)
+            )
+        )
+    ) AS time (due)
+    JOIN pgjobs_job AS job
+        ON job.unique_key = wanted.unique_key AND job.unique_for = wanted.unique_for
+    WHERE job.holds_key
+        AND job.status IN ('READY', 'SCHEDULED', 'WAITING')
+        AND job.attempts = 0
+    ORDER BY job.id
+    FOR NO KEY UPDATE OF job
+)
+UPDATE pgjobs_job AS job
+SET args = held.args::jsonb,
+    kwargs = held.kwargs::jsonb,
+    run_after = held.run_after,
+    expires_at = held.expires_at,
+    status = CASE
+        WHEN held.run_after > statement_timestamp() THEN 'SCHEDULED' ELSE 'READY'
+    END,
+    waiting_for = NULL,
+    blocked_by_id = NULL
+FROM held
+WHERE job.id = held.id
+RETURNING job.id, pg_notify('pgjobs', job.queue_name)
