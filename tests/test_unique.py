@@ -286,6 +286,14 @@ def test_job_that_has_started_is_not_replaced(way):
     assert values() == ["first"]
 
 
+def test_job_that_is_tried_again_has_started():
+    hand = Hand()
+    KEPT.enqueue("first")
+    assert hand.set_back(hand.claim_one(), "RETRY") == "READY"
+    assert KEPT.using(on_conflict="replace").enqueue("second").attempts == 1
+    assert values() == ["first"]
+
+
 def test_queries_are_few():
     with CaptureQueriesContext(
         connection,
@@ -554,23 +562,25 @@ def test_eight_connections_that_enqueue_one_key_make_one_job(way, transactional_
 
 
 def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(transactional_db):
+    """Both wait for one key; neither may hold what the other one needs after it."""
     keyed = echo.using(unique_key="{value}")
-    barrier = threading.Barrier(4)
 
-    def enqueue_all(number: int):
-        try:
-            for turn in range(5):
-                wanted = [f"{turn}-{each}" for each in range(50)]
-                barrier.wait()
-                enqueue_many(
-                    [keyed.bind(each) for each in sorted(wanted, reverse=number % 2)]
-                )
-        finally:
-            connections.close_all()
+    def enqueue_all(keys: str):
+        return enqueue_many([keyed.bind(key) for key in keys])
 
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(enqueue_all, range(4)))
-    assert Job.objects.count() == 250
+    def waiting() -> int:
+        query = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        return execute(query)[0][0]
+
+    with pytest.raises(RolledBack), ExitStack() as stack, transaction.atomic():
+        keyed.enqueue("m")
+        one = stack.enter_context(in_thread(lambda: enqueue_all("amz")))
+        wait_for(lambda: waiting() == 1, "one waits")
+        other = stack.enter_context(in_thread(lambda: enqueue_all("zma")))
+        wait_for(lambda: waiting() == 2, "both wait")
+        raise RolledBack
+    assert other.result(timeout=20) == one.result(timeout=20)[::-1]
+    assert values() == ["a", "m", "z"]
 
 
 def test_everybody_is_served_while_jobs_come_and_go(transactional_db):
