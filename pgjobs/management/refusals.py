@@ -67,5 +67,5 @@ def grants(alias: str) -> str:
     return (
         f"GRANT SELECT ON django_migrations TO {role};\n"
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {role};\n"
-        f"GRANT USAGE ON SEQUENCE pgjobs_lease_token TO {role};"
+        f"GRANT USAGE ON SEQUENCE pgjobs_lease_token, pgjobs_turn TO {role};"
     )
