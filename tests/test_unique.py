@@ -229,7 +229,7 @@ def test_unique_job_is_what_a_plain_one_is_but_for_its_key():
     )
     differing = {name for name in plain if plain[name] != unique[name]}
     assert differing == {
-        *("id", "enqueued_at", "run_after", "expires_at"),
+        *("id", "turn", "enqueued_at", "run_after", "expires_at"),
         *("unique_key", "unique_for", "holds_key"),
     }
 
@@ -345,7 +345,7 @@ def in_every_status(way):
         Job.objects.all().delete()
         job = way.using(run_after=hours(status == "SCHEDULED")).enqueue(1)
         if status == "WAITING":
-            Job.objects.filter(pk=job.pk).update(status="WAITING")
+            Job.objects.filter(pk=job.pk).update(status="WAITING", waiting_for="lock")
         elif status in ("RUNNING", *FINISHED):
             claimed = hand.claim_one()
             match status:

@@ -252,7 +252,7 @@ def test_keys_are_held_as_the_model_says_whatever_happens():
     run_state_machine_as_test(
         Keys,
         settings=settings(
-            max_examples=5,
+            max_examples=8,
             stateful_step_count=20,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -8,7 +8,7 @@ from django.db import connections
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Job, Queue, Status, Worker
+from ..models import Job, Status, Worker
 from ..tasks import registry
 from .ids import read_id
 from .texts import excerpt
@@ -16,8 +16,9 @@ from .texts import excerpt
 MOST_CHOICES = 100
 LONGEST_CHOICE = 40
 
-# The queues that have READY jobs, by hopping along the index from name to name.
-READY_QUEUES = """
+# The queues that have READY jobs, by hopping along the index from name to name, and those
+# from which a worker has ever claimed.
+QUEUES = """
 WITH RECURSIVE queue (name) AS (
     (
         SELECT queue_name FROM pgjobs_job WHERE status = 'READY'
@@ -31,7 +32,9 @@ WITH RECURSIVE queue (name) AS (
     )
     FROM queue WHERE queue.name IS NOT NULL
 )
-SELECT name FROM queue WHERE name IS NOT NULL LIMIT %(limit)s
+(SELECT name FROM queue WHERE name IS NOT NULL LIMIT %(limit)s)
+UNION
+(SELECT name FROM pgjobs_queue ORDER BY name LIMIT %(limit)s)
 """
 
 
@@ -73,14 +76,9 @@ class QueueFilter(NameFilter):
 
     def known_names(self) -> set[str]:
         with connections[Job.objects.db].cursor() as cursor:
-            cursor.execute(READY_QUEUES, {"limit": MOST_CHOICES})
-            ready = {name for (name,) in cursor.fetchall()}
-        known = Queue.objects.values_list("name", flat=True)[:MOST_CHOICES]
-        return (
-            ready
-            | set(known)
-            | {task.options.queue_name for task in registry.tasks.values()}
-        )
+            cursor.execute(QUEUES, {"limit": MOST_CHOICES})
+            used = {name for (name,) in cursor.fetchall()}
+        return used | {task.options.queue_name for task in registry.tasks.values()}
 
 
 class TaskFilter(NameFilter):

@@ -1,9 +1,9 @@
 -- Insert jobs as enqueue.sql does, but not those whose unique key another job holds.
 -- Waits for a transaction that has inserted such a job and may yet be rolled back. The
--- ids rise in the order given; the rows come in the order of their keys, so that two of
--- these statements never wait for each other.
+-- ids and turns rise in the order given; the rows come in the order of their keys, so
+-- that two of these statements never wait for each other.
 WITH job AS MATERIALIZED (
-    SELECT nextval('pgjobs_job_id_seq') AS id, given.*
+    SELECT nextval('pgjobs_job_id_seq') AS id, nextval('pgjobs_turn') AS turn, given.*
     FROM (
         SELECT * FROM unnest(
             %(tasks)s::text[], %(args)s::text[], %(kwargs)s::text[],
@@ -24,10 +24,10 @@ WITH job AS MATERIALIZED (
 ),
 inserted AS (
     INSERT INTO pgjobs_job
-        (id, task, args, kwargs, queue_name, priority, run_after, max_attempts,
+        (id, turn, task, args, kwargs, queue_name, priority, run_after, max_attempts,
          max_crashes, timeout, expires_at, unique_key, unique_for, unique_until,
          keys)
-    SELECT id, task, args::jsonb, kwargs::jsonb, queue_name, priority, due,
+    SELECT id, turn, task, args::jsonb, kwargs::jsonb, queue_name, priority, due,
         max_attempts, max_crashes, timeout,
         coalesce(
             expires_at,

@@ -2,7 +2,8 @@
 -- The lease token stays: it is never used twice. Who retries a job wants it to run,
 -- however late.
 -- Left alone are those whose unique key another job holds, and of several finished ones
--- with the same key all but the newest.
+-- with the same key all but the newest. In the order of their ids, in which those of a
+-- lock then stand in line.
 WITH finished AS MATERIALIZED (
     SELECT id, unique_for,
         CASE
@@ -21,7 +22,7 @@ ranked AS (
     ) AS place
     FROM finished
 ),
-allowed AS (
+allowed AS MATERIALIZED (
     SELECT id FROM ranked
     WHERE wanted_key IS NULL
         OR place = 1 AND NOT EXISTS (
@@ -31,6 +32,7 @@ allowed AS (
                 AND other.holds_key
                 AND other.id <> ranked.id
         )
+    ORDER BY id
 ),
 revived AS (
     UPDATE pgjobs_job AS job
