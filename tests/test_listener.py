@@ -136,7 +136,11 @@ def jobs_have_run(jobs) -> bool:
 
 def test_jobs_of_queues_that_it_does_not_serve_do_not_wake_it():
     with running_worker(poll=60, queues=("mail",)) as loop:
-        wait_for(lambda: loop.listener.sleeping, "the worker sleeps")
+        wait_for(lambda: loop.listener.state == "on", "the worker listens")
+        wait_for(
+            lambda: loop.listener.sleeping and not loop.listener.is_new,
+            "the worker sleeps",
+        )
         heard = loop.listener.last_heard
         with statements_of_workers() as executed:
             tasks.noop.using(queue_name="other").enqueue()
