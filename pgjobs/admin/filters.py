@@ -16,8 +16,8 @@ from .texts import excerpt
 MOST_CHOICES = 100
 LONGEST_CHOICE = 40
 
-# The queues that have READY jobs, by hopping along the index from name to name, and those
-# from which a worker has ever claimed.
+# The queues that have READY jobs, by hopping along the index from name to name, and
+# those from which a worker has ever claimed.
 QUEUES = """
 WITH RECURSIVE queue (name) AS (
     (
