@@ -16,7 +16,7 @@ from ..conf import FINISHED
 from ..exceptions import LONGEST_DELAY
 from ..plain_json import LenientDecoder
 from . import transitions, unique, waiting, work
-from .database import QueueManager
+from .database import QueueManager, StoredColumn
 from .transitions import Changed
 
 
@@ -223,7 +223,7 @@ class Job(models.Model):
     )
     # End of the period; NULL also once the key was given up.
     unique_until = models.DateTimeField(_("unique until"), null=True, blank=True)
-    holds_key = models.GeneratedField(
+    holds_key = StoredColumn(
         expression=Case(
             When(
                 unique_key__isnull=False,
