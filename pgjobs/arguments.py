@@ -106,7 +106,7 @@ class Signature:
                 yield name, parameter, value
 
     def as_json(self, positional: list, named: dict) -> Stored:
-        stored = Stored(dump(positional), dump(named))
+        stored = Stored(dump(positional) if positional else "[]", dump(named))
         size = sum(len(part.encode()) for part in stored)
         if size > settings.MAX_ARGUMENT_BYTES:
             fault = (

@@ -1,7 +1,7 @@
 """The settings: one dict, `PGJOBS`, in the project's settings; every key optional.
 
     from pgjobs.conf import settings
-    settings.POLL_INTERVAL        # read at use, so override_settings just works
+    settings.POLL_INTERVAL        # override_settings just works
 
 Durations are given in seconds or as timedeltas, and read as seconds.
 """
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
 
 from .exceptions import non_negative_seconds
 
@@ -128,11 +129,13 @@ NO_DICT = "PGJOBS must be a dict, got {!r}."
 class Settings:
     """The settings in force, as attributes; a wrong one raises ImproperlyConfigured."""
 
-    database_in_use: str | None = None
+    def __init__(self) -> None:
+        self.database_in_use: str | None = None
+        self.known: dict[str, Any] = {}  # each job asks for some
 
     @property
     def DATABASE(self) -> str:
-        return self.database_in_use or self.__getattr__("DATABASE")
+        return self.database_in_use or self.get("DATABASE")
 
     @contextmanager
     def using_database(self, alias: str | None) -> Iterator[None]:
@@ -144,6 +147,14 @@ class Settings:
             self.database_in_use = before
 
     def __getattr__(self, name: str) -> Any:
+        return self.get(name)
+
+    def get(self, name: str) -> Any:
+        if name not in self.known:
+            self.known[name] = self.read(name)
+        return self.known[name]
+
+    def read(self, name: str) -> Any:
         try:
             setting = SETTINGS[name]
         except KeyError:
@@ -157,6 +168,11 @@ class Settings:
             return setting.read(given[name])
         except ValueError as error:
             raise ImproperlyConfigured(f"PGJOBS[{name!r}] {error}") from None
+
+    def forget(self, *, setting: str, **kwargs) -> None:
+        """Read all anew: a test has changed the project's settings."""
+        if setting == "PGJOBS":
+            self.known.clear()
 
 
 class Problem(NamedTuple):
@@ -188,3 +204,4 @@ def problems_of(name, value) -> Iterator[Problem]:
 
 
 settings = Settings()
+setting_changed.connect(settings.forget)

@@ -7,15 +7,13 @@ DEEPEST = 100
 LONGEST_INTEGER_BITS = 14_000  # about 4,200 digits; Python reads no more than 4,300
 
 
-def dump(value, *, sort_keys: bool = False) -> str:
-    """Return compact JSON text."""
-    return json.dumps(
-        value,
-        ensure_ascii=False,
-        allow_nan=False,
-        separators=(",", ":"),
-        sort_keys=sort_keys,
-    )
+# Compact JSON text of a value. `json.dumps` would make an encoder for each.
+dump = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":")
+).encode
+dump_sorted = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+).encode
 
 
 class UnreadableJson(str):

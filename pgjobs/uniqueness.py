@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .exceptions import InvalidTask, non_negative_seconds
 from .keys import LONGEST_KEY, Key, KeyMaker, check_key, check_placeholders
-from .plain_json import dump
+from .plain_json import dump_sorted
 
 if TYPE_CHECKING:
     from .arguments import Signature, Stored
@@ -101,7 +101,7 @@ class Uniqueness:
             arguments = {name: arguments[name] for name in sorted(self.unique)}
         elif stored.args != "[]":
             arguments = [json.loads(stored.args), arguments]
-        text = dump(arguments, sort_keys=True)
+        text = dump_sorted(arguments)
         key = f"{task_name}:{text}"
         if len(key) <= LONGEST_KEY:
             return key

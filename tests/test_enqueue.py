@@ -114,6 +114,39 @@ def test_returned_job_equals_its_row(job_of):
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"priority": -3, "queue_name": "mail", "max_attempts": 9, "max_crashes": 1},
+        {"timeout": 1.5, "run_after": hours(1)},
+        {"expires": hours(2)},
+        {"expires": hours(2), "run_after": hours(1)},
+        {"expires": hours(2), "run_after": datetime(2200, 1, 1, tzinfo=UTC)},
+        {"expires": datetime(2200, 1, 2, tzinfo=UTC), "run_after": hours(1)},
+        {"lock": "a{value}", "max_running": 1, "rate": "5/second"},
+    ],
+    ids=str,
+)
+def test_job_is_the_same_alone_and_among_many(options):
+    """Two statements insert them."""
+    other = echo.using(**options)
+    alone = other.enqueue(1)
+    among_many = enqueue_many([other.bind(n) for n in (1, 2)])[0]
+    assert described(alone) == described(among_many)
+
+
+def described(job) -> dict:
+    """Return what the job is, but for which one and when it was enqueued."""
+    fields = fields_of(job)
+    del fields["id"], fields["turn"]
+    enqueued_at = fields.pop("enqueued_at")
+    for name in ("run_after", "expires_at"):
+        if fields[name] and fields[name].year < 2200:
+            fields[name] -= enqueued_at
+    return fields
+
+
+@pytest.mark.parametrize(
     ("run_after", "status"),
     [
         (None, "READY"),

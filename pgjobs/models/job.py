@@ -1,13 +1,13 @@
 """The job: one request to run a task, and what may be done to it."""
 
 import contextlib
-import json
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from django.db import models
 from django.db.models import Case, ExpressionWrapper, F, Q, When
+from django.db.models.base import ModelState
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
@@ -48,7 +48,6 @@ class UniqueFor(models.TextChoices):
 
 
 QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
-JSON_FIELDS = frozenset({"args", "kwargs", "return_value", "keys"})
 
 
 # While it is true nobody else can have the key. An attempt that has begun counts as
@@ -351,14 +350,17 @@ class Job(models.Model):
         return f"{self.task} #{self.pk}"
 
     @classmethod
-    def from_stored(cls, database: str, values: dict[str, Any]) -> "Job":
-        """Return an instance of a row whose JSON columns are still text."""
-        for name in JSON_FIELDS.intersection(values):
-            if values[name] is not None:
-                values[name] = json.loads(values[name])
-        names = [field.attname for field in cls._meta.concrete_fields]
-        names = [name for name in names if name in values]
-        return cls.from_db(database, names, [values[name] for name in names])
+    def of_columns(cls, database: str, columns: dict[str, Any]) -> "Job":
+        """Return the instance of a stored row; columns that are not given are deferred.
+
+        It is made as unpickling makes one: `__init__` takes longer than the INSERT of
+        a row.
+        """
+        job = cls.__new__(cls)
+        job.__dict__.update(columns)
+        job._state = ModelState()
+        job._state.db, job._state.adding = database, False
+        return job
 
     @property
     def is_finished(self) -> bool:

@@ -27,6 +27,27 @@ BATCH = 10_000  # rows that one statement of a bulk act touches
 LONGEST_REASON = 1_000
 MOST_TRIES = 100  # each fails only if somebody else was faster
 
+# What the columns of each new job are.
+NEW = {
+    "attempts": 0,
+    "failures": 0,
+    "crashes": 0,
+    "life": 1,
+    "lease_token": 0,
+    "worker_id": None,
+    "cancel_requested_at": None,
+    "started_at": None,
+    "last_attempted_at": None,
+    "finished_at": None,
+    "return_value": None,
+    "reason": "",
+    "awaited": False,
+    "unique_key": None,
+    "unique_for": None,
+    "unique_until": None,
+    "holds_key": None,
+}
+
 
 class NewJob(Protocol):
     """What a job is made of: a `BoundTask`, or a schedule's."""
@@ -54,8 +75,14 @@ def enqueue(
     """Insert jobs in one statement, in the caller's transaction."""
     if not bound_tasks:
         return []
+    parameters: dict[str, Any] = columns(bound_tasks)
+    if len(bound_tasks) == 1:
+        sql = statement("enqueue_one")
+        parameters = {name: array and array[0] for name, array in parameters.items()}
+    else:
+        sql = statement("enqueue")
     with connections[database].cursor() as cursor:
-        cursor.execute(statement("enqueue"), columns(bound_tasks))
+        cursor.execute(sql, parameters)
         rows = sorted(cursor.fetchall())
     jobs = [
         inserted(model, database, bound, row)
@@ -112,43 +139,28 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> 
     `key`: the columns of a unique job that have other values than a plain one's.
     """
     id, status, run_after, expires_at, enqueued_at, waiting_for, blocked_by_id = row
-    values = {
+    arguments, options = bound.arguments, bound.options
+    columns = {
+        **NEW,
         "id": id,
         "task": bound.task_name,
-        "args": bound.arguments.args,
-        "kwargs": bound.arguments.kwargs,
-        "queue_name": bound.options.queue_name,
-        "priority": bound.options.priority,
+        "args": json.loads(arguments.args),
+        "kwargs": json.loads(arguments.kwargs),
+        "queue_name": options.queue_name,
+        "priority": options.priority,
         "status": status,
         "run_after": run_after,
         "expires_at": expires_at,
-        "attempts": 0,
-        "failures": 0,
-        "max_attempts": bound.options.max_attempts,
-        "crashes": 0,
-        "max_crashes": bound.options.max_crashes,
-        "timeout": bound.options.time_limit,
-        "life": 1,
-        "lease_token": 0,
-        "worker_id": None,
-        "cancel_requested_at": None,
+        "max_attempts": options.max_attempts,
+        "max_crashes": options.max_crashes,
+        "timeout": options.time_limit,
         "enqueued_at": enqueued_at,
-        "started_at": None,
-        "last_attempted_at": None,
-        "finished_at": None,
-        "return_value": None,
-        "reason": "",
-        "awaited": False,
         "waiting_for": waiting_for,
         "blocked_by_id": blocked_by_id,
-        "keys": json.dumps(bound.keys) if bound.keys else None,
-        "unique_key": None,
-        "unique_for": None,
-        "unique_until": None,
-        "holds_key": None,
+        "keys": json.loads(json.dumps(bound.keys)) if bound.keys else None,
         **key,
     }
-    return model.from_stored(database, values)
+    return model.of_columns(database, columns)
 
 
 def act(verb: str, queryset: "JobQuerySet", **parameters) -> Changed:
