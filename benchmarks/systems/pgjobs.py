@@ -24,22 +24,22 @@ FILL = {
     "finished": """
         INSERT INTO pgjobs_job (task, kwargs, status, attempts, lease_token,
                                 started_at, last_attempted_at, finished_at)
-        SELECT 'project.noop', '{"number": 1}', 'SUCCESSFUL', 1,
+        SELECT %s, '{"number": 1}', 'SUCCESSFUL', 1,
                nextval('pgjobs_lease_token'), now(), now(), now()
         FROM generate_series(1, %s)
     """,
     "scheduled": """
         INSERT INTO pgjobs_job (task, kwargs, run_after)
-        SELECT 'project.noop', '{"number": 1}', now() + interval '1 day'
+        SELECT %s, '{"number": 1}', now() + interval '1 day'
         FROM generate_series(1, %s)
     """,
     "waiting": """
-        INSERT INTO pgjobs_job (task, kwargs, status)
-        SELECT 'project.noop', '{"number": 1}', 'WAITING' FROM generate_series(1, %s)
+        INSERT INTO pgjobs_job (task, kwargs, status, waiting_for)
+        SELECT %s, '{"number": 1}', 'WAITING', 'lock' FROM generate_series(1, %s)
     """,
     "ready": """
         INSERT INTO pgjobs_job (task, kwargs)
-        SELECT 'project.noop', '{"number": 1}' FROM generate_series(1, %s)
+        SELECT %s, '{"number": 1}' FROM generate_series(1, %s)
     """,
 }
 
@@ -64,7 +64,7 @@ def unfinished():
 
 def fill(status, number):
     with connection.cursor() as cursor:
-        cursor.execute(FILL[status], [number])
+        cursor.execute(FILL[status], [TASKS["noop"].name, number])
 
 
 def work():
