@@ -225,7 +225,7 @@ class CoroutineExecution(Execution):
             if signals.job_started.has_listeners(Job):
                 await sync_to_async(announce_started)(self.job)
             else:
-                log(logging.INFO, self.job, "started")
+                log(logging.DEBUG, self.job, "started")
             self.desk.began(self)
             return self.succeeded(json_result(await self.call()))
         except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
@@ -273,7 +273,7 @@ def job_context(running: RunningJob) -> Context:
 
 
 def announce_started(job: ClaimedJob) -> None:
-    log(logging.INFO, job, "started")
+    log(logging.DEBUG, job, "started")
     if signals.job_started.has_listeners(Job):
         instance = Job.objects.filter(pk=job.id).first()
         if instance is not None:

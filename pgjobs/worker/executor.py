@@ -86,22 +86,40 @@ class Executor:
             self.deadlines.set(execution, execution.limit, time_out)
 
     def run(self, execution: ThreadExecution) -> None:
-        outcome = execution.run()
-        self.threads.free()
-        self.ended(execution, outcome)
-
-    def ended(self, execution: Execution, outcome: Outcome) -> None:
-        """Put the outcome down, unless the job was given up before."""
-        with self.lock:
-            if self.running.pop(execution.job.lease_token, None) is None:
-                log(logging.WARNING, execution.job, "ended long after it was given up")
-                return
-            following = self.next_execution()
-        if execution.limit is not None:
-            self.deadlines.lift(execution)
-        self.outcomes.append(outcome)
+        """Run the job on this thread, then those that have waited for its slot."""
+        following: Execution | None = execution
+        while isinstance(following, ThreadExecution):
+            execution, outcome = following, following.run()
+            with self.lock:
+                following = self.vacate(execution, outcome)
+                if not isinstance(following, ThreadExecution):
+                    self.threads.free()  # before anybody can use the slot
+            self.tell_end(execution)
         if following:
             self.begin(following)
+
+    def ended(self, execution: CoroutineExecution, outcome: Outcome) -> None:
+        """Take note of a coroutine's end; called once its thread is given back."""
+        with self.lock:
+            following = self.vacate(execution, outcome)
+        self.tell_end(execution)
+        if following:
+            self.begin(following)
+
+    def vacate(self, execution: Execution, outcome: Outcome) -> Execution | None:
+        """Put the outcome down, unless the job was given up before.
+
+        Returns what takes its slot, if anything waits.
+        """
+        if self.running.pop(execution.job.lease_token, None) is None:
+            log(logging.WARNING, execution.job, "ended long after it was given up")
+            return None
+        self.outcomes.append(outcome)
+        return self.next_execution()
+
+    def tell_end(self, execution: Execution) -> None:
+        if execution.limit is not None:
+            self.deadlines.lift(execution)
         self.ring()
 
     # Stopping what runs
