@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.connections import connect
@@ -39,6 +40,11 @@ def calm(settings, monkeypatch):
     """Heartbeats and maintenance stay out of the count."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     monkeypatch.setattr(Chore, "is_due", lambda own: False)
+
+
+def test_driver_need_not_parse_the_turn_each_time():
+    """It keeps what it made of a text, if that is not too long."""
+    assert len(statement("turn")) <= MAX_CACHED_STATEMENT_LENGTH
 
 
 @pytest.mark.usefixtures("calm")

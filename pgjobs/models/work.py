@@ -114,7 +114,7 @@ class Turn(NamedTuple):
     met_suspect: bool  # a job that must run alone stands in line
     # A READY job was passed over: another transaction holds it, or its queue is full.
     met_locked: bool
-    expired: list[int]  # ids of jobs that came too late to be claimed
+    met_expired: bool  # jobs came too late to be claimed: they are to be cancelled
     claimed: list[ClaimedJob]
 
 
@@ -159,7 +159,7 @@ def turn(
             "is_idle": is_idle,
         },
     )
-    recorded, next_due, met_suspect, met_locked, expired = rows[0][:5]
+    recorded, next_due, met_suspect, met_locked, met_expired = rows[0][:5]
     # The last column is but the order.
     claimed = [ClaimedJob._make(row[5:-1]) for row in rows if row[5] is not None]
     return Turn(
@@ -167,7 +167,7 @@ def turn(
         next_due=next_due,
         met_suspect=bool(met_suspect),
         met_locked=met_locked,
-        expired=expired or [],
+        met_expired=bool(met_expired),
         claimed=claimed,
     )
 
@@ -324,6 +324,7 @@ def claim(model, database: str, worker: Worker, limit: int, queues) -> list:
             return cursor.fetchall()
 
     brought = turn(execute, worker.pk, limit=limit, queues=queues, is_idle=True)
-    announce_finished(model, database, brought.expired)
+    if brought.met_expired:
+        announce_finished(model, database, expire(execute))
     jobs = model.objects.using(database).in_bulk([job.id for job in brought.claimed])
     return [jobs[job.id] for job in brought.claimed]

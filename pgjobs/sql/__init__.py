@@ -6,5 +6,11 @@ from importlib.resources import files
 
 @cache
 def statement(name: str) -> str:
-    """Return the text of `<name>.sql`."""
-    return files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    """Return the statement of `<name>.sql`, with its first line to know it by.
+
+    Without the other comments, and the indentation: psycopg parses what is longer than
+    4,096 characters with each execution anew.
+    """
+    text = files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    first, *lines = (line.strip() for line in text.splitlines())
+    return "\n".join([first, *(line for line in lines if line[:2] != "--")])

@@ -64,15 +64,6 @@ candidate AS MATERIALIZED (
     ORDER BY head.priority DESC, head.turn
     LIMIT %(limit)s
 ),
--- What was not started in time is cancelled rather than passed over again and again.
-expired AS (
-    UPDATE pgjobs_job AS job
-    SET status = 'CANCELLED',
-        finished_at = clock_timestamp(),
-        reason = 'Expired: not started in time.'
-    WHERE job.id = ANY (ARRAY(SELECT id FROM candidate WHERE is_expired))
-    RETURNING id
-),
 -- A job that may not crash once more runs alone: the batch ends before it, unless
 -- it comes first and the worker has nothing else to do.
 chosen AS (
@@ -126,7 +117,8 @@ summary AS (
                 LIMIT 1
             ) AS locked
         ) AS met_locked,
-        (SELECT array_agg(id) FROM expired) AS expired
+        -- These are rare: another statement cancels them.
+        (SELECT bool_or(is_expired) FROM candidate) AS met_expired
 )
 -- The summary comes as a row of its own, first: NULL sorts before any priority.
 SELECT summary.*, claimed.*

@@ -342,7 +342,8 @@ class Loop:
         )
         recorded = [Recorded(token, "SUCCESSFUL") for token in brought.recorded]
         self.settle(successes, recorded)
-        self.announce_expired(brought.expired)
+        if brought.met_expired:
+            self.announce_expired(work.expire(self.connection.execute))
         for job in brought.claimed:
             self.ledger.claim(job)
             self.executor.submit(job)

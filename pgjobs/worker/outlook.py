@@ -65,8 +65,8 @@ class Outlook:
         now = monotonic()
         claimed_suspect = any(job.is_suspect for job in brought.claimed)
         self.waits_for_idle = brought.met_suspect and not claimed_suspect
-        met = len(brought.claimed) + len(brought.expired)
-        self.may_hold_more = met == limit or self.let_go
+        met_all = len(brought.claimed) < limit and not brought.met_expired
+        self.may_hold_more = not met_all or self.let_go
         self.let_go = False
         self.look_at = now + self.poll * random.uniform(0.8, 1)
         due = inf if brought.next_due is None else brought.next_due

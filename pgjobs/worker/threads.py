@@ -1,6 +1,7 @@
 """The threads that jobs run on: started when needed, used again, never too many."""
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor as FutureExecutor
 from concurrent.futures import Future
@@ -19,12 +20,18 @@ class Threads:
 
     Each piece of work calls `free` when it lets its thread go, before it tells
     anybody: whoever then brings new work starts no thread too many.
+
+    To wake a thread takes longer than a short job. So whoever brings work wakes one
+    only, which wakes the next if there is more to do; a thread that has ended its work
+    takes another by itself. While there is work, an idle thread has been called.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self.waiting = 0  # pieces of work that no thread has taken
+        self.works: deque[Callable[[], None]] = deque()
+        self.calls: SimpleQueue[None] = SimpleQueue()
+        self.is_called = False  # an idle thread, which has not come yet
+        self.is_stopping = False
         self.alive: list[threading.Thread] = []
         self.working: set[threading.Thread] = set()
         self.started = 0
@@ -32,10 +39,10 @@ class Threads:
     def put(self, work: Callable[[], None]) -> None:
         """Have the work done at once, by an idle thread or a new one."""
         with self.lock:
-            self.waiting += 1
-            if self.waiting + len(self.working) > len(self.alive):
+            self.works.append(work)
+            if len(self.works) + len(self.working) > len(self.alive):
                 self.start_another()
-        self.works.put(work)
+            self.call_another()
 
     def start_another(self) -> None:
         self.started += 1
@@ -45,17 +52,34 @@ class Threads:
         self.alive.append(thread)
         thread.start()
 
+    def call_another(self) -> None:
+        has_idle = len(self.alive) > len(self.working)
+        if self.works and has_idle and not self.is_called:
+            self.is_called = True
+            self.calls.put(None)
+
     def run(self) -> None:
         """Do one piece of work after the other; the body of every thread."""
         this = threading.current_thread()
-        while (work := self.works.get()) is not None:
-            with self.lock:
-                self.waiting -= 1
-                self.working.add(this)
+        while (work := self.take_work(this)) is not None:
             work()
             if this not in self.alive:
                 break  # replaced meanwhile
         connections.close_all()
+
+    def take_work(self, this: threading.Thread) -> Callable[[], None] | None:
+        """Return some work as soon as there is any; None: the thread is to end."""
+        while True:
+            with self.lock:
+                if self.works:
+                    self.working.add(this)
+                    work = self.works.popleft()
+                    self.call_another()
+                    return work
+                if self.is_stopping:
+                    return None
+            self.calls.get()
+            self.is_called = False
 
     def free(self) -> None:
         """Let the current thread go: its work is done, or as good as done."""
@@ -71,8 +95,9 @@ class Threads:
 
     def stop(self) -> None:
         """End the threads; they must have no work any more."""
+        self.is_stopping = True
         for _ in self.alive:
-            self.works.put(None)
+            self.calls.put(None)
         for thread in self.alive:
             thread.join()
 
