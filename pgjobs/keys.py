@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from .exceptions import InvalidArguments, InvalidTask
+from .exceptions import LONGEST_DELAY, InvalidArguments, InvalidTask
 from .plain_json import check_text, dump
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class HoldingBack:
         check_number("max_running", self.max_running)
         check_number("burst", self.burst)
         check_rate(self.rate)
+        check_burst(self.rate, self.burst)
         for name, needed in (
             ("limit_key", "max_running"),
             ("rate_key", "rate"),
@@ -204,6 +205,19 @@ def check_rate(rate: Any) -> None:
         raise InvalidTask(
             f"rate must be a number per {', '.join(PERIODS)}, such as '100/minute', "
             f"got {rate!r}."
+        )
+
+
+def check_burst(rate: str | None, burst: int | None) -> None:
+    """Raise InvalidTask if nobody would live to see all of it come back."""
+    if rate is None or burst is None:
+        return
+    count, seconds = read_rate(rate)
+    most = int(LONGEST_DELAY * count // seconds)
+    if burst > most:
+        raise InvalidTask(
+            f"burst must be at most {most} with rate={rate!r}, so many as it lets go "
+            f"in 100 years, got {burst}."
         )
 
 

@@ -221,6 +221,10 @@ class Migration(migrations.Migration):
                         ("rate_burst__isnull", False),
                         ("rate_interval__gt", 0),
                         ("rate_interval__isnull", False),
+                        (
+                            "rate_interval__lte",
+                            3_153_600_000.0 / models.F("rate_burst"),
+                        ),
                         ("rate_key__isnull", False),
                     ),
                     _connector="OR",

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from ..exceptions import LONGEST_DELAY
 from .database import QueueManager
 
 
@@ -116,6 +117,7 @@ class Hold(models.Model):
                     rate_key__isnull=False,
                     rate_interval__isnull=False,
                     rate_interval__gt=0,
+                    rate_interval__lte=LONGEST_DELAY / F("rate_burst"),
                     rate_burst__isnull=False,
                     rate_burst__gte=1,
                 ),
