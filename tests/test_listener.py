@@ -141,6 +141,7 @@ def test_jobs_of_queues_that_it_does_not_serve_do_not_wake_it():
             lambda: loop.listener.sleeping and not loop.listener.is_new,
             "the worker sleeps",
         )
+        let_it_turn(loop)  # it may just have begun to listen, and is about to look
         heard = loop.listener.last_heard
         with statements_of_workers() as executed:
             tasks.noop.using(queue_name="other").enqueue()

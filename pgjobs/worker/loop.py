@@ -588,6 +588,8 @@ class Loop:
             return True
         if self.cancelling or self.listener.heard_cancel:
             return True
+        if monotonic() >= self.settling.due:  # it has heard of a key
+            return True
         return bool(self.executor.reporting) and monotonic() >= self.next_report
 
     @property
