@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db.utils import DatabaseError
 from django.utils import timezone
 
 from pgjobs import enqueue, enqueue_many
@@ -54,6 +55,23 @@ def test_place_is_free_when_a_job_leaves_it(verdict):
     hand = Hand()
     hand.set_back(hand.claim_one(), verdict, delay=60)
     assert statuses()[2] == "READY"
+
+
+def test_priority_given_while_a_job_waits_counts():
+    first, _, third = [enqueue(tasks.noop.using(max_running=1)) for _ in range(3)]
+    Job.objects.filter(pk=third.pk).update(priority=50)
+    first.cancel()
+    assert statuses() == ["CANCELLED", "WAITING", "READY"]
+
+
+@pytest.mark.parametrize("interval", ["1e10", '"Infinity"', '"NaN"'])
+def test_rate_that_no_calendar_can_follow_is_refused_by_the_database(interval):
+    keys = f'{{"rate_key": "r", "rate_interval": {interval}, "rate_burst": 1}}'
+    with pytest.raises(DatabaseError, match=r"pgjobs_hold_rate|out of range"):
+        execute(
+            "INSERT INTO pgjobs_job (task, keys) VALUES ('t', %(keys)s)", {"keys": keys}
+        )
+    assert not Rate.objects.exists()
 
 
 def test_places_of_a_dead_worker_come_back_with_the_rescue():

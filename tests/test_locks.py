@@ -1,5 +1,8 @@
 """Locks: no two jobs at the same time, in order, and never held by what is gone."""
 
+from contextlib import contextmanager
+
+import psycopg
 import pytest
 from django.db import transaction
 from django.db.utils import IntegrityError
@@ -28,6 +31,19 @@ INSERT = """
     VALUES ('tests.noop', '{"lock": "door"}') RETURNING id
 """
 DOOR = Key("lock", "door")
+
+
+@pytest.fixture
+def clerk():
+    """A session of a role that has one right."""
+    execute("CREATE ROLE clerk LOGIN")
+    try:
+        execute("GRANT INSERT ON pgjobs_job TO clerk")
+        with session(user="clerk") as made:
+            yield made
+    finally:
+        execute("DROP OWNED BY clerk")
+        execute("DROP ROLE clerk")
 
 
 def statuses() -> list[str]:
@@ -192,6 +208,45 @@ def test_jobs_that_are_retried_together_go_one_after_the_other():
     Job.objects.all().retry()
     assert statuses() == ["READY", "WAITING", "WAITING", "WAITING"]
     assert jobs
+
+
+# Jobs that are replaced
+
+named = tasks.hold.using(
+    lock="file-{path}", unique_key="unique", on_conflict="replace", lock_mode="mutex"
+)
+
+
+def test_replaced_job_has_the_lock_of_its_new_arguments():
+    other = enqueue(tasks.noop.using(lock="file-b"))
+    job = enqueue(named, "a")
+    behind = enqueue(tasks.noop.using(lock="file-a"))
+    assert statuses() == ["READY", "READY", "WAITING"]
+    enqueue(named, "b")
+    assert statuses() == ["READY", "WAITING", "READY"]
+    other.cancel()
+    behind.cancel()
+    assert statuses() == ["CANCELLED", "READY", "CANCELLED"]
+    assert Hold.objects.get().pk == job.pk
+
+
+def test_replaced_job_keeps_its_turn_in_the_lock_that_it_keeps():
+    limited = locked.using(
+        unique_key="unique", on_conflict="replace", max_running=1, limit_key="a"
+    )
+    for task in (limited, locked, limited.using(limit_key="b")):
+        enqueue(task)
+    assert statuses() == ["READY", "WAITING"]
+    assert Hold.objects.get(state="place").limit_key == "b"
+
+
+def test_replaced_job_without_keys_lets_the_next_one_go():
+    replacing = tasks.hold.using(unique_key="unique", on_conflict="replace")
+    enqueue(replacing.using(lock="door"), "a")
+    behind = enqueue(locked)
+    enqueue(replacing.using(lock=lambda path: None), "b")
+    assert statuses() == ["READY", "READY"]
+    assert Hold.objects.get().pk == behind.pk
 
 
 # Mutex
@@ -377,6 +432,24 @@ def test_row_of_a_job_that_is_gone_keeps_nobody_back():
     assert enqueue(locked).status == "READY"
 
 
+# Others than the application
+
+
+def test_role_that_may_only_insert_jobs_can_give_them_keys(clerk):
+    clerk.execute(INSERT.partition("RETURNING")[0])
+    clerk.execute(INSERT.partition("RETURNING")[0])
+    assert statuses() == ["READY", "WAITING"]
+
+
+def test_nobody_else_can_make_triggers_of_functions_that_act_for_everybody(clerk):
+    clerk.execute("CREATE TEMP TABLE job (id bigint, status text)")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="pgjobs_settle"):
+        clerk.execute(
+            "CREATE TRIGGER mine AFTER INSERT ON job"
+            " FOR EACH ROW EXECUTE FUNCTION public.pgjobs_settle_changed()"
+        )
+
+
 # Workers
 
 
@@ -398,14 +471,47 @@ def test_worker_settles_what_another_one_left_when_it_is_told():
         wait_for(lambda: not loop.settling.tries)
 
 
-def forget(job: Job) -> None:
-    """Let a job wait for nothing, as nothing but a bug could."""
+def test_key_that_nothing_but_a_notification_tells_of_ends_the_workers_sleep():
+    with running_worker(poll=600, slots=1, queues=("default",)) as loop:
+        wait_for(lambda: loop.listener.state == "on", "the worker listens")
+        loop.settling.sweeping.due = loop.maintenance.rescuing.due = float("inf")
+        loop.maintenance.expiring.due = loop.maintenance.pruning.due = float("inf")
+        loop.scheduler.due = float("inf")
+        elsewhere = enqueue(locked.using(queue_name="elsewhere"))
+        job = enqueue(locked)
+        with session() as somebody:
+            somebody.begin()
+            somebody.execute("SELECT pgjobs_try_keys('door')")
+            elsewhere.cancel()
+            somebody.commit()
+        wait_for_status(job, "SUCCESSFUL")
+
+
+@contextmanager
+def without_triggers():
     execute("ALTER TABLE pgjobs_job DISABLE TRIGGER USER")
     try:
-        Job.objects.filter(pk=job.pk).update(status="WAITING", waiting_for="lock")
-        Hold.objects.filter(pk=job.pk).update(state="lock")
+        yield
     finally:
         execute("ALTER TABLE pgjobs_job ENABLE TRIGGER USER")
+
+
+def forget(job: Job) -> None:
+    """Let a job wait for nothing, as nothing but a bug could."""
+    with without_triggers():
+        Job.objects.filter(pk=job.pk).update(status="WAITING", waiting_for="lock")
+        Hold.objects.filter(pk=job.pk).update(state="lock")
+
+
+@pytest.mark.parametrize("task", [locked, tasks.noop.using(max_running=1)])
+def test_sweep_frees_the_place_of_a_job_that_is_gone(task):
+    first, second = enqueue_many([task.bind(), task.bind()])
+    with without_triggers():
+        execute("DELETE FROM pgjobs_job WHERE id = %(id)s", {"id": first.pk})
+    for _ in range(2):
+        work.sweep(execute, work.BEGINNING)
+    second.refresh_from_db()
+    assert second.status == "READY"
 
 
 def test_sweep_finds_what_was_forgotten():

@@ -7,7 +7,10 @@ from django.core.management import call_command
 from django.db import ConnectionHandler, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from tests.actors import execute
+from pgjobs import enqueue_many
+from pgjobs.models import Job
+from tests.actors import Hand, execute
+from tests.tasks import noop
 
 pytestmark = pytest.mark.django_db
 
@@ -47,6 +50,23 @@ def test_migrations_can_be_taken_back_and_made_again():
         assert set(execute(OBJECTS)) == set()
         migrate()
         assert set(execute(OBJECTS)) == before
+        transaction.set_rollback(True)
+
+
+@pytest.mark.django_db(transaction=True, available_apps=["pgjobs", "tests"])
+def test_jobs_stay_runnable_and_in_their_order_back_to_the_time_before_locks():
+    locked = noop.using(lock="door").bind()
+    jobs = enqueue_many([locked, locked, noop.bind(), noop.using(unique=True).bind()])
+    waiting = Job.objects.get(pk=jobs[1].pk)
+    assert waiting.status == "WAITING"
+    with transaction.atomic():
+        migrate("0002")
+        ready = "SELECT id FROM pgjobs_job WHERE status = 'READY' ORDER BY id"
+        assert execute(ready) == [(job.pk,) for job in jobs]
+        migrate()
+        later = execute("INSERT INTO pgjobs_job (task) VALUES ('later') RETURNING id")
+        claimed = [job.id for job in Hand().claim(10)]
+        assert claimed == [*(job.pk for job in jobs), later[0][0]]
         transaction.set_rollback(True)
 
 

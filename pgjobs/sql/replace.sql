@@ -1,5 +1,6 @@
 -- Give jobs that hold these unique keys other arguments and another time, unless they
--- have started. Of several jobs for one key the last one counts.
+-- have started. Of several jobs for one key the last one counts. What holds them back
+-- depends on their arguments, so it is replaced, too.
 -- The notification: a job that stays SCHEDULED may be due earlier than workers know.
 WITH wanted AS (
     SELECT DISTINCT ON (unique_key, unique_for) *
@@ -7,15 +8,16 @@ WITH wanted AS (
         %(unique_keys)s::text[], %(unique_fors)s::text[],
         %(args)s::text[], %(kwargs)s::text[],
         %(run_afters)s::timestamptz[], %(delays)s::double precision[],
-        %(expires_ats)s::timestamptz[], %(expires_ins)s::double precision[]
+        %(expires_ats)s::timestamptz[], %(expires_ins)s::double precision[],
+        %(keys)s::jsonb[]
     ) WITH ORDINALITY AS job (
         unique_key, unique_for, args, kwargs, run_after, delay, expires_at,
-        expires_in, position
+        expires_in, keys, position
     )
     ORDER BY unique_key, unique_for, position DESC
 ),
 held AS MATERIALIZED (
-    SELECT job.id, wanted.args, wanted.kwargs, due AS run_after,
+    SELECT job.id, wanted.args, wanted.kwargs, wanted.keys, due AS run_after,
         coalesce(
             wanted.expires_at,
             coalesce(due, statement_timestamp())
@@ -41,6 +43,7 @@ held AS MATERIALIZED (
 UPDATE pgjobs_job AS job
 SET args = held.args::jsonb,
     kwargs = held.kwargs::jsonb,
+    keys = held.keys,
     run_after = held.run_after,
     expires_at = held.expires_at,
     status = CASE

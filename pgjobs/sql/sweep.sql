@@ -1,5 +1,6 @@
 -- Settle keys that jobs wait for, by hopping along the index from key to key: a batch
--- beyond those given. A lock whose place is taken needs nothing.
+-- beyond those given. A lock whose place is taken needs nothing. Places of jobs that are
+-- gone, which only switched-off triggers can leave, are freed for the next sweep.
 WITH RECURSIVE locked (key, number) AS (
     (
         SELECT lock, 1 FROM pgjobs_hold
@@ -26,6 +27,17 @@ limited (key, number) AS (
         ORDER BY limit_key LIMIT 1
     ), number + 1
     FROM limited WHERE key IS NOT NULL AND number < %(limit)s
+),
+freed AS (
+    DELETE FROM pgjobs_hold AS hold
+    WHERE state = 'place'
+        AND (
+            lock = ANY (ARRAY(SELECT key FROM locked))
+            OR limit_key = ANY (ARRAY(SELECT key FROM limited))
+        )
+        AND NOT EXISTS (
+            SELECT FROM pgjobs_job WHERE id = hold.job_id AND finished_at IS NULL
+        )
 )
 SELECT 'lock', key,
     CASE
