@@ -261,7 +261,10 @@ class ScheduleAdmin(ButtonsAdmin):
 
     def get_readonly_fields(self, request, obj=None):
         declared = ("name", "task") if obj is not None and obj.declared else ()
-        return (*declared, *self.readonly_fields)
+        # What is only left out of the page a form of Django's would take all the same.
+        may_see = request.user.has_perm("pgjobs.view_job_arguments")
+        hidden = () if may_see else ("arguments",)
+        return (*declared, *hidden, *self.readonly_fields)
 
     def get_fieldsets(self, request, obj=None):
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
