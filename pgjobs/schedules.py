@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,7 @@ from .exceptions import InvalidArguments, InvalidTask, UnknownTask
 from .plain_json import check_text, dump, shortened
 from .recurrence import Recurrence
 from .tasks import J, Options, P, R, Task, registry
+from .uniqueness import UniqueKey
 
 if TYPE_CHECKING:
     from .models import Job, Schedule
@@ -47,6 +49,7 @@ class ScheduledTask(NamedTuple):
     arguments: Stored
     options: Options
     keys: dict[str, Any]
+    unique_key: UniqueKey | None = None
 
 
 def schedule(
@@ -143,29 +146,27 @@ def scheduled(
         task = registry.get(task_name).using(run_after=run_after)
     except UnknownTask:
         return ScheduledTask(task_name, arguments, Options(run_after=run_after), {})
-    return ScheduledTask(task_name, arguments, task.options, keys_of(task, arguments))
-
-
-def keys_of(task: Task, arguments: Stored) -> dict[str, Any]:
-    """Return the keys of a job; none if the task takes other arguments by now.
-
-    Such a job fails when it runs, and says why.
-    """
     try:
-        return task.keys_of(arguments)
-    except InvalidArguments:
-        return {}
+        keys, unique_key = task.keys_of(arguments), task.unique_key_of(arguments)
+    except InvalidArguments:  # by now; the job fails when it runs, and says why
+        keys, unique_key = {}, None
+    return ScheduledTask(task_name, arguments, task.options, keys, unique_key)
 
 
 def run_now(schedule: "Schedule") -> "Job":
-    """Enqueue a job of the schedule at once; its times stay as they are."""
-    from .models import Job, Schedule, firing, transitions
+    """Enqueue a job of the schedule at once; its times stay as they are.
+
+    Raises AlreadyEnqueued if another job holds its unique key.
+    """
+    from .models import Job, Schedule, firing
 
     database = schedule._state.db or Schedule.objects.db
     arguments = Stored(dump(schedule.args), dump(schedule.kwargs))
     bound = scheduled(schedule.task, arguments)
+    options = replace(bound.options, on_conflict="raise")
     with transaction.atomic(using=database):
-        (job,) = transitions.enqueue(Job, database, [bound])
+        jobs = Job.objects.db_manager(database)
+        (job,) = jobs.insert([bound._replace(options=options)])
         firing.note_run(database, schedule.pk, job.pk)
     schedule.refresh_from_db(using=database)
     return job

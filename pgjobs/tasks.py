@@ -328,6 +328,16 @@ class Task(Generic[P, R, J]):
         args, kwargs = self.signature.load(stored)
         return self.options.keys(self.signature, tuple(args), kwargs, stored)
 
+    def unique_key_of(self, stored: Stored) -> UniqueKey | None:
+        """Return the unique key of a job with arguments that are stored.
+
+        Raises InvalidArguments.
+        """
+        if not self.options.is_unique:
+            return None
+        args, kwargs = self.signature.load(stored)
+        return self.options.unique_key_of(self.signature, tuple(args), kwargs, stored)
+
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job in the caller's transaction and return it, saved.
 

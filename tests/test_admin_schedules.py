@@ -167,6 +167,14 @@ def test_buttons_run_pause_and_resume(declared):
     assert LogEntry.objects.count() == 3
 
 
+def test_button_says_which_job_holds_the_unique_key(declared):
+    task(unique=True)(report)
+    job = run_now(declared)
+    response = operator(*ALL).post(f"{LIST}run_now/{declared.pk}/")
+    assert f"Job {job.pk} (tests.report) already holds" in messages_of(response)[-1]
+    assert Job.objects.count() == 1
+
+
 @pytest.mark.parametrize(
     ("verb", "permission"),
     [("run_now", "run_schedule"), ("pause", "pause_schedule")],

@@ -60,7 +60,6 @@ LATE_IMPORTS = {
     ("pgjobs.context", "pgjobs.steps"),
     ("pgjobs.schedules", "pgjobs.models"),
     ("pgjobs.schedules", "pgjobs.models.firing"),
-    ("pgjobs.schedules", "pgjobs.models.transitions"),
     # Django imports the app's configuration first of all.
     ("pgjobs.apps", "pgjobs.checks"),
     ("pgjobs.apps", "pgjobs.conf"),

@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.db import IntegrityError, transaction
 
 from pgjobs import schedule, task
-from pgjobs.exceptions import InvalidArguments, InvalidTask
+from pgjobs.exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from pgjobs.models import Job, Schedule, Tick, Worker, firing, work
 from pgjobs.models.database import database_time
 from pgjobs.models.firing import DueSchedule
@@ -22,7 +22,9 @@ from tests.processes import (
     shared_queue,
     statements_of_workers,
     wait_for,
+    wait_for_status,
 )
+from tests.tasks import noop
 
 pytestmark = [shared_queue, pytest.mark.usefixtures("no_schedules")]
 
@@ -443,6 +445,99 @@ def test_tick_in_time_is_no_missed_one():
     made = make(catch_up="none")
     make_due(made, 2 * HOUR)  # two were missed, this one comes just now
     assert fire_due() == 1
+
+
+@task(unique=True)
+def alone(place: str = "here"): ...
+
+
+@task(unique=True, unique_for=HOUR)
+def once_an_hour(): ...
+
+
+def test_schedule_makes_no_job_while_another_one_holds_its_unique_key():
+    registry.add(alone)
+    other = alone.enqueue()
+    made = make(task=alone.name, overlap="allow", kwargs={"place": "here"})
+    tick = make_due(made)
+    assert fire_due() == 0
+    made = fresh(made)
+    assert (made.run_count, made.skip_count, made.last_job_id) == (0, 1, None)
+    assert made.next_run_at > tick
+    assert not Tick.objects.exists()
+    finish(other)
+    make_due(made)
+    assert fire_due() == 1
+    assert alone.enqueue() == fresh(made).last_job
+
+
+def test_schedules_that_fire_together_share_a_key_like_other_jobs():
+    registry.add(alone)
+    for name in ("one", "two"):
+        make_due(make(name, task=alone.name, kwargs={"place": "here"}))
+    make_due(make("free"))
+    assert fire_due() == 2
+    assert Job.objects.filter(task=alone.name).count() == 1
+    assert sorted(Schedule.objects.values_list("name", "run_count")) == [
+        ("free", 1),
+        ("one", 1),
+        ("two", 0),
+    ]
+
+
+def test_period_of_a_unique_key_that_is_over_holds_no_schedule_back():
+    registry.add(once_an_hour)
+    finish(once_an_hour.enqueue())
+    made = make(task=once_an_hour.name)
+    make_due(made)
+    assert fire_due() == 0
+    Job.objects.update(unique_until=NOON)
+    make_due(made)
+    assert fire_due() == 1
+
+
+def test_interval_from_the_end_of_a_run_that_its_key_forbade_begins_at_once():
+    registry.add(once_an_hour)
+    finish(once_an_hour.enqueue())
+    made = make(task=once_an_hour.name, anchor="end", every=HOUR)
+    make_due(made)
+    before = database_time("default")
+    assert fire_due() == 0
+    assert fresh(made).next_run_at - before >= HOUR
+
+
+def test_transaction_that_holds_a_unique_key_stops_no_worker():
+    registry.add(alone)
+    made = make(task=alone.name, kwargs={"place": "here"})
+    with session() as somebody:
+        somebody.begin()
+        key = alone.bind().unique_key.key
+        somebody.execute(
+            "INSERT INTO pgjobs_job (task, unique_key, unique_for)"
+            " VALUES ('x', %(key)s, 'unfinished')",
+            {"key": key},
+        )
+        make_due(made)
+        make_due(make("free"))
+        with running_worker(poll=600):
+            wait_for(lambda: Job.objects.filter(task="tests.noop").exists())
+            job = noop.enqueue()
+            wait_for_status(job, "SUCCESSFUL")
+            assert fresh(made).run_count == 0
+            somebody.rollback()
+            wait_for(lambda: fresh(made).run_count == 1, "it has fired")
+
+
+def test_run_that_somebody_asks_for_respects_the_unique_key():
+    registry.add(alone)
+    other = alone.enqueue()
+    made = make(task=alone.name, kwargs={"place": "here"})
+    with pytest.raises(AlreadyEnqueued) as raised:
+        run_now(made)
+    assert raised.value.job == other
+    assert (Job.objects.count(), fresh(made).run_count) == (1, 0)
+    finish(other)
+    assert run_now(made).holds_key
 
 
 def test_tick_that_overlap_skipped_was_not_missed():

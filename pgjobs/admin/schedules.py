@@ -18,7 +18,12 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..exceptions import InvalidArguments, InvalidTask, UnknownTask
+from ..exceptions import (
+    AlreadyEnqueued,
+    InvalidArguments,
+    InvalidTask,
+    UnknownTask,
+)
 from ..models import Job, Schedule, Status, Tick
 from ..models.database import database_time
 from ..models.schedule import TIMING_FIELDS, UNITS, State
@@ -316,12 +321,7 @@ class ScheduleAdmin(ButtonsAdmin):
     def act(self, request, act: ScheduleAct, schedule):
         """Answer a button's request: ask first, and act on a POST."""
         if request.method == "POST":
-            if act.run(schedule) is not False:
-                self.log_change(request, schedule, str(act.done))
-                text, level = f"{schedule}: {act.done}", messages.SUCCESS
-            else:
-                text = gettext("%(schedule)s was not changed.") % {"schedule": schedule}
-                level = messages.WARNING
+            text, level = self.carry_out(request, act, schedule)
             self.message_user(request, text, level)
             return HttpResponseRedirect(self.url_back(request, schedule))
         return TemplateResponse(
@@ -342,6 +342,18 @@ class ScheduleAdmin(ButtonsAdmin):
                 "url_back": self.url_back(request, schedule),
             },
         )
+
+    def carry_out(self, request, act: ScheduleAct, schedule) -> tuple[str, int]:
+        """Act; return what is to be said of it."""
+        try:
+            changed = act.run(schedule) is not False
+        except AlreadyEnqueued as error:
+            return f"{schedule}: {error}", messages.WARNING
+        if not changed:
+            text = gettext("%(schedule)s was not changed.") % {"schedule": schedule}
+            return text, messages.WARNING
+        self.log_change(request, schedule, str(act.done))
+        return f"{schedule}: {act.done}", messages.SUCCESS
 
     # Columns
 

@@ -13,8 +13,8 @@ from django.db import connections
 
 from ..sql import statement
 from ..timetable import Timetable
-from . import transitions
-from .transitions import NewJob
+from . import transitions, unique
+from .unique import NewUniqueJob
 from .work import Execute
 
 logger = logging.getLogger("pgjobs.schedules")
@@ -23,6 +23,8 @@ BATCH = 200  # schedules that one transaction fires
 MOST_CAUGHT_UP = 1_000  # missed ticks that catch_up="all" makes jobs of, at a time
 PUNCTUAL = timedelta(seconds=60)  # a tick fired later counts as missed
 
+# A unique key of a job that is not committed yet is not waited for any longer.
+SHORT_WAIT = "SET LOCAL lock_timeout = '10ms'"
 NOTE_TICK = """
 INSERT INTO pgjobs_tick (schedule_id, time)
 VALUES (%(schedule)s, clock_timestamp()) RETURNING id
@@ -132,22 +134,32 @@ def is_missed(due: DueSchedule, tick: datetime) -> bool:
 def fire(
     execute: Execute,
     plans: Sequence[Plan],
-    bind: Callable[[Fired], NewJob],
+    bind: Callable[[Fired], NewUniqueJob],
 ) -> tuple[int, int]:
     """Carry out plans; return how many were won, and how many jobs they made.
 
     `bind` makes of a tick what its job is made of. Of several workers that have
-    planned the same, one wins.
+    planned the same, one wins. A tick whose job would have a unique key that another
+    job holds is skipped. Raises psycopg's LockNotAvailable if nobody can know that yet.
     """
     won = [Fired._make(row) for row in execute(statement("fire"), columns(plans))]
     fired = [each for each in won if each.tick_id is not None]
+    ids: list[int | None] = []
     if fired:
-        bound_tasks = [bind(each) for each in fired]
-        rows = execute(statement("enqueue"), transitions.columns(bound_tasks))
-        ids = sorted(row[0] for row in rows)  # in the order given
+        ids = insert(execute, [bind(each) for each in fired])
         ticks = [each.tick_id for each in fired]
         execute(statement("link_ticks"), {"ticks": ticks, "jobs": ids})
-    return len({each.schedule_id for each in won}), len(fired)
+    made = [id for id in ids if id is not None]
+    return len({each.schedule_id for each in won}), len(made)
+
+
+def insert(execute: Execute, new_jobs: Sequence[NewUniqueJob]) -> list[int | None]:
+    """Insert the jobs of ticks; return their ids, None where a unique key is taken."""
+    if any(each.unique_key for each in new_jobs):
+        execute(SHORT_WAIT, {})
+        return unique.insert_free(execute, new_jobs)
+    rows = execute(statement("enqueue"), transitions.columns(new_jobs))
+    return sorted(row[0] for row in rows)  # in the order given
 
 
 def note_run(database: str, schedule_id: int, job_id: int) -> None:

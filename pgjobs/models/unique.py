@@ -4,19 +4,24 @@ PostgreSQL's unique index decides who is first. What becomes of the others is fo
 afterwards; if the first has given up its key meanwhile, they are tried again.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from django.db import connections, transaction
 
 from ..exceptions import AlreadyEnqueued
 from ..sql import statement
-from .transitions import BATCH, announce_enqueued, columns, inserted
+from .transitions import BATCH, NewJob, announce_enqueued, columns, inserted
 
 if TYPE_CHECKING:
     from ..tasks import BoundTask
     from ..uniqueness import UniqueKey
     from .job import Job
+
+
+class NewUniqueJob(NewJob, Protocol):
+    @property
+    def unique_key(self) -> "UniqueKey | None": ...
 
 
 def enqueue(
@@ -34,6 +39,18 @@ def enqueue(
             enqueueing.run()
     announce_enqueued(model, enqueueing.new)
     return enqueueing.jobs
+
+
+def insert_free(
+    execute: Callable[[str, dict], list[tuple]], new_jobs: Sequence[NewUniqueJob]
+) -> list[int | None]:
+    """Insert the jobs whose keys are free; return the id of each, None: it is taken."""
+    if keys := periods_of(new_jobs):
+        execute(statement("give_up_keys"), {"unique_keys": keys})
+    parameters = {**columns(new_jobs), **key_columns(new_jobs)}
+    rows = execute(statement("enqueue_unique"), parameters)
+    ids = {position: id for position, _, id, *_ in rows}
+    return [ids.get(position) for position in range(len(new_jobs))]
 
 
 class Enqueueing:
@@ -95,9 +112,8 @@ class Enqueueing:
         return free
 
     def give_up_keys(self, bound_tasks: "list[BoundTask]") -> None:
-        keys = {key_of(each).key for each in bound_tasks if key_of(each).seconds}
-        if keys:
-            self.execute("give_up_keys", {"unique_keys": list(keys)})
+        if keys := periods_of(bound_tasks):
+            self.execute("give_up_keys", {"unique_keys": keys})
 
     def replace(self, bound_tasks: "list[BoundTask]") -> set[int]:
         """Replace what has not started where that is asked for; return those ids."""
@@ -131,9 +147,15 @@ def key_of(bound: "BoundTask") -> "UniqueKey":
     return bound.unique_key
 
 
-def key_columns(bound_tasks: "Sequence[BoundTask]") -> dict[str, list]:
+def periods_of(new_jobs: Sequence[NewUniqueJob]) -> list[str]:
+    """Return the keys that are held for a period, each once."""
+    keys = [each.unique_key for each in new_jobs]
+    return list({key.key for key in keys if key is not None and key.seconds})
+
+
+def key_columns(new_jobs: Sequence[NewUniqueJob]) -> dict[str, list]:
     """Return the keys of jobs to insert as one array for each column."""
-    keys = [each.unique_key or (None, None, None) for each in bound_tasks]
+    keys = [each.unique_key or (None, None, None) for each in new_jobs]
     unique_keys, unique_fors, periods = map(list, zip(*keys, strict=True))
     return {
         "unique_keys": unique_keys,

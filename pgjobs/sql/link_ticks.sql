@@ -1,18 +1,38 @@
--- Tie ticks to the jobs that were inserted for them, and remember the last ones.
+-- Tie ticks to the jobs that were inserted for them, and remember the last ones. A tick
+-- without a job (NULL) was skipped: another job holds the unique key. An interval that
+-- counts from the end of a run has no end to wait for then.
 WITH run AS (
     SELECT * FROM unnest(%(ticks)s::bigint[], %(jobs)s::bigint[]) AS run (tick, job)
 ),
 linked AS (
     UPDATE pgjobs_tick AS tick SET job_id = run.job
-    FROM run WHERE tick.id = run.tick
+    FROM run WHERE tick.id = run.tick AND run.job IS NOT NULL
     RETURNING tick.schedule_id, tick.job_id
+),
+skipped AS (
+    DELETE FROM pgjobs_tick AS tick
+    USING run WHERE tick.id = run.tick AND run.job IS NULL
+    RETURNING tick.schedule_id
 )
 UPDATE pgjobs_schedule AS schedule
-SET last_job_id = latest.job_id,
-    last_run_at = clock_timestamp(),
-    run_count = run_count + latest.number
+SET last_job_id = coalesce(latest.job_id, last_job_id),
+    last_run_at = CASE WHEN number > 0 THEN clock_timestamp() ELSE last_run_at END,
+    run_count = run_count + number,
+    skip_count = skip_count + skips,
+    next_run_at = CASE
+        WHEN anchor = 'end' AND number = 0
+            THEN clock_timestamp()
+                + make_interval(secs => extract(epoch FROM every)::float8)
+        ELSE next_run_at
+    END
 FROM (
-    SELECT schedule_id, max(job_id) AS job_id, count(*) AS number
-    FROM linked GROUP BY schedule_id
+    SELECT schedule_id, max(job_id) AS job_id, count(job_id) AS number,
+        count(*) - count(job_id) AS skips
+    FROM (
+        SELECT schedule_id, job_id FROM linked
+        UNION ALL
+        SELECT schedule_id, NULL FROM skipped
+    ) AS tick
+    GROUP BY schedule_id
 ) AS latest
 WHERE schedule.id = latest.schedule_id

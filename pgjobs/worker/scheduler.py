@@ -15,7 +15,9 @@ from .maintenance import RESCUE_PER_HEARTBEAT
 
 logger = logging.getLogger("pgjobs.schedules")
 
-LOST_SECONDS = 0.05  # until another look, when somebody held what was due
+# Until another look, when somebody held what was due; it doubles.
+FIRST_PAUSE = 0.05  # seconds
+LONGEST_PAUSE = 1.0
 CONNECTION_ERRORS = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
@@ -30,6 +32,7 @@ class Scheduler:
         # People edit schedules: it looks as often as for dead workers.
         self.interval = settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT
         self.due = 0.0  # monotonic time
+        self.pause = FIRST_PAUSE
 
     @property
     def is_due(self) -> bool:
@@ -44,7 +47,11 @@ class Scheduler:
             return 0
         due = firing.due_schedules(connection.execute)
         won, jobs = fire(connection, [firing.plan(each) for each in due])
-        self.due = monotonic() + (0 if won else LOST_SECONDS)
+        if won:
+            self.due, self.pause = monotonic(), FIRST_PAUSE
+        else:
+            self.due = monotonic() + self.pause
+            self.pause = min(2 * self.pause, LONGEST_PAUSE)
         return jobs
 
 
@@ -55,14 +62,22 @@ def fire(connection: OwnConnection, plans: Sequence[Plan]) -> tuple[int, int]:
     try:
         with connection.transaction():
             return firing.fire(connection.execute, plans, bind)
+    except psycopg.errors.LockNotAvailable:
+        return fire_one_by_one(connection, plans) if len(plans) > 1 else (0, 0)
     except CONNECTION_ERRORS:
         raise
     except Exception as error:
         if len(plans) > 1:
-            results = [fire(connection, [each]) for each in plans]
-            return sum(won for won, _ in results), sum(jobs for _, jobs in results)
+            return fire_one_by_one(connection, plans)
         logger.exception("Schedule id=%s cannot be fired", plans[0].id)
         reason = f"It could not be fired: {str(error).strip()}"[:1_000]
         failed = plans[0]._replace(ticks=(), error=reason)
         with connection.transaction():
             return firing.fire(connection.execute, [failed], bind)
+
+
+def fire_one_by_one(
+    connection: OwnConnection, plans: Sequence[Plan]
+) -> tuple[int, int]:
+    results = [fire(connection, [each]) for each in plans]
+    return sum(won for won, _ in results), sum(jobs for _, jobs in results)
