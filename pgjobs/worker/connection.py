@@ -171,6 +171,14 @@ def plan_once(own: OwnConnection) -> None:
     if not own.pooled:
         connection.prepare_threshold = 1
         connection.execute(ONE_PLAN)
+        return
+    ((level,),) = own.execute("SHOW default_transaction_isolation")
+    if level != "read committed":
+        logger.error(
+            "Behind a pooler the database must default to READ COMMITTED, not to %s: "
+            "what waits for a lock, limit or rate is not let go",
+            level.upper(),
+        )
 
 
 def hold_session_lock(own: OwnConnection, worker_id: int) -> bool:
