@@ -122,6 +122,8 @@ def test_change_by_hand_says_that_it_differs_from_the_code(declared):
     assert changed.next_run_at < database_time("default") + timedelta(minutes=5)
     page = text_of(client.get(page_of(declared)))
     assert "differs from the code" in page
+    assert "every: the code says 3600.0, here it is 300.0" in page
+    assert "time zone: " not in page
     assert "The arguments are not those of the code" in page
 
 

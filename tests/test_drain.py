@@ -88,7 +88,7 @@ def test_it_says_what_is_left_and_why(tmp_path):
     assert lines == [
         "Completed 1 job",
         f"Left: 2 scheduled, the next for {due:%F %T} UTC.",
-        "Left: 1 waiting.",
+        "Left: 1 waiting for a lock.",
         "Left: 1 running.",
     ]
 

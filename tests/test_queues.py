@@ -283,19 +283,19 @@ def test_commands_refuse_what_no_queue_is_called(command, name):
 
 def test_status_shows_what_is_held_back_and_complains_of_none_of_it():
     paused("idle")
-    queue = make_queue(max_running=2, note="moving")
+    queue = make_queue(max_running=2, note="moving\nto Kiel")
     make_queue("plain")
     queue.pause()
     make_job("READY", queue_name="mail", enqueued_at="2020-01-01T00:00Z")
     state = overview("default")
     assert [each.name for each in state.queues] == ["idle", "mail"]
     assert state.queues[1].max_running == 2
-    assert state.queues[1].note == "moving"
+    assert state.queues[1].note == "moving\nto Kiel"
     assert state.queues[1].paused_seconds is not None
     assert state.problems == []
     lines = printed("jobstatus").splitlines()
-    assert re.search(r"paused for \d+ s, at most 2 running$", lines[2])
+    assert re.search(r"paused for \d+ s, at most 2 running, moving to Kiel$", lines[2])
     data = json.loads(printed("jobstatus", "--json"))
-    assert data["queues"][1]["note"] == "moving"
+    assert data["queues"][1]["note"] == "moving\nto Kiel"
     queue.resume()
     assert len(overview("default").problems) == 1

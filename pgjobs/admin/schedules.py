@@ -1,7 +1,7 @@
 """The admin of schedules: to look, to change, to run now and to pause."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from ..exceptions import (
 )
 from ..models import Job, Schedule, Status, Tick
 from ..models.database import database_time
-from ..models.schedule import TIMING_FIELDS, UNITS, State
+from ..models.schedule import TIMING_FIELDS, UNITS, State, Unit
 from ..plain_json import check_json, dump
 from ..recurrence import Recurrence
 from ..schedules import check_name, run_now
@@ -441,9 +441,10 @@ class ScheduleAdmin(ButtonsAdmin):
     @admin.display(description=_("changed by hand"))
     def shown_differences(self, schedule: Schedule) -> str:
         rows = (
-            (UNITS[unit].label, json.dumps(declared), json.dumps(value))
+            row
             for unit, (value, declared) in schedule.differences.items()
             if unit != "arguments"  # not everybody may see them
+            for row in differing_fields(UNITS[unit], value, declared)
         )
         listed = format_html_join(
             "", _("<div>{}: the code says {}, here it is {}</div>"), rows
@@ -469,6 +470,16 @@ COLOURS = {
     State.ORPHANED: "failed",
     State.BROKEN: "failed",
 }
+
+
+def differing_fields(unit: Unit, value, declared) -> Iterator[tuple[str, str, str]]:
+    """Yield (label, what the code says, what is stored) of each field that differs."""
+    if len(unit.fields) == 1:
+        value, declared = {unit.fields[0]: value}, {unit.fields[0]: declared}
+    for name in unit.fields:
+        if value[name] != declared[name]:
+            label = Schedule._meta.get_field(name).verbose_name
+            yield label, json.dumps(declared[name]), json.dumps(value[name])
 
 
 def shown(time) -> str:

@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from django.core.management.base import OutputWrapper
 from django.core.management.color import Style
 from django.db import connections
+from django.db.models import Count
 
 from ..conf import settings
 from ..models import Job, Queue
+from ..models.job import WaitingFor
 from ..models.work import Setback
 from ..tasks import registry
 from ..worker import WorkerOptions
@@ -205,16 +207,20 @@ def what_is_left(options: WorkerOptions) -> Iterator[str]:
     if scheduled is not None:
         number = jobs.scheduled().count()
         yield f"Left: {number} scheduled, the next for {scheduled.run_after:%F %T %Z}."
-    for status in ("waiting", "running"):
-        if number := getattr(jobs, status)().count():
-            yield f"Left: {number} {status}."
+    labels = dict(WaitingFor.choices)
+    reasons = jobs.waiting().values_list("waiting_for").annotate(Count("pk"))
+    for reason, number in reasons.order_by("waiting_for"):
+        yield f"Left: {number} waiting for {labels[reason]}."
+    if number := jobs.running().count():
+        yield f"Left: {number} running."
     queues = Queue.objects.using(options.database).exclude(paused_at=None)
     paused = jobs.ready().filter(
         queue_name__in=list(queues.values_list("name", flat=True))
     )
     if number := paused.count():
-        names = ", ".join(paused.values_list("queue_name", flat=True).distinct())
-        yield f"Left: {number} ready in paused queues: {one_line(names)}."
+        names = paused.order_by("queue_name").values_list("queue_name", flat=True)
+        listed = one_line(", ".join(names.distinct()))
+        yield f"Left: {number} ready in paused queues: {listed}."
     if number := jobs.ready().count() - number:
         yield f"Left: {number} ready."
 

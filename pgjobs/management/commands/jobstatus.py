@@ -5,6 +5,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ...models.status import MOST_COUNTED, Overview, QueueStatus, overview
 from ..parameters import add_database, ready_database
+from ..running import one_line
 from ..tables import print_table
 
 
@@ -87,12 +88,14 @@ class Command(BaseCommand):
 
 
 def remark(queue: QueueStatus) -> str:
-    """Return what operators have decided about a queue."""
+    """Return what operators have decided about a queue, and why."""
     remarks = []
     if queue.paused_seconds is not None:
         remarks.append(f"paused for {age(queue.paused_seconds)}")
     if queue.max_running is not None:
         remarks.append(f"at most {queue.max_running} running")
+    if queue.note:
+        remarks.append(one_line(queue.note))
     return ", ".join(remarks)
 
 
