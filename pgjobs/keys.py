@@ -61,8 +61,7 @@ class HoldingBack:
     @property
     def holds_back(self) -> bool:
         """Whether anything can hold the jobs back."""
-        given = (self.lock, self.max_running, self.rate)
-        return any(each is not None for each in given)
+        return (self.lock, self.max_running, self.rate) != (None, None, None)
 
     def check_placeholders(self, function: Callable) -> None:
         """Raise InvalidTask for a placeholder that is no parameter of the function."""

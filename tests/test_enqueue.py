@@ -104,12 +104,12 @@ def test_new_job_has_what_the_task_and_its_options_say():
 )
 def test_returned_job_equals_its_row(job_of):
     job = job_of()
+    assert not job.get_deferred_fields()
     returned = {
         field.attname: getattr(job, field.attname)
         for field in Job._meta.concrete_fields
     }
     assert returned == fields_of(job)
-    assert not job.get_deferred_fields()
     assert not job._state.adding
 
 

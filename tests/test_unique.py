@@ -210,13 +210,13 @@ def test_returned_job_equals_its_row(way):
     options = {"priority": 5, "queue_name": "mail", "max_attempts": 7, "max_crashes": 2}
     options |= {"timeout": 9, "expires": hours(2)}
     for job in [way.using(run_after=hours(1), **options).enqueue(1), way.enqueue(2)]:
+        assert not job.get_deferred_fields()
         returned = {
             field.attname: getattr(job, field.attname)
             for field in Job._meta.concrete_fields
         }
         assert returned == fields_of(job)
         assert job.holds_key
-        assert not job.get_deferred_fields()
         assert not job._state.adding
 
 

@@ -138,11 +138,12 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> 
 
     `key`: the columns of a unique job that have other values than a plain one's.
     """
-    id, status, run_after, expires_at, enqueued_at, waiting_for, blocked_by_id = row
+    id, turn, status, run_after, expires_at, enqueued_at, waiting_for, blocker = row
     arguments, options = bound.arguments, bound.options
     columns = {
         **NEW,
         "id": id,
+        "turn": turn,
         "task": bound.task_name,
         "args": json.loads(arguments.args),
         "kwargs": json.loads(arguments.kwargs),
@@ -156,7 +157,7 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> 
         "timeout": options.time_limit,
         "enqueued_at": enqueued_at,
         "waiting_for": waiting_for,
-        "blocked_by_id": blocked_by_id,
+        "blocked_by_id": blocker,
         "keys": json.loads(json.dumps(bound.keys)) if bound.keys else None,
         **key,
     }

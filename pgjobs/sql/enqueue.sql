@@ -28,4 +28,5 @@ CROSS JOIN LATERAL (
     VALUES (coalesce(run_after, statement_timestamp() + make_interval(secs => delay)))
 ) AS time (due)
 ORDER BY position
-RETURNING id, status, run_after, expires_at, enqueued_at, waiting_for, blocked_by_id
+RETURNING id, turn, status, run_after, expires_at, enqueued_at, waiting_for,
+    blocked_by_id

@@ -19,4 +19,5 @@ FROM (
         )
     )
 ) AS time (due)
-RETURNING id, status, run_after, expires_at, enqueued_at, waiting_for, blocked_by_id
+RETURNING id, turn, status, run_after, expires_at, enqueued_at, waiting_for,
+    blocked_by_id

@@ -46,7 +46,7 @@ inserted AS (
     RETURNING id, status, run_after, expires_at, enqueued_at, unique_until,
         waiting_for, blocked_by_id
 )
-SELECT job.position - 1, inserted.unique_until, inserted.id, inserted.status,
+SELECT job.position - 1, inserted.unique_until, job.id, job.turn, inserted.status,
     inserted.run_after, inserted.expires_at, inserted.enqueued_at,
     inserted.waiting_for, inserted.blocked_by_id
 FROM inserted JOIN job ON job.id = inserted.id
