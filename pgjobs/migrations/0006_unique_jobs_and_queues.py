@@ -3,6 +3,55 @@
 import django.core.validators
 from django.db import migrations, models
 
+import pgjobs.models.database
+
+from ._postgresql import RunPostgreSQL
+
+# While it is true nobody else can have the key. An attempt that has begun counts as
+# started for good, so that no job which goes back to the queue can meet a newer one.
+# In PL/pgSQL, which PostgreSQL does not inline: what it would have to parse with each
+# statement, for jobs without keys as well, took 13 us of an INSERT.
+HOLDS_KEY = (
+    """
+    CREATE FUNCTION pgjobs_holds_key(
+        unique_for text, unique_until timestamptz,
+        status text, attempts integer, finished_at timestamptz
+    ) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+    BEGIN
+        RETURN CASE unique_for
+            WHEN 'unfinished' THEN finished_at IS NULL
+            WHEN 'waiting' THEN finished_at IS NULL AND attempts = 0
+            ELSE unique_until IS NOT NULL AND status NOT IN ('FAILED', 'CANCELLED')
+        END;
+    END
+    $$;
+    """,
+    "DROP FUNCTION pgjobs_holds_key(text, timestamptz, text, integer, timestamptz)",
+)
+
+# For the same reason behind a function: 15 us.
+CHECKS = (
+    """
+    CREATE FUNCTION pgjobs_is_unique_key(
+        unique_key text, unique_for text, unique_until timestamptz
+    ) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+    BEGIN
+        RETURN coalesce(unique_key, '') <> ''
+            AND coalesce(unique_for, '') IN ('unfinished', 'waiting', 'period')
+            AND (unique_until IS NULL OR unique_for = 'period');
+    END
+    $$;
+    ALTER TABLE pgjobs_job ADD CONSTRAINT pgjobs_job_unique_key CHECK (
+        unique_key IS NULL AND unique_for IS NULL AND unique_until IS NULL
+        OR pgjobs_is_unique_key(unique_key, unique_for, unique_until)
+    );
+    """,
+    """
+    ALTER TABLE pgjobs_job DROP CONSTRAINT pgjobs_job_unique_key;
+    DROP FUNCTION pgjobs_is_unique_key(text, text, timestamptz);
+    """,
+)
+
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -93,6 +142,7 @@ class Migration(migrations.Migration):
                 blank=True, null=True, verbose_name="unique until"
             ),
         ),
+        RunPostgreSQL(*HOLDS_KEY),
         migrations.AddField(
             model_name="job",
             name="holds_key",
@@ -100,28 +150,7 @@ class Migration(migrations.Migration):
                 db_persist=True,
                 expression=models.Case(
                     models.When(
-                        then=models.ExpressionWrapper(
-                            models.Q(
-                                models.Q(
-                                    ("finished_at__isnull", True),
-                                    ("unique_for", "unfinished"),
-                                ),
-                                models.Q(
-                                    ("attempts", 0),
-                                    ("finished_at__isnull", True),
-                                    ("unique_for", "waiting"),
-                                ),
-                                models.Q(
-                                    ("unique_until__isnull", False),
-                                    models.Q(
-                                        ("status__in", ["FAILED", "CANCELLED"]),
-                                        _negated=True,
-                                    ),
-                                ),
-                                _connector="OR",
-                            ),
-                            models.BooleanField(),
-                        ),
+                        then=pgjobs.models.database.HoldsKey(),
                         unique_key__isnull=False,
                     )
                 ),
@@ -138,31 +167,7 @@ class Migration(migrations.Migration):
                 name="pgjobs_job_unique",
             ),
         ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(
-                        ("unique_for__isnull", True),
-                        ("unique_key__isnull", True),
-                        ("unique_until__isnull", True),
-                    ),
-                    models.Q(
-                        models.Q(("unique_key", ""), _negated=True),
-                        models.Q(
-                            ("unique_for", "period"),
-                            ("unique_until__isnull", True),
-                            _connector="OR",
-                        ),
-                        ("unique_for__in", ["unfinished", "waiting", "period"]),
-                        ("unique_for__isnull", False),
-                        ("unique_key__isnull", False),
-                    ),
-                    _connector="OR",
-                ),
-                name="pgjobs_job_unique_key",
-            ),
-        ),
+        RunPostgreSQL(*CHECKS),
         migrations.AddConstraint(
             model_name="queue",
             constraint=models.CheckConstraint(

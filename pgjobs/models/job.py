@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import models
-from django.db.models import Case, ExpressionWrapper, F, Q, When
+from django.db.models import Case, F, Q, When
 from django.db.models.base import ModelState
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
@@ -16,7 +16,7 @@ from ..conf import FINISHED
 from ..exceptions import LONGEST_DELAY
 from ..plain_json import LenientDecoder
 from . import transitions, unique, waiting, work
-from .database import QueueManager, StoredColumn
+from .database import HoldsKey, QueueManager, StoredColumn
 from .transitions import Changed
 
 
@@ -50,13 +50,6 @@ class UniqueFor(models.TextChoices):
 QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
 
 
-# While it is true nobody else can have the key. An attempt that has begun counts as
-# started for good, so that no job which goes back to the queue can meet a newer one.
-HOLDS_KEY = (
-    Q(unique_for="unfinished", finished_at__isnull=True)
-    | Q(unique_for="waiting", finished_at__isnull=True, attempts=0)
-    | (Q(unique_until__isnull=False) & ~Q(status__in=["FAILED", "CANCELLED"]))
-)
 EMPTY_ARRAY = models.Value([], models.JSONField())
 EMPTY_OBJECT = models.Value({}, models.JSONField())
 
@@ -223,12 +216,7 @@ class Job(models.Model):
     # End of the period; NULL also once the key was given up.
     unique_until = models.DateTimeField(_("unique until"), null=True, blank=True)
     holds_key = StoredColumn(
-        expression=Case(
-            When(
-                unique_key__isnull=False,
-                then=ExpressionWrapper(HOLDS_KEY, models.BooleanField()),
-            )
-        ),
+        expression=Case(When(unique_key__isnull=False, then=HoldsKey())),
         output_field=models.BooleanField(_("holds the unique key"), null=True),
         db_persist=True,
     )
@@ -285,21 +273,6 @@ class Job(models.Model):
                 fields=["unique_key", "unique_for"],
                 condition=Q(holds_key=True),
                 name="pgjobs_job_unique",
-            ),
-            models.CheckConstraint(
-                name="pgjobs_job_unique_key",
-                condition=Q(
-                    unique_key__isnull=True,
-                    unique_for__isnull=True,
-                    unique_until__isnull=True,
-                )
-                | Q(
-                    ~Q(unique_key=""),
-                    Q(unique_for="period") | Q(unique_until__isnull=True),
-                    unique_key__isnull=False,
-                    unique_for__isnull=False,
-                    unique_for__in=["unfinished", "waiting", "period"],
-                ),
             ),
             models.CheckConstraint(
                 name="pgjobs_job_running_iff_owned",
