@@ -222,6 +222,26 @@ def test_released_job_needs_another_token():
     assert statuses() == ["WAITING"]
 
 
+def test_rate_that_has_all_its_tokens_is_forgotten():
+    keyed = tasks.echo.using(rate="1/hour", rate_key="customer-{value}")
+    enqueue_many([keyed.bind(number) for number in range(3)])
+    work.forget_rates(execute)
+    assert Rate.objects.count() == 3
+    pass_time(3_601)
+    Rate.objects.filter(key="customer-0").update(full_at="2100-01-01T00:00Z")
+    with session() as somebody:
+        somebody.begin()
+        somebody.execute("UPDATE pgjobs_rate SET key = key WHERE key = 'customer-1'")
+        work.forget_rates(execute)
+        assert set(Rate.objects.values_list("key", flat=True)) == {
+            "customer-0",
+            "customer-1",
+        }
+        somebody.rollback()
+    work.forget_rates(execute)
+    assert Rate.objects.get().key == "customer-0"
+
+
 def test_worker_starts_jobs_as_fast_as_the_rate_allows():
     enqueue_many([tasks.noop.using(rate="10/second", burst=1).bind() for _ in range(5)])
     with running_worker(poll=600):

@@ -95,6 +95,8 @@ def test_idle_worker_asks_little():
         "loop rescue",
         "loop expire",
         "loop prune",
+        "loop forget_rates",
+        "loop sweep",
         "loop next_fire",
     }
     assert beat / chores <= 2.5, "rescues for each heartbeat"

@@ -292,6 +292,11 @@ def prune(execute: Execute, ages: dict[str, float | None]) -> int:
     return rows[0][0]
 
 
+def forget_rates(execute: Execute) -> None:
+    """Delete a batch of the rates that nothing has to remember."""
+    execute(statement("forget_rates"), {"limit": BATCH})
+
+
 def make_queues(execute: Execute, names: Iterable[str]) -> None:
     """Make the rows of queues that are used for the first time."""
     execute(statement("make_queues"), {"names": sorted(names)})

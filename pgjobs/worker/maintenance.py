@@ -75,6 +75,7 @@ class Maintenance:
                 orphans = work.orphans(execute, self.worker_id, held)
         if self.pruning.is_due():
             pruned = work.prune(execute, settings.RETENTION)
+            work.forget_rates(execute)
             self.pruning.done(again_at_once=pruned >= work.BATCH)
             if pruned:
                 logger.info("Pruned jobs=%s", pruned)

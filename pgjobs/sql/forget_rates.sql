@@ -1,0 +1,9 @@
+-- Forget the rates that have all their tokens, a batch: without a row it is the same.
+-- SKIP LOCKED: somebody takes a token right now.
+WITH full_rate AS MATERIALIZED (
+    SELECT key FROM pgjobs_rate
+    WHERE full_at < clock_timestamp()
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM pgjobs_rate WHERE key = ANY (ARRAY(SELECT key FROM full_rate))
