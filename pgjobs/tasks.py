@@ -409,8 +409,8 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     so many jobs of the task, or of each `limit_key`, run at the same time. `rate`: so
     many may start, such as "100/minute", of the task or of each `rate_key`; `burst`: so
     many at once after a pause (default: the number in `rate`). A lock or key is a text
-    in which "{path}" stands for the argument `path`, or a callable of the arguments;
-    the callable of a lock may return None: no lock.
+    in which "{path}" stands for the argument `path`, or a callable of the arguments,
+    which may return None: no lock, or the limit or rate of the task.
 
     Unique jobs: `unique` (True: by all arguments; or names of parameters), or
     `unique_key` (a text in which "{path}" stands for the argument `path`, or a callable

@@ -447,6 +447,19 @@ def test_tick_in_time_is_no_missed_one():
     assert fire_due() == 1
 
 
+def test_schedule_that_sql_has_broken_says_why_when_it_is_resumed():
+    made = make()
+    made.pause()
+    execute("UPDATE pgjobs_schedule SET every = NULL, cron = '0 3 * * *'")
+    execute("UPDATE pgjobs_schedule SET timezone = 'Mars/Olympus'")
+    assert made.resume()
+    assert (made.state, made.next_run_at) == ("broken", None)
+    assert "Mars/Olympus" in made.error
+    execute("UPDATE pgjobs_schedule SET timezone = 'UTC', paused = true")
+    assert made.resume()
+    assert (made.state, made.error) == ("active", "")
+
+
 @task(unique=True)
 def alone(place: str = "here"): ...
 

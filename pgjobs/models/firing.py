@@ -14,6 +14,7 @@ from django.db import connections
 from ..sql import statement
 from ..timetable import Timetable
 from . import transitions, unique
+from .schedule import cannot_fire
 from .unique import NewUniqueJob
 from .work import Execute
 
@@ -101,8 +102,7 @@ def plan(due: DueSchedule) -> Plan:
     except Exception as error:
         # A row that SQL has made: an unknown time zone, a cron that is none.
         logger.exception("Schedule name=%s cannot fire", due.name)
-        reason = f"It cannot fire: {type(error).__name__}: {error}"
-        return Plan(due.id, due.next_run_at, None, error=reason[:1_000])
+        return Plan(due.id, due.next_run_at, None, error=cannot_fire(error))
 
 
 def plan_fixed(due: DueSchedule) -> Plan:

@@ -17,6 +17,7 @@ from .job import EMPTY_ARRAY, EMPTY_OBJECT, Job
 
 DECLARING_LOCK = 0x70676A73  # of an advisory lock ("pgjs" in ASCII)
 NO_TIME = timedelta(0)
+LONGEST_ERROR = 1_000
 INTERVALS = (
     (604_800, ngettext_lazy("%(count)d week", "%(count)d weeks", "count")),
     (86_400, ngettext_lazy("%(count)d day", "%(count)d days", "count")),
@@ -85,13 +86,15 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
     def resume(self) -> int:
         """Let paused schedules fire again, from the next tick on; return how many."""
-        now = database_time(self.db)
-        return sum(
-            self.filter(pk=schedule.pk, paused=True).update(
-                paused=False, next_run_at=schedule.timetable.after(now)
+        now, resumed = database_time(self.db), 0
+        for schedule in self.filter(paused=True):
+            schedule.plan_next(now)
+            resumed += self.filter(pk=schedule.pk, paused=True).update(
+                paused=False,
+                next_run_at=schedule.next_run_at,
+                error=schedule.error,
             )
-            for schedule in self.filter(paused=True)
-        )
+        return resumed
 
 
 class ScheduleManager(
@@ -308,7 +311,7 @@ class Schedule(models.Model):
         if self.timing != before:
             self.plan_anew(now)
         elif self.orphaned:
-            self.next_run_at = self.timetable.after(now)
+            self.plan_next(now)
         self.orphaned = False
 
     @property
@@ -331,8 +334,14 @@ class Schedule(models.Model):
     def plan_anew(self, now: datetime) -> None:
         """Set the next run after a change of when it runs; `now`: the database's."""
         self.origin_at = now
-        self.next_run_at = self.timetable.after(now)
-        self.error = ""
+        self.plan_next(now)
+
+    def plan_next(self, now: datetime) -> None:
+        """Set the next run, or the error: SQL can store any cron and any time zone."""
+        try:
+            self.next_run_at, self.error = self.timetable.after(now), ""
+        except Exception as error:  # noqa: BLE001
+            self.next_run_at, self.error = None, cannot_fire(error)
 
     def pause(self) -> bool:
         """Fire no more until resumed; whether it was not paused yet."""
@@ -399,6 +408,11 @@ class Tick(models.Model):
 
     def __str__(self) -> str:
         return f"{self.schedule_id} {self.time}"
+
+
+def cannot_fire(error: Exception) -> str:
+    reason = f"It cannot fire: {type(error).__name__}: {error}"
+    return reason[:LONGEST_ERROR]
 
 
 def as_declared(values: Mapping[str, Any]) -> dict[str, Any]:
