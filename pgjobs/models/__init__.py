@@ -1,8 +1,10 @@
 """The queue: its tables, and every statement that changes a job's status."""
 
 from .attempt import Attempt
-from .hold import Hold, Rate
+from .batch import Batch
+from .hold import Hold, Rate, Unsettled
 from .job import Job, Status
+from .predecessor import Predecessor
 from .progress import Progress
 from .queue import Queue
 from .schedule import Schedule, Tick
@@ -11,8 +13,10 @@ from .worker import Worker
 
 __all__ = [
     "Attempt",
+    "Batch",
     "Hold",
     "Job",
+    "Predecessor",
     "Progress",
     "Queue",
     "Rate",
@@ -20,5 +24,6 @@ __all__ = [
     "Status",
     "Step",
     "Tick",
+    "Unsettled",
     "Worker",
 ]

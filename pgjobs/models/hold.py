@@ -17,13 +17,15 @@ class Hold(models.Model):
 
     class State(models.TextChoices):
         PLACE = "place", _("has its place: is ready or runs")
+        PREDECESSOR = "predecessor", _("waits for its predecessors")
+        DEPENDENCY = "dependency", _("waits for its dependencies")
         LOCK = "lock", _("waits for its lock")
         LIMIT = "limit", _("waits for its limit")
         RATE = "rate", _("waits for its rate")
         LATER = "later", _("is scheduled")
 
     job_id = models.BigIntegerField(primary_key=True)
-    state = models.CharField(max_length=10, choices=State)
+    state = models.CharField(max_length=11, choices=State)
     priority = models.SmallIntegerField()
     lock = models.CharField(max_length=500, null=True)  # noqa: DJ001
     is_ordered = models.BooleanField(db_default=True)
@@ -124,7 +126,7 @@ class Hold(models.Model):
             ),
             models.CheckConstraint(
                 name="pgjobs_hold_state",
-                condition=Q(state__in=["place", "later"])
+                condition=Q(state__in=["place", "predecessor", "dependency", "later"])
                 | Q(state="lock", lock__isnull=False)
                 | Q(state="limit", limit_key__isnull=False)
                 | Q(state="rate", rate_key__isnull=False, opens_at__isnull=False),
@@ -151,3 +153,25 @@ class Rate(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+class Unsettled(models.Model):
+    """A predecessor or batch about whose end somebody has still to be told.
+
+    Who commits does not wait for those who hold the rows of the jobs: he leaves this
+    note to the workers.
+    """
+
+    kind = models.CharField(max_length=11)  # predecessor or batch
+    key = models.CharField(max_length=20)  # its id
+
+    objects = QueueManager()
+
+    class Meta:
+        verbose_name = _("unsettled key")
+        verbose_name_plural = _("unsettled keys")
+        default_permissions = ()
+        indexes = [models.Index("kind", "key", name="pgjobs_unsettled_key")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"

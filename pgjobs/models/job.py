@@ -34,6 +34,8 @@ class Status(models.TextChoices):
 class WaitingFor(models.TextChoices):
     """The obstacle that a WAITING job waits for: the first one, in this order."""
 
+    PREDECESSOR = "predecessor", _("its predecessors")
+    DEPENDENCY = "dependency", _("its dependencies")
     LOCK = "lock", _("a lock")
     LIMIT = "limit", _("a free place")
     RATE = "rate", _("its rate")
@@ -193,19 +195,32 @@ class Job(models.Model):
     # Somebody waits for the end and wants to be notified.
     awaited = models.BooleanField(_("awaited"), db_default=False)
 
-    # Its lock, limit and rate, as pgjobs_hold has them in columns; see `keys.py`.
+    # What ties it to other jobs: its lock, limit and rate, as pgjobs_hold has them in
+    # columns (see `keys.py`), its predecessors and its batch (see `links.py`).
     keys = models.JSONField(
-        _("lock, limit and rate"), decoder=LenientDecoder, null=True, blank=True
+        _("ties to other jobs"), decoder=LenientDecoder, null=True, blank=True
     )
     # NULL, unlike an empty text, costs a job that waits for nothing nothing.
     waiting_for = models.CharField(  # noqa: DJ001
-        _("waits for"), max_length=10, choices=WaitingFor, null=True, blank=True
+        _("waits for"), max_length=11, choices=WaitingFor, null=True, blank=True
     )
-    # As it was when the job began to wait; `obstacles.py` knows the present one.
+    # As it was when the job began to wait; `obstacles.py` knows the present one. Of a
+    # CANCELLED job: the predecessor because of which it was cancelled.
     blocked_by_id = models.BigIntegerField(_("blocked by"), null=True, blank=True)
     # Rises with the ids (the migration sets the default), and again when a limit lets
     # the job go: so that limit keys take turns.
     turn = models.BigIntegerField(_("turn"), db_default=0)
+    # From `keys`, by a trigger.
+    batch = models.ForeignKey(
+        "pgjobs.Batch",
+        models.DO_NOTHING,
+        null=True,
+        blank=True,
+        related_name="jobs",
+        db_constraint=False,
+        db_index=False,
+        verbose_name=_("batch"),
+    )
     # NULL, unlike an empty text, costs a job without a key nothing.
     unique_key = models.CharField(  # noqa: DJ001
         _("unique key"), max_length=500, null=True, blank=True
@@ -250,6 +265,12 @@ class Job(models.Model):
             ),
             models.Index(
                 "id", condition=Q(status="WAITING"), name="pgjobs_job_waiting"
+            ),
+            models.Index(
+                "batch",
+                "status",
+                condition=Q(batch__isnull=False),
+                name="pgjobs_job_batch",
             ),
             models.Index(
                 "expires_at",

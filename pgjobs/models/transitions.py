@@ -159,6 +159,7 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> 
         "waiting_for": waiting_for,
         "blocked_by_id": blocker,
         "keys": json.loads(json.dumps(bound.keys)) if bound.keys else None,
+        "batch_id": bound.keys.get("batch_id"),
         **key,
     }
     return model.of_columns(database, columns)

@@ -1,0 +1,72 @@
+"""Which job waits for which, or for which batch."""
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from .database import QueueManager
+
+
+class Predecessor(models.Model):
+    """That a job waits, or has waited, for the end of another one or of a batch.
+
+    The rows follow from `Job.keys` when a job is inserted, and go with it. A
+    predecessor may be gone.
+    """
+
+    class Needs(models.TextChoices):
+        """What the job needs of its predecessor, or else it is cancelled."""
+
+        SUCCESS = "success", _("its success")
+        END = "end", _("its end")
+        FAILURE = "failure", _("its failure")
+        # As a success, but the job fails instead of being cancelled.
+        DEPENDENCY = "dependency", _("its success, or the job fails")
+
+    job_id = models.BigIntegerField()
+    predecessor_id = models.BigIntegerField(null=True)
+    batch_id = models.BigIntegerField(null=True)
+    needs = models.CharField(max_length=10, choices=Needs, db_default=Needs.SUCCESS)
+    # The job has still to be told how the predecessor has ended.
+    is_open = models.BooleanField(db_default=True)
+
+    objects = QueueManager()
+
+    class Meta:
+        verbose_name = _("predecessor")
+        verbose_name_plural = _("predecessors")
+        default_permissions = ()
+        indexes = [
+            models.Index(
+                "predecessor_id",
+                "is_open",
+                "job_id",
+                condition=Q(predecessor_id__isnull=False),
+                name="pgjobs_predecessor_jobs",
+            ),
+            models.Index(
+                "batch_id",
+                "is_open",
+                "job_id",
+                condition=Q(batch_id__isnull=False),
+                name="pgjobs_predecessor_batch_jobs",
+            ),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job_id", "predecessor_id"], name="pgjobs_predecessor_once"
+            ),
+            models.CheckConstraint(
+                name="pgjobs_predecessor_one",
+                condition=Q(predecessor_id__isnull=False, batch_id__isnull=True)
+                | Q(predecessor_id__isnull=True, batch_id__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="pgjobs_predecessor_needs",
+                condition=Q(needs__in=["success", "end", "failure", "dependency"]),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        what = f"batch {self.batch_id}" if self.batch_id else f"#{self.predecessor_id}"
+        return f"#{self.job_id} after {what}"
