@@ -1,6 +1,7 @@
 """Background jobs for Django with the project's own PostgreSQL as the only queue."""
 
 from .backoff import constant, exponential, linear
+from .chains import chain, group
 from .context import current_job
 from .exceptions import Cancel, Fail, Retry, Snooze
 from .schedules import schedule
@@ -14,11 +15,13 @@ __all__ = [
     "Retry",
     "Snooze",
     "aenqueue",
+    "chain",
     "constant",
     "current_job",
     "enqueue",
     "enqueue_many",
     "exponential",
+    "group",
     "linear",
     "schedule",
     "task",

@@ -26,15 +26,17 @@ from django.utils.module_loading import autodiscover_modules
 
 from .arguments import Signature, Stored
 from .backoff import Backoff, exponential
+from .bound import BoundTask
+from .chains import Chain, Group
 from .conf import settings
 from .exceptions import InvalidTask, UnknownTask, non_negative_seconds
 from .keys import HoldingBack, Key
+from .links import AfterFailure, Links
 from .recurrence import TASK_OPTIONS as WHEN
 from .recurrence import Recurrence
 from .uniqueness import (
     OnConflict,
     UniqueFor,
-    UniqueKey,
     Uniqueness,
     check_given,
     overridden,
@@ -46,7 +48,7 @@ R = TypeVar("R")
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    from .models import Job
+    from .models import Batch, Job
 
     J = TypeVarWithDefault("J", bound=Job | None, default=Job, covariant=True)
 else:
@@ -61,7 +63,7 @@ LATEST = datetime(9999, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(HoldingBack, Uniqueness):
+class Options(HoldingBack, Links, Uniqueness):
     """What `@task(...)` and `.using(...)` say about a task's jobs."""
 
     queue_name: str = "default"
@@ -79,6 +81,7 @@ class Options(HoldingBack, Uniqueness):
 
     def __post_init__(self) -> None:
         HoldingBack.__post_init__(self)
+        Links.__post_init__(self)
         Uniqueness.__post_init__(self)
         check_queue_name(self.queue_name)
         check_whole("priority", self.priority, -100, 100)
@@ -126,6 +129,7 @@ class KeyOptions(TypedDict, total=False):
     rate: str
     rate_key: Key
     burst: int
+    after_failure: AfterFailure
 
 
 class TaskOptions(KeyOptions, total=False):
@@ -161,6 +165,8 @@ class JobOptions(KeyOptions, total=False):
     max_crashes: int | None
     timeout: float | timedelta | None
     expires: datetime | timedelta | None
+    after: "Job | Batch | Iterable[Job | Batch] | None"
+    batch: "Batch | None"
 
 
 class Task(Generic[P, R, J]):
@@ -265,14 +271,20 @@ class Task(Generic[P, R, J]):
         unique_key: Key | None = None,
         unique_for: UniqueFor | None = None,
         on_conflict: OnConflict | None = None,
+        after: "Job | Batch | Iterable[Job | Batch] | None" = None,
+        after_failure: AfterFailure | None = None,
+        batch: "Batch | None" = None,
     ) -> "Task[P, R, Any]":
         """Return the task with other options for the jobs enqueued through it.
 
         `run_after`: an aware datetime, or a timedelta from the moment of enqueueing.
         `timeout`: seconds or a timedelta that an attempt may take. `expires`: the job
         is cancelled if no attempt has begun by then, an aware datetime, or so long
-        after the job could run, a timedelta. None leaves an option as it is; `unique`
-        and `unique_key` replace each other. Raises InvalidTask.
+        after the job could run, a timedelta. `after`: jobs and batches, enqueued
+        before, that are to succeed before the job runs; with `after_failure="run"` they
+        are to end, whatever becomes of them. `batch`: the one that the job belongs to.
+        None leaves an option as it is; `unique` and `unique_key` replace each other.
+        Raises InvalidTask.
         """
         given = {
             "queue_name": queue_name,
@@ -293,6 +305,9 @@ class Task(Generic[P, R, J]):
             "unique_key": unique_key,
             "unique_for": unique_for,
             "on_conflict": on_conflict,
+            "after": after,
+            "after_failure": after_failure,
+            "batch": batch,
         }
         changes: dict[str, Any] = {
             name: value for name, value in given.items() if value is not None
@@ -311,9 +326,10 @@ class Task(Generic[P, R, J]):
         Raises InvalidArguments.
         """
         stored = self.signature.store(args, kwargs)
-        options, keys, unique_key = self.options, {}, None
+        options, unique_key = self.options, None
+        keys = options.link_keys
         if options.holds_back:
-            keys = options.keys(self.signature, args, kwargs, stored)
+            keys |= options.keys(self.signature, args, kwargs, stored)
         if options.is_unique:
             unique_key = options.unique_key_of(self.signature, args, kwargs, stored)
         return BoundTask(self, stored, keys, unique_key)
@@ -350,24 +366,6 @@ class Task(Generic[P, R, J]):
         """Insert a job from async code; see `enqueue`."""
         # The arguments' names are the task's own: sync_to_async must not see them.
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
-
-
-@dataclass(frozen=True)
-class BoundTask(Generic[J]):
-    """A task and its checked arguments: what one job is made of."""
-
-    task: "Task[Any, Any, J]"
-    arguments: Stored
-    keys: dict[str, Any] = field(default_factory=dict)  # of lock, limit and rate
-    unique_key: UniqueKey | None = None
-
-    @property
-    def task_name(self) -> str:
-        return self.task.name
-
-    @property
-    def options(self) -> Options:
-        return self.task.options
 
 
 @overload
@@ -411,6 +409,8 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     many at once after a pause (default: the number in `rate`). A lock or key is a text
     in which "{path}" stands for the argument `path`, or a callable of the arguments,
     which may return None: no lock, or the limit or rate of the task.
+    `after_failure="run"`: a job that waits for others (`.using(after=...)`, chains) runs
+    even if one of them did not succeed; otherwise ("cancel") it is cancelled.
 
     Unique jobs: `unique` (True: by all arguments; or names of parameters), or
     `unique_key` (a text in which "{path}" stands for the argument `path`, or a callable
@@ -445,18 +445,43 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     return register if function is None else register(function)
 
 
-def enqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J:
+@overload
+def enqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J: ...
+
+
+@overload
+def enqueue(task: Chain, /) -> "list[Job | Batch]": ...
+
+
+@overload
+def enqueue(task: Group, /) -> "Batch": ...
+
+
+def enqueue(task, /, *args, **kwargs):
     """Insert a job in the caller's transaction and return it, saved.
 
-    Raises InvalidArguments, which names every fault, before anything is written. If
-    another job holds its unique key, the task's `on_conflict` decides.
+    `task`: or a chain or group; see there what is returned. Raises InvalidArguments,
+    which names every fault, before anything is written. If another job holds its unique
+    key, the task's `on_conflict` decides.
     """
-    return checked_task(task).enqueue(*args, **kwargs)
+    return checked_task(task, args, kwargs).enqueue(*args, **kwargs)
 
 
-async def aenqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J:
+@overload
+async def aenqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J: ...
+
+
+@overload
+async def aenqueue(task: Chain, /) -> "list[Job | Batch]": ...
+
+
+@overload
+async def aenqueue(task: Group, /) -> "Batch": ...
+
+
+async def aenqueue(task, /, *args, **kwargs):
     """Insert a job from async code; see `enqueue`."""
-    return await checked_task(task).aenqueue(*args, **kwargs)
+    return await checked_task(task, args, kwargs).aenqueue(*args, **kwargs)
 
 
 def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
@@ -524,7 +549,7 @@ class Registry:
 
 registry = Registry()
 
-TASK_OPTIONS = frozenset(Options.__dataclass_fields__) - {"run_after"}
+TASK_OPTIONS = frozenset(Options.__dataclass_fields__) - {"run_after", "after", "batch"}
 
 
 def names(task: Task) -> tuple[str, ...]:
@@ -537,8 +562,14 @@ def names_of(aliases) -> tuple[str, ...]:
     return tuple(check_task_name("an alias", each) for each in aliases)
 
 
-def checked_task(task: Any) -> Task:
+def checked_task(task: Any, args: tuple, kwargs: dict) -> Task | Chain | Group:
     if isinstance(task, Task):
+        return task
+    if isinstance(task, Chain | Group):
+        if args or kwargs:
+            raise InvalidTask(
+                "A chain or group takes no arguments: its jobs have theirs."
+            )
         return task
     cure = "decorate the function with @task" if callable(task) else "pass the task"
     raise InvalidTask(f"enqueue takes a task, got {task!r}: {cure}.")

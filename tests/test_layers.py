@@ -34,9 +34,12 @@ LAYERS = {
     "queue": ("pgjobs.models",),
     "declaring": (
         "pgjobs.arguments",
+        "pgjobs.bound",
+        "pgjobs.chains",
         "pgjobs.context",
         "pgjobs.hints",
         "pgjobs.keys",
+        "pgjobs.links",
         "pgjobs.steps",
         "pgjobs.recurrence",
         "pgjobs.schedules",
@@ -57,6 +60,8 @@ LAYERS = {
 LATE_IMPORTS = {
     # Models cannot be imported before the apps are ready, tasks must be.
     ("pgjobs.tasks", "pgjobs.models"),
+    ("pgjobs.chains", "pgjobs.models"),
+    ("pgjobs.links", "pgjobs.models"),
     ("pgjobs.context", "pgjobs.steps"),
     ("pgjobs.schedules", "pgjobs.models"),
     ("pgjobs.schedules", "pgjobs.models.firing"),

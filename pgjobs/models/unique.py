@@ -14,7 +14,7 @@ from ..sql import statement
 from .transitions import BATCH, NewJob, announce_enqueued, columns, inserted
 
 if TYPE_CHECKING:
-    from ..tasks import BoundTask
+    from ..bound import BoundTask
     from ..uniqueness import UniqueKey
     from .job import Job
 

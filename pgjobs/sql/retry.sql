@@ -34,7 +34,7 @@ allowed AS MATERIALIZED (
         )
     ORDER BY id
 ),
-revived AS (
+retried AS (
     UPDATE pgjobs_job AS job
     SET status = CASE
             WHEN run_after > clock_timestamp() THEN 'SCHEDULED' ELSE 'READY'
@@ -43,14 +43,15 @@ revived AS (
         attempts = 0, failures = 0, crashes = 0,
         started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
         expires_at = NULL, cancel_requested_at = NULL, return_value = NULL, reason = '',
+        blocked_by_id = NULL,
         unique_until = CASE
             WHEN unique_until > clock_timestamp() THEN unique_until
         END
     FROM allowed
     WHERE job.id = allowed.id
-    RETURNING job.id
+    RETURNING job.id, job.keys IS NOT NULL AS may_be_linked
 ),
 forgotten AS (
-    DELETE FROM pgjobs_progress USING revived WHERE job_id = revived.id
+    DELETE FROM pgjobs_progress USING retried WHERE job_id = retried.id
 )
-SELECT id, false FROM revived
+SELECT id, false, may_be_linked FROM retried

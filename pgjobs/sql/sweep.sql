@@ -1,6 +1,7 @@
 -- Settle keys that jobs wait for, by hopping along the index from key to key: a batch
 -- beyond those given. A lock whose place is taken needs nothing. Places of jobs that are
 -- gone, which only switched-off triggers can leave, are freed for the next sweep.
+-- And those that somebody could not settle as he committed.
 WITH RECURSIVE locked (key, number) AS (
     (
         SELECT lock, 1 FROM pgjobs_hold
@@ -51,3 +52,6 @@ FROM locked WHERE key IS NOT NULL
 UNION ALL
 SELECT 'limit', key, pgjobs_settle('limit', key)
 FROM limited WHERE key IS NOT NULL
+UNION ALL
+SELECT kind, key, pgjobs_settle(kind, key)
+FROM (SELECT DISTINCT kind, key FROM pgjobs_unsettled LIMIT %(limit)s) AS unsettled

@@ -1,0 +1,467 @@
+"""Chains and `after`: a job runs once those before it have ended as it needs."""
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import DataError, transaction
+
+from pgjobs import aenqueue, chain, enqueue, enqueue_many, group
+from pgjobs.exceptions import InvalidTask
+from pgjobs.models import Job, Predecessor, Unsettled, work
+from pgjobs.models.work import Key
+from tests.actors import Hand, execute, fields_of, hours
+from tests.processes import shared_queue
+from tests.tasks import echo, noop
+
+pytestmark = shared_queue
+
+anyway = noop.using(after_failure="run")
+
+
+def statuses() -> list[str]:
+    """Return what all jobs are, in the order of their ids."""
+    return list(Job.objects.order_by("pk").values_list("status", flat=True))
+
+
+def settle_noted() -> None:
+    """Do what a worker does with what nobody could settle when he committed."""
+    for kind, key in set(Unsettled.objects.values_list("kind", "key")):
+        work.settle(execute, [Key(kind, key)])
+
+
+def run_next(verdict: str = "SUCCESS", hand: Hand | None = None) -> int:
+    """Claim the next job and record how it ends; return its id."""
+    hand = hand or Hand()
+    job = hand.claim_one()
+    if verdict == "SUCCESS":
+        assert hand.succeed(job)
+    else:
+        assert hand.set_back(job, verdict)
+    return job.id
+
+
+# Chains
+
+
+def test_jobs_of_a_chain_run_one_after_the_other():
+    jobs = enqueue(chain(echo.bind(1), echo.bind(2), echo.bind(3)))
+    assert [job.status for job in jobs] == ["READY", "WAITING", "WAITING"]
+    assert [job.waiting_for for job in jobs] == [None, "predecessor", "predecessor"]
+    assert [job.blocked_by_id for job in jobs] == [None, jobs[0].pk, jobs[1].pk]
+    assert statuses() == ["READY", "WAITING", "WAITING"]
+    hand = Hand()
+    assert [run_next(hand=hand) for _ in jobs] == [job.pk for job in jobs]
+    assert statuses() == ["SUCCESSFUL"] * 3
+
+
+def test_job_that_becomes_ready_says_nothing_any_more_of_who_came_before():
+    _, second = enqueue(chain(noop.bind(), noop.bind()))
+    run_next()
+    second.refresh_from_db()
+    assert (second.status, second.waiting_for) == ("READY", None)
+    assert second.blocked_by_id is None
+
+
+def test_instance_is_what_the_database_has():
+    for job in enqueue(chain(noop.bind(), noop.bind())):
+        fields = {each.attname: getattr(job, each.attname) for each in Job._meta.fields}
+        stored = fields_of(job)
+        del fields["turn"], stored["turn"]
+        assert fields == stored
+
+
+@pytest.mark.parametrize("verdict", ["FAIL", "CANCEL"])
+def test_failed_job_cancels_the_rest_of_its_chain_and_says_why(verdict):
+    first, second, third = enqueue(chain(*[noop.bind() for _ in range(3)]))
+    run_next(verdict)
+    for job in (second, third):
+        job.refresh_from_db()
+    assert (second.status, third.status) == ("CANCELLED", "CANCELLED")
+    how = "failed" if verdict == "FAIL" else "was cancelled"
+    assert second.reason == f"Cancelled: predecessor job {first.pk} {how}."
+    assert third.reason == f"Cancelled: predecessor job {second.pk} was cancelled."
+    assert second.finished_at is not None
+    assert second.blocked_by_id == first.pk
+
+
+@pytest.mark.parametrize("act", ["cancel", "fail", "discard", "delete"])
+def test_operators_act_on_a_job_cancels_what_comes_after_it(act):
+    first, _ = enqueue(chain(noop.bind(), noop.bind()))
+    getattr(Job.objects.filter(pk=first.pk), act)()
+    last = Job.objects.latest("pk")
+    assert last.status == "CANCELLED"
+    if act in ("discard", "delete"):
+        assert last.reason == f"Cancelled: predecessor job {first.pk} is gone."
+
+
+def test_job_that_is_tried_again_holds_the_next_one_back():
+    enqueue(chain(noop.bind(), noop.bind()))
+    hand = Hand()
+    assert hand.set_back(hand.claim_one(), "RETRY") == "READY"
+    assert statuses() == ["READY", "WAITING"]
+    run_next(hand=hand)
+    assert statuses() == ["SUCCESSFUL", "READY"]
+
+
+def test_job_that_is_marked_as_successful_lets_the_next_one_go():
+    first, _ = enqueue(chain(noop.bind(), noop.bind()))
+    first.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY"]
+
+
+def test_chain_in_a_chain_is_a_longer_chain():
+    inner = chain(echo.bind(2), echo.bind(3))
+    jobs = enqueue(chain(echo.bind(1), inner, echo.bind(4)))
+    assert [job.kwargs["value"] for job in jobs] == [1, 2, 3, 4]
+    links = Predecessor.objects.order_by("job_id")
+    assert list(links.values_list("predecessor_id", "job_id")) == [
+        (jobs[0].pk, jobs[1].pk),
+        (jobs[1].pk, jobs[2].pk),
+        (jobs[2].pk, jobs[3].pk),
+    ]
+
+
+def test_chain_is_built_once_and_enqueued_often():
+    built = chain(noop.bind(), noop.bind())
+    first, second = built.enqueue(), built.enqueue()
+    assert len({job.pk for job in first + second}) == 4
+    assert statuses() == ["READY", "WAITING"] * 2
+
+
+def test_chain_that_is_rolled_back_leaves_nothing():
+    with transaction.atomic():
+        enqueue(chain(noop.bind(), noop.bind()))
+        transaction.set_rollback(True)
+    assert not Job.objects.exists()
+    assert not Predecessor.objects.exists()
+
+
+def test_chain_is_enqueued_from_async_code():
+    jobs = async_to_sync(aenqueue)(chain(noop.bind(), noop.bind()))
+    assert [job.status for job in jobs] == ["READY", "WAITING"]
+    assert async_to_sync(aenqueue)(group([noop.bind()])).pk
+
+
+def test_each_job_of_a_chain_keeps_its_own_options():
+    first, second = enqueue(
+        chain(noop.bind(), noop.using(priority=7, queue_name="slow").bind())
+    )
+    assert (second.priority, second.queue_name) == (7, "slow")
+    assert (first.priority, first.queue_name) == (0, "default")
+
+
+# Any graph
+
+
+def test_job_waits_for_all_that_come_before_it():
+    one, other = enqueue_many([noop.bind(), noop.bind()])
+    last = enqueue(noop.using(after=[one, other]))
+    assert (last.status, last.blocked_by_id) == ("WAITING", one.pk)
+    one.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY", "WAITING"]
+    other.succeed()
+    assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]
+
+
+def test_diamond_runs_its_last_job_once_both_sides_have_ended():
+    top = enqueue(noop)
+    sides = enqueue_many([noop.using(after=top).bind() for _ in range(2)])
+    bottom = enqueue(noop.using(after=sides))
+    assert statuses() == ["READY", "WAITING", "WAITING", "WAITING"]
+    top.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY", "READY", "WAITING"]
+    Job.objects.filter(pk__in=[side.pk for side in sides]).succeed()
+    bottom.refresh_from_db()
+    assert bottom.status == "READY"
+
+
+def test_job_after_one_that_has_succeeded_can_run_at_once():
+    done = enqueue(noop)
+    run_next()
+    later = enqueue(noop.using(after=[done]))
+    assert later.status == "READY"
+    assert statuses() == ["SUCCESSFUL", "READY"]
+
+
+@pytest.mark.parametrize("verdict", ["FAIL", "CANCEL"])
+def test_job_after_one_that_has_failed_is_cancelled_when_it_commits(verdict):
+    failed = enqueue(noop)
+    run_next(verdict)
+    later = enqueue(noop.using(after=[failed]))
+    assert (later.status, later.blocked_by_id) == ("WAITING", failed.pk)
+    later.refresh_from_db()
+    assert later.status == "CANCELLED"
+    assert f"predecessor job {failed.pk}" in later.reason
+
+
+@pytest.mark.parametrize("verdict", ["SUCCESS", "FAIL", "CANCEL"])
+def test_job_that_runs_after_failures_waits_for_the_end_alone(verdict):
+    enqueue(chain(noop.bind(), anyway.bind()))
+    run_next(verdict)
+    assert statuses()[1] == "READY"
+
+
+def test_task_can_say_that_its_jobs_run_after_failures():
+    first = enqueue(noop)
+    enqueue(anyway.using(after=first))
+    first.fail()
+    assert statuses() == ["FAILED", "READY"]
+
+
+def test_scheduled_job_is_cancelled_when_its_predecessor_fails():
+    first = enqueue(noop)
+    later = enqueue(noop.using(after=first, run_after=hours(1)))
+    assert later.status == "SCHEDULED"
+    first.fail()
+    assert statuses() == ["FAILED", "CANCELLED"]
+
+
+def test_scheduled_job_that_comes_due_waits_for_its_predecessor():
+    first = enqueue(noop)
+    later = enqueue(noop.using(after=first, run_after=hours(1)))
+    assert later.run_now()
+    assert (later.status, later.waiting_for) == ("WAITING", "predecessor")
+    run_next()
+    assert statuses() == ["SUCCESSFUL", "READY"]
+
+
+def test_job_with_other_obstacles_meets_them_afterwards():
+    locked = noop.using(lock="door")
+    holder, first = enqueue(locked), enqueue(noop)
+    last = enqueue(locked.using(after=first))
+    assert last.waiting_for == "predecessor"
+    first.succeed()
+    last.refresh_from_db()
+    assert (last.status, last.waiting_for) == ("WAITING", "lock")
+    holder.succeed()
+    last.refresh_from_db()
+    assert last.status == "READY"
+
+
+def test_job_of_a_lock_that_waits_for_a_predecessor_keeps_its_turn():
+    locked = noop.using(lock="door")
+    first = enqueue(noop)
+    enqueue(locked.using(after=first))
+    later = enqueue(locked)
+    assert later.waiting_for == "lock"
+    first.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY", "WAITING"]
+
+
+def test_jobs_of_a_chain_may_share_a_lock():
+    locked = noop.using(lock="door")
+    enqueue(chain(locked.bind(), locked.bind(), locked.bind()))
+    hand = Hand()
+    for _ in range(3):
+        run_next(hand=hand)
+    assert statuses() == ["SUCCESSFUL"] * 3
+
+
+def test_row_that_anybody_inserts_waits_too():
+    first = enqueue(noop)
+    execute(
+        "INSERT INTO pgjobs_job (task, keys) VALUES ('tests.noop', %(keys)s)",
+        {"keys": f'{{"after": [{first.pk}]}}'},
+    )
+    assert statuses() == ["READY", "WAITING"]
+    first.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY"]
+
+
+def test_links_go_with_their_job():
+    first, second = enqueue(chain(noop.bind(), noop.bind()))
+    second.cancel()
+    Job.objects.filter(pk=second.pk).discard()
+    assert not Predecessor.objects.exists()
+    first.succeed()
+    assert not Unsettled.objects.exists()
+
+
+# Unique keys
+
+
+def test_chain_goes_on_after_the_job_that_holds_a_unique_key():
+    unique = noop.using(unique_key="one")
+    holder = enqueue(unique)
+    first, second = enqueue(chain(unique.bind(), noop.bind()))
+    assert first == holder
+    assert (second.status, second.blocked_by_id) == ("WAITING", holder.pk)
+    holder.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY"]
+
+
+def test_job_of_a_chain_that_is_skipped_is_not_waited_for():
+    unique = noop.using(unique_key="one", on_conflict="skip")
+    enqueue(unique)
+    first, second = enqueue(chain(unique.bind(), noop.bind()))
+    assert first is None
+    assert second.status == "READY"
+
+
+# Retrying
+
+
+def test_retry_of_a_failed_job_brings_the_rest_of_its_chain_back():
+    first, *rest = enqueue(chain(*[noop.bind() for _ in range(3)]))
+    run_next("FAIL")
+    assert statuses() == ["FAILED", "CANCELLED", "CANCELLED"]
+    assert first.retry()
+    assert statuses() == ["READY", "WAITING", "WAITING"]
+    hand = Hand()
+    ids = [run_next(hand=hand) for _ in range(3)]
+    assert ids == [first.pk, *[job.pk for job in rest]]
+
+
+def test_revived_job_stays_in_its_life_and_forgets_why_it_was_cancelled():
+    first, second = enqueue(chain(noop.bind(), noop.using(expires=hours(1)).bind()))
+    run_next("FAIL")
+    first.retry()
+    second.refresh_from_db()
+    assert (second.life, second.reason, second.finished_at) == (1, "", None)
+    assert second.expires_at is None
+
+
+def test_revived_chain_that_fails_again_is_cancelled_again():
+    first, _ = enqueue(chain(noop.bind(), noop.bind()))
+    run_next("FAIL")
+    first.retry()
+    run_next("FAIL")
+    assert statuses() == ["FAILED", "CANCELLED"]
+
+
+def test_job_that_was_cancelled_for_another_reason_stays_so():
+    first, second, _ = enqueue(chain(*[noop.bind() for _ in range(3)]))
+    second.cancel()
+    first.cancel()
+    first.retry()
+    assert statuses() == ["READY", "CANCELLED", "CANCELLED"]
+
+
+def test_job_that_two_have_failed_waits_until_both_are_retried():
+    one, other = enqueue_many([noop.bind(), noop.bind()])
+    last = enqueue(noop.using(after=[one, other]))
+    one.fail()
+    other.fail()
+    assert one.retry()
+    last.refresh_from_db()
+    assert (last.status, last.blocked_by_id) == ("CANCELLED", other.pk)
+    assert other.retry()
+    assert statuses() == ["READY", "READY", "WAITING"]
+    one.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY", "WAITING"]
+    other.succeed()
+    assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]
+
+
+def test_who_retries_a_cancelled_job_alone_wants_it_to_run():
+    _, second, _ = enqueue(chain(*[noop.bind() for _ in range(3)]))
+    run_next("FAIL")
+    assert second.retry()
+    assert statuses() == ["FAILED", "READY", "WAITING"]
+
+
+def test_jobs_that_are_retried_together_run_one_after_the_other_again():
+    enqueue(chain(*[noop.bind() for _ in range(3)]))
+    hand = Hand()
+    for _ in range(3):
+        run_next(hand=hand)
+    assert Job.objects.all().retry() == (3, 0)
+    assert statuses() == ["READY", "WAITING", "WAITING"]
+
+
+def test_ends_of_a_chain_that_are_retried_take_the_middle_along():
+    first, _, third = enqueue(chain(*[noop.bind() for _ in range(3)]))
+    run_next("FAIL")
+    Job.objects.filter(pk__in=[first.pk, third.pk]).retry()
+    assert statuses() == ["READY", "WAITING", "WAITING"]
+
+
+def test_job_whose_unique_key_is_taken_meanwhile_is_not_revived():
+    unique = noop.using(unique_key="one")
+    first, second = enqueue(chain(noop.bind(), unique.bind()))
+    run_next("FAIL")
+    newer = enqueue(unique)
+    assert newer != second
+    assert first.retry()
+    assert statuses() == ["READY", "CANCELLED", "READY"]
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("after", "fault"),
+    [
+        ([5], "after must be jobs and batches that are enqueued, got 5 at position 0"),
+        ([noop], "got <Task tests.noop> at position 0"),
+        ([None], "got None at position 0"),
+        ([Job(task="x")], "after: the job at position 0 was not saved"),
+        ("12", "after must be a list of jobs and batches, got '12'"),
+        (12, "after must be a list of jobs and batches, got 12"),
+        ([chain(noop.bind())], "Jobs that are not: use chain"),
+    ],
+)
+def test_what_cannot_come_before_is_named(after, fault):
+    with pytest.raises(InvalidTask, match=fault.replace("(", r"\(")):
+        noop.using(after=after)
+
+
+@pytest.mark.parametrize(
+    ("parts", "fault"),
+    [
+        ([], "A chain of nothing"),
+        ([noop], "got <Task tests.noop> at position 0"),
+        ([noop.bind(), 5], "got 5 at position 1"),
+    ],
+)
+def test_what_cannot_stand_in_a_chain_is_named(parts, fault):
+    with pytest.raises(InvalidTask, match=fault):
+        chain(*parts)
+
+
+def test_chain_takes_no_arguments():
+    with pytest.raises(InvalidTask, match="takes no arguments"):
+        enqueue(chain(noop.bind()), 5)
+
+
+def test_unknown_word_for_what_happens_after_failures_is_refused():
+    with pytest.raises(InvalidTask, match="'cancel' or 'run', got 'ignore'"):
+        noop.using(after_failure="ignore")
+
+
+def test_job_that_is_gone_cannot_come_before_another():
+    gone = enqueue(noop)
+    Job.objects.filter(pk=gone.pk).discard()
+    gone.pk = gone.pk or 1
+    with pytest.raises(DataError, match=f"job {gone.pk}, which does not exist"):
+        enqueue(noop.using(after=[gone]))
+    assert not Job.objects.exists()
+
+
+def test_circle_is_refused():
+    """Only SQL could ask for one: a job can wait for nothing that comes after it."""
+    first = enqueue(noop)
+    insert = """
+        INSERT INTO pgjobs_job (id, task, keys)
+        VALUES (%(id)s, 'tests.noop', jsonb_build_object('after', ARRAY[%(after)s]))
+    """
+    for id in (first.pk + 100, first.pk - 1):
+        after = id if id > first.pk else first.pk
+        with pytest.raises(DataError, match=f"job {after}, which does not exist"):
+            execute(insert, {"id": id, "after": after})
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        ('{"after": 12}', "after must be an array of ids"),
+        ('{"after_batches": [12]}', "batch 12 does not exist"),
+        ('{"batch_id": 12}', "batch 12 does not exist"),
+        ('{"after": [], "needs": "luck"}', "needs must be success, end or failure"),
+    ],
+)
+def test_links_that_make_no_sense_are_refused_in_sql(keys, fault):
+    with pytest.raises(DataError, match=fault):
+        execute(
+            "INSERT INTO pgjobs_job (task, keys) VALUES ('tests.noop', %(keys)s)",
+            {"keys": keys},
+        )
