@@ -9,7 +9,7 @@ from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from pgjobs.connections import connect
-from pgjobs.models import Attempt, Job, Status, Worker, work
+from pgjobs.models import Attempt, Job, Status, Unsettled, Worker, work
 from pgjobs.models.work import ClaimedJob, Recorded, Setback, Success
 from pgjobs.sql import statement
 from tests.processes import wait_for
@@ -177,6 +177,28 @@ class Hand:
             heartbeat_at=self.row.heartbeat_at - ago,
             lease_until=self.row.lease_until - ago,
         )
+
+
+def run_next(verdict: str = "SUCCESS", hand: Hand | None = None) -> int:
+    """Claim the next job and record how it ends; return its id."""
+    hand = hand or Hand()
+    job = hand.claim_one()
+    if verdict == "SUCCESS":
+        assert hand.succeed(job)
+    else:
+        assert hand.set_back(job, verdict)
+    return job.id
+
+
+def settle_noted() -> None:
+    """Do what a worker does with what nobody could settle when he committed."""
+    for kind, key in set(Unsettled.objects.values_list("kind", "key")):
+        work.settle(execute, [work.Key(kind, key)])
+
+
+def statuses() -> list[str]:
+    """Return what all jobs are, in the order of their ids."""
+    return list(Job.objects.order_by("pk").values_list("status", flat=True))
 
 
 def hours(number: float) -> timedelta:

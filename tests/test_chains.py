@@ -1,5 +1,7 @@
 """Chains and `after`: a job runs once those before it have ended as it needs."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import DataError, transaction
@@ -8,35 +10,22 @@ from pgjobs import aenqueue, chain, enqueue, enqueue_many, group
 from pgjobs.exceptions import InvalidTask
 from pgjobs.models import Job, Predecessor, Unsettled, work
 from pgjobs.models.work import Key
-from tests.actors import Hand, execute, fields_of, hours
-from tests.processes import shared_queue
+from tests.actors import (
+    Hand,
+    execute,
+    fields_of,
+    hours,
+    run_next,
+    session,
+    settle_noted,
+    statuses,
+)
+from tests.processes import shared_queue, wait_for
 from tests.tasks import echo, noop
 
 pytestmark = shared_queue
 
 anyway = noop.using(after_failure="run")
-
-
-def statuses() -> list[str]:
-    """Return what all jobs are, in the order of their ids."""
-    return list(Job.objects.order_by("pk").values_list("status", flat=True))
-
-
-def settle_noted() -> None:
-    """Do what a worker does with what nobody could settle when he committed."""
-    for kind, key in set(Unsettled.objects.values_list("kind", "key")):
-        work.settle(execute, [Key(kind, key)])
-
-
-def run_next(verdict: str = "SUCCESS", hand: Hand | None = None) -> int:
-    """Claim the next job and record how it ends; return its id."""
-    hand = hand or Hand()
-    job = hand.claim_one()
-    if verdict == "SUCCESS":
-        assert hand.succeed(job)
-    else:
-        assert hand.set_back(job, verdict)
-    return job.id
 
 
 # Chains
@@ -465,3 +454,177 @@ def test_links_that_make_no_sense_are_refused_in_sql(keys, fault):
             "INSERT INTO pgjobs_job (task, keys) VALUES ('tests.noop', %(keys)s)",
             {"keys": keys},
         )
+
+
+# Transactions that race. None waits for another.
+
+# By whomever.
+SOMEBODY_IS_BLOCKED = """
+    SELECT EXISTS (
+        SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'
+    )
+"""
+AFTER = """
+    INSERT INTO pgjobs_job (task, keys)
+    VALUES ('tests.noop', jsonb_build_object('after', ARRAY[%(id)s::bigint]))
+"""
+
+
+@pytest.mark.parametrize("verdict", ["SUCCESS", "FAIL"])
+@pytest.mark.parametrize("first", ["end", "arrival"])
+@pytest.mark.parametrize("commits", ["end", "arrival"])
+def test_job_that_comes_while_its_predecessor_ends_is_told(first, commits, verdict):
+    """Whoever looks first, and whoever commits first."""
+    predecessor = enqueue(noop)
+    with session() as worker, session() as app:
+        hand = Hand(execute=worker.execute)
+        job = hand.claim_one()
+
+        def end():
+            worker.begin()
+            done = hand.succeed(job) if verdict == "SUCCESS" else None
+            assert done or hand.set_back(job, verdict)
+            worker.execute("SET CONSTRAINTS ALL IMMEDIATE")  # as if about to commit
+
+        def arrive():
+            app.begin()
+            app.execute(AFTER, {"id": predecessor.pk})
+            app.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+        if first == "end":
+            end()
+            arrive()
+            sessions = [worker, app] if commits == "end" else [app, worker]
+            for each in sessions:
+                each.commit()
+        else:
+            arrive()
+            with ThreadPoolExecutor(1) as pool:
+                ending = pool.submit(end)
+                # It waits for the row, which the one who comes has marked.
+                wait_for(lambda: ending.done() or execute(SOMEBODY_IS_BLOCKED)[0][0])
+                app.commit()
+                ending.result(timeout=20)
+            worker.commit()
+    settle_noted()
+    expected = {"SUCCESS": ["SUCCESSFUL", "READY"], "FAIL": ["FAILED", "CANCELLED"]}
+    assert statuses() == expected[verdict]
+    assert not Unsettled.objects.exists()
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_two_predecessors_that_end_at_the_same_time_let_the_job_go(order):
+    parents = enqueue_many([noop.bind(), noop.bind()])
+    enqueue(noop.using(after=parents))
+    with session() as one, session() as two:
+        for each in (one, two):
+            hand = Hand(execute=each.execute)
+            job = hand.claim_one()
+            each.begin()
+            assert hand.succeed(job)
+            each.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        for each in [(one, two), (two, one)][order]:
+            each.commit()
+    assert statuses()[-1] == "WAITING"
+    settle_noted()
+    assert statuses()[-1] == "READY"
+    assert not Unsettled.objects.exists()
+
+
+def test_who_ends_a_job_does_not_wait_for_a_successor_that_somebody_holds():
+    _, second = enqueue(chain(noop.bind(), noop.bind()))
+    with session() as somebody, session() as ear:
+        ear.listen("pgjobs_unsettled")
+        somebody.begin()
+        row = {"id": second.pk}
+        somebody.execute("SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE", row)
+        first = run_next()
+        assert ear.heard() == [("pgjobs_unsettled", f"predecessor {first}")]
+        assert work.settle(execute, [Key("predecessor", str(first))]) == {
+            ("predecessor", str(first)): None
+        }
+        somebody.commit()
+    assert statuses() == ["SUCCESSFUL", "WAITING"]
+    settle_noted()
+    assert statuses() == ["SUCCESSFUL", "READY"]
+
+
+def test_who_comes_does_not_wait_for_a_predecessor_that_somebody_holds():
+    first = enqueue(noop)
+    with session() as somebody:
+        somebody.begin()
+        row = {"id": first.pk}
+        somebody.execute("SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE", row)
+        enqueue(noop.using(after=first))
+    assert Unsettled.objects.count() == 1
+    settle_noted()
+    assert not Unsettled.objects.exists()
+    first.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY"]
+
+
+def test_chain_of_an_old_snapshot_is_left_to_the_workers():
+    first = enqueue(noop)
+    with session() as old:
+        old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT count(*) FROM pgjobs_job")
+        first.succeed()
+        old.execute(AFTER, {"id": first.pk})
+        old.commit()
+    assert statuses() == ["SUCCESSFUL", "WAITING"]
+    settle_noted()
+    assert statuses() == ["SUCCESSFUL", "READY"]
+
+
+def test_end_in_an_old_snapshot_tells_the_jobs_that_came_since():
+    first = enqueue(noop)
+    enqueue(noop.using(after=first))
+    with session() as old:
+        old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT count(*) FROM pgjobs_job")
+        enqueue(noop.using(after=first))
+        old.execute(
+            "UPDATE pgjobs_job SET status = 'FAILED', finished_at = now()"
+            f" WHERE id = {first.pk}"
+        )
+        old.commit()
+    settle_noted()
+    assert statuses() == ["FAILED", "CANCELLED", "CANCELLED"]
+
+
+def test_constraints_may_be_immediate():
+    with transaction.atomic():
+        execute("SET CONSTRAINTS ALL IMMEDIATE")
+        first, second = enqueue(chain(noop.bind(), noop.bind()))
+        last = enqueue(noop.using(after=second))
+        assert statuses() == ["READY", "WAITING", "WAITING"]
+        first.fail()
+        assert statuses() == ["FAILED", "CANCELLED", "CANCELLED"]
+        first.retry()
+        assert statuses() == ["READY", "WAITING", "WAITING"]
+        first.succeed()
+        second.succeed()
+        assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]
+        assert last.pk
+
+
+def test_one_transaction_tells_a_thousand_jobs_and_the_workers_the_others():
+    first = enqueue(noop)
+    enqueue_many([noop.using(after=first).bind() for _ in range(2_500)])
+    first.fail()
+    assert Job.objects.filter(status="CANCELLED").count() == 1_000
+    settle_noted()
+    assert Job.objects.filter(status="CANCELLED").count() == 2_000
+    settle_noted()
+    assert Job.objects.filter(status="CANCELLED").count() == 2_500
+    assert not Unsettled.objects.exists()
+
+
+def test_what_was_left_to_the_workers_is_swept_if_nobody_heard_of_it():
+    first = enqueue(noop)
+    enqueue_many([noop.using(after=first).bind() for _ in range(1_500)])
+    first.succeed()
+    settled, _ = work.sweep(execute, work.BEGINNING)
+    assert settled == {("predecessor", str(first.pk)): 500}
+    assert Job.objects.filter(status="READY").count() == 1_500

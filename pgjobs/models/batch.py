@@ -1,10 +1,47 @@
 """Batches: jobs that were enqueued together, with callbacks when they have ended."""
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from django.db import models
+from django.db.models import Count
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import FINISHED
 from .database import QueueManager
+
+if TYPE_CHECKING:
+    from .transitions import Changed
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """How many jobs of a batch there are of each status."""
+
+    ready: int = 0
+    scheduled: int = 0
+    waiting: int = 0
+    running: int = 0
+    successful: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.unfinished + self.finished
+
+    @property
+    def unfinished(self) -> int:
+        return self.ready + self.scheduled + self.waiting + self.running
+
+    @property
+    def finished(self) -> int:
+        return self.successful + self.failed + self.cancelled
+
+    @property
+    def is_finished(self) -> bool:
+        return self.unfinished == 0
 
 
 class Batch(models.Model):
@@ -27,3 +64,19 @@ class Batch(models.Model):
 
     def __str__(self) -> str:
         return f"{self.description} #{self.pk}".strip()
+
+    def progress(self) -> BatchProgress:
+        """Return how many jobs there are of each status, in one query.
+
+        Those that were deleted, or pruned, are not among them.
+        """
+        rows = self.jobs.order_by().values_list("status").annotate(number=Count("pk"))
+        return BatchProgress(**{status.lower(): number for status, number in rows})
+
+    def cancel(self, reason: str = "") -> "Changed":
+        """Cancel the jobs that have not ended; ask running ones to stop."""
+        return self.jobs.exclude(status__in=FINISHED).cancel(reason)
+
+    def retry(self) -> "Changed":
+        """Put the failed jobs back in the queue, with those cancelled for them."""
+        return self.jobs.failed().retry()

@@ -1,6 +1,7 @@
 -- Delete finished jobs older than the age given for their status, a batch at a time.
 -- SKIP LOCKED: several workers prune without waiting for each other.
--- The last run of a schedule stays: people see there how it ended.
+-- The last run of a schedule stays: people see there how it ended. Of the oldest
+-- batches those go that have lost all their jobs.
 WITH old AS MATERIALIZED (
     SELECT job.id
     FROM unnest(%(statuses)s::text[], %(ages)s::float8[]) AS kept (status, age)
@@ -23,5 +24,12 @@ WITH old AS MATERIALIZED (
 pruned AS (
     DELETE FROM pgjobs_job WHERE id = ANY (ARRAY(SELECT id FROM old))
     RETURNING id
+),
+emptied AS (
+    DELETE FROM pgjobs_batch WHERE id = ANY (ARRAY(
+        SELECT id FROM (SELECT * FROM pgjobs_batch ORDER BY id LIMIT %(limit)s) AS batch
+        WHERE enqueued_at < clock_timestamp() - interval '1 hour'
+            AND NOT EXISTS (SELECT FROM pgjobs_job WHERE batch_id = batch.id)
+    ))
 )
 SELECT count(*) FROM pruned

@@ -52,8 +52,10 @@ class Settling:
         if due:
             let_go += self.note(work.settle(execute, due[: work.KEYS_AT_ONCE]))
         if self.sweeping.is_due():
-            let_go += self.sweep(execute)
-            self.sweeping.done(again_at_once=self.swept_up_to != work.BEGINNING)
+            swept = self.sweep(execute)
+            has_more = swept > 0 or self.swept_up_to != work.BEGINNING
+            self.sweeping.done(again_at_once=has_more)
+            let_go += swept
         return let_go
 
     def sweep(self, execute: Execute) -> int:
