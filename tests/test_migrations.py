@@ -18,7 +18,7 @@ INDEXES = {
     "pgjobs_job_pkey": "(id)",
     "pgjobs_job_ready": "(queue_name, priority DESC, turn) WHERE status = 'READY'",
     "pgjobs_job_scheduled": "(run_after, id) WHERE status = 'SCHEDULED'",
-    "pgjobs_job_batch": "(batch_id, status, id) WHERE (batch_id IS NOT NULL)",
+    "pgjobs_job_batch": "(batch_id, status) WHERE (batch_id IS NOT NULL)",
     "pgjobs_job_expiring": "(expires_at) WHERE ((attempts = 0)"
     " AND (expires_at IS NOT NULL) AND (finished_at IS NULL))",
     "pgjobs_job_running": "(worker_id) WHERE status = 'RUNNING'",

@@ -188,7 +188,6 @@ class Migration(migrations.Migration):
             index=models.Index(
                 models.F("batch"),
                 models.F("status"),
-                models.F("id"),
                 condition=models.Q(("batch__isnull", False)),
                 name="pgjobs_job_batch",
             ),

@@ -82,11 +82,12 @@ OUTCOMES = (
     END
     $$;
 
+    -- Any job of the batch with this status. (To ask for the first one would invite the
+    -- planner to walk the primary key.)
     CREATE FUNCTION pgjobs_batch_has(batch bigint, wanted text) RETURNS bigint
     LANGUAGE plpgsql AS $$
     BEGIN
-        RETURN id FROM pgjobs_job WHERE batch_id = batch AND status = wanted
-            ORDER BY id DESC LIMIT 1;
+        RETURN id FROM pgjobs_job WHERE batch_id = batch AND status = wanted LIMIT 1;
     END
     $$;
 
@@ -219,7 +220,7 @@ PASS_ON = (
                 SELECT link.id FROM pgjobs_predecessor AS link
                 JOIN pgjobs_job AS job ON job.id = link.job_id
                 WHERE link.predecessor_id = of_job AND link.is_open
-                ORDER BY link.job_id LIMIT most
+                LIMIT most
                 FOR NO KEY UPDATE OF job SKIP LOCKED
             );
         END IF;
@@ -228,7 +229,7 @@ PASS_ON = (
             JOIN pgjobs_job AS job ON job.id = link.job_id
             WHERE link.batch_id = of_batch AND link.is_open
                 AND link.needs = coalesce(needed, link.needs)
-            ORDER BY link.job_id LIMIT most
+            LIMIT most
             FOR NO KEY UPDATE OF job SKIP LOCKED
         );
     END
@@ -372,14 +373,16 @@ PASS_ON = (
 # What a job waits for: from `keys` to pgjobs_predecessor.
 LOOK_BACK = (
     """
-    CREATE FUNCTION pgjobs_ids(keys jsonb, name text) RETURNS SETOF bigint
-    LANGUAGE plpgsql AS $$
+    CREATE FUNCTION pgjobs_ids(keys jsonb, name text) RETURNS bigint[]
+    LANGUAGE plpgsql IMMUTABLE AS $$
     BEGIN
         IF jsonb_typeof(keys -> name) <> 'array' THEN
             RAISE 'keys: % must be an array of ids', name USING ERRCODE = '22023';
         END IF;
-        RETURN QUERY SELECT DISTINCT element::bigint
-            FROM jsonb_array_elements_text(keys -> name) AS element;
+        RETURN ARRAY(
+            SELECT DISTINCT element::bigint
+            FROM jsonb_array_elements_text(keys -> name) AS element
+        );
     END
     $$;
 
@@ -387,27 +390,30 @@ LOOK_BACK = (
     CREATE FUNCTION pgjobs_check_links(job pgjobs_job) RETURNS void
     LANGUAGE plpgsql AS $$
     DECLARE
+        ids bigint[] := pgjobs_ids(job.keys, 'after');
+        batch_ids bigint[] := pgjobs_ids(job.keys, 'after_batches') || job.batch_id;
         missing bigint;
     BEGIN
         IF job.keys ->> 'needs' NOT IN ('success', 'end', 'failure') THEN
             RAISE 'keys: needs must be success, end or failure, got %',
                 job.keys ->> 'needs' USING ERRCODE = '22023';
         END IF;
-        SELECT id INTO missing FROM pgjobs_ids(job.keys, 'after') AS wanted (id)
-        WHERE id >= job.id OR NOT EXISTS (
-            SELECT FROM pgjobs_job AS other WHERE other.id = wanted.id
-        );
-        IF FOUND THEN
+        SELECT * INTO missing FROM (
+            SELECT unnest(ids)
+            EXCEPT
+            SELECT id FROM pgjobs_job WHERE id = ANY (ids) AND id < job.id
+        ) AS other LIMIT 1;
+        IF missing IS NOT NULL THEN
             RAISE 'keys: after names job %, which does not exist', missing
                 USING ERRCODE = '22023',
                 HINT = 'A job can wait for those that were enqueued before it.';
         END IF;
-        SELECT id INTO missing FROM (
-            SELECT pgjobs_ids(job.keys, 'after_batches') UNION ALL SELECT job.batch_id
-        ) AS wanted (id)
-        WHERE NOT EXISTS (SELECT FROM pgjobs_batch AS other WHERE other.id = wanted.id)
-            AND id IS NOT NULL;
-        IF FOUND THEN
+        SELECT * INTO missing FROM (
+            SELECT unnest(array_remove(batch_ids, NULL))
+            EXCEPT
+            SELECT id FROM pgjobs_batch WHERE id = ANY (batch_ids)
+        ) AS other LIMIT 1;
+        IF missing IS NOT NULL THEN
             RAISE 'keys: batch % does not exist', missing USING ERRCODE = '22023';
         END IF;
     END
@@ -418,9 +424,9 @@ LOOK_BACK = (
         needed text := coalesce(job.keys ->> 'needs', 'success');
     BEGIN
         INSERT INTO pgjobs_predecessor (job_id, predecessor_id, batch_id, needs)
-        SELECT job.id, pgjobs_ids(job.keys, 'after'), NULL, needed
+        SELECT job.id, unnest(pgjobs_ids(job.keys, 'after')), NULL, needed
         UNION ALL
-        SELECT job.id, NULL, pgjobs_ids(job.keys, 'after_batches'), needed;
+        SELECT job.id, NULL, unnest(pgjobs_ids(job.keys, 'after_batches')), needed;
     END
     $$;
 
@@ -457,7 +463,6 @@ LOOK_BACK = (
         FOR link IN
             SELECT * FROM pgjobs_predecessor AS each
             WHERE each.job_id = pgjobs_look_back.id AND each.is_open
-            ORDER BY each.id
         LOOP
             ended := pgjobs_outcome(link);
             IF ended IS NULL THEN
@@ -554,7 +559,7 @@ PLAN_INSERTED = """
         IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN  -- the links come at COMMIT
             SELECT 'predecessor', min(id) INTO NEW.waiting_for, NEW.blocked_by_id
             FROM pgjobs_job
-            WHERE id IN (SELECT pgjobs_ids(NEW.keys, 'after'))
+            WHERE id = ANY (pgjobs_ids(NEW.keys, 'after'))
                 AND status <> 'SUCCESSFUL'
             HAVING count(*) > 0 OR NEW.keys ? 'after_batches';
         END IF;

@@ -266,11 +266,9 @@ class Job(models.Model):
             models.Index(
                 "id", condition=Q(status="WAITING"), name="pgjobs_job_waiting"
             ),
-            # By id from the end, where the unfinished ones are.
             models.Index(
                 "batch",
                 "status",
-                "id",
                 condition=Q(batch__isnull=False),
                 name="pgjobs_job_batch",
             ),
