@@ -15,6 +15,7 @@ from .plain_json import shortened
 from .texts import storable
 
 if TYPE_CHECKING:
+    from .models import Batch
     from .steps import Steps
 
 R = TypeVar("R")
@@ -139,6 +140,16 @@ class RunningJob:
     ) -> R:
         """Call the function, or await it, once in this life of the job; see `step`."""
         return await self.steps.arun(name, function, args, kwargs, atomic)
+
+    @cached_property
+    def batch(self) -> "Batch | None":
+        """The batch that the job belongs to: one query.
+
+        `task.using(batch=current_job().batch)` adds jobs to it.
+        """
+        from .models import Batch
+
+        return Batch.objects.filter(jobs=self.id).first()
 
     @cached_property
     def steps(self) -> "Steps":

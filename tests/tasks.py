@@ -126,6 +126,12 @@ def wait_for_go(path: str) -> None:
         time.sleep(0.01)
 
 
+@task
+def add_to_batch(number: int):
+    batch = current_job().batch
+    enqueue_many([noop.using(batch=batch).bind() for _ in range(number)])
+
+
 @task(lock="letters")
 def append_letter(path: str, letter: str):
     """Write in two steps what another job of the lock would come between."""

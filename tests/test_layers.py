@@ -62,6 +62,7 @@ LATE_IMPORTS = {
     ("pgjobs.tasks", "pgjobs.models"),
     ("pgjobs.chains", "pgjobs.models"),
     ("pgjobs.links", "pgjobs.models"),
+    ("pgjobs.context", "pgjobs.models"),
     ("pgjobs.context", "pgjobs.steps"),
     ("pgjobs.schedules", "pgjobs.models"),
     ("pgjobs.schedules", "pgjobs.models.firing"),

@@ -415,7 +415,9 @@ class Loop:
         endings = []
         for job, outcome, seconds in self.ledger.settle(outcomes):
             ending = Ending(job, status_of.get(job.lease_token), outcome, seconds)
-            if job.holds_back:  # what waited for it may be READY: no need to be told
+            # What waited for it may be READY: no need to be told. It may have begun to
+            # wait since the claim; a drain must not end before it.
+            if job.holds_back or self.options.drain:
                 self.outlook.expect_let_go()
             self.announce(ending)
             if ending.status is not None:
