@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from pgjobs import enqueue
+from pgjobs import chain, enqueue, group
 from pgjobs.models import Job
 from pgjobs.models.obstacles import described, moment, obstacles
 from pgjobs.models.status import living_workers
@@ -122,3 +122,35 @@ def test_jobstatus_names_locks_and_limits_that_jobs_wait_for():
         "limit tests.noop: 1 waiting, the first waits until fewer than 1 job of its"
         " limit runs"
     ) in printed.getvalue()
+
+
+def test_waiting_job_names_who_comes_before_it_and_how_many_others():
+    Hand()
+    one, other = enqueue(tasks.noop), enqueue(tasks.noop)
+    batch = enqueue(group([tasks.noop.bind()]))
+    last = enqueue(tasks.noop.using(after=[one, other, batch]))
+    assert words(last) == f"waits for job {one.pk}, and for 2 more"
+    one.succeed()
+    assert words(last) == f"waits for job {other.pk}, and for 1 more"
+    other.succeed()
+    assert words(last) == f"waits for batch {batch.pk}"
+
+
+def test_waiting_job_says_that_nobody_serves_the_one_before_it():
+    first, second = enqueue(
+        chain(tasks.noop.using(queue_name="slow").bind(), tasks.noop.bind())
+    )
+    assert words(second) == f"waits for job {first.pk} in queue slow, no worker"
+
+
+def test_status_tells_of_chains_and_unfinished_batches():
+    first, _, _ = enqueue(chain(*[tasks.noop.bind() for _ in range(3)]))
+    batch = enqueue(group([tasks.noop.bind()] * 3, description="Three"))
+    enqueue(group([tasks.noop.bind()])).jobs.all().succeed()
+    batch.jobs.filter(pk=batch.jobs.order_by("pk")[0].pk).fail()
+    printed = StringIO()
+    call_command("jobstatus", stdout=printed)
+    text = printed.getvalue()
+    assert f"predecessor: 2 waiting, the first waits for job {first.pk}" in text
+    assert f"batch {batch.pk} Three: 1 of 3 jobs ended, 1 failed" in text
+    assert text.count("jobs ended") == 1

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from ..exceptions import UnknownTask
 from ..models import Job, Status
 from ..tasks import registry
+from .links import page
 from .texts import block, excerpt
 
 LONGEST_CELL = 80
@@ -92,6 +93,13 @@ class JobColumns:
     @admin.display(description=_("unique key"))
     def full_unique_key(self, job: Job) -> str:
         return block(job.unique_key or "", LONGEST_REASON)
+
+    @admin.display(description=_("batch"))
+    def batch_link(self, job: Job) -> str:
+        if job.batch_id is None:
+            return self.get_empty_value_display()
+        url = page("batch", job.batch_id, self.admin_site)
+        return format_html('<a href="{}">#{}</a>', url, str(job.batch_id))
 
     @admin.display(description=_("worker"))
     def worker_link(self, job: Job) -> str:

@@ -83,7 +83,7 @@ def texts(row: dict[str, Any]):
     if row.get("unnamed") not in (None, "[]"):
         yield Text(_("Unnamed arguments"), json_block(row["unnamed"]))
     if row.get("held_by") is not None:
-        yield Text(_("Lock, limit and rate"), json_block(row["held_by"]))
+        yield Text(_("Ties to other jobs"), json_block(row["held_by"]))
     if row.get("result") is not None:
         yield Text(_("Result"), json_block(row["result"]))
     if row.get("log"):

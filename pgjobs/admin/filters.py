@@ -132,4 +132,30 @@ class WorkerFilter(SimpleListFilter):
         return queryset.filter(worker=self.value(), status=Status.RUNNING)
 
 
-FILTERS = (StatusFilter, QueueFilter, TaskFilter, EnqueuedFilter, WorkerFilter)
+class BatchFilter(SimpleListFilter):
+    """The jobs of a batch: its page links here."""
+
+    title = _("batch")
+    parameter_name = "batch"
+
+    def lookups(self, request, model_admin):
+        if self.value() is None:
+            return []
+        if read_id(self.value()) is None:
+            raise IncorrectLookupParameters
+        return [(self.value(), f"#{self.value()}")]
+
+    def queryset(self, request, queryset):
+        if self.value() is None:
+            return queryset
+        return queryset.filter(batch=self.value())
+
+
+FILTERS = (
+    StatusFilter,
+    QueueFilter,
+    TaskFilter,
+    EnqueuedFilter,
+    WorkerFilter,
+    BatchFilter,
+)

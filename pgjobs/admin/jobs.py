@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import BadRequest
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Left
 from django.utils.translation import gettext_lazy as _
 
@@ -15,6 +16,7 @@ from .confirmation import ConfirmingAdmin
 from .details import details
 from .filters import FILTERS
 from .ids import read_id
+from .links import job_links
 from .listing import CappedPaginator, JobChangeList
 from .readonly import ReadOnlyAdmin
 from .waiting import attach_obstacles
@@ -72,6 +74,7 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
                     "task_and_state",
                     ("status_word", "queue", "priority", "worker_link"),
                     "full_reason",
+                    "batch_link",
                     ("full_unique_key", "unique_for", "unique_until", "holds_key"),
                 )
             },
@@ -146,7 +149,10 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
             super()
             .get_queryset(request)
             .defer("args", "kwargs", "return_value", "reason", "keys")
-            .annotate(reason_start=Left("reason", LONGEST_REASON + 1))
+            .annotate(
+                reason_start=Left("reason", LONGEST_REASON + 1),
+                is_tied=ExpressionWrapper(Q(keys__isnull=False), BooleanField()),
+            )
             .select_related("worker")
         )
 
@@ -181,6 +187,8 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
         context.update(details(obj, may_see))
+        if obj.is_tied:
+            context.update(job_links(obj, self.admin_site))
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
     def delete_view(self, request, object_id, extra_context=None):

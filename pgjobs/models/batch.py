@@ -70,8 +70,9 @@ class Batch(models.Model):
 
         Those that were deleted, or pruned, are not among them.
         """
-        rows = self.jobs.order_by().values_list("status").annotate(number=Count("pk"))
-        return BatchProgress(**{status.lower(): number for status, number in rows})
+        database = self._state.db or Batch.objects.db
+        this = Batch.objects.using(database).filter(pk=self.pk)
+        return progress_of(this).get(self.pk, BatchProgress())
 
     def cancel(self, reason: str = "") -> "Changed":
         """Cancel the jobs that have not ended; ask running ones to stop."""
@@ -80,3 +81,14 @@ class Batch(models.Model):
     def retry(self) -> "Changed":
         """Put the failed jobs back in the queue, with those cancelled for them."""
         return self.jobs.failed().retry()
+
+
+def progress_of(batches: "models.QuerySet[Batch]") -> dict[int, BatchProgress]:
+    """Return the progress of each batch by its id, in one query."""
+    rows = batches.order_by().values_list("pk", "jobs__status").annotate(Count("jobs"))
+    counts: dict[int, dict[str, int]] = {}
+    for id, status, number in rows:
+        counts.setdefault(id, {})
+        if status is not None:  # a batch without jobs
+            counts[id][status.lower()] = number
+    return {id: BatchProgress(**each) for id, each in counts.items()}

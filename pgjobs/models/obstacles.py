@@ -31,6 +31,8 @@ class Obstacle(NamedTuple):
     blocker_status: str | None
     blocker_queue: str | None
     blocker_run_after: datetime | None
+    batch_id: int | None  # one that it waits for
+    links: int  # predecessors and batches that it waits for
 
 
 class Line(NamedTuple):
@@ -66,6 +68,8 @@ def execute(database: str, name: str, parameters: dict) -> list[tuple]:
 def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
     """Say what the job waits for; `workers`: those alive."""
     match obstacle.waiting_for:
+        case "predecessor" | "dependency":
+            return described_links(obstacle, workers)
         case "lock":
             return described_blocker(obstacle, workers)
         case "limit":
@@ -78,6 +82,19 @@ def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
             time = moment(obstacle.opens_at)
             return gettext("waits for its rate, until %(time)s") % {"time": time}
     return gettext("may run in a moment")
+
+
+def described_links(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
+    if obstacle.blocker_id is None:
+        text = gettext("waits for batch %(id)s") % {"id": obstacle.batch_id}
+    else:
+        text = described_blocker(obstacle, workers)
+    if (others := obstacle.links - 1) < 1:
+        return text
+    more = ngettext(
+        "%(text)s, and for %(n)d more", "%(text)s, and for %(n)d more", others
+    )
+    return more % {"text": text, "n": others}
 
 
 def described_blocker(obstacle: Obstacle, workers: Iterable[Worker]) -> str:

@@ -7,14 +7,16 @@ from django.db.models import Count, Min
 from django.db.models.functions import Coalesce, Greatest, Now
 from django.utils.translation import gettext, ngettext
 
+from .batch import Batch, progress_of
 from .database import database_time
 from .job import Job, Status
-from .obstacles import described, lines
+from .obstacles import described, lines, obstacles
 from .queue import Queue
 from .schedule import Schedule
 from .worker import Worker
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
+MOST_BATCHES = 20  # that are looked at
 PATIENCE = timedelta(seconds=60)  # before something that should happen is a problem
 
 LIVE = (Status.READY, Status.SCHEDULED, Status.WAITING, Status.RUNNING)
@@ -45,12 +47,23 @@ class WorkerStatus:
 
 @dataclass
 class WaitingStatus:
-    """Jobs that wait for one lock or limit."""
+    """Jobs that wait for one lock or limit, or for their predecessors."""
 
-    kind: str  # lock or limit
-    key: str
-    number: int  # MOST_COUNTED of obstacles.py at most
+    kind: str  # lock, limit, predecessor or dependency
+    key: str  # empty unless it is a lock or limit
+    number: int  # of a lock or limit: MOST_COUNTED of obstacles.py at most
     first: str  # what the first of them waits for, in words
+
+
+@dataclass
+class BatchStatus:
+    """A batch that has not ended."""
+
+    id: int
+    description: str
+    total: int
+    finished: int
+    failed: int
 
 
 @dataclass
@@ -58,6 +71,7 @@ class Overview:
     queues: list[QueueStatus] = field(default_factory=list)
     workers: list[WorkerStatus] = field(default_factory=list)
     waiting: list[WaitingStatus] = field(default_factory=list)  # some of them
+    batches: list[BatchStatus] = field(default_factory=list)  # of the latest ones
     finished: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
     problems: list[str] = field(default_factory=list)
 
@@ -72,6 +86,7 @@ def overview(database: str) -> Overview:
         queues=queues,
         workers=worker_statuses(jobs, workers, now),
         waiting=waiting_statuses(database, living_workers(database)),
+        batches=batch_statuses(database),
         finished={
             str(status): jobs.with_status(status)[:MOST_COUNTED].count()
             for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
@@ -107,7 +122,7 @@ def living_workers(database: str) -> list[Worker]:
 
 
 def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
-    return [
+    return linked_statuses(database, alive) + [
         WaitingStatus(
             kind=obstacle.waiting_for,
             key=obstacle.key or "",
@@ -116,6 +131,30 @@ def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
         )
         for obstacle, number in lines(database)
         if obstacle.waiting_for is not None
+    ]
+
+
+def linked_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
+    """Return how many jobs wait for predecessors, and for dependencies."""
+    waiting = Job.objects.using(database).waiting().order_by("waiting_for")
+    rows = waiting.filter(waiting_for__in=("predecessor", "dependency"))
+    found = list(rows.values_list("waiting_for").annotate(Count("pk"), Min("pk")))
+    now = obstacles(database, [first for _, _, first in found])
+    return [
+        WaitingStatus(kind, "", number, described(now[first], alive))
+        for kind, number, first in found
+        if first in now
+    ]
+
+
+def batch_statuses(database: str) -> list[BatchStatus]:
+    latest = list(Batch.objects.using(database).order_by("-pk")[:MOST_BATCHES])
+    ids = [batch.pk for batch in latest]
+    progress = progress_of(Batch.objects.using(database).filter(pk__in=ids))
+    return [
+        BatchStatus(batch.pk, batch.description, of.total, of.finished, of.failed)
+        for batch in latest
+        if (of := progress.get(batch.pk)) and not of.is_finished
     ]
 
 

@@ -6,9 +6,14 @@ SELECT job.id, obstacle.waiting_for,
         WHEN 'limit' THEN hold.limit_key
         WHEN 'rate' THEN hold.rate_key
     END,
-    blocker.id, blocker.status, blocker.queue_name, blocker.run_after
+    blocker.id, blocker.status, blocker.queue_name, blocker.run_after,
+    link.batch_id, link.number
 FROM pgjobs_job AS job
-JOIN pgjobs_hold AS hold ON hold.job_id = job.id
-CROSS JOIN LATERAL pgjobs_obstacle(hold) AS obstacle
+LEFT JOIN pgjobs_hold AS hold ON hold.job_id = job.id
+CROSS JOIN LATERAL pgjobs_obstacle(pgjobs_hold_of(job)) AS obstacle
 LEFT JOIN pgjobs_job AS blocker ON blocker.id = obstacle.blocked_by_id
+CROSS JOIN LATERAL (
+    SELECT min(batch_id) AS batch_id, count(*) AS number
+    FROM pgjobs_predecessor WHERE job_id = job.id AND is_open
+) AS link
 WHERE job.id = ANY (%(ids)s::bigint[]) AND job.status = 'WAITING'

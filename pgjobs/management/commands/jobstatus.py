@@ -75,8 +75,13 @@ class Command(BaseCommand):
             "No workers.",
         )
         for each in state.waiting:
+            what = f"{each.kind} {each.key}".strip()
+            self.stdout.write(f"{what}: {each.number} waiting, the first {each.first}")
+        for batch in state.batches:
+            name = f"batch {batch.id} {batch.description}".strip()
             self.stdout.write(
-                f"{each.kind} {each.key}: {each.number} waiting, the first {each.first}"
+                f"{name}: {batch.finished} of {batch.total} jobs ended, "
+                f"{batch.failed} failed"
             )
         counts = ", ".join(
             f"{capped(number)} {status.lower()}"

@@ -1,0 +1,84 @@
+"""What came before a job and what comes after it: on its page."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from django.urls import reverse
+from django.utils.translation import gettext
+
+from ..models import Batch, Job, Predecessor, Status
+from .texts import excerpt
+
+MOST_LINKS = 50
+LONGEST_NAME = 80
+
+
+class Link(NamedTuple):
+    """A job or batch that another one is tied to."""
+
+    url: str | None  # None: it is gone
+    name: str
+    status: str
+    status_word: str
+    note: str
+
+
+def job_links(job: Job, admin_site) -> dict:
+    """Return the template context: both directions, MOST_LINKS of each at most."""
+    before = Predecessor.objects.filter(job_id=job.pk).order_by("pk")
+    after = Predecessor.objects.filter(predecessor_id=job.pk).order_by("pk")
+    earlier, later = list(before[: MOST_LINKS + 1]), list(after[: MOST_LINKS + 1])
+    ids = {link.predecessor_id for link in earlier} | {link.job_id for link in later}
+    jobs = jobs_of(ids)
+    return {
+        "predecessors": [
+            predecessor(link, jobs, admin_site) for link in earlier[:MOST_LINKS]
+        ],
+        "hidden_predecessors": len(earlier) > MOST_LINKS,
+        "successors": [
+            link_to_job(link.job_id, jobs, note_of(link), admin_site)
+            for link in later[:MOST_LINKS]
+        ],
+        "hidden_successors": len(later) > MOST_LINKS,
+        "most_links": MOST_LINKS,
+    }
+
+
+def batch_links(batch: Batch, admin_site) -> list[Link]:
+    """Return the jobs that wait for the batch, its callbacks first."""
+    rows = Predecessor.objects.filter(batch_id=batch.pk).order_by("pk")[:MOST_LINKS]
+    links = list(rows)
+    jobs = jobs_of(link.job_id for link in links)
+    return [link_to_job(link.job_id, jobs, note_of(link), admin_site) for link in links]
+
+
+def jobs_of(ids: Iterable[int | None]) -> dict[int, Job]:
+    shown = Job.objects.only("task", "status")
+    return shown.in_bulk([id for id in ids if id is not None])
+
+
+def note_of(link: Predecessor) -> str:
+    needs = gettext("needs %(what)s")
+    return needs % {"what": Predecessor.Needs(link.needs).label}
+
+
+def predecessor(link: Predecessor, jobs: dict[int, Job], admin_site) -> Link:
+    if link.predecessor_id is not None:
+        return link_to_job(link.predecessor_id, jobs, note_of(link), admin_site)
+    name = gettext("batch %(id)s") % {"id": link.batch_id}
+    url = page("batch", link.batch_id, admin_site)
+    return Link(url, name, "", "", note_of(link))
+
+
+def link_to_job(id: int, jobs: dict[int, Job], note: str, admin_site) -> Link:
+    job = jobs.get(id)
+    if job is None:
+        return Link(None, f"#{id}", "", gettext("gone"), note)
+    name = excerpt(str(job), LONGEST_NAME)
+    word = str(Status(job.status).label)
+    return Link(page("job", id, admin_site), name, job.status.lower(), word, note)
+
+
+def page(model: str, id: int | None, admin_site) -> str:
+    name = f"admin:pgjobs_{model}_change"
+    return reverse(name, args=(id,), current_app=admin_site.name)
