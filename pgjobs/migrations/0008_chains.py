@@ -1,4 +1,4 @@
-"""The tables of predecessors and batches."""
+"""The tables of predecessors and batches; jobs with keys that can stand aside."""
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
@@ -109,6 +109,11 @@ class Migration(migrations.Migration):
             model_name="hold",
             name="pgjobs_hold_state",
         ),
+        migrations.AddField(
+            model_name="hold",
+            name="queue_name",
+            field=models.CharField(max_length=200, null=True),
+        ),
         migrations.AlterField(
             model_name="hold",
             name="state",
@@ -120,6 +125,7 @@ class Migration(migrations.Migration):
                     ("lock", "waits for its lock"),
                     ("limit", "waits for its limit"),
                     ("rate", "waits for its rate"),
+                    ("aside", "stands aside: no worker serves its queue"),
                     ("later", "is scheduled"),
                 ],
                 max_length=11,
@@ -152,11 +158,20 @@ class Migration(migrations.Migration):
                 verbose_name="waits for",
             ),
         ),
+        migrations.AddIndex(
+            model_name="hold",
+            index=models.Index(
+                models.F("queue_name"),
+                condition=models.Q(("state", "aside")),
+                name="pgjobs_hold_aside",
+            ),
+        ),
         migrations.AddConstraint(
             model_name="hold",
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     ("state__in", ["place", "predecessor", "dependency", "later"]),
+                    models.Q(("queue_name__isnull", False), ("state", "aside")),
                     models.Q(("lock__isnull", False), ("state", "lock")),
                     models.Q(("limit_key__isnull", False), ("state", "limit")),
                     models.Q(

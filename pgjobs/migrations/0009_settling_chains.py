@@ -689,7 +689,9 @@ SETTLE_CHANGED = """
                 PERFORM pgjobs_arrive(job);
             END IF;
         WHEN 'WAITING' THEN
-            IF hold.state IS DISTINCT FROM job.waiting_for THEN
+            IF hold.state IS DISTINCT FROM job.waiting_for
+                AND hold.state IS DISTINCT FROM 'aside'
+            THEN
                 PERFORM pgjobs_arrive(job);
             END IF;
         WHEN 'SCHEDULED' THEN
@@ -788,10 +790,151 @@ SETTLE = """
         IF kind IN ('predecessor', 'batch') THEN
             RETURN pgjobs_settle_note(kind, key);
         END IF;
+        IF kind = 'aside' THEN
+            RETURN pgjobs_come_back(key);
+        END IF;
         RETURN pgjobs_settle_key(kind, key);
     END
     $$;
 """
+# A job that could run, but is in a queue that is paused or that no worker serves, must
+# not keep others of its mutex or limit waiting. It stands aside, is in nobody's way,
+# and comes back when its queue is served. Ordered jobs keep their turns.
+ASIDE = (
+    """
+    CREATE FUNCTION pgjobs_is_served(queue text) RETURNS boolean
+    LANGUAGE plpgsql STABLE AS $$
+    BEGIN
+        RETURN EXISTS (
+            SELECT FROM pgjobs_worker
+            WHERE lease_until > clock_timestamp()
+                AND CASE
+                    WHEN queues <> '' THEN queue = ANY (string_to_array(queues, ','))
+                    ELSE NOT queue = ANY (string_to_array(excluded, ','))
+                END
+        ) AND NOT EXISTS (
+            SELECT FROM pgjobs_queue WHERE name = queue AND paused_at IS NOT NULL
+        );
+    END
+    $$;
+
+    -- Whether somebody has a place of the key who will not run.
+    CREATE FUNCTION pgjobs_is_obstructed(of_kind text, of_key text) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+    DECLARE
+        queues text[] := CASE of_kind
+            WHEN 'lock' THEN ARRAY(
+                SELECT DISTINCT job.queue_name FROM pgjobs_hold AS hold
+                JOIN pgjobs_job AS job ON job.id = hold.job_id
+                WHERE lock = of_key AND NOT is_ordered AND state = 'place'
+                    AND status = 'READY'
+            )
+            ELSE ARRAY(
+                SELECT DISTINCT job.queue_name FROM pgjobs_hold AS hold
+                JOIN pgjobs_job AS job ON job.id = hold.job_id
+                WHERE limit_key = of_key AND state = 'place' AND status = 'READY'
+            )
+        END;
+    BEGIN
+        RETURN EXISTS (
+            SELECT FROM unnest(queues) AS name WHERE NOT pgjobs_is_served(name)
+        );
+    END
+    $$;
+
+    -- Those of the key that would not run make room, a batch. Returns how many jobs
+    -- went instead; NULL: somebody else decides about the key.
+    CREATE FUNCTION pgjobs_step_aside(of_kind text, of_key text) RETURNS integer
+    LANGUAGE plpgsql AS $$
+    DECLARE
+        ids bigint[];
+        other record;
+    BEGIN
+        IF NOT pgjobs_try_keys(of_key) THEN
+            RETURN NULL;
+        END IF;
+        ids := CASE of_kind
+            WHEN 'lock' THEN ARRAY(
+                SELECT job.id FROM pgjobs_hold AS hold
+                JOIN pgjobs_job AS job ON job.id = hold.job_id
+                WHERE lock = of_key AND NOT is_ordered AND state IN ('place', 'lock')
+                    AND status IN ('READY', 'WAITING')
+                    AND NOT pgjobs_is_served(job.queue_name)
+                ORDER BY state DESC LIMIT 1000
+                FOR NO KEY UPDATE OF job SKIP LOCKED
+            )
+            ELSE ARRAY(
+                SELECT job.id FROM pgjobs_hold AS hold
+                JOIN pgjobs_job AS job ON job.id = hold.job_id
+                WHERE limit_key = of_key AND state IN ('place', 'limit')
+                    AND status IN ('READY', 'WAITING')
+                    AND NOT pgjobs_is_served(job.queue_name)
+                ORDER BY state DESC LIMIT 1000
+                FOR NO KEY UPDATE OF job SKIP LOCKED
+            )
+        END;
+        UPDATE pgjobs_hold AS hold SET state = 'aside', queue_name = job.queue_name
+        FROM pgjobs_job AS job WHERE job.id = hold.job_id AND job.id = ANY (ids);
+        UPDATE pgjobs_job SET status = 'WAITING', waiting_for = of_kind
+        WHERE id = ANY (ids) AND status = 'READY';
+        -- Their places of other keys are free, too.
+        FOR other IN
+            SELECT 'lock' AS kind, lock AS key FROM pgjobs_hold
+            WHERE job_id = ANY (ids) AND lock <> of_key
+            UNION
+            SELECT 'limit', limit_key FROM pgjobs_hold
+            WHERE job_id = ANY (ids) AND limit_key <> of_key
+        LOOP
+            PERFORM pgjobs_settle_or_notify(other.kind, other.key);
+        END LOOP;
+        RETURN pgjobs_settle_key(of_kind, of_key);
+    END
+    $$;
+
+    -- Those of a queue that is served again, a batch; the trigger decides about each.
+    CREATE FUNCTION pgjobs_come_back(queue text) RETURNS integer LANGUAGE plpgsql AS $$
+    DECLARE
+        number integer;
+    BEGIN
+        IF NOT pgjobs_is_served(queue) THEN
+            RETURN 0;
+        END IF;
+        UPDATE pgjobs_job SET status = 'READY', waiting_for = NULL, blocked_by_id = NULL
+        WHERE id = ANY (ARRAY(
+            SELECT job.id FROM pgjobs_hold AS hold
+            JOIN pgjobs_job AS job ON job.id = hold.job_id
+            WHERE hold.state = 'aside' AND hold.queue_name = queue
+            LIMIT 1000 FOR NO KEY UPDATE OF job SKIP LOCKED
+        )) AND status = 'WAITING';
+        GET DIAGNOSTICS number = ROW_COUNT;
+        RETURN number;
+    END
+    $$;
+
+    CREATE OR REPLACE FUNCTION pgjobs_notify_queue() RETURNS trigger
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_catalog.pg_notify('pgjobs', OLD.name);
+        PERFORM pg_catalog.pg_notify('pgjobs_unsettled', 'aside ' || OLD.name);
+        RETURN NULL;
+    END
+    $$;
+    """,
+    """
+    CREATE OR REPLACE FUNCTION pgjobs_notify_queue() RETURNS trigger
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_catalog.pg_notify('pgjobs', OLD.name);
+        RETURN NULL;
+    END
+    $$;
+    DROP FUNCTION pgjobs_come_back(text);
+    DROP FUNCTION pgjobs_step_aside(text, text);
+    DROP FUNCTION pgjobs_is_obstructed(text, text);
+    DROP FUNCTION pgjobs_is_served(text);
+    """,
+)
+
 DROP_OWN = """
     DROP FUNCTION pgjobs_settle_note(text, text);
     DROP FUNCTION pgjobs_settle_predecessor(bigint);
@@ -830,6 +973,7 @@ class Migration(migrations.Migration):
         RunPostgreSQL(*OUTCOMES),
         RunPostgreSQL(*PASS_ON),
         RunPostgreSQL(*LOOK_BACK),
+        RunPostgreSQL(*ASIDE),
         RunPostgreSQL(
             OBSTACLE + PLAN_INSERTED + SETTLE_CHANGED + SETTLE + SETTINGS,
             BEFORE + SETTINGS + DROP_OWN,

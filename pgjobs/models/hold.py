@@ -22,6 +22,7 @@ class Hold(models.Model):
         LOCK = "lock", _("waits for its lock")
         LIMIT = "limit", _("waits for its limit")
         RATE = "rate", _("waits for its rate")
+        ASIDE = "aside", _("stands aside: no worker serves its queue")
         LATER = "later", _("is scheduled")
 
     job_id = models.BigIntegerField(primary_key=True)
@@ -35,6 +36,8 @@ class Hold(models.Model):
     # Seconds for each job, and how many may start at once after a pause.
     rate_interval = models.FloatField(null=True)
     rate_burst = models.IntegerField(null=True)
+    # Of a job that stands aside.
+    queue_name = models.CharField(max_length=200, null=True)  # noqa: DJ001
     # When the rate may have a token for it: exact for the first in line.
     opens_at = models.DateTimeField(null=True)
 
@@ -76,6 +79,9 @@ class Hold(models.Model):
                 "job_id",
                 condition=Q(state="rate"),
                 name="pgjobs_hold_rate_line",
+            ),
+            models.Index(
+                "queue_name", condition=Q(state="aside"), name="pgjobs_hold_aside"
             ),
             models.Index(
                 "opens_at", condition=Q(state="rate"), name="pgjobs_hold_rate_due"
@@ -127,6 +133,7 @@ class Hold(models.Model):
             models.CheckConstraint(
                 name="pgjobs_hold_state",
                 condition=Q(state__in=["place", "predecessor", "dependency", "later"])
+                | Q(state="aside", queue_name__isnull=False)
                 | Q(state="lock", lock__isnull=False)
                 | Q(state="limit", limit_key__isnull=False)
                 | Q(state="rate", rate_key__isnull=False, opens_at__isnull=False),

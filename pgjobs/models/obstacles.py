@@ -81,6 +81,8 @@ def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
         case "rate":
             time = moment(obstacle.opens_at)
             return gettext("waits for its rate, until %(time)s") % {"time": time}
+        case "aside":
+            return gettext("stands aside until its queue is served")
     return gettext("may run in a moment")
 
 

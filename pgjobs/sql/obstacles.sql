@@ -1,5 +1,6 @@
 -- What holds WAITING jobs back at this moment, and the job that is in the way, if any.
-SELECT job.id, obstacle.waiting_for,
+SELECT job.id,
+    CASE WHEN hold.state = 'aside' THEN 'aside' ELSE obstacle.waiting_for END,
     coalesce(hold.opens_at, obstacle.opens_at), hold.max_running,
     CASE obstacle.waiting_for
         WHEN 'lock' THEN hold.lock

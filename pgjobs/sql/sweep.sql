@@ -1,7 +1,8 @@
 -- Settle keys that jobs wait for, by hopping along the index from key to key: a batch
--- beyond those given. A lock whose place is taken needs nothing. Places of jobs that are
--- gone, which only switched-off triggers can leave, are freed for the next sweep.
--- And those that somebody could not settle as he committed.
+-- beyond those given. A lock whose place is taken needs nothing, unless who has it will
+-- not run: he stands aside. Places of jobs that are gone, which only switched-off
+-- triggers can leave, are freed for the next sweep. And those that somebody could not
+-- settle as he committed.
 WITH RECURSIVE locked (key, number) AS (
     (
         SELECT lock, 1 FROM pgjobs_hold
@@ -39,6 +40,20 @@ freed AS (
         AND NOT EXISTS (
             SELECT FROM pgjobs_job WHERE id = hold.job_id AND finished_at IS NULL
         )
+),
+-- Queues some of whose jobs stand aside.
+queue (name) AS (
+    (
+        SELECT queue_name FROM pgjobs_hold WHERE state = 'aside'
+        ORDER BY queue_name LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT queue_name FROM pgjobs_hold
+        WHERE state = 'aside' AND queue_name > queue.name
+        ORDER BY queue_name LIMIT 1
+    )
+    FROM queue WHERE name IS NOT NULL
 )
 SELECT 'lock', key,
     CASE
@@ -46,12 +61,19 @@ SELECT 'lock', key,
             SELECT FROM pgjobs_hold WHERE lock = locked.key AND state = 'place'
         )
         THEN pgjobs_settle('lock', key)
+        WHEN pgjobs_is_obstructed('lock', key) THEN pgjobs_step_aside('lock', key)
         ELSE 0
     END
 FROM locked WHERE key IS NOT NULL
 UNION ALL
-SELECT 'limit', key, pgjobs_settle('limit', key)
+SELECT 'limit', key,
+    CASE
+        WHEN pgjobs_is_obstructed('limit', key) THEN pgjobs_step_aside('limit', key)
+        ELSE pgjobs_settle('limit', key)
+    END
 FROM limited WHERE key IS NOT NULL
 UNION ALL
 SELECT kind, key, pgjobs_settle(kind, key)
 FROM (SELECT DISTINCT kind, key FROM pgjobs_unsettled LIMIT %(limit)s) AS unsettled
+UNION ALL
+SELECT 'aside', name, pgjobs_come_back(name) FROM queue WHERE name IS NOT NULL
