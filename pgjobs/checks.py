@@ -13,6 +13,7 @@ from . import schedules
 from .conf import problems, settings
 from .connections import pool_size
 from .exceptions import InvalidArguments, InvalidTask
+from .keys import Key, placeholders
 from .tasks import registry
 from .views import status_permission
 
@@ -104,6 +105,60 @@ def pool_problems(alias: str) -> Iterator[CheckMessage]:
             "or jobs wait for each other and time out.",
             id="pgjobs.W008",
         )
+
+
+@register(TAG)
+def check_keys(**kwargs) -> list[CheckMessage]:
+    """Check what tasks say about locks, limits and rates that says nothing."""
+    return [*idle_keys(), *shared_keys()]
+
+
+def idle_keys() -> Iterator[CheckMessage]:
+    for task in registry.tasks.values():
+        options = task.options
+        if options.lock_mode != "ordered" and options.lock is None:
+            yield Warning(
+                f"{task.name} says lock_mode={options.lock_mode!r}, but no lock.",
+                hint="It takes effect only with .using(lock=...).",
+                obj=task,
+                id="pgjobs.W016",
+            )
+        if is_constant(options.lock) and options.max_running is not None:
+            yield Warning(
+                f"{task.name} says max_running={options.max_running}, but its jobs "
+                f"share the lock {options.lock!r}, and so never run at the same time.",
+                hint="Leave one of them out, or name a parameter in the lock.",
+                obj=task,
+                id="pgjobs.W017",
+            )
+
+
+def shared_keys() -> Iterator[CheckMessage]:
+    """Yield a warning for each key that tasks share, but not its numbers."""
+    meanings: dict[tuple[str, str], dict[object, str]] = {}
+    for task in registry.tasks.values():
+        options = task.options
+        for name, value in (
+            ("limit_key", options.max_running),
+            ("rate_key", (options.rate, options.burst)),
+        ):
+            key = getattr(options, name)
+            if is_constant(key):
+                meanings.setdefault((name, key), {}).setdefault(value, task.name)
+    for (name, key), tasks in meanings.items():
+        if len(tasks) > 1:
+            number = "max_running" if name == "limit_key" else "rate and burst"
+            yield Warning(
+                f"{' and '.join(sorted(tasks.values()))} share the {name} {key!r}, but "
+                f"differ in {number}.",
+                hint="Each job goes by its own numbers: make them the same.",
+                id="pgjobs.W018",
+            )
+
+
+def is_constant(key: Key | None) -> bool:
+    """Whether all jobs of a task have the same key."""
+    return isinstance(key, str) and not list(placeholders(key))
 
 
 @register(TAG)

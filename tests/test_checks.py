@@ -189,3 +189,45 @@ def test_an_old_server_is_named(monkeypatch):
     connection = connections["default"]
     monkeypatch.setitem(connection.__dict__, "pg_version", 130011)
     assert "PostgreSQL 13" in found(databases=["default"])["pgjobs.W013"]
+
+
+def declare(options: str, name: str) -> None:
+    namespace = {"__name__": "tests.elsewhere", "task": task}
+    exec(f"@task({options})\ndef {name}(path: str): pass", namespace)
+
+
+@pytest.mark.parametrize(
+    ("options", "id", "text"),
+    [
+        ("lock_mode='mutex'", "pgjobs.W016", "says lock_mode='mutex', but no lock"),
+        ("lock='a', max_running=5", "pgjobs.W017", "says max_running=5, but its jobs"),
+    ],
+)
+def test_keys_that_say_nothing_are_named(options, id, text):
+    declare(options, "idle")
+    assert f"tests.idle {text}" in found()[id]
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["lock='{path}', max_running=5", "lock='a', lock_mode='mutex'", "max_running=5"],
+)
+def test_keys_that_say_something_are_no_matter(options):
+    declare(options, "busy")
+    assert found() == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        ("limit_key='a', max_running=1", "limit_key='a', max_running=2", True),
+        ("limit_key='a', max_running=2", "limit_key='a', max_running=2", False),
+        ("limit_key='a{path}', max_running=1", "limit_key='a', max_running=2", False),
+        ("rate_key='a', rate='1/hour'", "rate_key='a', rate='2/hour'", True),
+        ("rate_key='a', rate='1/hour'", "limit_key='a', max_running=2", False),
+    ],
+)
+def test_tasks_that_share_a_key_but_not_its_numbers_are_named(one, other, differ):
+    declare(one, "one")
+    declare(other, "other")
+    assert ("pgjobs.W018" in found()) is differ
