@@ -36,11 +36,15 @@ VERDICTS = ["SUCCESS", "SUCCESS", "FAIL", "RETRY", "SNOOZE", "CANCEL", "RELEASE"
 # Every unfinished job with keys has a row that says what its status says.
 MISMATCHED = """
 SELECT id, status, waiting_for, state
-FROM (SELECT * FROM pgjobs_job WHERE keys IS NOT NULL AND finished_at IS NULL) AS job
+FROM (
+    SELECT * FROM pgjobs_job
+    WHERE keys ?| ARRAY['lock', 'limit_key', 'rate_key'] AND finished_at IS NULL
+) AS job
 FULL JOIN pgjobs_hold ON job_id = id
 WHERE CASE
         WHEN status IN ('READY', 'RUNNING') THEN 'place'
         WHEN status = 'SCHEDULED' THEN 'later'
+        WHEN state = 'aside' AND waiting_for IN ('lock', 'limit') THEN 'aside'
         ELSE waiting_for
     END IS DISTINCT FROM state
 """
@@ -60,12 +64,13 @@ SELECT id, job.waiting_for, obstacle.waiting_for
 FROM pgjobs_job AS job
 JOIN pgjobs_hold AS hold ON job_id = id
 CROSS JOIN LATERAL pgjobs_obstacle(hold) AS obstacle
-WHERE status = 'WAITING' AND obstacle.waiting_for IS NULL
+WHERE status = 'WAITING' AND obstacle.waiting_for IS NULL AND state <> 'aside'
 """
 # The first in line of a lock: nobody has the place, and nobody comes before.
 OVERTAKEN = """
 SELECT later.id FROM pgjobs_job AS later
 WHERE status = 'WAITING' AND waiting_for = 'lock'
+    AND id NOT IN (SELECT job_id FROM pgjobs_hold WHERE state = 'aside')
     AND NOT EXISTS (
         SELECT FROM pgjobs_job
         WHERE keys ->> 'lock' = later.keys ->> 'lock'
