@@ -37,6 +37,7 @@ from .recurrence import Recurrence
 from .uniqueness import (
     OnConflict,
     UniqueFor,
+    UniqueKey,
     Uniqueness,
     check_given,
     overridden,
@@ -409,8 +410,8 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     many at once after a pause (default: the number in `rate`). A lock or key is a text
     in which "{path}" stands for the argument `path`, or a callable of the arguments,
     which may return None: no lock, or the limit or rate of the task.
-    `after_failure="run"`: a job that waits for others (`.using(after=...)`, chains) runs
-    even if one of them did not succeed; otherwise ("cancel") it is cancelled.
+    `after_failure="run"`: a job that waits for others (`.using(after=...)`, `chain`)
+    runs even if one of them did not succeed; otherwise ("cancel") it is cancelled.
 
     Unique jobs: `unique` (True: by all arguments; or names of parameters), or
     `unique_key` (a text in which "{path}" stands for the argument `path`, or a callable

@@ -286,6 +286,28 @@ def test_job_of_a_chain_that_is_skipped_is_not_waited_for():
     assert second.status == "READY"
 
 
+def test_job_of_a_chain_that_is_replaced_keeps_its_place_in_it():
+    debounced = echo.using(unique_key="one", on_conflict="replace")
+    first, second, _ = enqueue(chain(noop.bind(), debounced.bind(1), noop.bind()))
+    replaced = enqueue(debounced.using(lock="door"), 2)
+    assert (replaced.pk, replaced.status) == (second.pk, "WAITING")
+    assert replaced.waiting_for == "predecessor"
+    first.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY", "WAITING"]
+    second.succeed()
+    assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]
+
+
+def test_job_with_a_lock_keeps_its_place_when_somebody_begins_to_wait_for_it():
+    locked = noop.using(lock="door")
+    holder = enqueue(locked)
+    enqueue(locked)
+    enqueue(noop.using(after=holder))
+    assert statuses() == ["READY", "WAITING", "WAITING"]
+    holder.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY", "READY"]
+
+
 # Retrying
 
 

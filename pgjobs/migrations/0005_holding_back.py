@@ -514,6 +514,7 @@ SETTLE_CHANGED = (
     BEGIN
         hold.state := 'later';
         INSERT INTO pgjobs_hold SELECT hold.*
+        WHERE job.keys ?| ARRAY['lock', 'limit_key', 'rate_key']
         ON CONFLICT (job_id) DO UPDATE SET state = 'later', opens_at = NULL;
     END
     $$;
@@ -605,7 +606,12 @@ SETTLE_CHANGED = (
     CREATE CONSTRAINT TRIGGER pgjobs_change_keys
         AFTER UPDATE OF keys ON pgjobs_job
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-        WHEN (OLD.keys IS DISTINCT FROM NEW.keys AND NEW.status <> 'RUNNING')
+        WHEN (
+            -- That somebody waits for the job's end changes nothing else.
+            coalesce(OLD.keys, '{}') - 'has_successors'
+                <> coalesce(NEW.keys, '{}') - 'has_successors'
+            AND NEW.status <> 'RUNNING'
+        )
         EXECUTE FUNCTION pgjobs_change_keys();
     CREATE TRIGGER pgjobs_change_priority
         AFTER UPDATE OF priority ON pgjobs_job

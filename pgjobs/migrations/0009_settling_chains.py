@@ -695,9 +695,7 @@ SETTLE_CHANGED = """
                 PERFORM pgjobs_arrive(job);
             END IF;
         WHEN 'SCHEDULED' THEN
-            IF is_held_back THEN
-                PERFORM pgjobs_wait_for_time(job);
-            END IF;
+            PERFORM pgjobs_wait_for_time(job);
             PERFORM pgjobs_look_back(job.id);
         ELSE
             RETURN NULL;

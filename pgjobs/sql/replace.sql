@@ -43,7 +43,19 @@ held AS MATERIALIZED (
 UPDATE pgjobs_job AS job
 SET args = held.args::jsonb,
     kwargs = held.kwargs::jsonb,
-    keys = held.keys,
+    -- What comes before and after the job stays.
+    keys = nullif(
+        coalesce(held.keys, '{}') || coalesce(
+            (
+                SELECT jsonb_object_agg(key, value) FROM jsonb_each(job.keys)
+                WHERE key IN (
+                    'after', 'after_batches', 'needs', 'batch_id', 'has_successors'
+                )
+            ),
+            '{}'
+        ),
+        '{}'
+    ),
     run_after = held.run_after,
     expires_at = held.expires_at,
     status = CASE
