@@ -152,24 +152,69 @@ def connections(jobs: int = 10_000, slots: int = 10) -> None:
             report(f"    time of a job, {name}", taken / jobs * 1e3, "ms")
 
 
+@figure
+def process_units(total: int = 8_000, heavy: int = 60, light: int = 120) -> None:
+    """Sample, each 10 ms, what the jobs of two workers on this host take together."""
+    from benchmarks.running_tasks import wait
+    from pgjobs import enqueue_many
+    from pgjobs.models import Job
+
+    with workers(2, "--concurrency", "8", "--units", str(total)):
+        begun = time.monotonic()
+        enqueue_many([wait.using(process_units=2_000).bind(0.2)] * heavy)
+        enqueue_many([wait.using(process_units=100).bind(0.1)] * light)
+        sums = []
+        while Job.objects.exclude(status="SUCCESSFUL").exists():
+            sums.append(count(UNITS_IN_USE, []))
+            time.sleep(max(0, begun + len(sums) * 0.01 - time.monotonic()))
+        taken = time.monotonic() - begun
+    Job.objects.all().delete()
+    what = f"two workers with {total:,} process units"
+    report(f"{what}: highest sum of {len(sums)} samples", max(sums), "units", total + 1)
+    report(f"{what}: what is left at that moment", total - max(sums), "units", 1)
+    report(f"{what}: mean sum", statistics.mean(sums), "units")
+    units = heavy * 2_000 * 0.2 + light * 100 * 0.1
+    report(f"{what}: time, in that of a perfect packing", taken * total / units, "")
+
+
+UNITS_IN_USE = """
+SELECT coalesce(sum(coalesce(process_units, 1)), 0)::bigint
+FROM pgjobs_job WHERE status = 'RUNNING'
+"""
+
+
 # What they are made of
 
 
 @contextmanager
 def worker(*arguments: str, **environment: str) -> Iterator[subprocess.Popen]:
     """Run a worker process for the length of a block; it listens when it begins."""
-    wait_for(lambda: sessions_named("pgjobs:%") == 0)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "django", "runjobs", "--verbosity", "0", *arguments],
-        env={**os.environ, **environment},
-        cwd=ROOT,
-    )
-    try:
-        wait_for(lambda: sessions_named("pgjobs:listen:%", "LISTEN%") == 1)
+    with workers(1, *arguments, **environment) as (process,):
         yield process
+
+
+@contextmanager
+def workers(
+    number: int, *arguments: str, **environment: str
+) -> Iterator[list[subprocess.Popen]]:
+    """Run worker processes for the length of a block."""
+    wait_for(lambda: sessions_named("pgjobs:%") == 0)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "django", "runjobs", "--verbosity", "0", *arguments],
+            env={**os.environ, **environment},
+            cwd=ROOT,
+        )
+        for _ in range(number)
+    ]
+    try:
+        wait_for(lambda: sessions_named("pgjobs:listen:%", "LISTEN%") == number)
+        yield processes
     finally:
-        process.terminate()
-        process.wait()
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
 
 
 def time_of_jobs(bound_tasks: list) -> float:

@@ -18,6 +18,7 @@ from django.core.signals import setting_changed
 
 from .exceptions import non_negative_seconds
 
+MOST_UNITS = 10**15  # a petabyte, if they are bytes
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
 
 
@@ -36,6 +37,12 @@ def texts(value):
 def whole_number(value):
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"must be a whole number of at least 1, got {value!r}.")
+    return value
+
+
+def units(value):
+    if value is not None and whole_number(value) > MOST_UNITS:
+        raise ValueError(f"must be at most {MOST_UNITS}, got {value!r}.")
     return value
 
 
@@ -99,6 +106,10 @@ SETTINGS = {
     "TASK_MODULES": Setting((), texts),
     # Slots of a worker: jobs that it runs at the same time.
     "CONCURRENCY": Setting(4, whole_number),
+    # Process units of a host, which the jobs of all its workers share; None: no limit.
+    "PROCESS_UNITS": Setting(None, units),
+    # Seconds that a job waits for units before those behind it must wait, too.
+    "UNITS_PATIENCE": Setting(60.0, seconds),
     # Seconds between two looks at the queue while nothing wakes the worker.
     "POLL_INTERVAL": Setting(5.0, positive_seconds),
     # Seconds between two signs of life of a worker.

@@ -28,7 +28,7 @@ from .arguments import Signature, Stored
 from .backoff import Backoff, exponential
 from .bound import BoundTask
 from .chains import Chain, Group
-from .conf import settings
+from .conf import MOST_UNITS, settings
 from .exceptions import InvalidTask, UnknownTask, non_negative_seconds
 from .keys import HoldingBack, Key
 from .links import AfterFailure, Links
@@ -72,6 +72,7 @@ class Options(HoldingBack, Links, Uniqueness):
     max_attempts: int = 3
     max_crashes: int = 3
     timeout: float | timedelta | None = None
+    process_units: int | None = None
     cancel: Literal["interrupt", "cooperative"] = "interrupt"
     run_after: datetime | timedelta | None = None
     expires: datetime | timedelta | None = None
@@ -89,6 +90,8 @@ class Options(HoldingBack, Links, Uniqueness):
         check_whole("max_attempts", self.max_attempts, 1, 32_767)
         check_whole("max_crashes", self.max_crashes, 1, 32_767)
         check_timeout(self.timeout)
+        if self.process_units is not None:
+            check_whole("process_units", self.process_units, 1, MOST_UNITS)
         check_cancel(self.cancel)
         check_time("run_after", self.run_after)
         check_expires(self.expires, self.run_after)
@@ -141,6 +144,7 @@ class TaskOptions(KeyOptions, total=False):
     max_attempts: int
     max_crashes: int
     timeout: float | timedelta | None
+    process_units: int
     cancel: Literal["interrupt", "cooperative"]
     backoff: Backoff
     retry_on: type[BaseException] | tuple[type[BaseException], ...]
@@ -165,6 +169,7 @@ class JobOptions(KeyOptions, total=False):
     max_attempts: int | None
     max_crashes: int | None
     timeout: float | timedelta | None
+    process_units: int | None
     expires: datetime | timedelta | None
     after: "Job | Batch | Iterable[Job | Batch] | None"
     batch: "Batch | None"
@@ -260,6 +265,7 @@ class Task(Generic[P, R, J]):
         max_attempts: int | None = None,
         max_crashes: int | None = None,
         timeout: float | timedelta | None = None,
+        process_units: int | None = None,
         expires: datetime | timedelta | None = None,
         lock: Key | None = None,
         lock_mode: str | None = None,
@@ -279,13 +285,13 @@ class Task(Generic[P, R, J]):
         """Return the task with other options for the jobs enqueued through it.
 
         `run_after`: an aware datetime, or a timedelta from the moment of enqueueing.
-        `timeout`: seconds or a timedelta that an attempt may take. `expires`: the job
-        is cancelled if no attempt has begun by then, an aware datetime, or so long
-        after the job could run, a timedelta. `after`: jobs and batches, enqueued
-        before, that are to succeed before the job runs; with `after_failure="run"` they
-        are to end, whatever becomes of them. `batch`: the one that the job belongs to.
-        None leaves an option as it is; `unique` and `unique_key` replace each other.
-        Raises InvalidTask.
+        `timeout`: seconds or a timedelta that an attempt may take. `process_units`:
+        what the job takes of its host. `expires`: the job is cancelled if no attempt
+        has begun by then, an aware datetime, or so long after the job could run, a
+        timedelta. `after`: jobs and batches, enqueued before, that are to succeed
+        before the job runs; with `after_failure="run"` they are to end, whatever
+        becomes of them. `batch`: the one that the job belongs to. None leaves an option
+        as it is; `unique` and `unique_key` replace each other. Raises InvalidTask.
         """
         given = {
             "queue_name": queue_name,
@@ -294,6 +300,7 @@ class Task(Generic[P, R, J]):
             "max_attempts": max_attempts,
             "max_crashes": max_crashes,
             "timeout": timeout,
+            "process_units": process_units,
             "expires": expires,
             "lock": lock,
             "lock_mode": lock_mode,
@@ -390,18 +397,19 @@ def task(
 def task(function=None, /, *, name=None, aliases=(), **options):
     """Make a function a task, with or without parentheses.
 
-    `name`: default "<app label>.<function>". `aliases`: earlier names, whose jobs
-    still wait. `queue_name`, `priority` (-100..100, larger runs first),
-    `max_attempts`, `max_crashes` (processes that died under the job; one that would
-    fail by the next runs alone in its worker), `backoff` (failures so far -> seconds),
-    `retry_on` and `no_retry_on` (exception classes), `timeout` (seconds or a timedelta
-    that an attempt may take), `cancel` ("cooperative": a running job that is asked to
-    stop gets no exception, but looks by itself), `atomic` (what the task does in the
-    queue's database, the jobs it enqueues and its success commit together), `expires`
-    (a timedelta: a job that no attempt has begun so long after it could run is
-    cancelled). `every` or `cron`, with `timezone`, `anchor`, `overlap`, `catch_up`,
-    `jitter`, `start` and `end`: the task runs again and again; see `schedule`. Raises
-    InvalidTask.
+    `name`: default "<app label>.<function>". `aliases`: earlier names, whose jobs still
+    wait. `queue_name`, `priority` (-100..100, larger runs first), `max_attempts`,
+    `max_crashes` (processes that died under the job; one that would fail by the next
+    runs alone in its worker), `backoff` (failures so far -> seconds), `retry_on` and
+    `no_retry_on` (exception classes), `timeout` (seconds or a timedelta that an attempt
+    may take), `cancel` ("cooperative": a running job that is asked to stop gets no
+    exception, but looks by itself), `atomic` (what the task does in the queue's
+    database, the jobs it enqueues and its success commit together), `expires` (a
+    timedelta: a job that no attempt has begun so long after it could run is cancelled),
+    `process_units` (of what `runjobs --units` allows the jobs of a host at the same
+    time, such as megabytes, so many does one take; default 1). `every` or `cron`, with
+    `timezone`, `anchor`, `overlap`, `catch_up`, `jitter`, `start` and `end`: the task
+    runs again and again; see `schedule`. Raises InvalidTask.
 
     What holds jobs back: `lock`: two jobs of a lock never run at the same time, and
     start in the order of their ids (`lock_mode="mutex"`: in any order). `max_running`:

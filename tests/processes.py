@@ -33,7 +33,8 @@ shared_queue = pytest.mark.django_db(
 )
 # The files of pgjobs/sql by their text.
 STATEMENTS = {
-    statement(path.stem): path.stem for path in (ROOT / "pgjobs/sql").glob("*.sql")
+    **{statement(path.stem): path.stem for path in (ROOT / "pgjobs/sql").glob("*.sql")},
+    statement("turn", variant="units"): "turn",
 }
 
 

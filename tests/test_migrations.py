@@ -22,6 +22,8 @@ INDEXES = {
     "pgjobs_job_expiring": "(expires_at) WHERE ((attempts = 0)"
     " AND (expires_at IS NOT NULL) AND (finished_at IS NULL))",
     "pgjobs_job_running": "(worker_id) WHERE status = 'RUNNING'",
+    "pgjobs_job_units": "(priority DESC, turn)"
+    " WHERE (process_units IS NOT NULL AND status = 'READY')",
     "pgjobs_job_waiting": "(id) WHERE status = 'WAITING'",
     "pgjobs_job_unique": "(unique_key, unique_for) WHERE holds_key",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",
@@ -104,6 +106,7 @@ def plain(definition: str) -> str:
         ("((status) = 'SCHEDULED')", "status = 'SCHEDULED'"),
         ("((status) = 'RUNNING')", "status = 'RUNNING'"),
         ("((status) = 'WAITING')", "status = 'WAITING'"),
+        ("(process_units IS NOT NULL)", "process_units IS NOT NULL"),
         ("(finished_at IS NOT NULL)", "finished_at IS NOT NULL"),
     ):
         text = text.replace(decorated, bare)

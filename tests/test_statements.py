@@ -195,10 +195,10 @@ def scans(plan: dict):
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters"),
+    ("text", "parameters"),
     [
         (
-            "turn",
+            statement("turn"),
             {
                 "ids": "{1,2}",
                 "lease_tokens": "{1,2}",
@@ -209,17 +209,20 @@ def scans(plan: dict):
                 "is_idle": True,
             },
         ),
-        ("record", {"outcomes": "[]", "unknown_task_grace": 1, "worker_name": ""}),
+        (
+            statement("record"),
+            {"outcomes": "[]", "unknown_task_grace": 1, "worker_name": ""},
+        ),
     ],
 )
 def test_plan_that_was_made_for_a_small_table_walks_no_index_from_end_to_end(
-    own_connection, name, parameters
+    own_connection, text, parameters
 ):
     """A worker that started on an empty queue keeps its plans as the table grows."""
     enqueue_many([tasks.noop.bind() for _ in range(100)])
     own_connection.execute("ANALYZE pgjobs_job")
     ((explained,),) = own_connection.execute(
-        f"EXPLAIN (FORMAT JSON) {statement(name)}", {"worker_id": 1, **parameters}
+        f"EXPLAIN (FORMAT JSON) {text}", {"worker_id": 1, **parameters}
     )
     by_key = [
         scan

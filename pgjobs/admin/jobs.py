@@ -94,7 +94,7 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
                 "fields": (
                     ("attempts", "failures", "max_attempts"),
                     ("crashes", "max_crashes", "life", "lease_token"),
-                    "timeout",
+                    ("timeout", "process_units"),
                 )
             },
         ),

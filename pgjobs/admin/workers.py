@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from django.contrib import admin
 from django.db.models import (
+    BigIntegerField,
     Case,
     Count,
     DurationField,
@@ -11,6 +12,7 @@ from django.db.models import (
     F,
     OuterRef,
     Subquery,
+    Sum,
     TextChoices,
     Value,
     When,
@@ -18,8 +20,8 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Now
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from ..models import Job, Status, Worker
 from .readonly import ReadOnlyAdmin
@@ -46,6 +48,7 @@ class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
         "silence",
         "running_jobs",
         "slots",
+        "host_units",
         "short_queues",
         "short_host",
         "process_id",
@@ -63,6 +66,7 @@ class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
         "silence",
         "running_jobs",
         "slots",
+        "host_units",
         "full_queues",
         "short_host",
         "process_id",
@@ -80,6 +84,11 @@ class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
     def get_queryset(self, request):
         running = Job.objects.filter(worker=OuterRef("pk"), status=Status.RUNNING)
         count = running.order_by().values("worker").annotate(number=Count("pk"))
+        beside = Job.objects.filter(
+            worker__host=OuterRef("host"), status=Status.RUNNING
+        )
+        units = Sum(Coalesce("process_units", Value(1, BigIntegerField())))
+        in_use = beside.order_by().values("worker__host").annotate(units=units)
         # By the clock of the database, as all that is decided about workers.
         silence = Now() - F("heartbeat_at")
         patience = F("heartbeat_interval") * Value(timedelta(seconds=PATIENCE))
@@ -90,6 +99,9 @@ class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
                 silent_for=ExpressionWrapper(silence, DurationField()),
                 patience=ExpressionWrapper(patience, DurationField()),
                 jobs_running=Coalesce(Subquery(count.values("number")), 0),
+                units_in_use=Coalesce(
+                    Subquery(in_use.values("units")), 0, output_field=BigIntegerField()
+                ),
             )
             .annotate(
                 health=Case(
@@ -128,6 +140,13 @@ class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
         return format_html(
             '<a href="{}?worker={}">{}</a>', url, str(worker.pk), worker.jobs_running
         )
+
+    @admin.display(description=_("process units of the host"))
+    def host_units(self, worker: Worker) -> str:
+        if worker.units is None:
+            return self.get_empty_value_display()
+        values = {"used": worker.units_in_use, "units": worker.units}
+        return gettext("%(used)d of %(units)d in use") % values
 
     @admin.display(description=_("queues"))
     def short_queues(self, worker: Worker) -> str:

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from ..conf import settings
+from ..conf import MOST_UNITS, settings
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..tasks import check_queue_name
 from ..texts import storable
@@ -27,6 +27,14 @@ SIZES = {
 def whole_number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000_000:
         raise ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}.")
+    return int(text)
+
+
+def units(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_UNITS:
+        raise ArgumentTypeError(
+            f"must be a whole number between 1 and {MOST_UNITS}, got {text!r}."
+        )
     return int(text)
 
 

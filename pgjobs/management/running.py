@@ -14,7 +14,7 @@ from django.core.management.color import Style
 from django.db import connections
 from django.db.models import Count
 
-from ..conf import settings
+from ..conf import MOST_UNITS, settings
 from ..models import Job, Queue
 from ..models.job import WaitingFor
 from ..models.work import Setback
@@ -176,6 +176,8 @@ def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
     listens = options.listen and settings.LISTEN is not False
     how = "notified by LISTEN, and polls" if listens else "polls"
     slots = number_of("slot", options.slots)
+    if options.units is not None:
+        slots += f", {number_of('process unit', options.units)} on this host"
     lines = [
         f"{one_line(who)}: {slots}, queues: {one_line(queues)}.",
         f"Database: {described_database(options.database)}; "
@@ -221,8 +223,12 @@ def what_is_left(options: WorkerOptions) -> Iterator[str]:
         names = paused.order_by("queue_name").values_list("queue_name", flat=True)
         listed = one_line(", ".join(names.distinct()))
         yield f"Left: {number} ready in paused queues: {listed}."
-    if number := jobs.ready().count() - number:
-        yield f"Left: {number} ready."
+    others = jobs.ready().exclude(pk__in=paused)
+    heavy = others.filter(process_units__gt=options.units or MOST_UNITS)
+    if number := heavy.count():
+        yield f"Left: {number} ready that take more than {options.units} process units."
+    if left := others.count() - number:
+        yield f"Left: {left} ready."
 
 
 def is_untold(record: logging.LogRecord) -> bool:

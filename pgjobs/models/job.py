@@ -169,6 +169,8 @@ class Job(models.Model):
     timeout = models.FloatField(
         _("time limit of an attempt in seconds"), null=True, blank=True
     )
+    # What it takes of its host while it runs; None: 1, and nothing is looked up for it.
+    process_units = models.BigIntegerField(_("process units"), null=True, blank=True)
     life = models.IntegerField(_("life"), db_default=1)
 
     # New at each claim, never reset: who holds an older one changes nothing.
@@ -282,6 +284,13 @@ class Job(models.Model):
             models.Index(
                 "worker_id", condition=Q(status="RUNNING"), name="pgjobs_job_running"
             ),
+            # In claim order, so that the first that has waited too long is found.
+            models.Index(
+                F("priority").desc(),
+                "turn",
+                condition=Q(status="READY", process_units__isnull=False),
+                name="pgjobs_job_units",
+            ),
             models.Index(
                 "status",
                 "finished_at",
@@ -323,6 +332,9 @@ class Job(models.Model):
                 # NaN and infinity are larger than anything.
                 name="pgjobs_job_timeout_range",
                 condition=Q(timeout__gt=0, timeout__lte=LONGEST_DELAY),
+            ),
+            models.CheckConstraint(
+                name="pgjobs_job_process_units", condition=Q(process_units__gte=1)
             ),
             models.CheckConstraint(
                 name="pgjobs_job_counters",

@@ -13,6 +13,7 @@ from .job import Job, Status
 from .obstacles import described, lines, obstacles
 from .queue import Queue
 from .schedule import Schedule
+from .units import too_heavy, units_in_use
 from .worker import Worker
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
@@ -41,6 +42,8 @@ class WorkerStatus:
     queues: str
     slots: int
     running: int
+    units: int | None  # of its host, for the jobs of all workers there
+    units_in_use: int  # by them
     heartbeat_seconds: float
     is_alive: bool
 
@@ -177,12 +180,15 @@ def add_known(found: list[QueueStatus], known, now: datetime) -> list[QueueStatu
 def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
     rows = jobs.running().values("worker_id").annotate(number=Count("pk"))
     running = {row["worker_id"]: row["number"] for row in rows.order_by()}
+    in_use = units_in_use(jobs.db)
     return [
         WorkerStatus(
             name=worker.name,
             queues=worker.described_queues,
             slots=worker.slots,
             running=running.get(worker.pk, 0),
+            units=worker.units,
+            units_in_use=in_use.get(worker.host, 0),
             heartbeat_seconds=(now - worker.heartbeat_at).total_seconds(),
             is_alive=worker.lease_until > now,
         )
@@ -194,6 +200,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[str]:
     """Return what an operator should look at, in words."""
     alive = [worker for worker in workers if worker.lease_until > now]
     found = [unserved(queue) for queue in queues if is_unserved(queue, alive)]
+    found += too_heavy(jobs.db, alive)
     overdue = jobs.scheduled().filter(run_after__lt=now - PATIENCE)
     if number := overdue[:MOST_COUNTED].count():
         found.append(

@@ -114,6 +114,7 @@ def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list | None]:
         "max_attempts": [each.max_attempts for each in options],
         "max_crashes": [each.max_crashes for each in options],
         "timeouts": [each.time_limit for each in options],
+        "process_units": process_units(options),
         "keys": keys(bound_tasks),
     }
 
@@ -124,6 +125,12 @@ def moment(value: datetime | timedelta | None) -> datetime | None:
 
 def seconds(value: datetime | timedelta | None) -> float | None:
     return value.total_seconds() if isinstance(value, timedelta) else None
+
+
+def process_units(options: "Sequence[Options]") -> list[int | None] | None:
+    """Return what each job takes; None if nobody has said it of any."""
+    units = [each.process_units for each in options]
+    return units if any(units) else None
 
 
 def keys(bound_tasks: "Sequence[NewJob]") -> list[str | None] | None:
@@ -155,6 +162,7 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> 
         "max_attempts": options.max_attempts,
         "max_crashes": options.max_crashes,
         "timeout": options.time_limit,
+        "process_units": options.process_units,
         "enqueued_at": enqueued_at,
         "waiting_for": waiting_for,
         "blocked_by_id": blocker,

@@ -20,6 +20,7 @@ Execute = Callable[[str, dict], list[tuple]]
 
 BATCH = 1_000  # rows that one statement of the maintenance touches
 LONGEST_LOG = 64_000
+MOST_TOO_HEAVY = 100  # jobs that a worker complains of
 # The class of the advisory locks that tell which workers live ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
 
@@ -68,6 +69,22 @@ class ClaimedJob(NamedTuple):
     def is_suspect(self) -> bool:
         """Whether one more crash would fail the job, so that it must run alone."""
         return self.crashes + 1 >= self.max_crashes
+
+
+class HostUnits(NamedTuple):
+    """The process units of a worker's host."""
+
+    host: str
+    total: int  # that the jobs of all its workers may take at the same time
+
+
+class HeavyJob(NamedTuple):
+    """A job that takes more process units than its worker's host has at all."""
+
+    id: int
+    task: str
+    queue_name: str
+    units: int
 
 
 class Success(NamedTuple):
@@ -140,14 +157,16 @@ def turn(
     queues: Iterable[str] | None = None,
     excluded: Iterable[str] = (),
     is_idle: bool = False,
+    units: HostUnits | None = None,
 ) -> Turn:
     """Record successes and claim up to `limit` jobs, in one statement.
 
     `is_idle`: the worker runs nothing, so a job that must run alone may be claimed.
+    `units`: claim only what its host has room for; None: it has for all.
     """
     successes = sorted(successes)  # by id, the order in which all lock several jobs
     rows = execute(
-        statement("turn"),
+        statement("turn", variant="units" if units else ""),
         {
             "worker_id": worker_id,
             "ids": array(each.id for each in successes),
@@ -157,6 +176,7 @@ def turn(
             "queues": None if queues is None else list(queues),
             "excluded": list(excluded),
             "is_idle": is_idle,
+            **(unit_parameters(units) if units else {}),
         },
     )
     recorded, next_due, met_suspect, met_locked, met_expired = rows[0][:5]
@@ -170,6 +190,26 @@ def turn(
         met_expired=bool(met_expired),
         claimed=claimed,
     )
+
+
+def unit_parameters(units: HostUnits) -> dict:
+    return {**units._asdict(), "patience": settings.UNITS_PATIENCE}
+
+
+def too_heavy(
+    execute: Execute, total: int, queues: Iterable[str] | None, excluded: Iterable[str]
+) -> list[HeavyJob]:
+    """Return some READY jobs of these queues that take more units than this total."""
+    rows = execute(
+        statement("too_heavy"),
+        {
+            "total": total,
+            "queues": None if queues is None else list(queues),
+            "excluded": list(excluded),
+            "limit": MOST_TOO_HEAVY,
+        },
+    )
+    return [HeavyJob._make(row) for row in rows]
 
 
 def locked(execute: Execute, worker_id: int, ids: Iterable[int]) -> set[int]:
@@ -328,7 +368,10 @@ def claim(model, database: str, worker: Worker, limit: int, queues) -> list:
             cursor.execute(sql, parameters)
             return cursor.fetchall()
 
-    brought = turn(execute, worker.pk, limit=limit, queues=queues, is_idle=True)
+    units = None if worker.units is None else HostUnits(worker.host, worker.units)
+    brought = turn(
+        execute, worker.pk, limit=limit, queues=queues, is_idle=True, units=units
+    )
     if brought.met_expired:
         announce_finished(model, database, expire(execute))
     jobs = model.objects.using(database).in_bulk([job.id for job in brought.claimed])

@@ -15,6 +15,10 @@ class Worker(models.Model):
     queues = models.TextField(_("queues"), blank=True, help_text=_("Empty: all."))
     excluded = models.TextField(_("all queues but"), blank=True)
     slots = models.IntegerField(_("slots"))
+    # That the jobs of all workers of the host may take; None: it does not look.
+    units = models.BigIntegerField(
+        _("process units of the host"), null=True, blank=True
+    )
     started_at = models.DateTimeField(_("started at"))
     heartbeat_at = models.DateTimeField(_("last sign of life"))
     # Since when the heartbeats never paused. A worker judges others only by a time

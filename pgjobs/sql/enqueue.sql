@@ -4,24 +4,24 @@
 -- statement_timestamp: now() stands still in a long transaction.
 INSERT INTO pgjobs_job
     (task, args, kwargs, queue_name, priority, run_after, max_attempts, max_crashes,
-     timeout, expires_at, keys)
+     timeout, expires_at, process_units, keys)
 SELECT task, args::jsonb, kwargs::jsonb, queue_name, priority, due, max_attempts,
        max_crashes, timeout,
        coalesce(
            expires_at,
            coalesce(due, statement_timestamp()) + make_interval(secs => expires_in)
        ),
-       keys
+       process_units, keys
 FROM unnest(
     %(tasks)s::text[], %(args)s::text[], %(kwargs)s::text[],
     %(queue_names)s::text[], %(priorities)s::smallint[],
     %(run_afters)s::timestamptz[], %(delays)s::double precision[],
     %(max_attempts)s::smallint[], %(max_crashes)s::smallint[],
     %(timeouts)s::double precision[], %(expires_ats)s::timestamptz[],
-    %(expires_ins)s::double precision[], %(keys)s::jsonb[]
+    %(expires_ins)s::double precision[], %(process_units)s::bigint[], %(keys)s::jsonb[]
 ) WITH ORDINALITY AS job (
     task, args, kwargs, queue_name, priority, run_after, delay,
-    max_attempts, max_crashes, timeout, expires_at, expires_in, keys,
+    max_attempts, max_crashes, timeout, expires_at, expires_in, process_units, keys,
     position
 )
 CROSS JOIN LATERAL (

@@ -11,13 +11,13 @@ WITH job AS MATERIALIZED (
             %(run_afters)s::timestamptz[], %(delays)s::double precision[],
             %(max_attempts)s::smallint[], %(max_crashes)s::smallint[],
             %(timeouts)s::double precision[], %(expires_ats)s::timestamptz[],
-            %(expires_ins)s::double precision[],
+            %(expires_ins)s::double precision[], %(process_units)s::bigint[],
             %(unique_keys)s::text[], %(unique_fors)s::text[], %(periods)s::double precision[],
             %(keys)s::jsonb[]
         ) WITH ORDINALITY AS job (
             task, args, kwargs, queue_name, priority, run_after, delay,
-            max_attempts, max_crashes, timeout, expires_at, expires_in, unique_key,
-            unique_for, period, keys, position
+            max_attempts, max_crashes, timeout, expires_at, expires_in, process_units,
+            unique_key, unique_for, period, keys, position
         )
         ORDER BY position
     ) AS given
@@ -25,15 +25,16 @@ WITH job AS MATERIALIZED (
 inserted AS (
     INSERT INTO pgjobs_job
         (id, turn, task, args, kwargs, queue_name, priority, run_after, max_attempts,
-         max_crashes, timeout, expires_at, unique_key, unique_for, unique_until,
-         keys)
+         max_crashes, timeout, expires_at, process_units, unique_key, unique_for,
+         unique_until, keys)
     SELECT id, turn, task, args::jsonb, kwargs::jsonb, queue_name, priority, due,
         max_attempts, max_crashes, timeout,
         coalesce(
             expires_at,
             coalesce(due, statement_timestamp()) + make_interval(secs => expires_in)
         ),
-        unique_key, unique_for, statement_timestamp() + make_interval(secs => period),
+        process_units, unique_key, unique_for,
+        statement_timestamp() + make_interval(secs => period),
         keys
     FROM job
     CROSS JOIN LATERAL (

@@ -1,10 +1,10 @@
 -- A worker's sign of life. Whoever deleted the row: it comes back.
 INSERT INTO pgjobs_worker AS worker
-    (id, name, host, pid, queues, excluded, slots, started_at, heartbeat_at, beating_since,
-     lease_until, heartbeat_interval, holds_session_lock)
+    (id, name, host, pid, queues, excluded, slots, units, started_at, heartbeat_at,
+     beating_since, lease_until, heartbeat_interval, holds_session_lock)
 VALUES
-    (%(id)s, %(name)s, %(host)s, %(pid)s, %(queues)s, %(excluded)s, %(slots)s, clock_timestamp(),
-     clock_timestamp(), clock_timestamp(),
+    (%(id)s, %(name)s, %(host)s, %(pid)s, %(queues)s, %(excluded)s, %(slots)s, %(units)s,
+     clock_timestamp(), clock_timestamp(), clock_timestamp(),
      clock_timestamp() + make_interval(secs => %(lease)s), %(heartbeat_interval)s,
      %(holds_session_lock)s)
 ON CONFLICT (id) DO UPDATE SET

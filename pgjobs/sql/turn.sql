@@ -5,6 +5,9 @@
 -- the small-looking index of running jobs, which is slow when it is stale. A token is
 -- drawn once, so that none of them fits another of the ids; a join of the arrays would
 -- compare each with each.
+--
+-- What follows "--units" is code for workers that mind the process units of their host,
+-- and a comment for all others; see `work.turn`.
 WITH RECURSIVE recorded AS (
     UPDATE pgjobs_job
     SET status = 'SUCCESSFUL',
@@ -48,15 +51,26 @@ served AS MATERIALIZED (
         AND NOT queue.name = ANY (%(excluded)s::text[])
         AND known.paused_at IS NULL
 ),
+--units host AS MATERIALIZED (
+--units     SELECT * FROM pgjobs_host_room(%(host)s, %(total)s, %(patience)s)
+--units     WHERE %(limit)s > 0
+--units ),
 -- MATERIALIZED: run more than once, a subquery with SKIP LOCKED locks more than LIMIT.
 candidate AS MATERIALIZED (
     SELECT head.*
-    FROM served CROSS JOIN LATERAL (
+    --units     , sum(units) OVER (ORDER BY head.priority DESC, head.turn) > free
+    --units         AS is_too_much
+    FROM served
+    --units CROSS JOIN host
+    CROSS JOIN LATERAL (
         SELECT id, priority, turn, crashes + 1 >= max_crashes AS is_suspect,
             coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
                 AS is_expired
+            --units , coalesce(process_units, 1) AS units
         FROM pgjobs_job
         WHERE status = 'READY' AND queue_name = served.name
+            --units AND coalesce(process_units, 1) <= host.free
+            --units AND (priority, -turn) > (host.last_priority, -host.last_turn)
         ORDER BY priority DESC, turn
         LIMIT least(served.room, %(limit)s)
         FOR NO KEY UPDATE SKIP LOCKED
@@ -73,6 +87,7 @@ chosen AS (
                bool_or(is_suspect) OVER line AS reached_suspect
         FROM candidate
         WHERE NOT is_expired
+        --units     AND NOT is_too_much
         WINDOW line AS (ORDER BY priority DESC, turn)
     ) AS ranked
     WHERE NOT reached_suspect OR (position = 1 AND %(is_idle)s)
@@ -109,11 +124,13 @@ summary AS (
             AS met_suspect,
         -- READY jobs that another transaction has locked, or for which their queue has
         -- no room: it may yet let them go, or have.
+        --units EXISTS (SELECT FROM candidate WHERE is_too_much) OR
         (SELECT count(*) FROM candidate) < %(limit)s AND EXISTS (
             SELECT FROM served CROSS JOIN LATERAL (
                 SELECT FROM pgjobs_job
                 WHERE status = 'READY' AND queue_name = served.name
                     AND NOT id = ANY (ARRAY(SELECT id FROM candidate))
+                    --units AND coalesce(process_units, 1) <= %(total)s
                 LIMIT 1
             ) AS locked
         ) AS met_locked,

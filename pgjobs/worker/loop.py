@@ -24,6 +24,7 @@ from ..exceptions import DatabaseLost
 from ..models import work
 from ..models.work import (
     ClaimedJob,
+    HostUnits,
     Outcome,
     Recorded,
     Setback,
@@ -92,6 +93,8 @@ class Loop:
         self.next_hearing = 0.0
         self.ask_for_locked_at = 0.0
         self.known_queues: set[str] = set()
+        self.host = socket.gethostname()
+        self.units = options.units and HostUnits(self.host, options.units)
         self.is_too_large = False
         self.cancelling: deque[int] = deque()  # lease tokens
         # For those who probe the worker, see health.py.
@@ -176,11 +179,12 @@ class Loop:
         options = self.options
         return {
             "name": options.name,
-            "host": socket.gethostname(),
+            "host": self.host,
             "pid": os.getpid(),
             "queues": ",".join(options.queues or ()),
             "excluded": ",".join(options.excluded),
             "slots": options.slots,
+            "units": options.units,
             "lease": settings.LEASE_DURATION,
             "heartbeat_interval": settings.HEARTBEAT_INTERVAL,
         }
@@ -348,6 +352,7 @@ class Loop:
             queues=self.options.queues,
             excluded=self.options.excluded,
             is_idle=len(self.ledger) == len(successes),
+            units=self.units,
         )
         if limit and self.ledger.holds_back(successes):
             brought = self.record_then_claim(successes, turn)
@@ -509,6 +514,7 @@ class Loop:
             return
         warn_of_long_transactions()
         self.announce_expired(self.maintenance.expire(self.connection.execute))
+        self.maintenance.warn_of_too_heavy(self.connection.execute, self.options)
         rescued, orphans = self.maintenance.run(
             self.connection.execute, self.ledger.in_flight
         )

@@ -9,11 +9,13 @@ from ..conf import settings
 from ..models import work
 from ..models.work import Execute, Rescued, Setback
 from .job_log import described
+from .options import WorkerOptions
 
 logger = logging.getLogger("pgjobs.worker")
 
 PRUNE_SECONDS = 60.0
 EXPIRE_SECONDS = 5.0
+WEIGH_SECONDS = 10.0
 RESCUE_PER_HEARTBEAT = 0.4  # often enough to rescue within two heartbeats
 DOUBT_SECONDS = 120.0  # for so long a claim whose answer was lost may still commit
 
@@ -39,6 +41,8 @@ class Maintenance:
         self.rescuing = Chore(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
         self.expiring = Chore(EXPIRE_SECONDS)
         self.pruning = Chore(PRUNE_SECONDS)
+        self.weighing = Chore(WEIGH_SECONDS)
+        self.known_too_heavy: set[int] = set()  # ids of jobs
         self.in_doubt_until = 0.0
 
     @property
@@ -80,6 +84,25 @@ class Maintenance:
             if pruned:
                 logger.info("Pruned jobs=%s", pruned)
         return rescued, orphans
+
+    def warn_of_too_heavy(self, execute: Execute, options: WorkerOptions) -> None:
+        """Say, once, which jobs the worker will never have the process units for."""
+        if options.units is None or not self.weighing.is_due():
+            return
+        jobs = work.too_heavy(execute, options.units, options.queues, options.excluded)
+        self.weighing.done()
+        for job in jobs:
+            if job.id not in self.known_too_heavy:
+                logger.warning(
+                    "Job id=%s task=%s takes units=%s and never runs here, where there "
+                    "are units=%s",
+                    job.id,
+                    job.task,
+                    job.units,
+                    options.units,
+                    extra=described(job),
+                )
+        self.known_too_heavy = {job.id for job in jobs}
 
     def expire(self, execute: Execute) -> list[int]:
         """Cancel, if it is time, jobs that were not started in time; return their ids.

@@ -18,6 +18,8 @@ class WorkerOptions:
     queues: tuple[str, ...] | None = None  # None: all
     excluded: tuple[str, ...] = ()
     slots: int = field(default_factory=lambda: settings.CONCURRENCY)
+    # Process units that the jobs of all workers of this host may take; None: any.
+    units: int | None = field(default_factory=lambda: settings.PROCESS_UNITS)
     prefetch: int = 0  # jobs claimed beyond the slots
     poll: float = field(default_factory=lambda: settings.POLL_INTERVAL)
     grace: float = 30.0

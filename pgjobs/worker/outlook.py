@@ -73,7 +73,7 @@ class Outlook:
         # Overdue: it came late, or another transaction has locked it.
         is_overdue = due <= 0
         self.passed_over = brought.met_locked or is_overdue
-        if not self.passed_over:
+        if brought.claimed or not self.passed_over:
             self.look_again = FIRST_LOOK_AGAIN
         if brought.met_locked:
             self.look_at = min(self.look_at, now + self.look_again)

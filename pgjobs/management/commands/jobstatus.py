@@ -3,7 +3,13 @@ from dataclasses import asdict
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ...models.status import MOST_COUNTED, Overview, QueueStatus, overview
+from ...models.status import (
+    MOST_COUNTED,
+    Overview,
+    QueueStatus,
+    WorkerStatus,
+    overview,
+)
 from ..parameters import add_database, ready_database
 from ..running import one_line
 from ..tables import print_table
@@ -60,13 +66,14 @@ class Command(BaseCommand):
         )
         print_table(
             self.stdout,
-            ("worker", "queues", "slots", "running", "last beat", ""),
+            ("worker", "queues", "slots", "running", "units", "last beat", ""),
             [
                 (
                     worker.name,
                     worker.queues,
                     worker.slots,
                     worker.running,
+                    units_of(worker),
                     age(worker.heartbeat_seconds),
                     "" if worker.is_alive else "dead",
                 )
@@ -102,6 +109,13 @@ def remark(queue: QueueStatus) -> str:
     if queue.note:
         remarks.append(one_line(queue.note))
     return ", ".join(remarks)
+
+
+def units_of(worker: WorkerStatus) -> str:
+    """Return how many units of its host are in use."""
+    if worker.units is None:
+        return "-"
+    return f"{worker.units_in_use} of {worker.units}"
 
 
 def age(seconds: float | None) -> str:

@@ -35,6 +35,7 @@ from ..parameters import (
     positive_seconds,
     queue_names,
     seconds,
+    units,
     whole_number,
     worker_name,
 )
@@ -79,6 +80,14 @@ class Command(BaseCommand):
             metavar="N",
             help="run N workers, each a process with its own slots, and replace those "
             "that die (default: one worker, this process)",
+        )
+        parser.add_argument(
+            "--units",
+            type=units,
+            metavar="N",
+            help="process units that the running jobs of all workers of this host may "
+            "take together; each takes its task's process_units, or 1 (default: "
+            "PGJOBS['PROCESS_UNITS'], no limit)",
         )
         parser.add_argument(
             "--prefetch",
@@ -364,6 +373,7 @@ def worker_options(alias: str, options: dict) -> WorkerOptions:
         "queues": options["queues"],
         "excluded": options["exclude"],
         "slots": options["slots"],
+        "units": options["units"],
         "prefetch": options["prefetch"],
         "poll": options["poll"],
         "grace": options["grace"],
