@@ -177,6 +177,37 @@ def process_units(total: int = 8_000, heavy: int = 60, light: int = 120) -> None
     report(f"{what}: time, in that of a perfect packing", taken * total / units, "")
 
 
+@figure
+def dependencies(number: int = 2_000, rounds: int = 7) -> None:
+    """Compare jobs whose dependency has just succeeded with those that have none."""
+    from benchmarks.running_tasks import dependent, plain, refresh
+    from pgjobs import enqueue_many
+    from pgjobs.models import Job
+
+    enqueueing, running = [], []
+    for _ in range(rounds):
+        refresh.enqueue(1).succeed()
+        taken = []
+        for task in (plain, dependent):
+            begun = time.monotonic()
+            for _ in range(number // 10):
+                task.enqueue(1)
+            middle = time.monotonic()
+            assert not Job.objects.filter(status="WAITING").exists()
+            with worker("--concurrency", "4"):
+                wait_for(lambda: not Job.objects.filter(finished_at=None).exists())
+                begun_running = time.monotonic()
+                enqueue_many([task.bind(1)] * number)
+                wait_for(lambda: not Job.objects.filter(finished_at=None).exists())
+                taken.append((middle - begun, time.monotonic() - begun_running))
+        enqueueing.append(taken[1][0] / taken[0][0])
+        running.append(taken[1][1] / taken[0][1])
+        Job.objects.all().delete()
+    what = "jobs with a satisfied dependency, in the time of others"
+    report(f"{what}: enqueue", statistics.median(enqueueing), "times")
+    report(f"{what}: {number:,} at once, run", statistics.median(running), "times")
+
+
 UNITS_IN_USE = """
 SELECT coalesce(sum(coalesce(process_units, 1)), 0)::bigint
 FROM pgjobs_job WHERE status = 'RUNNING'

@@ -6,12 +6,27 @@ import time
 
 from django.db import connection
 
-from pgjobs import task
+from pgjobs import Dependency, same, task
 from pgjobs.exceptions import TaskCancelled
 
 
 @task(name="benchmarks.noop")
 def noop():
+    pass
+
+
+@task(name="benchmarks.refresh")
+def refresh(client: int):
+    pass
+
+
+@task(name="benchmarks.dependent", dependencies=Dependency(refresh, client=same))
+def dependent(client: int):
+    pass
+
+
+@task(name="benchmarks.plain")
+def plain(client: int):
     pass
 
 

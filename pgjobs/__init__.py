@@ -3,6 +3,7 @@
 from .backoff import constant, exponential, linear
 from .chains import chain, group
 from .context import current_job
+from .dependencies import Dependency, same
 from .exceptions import Cancel, Fail, Retry, Snooze
 from .schedules import schedule
 from .tasks import aenqueue, enqueue, enqueue_many, task
@@ -11,6 +12,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Cancel",
+    "Dependency",
     "Fail",
     "Retry",
     "Snooze",
@@ -23,6 +25,7 @@ __all__ = [
     "exponential",
     "group",
     "linear",
+    "same",
     "schedule",
     "task",
 ]

@@ -26,6 +26,7 @@ class BoundTask(Generic[J]):
     # Of lock, limit and rate, of predecessors and batch: see `Job.keys`.
     keys: dict[str, Any] = field(default_factory=dict)
     unique_key: UniqueKey | None = None
+    dependencies: dict[str, Any] | None = None  # what it needs and serves
 
     @property
     def task_name(self) -> str:

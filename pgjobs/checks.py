@@ -1,6 +1,9 @@
 """System checks: what would not work, said before anything runs."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
 
 import psycopg
 from django.apps import apps
@@ -9,12 +12,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import schedules
+from . import dependencies, schedules
 from .conf import problems, settings
 from .connections import pool_size
-from .exceptions import InvalidArguments, InvalidTask
+from .dependencies import Dependency
+from .exceptions import InvalidArguments, InvalidTask, UnknownTask
 from .keys import Key, placeholders
-from .tasks import registry
+from .tasks import Task, registry
 from .views import status_permission
 
 TAG = "pgjobs"
@@ -213,6 +217,80 @@ def check_process_units(**kwargs) -> list[CheckMessage]:
         for task in registry.tasks.values()
         if (task.options.process_units or 1) > settings.PROCESS_UNITS
     ]
+
+
+@register(TAG)
+def check_dependencies(**kwargs) -> list[CheckMessage]:
+    """Check that dependencies name tasks that can be enqueued, and no circle."""
+    if any(problems()):
+        return []
+    found: list[CheckMessage] = []
+    for task in registry.tasks.values():
+        for dependency in task.options.dependencies:
+            with suppress(InvalidTask):  # of which check_tasks tells
+                found += dependency_problems(task, dependency)
+    for circle in circles():
+        message = f"Tasks depend on each other in a circle: {' -> '.join(circle)}."
+        hint = "Their jobs would wait for each other for ever."
+        found.append(Error(message, hint=hint, id="pgjobs.E040"))
+    return found
+
+
+def dependency_problems(task: Task, dependency: Dependency) -> Iterator[CheckMessage]:
+    try:
+        target = registry.get(dependency.task_name)
+    except UnknownTask:
+        near = get_close_matches(dependency.task_name, registry.names(), n=1)
+        yield Error(
+            f"{task.name} depends on {dependency.task_name!r}, but no task has that "
+            "name.",
+            hint=f"Did you mean {near[0]!r}?" if near else None,
+            obj=task,
+            id="pgjobs.E041",
+        )
+        return
+    faults = dependencies.faults_of(dependency, target.signature)
+    if faults:
+        listed = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
+        yield Error(
+            f"{task.name} depends on {target.name} with arguments that this does not "
+            f"take: {listed}.",
+            hint="Parameters called hours, minutes or within go into args={...}.",
+            obj=task,
+            id="pgjobs.E042",
+        )
+    if missing := dependencies.missing(target.signature, dependency):
+        names = ", ".join(map(repr, missing))
+        yield Warning(
+            f"{task.name} depends on {target.name}, which cannot be enqueued for it: "
+            f"no value for {names}.",
+            hint="Its jobs fail unless somebody else has enqueued such a job. Give the "
+            "Dependency a value for it, or the parameter a default.",
+            obj=task,
+            id="pgjobs.W043",
+        )
+
+
+def circles() -> Iterator[list[str]]:
+    """Yield the names of tasks that depend on each other; no task is in two circles."""
+    graph: dict[str, set[str]] = {}
+    for task in registry.tasks.values():
+        targets = graph.setdefault(task.name, set())
+        for each in task.options.dependencies:
+            with suppress(UnknownTask):
+                targets.add(registry.get(each.task_name).name)
+    while True:
+        try:
+            list(TopologicalSorter(graph).static_order())
+        except CycleError as error:
+            circle = error.args[1][::-1]  # who depends comes first
+            yield circle
+            for name in set(circle):
+                del graph[name]
+            for targets in graph.values():
+                targets.difference_update(circle)
+        else:
+            return
 
 
 @register(TAG)

@@ -4,6 +4,7 @@ A key is a text, a text with placeholders such as "file-{path}", or a callable o
 task's arguments. Each job gets the text that comes of its own arguments.
 """
 
+import hashlib
 import inspect
 import json
 import re
@@ -13,7 +14,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from .exceptions import LONGEST_DELAY, InvalidArguments, InvalidTask
-from .plain_json import check_text, dump
+from .plain_json import check_text, dump, dump_sorted
 
 if TYPE_CHECKING:
     from .arguments import Signature, Stored
@@ -136,6 +137,15 @@ class KeyMaker:
 
     def invalid(self, name: str, fault: str) -> InvalidArguments:
         return InvalidArguments(self.signature.task_name, {name: fault})
+
+
+def key_of_arguments(task_name: str, arguments: Any) -> str:
+    """Return a text that only these arguments have, as JSON data, of this task."""
+    text = dump_sorted(arguments)
+    key = f"{task_name}:{text}"
+    if len(key) <= LONGEST_KEY:
+        return key
+    return f"{task_name}:sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def check_key(name: str, key: Any) -> None:

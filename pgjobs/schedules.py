@@ -50,6 +50,7 @@ class ScheduledTask(NamedTuple):
     options: Options
     keys: dict[str, Any]
     unique_key: UniqueKey | None = None
+    dependencies: dict[str, Any] | None = None
 
 
 def schedule(
@@ -150,7 +151,22 @@ def scheduled(
         keys, unique_key = task.keys_of(arguments), task.unique_key_of(arguments)
     except InvalidArguments:  # by now; the job fails when it runs, and says why
         keys, unique_key = {}, None
-    return ScheduledTask(task_name, arguments, task.options, keys, unique_key)
+    return ScheduledTask(
+        task_name,
+        arguments,
+        task.options,
+        keys,
+        unique_key,
+        dependencies_of(task, arguments),
+    )
+
+
+def dependencies_of(task: Task, arguments: Stored) -> dict[str, Any] | None:
+    """Return what the job needs and serves; None leaves it to the worker to say why."""
+    try:
+        return task.dependencies_of(arguments) if task.is_tied else None
+    except (InvalidArguments, InvalidTask, UnknownTask):
+        return None
 
 
 def run_now(schedule: "Schedule") -> "Job":

@@ -2,8 +2,10 @@
 
 import importlib
 import inspect
+import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial, update_wrapper
@@ -29,8 +31,9 @@ from .backoff import Backoff, exponential
 from .bound import BoundTask
 from .chains import Chain, Group
 from .conf import MOST_UNITS, settings
+from .dependencies import Dependency, Depending, Need, needs_of
 from .exceptions import InvalidTask, UnknownTask, non_negative_seconds
-from .keys import HoldingBack, Key
+from .keys import HoldingBack, Key, key_of_arguments
 from .links import AfterFailure, Links
 from .recurrence import TASK_OPTIONS as WHEN
 from .recurrence import Recurrence
@@ -64,7 +67,7 @@ LATEST = datetime(9999, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(HoldingBack, Links, Uniqueness):
+class Options(HoldingBack, Links, Uniqueness, Depending):
     """What `@task(...)` and `.using(...)` say about a task's jobs."""
 
     queue_name: str = "default"
@@ -85,6 +88,7 @@ class Options(HoldingBack, Links, Uniqueness):
         HoldingBack.__post_init__(self)
         Links.__post_init__(self)
         Uniqueness.__post_init__(self)
+        Depending.__post_init__(self)
         check_queue_name(self.queue_name)
         check_whole("priority", self.priority, -100, 100)
         check_whole("max_attempts", self.max_attempts, 1, 32_767)
@@ -150,6 +154,7 @@ class TaskOptions(KeyOptions, total=False):
     retry_on: type[BaseException] | tuple[type[BaseException], ...]
     no_retry_on: type[BaseException] | tuple[type[BaseException], ...]
     atomic: bool
+    dependencies: Dependency | list[Dependency]
     expires: timedelta | None
     every: timedelta
     cron: str
@@ -198,6 +203,7 @@ class Task(Generic[P, R, J]):
         self.recurrences: list[Recurrence] = []
         self.options.check_placeholders(function)
         self.options.check_names(function)
+        self.options.check_sources(function)
         self.original = self  # of the copies that `using` makes
         if self.options.atomic and self.is_async:
             raise InvalidTask(
@@ -340,7 +346,52 @@ class Task(Generic[P, R, J]):
             keys |= options.keys(self.signature, args, kwargs, stored)
         if options.is_unique:
             unique_key = options.unique_key_of(self.signature, args, kwargs, stored)
-        return BoundTask(self, stored, keys, unique_key)
+        dependencies = self.dependencies_of(stored) if self.is_tied else None
+        return BoundTask(self, stored, keys, unique_key, dependencies)
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether its jobs depend on others, or others on them."""
+        return bool(self.options.dependencies) or self.name in registry.served
+
+    def dependencies_of(self, stored: Stored) -> dict[str, Any]:
+        """Return what a job with these arguments needs, and what it serves.
+
+        Raises InvalidArguments; UnknownTask if it depends on a task that is not here.
+        """
+        arguments = json.loads(stored.kwargs)
+        return {
+            "needs": [
+                {"key": each.key, "within": each.seconds}
+                for each in self.needs_of(stored)
+            ],
+            "serves": [
+                {
+                    "key": key_of_arguments(
+                        self.name, {name: arguments[name] for name in names}
+                    ),
+                    "for": seconds,
+                }
+                for names, seconds in registry.served.get(self.name, {}).items()
+                if names <= arguments.keys()
+            ],
+        }
+
+    def stored_anew(self, stored: Stored) -> Stored:
+        """Return arguments that SQL may have inserted as `enqueue` would store them.
+
+        Raises InvalidArguments.
+        """
+        args, kwargs = self.signature.load(stored)
+        return self.signature.store(args, kwargs)
+
+    def needs_of(self, stored: Stored) -> list[Need]:
+        """Return what a job with these arguments depends on; see `dependencies_of`."""
+        targets = [
+            (each, registry.get(each.task) if isinstance(each.task, str) else each.task)
+            for each in self.options.dependencies
+        ]
+        return needs_of(self.signature, stored, targets) if targets else []
 
     def keys_of(self, stored: Stored) -> dict[str, Any]:
         """Return the keys of a job with arguments that are stored.
@@ -420,6 +471,9 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     which may return None: no lock, or the limit or rate of the task.
     `after_failure="run"`: a job that waits for others (`.using(after=...)`, `chain`)
     runs even if one of them did not succeed; otherwise ("cancel") it is cancelled.
+
+    `dependencies`: a `Dependency`, or a list: what must have succeeded before, and is
+    enqueued if it has not lately.
 
     Unique jobs: `unique` (True: by all arguments; or names of parameters), or
     `unique_key` (a text in which "{path}" stands for the argument `path`, or a callable
@@ -518,12 +572,17 @@ class Registry:
     def __init__(self) -> None:
         self.tasks: dict[tuple[str, str], Task] = {}
         self.by_name: dict[str, Task] | None = None
+        self.served_by_name: dict[str, dict[frozenset[str], float]] | None = None
 
     def add(self, task: Task) -> Task:
         """Register a task; the same function imported again replaces itself."""
         self.tasks[task.origin] = task
-        self.by_name = None
+        self.forget_names()
         return task
+
+    def forget_names(self) -> None:
+        """Let what was derived from the tasks be derived anew."""
+        self.by_name = self.served_by_name = None
 
     def get(self, name: str) -> Task:
         """Return the task of that name or alias; raise UnknownTask."""
@@ -536,6 +595,32 @@ class Registry:
             return by_name[name]
         except KeyError:
             raise UnknownTask(name) from None
+
+    @property
+    def served(self) -> dict[str, dict[frozenset[str], float]]:
+        """Return the tasks that others depend on.
+
+        For each: the sets of parameters that they ask for, and for how many seconds a
+        success counts at most.
+        """
+        if self.served_by_name is None:
+            served: dict[str, dict[frozenset[str], float]] = {}
+            for each in self.dependencies():
+                with suppress(UnknownTask):  # of which the system check tells
+                    name = self.get(each.task_name).name
+                    windows = served.setdefault(name, {})
+                    names = frozenset(each.arguments)
+                    windows[names] = max(each.seconds, windows.get(names, 0.0))
+            self.served_by_name = served
+        return self.served_by_name
+
+    def dependencies(self) -> Iterator[Dependency]:
+        for task in self.tasks.values():
+            yield from task.options.dependencies
+
+    def names(self) -> list[str]:
+        """Return the names and aliases of all tasks."""
+        return [name for task in self.tasks.values() for name in names(task)]
 
     def discover(self) -> None:
         """Import the `tasks` module of every app, and PGJOBS["TASK_MODULES"]."""

@@ -1,6 +1,5 @@
 """Unique jobs: by which of its arguments a job is, for how long, and what if not."""
 
-import hashlib
 import inspect
 import json
 from collections.abc import Callable
@@ -9,8 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .exceptions import InvalidTask, non_negative_seconds
-from .keys import LONGEST_KEY, Key, KeyMaker, check_key, check_placeholders
-from .plain_json import dump_sorted
+from .keys import Key, KeyMaker, check_key, check_placeholders, key_of_arguments
 
 if TYPE_CHECKING:
     from .arguments import Signature, Stored
@@ -101,11 +99,7 @@ class Uniqueness:
             arguments = {name: arguments[name] for name in sorted(self.unique)}
         elif stored.args != "[]":
             arguments = [json.loads(stored.args), arguments]
-        text = dump_sorted(arguments)
-        key = f"{task_name}:{text}"
-        if len(key) <= LONGEST_KEY:
-            return key
-        return f"{task_name}:sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+        return key_of_arguments(task_name, arguments)
 
 
 def check_given(given: set[str], options: Uniqueness) -> None:

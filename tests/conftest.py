@@ -13,7 +13,7 @@ def same_registry_afterwards():
     before = dict(registry.tasks)
     yield
     registry.tasks = before
-    registry.by_name = None
+    registry.forget_names()
 
 
 @pytest.fixture

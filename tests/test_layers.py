@@ -37,6 +37,7 @@ LAYERS = {
         "pgjobs.bound",
         "pgjobs.chains",
         "pgjobs.context",
+        "pgjobs.dependencies",
         "pgjobs.hints",
         "pgjobs.keys",
         "pgjobs.links",

@@ -138,6 +138,7 @@ def test_claim_makes_the_job_the_workers(hand):
         lease_token=row["lease_token"],
         enqueued_at=job.enqueued_at,
         holds_back=False,
+        is_tied=False,
     )
 
 

@@ -86,7 +86,7 @@ def test_wrong_number_of_units_is_refused(units):
 
 def test_database_refuses_a_job_that_takes_nothing():
     job = heavy().enqueue()
-    with pytest.raises(IntegrityError, match="pgjobs_job_process_units"):
+    with pytest.raises(IntegrityError, match="pgjobs_job_timeout_and_units_range"):
         Job.objects.filter(pk=job.pk).update(process_units=0)
 
 
@@ -367,6 +367,13 @@ def test_drain_waits_for_what_will_fit_when_another_worker_is_done(tmp_path):
             wait_for(lambda: Worker.objects.count() == 2)
             tasks.let_go(path)
             assert drained.result(20).finished == 1
+
+
+def test_claim_by_hand_minds_the_units_of_its_worker():
+    ids = enqueued(5_000, 5_000, 3_000)
+    worker = hand().row
+    assert [job.pk for job in Job.objects.claim(worker, 4)] == ids[:1]
+    assert [job.pk for job in Job.objects.claim(worker, 4)] == ids[2:]
 
 
 def test_prefetched_jobs_count():

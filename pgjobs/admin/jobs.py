@@ -22,6 +22,7 @@ from .readonly import ReadOnlyAdmin
 from .waiting import attach_obstacles
 
 LONGEST_TASK = Job._meta.get_field("task").max_length
+LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
 
@@ -148,7 +149,7 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
         return (
             super()
             .get_queryset(request)
-            .defer("args", "kwargs", "return_value", "reason", "keys")
+            .defer(*LARGE_COLUMNS)
             .annotate(
                 reason_start=Left("reason", LONGEST_REASON + 1),
                 is_tied=ExpressionWrapper(Q(keys__isnull=False), BooleanField()),

@@ -92,7 +92,7 @@ class Narrator(Audience):
         if not isinstance(outcome, Setback):
             line = f"{start}{job.task} #{job.id} {status} {seconds:.3f} s"
             return line if line.isprintable() else one_line(line)
-        if status in ("READY", "SCHEDULED"):
+        if status in ("READY", "SCHEDULED", "WAITING"):
             status = GOES_ON.get(outcome.verdict, status)
         line = f"{start}{job.task} #{job.id} {status} {seconds:.3f} s"
         if outcome.verdict == "RETRY":

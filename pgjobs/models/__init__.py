@@ -5,6 +5,7 @@ from .batch import Batch
 from .hold import Hold, Rate, Unsettled
 from .job import Job, Status
 from .predecessor import Predecessor
+from .prerequisite import Prerequisite
 from .progress import Progress
 from .queue import Queue
 from .schedule import Schedule, Tick
@@ -17,6 +18,7 @@ __all__ = [
     "Hold",
     "Job",
     "Predecessor",
+    "Prerequisite",
     "Progress",
     "Queue",
     "Rate",

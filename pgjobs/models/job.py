@@ -209,6 +209,11 @@ class Job(models.Model):
     # As it was when the job began to wait; `obstacles.py` knows the present one. Of a
     # CANCELLED job: the predecessor because of which it was cancelled.
     blocked_by_id = models.BigIntegerField(_("blocked by"), null=True, blank=True)
+    # What it needs to have succeeded before, and what others may need of it; NULL of
+    # most jobs. See `dependencies.py`.
+    dependencies = models.JSONField(
+        _("dependencies"), decoder=LenientDecoder, null=True, blank=True
+    )
     # Rises with the ids (the migration sets the default), and again when a limit lets
     # the job go: so that limit keys take turns.
     turn = models.BigIntegerField(_("turn"), db_default=0)
@@ -329,12 +334,12 @@ class Job(models.Model):
                 condition=Q(priority__gte=-100, priority__lte=100),
             ),
             models.CheckConstraint(
-                # NaN and infinity are larger than anything.
-                name="pgjobs_job_timeout_range",
-                condition=Q(timeout__gt=0, timeout__lte=LONGEST_DELAY),
-            ),
-            models.CheckConstraint(
-                name="pgjobs_job_process_units", condition=Q(process_units__gte=1)
+                # NaN and infinity are larger than anything. Two in one: each constraint
+                # costs each INSERT.
+                name="pgjobs_job_timeout_and_units_range",
+                condition=Q(
+                    timeout__gt=0, timeout__lte=LONGEST_DELAY, process_units__gte=1
+                ),
             ),
             models.CheckConstraint(
                 name="pgjobs_job_counters",

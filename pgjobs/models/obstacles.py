@@ -87,6 +87,8 @@ def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
 
 
 def described_links(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
+    if obstacle.links == 0:
+        return gettext("waits until a worker looks for its dependency")
     if obstacle.blocker_id is None:
         text = gettext("waits for batch %(id)s") % {"id": obstacle.batch_id}
     else:

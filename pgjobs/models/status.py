@@ -9,7 +9,7 @@ from django.utils.translation import gettext, ngettext
 
 from .batch import Batch, progress_of
 from .database import database_time
-from .job import Job, Status
+from .job import Job, Status, WaitingFor
 from .obstacles import described, lines, obstacles
 from .queue import Queue
 from .schedule import Schedule
@@ -212,6 +212,19 @@ def problems(jobs, queues, workers, now: datetime) -> list[str]:
             % number
         )
     found += schedule_problems(jobs.db, now)
+    undecided = jobs.waiting().filter(
+        waiting_for=WaitingFor.DEPENDENCY, blocked_by_id=None
+    )
+    undecided = undecided.annotate(since=Greatest("enqueued_at", "run_after"))
+    if number := undecided.filter(since__lt=now - PATIENCE)[:MOST_COUNTED].count():
+        found.append(
+            ngettext(
+                "%d job waits for a dependency that no worker has looked for.",
+                "%d jobs wait for dependencies that no worker has looked for.",
+                number,
+            )
+            % number
+        )
     known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
     if number := jobs.running().exclude(worker_id__in=known).count():
         found.append(

@@ -59,6 +59,8 @@ class NewJob(Protocol):
     @property
     def keys(self) -> dict[str, Any]: ...
     @property
+    def dependencies(self) -> dict[str, Any] | None: ...
+    @property
     def options(self) -> "Options": ...
 
 
@@ -116,6 +118,7 @@ def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list | None]:
         "timeouts": [each.time_limit for each in options],
         "process_units": process_units(options),
         "keys": keys(bound_tasks),
+        "dependencies": dependencies(bound_tasks),
     }
 
 
@@ -138,6 +141,14 @@ def keys(bound_tasks: "Sequence[NewJob]") -> list[str | None] | None:
     if not any(bound.keys for bound in bound_tasks):
         return None
     return [json.dumps(bound.keys) if bound.keys else None for bound in bound_tasks]
+
+
+def dependencies(bound_tasks: "Sequence[NewJob]") -> list[str | None] | None:
+    """Return what each job needs and serves as JSON; None if none does."""
+    given = [bound.dependencies for bound in bound_tasks]
+    if not any(given):
+        return None
+    return [json.dumps(each) if each else None for each in given]
 
 
 def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> "Job":
@@ -168,6 +179,7 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> 
         "blocked_by_id": blocker,
         "keys": json.loads(json.dumps(bound.keys)) if bound.keys else None,
         "batch_id": bound.keys.get("batch_id"),
+        "dependencies": bound.dependencies,
         **key,
     }
     return model.of_columns(database, columns)

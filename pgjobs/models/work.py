@@ -64,6 +64,7 @@ class ClaimedJob(NamedTuple):
     lease_token: int
     enqueued_at: datetime
     holds_back: bool  # other jobs may wait for its end
+    is_tied: bool  # who inserted it knew what it depends on
 
     @property
     def is_suspect(self) -> bool:
@@ -113,6 +114,7 @@ class Setback(NamedTuple):
     exception_class: str = ""
     message: str = ""
     traceback: str = ""
+    dependencies: dict | None = None  # that the job's row is to have from now on
 
 
 Outcome = Success | Completed | Setback

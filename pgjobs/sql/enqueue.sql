@@ -4,25 +4,26 @@
 -- statement_timestamp: now() stands still in a long transaction.
 INSERT INTO pgjobs_job
     (task, args, kwargs, queue_name, priority, run_after, max_attempts, max_crashes,
-     timeout, expires_at, process_units, keys)
+     timeout, expires_at, process_units, keys, dependencies)
 SELECT task, args::jsonb, kwargs::jsonb, queue_name, priority, due, max_attempts,
        max_crashes, timeout,
        coalesce(
            expires_at,
            coalesce(due, statement_timestamp()) + make_interval(secs => expires_in)
        ),
-       process_units, keys
+       process_units, keys, dependencies
 FROM unnest(
     %(tasks)s::text[], %(args)s::text[], %(kwargs)s::text[],
     %(queue_names)s::text[], %(priorities)s::smallint[],
     %(run_afters)s::timestamptz[], %(delays)s::double precision[],
     %(max_attempts)s::smallint[], %(max_crashes)s::smallint[],
     %(timeouts)s::double precision[], %(expires_ats)s::timestamptz[],
-    %(expires_ins)s::double precision[], %(process_units)s::bigint[], %(keys)s::jsonb[]
+    %(expires_ins)s::double precision[], %(process_units)s::bigint[], %(keys)s::jsonb[],
+    %(dependencies)s::jsonb[]
 ) WITH ORDINALITY AS job (
     task, args, kwargs, queue_name, priority, run_after, delay,
     max_attempts, max_crashes, timeout, expires_at, expires_in, process_units, keys,
-    position
+    dependencies, position
 )
 CROSS JOIN LATERAL (
     VALUES (coalesce(run_after, statement_timestamp() + make_interval(secs => delay)))

@@ -2,7 +2,7 @@
 -- the time, which is most of what a single enqueue costs the server.
 INSERT INTO pgjobs_job
     (task, args, kwargs, queue_name, priority, run_after, max_attempts, max_crashes,
-     timeout, expires_at, process_units, keys)
+     timeout, expires_at, process_units, keys, dependencies)
 SELECT %(tasks)s, %(args)s::jsonb, %(kwargs)s::jsonb, %(queue_names)s, %(priorities)s,
     due, %(max_attempts)s, %(max_crashes)s, %(timeouts)s::float8,
     coalesce(
@@ -10,7 +10,7 @@ SELECT %(tasks)s, %(args)s::jsonb, %(kwargs)s::jsonb, %(queue_names)s, %(priorit
         coalesce(due, statement_timestamp())
             + make_interval(secs => %(expires_ins)s::float8)
     ),
-    %(process_units)s::bigint, %(keys)s::jsonb
+    %(process_units)s::bigint, %(keys)s::jsonb, %(dependencies)s::jsonb
 FROM (
     VALUES (
         coalesce(

@@ -13,11 +13,11 @@ WITH job AS MATERIALIZED (
             %(timeouts)s::double precision[], %(expires_ats)s::timestamptz[],
             %(expires_ins)s::double precision[], %(process_units)s::bigint[],
             %(unique_keys)s::text[], %(unique_fors)s::text[], %(periods)s::double precision[],
-            %(keys)s::jsonb[]
+            %(keys)s::jsonb[], %(dependencies)s::jsonb[]
         ) WITH ORDINALITY AS job (
             task, args, kwargs, queue_name, priority, run_after, delay,
             max_attempts, max_crashes, timeout, expires_at, expires_in, process_units,
-            unique_key, unique_for, period, keys, position
+            unique_key, unique_for, period, keys, dependencies, position
         )
         ORDER BY position
     ) AS given
@@ -26,7 +26,7 @@ inserted AS (
     INSERT INTO pgjobs_job
         (id, turn, task, args, kwargs, queue_name, priority, run_after, max_attempts,
          max_crashes, timeout, expires_at, process_units, unique_key, unique_for,
-         unique_until, keys)
+         unique_until, keys, dependencies)
     SELECT id, turn, task, args::jsonb, kwargs::jsonb, queue_name, priority, due,
         max_attempts, max_crashes, timeout,
         coalesce(
@@ -35,7 +35,7 @@ inserted AS (
         ),
         process_units, unique_key, unique_for,
         statement_timestamp() + make_interval(secs => period),
-        keys
+        keys, dependencies
     FROM job
     CROSS JOIN LATERAL (
         VALUES (

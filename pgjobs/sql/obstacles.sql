@@ -1,6 +1,11 @@
 -- What holds WAITING jobs back at this moment, and the job that is in the way, if any.
 SELECT job.id,
-    CASE WHEN hold.state = 'aside' THEN 'aside' ELSE obstacle.waiting_for END,
+    CASE
+        WHEN hold.state = 'aside' THEN 'aside'
+        -- Nobody knows yet for which job.
+        WHEN job.waiting_for = 'dependency' AND link.number = 0 THEN 'dependency'
+        ELSE obstacle.waiting_for
+    END,
     coalesce(hold.opens_at, obstacle.opens_at), hold.max_running,
     CASE obstacle.waiting_for
         WHEN 'lock' THEN hold.lock

@@ -16,6 +16,14 @@ WITH old AS MATERIALIZED (
             )
             -- Or another one could be enqueued before the period is over.
             AND (job.holds_key IS NOT TRUE OR job.unique_until < clock_timestamp())
+            -- Or what depends on it would have it done again.
+            AND (
+                job.dependencies IS NULL
+                OR NOT EXISTS (
+                    SELECT FROM pgjobs_prerequisite
+                    WHERE job_id = job.id AND needed_until > clock_timestamp()
+                )
+            )
         ORDER BY job.finished_at
         LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED

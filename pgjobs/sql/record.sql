@@ -1,15 +1,17 @@
 -- Record the attempts that did not succeed, and what becomes of their jobs.
 -- Verdicts: FAIL and RETRY count a failure; SNOOZE, RELEASE, UNKNOWN and CANCEL do not.
+-- With dependencies, which SQL did not insert, the job may have to wait for them.
 WITH outcome AS (
     SELECT * FROM jsonb_to_recordset(%(outcomes)s::jsonb) AS outcome (
         id bigint, lease_token bigint, verdict text, delay float8, reason text,
-        exception_class text, message text, traceback text
+        exception_class text, message text, traceback text, dependencies jsonb
     )
 ),
 held AS MATERIALIZED (
     SELECT job.id, job.life, job.attempts, job.last_attempted_at, job.worker_id,
         outcome.lease_token, outcome.verdict, outcome.delay, outcome.reason,
         outcome.exception_class, outcome.message, outcome.traceback,
+        outcome.dependencies,
         (outcome.verdict IN ('FAIL', 'RETRY'))::int AS failed,
         CASE
             WHEN job.cancel_requested_at IS NOT NULL OR outcome.verdict = 'CANCEL'
@@ -46,6 +48,13 @@ recorded AS (
         END,
         reason = CASE
             WHEN job.cancel_requested_at IS NULL THEN held.reason ELSE job.reason
+        END,
+        dependencies = coalesce(held.dependencies, job.dependencies),
+        -- So that its dependencies are looked at anew before it runs again.
+        keys = CASE
+            WHEN coalesce(held.dependencies, job.dependencies) IS NOT NULL
+                THEN coalesce(keys, '{}')
+            ELSE keys
         END,
         worker_id = NULL
     FROM held

@@ -9,15 +9,16 @@ WITH wanted AS (
         %(args)s::text[], %(kwargs)s::text[],
         %(run_afters)s::timestamptz[], %(delays)s::double precision[],
         %(expires_ats)s::timestamptz[], %(expires_ins)s::double precision[],
-        %(keys)s::jsonb[]
+        %(keys)s::jsonb[], %(dependencies)s::jsonb[]
     ) WITH ORDINALITY AS job (
         unique_key, unique_for, args, kwargs, run_after, delay, expires_at,
-        expires_in, keys, position
+        expires_in, keys, dependencies, position
     )
     ORDER BY unique_key, unique_for, position DESC
 ),
 held AS MATERIALIZED (
-    SELECT job.id, wanted.args, wanted.kwargs, wanted.keys, due AS run_after,
+    SELECT job.id, wanted.args, wanted.kwargs, wanted.keys, wanted.dependencies,
+        due AS run_after,
         coalesce(
             wanted.expires_at,
             coalesce(due, statement_timestamp())
@@ -39,11 +40,17 @@ held AS MATERIALIZED (
         AND job.attempts = 0
     ORDER BY job.id
     FOR NO KEY UPDATE OF job
+),
+-- Other arguments may have other dependencies.
+forgotten AS (
+    DELETE FROM pgjobs_predecessor AS link USING held
+    WHERE link.job_id = held.id AND link.needs = 'dependency'
 )
 UPDATE pgjobs_job AS job
 SET args = held.args::jsonb,
     kwargs = held.kwargs::jsonb,
-    -- What comes before and after the job stays.
+    dependencies = held.dependencies,
+    -- What comes before and after the job stays. Who depends on others has keys.
     keys = nullif(
         coalesce(held.keys, '{}') || coalesce(
             (
@@ -54,7 +61,7 @@ SET args = held.args::jsonb,
             ),
             '{}'
         ),
-        '{}'
+        CASE WHEN held.dependencies IS NULL THEN '{}'::jsonb END
     ),
     run_after = held.run_after,
     expires_at = held.expires_at,

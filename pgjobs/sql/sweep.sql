@@ -74,6 +74,13 @@ SELECT 'limit', key,
 FROM limited WHERE key IS NOT NULL
 UNION ALL
 SELECT kind, key, pgjobs_settle(kind, key)
-FROM (SELECT DISTINCT kind, key FROM pgjobs_unsettled LIMIT %(limit)s) AS unsettled
+FROM (
+    SELECT DISTINCT kind, key FROM pgjobs_unsettled
+    WHERE kind <> 'dependency'
+    LIMIT %(limit)s
+) AS unsettled
 UNION ALL
 SELECT 'aside', name, pgjobs_come_back(name) FROM queue WHERE name IS NOT NULL
+UNION ALL
+-- About these a worker has to decide, see undecided.sql: one tells that there are some.
+(SELECT kind, key, NULL FROM pgjobs_unsettled WHERE kind = 'dependency' LIMIT 1)

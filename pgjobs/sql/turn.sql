@@ -103,7 +103,8 @@ claimed AS (
     WHERE job.id = ANY (ARRAY(SELECT id FROM chosen))
     RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts,
               failures, max_attempts, crashes, max_crashes, timeout, life,
-              lease_token, enqueued_at, keys IS NOT NULL AS holds_back, turn
+              lease_token, enqueued_at, keys IS NOT NULL AS holds_back,
+              dependencies IS NOT NULL AS is_tied, turn
 ),
 summary AS (
     SELECT

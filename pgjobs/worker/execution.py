@@ -111,9 +111,21 @@ class Execution:
         try:
             stored = Stored(self.job.args, self.job.kwargs)
             self.args, self.kwargs = self.task.signature.load(stored)
-        except (InvalidArguments, InvalidTask) as error:
+            if self.task.is_tied and not self.job.is_tied:
+                return self.tie(self.task)
+        except (InvalidArguments, InvalidTask, UnknownTask) as error:
             return setback(self.job, "FAIL", str(error), error)
         return None
+
+    def tie(self, task: Task) -> Setback:
+        """Give a job that SQL inserted back, with what it depends on.
+
+        The database then lets it wait, or others for it.
+        """
+        stored = task.stored_anew(Stored(self.job.args, self.job.kwargs))
+        reason = "Released: the database did not know what it depends on."
+        released = setback(self.job, "RELEASE", reason)
+        return released._replace(dependencies=task.dependencies_of(stored))
 
     def succeeded(self, return_value: str | None) -> Success:
         return Success(self.job.id, self.job.lease_token, return_value)

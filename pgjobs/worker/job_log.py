@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from ..models.prerequisite import Decided
 from ..models.work import ClaimedJob, HeavyJob, Rescued
 
 logger = logging.getLogger("pgjobs.job")
@@ -22,6 +23,6 @@ def log(level: int, job: ClaimedJob, event: str, **extra) -> None:
         )
 
 
-def described(job: ClaimedJob | HeavyJob | Rescued) -> dict[str, Any]:
+def described(job: ClaimedJob | Decided | HeavyJob | Rescued) -> dict[str, Any]:
     """Return what handlers are told of the job of a log record."""
     return {"job_id": job.id, "task": job.task, "queue": job.queue_name}

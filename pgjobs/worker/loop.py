@@ -39,10 +39,11 @@ from .audience import Audience, Ending
 from .bell import Bell
 from .cleaning import watch_sessions
 from .connection import OwnConnection, Watchdog, hold_session_lock, plan_once
+from .depending import Depending
 from .executor import Executor
 from .faults import Faults
 from .heartbeat import Heartbeat
-from .job_log import log
+from .job_log import described, log
 from .ledger import Ledger
 from .listener import Listener
 from .maintenance import Maintenance
@@ -94,7 +95,9 @@ class Loop:
         self.ask_for_locked_at = 0.0
         self.known_queues: set[str] = set()
         self.host = socket.gethostname()
-        self.units = options.units and HostUnits(self.host, options.units)
+        self.units = (
+            None if options.units is None else HostUnits(self.host, options.units)
+        )
         self.is_too_large = False
         self.cancelling: deque[int] = deque()  # lease tokens
         # For those who probe the worker, see health.py.
@@ -157,6 +160,7 @@ class Loop:
         self.announcer = Announcer(options.database)
         self.maintenance = Maintenance(self.id)
         self.scheduler = Scheduler()
+        self.depending = Depending()
         self.heartbeat.start()
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", options.name, self.id)
@@ -220,7 +224,9 @@ class Loop:
         if not self.ledger.is_empty:
             return False
         ends_when_idle = self.options.drain or self.has_given_up
-        is_idle = self.outlook.is_empty and not self.scheduler.is_due
+        is_idle = self.outlook.is_empty and not (
+            self.scheduler.is_due or self.depending.is_expecting
+        )
         return self.is_stopping or (ends_when_idle and is_idle)
 
     @property
@@ -310,6 +316,7 @@ class Loop:
         self.maintain()
         self.fire_schedules()
         self.settle_keys()
+        self.decide_dependencies()
         if monotonic() >= self.audience.due:
             self.audience.catch_up()
         successes = self.ledger.successes
@@ -565,10 +572,30 @@ class Loop:
         if is_due and self.settling.run(self.connection.execute):
             self.outlook.expect_jobs()
 
+    def decide_dependencies(self) -> None:
+        """Find or enqueue what jobs depend on, for those that nobody looked at yet."""
+        if self.settling.met_undecided:
+            self.settling.met_undecided = False
+            self.depending.expect()
+        if self.is_stopping or not self.depending.is_due:
+            return
+        for job in self.depending.run(self.connection):
+            self.outlook.expect_jobs()
+            if job.status == "FAILED":
+                logger.error(
+                    "Job id=%s task=%s FAILED: %s",
+                    job.id,
+                    job.task,
+                    job.reason,
+                    extra=described(job),
+                )
+                self.announcer.finished(job.id)
+
     def look_for_forgotten(self) -> None:
         """Before a drain ends, see whether something waits for nothing."""
         if self.settling.sweep_all(self.connection.execute):
             self.outlook.expect_jobs()
+        self.decide_dependencies()
 
     # Giving back
 
@@ -624,6 +651,9 @@ class Loop:
             return True
         if monotonic() >= self.settling.due:  # it has heard of a key
             return True
+        is_asked = self.settling.met_undecided or self.depending.is_due
+        if is_asked and not self.is_stopping:
+            return True
         return bool(self.executor.reporting) and monotonic() >= self.next_report
 
     @property
@@ -631,7 +661,7 @@ class Loop:
         """Return when the loop must turn even if nobody rings."""
         events = [self.settling.due, self.maintenance.due, self.audience.due]
         if not self.is_stopping:
-            events.append(self.scheduler.due)
+            events += [self.scheduler.due, self.depending.due]
         if self.room():
             events.append(self.outlook.next_look)
         if self.ledger.locked:

@@ -33,6 +33,7 @@ class Settling:
         # As often as others are rescued: who cannot listen hears of no key.
         self.sweeping = Chore(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
         self.swept_up_to = work.BEGINNING
+        self.met_undecided = False  # a job waits for a dependency, nobody knows which
 
     @property
     def due(self) -> float:
@@ -42,6 +43,9 @@ class Settling:
     def hear(self, payload: str) -> None:
         """Take note of a key that somebody could not settle."""
         kind, _, key = payload.partition(" ")
+        if kind == "dependency":
+            self.met_undecided = True
+            return
         self.tries.setdefault(Key(kind, key), Try(monotonic(), FIRST_PAUSE))
 
     def run(self, execute: Execute) -> int:
@@ -76,6 +80,9 @@ class Settling:
 
     def note(self, settled: dict[Key, int | None]) -> int:
         for key, let_go in settled.items():
+            if key.kind == "dependency":
+                self.met_undecided = True
+                continue
             if let_go is not None:
                 self.tries.pop(key, None)
                 continue

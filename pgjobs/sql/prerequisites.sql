@@ -1,0 +1,13 @@
+-- For each need: whether a success is recent enough, and the job that is on its way.
+SELECT need.key, need.within,
+    EXISTS (
+        SELECT FROM pgjobs_prerequisite AS met
+        WHERE met.key = need.key
+            AND met.finished_at > clock_timestamp() - make_interval(secs => need.within)
+    ),
+    (
+        SELECT job_id FROM pgjobs_prerequisite AS coming
+        WHERE coming.key = need.key AND coming.finished_at IS NULL
+        ORDER BY job_id LIMIT 1
+    )
+FROM unnest(%(keys)s::text[], %(withins)s::float8[]) AS need (key, within)
