@@ -6,10 +6,12 @@ from .context import current_job
 from .exceptions import Cancel, Fail, Retry, Snooze
 from .schedules import schedule
 from .tasks import aenqueue, enqueue, enqueue_many, task
+from .write_all import ALL
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ALL",
     "Cancel",
     "Fail",
     "Retry",
