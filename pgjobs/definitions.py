@@ -24,6 +24,7 @@ OTHERWISE = frozenset(
         "unique",
         "unique_key",
         "unique_for",
+        "on_conflict",
         "write_all",
     }
 )

@@ -126,7 +126,7 @@ class KeyMaker:
             return key
         named = json.loads(self.stored.kwargs)
         texts = {
-            each: value if isinstance(value, str) else dump(value)
+            each: value if isinstance(value, str) else dump(value, sort_keys=True)
             for each, value in named.items()
         }
         try:

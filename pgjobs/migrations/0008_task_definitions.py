@@ -76,7 +76,7 @@ JSON = (
             RETURN 'is nested more than 100 deep';
         ELSIF kind = 'array' THEN
             RETURN fault
-            FROM jsonb_array_elements(value) AS each
+            FROM jsonb_array_elements(value) AS item (each)
             CROSS JOIN LATERAL pgjobs_json_fault(each, depth + 1) AS fault
             WHERE fault IS NOT NULL LIMIT 1;
         END IF;
@@ -208,7 +208,7 @@ CHECKED = (
             IF NOT schema -> 'x-types' ? kind THEN
                 fault := 'input should be of the JSON type ' || (
                     SELECT string_agg(each, ' or ')
-                    FROM jsonb_array_elements_text(schema -> 'x-types') AS each
+                    FROM jsonb_array_elements_text(schema -> 'x-types') AS item (each)
                 );
             END IF;
         ELSIF schema ? 'enum' THEN
@@ -294,7 +294,7 @@ CHECKED = (
         IF jsonb_typeof(value) IN ('string', 'null') THEN
             RETURN CASE WHEN choices @> jsonb_build_array(value) THEN value END;
         END IF;
-        RETURN choice FROM jsonb_array_elements(choices) AS choice
+        RETURN choice FROM jsonb_array_elements(choices) AS item (choice)
         WHERE coalesce(numbers -> choice::text, choice)
             = coalesce(numbers -> value::text, value)
         LIMIT 1;
@@ -311,7 +311,7 @@ CHECKED = (
                 WHEN 'boolean' THEN initcap(choice::text)
                 ELSE choice::text
             END
-            FROM jsonb_array_elements(choices) AS choice
+            FROM jsonb_array_elements(choices) AS item (choice)
         );
         last text := words[cardinality(words)];
     BEGIN

@@ -62,7 +62,7 @@ DEFINITIONS = (
             WHEN schema ? 'enum' THEN pgjobs_listed(schema -> 'enum')
             WHEN schema ? 'anyOf' THEN (
                 SELECT string_agg(pgjobs_described(each), ' or ')
-                FROM jsonb_array_elements(schema -> 'anyOf') AS each
+                FROM jsonb_array_elements(schema -> 'anyOf') AS item (each)
             )
             ELSE coalesce(schema ->> 'format', schema ->> 'type', 'any JSON')
         END;
@@ -302,7 +302,7 @@ KEYS = (
             );
         ELSIF jsonb_typeof(options -> 'unique') = 'array' THEN
             SELECT jsonb_object_agg(name, arguments -> name) INTO arguments
-            FROM jsonb_array_elements_text(options -> 'unique') AS name;
+            FROM jsonb_array_elements_text(options -> 'unique') AS item (name);
         END IF;
         key := definition.name || ':' || pgjobs_json_text(arguments);
         IF length(key) <= 500 THEN
@@ -445,7 +445,7 @@ ENQUEUE = (
         priority integer DEFAULT NULL, queue_name text DEFAULT NULL,
         run_after timestamptz DEFAULT NULL, unique_key text DEFAULT NULL,
         lock text DEFAULT NULL
-    ) RETURNS TABLE (id bigint) LANGUAGE plpgsql AS $$
+    ) RETURNS TABLE (id bigint) LANGUAGE plpgsql ROWS 1 AS $$
     DECLARE
         definition pgjobs_taskdefinition := pgjobs_definition(task);
         options jsonb := definition.options;
