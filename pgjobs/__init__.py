@@ -3,6 +3,7 @@
 from .backoff import constant, exponential, linear
 from .chains import chain, group
 from .context import current_job
+from .draining import drain
 from .exceptions import Cancel, Fail, Retry, Snooze
 from .schedules import schedule
 from .tasks import aenqueue, enqueue, enqueue_many, task
@@ -20,6 +21,7 @@ __all__ = [
     "chain",
     "constant",
     "current_job",
+    "drain",
     "enqueue",
     "enqueue_many",
     "exponential",

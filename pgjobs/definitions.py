@@ -111,10 +111,10 @@ def uniqueness_of(task: Task) -> dict[str, Any]:
     told: dict[str, Any] = {"on_conflict": options.on_conflict}
     if options.unique_key is not None:
         told["unique_key"] = template(options.unique_key)
-    elif options.unique is True:
-        told["unique"] = True
-    else:
+    elif isinstance(options.unique, tuple):
         told["unique"] = sorted(options.unique)
+    else:
+        told["unique"] = True
     if isinstance(options.unique_for, str):
         return told | {"unique_for": options.unique_for}
     return told | {

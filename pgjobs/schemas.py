@@ -74,6 +74,7 @@ KEYWORDS = {
         {"string": "maxLength", "array": "maxItems"},
     ),
 }
+TAKES_NO_OTHER = vars(Enum)["_missing_"].__func__
 SCALARS = (str, int, float, bool, types.NoneType)
 HELP_OF_PARAMETER = re.compile(
     r"^[ \t]*:param\s+(?:[^:]*\s)?(?P<name>\w+):"
@@ -189,19 +190,13 @@ def is_plain_enum(hint: Any) -> bool:
         isinstance(hint, type)
         and issubclass(hint, Enum)
         and not issubclass(hint, Flag)
-        and getattr(hint._missing_, "__func__", None) is Enum._missing_.__func__
+        and getattr(hint._missing_, "__func__", None) is TAKES_NO_OTHER
         and not hasattr(hint, "__get_pydantic_core_schema__")
     )
 
 
 def choices_of_enum(hint: type[Enum]) -> Schema | None:
-    values = [
-        next(base for base in SCALARS if isinstance(each.value, base))(each.value)
-        if isinstance(each.value, str | int | float)
-        else each.value
-        for each in hint
-    ]
-    return enumeration(values)
+    return enumeration(each.value for each in hint)
 
 
 def array(hint: Any, arguments: tuple) -> Schema | None:

@@ -376,7 +376,7 @@ class Task(Generic[P, R, J]):
                 return enqueued_each(each)
         return enqueue_many([self.bind(*args, **kwargs)])[0]
 
-    def bind_each(self, args: tuple, kwargs: dict) -> "list[BoundTask] | None":
+    def bind_each(self, args: tuple, kwargs: dict) -> "list[BoundTask[J]] | None":
         """Return the task with the arguments of each job; None without ALL."""
         signature = self.signature
         values = self.options.values(signature)
@@ -548,7 +548,7 @@ def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
     return Job.objects.insert(bound_tasks)
 
 
-def enqueued_each(bound_tasks: list[BoundTask]) -> Any:
+def enqueued_each(bound_tasks: list[BoundTask[J]]) -> Any:
     """Insert the jobs of ALL; return those that there are."""
     return [job for job in enqueue_many(bound_tasks) if job is not None]
 
