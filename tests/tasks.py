@@ -144,3 +144,21 @@ def append_letter(path: str, letter: str):
 @task
 def anything(**values):
     pass
+
+
+@task(name="reports.generate_monthly")
+def generate_monthly(client_id: int, month: str, format: str = "pdf") -> str:
+    """Generate a monthly report for a client.
+
+    :param client_id: Whose report.
+    """
+    return f"{client_id}_{month}.{format}"
+
+
+@task(name="exports.export_data", write_all=["format"])
+def export_data(
+    client_id: int,
+    format: ["csv", "json", "parquet"],  # noqa: F821
+) -> str:
+    """Export client data in the specified format."""
+    return f"{client_id}.{format}"

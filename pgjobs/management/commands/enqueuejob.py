@@ -18,8 +18,8 @@ from ..parameters import add_database, ready_database, seconds
 
 class Command(BaseCommand):
     help = (
-        "Enqueue a job and print its id, or that of the one which holds its unique key; "
-        "with ALL the ids of several."
+        "Enqueue a job and print its id, or that of the one which holds its unique "
+        "key; with ALL those of several."
     )
 
     def add_arguments(self, parser):
