@@ -97,6 +97,15 @@ class JobForm(forms.Form):
     def summary(self) -> str:
         return summary_of(self.task.__doc__)
 
+    def clean_others(self) -> dict[str, Any]:
+        others = self.cleaned_data["others"] or {}
+        if not isinstance(others, dict):
+            raise forms.ValidationError(_("Enter a JSON object."))
+        if taken := sorted(others.keys() & set(self.schema["x-order"])):
+            message = _("%(name)s has a field of its own.")
+            raise forms.ValidationError(message, params={"name": taken[0]})
+        return others
+
     def given(self) -> Iterator[tuple[str, Any]]:
         """Yield the arguments; what was left empty is left to its default."""
         for name in self.schema["x-order"]:
@@ -111,10 +120,7 @@ class JobForm(forms.Form):
         named = dict(self.given())
         # Those that Python does not take by name come first in a signature.
         by_position = [name for name in named if not parameters[name].takes_name]
-        others = self.cleaned_data.get("others") or {}
-        if not isinstance(others, dict):
-            self.add_error("others", _("Enter a JSON object."))
-            return None
+        others = self.cleaned_data.get("others", {})
         try:
             enqueued = self.task.using(
                 queue_name=self.cleaned_data["queue_name"] or None,
@@ -125,7 +131,7 @@ class JobForm(forms.Form):
             for name, fault in error.faults.items():
                 self.add_fault(name, fault)
             return None
-        except (AlreadyEnqueued, InvalidTask, TypeError) as error:
+        except (AlreadyEnqueued, InvalidTask) as error:
             self.add_error(None, str(error))
             return None
         jobs = enqueued if isinstance(enqueued, list) else [enqueued]
