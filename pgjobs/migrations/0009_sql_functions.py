@@ -106,54 +106,39 @@ DEFINITIONS = (
 
 ARGUMENTS = (
     """
-    CREATE FUNCTION pgjobs_checked_argument(
-        schema jsonb, value jsonb, OUT stored jsonb, OUT fault text
-    ) LANGUAGE plpgsql IMMUTABLE AS $$
-    BEGIN
-        IF value IS NULL THEN
-            stored := schema -> 'default';
-            IF stored IS NULL THEN
-                fault := 'is missing';
-            END IF;
-        ELSIF schema = 'false' THEN
-            fault := 'is no parameter of this task';
-        ELSE
-            SELECT * INTO stored, fault FROM pgjobs_checked(schema, value);
-            IF fault IS NULL
-                AND jsonb_typeof(value) NOT IN ('string', 'boolean', 'null')
-            THEN
-                fault := pgjobs_json_fault(value, 0);
-            END IF;
-        END IF;
-    END
-    $$;
-
     -- The arguments as they are stored: checked, and the defaults filled in.
     CREATE FUNCTION pgjobs_checked_arguments(
         definition pgjobs_taskdefinition, arguments jsonb
     ) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
     DECLARE
-        properties jsonb := definition.parameters -> 'properties';
-        others jsonb := definition.parameters -> 'additionalProperties';
-        stored jsonb;
-        faults text[];
-        faulty text[];
+        properties CONSTANT jsonb := definition.parameters -> 'properties';
+        others CONSTANT jsonb := definition.parameters -> 'additionalProperties';
+        most CONSTANT integer := definition.options -> 'max_argument_bytes';
+        name text;
+        schema jsonb;
+        value jsonb;
+        checked record;
+        stored jsonb := '{}';
+        faulty text[] := '{}';
+        faults text[] := '{}';
         size integer;
-        most integer := definition.options -> 'max_argument_bytes';
     BEGIN
-        SELECT coalesce(jsonb_object_agg(name, checked.stored), '{}'),
-            array_agg(name) FILTER (WHERE fault IS NOT NULL),
-            array_agg(name || ': ' || fault) FILTER (WHERE fault IS NOT NULL)
-        INTO stored, faulty, faults
-        FROM (
-            SELECT key AS name, value AS schema, arguments -> key AS value
-            FROM jsonb_each(properties)
+        FOR name, schema, value IN
+            SELECT property.key, property.value, arguments -> property.key
+            FROM jsonb_each(properties) AS property
             UNION ALL
-            SELECT key, others, value FROM jsonb_each(arguments)
-            WHERE NOT properties ? key
-        ) AS argument
-        CROSS JOIN LATERAL pgjobs_checked_argument(schema, value) AS checked;
-        IF faults IS NULL THEN
+            SELECT other.key, others, other.value FROM jsonb_each(arguments) AS other
+            WHERE NOT properties ? other.key
+        LOOP
+            checked := pgjobs_checked_argument(schema, value);
+            IF checked.fault IS NULL THEN
+                stored := stored || jsonb_build_object(name, checked.stored);
+            ELSE
+                faulty := faulty || name;
+                faults := faults || (name || ': ' || checked.fault);
+            END IF;
+        END LOOP;
+        IF faults = '{}' THEN
             size := octet_length(stored::text) + 2;
             IF size > most THEN  -- written with spaces, and numbers without exponents
                 size := octet_length(pgjobs_json_text(stored)) + 2;
@@ -171,6 +156,32 @@ ARGUMENTS = (
             array_to_string(faults, '; ')
             USING ERRCODE = '22023', COLUMN = faulty[1],
                 HINT = pgjobs_usage(definition.parameters);
+    END
+    $$;
+
+    CREATE FUNCTION pgjobs_checked_argument(
+        schema jsonb, value jsonb, OUT stored jsonb, OUT fault text
+    ) LANGUAGE plpgsql IMMUTABLE AS $$
+    DECLARE
+        checked record;
+    BEGIN
+        IF value IS NULL THEN
+            stored := schema -> 'default';
+            IF stored IS NULL THEN
+                fault := 'is missing';
+            END IF;
+        ELSIF schema = 'false' THEN
+            fault := 'is no parameter of this task';
+        ELSE
+            checked := pgjobs_checked(schema, value);
+            stored := checked.stored;
+            fault := checked.fault;
+            IF fault IS NULL
+                AND jsonb_typeof(value) NOT IN ('string', 'boolean', 'null')
+            THEN
+                fault := pgjobs_json_fault(value, 0);
+            END IF;
+        END IF;
     END
     $$;
 
@@ -209,8 +220,8 @@ ARGUMENTS = (
     """,
     """
     DROP FUNCTION pgjobs_expanded(pgjobs_taskdefinition, jsonb);
-    DROP FUNCTION pgjobs_checked_arguments(pgjobs_taskdefinition, jsonb);
     DROP FUNCTION pgjobs_checked_argument(jsonb, jsonb);
+    DROP FUNCTION pgjobs_checked_arguments(pgjobs_taskdefinition, jsonb);
     """,
 )
 
