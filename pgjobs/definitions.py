@@ -9,7 +9,7 @@ from .conf import settings
 from .exceptions import InvalidTask
 from .keys import Key, read_rate
 from .schemas import parameters_of, summary_of
-from .tasks import Options, Task, registry
+from .tasks import TASK_OPTIONS, Task, registry
 from .uniqueness import seconds_of
 
 # These are told in another form.
@@ -53,8 +53,8 @@ def options_of(task: Task) -> dict[str, Any]:
     options = task.options
     told = {
         name: as_json(getattr(options, name))
-        for name in Options.__dataclass_fields__
-        if name not in OTHERWISE and getattr(options, name) is not None
+        for name in sorted(TASK_OPTIONS - OTHERWISE)
+        if getattr(options, name) is not None
     }
     if task.aliases:
         told["aliases"] = list(task.aliases)

@@ -21,6 +21,7 @@ from typing import (
 
 from asgiref.sync import sync_to_async
 from django.apps import apps
+from django.db import transaction
 from django.utils import timezone
 from django.utils.module_loading import autodiscover_modules
 
@@ -373,7 +374,7 @@ class Task(Generic[P, R, J]):
         if self.options.write_all:
             each = self.bind_each(args, kwargs)
             if each is not None:
-                return enqueued_each(each)
+                return enqueue_batch(self, each)
         return enqueue_many([self.bind(*args, **kwargs)])[0]
 
     def bind_each(self, args: tuple, kwargs: dict) -> "list[BoundTask[J]] | None":
@@ -464,7 +465,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
 
     `write_all`: names of parameters with choices, which may be ALL: enqueueing then
     makes a job for each value (of several parameters, for each combination), all or
-    none, and returns them in a list.
+    none, as one batch, and returns them in a list.
     """
     unknown = options.keys() - TASK_OPTIONS - WHEN
     if unknown:
@@ -548,9 +549,17 @@ def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
     return Job.objects.insert(bound_tasks)
 
 
-def enqueued_each(bound_tasks: list[BoundTask[J]]) -> Any:
-    """Insert the jobs of ALL; return those that there are."""
-    return [job for job in enqueue_many(bound_tasks) if job is not None]
+def enqueue_batch(task: Task[Any, Any, J], bound_tasks: list[BoundTask[J]]) -> Any:
+    """Insert the jobs of ALL as one batch, all or none; return those that there are."""
+    from .models import Batch, Job
+
+    with transaction.atomic(using=Job.objects.db):
+        if task.options.batch is None:  # otherwise they belong to that one
+            key = {"batch_id": Batch.objects.create(description=task.name).pk}
+            bound_tasks = [
+                replace(bound, keys=bound.keys | key) for bound in bound_tasks
+            ]
+        return [job for job in enqueue_many(bound_tasks) if job is not None]
 
 
 class Registry:

@@ -1,12 +1,13 @@
 """SQL's functions: jobs that psql, triggers and other languages enqueue."""
 
 from datetime import timedelta
+from typing import Literal
 
 import psycopg
 import pytest
 from django.utils import timezone
 
-from pgjobs import task
+from pgjobs import ALL, chain, task
 from pgjobs.definitions import store_definitions
 from pgjobs.models import Job, Progress, Status
 from tests.actors import Hand, overlapping, session
@@ -254,6 +255,27 @@ def test_all_makes_a_job_for_each_value():
     jobs = enqueued("""'{"client_id": 42, "format": "ALL"}'""", "exports.export_data")
     assert [job.kwargs["format"] for job in jobs] == ["csv", "json", "parquet"]
     assert {job.kwargs["client_id"] for job in jobs} == {42}
+    (batch,) = {job.batch for job in jobs}
+    assert batch.description == "exports.export_data"
+    (alone,) = enqueued(
+        """'{"client_id": 1, "format": "csv"}'""", "exports.export_data"
+    )
+    assert alone.batch is None
+
+
+def test_all_makes_the_product_of_several_parameters_as_in_python():
+    made = task(name="tests.sized", lock="{format}", write_all="size, format")(sized)
+    store_definitions("default")
+    by_python = made.enqueue(ALL, 5, ALL)
+    by_sql = enqueued(
+        """'{"size": "ALL", "client": 5, "format": "ALL"}'""", "tests.sized"
+    )
+    assert [job.kwargs for job in by_sql] == [job.kwargs for job in by_python]
+    assert [job.keys["lock"] for job in by_sql] == ["csv", "json"] * 3
+    assert {job.batch_id for job in by_sql} != {job.batch_id for job in by_python}
+
+
+def sized(size: Literal[1, 2, 3], client: int, format: Literal["csv", "json"]): ...
 
 
 def test_all_is_a_text_like_any_other_where_the_task_does_not_take_it():
@@ -379,6 +401,24 @@ def test_retry_leaves_a_job_whose_unique_key_another_one_holds():
     assert act("pgjobs_retry", first.pk) is False
     act("pgjobs_cancel", second.pk)
     assert act("pgjobs_retry", first.pk) is True
+
+
+@pytest.mark.parametrize("by_sql", [False, True])
+def test_retry_revives_what_was_cancelled_because_of_the_job(by_sql):
+    jobs = chain(add.bind(1), add.bind(2), add.bind(3)).enqueue()
+    psql("SET CONSTRAINTS ALL IMMEDIATE")
+    jobs[0].fail("no")
+    psql("SET CONSTRAINTS ALL IMMEDIATE")
+    assert statuses(jobs) == ["FAILED", "CANCELLED", "CANCELLED"]
+    assert act("pgjobs_retry", jobs[0].pk) if by_sql else jobs[0].retry()
+    psql("SET CONSTRAINTS ALL IMMEDIATE")
+    assert statuses(jobs) == ["READY", "WAITING", "WAITING"]
+
+
+def statuses(jobs) -> list[str]:
+    ids = [job.pk for job in jobs]
+    found = Job.objects.filter(pk__in=ids).order_by("pk")
+    return list(found.values_list("status", flat=True))
 
 
 def test_acts_on_no_job_change_nothing():

@@ -154,10 +154,11 @@ arguments = st.one_of(
 
 def outcome(enqueue: Callable[[], int]) -> Any:
     """Return the stored row, or the names of the faulty parameters."""
-    point = transaction.savepoint()
     try:
         with transaction.atomic():
-            return execute(ROW, {"id": enqueue()})[0][0]
+            row = execute(ROW, {"id": enqueue()})[0][0]
+            transaction.set_rollback(True)
+            return row
     except InvalidArguments as error:
         return set(error.faults)
     except Error as error:
@@ -165,8 +166,6 @@ def outcome(enqueue: Callable[[], int]) -> Any:
         assert diagnosis.sqlstate == "22023", error
         assert diagnosis.message_hint or ":" in diagnosis.message_primary
         return {diagnosis.column_name}
-    finally:
-        transaction.savepoint_rollback(point)
 
 
 def is_number_in_text(value: Any) -> bool:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pgjobs import task
+from pgjobs import chain, task
 from pgjobs.definitions import store_definitions
 from pgjobs.models import Job
 from tests.settings import TEST_DATABASE
 from tests.sql import enqueued, psql, refused
+from tests.tasks import add
 
 pytestmark = pytest.mark.django_db
 
@@ -137,6 +138,28 @@ def test_jobs_that_wait_for_others_need_more():
     grant("producer of jobs that wait for others")
     ((first,),), ((second,),) = call(LOCKED), call(LOCKED)
     assert Job.objects.get(pk=second).blocked_by_id == first
+
+
+def test_batches_need_more():
+    everything = """SELECT count(*) FROM pgjobs_enqueue(
+        'exports.export_data', '{"client_id": 1, "format": "ALL"}')"""
+    grant("producer")
+    with refused("42501"):
+        call(everything)
+    grant("producer of jobs that wait for others")
+    assert call(everything) == [(3,)]
+
+
+def test_acts_on_jobs_of_a_chain_need_no_more_than_on_others():
+    grant("producer", "producer of jobs that wait for others")
+    first, second = chain(add.bind(1), add.bind(2)).enqueue()
+    psql("SET CONSTRAINTS ALL IMMEDIATE")
+    assert call(f"SELECT pgjobs_cancel({first.pk})") == [(True,)]
+    second.refresh_from_db()
+    assert second.status == "CANCELLED"
+    assert call(f"SELECT pgjobs_retry({first.pk})") == [(True,)]
+    second.refresh_from_db()
+    assert second.status == "WAITING"
 
 
 def test_acts_and_replacing_need_more():

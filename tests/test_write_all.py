@@ -12,7 +12,7 @@ import pgjobs
 from pgjobs import ALL, aenqueue, enqueue, enqueue_many, task
 from pgjobs.checks import check_tasks
 from pgjobs.exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
-from pgjobs.models import Job
+from pgjobs.models import Batch, Job
 from tests.tasks import export_data
 
 pytestmark = pytest.mark.django_db
@@ -73,16 +73,29 @@ def test_options_apply_to_each_job():
     assert {(job.priority, job.queue_name) for job in jobs} == {(9, "q")}
 
 
-def test_jobs_of_all_are_inserted_by_one_statement(django_assert_num_queries):
-    export_data.signature  # noqa: B018  (made on first use)
-    with django_assert_num_queries(1):
-        enqueue(export_data, 1, ALL)
+def test_jobs_of_all_are_one_batch():
+    jobs = enqueue(export_data, 1, ALL)
+    (batch,) = {job.batch for job in jobs}
+    assert batch.description == "exports.export_data"
+    assert batch.progress().total == 3
+    given = Batch.objects.create()
+    jobs = enqueue(export_data.using(batch=given), 1, ALL)
+    assert {job.batch for job in jobs} == {given}
+    assert enqueue(export_data, 1, "csv").batch is None
+
+
+def test_number_of_values_costs_no_statement(django_assert_num_queries):
+    made = declare(write_all="format,size")
+    made.signature  # noqa: B018  (made on first use)
+    with django_assert_num_queries(4):  # a savepoint, the batch, the jobs, its end
+        made.enqueue(1, ALL, ALL)
 
 
 def test_fault_in_another_argument_inserts_nothing():
     with pytest.raises(InvalidArguments, match="client_id"):
         enqueue(export_data, "x", ALL)
     assert not Job.objects.exists()
+    assert not Batch.objects.exists()
 
 
 @pytest.mark.parametrize("on_conflict", ["return", "skip", "raise"])

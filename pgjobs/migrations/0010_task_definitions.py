@@ -442,7 +442,7 @@ CHECKED = (
 
 
 class Migration(migrations.Migration):
-    dependencies = [("pgjobs", "0007_queue_limits")]
+    dependencies = [("pgjobs", "0009_settling_chains")]
 
     operations = [
         migrations.CreateModel(
