@@ -258,7 +258,7 @@ def test_longest_names_still_fit_into_a_notification():
 
 # The last channel that a worker listens to is its own.
 LISTENS = """
-SELECT FROM pg_stat_activity
+SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND query LIKE 'LISTEN "pgjobs_worker%'
 """
 JUNK = ("", EVIL, "lock", "lock ", "batch x", "predecessor ", "odd 5", "🙂", "x" * 7999)
