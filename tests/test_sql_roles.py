@@ -16,7 +16,9 @@ from tests.tasks import add
 
 pytestmark = pytest.mark.django_db
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs/sql.md"
+ROOT = Path(__file__).resolve().parent.parent
+MIGRATIONS = ROOT / "pgjobs/migrations"
+DOCUMENT = ROOT / "docs/sql.md"
 GRANTS = dict(
     re.findall(
         r"```sql\n-- grants: ([^\n]*)\n(.*?)```", DOCUMENT.read_text(), re.DOTALL
@@ -172,3 +174,19 @@ def test_acts_and_replacing_need_more():
 
 def test_admin_of_the_database_needs_no_grant():
     assert len(enqueued("""'{"a": 1}'""", "tests.add")) == 1
+
+
+def test_public_may_call_none_of_the_functions():
+    texts = [
+        path.read_text()
+        for name in ("*_task_definitions.py", "*_sql_functions.py")
+        for path in MIGRATIONS.glob(name)
+    ]
+    names = re.findall(r"CREATE (?:FUNCTION|PROCEDURE) (\w+)", "".join(texts))
+    assert len(names) > 30
+    public = psql(
+        "SELECT proname FROM pg_proc WHERE proname = ANY (%s) AND (proacl IS NULL OR"
+        " EXISTS (SELECT FROM aclexplode(proacl) WHERE grantee = 0))",
+        [names],
+    )
+    assert public == []
