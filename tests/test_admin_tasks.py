@@ -135,6 +135,7 @@ def test_form_has_a_field_for_each_kind_of_argument():
     assert "DateTimeShortcuts.js" in text
     assert 'value="2026-01-02"' in text
     assert '<textarea name="argument-tags"' in text
+    assert "null</textarea>" not in text
     assert 'name="others"' in text
 
 

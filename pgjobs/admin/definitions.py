@@ -106,7 +106,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
                 "has_view_permission": True,
                 "title": gettext("Add a job of %(task)s") % {"task": name},
                 "original": name,
-                "description": form.summary,
+                "description": block(definition.description, LONGEST_TEXT),
                 "form": form,
                 "fieldsets": form.fieldsets,
                 "url_back": url_back,

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from ..models import Job
 from ..plain_json import check_json, dump
-from ..schemas import Schema, parameters_of, summary_of
+from ..schemas import Schema, parameters_of
 from ..tasks import Task
 from ..write_all import ALL, IN_JSON
 from .texts import excerpt
@@ -41,7 +41,7 @@ class JsonField(forms.CharField):
         return data
 
     def prepare_value(self, value):
-        return value if isinstance(value, str) else dump(value)
+        return value if value is None or isinstance(value, str) else dump(value)
 
 
 class JobForm(forms.Form):
@@ -92,10 +92,6 @@ class JobForm(forms.Form):
         named = {field.name for field in options}
         arguments = [field for field in self if field.name not in named]
         return [(_("Arguments"), arguments), (_("Job"), options)]
-
-    @property
-    def summary(self) -> str:
-        return summary_of(self.task.__doc__)
 
     def clean_others(self) -> dict[str, Any]:
         others = self.cleaned_data["others"] or {}
