@@ -5,10 +5,17 @@ import os
 import random
 import signal
 import time
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from pgjobs import current_job, enqueue_many, task
 from pgjobs.models import Job
+
+
+@dataclass
+class Point:
+    x: int
 
 
 @task
@@ -162,3 +169,8 @@ def export_data(
 ) -> str:
     """Export client data in the specified format."""
     return f"{client_id}.{format}"
+
+
+@task
+def pay(amount: Decimal, at: Point | None = None) -> str:
+    return f"{amount + 1} {at}"

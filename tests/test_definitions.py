@@ -13,7 +13,6 @@ from django.db import models
 
 from pgjobs import exponential, task
 from pgjobs.definitions import declared, definition_of, options_of, store_definitions
-from pgjobs.exceptions import InvalidTask
 from pgjobs.models import TaskDefinition
 from pgjobs.schemas import parameters_of
 from pgjobs.tasks import registry
@@ -217,11 +216,12 @@ def test_several_processes_may_sync_at_the_same_time():
     assert TaskDefinition.objects.active().count() == len(registry.tasks)
 
 
-def test_two_tasks_of_one_name_are_refused():
+def test_of_two_tasks_with_one_name_the_one_is_stored_that_a_worker_runs():
     task(name="tests.other")(other)
-    task(name="tests.other")(documented)
-    with pytest.raises(InvalidTask, match=r"2 tasks have the name 'tests\.other'"):
-        store_definitions("default")
+    last = task(name="tests.other")(documented)
+    store_definitions("default")
+    assert registry.get("tests.other") is last
+    assert definition("tests.other").origin == "tests.test_definitions.documented"
 
 
 # The command

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from django.utils import timezone
 
+import pgjobs
 from pgjobs import ALL, chain, task
 from pgjobs.definitions import store_definitions
 from pgjobs.models import Job, Progress, Status
@@ -348,6 +349,22 @@ def test_worker_is_woken_and_runs_what_sql_enqueues(start_worker):
     wait_for(lambda: Job.objects.filter(status="SUCCESSFUL").count() == 2, "both ran")
     results = Job.objects.order_by("pk").values_list("return_value", flat=True)
     assert list(results) == ["42_2024-01.pdf", 2]
+
+
+@shared_queue
+def test_what_sql_cannot_check_the_worker_does():
+    (right,) = enqueued("""'{"amount": "1.5", "at": {"x": 2}}'""", "tests.pay")
+    (number,) = enqueued("""'{"amount": 2.5}'""", "tests.pay")
+    (wrong,) = enqueued("""'{"amount": "much", "at": {"y": 2}}'""", "tests.pay")
+    with refused("22023", "JSON type number or string, got true", column="amount"):
+        enqueued("""'{"amount": true}'""", "tests.pay")
+    assert pgjobs.drain() == 3
+    for job in (right, number, wrong):
+        job.refresh_from_db()
+    assert right.return_value == "2.5 Point(x=2)"
+    assert number.return_value == "3.5 None"
+    assert wrong.status == "FAILED"
+    assert "amount: input should be a valid decimal" in wrong.reason
 
 
 # Acts
