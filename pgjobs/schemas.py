@@ -46,6 +46,8 @@ SIMPLE: dict[Any, Schema] = {
     str: {"type": "string"},
     date: {"type": "string", "format": "date"},
     datetime: {"type": "string", "format": "date-time"},
+    time: {"type": "string", "format": "time"},
+    Decimal: {"type": ["number", "string"], "format": "decimal"},
     UUID: {"type": "string", "format": "uuid"},
     list: {"type": "array"},
     tuple: {"type": "array"},
@@ -53,10 +55,8 @@ SIMPLE: dict[Any, Schema] = {
 }
 # What the JSON of other hints is at least.
 JSON_TYPES = {
-    time: ["string"],
     timedelta: ["string"],
     bytes: ["string"],
-    Decimal: ["number", "string"],
     set: ["array"],
     frozenset: ["array"],
 }
@@ -244,6 +244,8 @@ def can_be_told_apart(schemas: list[Schema]) -> bool:
             texts += 1
         elif schema.get("type") == "string" and "format" not in schema:
             texts += 1
+        elif schema.get("format") == "decimal":
+            kinds += ["integer", "number", "string"]
         elif "type" in schema and "x-checked-by" not in schema:
             kinds.append(schema["type"])
         else:
@@ -253,11 +255,10 @@ def can_be_told_apart(schemas: list[Schema]) -> bool:
 
 def annotated(hint: Any, arguments: tuple) -> Schema | None:
     schema = schema_of_type(arguments[0])
-    kind = schema.get("type")
-    kind = "number" if kind == "integer" else kind
+    kind = "number" if schema.get("type") == "integer" else schema.get("type")
     for each in constraints(arguments[1:]):
         attribute, keywords = KEYWORDS.get(type(each), ("", {}))
-        if kind not in keywords or "format" in schema:
+        if "format" in schema or kind not in keywords:
             return None
         limit = getattr(each, attribute)
         if type(limit) not in (int, float):

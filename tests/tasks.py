@@ -6,7 +6,7 @@ import random
 import signal
 import time
 from dataclasses import dataclass
-from decimal import Decimal
+from datetime import timedelta
 from pathlib import Path
 
 from pgjobs import current_job, enqueue_many, task
@@ -172,5 +172,5 @@ def export_data(
 
 
 @task
-def pay(amount: Decimal, at: Point | None = None) -> str:
-    return f"{amount + 1} {at}"
+def rest(length: timedelta, at: Point | None = None) -> str:
+    return f"{length.total_seconds():g} {at}"

@@ -353,18 +353,16 @@ def test_worker_is_woken_and_runs_what_sql_enqueues(start_worker):
 
 @shared_queue
 def test_what_sql_cannot_check_the_worker_does():
-    (right,) = enqueued("""'{"amount": "1.5", "at": {"x": 2}}'""", "tests.pay")
-    (number,) = enqueued("""'{"amount": 2.5}'""", "tests.pay")
-    (wrong,) = enqueued("""'{"amount": "much", "at": {"y": 2}}'""", "tests.pay")
-    with refused("22023", "JSON type number or string, got true", column="amount"):
-        enqueued("""'{"amount": true}'""", "tests.pay")
-    assert pgjobs.drain() == 3
-    for job in (right, number, wrong):
-        job.refresh_from_db()
-    assert right.return_value == "2.5 Point(x=2)"
-    assert number.return_value == "3.5 None"
+    (right,) = enqueued("""'{"length": "PT1M", "at": {"x": 2}}'""", "tests.rest")
+    (wrong,) = enqueued("""'{"length": "much", "at": {"y": 2}}'""", "tests.rest")
+    with refused("22023", "of the JSON type string, got true", column="length"):
+        enqueued("""'{"length": true}'""", "tests.rest")
+    assert pgjobs.drain() == 2
+    right.refresh_from_db()
+    wrong.refresh_from_db()
+    assert right.return_value == "60 Point(x=2)"
     assert wrong.status == "FAILED"
-    assert "amount: input should be a valid decimal" in wrong.reason
+    assert "length: input should be a valid duration" in wrong.reason
 
 
 # Acts

@@ -176,6 +176,10 @@ def field_of(schema: Schema, takes_all: bool = False) -> forms.Field:
             return forms.DateField(widget=widgets.AdminDateWidget)
         case {"format": "date-time"}:
             return forms.SplitDateTimeField(widget=widgets.AdminSplitDateTime)
+        case {"format": "time"}:
+            return forms.TimeField(widget=widgets.AdminTimeWidget)
+        case {"format": "decimal"}:
+            return forms.DecimalField(widget=widgets.AdminTextInputWidget)
         case {"format": "uuid"}:
             return forms.UUIDField(widget=widgets.AdminTextInputWidget)
         case {"type": "string"}:

@@ -171,6 +171,47 @@ TEXTS = (
     END
     $$;
 
+    CREATE FUNCTION pgjobs_time(value text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE AS $$
+    BEGIN
+        RETURN substr(pgjobs_date_time('2000-01-01T' || value), 12);
+    END
+    $$;
+
+    -- As Python writes decimals; texts with an exponent, or that Python would give one,
+    -- stay as they are.
+    CREATE FUNCTION pgjobs_decimal(value jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE AS $$
+    DECLARE
+        digits text := value #>> '{}';
+    BEGIN
+        IF jsonb_typeof(value) = 'number' THEN
+            RETURN pgjobs_decimal_number(value::numeric);
+        ELSIF jsonb_typeof(value) <> 'string' OR digits !~*
+            '^ *[-+]?([0-9][0-9_]*([.][0-9_]*)?|[.][0-9][0-9_]*)(e[-+]?[0-9]+)? *$'
+        THEN
+            RETURN NULL;
+        ELSIF digits ~* '[e_]' OR digits ~ '^ *-[0.]+ *$|[.]0{6}' THEN
+            RETURN value;
+        END IF;
+        RETURN to_jsonb((btrim(digits)::numeric)::text);
+    END
+    $$;
+
+    CREATE FUNCTION pgjobs_decimal_number(number numeric) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE AS $$
+    BEGIN
+        IF scale(number) = 0 THEN
+            RETURN to_jsonb(number::text);
+        ELSIF NOT pgjobs_fits_float(number) THEN
+            RETURN NULL;
+        ELSIF number <> 0 AND abs(number) < 0.000001 THEN
+            RETURN to_jsonb(replace(upper(pgjobs_float_text(number)), 'E-0', 'E-'));
+        END IF;
+        RETURN to_jsonb(trim_scale(pgjobs_float_text(number)::numeric)::text);
+    END
+    $$;
+
     CREATE FUNCTION pgjobs_uuid(value text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE AS $$
     DECLARE
@@ -187,6 +228,9 @@ TEXTS = (
     """,
     """
     DROP FUNCTION pgjobs_uuid(text);
+    DROP FUNCTION pgjobs_decimal_number(numeric);
+    DROP FUNCTION pgjobs_decimal(jsonb);
+    DROP FUNCTION pgjobs_time(text);
     DROP FUNCTION pgjobs_date_time(text);
     DROP FUNCTION pgjobs_date(text);
     DROP FUNCTION pgjobs_is_date(integer, integer, integer);
@@ -215,6 +259,11 @@ CHECKED = (
             stored := pgjobs_choice(schema -> 'enum', value);
             IF stored IS NULL THEN
                 fault := 'input should be ' || pgjobs_listed(schema -> 'enum');
+            END IF;
+        ELSIF schema ->> 'format' = 'decimal' THEN
+            stored := pgjobs_decimal(value);
+            IF stored IS NULL THEN
+                fault := 'input should be a valid decimal';
             END IF;
         ELSIF schema ? 'anyOf' THEN
             SELECT * INTO stored, fault
@@ -246,7 +295,12 @@ CHECKED = (
                 ELSIF NOT pgjobs_fits_float(value::numeric) THEN
                     fault := 'inf is not JSON';
                 ELSE  -- with a decimal place, by which it is a float
-                    stored := to_jsonb(value::numeric + 0.0);
+                    stored := to_jsonb(
+                        CASE
+                            WHEN length(value::text) <= 15 THEN value::numeric
+                            ELSE pgjobs_float_text(value::numeric)::numeric
+                        END + 0.0
+                    );
                 END IF;
             WHEN 'null' THEN
                 stored := value;
@@ -352,6 +406,9 @@ CHECKED = (
         WHEN 'date-time' THEN
             stored := to_jsonb(pgjobs_date_time(value));
             fault := 'input should be a valid datetime';
+        WHEN 'time' THEN
+            stored := to_jsonb(pgjobs_time(value));
+            fault := 'input should be in a valid time format';
         WHEN 'uuid' THEN
             stored := to_jsonb(pgjobs_uuid(value));
             fault := 'input should be a valid UUID';

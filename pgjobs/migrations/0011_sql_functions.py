@@ -725,7 +725,8 @@ RIGHTS = (
         helpers CONSTANT text[] := ARRAY[
             'pgjobs_float_text', 'pgjobs_json_text', 'pgjobs_json_fault',
             'pgjobs_fits_float', 'pgjobs_shortened', 'pgjobs_is_date', 'pgjobs_date',
-            'pgjobs_date_time', 'pgjobs_uuid', 'pgjobs_checked', 'pgjobs_choice',
+            'pgjobs_date_time', 'pgjobs_time', 'pgjobs_decimal',
+            'pgjobs_decimal_number', 'pgjobs_uuid', 'pgjobs_checked', 'pgjobs_choice',
             'pgjobs_listed', 'pgjobs_checked_by_any', 'pgjobs_formatted',
             'pgjobs_checked_array', 'pgjobs_checked_object', 'pgjobs_limit_fault',
             'pgjobs_definition', 'pgjobs_known_tasks', 'pgjobs_described',
