@@ -133,27 +133,31 @@ LOCKED = "SELECT * FROM pgjobs_enqueue('tests.locked', '{\"path\": \"a\"}')"
 REPLACED = "SELECT * FROM pgjobs_enqueue('tests.replaced', '{\"path\": \"a\"}')"
 
 
-def test_jobs_that_wait_for_others_need_more():
+def test_producer_enqueues_what_must_wait_and_batches():
     grant("producer")
-    with refused("42501"):
-        call(LOCKED)
-    grant("producer of jobs that wait for others")
     ((first,),), ((second,),) = call(LOCKED), call(LOCKED)
     assert Job.objects.get(pk=second).blocked_by_id == first
-
-
-def test_batches_need_more():
-    everything = """SELECT count(*) FROM pgjobs_enqueue(
-        'exports.export_data', '{"client_id": 1, "format": "ALL"}')"""
-    grant("producer")
-    with refused("42501"):
-        call(everything)
-    grant("producer of jobs that wait for others")
+    arguments = """'{"client_id": 1, "format": "ALL"}'"""
+    everything = (
+        f"SELECT count(*) FROM pgjobs_enqueue('exports.export_data', {arguments})"
+    )
     assert call(everything) == [(3,)]
 
 
-def test_acts_on_jobs_of_a_chain_need_no_more_than_on_others():
-    grant("producer", "producer of jobs that wait for others")
+CHANGES = "producer that also changes jobs"
+
+
+def test_replacing_needs_more():
+    grant("producer")
+    ((first,),) = call(REPLACED)
+    with refused("42501"):
+        call(REPLACED)
+    grant(CHANGES)
+    assert call(REPLACED) == [(first,)]
+
+
+def test_acts_need_more():
+    grant("producer", CHANGES)
     first, second = chain(add.bind(1), add.bind(2)).enqueue()
     psql("SET CONSTRAINTS ALL IMMEDIATE")
     assert call(f"SELECT pgjobs_cancel({first.pk})") == [(True,)]
@@ -164,12 +168,14 @@ def test_acts_on_jobs_of_a_chain_need_no_more_than_on_others():
     assert second.status == "WAITING"
 
 
-def test_acts_and_replacing_need_more():
-    grant("producer", "producer of jobs that wait for others")
-    ((first,),), ((second,),) = call(REPLACED), call(REPLACED)
-    assert first == second
-    assert call(f"SELECT pgjobs_cancel({first})") == [(True,)]
-    assert call(f"SELECT pgjobs_retry({first})") == [(True,)]
+def test_nobody_can_make_a_trigger_of_those_that_run_as_their_owner():
+    grant("producer", CHANGES)
+    psql(f"GRANT CREATE ON SCHEMA public TO {ROLE}")
+    with refused("42501", "permission denied for function pgjobs_settle_changed"):
+        call(
+            "CREATE TABLE own (id int); CREATE TRIGGER own AFTER INSERT ON own"
+            " FOR EACH ROW EXECUTE FUNCTION pgjobs_settle_changed()"
+        )
 
 
 def test_admin_of_the_database_needs_no_grant():
