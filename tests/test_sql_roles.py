@@ -105,9 +105,9 @@ def test_producer_gets_the_same_errors_as_anybody():
 def test_producer_inserts_plain_rows_and_unique_jobs_and_asks_for_a_status():
     grant("producer")
     call("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
-    ((first,),) = call(
-        "SELECT * FROM pgjobs_enqueue('tests.unique', '{\"path\": \"a\"}')"
-    )
+    unique = "SELECT * FROM pgjobs_enqueue('tests.unique', '{\"path\": \"a\"}')"
+    ((first,),) = call(unique)
+    assert call(unique) == [(first,)]
     assert call(f"SELECT pgjobs_job_status({first})") == [("READY",)]
 
 

@@ -344,9 +344,11 @@ UNIQUE = (
     DECLARE
         holder pgjobs_job;
     BEGIN
-        UPDATE pgjobs_job SET unique_until = NULL  -- its period is over
-        WHERE unique_key = job.unique_key AND unique_for = 'period'
-            AND holds_key AND unique_until <= clock_timestamp();
+        IF job.unique_for = 'period' THEN
+            UPDATE pgjobs_job SET unique_until = NULL  -- it is over
+            WHERE unique_key = job.unique_key AND unique_for = 'period'
+                AND holds_key AND unique_until <= clock_timestamp();
+        END IF;
         IF on_conflict = 'replace' THEN
             UPDATE pgjobs_job AS held
             SET args = '[]',
