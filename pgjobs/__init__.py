@@ -4,13 +4,16 @@ from .backoff import constant, exponential, linear
 from .chains import chain, group
 from .context import current_job
 from .dependencies import Dependency, same
+from .draining import drain
 from .exceptions import Cancel, Fail, Retry, Snooze
 from .schedules import schedule
 from .tasks import aenqueue, enqueue, enqueue_many, task
+from .write_all import ALL
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ALL",
     "Cancel",
     "Dependency",
     "Fail",
@@ -20,6 +23,7 @@ __all__ = [
     "chain",
     "constant",
     "current_job",
+    "drain",
     "enqueue",
     "enqueue_many",
     "exponential",

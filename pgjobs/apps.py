@@ -14,17 +14,20 @@ class PgjobsConfig(AppConfig):
         from .tasks import registry
 
         registry.discover()
-        post_migrate.connect(store_declared_schedules, sender=self)
+        post_migrate.connect(store_what_code_declares, sender=self)
 
 
-def store_declared_schedules(using: str, apps=None, **kwargs) -> None:
-    """Store what the tasks declare, once the tables are there."""
+def store_what_code_declares(using: str, apps=None, **kwargs) -> None:
+    """Store the tasks and their schedules, each once its table is there."""
     from .conf import settings
+    from .definitions import store_definitions
     from .schedules import store_declared
 
-    has_table = apps is None or ("pgjobs", "schedule") in {
-        (model._meta.app_label, model._meta.model_name) for model in apps.get_models()
-    }
-    is_queue = using == settings.DATABASE
-    if has_table and is_queue and connections[using].vendor == "postgresql":
-        store_declared(using)
+    if using != settings.DATABASE or connections[using].vendor != "postgresql":
+        return
+    for model, store in (
+        ("taskdefinition", store_definitions),
+        ("schedule", store_declared),
+    ):
+        if apps is None or model in apps.all_models["pgjobs"]:
+            store(using)

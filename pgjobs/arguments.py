@@ -17,6 +17,9 @@ from .conf import settings
 from .exceptions import InvalidArguments, InvalidTask
 from .hints import AnyJson, Hint, signature_of
 from .plain_json import check_text, dump
+from .write_all import ALL
+
+NO_ALL = "is ALL, which only enqueue takes, for parameters that write_all names"
 
 
 class Stored(NamedTuple):
@@ -57,7 +60,7 @@ class Signature:
                 check_text(path)
                 stored = parameter.hint.store(value)
             except ValueError as error:
-                faults[path] = str(error)
+                faults[path] = NO_ALL if value is ALL else str(error)
                 continue
             if parameter.kind is Parameter.VAR_POSITIONAL:
                 positional.append(stored)
@@ -145,7 +148,7 @@ class Signature:
                 if name in self.parameters:
                     self.parameters[name].hint.store(value)
             except ValueError as error:
-                yield name, str(error)
+                yield name, NO_ALL if value is ALL else str(error)
         yield from self.binding_faults(args, kwargs, by_position)
 
     def binding_faults(self, args, kwargs, by_position) -> Iterator[tuple[str, str]]:
@@ -207,9 +210,12 @@ class ArgumentOf:
         self.check_default(task_name)
 
     @property
+    def is_variable(self) -> bool:
+        return self.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+    @property
     def is_required(self) -> bool:
-        variable = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-        return self.default is Parameter.empty and self.kind not in variable
+        return self.default is Parameter.empty and not self.is_variable
 
     @property
     def takes_position(self) -> bool:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from .models import Job
     from .tasks import Options, Task
 
-    J = TypeVarWithDefault("J", bound=Job | None, default=Job, covariant=True)
+    J = TypeVarWithDefault(
+        "J", bound=Job | list[Job] | None, default=Job, covariant=True
+    )
 else:
     J = TypeVar("J")
 

@@ -36,6 +36,7 @@ class Hint:
     """A type hint. Raises ValueError if its values cannot be kept as JSON."""
 
     def __init__(self, hint):
+        self.hint = hint
         self.plain_type = hint if hint in PLAIN_TYPES else None
         self.adapter = adapter_of(hint)
 
@@ -95,6 +96,14 @@ def adapter_of(hint) -> TypeAdapter:
     except Exception as error:
         raise ValueError(str(error).splitlines()[0].split(". ")[0]) from error
     return adapter
+
+
+def described(hint) -> dict[str, Any]:
+    """Return pydantic's JSON Schema of a hint, for people; {} if it has none."""
+    try:
+        return TypeAdapter(hint).json_schema()
+    except Exception:  # noqa: BLE001  (of a project's own type anything may come)
+        return {}
 
 
 def signature_of(task_name: str, function: Callable) -> inspect.Signature:

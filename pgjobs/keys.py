@@ -14,7 +14,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from .exceptions import LONGEST_DELAY, InvalidArguments, InvalidTask
-from .plain_json import check_text, dump, dump_sorted
+from .plain_json import check_text, dump_sorted
 
 if TYPE_CHECKING:
     from .arguments import Signature, Stored
@@ -127,7 +127,7 @@ class KeyMaker:
             return key
         named = json.loads(self.stored.kwargs)
         texts = {
-            each: value if isinstance(value, str) else dump(value)
+            each: value if isinstance(value, str) else dump_sorted(value)
             for each, value in named.items()
         }
         try:

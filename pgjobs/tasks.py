@@ -23,6 +23,7 @@ from typing import (
 
 from asgiref.sync import sync_to_async
 from django.apps import apps
+from django.db import transaction
 from django.utils import timezone
 from django.utils.module_loading import autodiscover_modules
 
@@ -45,16 +46,20 @@ from .uniqueness import (
     check_given,
     overridden,
 )
+from .write_all import WritingAll, expanded
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# What enqueueing returns: a job, or with on_conflict="skip" perhaps none.
+# What enqueueing returns: a job, or with on_conflict="skip" perhaps none, or with
+# write_all a list of jobs.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from .models import Batch, Job
 
-    J = TypeVarWithDefault("J", bound=Job | None, default=Job, covariant=True)
+    J = TypeVarWithDefault(
+        "J", bound=Job | list[Job] | None, default=Job, covariant=True
+    )
 else:
     J = TypeVar("J")
 
@@ -67,7 +72,7 @@ LATEST = datetime(9999, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(HoldingBack, Links, Uniqueness, Depending):
+class Options(HoldingBack, Links, Uniqueness, Depending, WritingAll):
     """What `@task(...)` and `.using(...)` say about a task's jobs."""
 
     queue_name: str = "default"
@@ -89,6 +94,7 @@ class Options(HoldingBack, Links, Uniqueness, Depending):
         Links.__post_init__(self)
         Uniqueness.__post_init__(self)
         Depending.__post_init__(self)
+        WritingAll.__post_init__(self)
         check_queue_name(self.queue_name)
         check_whole("priority", self.priority, -100, 100)
         check_whole("max_attempts", self.max_attempts, 1, 32_767)
@@ -204,6 +210,7 @@ class Task(Generic[P, R, J]):
         self.options.check_placeholders(function)
         self.options.check_names(function)
         self.options.check_sources(function)
+        self.options.check_write_all(function)
         self.original = self  # of the copies that `using` makes
         if self.options.atomic and self.is_async:
             raise InvalidTask(
@@ -233,7 +240,9 @@ class Task(Generic[P, R, J]):
         """The checked parameters; raises InvalidTask if a hint cannot work."""
         if self.original is not self:
             return self.original.signature
-        return Signature(self.name, self.function)
+        signature = Signature(self.name, self.function)
+        self.options.values(signature)  # raises InvalidTask
+        return signature
 
     @property
     def origin(self) -> tuple[str, str]:
@@ -417,9 +426,23 @@ class Task(Generic[P, R, J]):
         """Insert a job in the caller's transaction and return it, saved.
 
         If another job holds its unique key, `on_conflict` decides what is returned.
+        A parameter that `write_all` names may be ALL: then a list of jobs is returned.
         Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
+        if self.options.write_all:
+            each = self.bind_each(args, kwargs)
+            if each is not None:
+                return enqueue_batch(self, each)
         return enqueue_many([self.bind(*args, **kwargs)])[0]
+
+    def bind_each(self, args: tuple, kwargs: dict) -> "list[BoundTask[J]] | None":
+        """Return the task with the arguments of each job; None without ALL."""
+        signature = self.signature
+        values = self.options.values(signature)
+        each = expanded(signature, values, args, kwargs)
+        if each is None:
+            return None
+        return [self.bind(*some, **others) for some, others in each]
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job from async code; see `enqueue`."""
@@ -443,6 +466,24 @@ def task(
 def task(
     *, on_conflict: Literal["skip"], **options: Unpack[TaskOptions]
 ) -> "Callable[[Callable[P, R]], Task[P, R, Job | None]]": ...
+
+
+@overload
+def task(
+    *,
+    write_all: str | Iterable[str],
+    on_conflict: Literal["return", "raise", "replace"] = ...,
+    **options: Unpack[TaskOptions],
+) -> "Callable[[Callable[P, R]], Task[P, R, Job | list[Job]]]": ...
+
+
+@overload
+def task(
+    *,
+    write_all: str | Iterable[str],
+    on_conflict: Literal["skip"],
+    **options: Unpack[TaskOptions],
+) -> "Callable[[Callable[P, R]], Task[P, R, Job | list[Job] | None]]": ...
 
 
 def task(function=None, /, *, name=None, aliases=(), **options):
@@ -483,6 +524,10 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     `on_conflict`: if a job holds the key already, "return" it (default), "raise"
     AlreadyEnqueued, "replace" the arguments and run_after of one that has not started,
     or "skip" and return None.
+
+    `write_all`: names of parameters with choices, which may be ALL: enqueueing then
+    makes a job for each value (of several parameters, for each combination), all or
+    none, as one batch, and returns them in a list.
     """
     unknown = options.keys() - TASK_OPTIONS - WHEN
     if unknown:
@@ -564,6 +609,19 @@ def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
                 f"position {index}."
             )
     return Job.objects.insert(bound_tasks)
+
+
+def enqueue_batch(task: Task[Any, Any, J], bound_tasks: list[BoundTask[J]]) -> Any:
+    """Insert the jobs of ALL as one batch, all or none; return those that there are."""
+    from .models import Batch, Job
+
+    with transaction.atomic(using=Job.objects.db):
+        if task.options.batch is None:  # otherwise they belong to that one
+            key = {"batch_id": Batch.objects.create(description=task.name).pk}
+            bound_tasks = [
+                replace(bound, keys=bound.keys | key) for bound in bound_tasks
+            ]
+        return [job for job in enqueue_many(bound_tasks) if job is not None]
 
 
 class Registry:

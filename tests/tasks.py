@@ -5,10 +5,17 @@ import os
 import random
 import signal
 import time
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from pgjobs import current_job, enqueue_many, task
 from pgjobs.models import Job
+
+
+@dataclass
+class Point:
+    x: int
 
 
 @task
@@ -144,3 +151,26 @@ def append_letter(path: str, letter: str):
 @task
 def anything(**values):
     pass
+
+
+@task(name="reports.generate_monthly")
+def generate_monthly(client_id: int, month: str, format: str = "pdf") -> str:
+    """Generate a monthly report for a client.
+
+    :param client_id: Whose report.
+    """
+    return f"{client_id}_{month}.{format}"
+
+
+@task(name="exports.export_data", write_all=["format"])
+def export_data(
+    client_id: int,
+    format: ["csv", "json", "parquet"],  # noqa: F821
+) -> str:
+    """Export client data in the specified format."""
+    return f"{client_id}.{format}"
+
+
+@task
+def rest(length: timedelta, at: Point | None = None) -> str:
+    return f"{length.total_seconds():g} {at}"

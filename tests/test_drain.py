@@ -5,8 +5,10 @@ from io import StringIO
 
 import pytest
 from django.core.management import call_command
+from django.db import transaction
 from django.utils import timezone
 
+import pgjobs
 from pgjobs import Retry, current_job, enqueue, enqueue_many, task
 from pgjobs.models import Job
 from tests import tasks
@@ -114,3 +116,28 @@ def test_it_prints_nothing_but_its_results_when_quiet():
     out = StringIO()
     call_command("runjobs", "--drain", verbosity=0, stdout=out)
     assert out.getvalue() == ""
+
+
+# From Python
+
+
+def test_python_drains_too_and_returns_the_number_of_jobs():
+    enqueue_many([tasks.noop.bind() for _ in range(3)])
+    enqueue(tasks.fail_with, "no")
+    assert pgjobs.drain() == 4
+    assert pgjobs.drain() == 0
+
+
+def test_python_drains_chosen_queues_with_so_many_slots():
+    enqueue(enqueue_another, 2)
+    enqueue(tasks.noop.using(queue_name="other"))
+    assert pgjobs.drain(queues=["other"], concurrency=1) == 1
+    assert pgjobs.drain(concurrency=1) == 3
+
+
+def test_python_does_not_drain_inside_a_transaction():
+    with (
+        transaction.atomic(),
+        pytest.raises(RuntimeError, match="inside a transaction"),
+    ):
+        pgjobs.drain()

@@ -1,9 +1,10 @@
-"""The admin: jobs with their acts, batches, queues, schedules, and live workers."""
+"""The admin: jobs with their acts, batches, queues, schedules, tasks, live workers."""
 
 from django.contrib import admin
 
-from ..models import Batch, Job, Queue, Schedule, Worker
+from ..models import Batch, Job, Queue, Schedule, TaskDefinition, Worker
 from .batches import BatchAdmin
+from .definitions import TaskDefinitionAdmin
 from .jobs import JobAdmin
 from .queues import QueueAdmin
 from .schedules import ScheduleAdmin
@@ -13,6 +14,14 @@ admin.site.register(Batch, BatchAdmin)
 admin.site.register(Job, JobAdmin)
 admin.site.register(Queue, QueueAdmin)
 admin.site.register(Schedule, ScheduleAdmin)
+admin.site.register(TaskDefinition, TaskDefinitionAdmin)
 admin.site.register(Worker, WorkerAdmin)
 
-__all__ = ["BatchAdmin", "JobAdmin", "QueueAdmin", "ScheduleAdmin", "WorkerAdmin"]
+__all__ = [
+    "BatchAdmin",
+    "JobAdmin",
+    "QueueAdmin",
+    "ScheduleAdmin",
+    "TaskDefinitionAdmin",
+    "WorkerAdmin",
+]

@@ -2,6 +2,7 @@
 
 from .attempt import Attempt
 from .batch import Batch
+from .definition import TaskDefinition
 from .hold import Hold, Rate, Unsettled
 from .job import Job, Status
 from .predecessor import Predecessor
@@ -25,6 +26,7 @@ __all__ = [
     "Schedule",
     "Status",
     "Step",
+    "TaskDefinition",
     "Tick",
     "Unsettled",
     "Worker",

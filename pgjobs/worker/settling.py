@@ -6,6 +6,7 @@ the workers. See migrations/0005_holding_back.py.
 
 import logging
 import random
+import re
 from dataclasses import dataclass
 from math import inf
 from time import monotonic
@@ -17,6 +18,11 @@ from .maintenance import RESCUE_PER_HEARTBEAT, Chore
 
 logger = logging.getLogger("pgjobs.worker")
 
+# What transactions notify of. Anybody may notify anything: the rest is not for us.
+UNSETTLED = re.compile(
+    r"(lock|limit|rate) (.+)|(predecessor|batch) ([0-9]{1,18})", re.S
+)
+MOST_TRIES = 10_000  # more keys than these are left to the sweep
 FIRST_PAUSE = 0.002  # seconds until a key is asked for again that somebody holds
 LONGEST_PAUSE = 1.0
 
@@ -45,8 +51,8 @@ class Settling:
         kind, _, key = payload.partition(" ")
         if kind == "dependency":
             self.met_undecided = True
-            return
-        self.tries.setdefault(Key(kind, key), Try(monotonic(), FIRST_PAUSE))
+        elif UNSETTLED.fullmatch(payload) and len(self.tries) < MOST_TRIES:
+            self.tries.setdefault(Key(kind, key), Try(monotonic(), FIRST_PAUSE))
 
     def run(self, execute: Execute) -> int:
         """Settle the keys that are due; return how many jobs that let go."""

@@ -18,7 +18,8 @@ from ..parameters import add_database, ready_database, seconds
 
 class Command(BaseCommand):
     help = (
-        "Enqueue a job and print its id, or that of the one which holds its unique key."
+        "Enqueue a job and print its id, or that of the one which holds its unique "
+        "key; with ALL those of several."
     )
 
     def add_arguments(self, parser):
@@ -41,10 +42,12 @@ class Command(BaseCommand):
 
     def handle(self, **options):
         with ready_database(options["database"]):
-            job = self.enqueue(options)
-        if job is None:
+            enqueued = self.enqueue(options)
+        jobs = enqueued if isinstance(enqueued, list) else [enqueued]
+        if jobs in ([], [None]):
             self.stderr.write("Not enqueued: another job holds its unique key.")
-        else:
+            return
+        for job in jobs:
             self.stdout.write(str(job.pk))
 
     def enqueue(self, options):

@@ -15,6 +15,7 @@ from django.utils.autoreload import get_child_arguments
 
 from ...conf import settings
 from ...connections import pool_size
+from ...definitions import store_definitions
 from ...models import Job
 from ...models.status import LIVE
 from ...schedules import store_declared
@@ -246,6 +247,7 @@ class Command(BaseCommand):
         if options["child"] is None or options["first"]:
             self.warn_of_unknown_queues(chosen.database, options)
             self.warn_of_small_pool(chosen)
+        store_definitions(chosen.database)
         store_declared(chosen.database)
         connections[chosen.database].close()
 

@@ -1,0 +1,212 @@
+"""The form of a task's arguments, made from its signature."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django import forms
+from django.contrib.admin import widgets
+from django.core.exceptions import NON_FIELD_ERRORS
+from django.utils.translation import gettext_lazy as _
+
+from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
+from ..models import Job
+from ..plain_json import check_json, dump
+from ..schemas import Schema, parameters_of
+from ..tasks import Task
+from ..write_all import ALL, IN_JSON
+from .texts import excerpt
+
+ARGUMENT = "argument-"  # before the names of parameters, which may be any
+LONGEST_CHOICE = 100
+
+
+class JsonField(forms.CharField):
+    """A value as JSON, decoded."""
+
+    widget = forms.Textarea(attrs={"class": "vLargeTextField", "rows": 4})
+
+    def to_python(self, value):
+        # Not forms.JSONField, which lets RecursionError and long numbers through.
+        text = super().to_python(value)
+        if not text:
+            return None
+        try:
+            data = json.loads(text)
+            check_json(data)
+        except json.JSONDecodeError as error:
+            raise forms.ValidationError(_("Enter valid JSON.")) from error
+        except (ValueError, RecursionError) as error:
+            raise forms.ValidationError(str(error)) from error
+        return data
+
+    def prepare_value(self, value):
+        return value if value is None or isinstance(value, str) else dump(value)
+
+
+class JobForm(forms.Form):
+    """What a job of the task is to be enqueued with."""
+
+    queue_name = forms.CharField(
+        label=_("Queue"),
+        required=False,
+        max_length=200,
+        widget=widgets.AdminTextInputWidget,
+    )
+    priority = forms.IntegerField(
+        label=_("Priority"), required=False, min_value=-100, max_value=100
+    )
+    run_after = forms.SplitDateTimeField(
+        label=_("Run after"), required=False, widget=widgets.AdminSplitDateTime
+    )
+
+    def __init__(self, task: Task, data=None):
+        super().__init__(data)
+        self.task = task
+        self.schema = parameters_of(task.signature, task.__doc__)
+        self.all_values = task.options.values(task.signature)
+        for name in self.schema["x-order"]:
+            self.fields[ARGUMENT + name] = self.field_of(name)
+        if self.schema["additionalProperties"] is not False:
+            self.fields["others"] = JsonField(
+                label=_("Other arguments"),
+                required=False,
+                help_text=_("A JSON object, by name."),
+            )
+        self.initial["queue_name"] = task.options.queue_name
+        self.initial["priority"] = task.options.priority
+
+    def field_of(self, name: str) -> forms.Field:
+        schema = self.schema["properties"][name]
+        field = field_of(schema, name in self.all_values)
+        field.label = name
+        field.help_text = schema.get("description", "")
+        if "default" in schema:
+            field.required = False
+            field.initial = initial_of(field, schema["default"])
+        return field
+
+    @property
+    def fieldsets(self) -> list[tuple[Any, list]]:
+        options = [self[name] for name in ("queue_name", "priority", "run_after")]
+        named = {field.name for field in options}
+        arguments = [field for field in self if field.name not in named]
+        return [(_("Arguments"), arguments), (_("Job"), options)]
+
+    def clean_others(self) -> dict[str, Any]:
+        others = self.cleaned_data["others"] or {}
+        if not isinstance(others, dict):
+            raise forms.ValidationError(_("Enter a JSON object."))
+        if taken := sorted(others.keys() & set(self.schema["x-order"])):
+            message = _("%(name)s has a field of its own.")
+            raise forms.ValidationError(message, params={"name": taken[0]})
+        return others
+
+    def given(self) -> Iterator[tuple[str, Any]]:
+        """Yield the arguments; what was left empty is left to its default."""
+        for name in self.schema["x-order"]:
+            value = self.cleaned_data[ARGUMENT + name]
+            schema = self.schema["properties"][name]
+            if value is not None or "default" not in schema or takes_null(schema):
+                yield name, value
+
+    def enqueue(self) -> list[Job] | None:
+        """Enqueue the job, or those of ALL; None: the form has errors now."""
+        parameters = self.task.signature.parameters
+        named = dict(self.given())
+        # Those that Python does not take by name come first in a signature.
+        by_position = [name for name in named if not parameters[name].takes_name]
+        others = self.cleaned_data.get("others", {})
+        try:
+            enqueued = self.task.using(
+                queue_name=self.cleaned_data["queue_name"] or None,
+                priority=self.cleaned_data["priority"],
+                run_after=self.cleaned_data["run_after"],
+            ).enqueue(*[named.pop(name) for name in by_position], **others, **named)
+        except InvalidArguments as error:
+            for name, fault in error.faults.items():
+                self.add_fault(name, fault)
+            return None
+        except (AlreadyEnqueued, InvalidTask) as error:
+            self.add_error(None, str(error))
+            return None
+        jobs = enqueued if isinstance(enqueued, list) else [enqueued]
+        return [job for job in jobs if job is not None]
+
+    def add_fault(self, name: str, fault: str) -> None:
+        field = ARGUMENT + name
+        if field in self.fields:
+            self.add_error(field, fault)
+        else:
+            self.add_error(NON_FIELD_ERRORS, f"{name}: {fault}")
+
+
+def takes_null(schema: Schema) -> bool:
+    return (
+        schema.get("type") == "null"
+        or None in schema.get("enum", ())
+        or any(takes_null(each) for each in schema.get("anyOf", ()))
+    )
+
+
+def field_of(schema: Schema, takes_all: bool = False) -> forms.Field:
+    """Return the field for the values of a schema."""
+    if "anyOf" in schema:
+        others = [each for each in schema["anyOf"] if each.get("type") != "null"]
+        if len(others) < len(schema["anyOf"]) and len(others) == 1:
+            field = field_of(others[0], takes_all)
+            field.required = False
+            return field
+    if "enum" in schema:
+        return choice_field(schema["enum"], takes_all)
+    match schema:
+        case {"x-checked-by": _}:
+            return JsonField()
+        case {"type": "boolean"}:
+            return choice_field([True, False], takes_all)
+        case {"type": "integer"}:
+            return forms.IntegerField(
+                min_value=schema.get("minimum"),
+                max_value=schema.get("maximum"),
+                widget=widgets.AdminBigIntegerFieldWidget,
+            )
+        case {"type": "number"}:
+            return forms.FloatField()
+        case {"format": "date"}:
+            return forms.DateField(widget=widgets.AdminDateWidget)
+        case {"format": "date-time"}:
+            return forms.SplitDateTimeField(widget=widgets.AdminSplitDateTime)
+        case {"format": "time"}:
+            return forms.TimeField(widget=widgets.AdminTimeWidget)
+        case {"format": "decimal"}:
+            return forms.DecimalField(widget=widgets.AdminTextInputWidget)
+        case {"format": "uuid"}:
+            return forms.UUIDField(widget=widgets.AdminTextInputWidget)
+        case {"type": "string"}:
+            # An empty text is a text.
+            return forms.CharField(
+                required=False, strip=False, widget=widgets.AdminTextInputWidget
+            )
+    return JsonField()
+
+
+def choice_field(values: list, takes_all: bool) -> forms.Field:
+    choices = [(dump(each), excerpt(str(each), LONGEST_CHOICE)) for each in values]
+    if takes_all:
+        choices.append((IN_JSON, _("All: a job for each")))
+    return forms.TypedChoiceField(
+        choices=[("", "---------"), *choices],
+        coerce=lambda text: ALL if text == IN_JSON else json.loads(text),
+        empty_value=None,
+    )
+
+
+def initial_of(field: forms.Field, default: Any) -> Any:
+    """Return a default, in its JSON form, as the field shows it."""
+    if isinstance(field, forms.TypedChoiceField):
+        return dump(default)
+    if isinstance(field, JsonField):
+        return None if default is None else dump(default)
+    if isinstance(field, forms.SplitDateTimeField):
+        return None  # it would be shown in another time zone; the help says it
+    return default

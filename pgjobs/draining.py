@@ -1,0 +1,49 @@
+"""`drain`: run what is READY in this process, then go on."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from django.db import connections
+
+from .conf import settings
+
+if TYPE_CHECKING:
+    from .worker.audience import Ending
+
+
+def drain(
+    *, queues: Sequence[str] | None = None, concurrency: int | None = None
+) -> int:
+    """Run jobs until none is READY; return how many of them have ended.
+
+    What becomes READY meanwhile is run, too; what is due later is not waited for.
+    `queues`: names (default: all). `concurrency`: jobs at the same time (default:
+    PGJOBS["CONCURRENCY"]). Raises RuntimeError inside a transaction, and if the
+    database is lost for good.
+    """
+    # Models cannot be imported before the apps are ready, this package must be.
+    from .worker import ExitCode, Loop, WorkerOptions
+    from .worker.audience import Audience, Tally
+
+    class Counting(Audience):
+        def __init__(self) -> None:
+            self.tally = Tally()
+
+        def recorded(self, endings: "Sequence[Ending]") -> None:
+            for ending in endings:
+                self.tally.count(ending)
+
+    if connections[settings.DATABASE].in_atomic_block:
+        raise RuntimeError(
+            "drain() inside a transaction would not see what this has enqueued: other "
+            "connections run the jobs."
+        )
+    options = WorkerOptions(
+        drain=True,
+        queues=None if queues is None else tuple(queues),
+        slots=settings.CONCURRENCY if concurrency is None else concurrency,
+    )
+    audience = Counting()
+    if Loop(options, audience).run() == ExitCode.LOST:
+        raise RuntimeError("The database was lost while draining.")
+    return audience.tally.completed

@@ -1,0 +1,57 @@
+from django.core.management.base import BaseCommand, CommandError
+
+from ...definitions import declared
+from ...exceptions import InvalidTask
+from ...models import TaskDefinition
+from ...models.definition import Synced
+from ..parameters import add_database, ready_database
+
+WORDS = {"new": "+", "changed": "~", "gone": "-"}
+
+
+class Command(BaseCommand):
+    help = (
+        "Tell the database which tasks there are, by which SQL checks arguments. "
+        "'migrate' and every worker do so by themselves."
+    )
+
+    def add_arguments(self, parser):
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help="change nothing; exit with code 1 if the database knows other tasks",
+        )
+        add_database(parser)
+
+    def handle(self, **options):
+        with ready_database(options["database"]) as alias:
+            definitions = TaskDefinition.objects.db_manager(alias)
+            try:
+                tasks = declared()
+            except InvalidTask as error:
+                raise CommandError(str(error)) from error
+            if options["check"]:
+                self.check_synced(definitions.differences(tasks), options["verbosity"])
+                return
+            self.report(definitions.sync(tasks), len(tasks), options["verbosity"])
+
+    def check_synced(self, found: Synced, verbosity: int) -> None:
+        self.print_names(found, verbosity)
+        if any(found):
+            raise CommandError(
+                "The database knows other tasks than the code declares: run "
+                "'manage.py synctasks'."
+            )
+
+    def report(self, found: Synced, number: int, verbosity: int) -> None:
+        self.print_names(found, verbosity)
+        if verbosity:
+            self.stdout.write(
+                f"{number} tasks: {len(found.new)} new, {len(found.changed)} changed, "
+                f"{len(found.gone)} gone."
+            )
+
+    def print_names(self, found: Synced, verbosity: int) -> None:
+        for kind, names in found._asdict().items() if verbosity else ():
+            for name in names:
+                self.stdout.write(f"{WORDS[kind]} {name}")

@@ -1,0 +1,100 @@
+"""Task definitions: what the database knows of the tasks that code declares."""
+
+import json
+from typing import Any, NamedTuple
+
+from django.db import connections, models
+from django.utils.translation import gettext_lazy as _
+
+from ..sql import statement
+from .database import QueueManager
+
+FIELDS = ("name", "origin", "description", "parameters", "options")
+
+
+class Synced(NamedTuple):
+    """The names of the tasks that a synchronisation has changed."""
+
+    new: list[str]
+    changed: list[str]
+    gone: list[str]
+
+
+class DefinitionQuerySet(models.QuerySet["TaskDefinition"]):
+    def active(self):
+        """Filter the tasks that code declares."""
+        return self.filter(gone_at__isnull=True)
+
+
+class DefinitionManager(
+    QueueManager.from_queryset(DefinitionQuerySet)  # type: ignore[misc]
+):
+    def sync(self, declared: list[dict[str, Any]]) -> Synced:
+        """Store what code declares, in one statement; what it does not is gone."""
+        columns = {
+            field: [
+                json.dumps(each[field])
+                if field in ("parameters", "options")
+                else each[field]
+                for each in declared
+            ]
+            for field in FIELDS
+        }
+        with connections[self.db].cursor() as cursor:
+            cursor.execute(statement("sync_tasks"), columns)
+            found = cursor.fetchall()
+        return synced(found)
+
+    def differences(self, declared: list[dict[str, Any]]) -> Synced:
+        """Return what `sync` would change."""
+        stored = {row[0]: row for row in self.active().values_list(*FIELDS)}
+        rows = {
+            each["name"]: tuple(each[field] for field in FIELDS) for each in declared
+        }
+        return synced(
+            [(name, "new") for name in rows.keys() - stored.keys()]
+            + [
+                (name, "changed")
+                for name in rows.keys() & stored.keys()
+                if rows[name] != stored[name]
+            ]
+            + [(name, "gone") for name in stored.keys() - rows.keys()]
+        )
+
+
+def synced(found: list[tuple[str, str]]) -> Synced:
+    return Synced(
+        *(
+            sorted(name for name, kind in found if kind == wanted)
+            for wanted in Synced._fields
+        )
+    )
+
+
+class TaskDefinition(models.Model):
+    """A task as code declares it, or once did. Only code changes it.
+
+    By it the SQL functions check arguments and give jobs their task's options.
+    """
+
+    name = models.CharField(_("name"), max_length=200, unique=True)
+    origin = models.TextField(_("defined as"))
+    description = models.TextField(_("description"), db_default="", blank=True)
+    parameters = models.JSONField(_("parameters"))  # a JSON Schema, see `schemas.py`
+    options = models.JSONField(_("options"))  # see `definitions.py`
+    synced_at = models.DateTimeField(_("last changed"))
+    gone_at = models.DateTimeField(_("gone since"), null=True, blank=True)
+
+    objects = DefinitionManager()
+
+    class Meta:
+        verbose_name = _("task")
+        verbose_name_plural = _("tasks")
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_active(self) -> bool:
+        return self.gone_at is None

@@ -1,0 +1,289 @@
+"""Type hints as JSON Schema: by it SQL checks arguments, and the admin makes a form.
+
+Where a schema says all that the hint says, PostgreSQL checks values as strictly as
+`hints.py` does, and stores them in the same form. Where it cannot (dataclasses, models,
+validators of a project's own), the schema says so by `"x-checked-by": "worker"`: SQL
+looks at the JSON type only, and the job fails when it runs if its argument is wrong.
+"""
+
+import dataclasses
+import re
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, Flag
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    is_typeddict,
+)
+from uuid import UUID
+
+import annotated_types
+
+from .hints import Hint, described
+
+if TYPE_CHECKING:
+    from .arguments import ArgumentOf, Signature
+
+Schema = dict[str, Any]
+
+BY_WORKER = {"x-checked-by": "worker"}
+SIMPLE: dict[Any, Schema] = {
+    Any: {},
+    object: BY_WORKER,
+    None: {"type": "null"},
+    types.NoneType: {"type": "null"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    date: {"type": "string", "format": "date"},
+    datetime: {"type": "string", "format": "date-time"},
+    time: {"type": "string", "format": "time"},
+    Decimal: {"type": ["number", "string"], "format": "decimal"},
+    UUID: {"type": "string", "format": "uuid"},
+    list: {"type": "array"},
+    tuple: {"type": "array"},
+    dict: {"type": "object"},
+}
+# What the JSON of other hints is at least.
+JSON_TYPES = {
+    timedelta: ["string"],
+    bytes: ["string"],
+    set: ["array"],
+    frozenset: ["array"],
+}
+KEYWORDS = {
+    annotated_types.Ge: ("ge", {"number": "minimum"}),
+    annotated_types.Gt: ("gt", {"number": "exclusiveMinimum"}),
+    annotated_types.Le: ("le", {"number": "maximum"}),
+    annotated_types.Lt: ("lt", {"number": "exclusiveMaximum"}),
+    annotated_types.MinLen: (
+        "min_length",
+        {"string": "minLength", "array": "minItems"},
+    ),
+    annotated_types.MaxLen: (
+        "max_length",
+        {"string": "maxLength", "array": "maxItems"},
+    ),
+}
+TAKES_NO_OTHER = vars(Enum)["_missing_"].__func__
+SCALARS = (str, int, float, bool, types.NoneType)
+HELP_OF_PARAMETER = re.compile(
+    r"^[ \t]*:param\s+(?:[^:]*\s)?(?P<name>\w+):"
+    r"(?P<help>.*(?:\n(?![ \t]*:|[ \t]*$).*)*)",  # up to the next, or a blank line
+    re.MULTILINE,
+)
+
+
+def parameters_of(signature: "Signature", docstring: str | None) -> Schema:
+    """Return the JSON Schema of a task's arguments, as they are stored by name."""
+    helps = helps_of(docstring)
+    named = [each for each in signature.parameters.values() if not each.is_variable]
+    rest = signature.var_keyword
+    schema = {
+        "type": "object",
+        "properties": {
+            each.name: property_of(each, helps.get(each.name)) for each in named
+        },
+        "required": [each.name for each in named if each.is_required],
+        "additionalProperties": (
+            schema_of(signature.parameters[rest].hint) if rest else False
+        ),
+        "x-order": [each.name for each in named],  # PostgreSQL does not keep it
+    }
+    definitions = dict(taken_out("$defs", schema))
+    return schema | ({"$defs": definitions} if definitions else {})
+
+
+def taken_out(keyword: str, schema: Any) -> Iterator[tuple[str, Schema]]:
+    """Take what schemas deep inside define for themselves out of them; yield it."""
+    inner = schema.values() if isinstance(schema, dict) else schema
+    if isinstance(schema, dict) and keyword in schema:
+        yield from schema.pop(keyword).items()
+    for each in list(inner):
+        if isinstance(each, dict | list):
+            yield from taken_out(keyword, each)
+
+
+def property_of(parameter: "ArgumentOf", help_text: str | None) -> Schema:
+    schema = dict(schema_of(parameter.hint))
+    if help_text:
+        schema["description"] = help_text
+    if not parameter.is_required:
+        schema["default"] = parameter.hint.store(parameter.default)
+    return schema
+
+
+def helps_of(docstring: str | None) -> dict[str, str]:
+    """Return what a docstring says of parameters: `:param client_id: Whose report.`"""
+    return {
+        match["name"]: " ".join(match["help"].split())
+        for match in HELP_OF_PARAMETER.finditer(docstring or "")
+    }
+
+
+def summary_of(docstring: str | None) -> str:
+    """Return the docstring without what it says of parameters and the result."""
+    return re.split(r"^[ \t]*:\w", docstring or "", maxsplit=1, flags=re.M)[0].strip()
+
+
+def schema_of(hint: Any) -> Schema:
+    """Return the schema of a parameter's hint, as `ArgumentOf` has it."""
+    return schema_of_type(hint.hint) if isinstance(hint, Hint) else {}
+
+
+def schema_of_type(hint: Any) -> Schema:
+    try:
+        if hint in SIMPLE:
+            return dict(SIMPLE[hint])
+    except TypeError:  # it cannot be hashed, as what stands in some Annotated
+        pass
+    if hasattr(hint, "__supertype__"):  # a NewType
+        return schema_of_type(hint.__supertype__)
+    make = GENERIC.get(get_origin(hint))
+    if make is not None:
+        schema = make(hint, get_args(hint))
+    else:
+        schema = choices_of_enum(hint) if is_plain_enum(hint) else None
+    return by_worker(hint) if schema is None else schema
+
+
+def by_worker(hint: Any) -> Schema:
+    """Return the schema of what SQL cannot check; the rest of it is for people."""
+    kind = get_origin(hint) or hint
+    schema = described(hint) | BY_WORKER
+    if kind in JSON_TYPES:
+        schema["x-types"] = JSON_TYPES[kind]
+    elif dataclasses.is_dataclass(kind) or is_typeddict(kind):
+        schema["x-types"] = ["object"]
+    return schema
+
+
+# Generic hints: each returns a schema, or None where SQL could not check by it.
+
+
+def literal(hint: Any, choices: tuple) -> Schema | None:
+    if choices == (None,):
+        return {"type": "null"}
+    return enumeration(
+        each.value if isinstance(each, Enum) else each for each in choices
+    )
+
+
+def enumeration(values: Iterable[Any]) -> Schema | None:
+    values = list(values)
+    plain = all(type(each) in SCALARS for each in values)
+    return {"enum": values} if plain else None
+
+
+def is_plain_enum(hint: Any) -> bool:
+    """Whether an Enum takes its values and nothing else."""
+    return (
+        isinstance(hint, type)
+        and issubclass(hint, Enum)
+        and not issubclass(hint, Flag)
+        and getattr(hint._missing_, "__func__", None) is TAKES_NO_OTHER
+        and not hasattr(hint, "__get_pydantic_core_schema__")
+    )
+
+
+def choices_of_enum(hint: type[Enum]) -> Schema | None:
+    return enumeration(each.value for each in hint)
+
+
+def array(hint: Any, arguments: tuple) -> Schema | None:
+    items = schema_of_type(arguments[0]) if arguments else {}
+    return {"type": "array", "items": items}
+
+
+def tuple_of(hint: Any, arguments: tuple) -> Schema | None:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return array(hint, arguments)
+    return {
+        "type": "array",
+        "prefixItems": [schema_of_type(each) for each in arguments],
+        "minItems": len(arguments),
+        "maxItems": len(arguments),
+    }
+
+
+def mapping(hint: Any, arguments: tuple) -> Schema | None:
+    if arguments[0] is not str:
+        return None
+    values = schema_of_type(arguments[1])
+    return {"type": "object", "additionalProperties": values}
+
+
+def union(hint: Any, members: tuple) -> Schema | None:
+    schemas: list[Schema] = []
+    for each in map(schema_of_type, members):
+        if each not in schemas:
+            schemas.append(each)
+    if not can_be_told_apart(schemas):
+        return None
+    # The first that takes a value decides its form: 5 stays whole in int | float.
+    return {"anyOf": sorted(schemas, key=lambda each: each.get("type") == "number")}
+
+
+def can_be_told_apart(schemas: list[Schema]) -> bool:
+    """Whether a value shows by its JSON type which member it belongs to."""
+    kinds: list[str] = []
+    texts = 0
+    for schema in schemas:
+        if "enum" in schema:
+            if not all(isinstance(each, str | None) for each in schema["enum"]):
+                return False
+            texts += 1
+        elif schema.get("type") == "string" and "format" not in schema:
+            texts += 1
+        elif schema.get("format") == "decimal":
+            kinds += ["integer", "number", "string"]
+        elif "type" in schema and "x-checked-by" not in schema:
+            kinds.append(schema["type"])
+        else:
+            return False
+    return len(kinds) == len(set(kinds)) and not (texts and "string" in kinds)
+
+
+def annotated(hint: Any, arguments: tuple) -> Schema | None:
+    schema = schema_of_type(arguments[0])
+    kind = "number" if schema.get("type") == "integer" else schema.get("type")
+    for each in constraints(arguments[1:]):
+        attribute, keywords = KEYWORDS.get(type(each), ("", {}))
+        if "format" in schema or kind not in keywords:
+            return None
+        limit = getattr(each, attribute)
+        if type(limit) not in (int, float):
+            return None
+        schema[keywords[kind]] = limit
+    return schema
+
+
+def constraints(metadata: Iterable[Any]) -> Iterator[Any]:
+    """Yield constraints one by one; what else stands in Annotated as it is."""
+    for each in metadata:
+        if isinstance(each, annotated_types.GroupedMetadata):
+            yield from constraints(each)
+        elif isinstance(found := getattr(each, "metadata", None), list):
+            yield from constraints(found)  # pydantic's Field(...)
+        elif not isinstance(each, str):  # a note for people
+            yield each
+
+
+GENERIC: Mapping[Any, Callable[[Any, tuple], Schema | None]] = {
+    Literal: literal,
+    Annotated: annotated,
+    Union: union,
+    types.UnionType: union,
+    list: array,
+    tuple: tuple_of,
+    dict: mapping,
+}

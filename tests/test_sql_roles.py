@@ -1,0 +1,198 @@
+"""Roles: what a producer of jobs needs, as docs/sql.md says it, and nothing less."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pgjobs import chain, task
+from pgjobs.definitions import store_definitions
+from pgjobs.models import Job
+from tests.settings import TEST_DATABASE
+from tests.sql import enqueued, psql, refused
+from tests.tasks import add
+
+pytestmark = pytest.mark.django_db
+
+ROOT = Path(__file__).resolve().parent.parent
+MIGRATIONS = ROOT / "pgjobs/migrations"
+DOCUMENT = ROOT / "docs/sql.md"
+GRANTS = dict(
+    re.findall(
+        r"```sql\n-- grants: ([^\n]*)\n(.*?)```", DOCUMENT.read_text(), re.DOTALL
+    )
+)
+# Roles are the server's: those of runs side by side must not meet.
+ROLE = f"producer_of_{TEST_DATABASE}"
+CALLS = (
+    "SELECT * FROM pgjobs_enqueue('tests.add', '{\"a\": 1}')",
+    "CALL pgjobs_insert_job('tests', 'add', 1, '{\"a\": 1}')",
+)
+
+
+@pytest.fixture(autouse=True)
+def role(db):
+    """A role of the test's transaction, which goes with it."""
+    psql(f"CREATE ROLE {ROLE}")
+    declare_tasks()
+    store_definitions("default")
+
+
+def declare_tasks() -> None:
+    task(name="tests.locked", lock="x-{path}", max_running=2, rate="5/day")(file)
+    task(name="tests.replaced", unique=True, on_conflict="replace")(other_file)
+    task(name="tests.unique", unique=True)(third_file)
+
+
+def file(path: str): ...
+def other_file(path: str): ...
+def third_file(path: str): ...
+
+
+def grant(*titles: str) -> None:
+    for title in titles:
+        psql(GRANTS[title].replace("producer", ROLE))
+
+
+@contextmanager
+def acting() -> Iterator[None]:
+    """Be the role; constraints that wait for COMMIT are checked at its end."""
+    psql(f"SET LOCAL ROLE {ROLE}")
+    try:
+        yield
+        psql("SET CONSTRAINTS ALL IMMEDIATE")
+    finally:
+        psql("SET CONSTRAINTS ALL DEFERRED")
+        psql("RESET ROLE")
+
+
+def call(statement: str) -> list[tuple]:
+    with acting():
+        return psql(statement)
+
+
+@pytest.mark.parametrize("statement", CALLS)
+def test_nobody_may_call_the_functions_without_being_told_so(statement):
+    with refused("42501", "permission denied for (function|procedure)"):
+        call(statement)
+
+
+@pytest.mark.parametrize("statement", CALLS)
+def test_functions_alone_lend_nobody_a_right(statement):
+    """SECURITY INVOKER: EXECUTE is not enough."""
+    psql(f"GRANT EXECUTE ON ALL ROUTINES IN SCHEMA public TO {ROLE}")
+    with refused("42501", "permission denied for table"):
+        call(statement)
+
+
+@pytest.mark.parametrize("statement", CALLS)
+def test_producer_enqueues(statement):
+    grant("producer")
+    call(statement)
+    assert Job.objects.get().kwargs == {"a": 1, "b": 1}
+
+
+def test_producer_gets_the_same_errors_as_anybody():
+    grant("producer")
+    with refused("22023", "valid integer", column="a"):
+        call("SELECT * FROM pgjobs_enqueue('tests.add', '{\"a\": \"x\"}')")
+    with refused("22023", "No task registered"):
+        call("SELECT * FROM pgjobs_enqueue('nobody', '{}')")
+
+
+def test_producer_inserts_plain_rows_and_unique_jobs_and_asks_for_a_status():
+    grant("producer")
+    call("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
+    unique = "SELECT * FROM pgjobs_enqueue('tests.unique', '{\"path\": \"a\"}')"
+    ((first,),) = call(unique)
+    assert call(unique) == [(first,)]
+    assert call(f"SELECT pgjobs_job_status({first})") == [("READY",)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE pgjobs_job SET priority = 5",
+        "DELETE FROM pgjobs_job",
+        "DELETE FROM pgjobs_taskdefinition",
+        "UPDATE pgjobs_taskdefinition SET options = '{}'",
+        "SELECT pgjobs_cancel(1)",
+        "SELECT pgjobs_retry(1)",
+        "SELECT * FROM pgjobs_worker",
+    ],
+)
+def test_producer_may_do_nothing_else(statement):
+    grant("producer")
+    with refused("42501"):
+        call(statement)
+
+
+LOCKED = "SELECT * FROM pgjobs_enqueue('tests.locked', '{\"path\": \"a\"}')"
+REPLACED = "SELECT * FROM pgjobs_enqueue('tests.replaced', '{\"path\": \"a\"}')"
+
+
+def test_producer_enqueues_what_must_wait_and_batches():
+    grant("producer")
+    ((first,),), ((second,),) = call(LOCKED), call(LOCKED)
+    assert Job.objects.get(pk=second).blocked_by_id == first
+    arguments = """'{"client_id": 1, "format": "ALL"}'"""
+    everything = (
+        f"SELECT count(*) FROM pgjobs_enqueue('exports.export_data', {arguments})"
+    )
+    assert call(everything) == [(3,)]
+
+
+CHANGES = "producer that also changes jobs"
+
+
+def test_replacing_needs_more():
+    grant("producer")
+    ((first,),) = call(REPLACED)
+    with refused("42501"):
+        call(REPLACED)
+    grant(CHANGES)
+    assert call(REPLACED) == [(first,)]
+
+
+def test_acts_need_more():
+    grant("producer", CHANGES)
+    first, second = chain(add.bind(1), add.bind(2)).enqueue()
+    psql("SET CONSTRAINTS ALL IMMEDIATE")
+    assert call(f"SELECT pgjobs_cancel({first.pk})") == [(True,)]
+    second.refresh_from_db()
+    assert second.status == "CANCELLED"
+    assert call(f"SELECT pgjobs_retry({first.pk})") == [(True,)]
+    second.refresh_from_db()
+    assert second.status == "WAITING"
+
+
+def test_nobody_can_make_a_trigger_of_those_that_run_as_their_owner():
+    grant("producer", CHANGES)
+    psql(f"GRANT CREATE ON SCHEMA public TO {ROLE}")
+    with refused("42501", "permission denied for function pgjobs_settle_changed"):
+        call(
+            "CREATE TABLE own (id int); CREATE TRIGGER own AFTER INSERT ON own"
+            " FOR EACH ROW EXECUTE FUNCTION pgjobs_settle_changed()"
+        )
+
+
+def test_admin_of_the_database_needs_no_grant():
+    assert len(enqueued("""'{"a": 1}'""", "tests.add")) == 1
+
+
+def test_public_may_call_none_of_the_functions():
+    texts = [
+        path.read_text()
+        for name in ("*_task_definitions.py", "*_sql_functions.py")
+        for path in MIGRATIONS.glob(name)
+    ]
+    names = re.findall(r"CREATE (?:FUNCTION|PROCEDURE) (\w+)", "".join(texts))
+    assert len(names) > 30
+    public = psql(
+        "SELECT proname FROM pg_proc WHERE proname = ANY (%s) AND (proacl IS NULL OR"
+        " EXISTS (SELECT FROM aclexplode(proacl) WHERE grantee = 0))",
+        [names],
+    )
+    assert public == []
