@@ -1,6 +1,7 @@
 """The queue: its tables, and every statement that changes a job's status."""
 
 from .attempt import Attempt
+from .event import Delivery, Event, Subscription
 from .hold import Hold, Rate
 from .job import Job, Status
 from .progress import Progress
@@ -11,6 +12,8 @@ from .worker import Worker
 
 __all__ = [
     "Attempt",
+    "Delivery",
+    "Event",
     "Hold",
     "Job",
     "Progress",
@@ -19,6 +22,7 @@ __all__ = [
     "Schedule",
     "Status",
     "Step",
+    "Subscription",
     "Tick",
     "Worker",
 ]
