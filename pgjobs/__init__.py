@@ -2,6 +2,7 @@
 
 from .backoff import constant, exponential, linear
 from .context import current_job
+from .events import current_event, publish, subscribe
 from .exceptions import Cancel, Fail, Retry, Snooze
 from .schedules import schedule
 from .tasks import aenqueue, enqueue, enqueue_many, task
@@ -15,11 +16,14 @@ __all__ = [
     "Snooze",
     "aenqueue",
     "constant",
+    "current_event",
     "current_job",
     "enqueue",
     "enqueue_many",
     "exponential",
     "linear",
+    "publish",
     "schedule",
+    "subscribe",
     "task",
 ]

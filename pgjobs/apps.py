@@ -14,17 +14,18 @@ class PgjobsConfig(AppConfig):
         from .tasks import registry
 
         registry.discover()
-        post_migrate.connect(store_declared_schedules, sender=self)
+        post_migrate.connect(store_declared, sender=self)
 
 
-def store_declared_schedules(using: str, apps=None, **kwargs) -> None:
+def store_declared(using: str, apps=None, **kwargs) -> None:
     """Store what the tasks declare, once the tables are there."""
+    from . import events, schedules
     from .conf import settings
-    from .schedules import store_declared
 
-    has_table = apps is None or ("pgjobs", "schedule") in {
-        (model._meta.app_label, model._meta.model_name) for model in apps.get_models()
-    }
-    is_queue = using == settings.DATABASE
-    if has_table and is_queue and connections[using].vendor == "postgresql":
-        store_declared(using)
+    if using != settings.DATABASE or connections[using].vendor != "postgresql":
+        return
+    models = {each._meta.label_lower for each in apps.get_models()} if apps else None
+    if models is None or "pgjobs.schedule" in models:
+        schedules.store_declared(using)
+    if models is None or "pgjobs.subscription" in models:
+        events.store_declared(using)

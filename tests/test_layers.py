@@ -35,6 +35,7 @@ LAYERS = {
     "declaring": (
         "pgjobs.arguments",
         "pgjobs.context",
+        "pgjobs.events",
         "pgjobs.hints",
         "pgjobs.keys",
         "pgjobs.steps",
@@ -57,12 +58,16 @@ LAYERS = {
 LATE_IMPORTS = {
     # Models cannot be imported before the apps are ready, tasks must be.
     ("pgjobs.tasks", "pgjobs.models"),
+    ("pgjobs.context", "pgjobs.events"),
     ("pgjobs.context", "pgjobs.steps"),
+    ("pgjobs.events", "pgjobs.models"),
+    ("pgjobs.events", "pgjobs.models.outbox"),
     ("pgjobs.schedules", "pgjobs.models"),
     ("pgjobs.schedules", "pgjobs.models.firing"),
     # Django imports the app's configuration first of all.
     ("pgjobs.apps", "pgjobs.checks"),
     ("pgjobs.apps", "pgjobs.conf"),
+    ("pgjobs.apps", "pgjobs.events"),
     ("pgjobs.apps", "pgjobs.schedules"),
     ("pgjobs.apps", "pgjobs.tasks"),
 }

@@ -69,6 +69,6 @@ def database_time(database: str) -> datetime:
 
 
 def declare_alone(database: str) -> None:
-    """Wait until no other process stores declarations, to the end of the transaction."""
+    """Keep other processes from storing declarations until the transaction ends."""
     with connections[database].cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DECLARING_LOCK])

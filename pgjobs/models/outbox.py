@@ -4,39 +4,47 @@ The functions that take `execute` run a statement on one of the worker's own
 connections, the others on Django's.
 """
 
+import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from django.db import connections
 
+from .. import signals
 from ..sql import statement
+from .job import Job
 from .work import Execute
+
+if TYPE_CHECKING:
+    from .event import Event
 
 BATCH = 1_000  # events that one statement touches
 
 
-class Published(NamedTuple):
-    id: int
-    published_at: datetime
-
-
 def publish(
+    model: "type[Event]",
     database: str,
     name: str,
     payload: str,
     aggregate_id: str | None,
     correlation_id: str | None,
-) -> Published:
+) -> "Event":
     """Insert an event and the jobs of its deliveries, in the caller's transaction."""
-    parameters = {
+    given = {
         "name": name,
         "payload": payload,
         "aggregate_id": aggregate_id,
         "correlation_id": correlation_id,
     }
-    (row,) = execute_on(database)(statement("publish"), parameters)
-    return Published._make(row)
+    ((id, published_at),) = execute_on(database)(statement("publish"), given)
+    columns = {"id": id, **given, "published_at": published_at}  # in the model's order
+    columns["payload"] = json.loads(payload)
+    event = model.from_db(database, list(columns), list(columns.values()))
+    if signals.job_enqueued.has_listeners(Job):
+        for job in Job.objects.using(database).filter(delivery__event=id):
+            signals.send(signals.job_enqueued, Job, job=job)
+    return event
 
 
 def deliver(database: str, ids: list[int], task: str | None) -> int:

@@ -481,6 +481,8 @@ class Loop:
             return
         warn_of_long_transactions()
         self.announce_expired(self.maintenance.expire(self.connection.execute))
+        if self.maintenance.deliver_late(self.connection.execute):
+            self.outlook.expect_jobs()
         rescued, orphans = self.maintenance.run(
             self.connection.execute, self.ledger.in_flight
         )
