@@ -81,7 +81,7 @@ def payload_text(payload: Any) -> str:
     named = isinstance(payload, Mapping) and all(isinstance(n, str) for n in payload)
     if not named:
         raise InvalidEvent(
-            "payload of an event must be a dict of its handlers' arguments by name, got "
+            "payload of an event must be a dict of arguments by their names, got "
             f"{shortened(payload)}."
         )
     try:
@@ -149,12 +149,12 @@ def check_pattern(event: Any) -> None:
     stem = event.removesuffix(".*") if isinstance(event, str) else ""
     if not NAME.fullmatch(stem) or len(event) > LONGEST_TEXT:
         raise InvalidTask(
-            "@subscribe takes the name of an event, such as 'tle.refreshed', or 'tle.*' "
-            f"for all that begin so, got {shortened(event)}."
+            "@subscribe takes the name of an event, such as 'tle.refreshed', or "
+            f"'tle.*' for all that begin so, got {shortened(event)}."
         )
 
 
-def check_handler(task: Task, subscribed: Subscribed) -> None:
+def check_handler(task: Task[Any, Any, Any], subscribed: Subscribed) -> None:
     """Raise InvalidTask if the database cannot make this task's jobs by itself."""
     name = f"{task.function.__module__}.{task.function.__qualname__}"
     options = task.options
@@ -206,6 +206,7 @@ def store_declared(database: str) -> None:
 def row_of(task: Task, subscribed: Subscribed) -> dict[str, Any]:
     """Return what the database must know to make the handler's jobs."""
     options = task.options
+    assert not isinstance(options.expires, datetime)  # which belongs to one job
     says = "max_attempts" in task.given_options
     keys = None
     if options.holds_back:  # its keys are plain texts: no arguments are needed

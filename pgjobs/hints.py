@@ -10,7 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 from .exceptions import InvalidTask
 from .plain_json import check_json, dump, shortened
 
-ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
+# NaN stays what it is, to be refused.
+ANYTHING: TypeAdapter[Any] = TypeAdapter(Any, config={"ser_json_inf_nan": "constants"})
 PLAIN_TYPES = (int, str, bool, float)
 MOST_FAULTS = 5  # told of one value: a list may hold any number of them
 # How to ask for a signature whose hints may name what is not there.

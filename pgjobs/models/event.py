@@ -50,10 +50,15 @@ DECLARED_FIELDS = (
 )
 
 
-class SubscriptionManager(QueueManager):
+class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def active(self):
+        """Filter those that the code still declares."""
         return self.filter(is_active=True)
 
+
+class SubscriptionManager(
+    QueueManager.from_queryset(SubscriptionQuerySet)  # type: ignore[misc]
+):
     def declare(self, declared: dict[tuple[str, str], dict[str, Any]]) -> None:
         """Store what the code declares: {(task, event): {field: value}}.
 
