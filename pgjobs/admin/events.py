@@ -166,8 +166,7 @@ class EventAdmin(ConfirmationPages, ReadOnlyAdmin, ButtonsAdmin):
     search_help_text = _("An id, an aggregate or a correlation")
     fields = (
         ("short_name", "state_word"),
-        ("published", "handlers"),
-        ("full_aggregate", "full_correlation"),
+        ("published", "full_aggregate", "full_correlation"),
     )
     actions = [bulk_action(REDELIVER), bulk_action(REDELIVER_ALL)]
     actions_row = actions_detail = (
