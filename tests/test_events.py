@@ -1,5 +1,6 @@
 """Events: published iff the change is committed, delivered to each subscriber once."""
 
+import json
 import shutil
 import subprocess
 from datetime import UTC, date, datetime, timedelta
@@ -959,6 +960,19 @@ def test_deliveries_go_with_their_job_and_with_their_event(handlers):
     assert not Delivery.objects.exists()
     assert Job.objects.count() == 2
     assert event.redeliver() == (0, 0)
+
+
+# What is going on
+
+
+def test_jobstatus_counts_what_waits_for_somebody(half_dead, capsys):
+    publish("nobody.there")
+    call_command("jobstatus")
+    assert "Events: 1 unhandled, 1 dead letters.\n" in capsys.readouterr().out
+    call_command("jobstatus", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["events"] == {"unhandled": 1, "dead": 1}
+    assert told["problems"] == []  # they wait for a decision, as failed jobs do
 
 
 # What it costs those that have none
