@@ -189,7 +189,9 @@ def declarations() -> Iterator[tuple[Task, Subscribed]]:
 def store_declared(database: str) -> None:
     """Bring the stored subscriptions in line with the declared ones.
 
-    Events that were published shortly before, with no subscriber, are delivered.
+    Events of the last UNHANDLED_EVENT_GRACE seconds are delivered that had no
+    subscriber, or were published while a subscriber was not declared: by a worker of an
+    older release, for instance, that has started in the middle of a deploy.
     """
     from .models import Subscription, outbox
 
@@ -197,9 +199,12 @@ def store_declared(database: str) -> None:
         (task.name, subscribed.event): row_of(task, subscribed)
         for task, subscribed in declarations()
     }
-    Subscription.objects.db_manager(database).declare(declared)
+    grace = settings.UNHANDLED_EVENT_GRACE
+    returned = Subscription.objects.db_manager(database).declare(declared)
+    for task_name, inactive_at in returned:
+        outbox.catch_up(database, task_name, inactive_at, grace)
     execute = outbox.execute_on(database)
-    while outbox.deliver_late(execute, settings.UNHANDLED_EVENT_GRACE):
+    while outbox.deliver_late(execute, grace):
         pass
 
 

@@ -136,7 +136,7 @@ def test_page_says_that_nobody_subscribed_and_that_a_delivery_is_late():
     subscribe("nobody.*")(task(notify))
     store_declared("default")
     text = text_of(operator(*ALL).get(page(event)))
-    assert "late: nobody had subscribed when it was published" in text
+    assert "late: the handler had not subscribed when it was published" in text
 
 
 def test_page_tells_of_deliveries_that_are_gone():

@@ -502,11 +502,31 @@ def test_handler_that_the_code_has_lost_gets_nothing_more(handlers):
     store()
     event = publish(REFRESHED, {"satellite_id": 5})
     assert set(deliveries_of(event)) == {"tests.recompute", "tests.record"}
-    assert Subscription.objects.get(task="tests.notify").is_active is False
-    handler(notify)
+    assert Subscription.objects.get(task="tests.notify").inactive_at is not None
+    assert Subscription.objects.active().count() == 2
+
+
+def test_handler_that_returns_gets_what_was_published_meanwhile(handlers, settings):
+    """As in a deploy, when a worker of the old release starts after the new one."""
+    settings.PGJOBS = {"UNHANDLED_EVENT_GRACE": 60}
+    before = publish(REFRESHED, {"satellite_id": 1})
+    new_release = registry.tasks
+    registry.tasks = {
+        origin: made for origin, made in new_release.items() if made is not handlers[1]
+    }
     store()
-    event = publish(REFRESHED, {"satellite_id": 5})
-    assert len(deliveries_of(event)) == 3
+    old, meanwhile = (publish(REFRESHED, {"satellite_id": n}) for n in (2, 3))
+    Event.objects.filter(pk=old.pk).update(
+        published_at=old.published_at - timedelta(seconds=61)
+    )
+    registry.tasks = new_release
+    store()
+    delivered = Delivery.objects.filter(task="tests.notify").order_by("job")
+    assert list(delivered.values_list("event", "origin")) == [
+        (before.pk, Origin.PUBLISHED),
+        (meanwhile.pk, Origin.LATE),
+    ]
+    assert Event.objects.get(pk=meanwhile.pk).handlers == 3
 
 
 def test_options_that_changed_count_for_the_next_event():

@@ -364,16 +364,16 @@ def deliveries_of(event: Event):
 class SubscriptionAdmin(ReadOnlyAdmin, admin.ModelAdmin):
     """Who handles which events: the code says so."""
 
-    list_display = ("task_name", "event_name", "is_ordered", "is_active", "since")
+    list_display = ("task_name", "event_name", "is_ordered", "state", "since")
     list_display_links = ("task_name",)
-    list_filter = ("is_active",)
+    list_filter = (("inactive_at", admin.EmptyFieldListFilter),)
     ordering = ("event", "task")
     search_fields = ("task", "event")
     show_facets = admin.ShowFacets.NEVER
     actions = None
     fields = (
         ("task_name", "event_name"),
-        ("is_active", "since", "is_ordered"),
+        ("is_ordered", "since", "inactive_at"),
         ("queue_name", "priority", "max_attempts", "max_crashes"),
         ("timeout", "expires_in"),
         "held_by",
@@ -394,6 +394,10 @@ class SubscriptionAdmin(ReadOnlyAdmin, admin.ModelAdmin):
         url = reverse("admin:pgjobs_event_changelist", current_app=self.admin_site.name)
         query = urlencode({"name": subscription.event})
         return format_html('<a href="{}?{}">{}</a>', url, query, name)
+
+    @admin.display(description=_("active"), boolean=True)
+    def state(self, subscription: Subscription) -> bool:
+        return subscription.inactive_at is None
 
     @admin.display(description=_("lock, limit and rate"))
     def held_by(self, subscription: Subscription) -> str:

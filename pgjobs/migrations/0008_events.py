@@ -59,7 +59,7 @@ HANDLERS = (
     CREATE FUNCTION pgjobs_handlers(event_name text)
     RETURNS SETOF pgjobs_subscription LANGUAGE sql STABLE AS $$
         SELECT DISTINCT ON (task) * FROM pgjobs_subscription
-        WHERE is_active AND pgjobs_matches(event, event_name)
+        WHERE inactive_at IS NULL AND pgjobs_matches(event, event_name)
         ORDER BY task, is_ordered DESC, id
     $$;
     """,
@@ -413,8 +413,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "is_active",
-                    models.BooleanField(db_default=True, verbose_name="active"),
+                    "inactive_at",
+                    models.DateTimeField(
+                        blank=True, null=True, verbose_name="inactive since"
+                    ),
                 ),
                 (
                     "since",
@@ -458,7 +460,7 @@ class Migration(migrations.Migration):
                             ("published", "when it was published"),
                             (
                                 "late",
-                                "late: nobody had subscribed when it was published",
+                                "late: the handler had not subscribed when it was published",
                             ),
                             ("replayed", "when it was replayed or redelivered"),
                         ],

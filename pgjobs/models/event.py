@@ -4,6 +4,7 @@ Rows of events and deliveries are made by functions of the database (see the mig
 so that Python and SQL publish alike.
 """
 
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import models, transaction
@@ -34,7 +35,7 @@ class State(models.TextChoices):
 
 class Origin(models.TextChoices):
     PUBLISHED = "published", _("when it was published")
-    LATE = "late", _("late: nobody had subscribed when it was published")
+    LATE = "late", _("late: the handler had not subscribed when it was published")
     REPLAYED = "replayed", _("when it was replayed or redelivered")
 
 
@@ -53,29 +54,37 @@ DECLARED_FIELDS = (
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     def active(self):
         """Filter those that the code still declares."""
-        return self.filter(is_active=True)
+        return self.filter(inactive_at__isnull=True)
 
 
 class SubscriptionManager(
     QueueManager.from_queryset(SubscriptionQuerySet)  # type: ignore[misc]
 ):
-    def declare(self, declared: dict[tuple[str, str], dict[str, Any]]) -> None:
+    def declare(
+        self, declared: dict[tuple[str, str], dict[str, Any]]
+    ) -> list[tuple[str, datetime]]:
         """Store what the code declares: {(task, event): {field: value}}.
 
-        What is declared no more gets no further events. Several processes may do so at
-        the same time.
+        What is declared no more gets no further events. Returns the tasks that had
+        become inactive and are declared again, and since when they were. Several
+        processes may do so at the same time.
         """
         if not self.is_news(declared):
-            return
+            return []
         with transaction.atomic(using=self.db):
             declare_alone(self.db)
+            stored = {(each.task, each.event): each for each in self.all()}
             for (task, event), values in declared.items():
                 self.update_or_create(
-                    task=task, event=event, defaults={**values, "is_active": True}
+                    task=task, event=event, defaults={**values, "inactive_at": None}
                 )
-            for each in self.active():
-                if (each.task, each.event) not in declared:
-                    self.filter(pk=each.pk).update(is_active=False)
+            gone = [stored[key].pk for key in stored.keys() - declared.keys()]
+            self.active().filter(pk__in=gone).update(inactive_at=Now())
+        return [
+            (each.task, each.inactive_at)
+            for key, each in stored.items()
+            if key in declared and each.inactive_at is not None
+        ]
 
     def is_news(self, declared: dict[tuple[str, str], dict[str, Any]]) -> bool:
         rows = self.active().values("task", "event", *DECLARED_FIELDS)
@@ -102,8 +111,8 @@ class Subscription(models.Model):
     keys = models.JSONField(
         _("lock, limit and rate"), decoder=LenientDecoder, null=True, blank=True
     )
-    # False: no code declares it any more.
-    is_active = models.BooleanField(_("active"), db_default=True)
+    # Since then no code has declared it.
+    inactive_at = models.DateTimeField(_("inactive since"), null=True, blank=True)
     since = models.DateTimeField(_("since"), db_default=Now())
 
     objects = SubscriptionManager()
@@ -309,6 +318,6 @@ def deliver_again(database: str, ids: list[int], task: str | None = None) -> Del
     with transaction.atomic(using=database):
         old = list(deliveries.values_list("pk", "job__status"))
         finished = [pk for pk, status in old if status in FINISHED]
-        made = outbox.deliver(database, ids, task)
+        made = outbox.deliver(database, ids, task, str(Origin.REPLAYED))
         again = Job.objects.using(database).filter(pk__in=finished).retry()
     return Delivered(made, again.changed, len(old) - again.changed)

@@ -6,13 +6,14 @@ connections, the others on Django's.
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.db import connections
 
 from .. import signals
 from ..sql import statement
+from .database import database_time
 from .job import Job
 from .work import Execute
 
@@ -47,9 +48,9 @@ def publish(
     return event
 
 
-def deliver(database: str, ids: list[int], task: str | None) -> int:
+def deliver(database: str, ids: list[int], task: str | None, origin: str) -> int:
     """Deliver events to those subscribers, or to the one, that never had them."""
-    parameters = {"ids": ids, "task": task}
+    parameters = {"ids": ids, "task": task, "origin": origin}
     return execute_on(database)(statement("deliver"), parameters)[0][0]
 
 
@@ -60,6 +61,16 @@ def deliver_late(execute: Execute, grace: float) -> int:
     """
     parameters = {"grace": grace, "limit": BATCH}
     return execute(statement("deliver_late"), parameters)[0][0]
+
+
+def catch_up(database: str, task: str, since: datetime, grace: float) -> int:
+    """Deliver what was published while the task did not subscribe; return how many.
+
+    But nothing that was published more than `grace` seconds ago.
+    """
+    earliest = database_time(database) - timedelta(seconds=grace)
+    batches = replayable(database, task, max(since, earliest), None)
+    return sum(deliver(database, ids, task, "late") for ids in batches)
 
 
 def replayable(

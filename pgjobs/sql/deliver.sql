@@ -9,7 +9,7 @@ WITH chosen AS MATERIALIZED (
 made AS MATERIALIZED (
     SELECT event_id, count(*) AS number
     FROM pgjobs_deliver(
-        ARRAY(SELECT event FROM chosen), 'replayed', %(task)s
+        ARRAY(SELECT event FROM chosen), %(origin)s, %(task)s
     ) AS event_id
     GROUP BY event_id
 ),

@@ -6,7 +6,7 @@ WHERE event.id > %(after)s
     AND EXISTS (
         SELECT FROM pgjobs_subscription AS subscription
         WHERE subscription.task = %(task)s
-            AND subscription.is_active
+            AND subscription.inactive_at IS NULL
             AND pgjobs_matches(subscription.event, event.name)
     )
 ORDER BY event.id
