@@ -9,10 +9,17 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import (
+    DatabaseError,
+    IntegrityError,
+    connection,
+    connections,
+    transaction,
+)
 from django.db.models.signals import post_save
 from django.http import HttpResponse
-from django.test import RequestFactory, override_settings
+from django.test import Client, override_settings
+from django.urls import path as url
 
 from pgjobs import current_event, current_job, enqueue, publish, subscribe, task
 from pgjobs import events as declaring
@@ -216,20 +223,22 @@ def test_rolled_back_savepoint_takes_its_event_along(handlers):
     assert Job.objects.count() == 3
 
 
-def test_view_that_fails_under_atomic_requests_publishes_nothing(handlers):
-    """As Django's handler runs it: the whole view in one transaction."""
+def announce(request):
+    """A view: the last part of its work may fail."""
+    publish(REFRESHED, {"satellite_id": 5})
+    return HttpResponse(1 / int(request.GET["parts"]))
 
-    def view(request):
-        publish(REFRESHED, {"satellite_id": 5})
-        if request.GET:
-            raise ValueError("500")
-        return HttpResponse()
 
-    in_transaction = transaction.atomic(view)
-    with pytest.raises(ValueError, match="500"):
-        in_transaction(RequestFactory().get("/?fail=1"))
-    assert not Event.objects.exists()
-    in_transaction(RequestFactory().get("/"))
+urlpatterns = [url("announce/", announce)]
+
+
+@override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=[])
+def test_view_that_fails_under_atomic_requests_publishes_nothing(handlers, monkeypatch):
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    client = Client(raise_request_exception=False)
+    assert client.get("/announce/?parts=0").status_code == 500
+    assert not Event.objects.exists() and not Job.objects.exists()
+    assert client.get("/announce/?parts=1").status_code == 200
     assert Job.objects.count() == 3
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import BadRequest
 from django.db.models import OuterRef, Subquery
 from django.db.models.functions import Left
@@ -23,7 +25,7 @@ from ..models import Delivery, Event, Job, Status, Subscription
 from ..models.event import EventQuerySet, Origin, State
 from ..models.transitions import Changed
 from .buttons import ButtonsAdmin, button
-from .confirmation import ConfirmationPages
+from .confirmation import ConfirmationPages, is_across, selection
 from .details import beginning, json_block
 from .filters import MOST_CHOICES, AgeFilter, NameFilter
 from .forms import ActForm
@@ -253,25 +255,34 @@ class EventAdmin(ConfirmationPages, ReadOnlyAdmin, ButtonsAdmin):
             chosen = Event.objects.filter(pk__in=ids[:MOST_AT_ONCE])
             changed = act.run(chosen)
             if changed.changed:
-                for event in chosen.defer("payload"):
-                    self.log_change(request, event, str(act.label))
+                self.log_bulk_act(request, act, report(changed), len(ids))
             self.report(request, changed)
             return None
-        is_across = request.POST.get("select_across") == "1"
+        across = is_across(request)
         selected = request.POST.getlist(ACTION_CHECKBOX_NAME)
         number = queryset.count()
         context = {
-            "subject": ngettext("%(n)d event", "%(n)d events", number) % {"n": number},
+            "subject": events(number),
             "is_possible": number > 0,
             "most_at_once": MOST_AT_ONCE if number > MOST_AT_ONCE else None,
-            "is_across": is_across,
+            "is_across": across,
             "action": request.POST.get("action"),
             "checkbox_name": ACTION_CHECKBOX_NAME,
-            "selected": selected[:1] if is_across else selected,
+            "selected": selected[:1] if across else selected,
             "form_url": request.get_full_path(),
             "url_back": request.get_full_path(),
         }
         return self.confirmation_page(request, act, ActForm(), context)
+
+    def log_bulk_act(self, request, act: EventAct, text: str, number: int) -> None:
+        """Make one entry for all: the events may be very many."""
+        LogEntry.objects.create(
+            user_id=request.user.pk,
+            content_type=ContentType.objects.get_for_model(Event),
+            object_repr=events(min(number, MOST_AT_ONCE)),
+            action_flag=CHANGE,
+            change_message=f"{act.label}. {text} {selection(request)}",
+        )
 
     def report(self, request, changed: Changed) -> None:
         level = messages.SUCCESS if changed.changed else messages.WARNING
@@ -323,6 +334,10 @@ COLOURS = {
     State.PRUNED: "cancelled",
     State.DELIVERED: "successful",
 }
+
+
+def events(number: int) -> str:
+    return ngettext("%(n)d event", "%(n)d events", number) % {"n": number}
 
 
 def report(changed: Changed) -> str:
