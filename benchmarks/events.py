@@ -52,8 +52,12 @@ def median_ms(way, number: int) -> float:
 
 
 @figure
-def killing(number: int = 200) -> None:
-    """Deliver events by two workers; each second the one that is older is killed."""
+def killing(number: int = 200, seconds: float = 40) -> None:
+    """Deliver events by two workers, of which one is killed each second, in turns.
+
+    For so many seconds: the jobs of the dead are rescued by a worker that lives longer
+    than a heartbeat and a half.
+    """
     from django.db import transaction
 
     from pgjobs import publish
@@ -69,6 +73,8 @@ def killing(number: int = 200) -> None:
         while Event.objects.pending().exists():
             assert time.monotonic() - begun < 600, "still not done after 600 s"
             time.sleep(1)
+            if time.monotonic() - begun > seconds:
+                continue
             victim = workers[kills % 2]
             if not Worker.objects.filter(pid=victim.pid).exists():
                 continue  # a busy machine takes longer to start it

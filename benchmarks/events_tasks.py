@@ -5,7 +5,7 @@ import time
 
 from pgjobs import current_event, subscribe, task
 
-SECONDS = 0.1  # that a handler takes
+SECONDS = 0.25  # that a handler takes
 # Each kill -9 is a crash of whatever runs then, and none of them is a handler's fault.
 CRASHES = 100
 

@@ -231,7 +231,8 @@ DELIVER_LATE = (
     "DROP FUNCTION pgjobs_deliver_late(float8, integer);",
 )
 
-# They run in whatever session publishes: names mean our tables there.
+# They run in whatever session publishes: names mean our tables there. To plan anew for
+# each event would take as long as to insert its jobs; nothing in it is large.
 SETTINGS_OF_FUNCTIONS = (
     """
     DO $$
@@ -248,6 +249,8 @@ SETTINGS_OF_FUNCTIONS = (
                 entry, current_schema()
             );
         END LOOP;
+        ALTER FUNCTION pgjobs_deliver(pgjobs_event[], text, text)
+            SET plan_cache_mode = force_generic_plan;
     END
     $$;
     """,
