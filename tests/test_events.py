@@ -997,7 +997,7 @@ def test_deliveries_go_with_their_job_and_with_their_event(handlers):
 def test_jobstatus_counts_what_waits_for_somebody(half_dead, capsys):
     publish("nobody.there")
     call_command("jobstatus")
-    assert "Events: 1 unhandled, 1 dead letters.\n" in capsys.readouterr().out
+    assert "Events: 1 unhandled, 1 dead.\n" in capsys.readouterr().out
     call_command("jobstatus", "--json")
     told = json.loads(capsys.readouterr().out)
     assert told["events"] == {"unhandled": 1, "dead": 1}

@@ -85,7 +85,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Finished and kept: {counts}.")
         if any(state.events.values()):
             unhandled, dead = map(capped, state.events.values())
-            self.stdout.write(f"Events: {unhandled} unhandled, {dead} dead letters.")
+            self.stdout.write(f"Events: {unhandled} unhandled, {dead} dead.")
         for problem in state.problems:
             self.stdout.write(self.style.WARNING(problem))
 
