@@ -193,6 +193,7 @@ DELIVER_LATE = (
     DECLARE
         names text[];
         events pgjobs_event[];
+        delivered bigint;
     BEGIN
         WITH RECURSIVE unhandled (name) AS (
             (SELECT name FROM pgjobs_event WHERE handlers = 0 ORDER BY name LIMIT 1)
@@ -224,7 +225,8 @@ DELIVER_LATE = (
             FROM pgjobs_deliver(events, 'late', NULL) AS event_id GROUP BY event_id
         ) AS made
         WHERE event.id = made.event_id;
-        RETURN cardinality(events);
+        GET DIAGNOSTICS delivered = ROW_COUNT;
+        RETURN delivered;
     END
     $$;
     """,
