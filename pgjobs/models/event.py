@@ -245,6 +245,7 @@ class Event(models.Model):
 
     @property
     def alone(self) -> EventQuerySet:
+        """The set of this event only."""
         database = self._state.db or Event.objects.db
         return Event.objects.using(database).filter(pk=self.pk)
 
