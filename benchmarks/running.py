@@ -9,39 +9,24 @@ real `manage.py runjobs` processes with the settings of the example project. Exi
 """
 
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.server import running_server
-
-ROOT = Path(__file__).resolve().parent.parent
-FIGURES: dict[str, Callable[[], None]] = {}
-missed: list[str] = []
-
-
-def figure(function: Callable[[], None]) -> Callable[[], None]:
-    FIGURES[function.__name__] = function
-    return function
-
-
-def report(what: str, value: float, unit: str, goal: float | None = None) -> None:
-    """Print a figure; it is to stay below its goal, if it has one."""
-    verdict = ""
-    if goal is not None:
-        verdict = f"goal {goal:g} {unit}"
-        if value >= goal:
-            verdict += "  MISSED"
-            missed.append(what)
-    line = f"{what:66}{value:9.2f} {unit:10}{verdict}".rstrip()
-    print(line, flush=True)  # noqa: T201
-
+from benchmarks.figures import (
+    count,
+    figure,
+    main,
+    report,
+    sessions_named,
+    start_worker,
+    wait_for,
+)
 
 # The figures
 
@@ -230,14 +215,7 @@ def workers(
 ) -> Iterator[list[subprocess.Popen]]:
     """Run worker processes for the length of a block."""
     wait_for(lambda: sessions_named("pgjobs:%") == 0)
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "django", "runjobs", "--verbosity", "0", *arguments],
-            env={**os.environ, **environment},
-            cwd=ROOT,
-        )
-        for _ in range(number)
-    ]
+    processes = [start_worker(*arguments, **environment) for _ in range(number)]
     try:
         wait_for(lambda: sessions_named("pgjobs:listen:%", "LISTEN%") == number)
         yield processes
@@ -262,60 +240,11 @@ def time_of_jobs(bound_tasks: list) -> float:
     return (ends["ended"] - ends["begun"]).total_seconds()
 
 
-def sessions_named(name: str, query: str = "%") -> int:
-    return count(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-        "AND application_name LIKE %s AND query LIKE %s",
-        [name, query],
-    )
-
-
 def backends() -> int:
     return count(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()", []
     )
 
 
-def count(sql: str, parameters: list) -> int:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return cursor.fetchone()[0]
-
-
-def wait_for(condition: Callable[[], object], timeout: float = 30) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"still not after {timeout:g} s"
-        time.sleep(0.005)
-
-
-def main(names: list[str]) -> int:
-    unknown = set(names) - FIGURES.keys()
-    if unknown:
-        sys.exit(f"No figure {', '.join(unknown)}; there are: {', '.join(FIGURES)}.")
-    with running_server(os.environ.get("DATABASE_URL")) as server:
-        os.environ["DATABASE_URL"] = server.create_database("running")
-        os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.running_settings"
-        paths = [str(ROOT), str(ROOT / "example_project")]
-        sys.path[:0] = paths
-        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-        measure(names or list(FIGURES))
-        server.drop_database("running")
-    return 1 if missed else 0
-
-
-def measure(names: list[str]) -> None:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    call_command("migrate", verbosity=0)
-    for name in names:
-        FIGURES[name]()
-    django.db.connections.close_all()
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], "benchmarks.running_tasks"))

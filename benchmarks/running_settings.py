@@ -1,4 +1,4 @@
-"""The example project as its settings are, plus the tasks of benchmarks/running.py."""
+"""The example project as its settings are, plus the tasks of a benchmark."""
 
 import json
 import os
@@ -9,4 +9,4 @@ from example.settings import DATABASES
 DEBUG = False  # which keeps every query in memory
 # How the jobs connect, as JSON.
 DATABASES["default"].update(json.loads(os.environ.get("BENCHMARK_CONNECTING", "{}")))
-PGJOBS = {"TASK_MODULES": ["benchmarks.running_tasks"]}
+PGJOBS = {"TASK_MODULES": [os.environ["BENCHMARK_TASKS"]]}

@@ -5,6 +5,7 @@ from .chains import chain, group
 from .context import current_job
 from .dependencies import Dependency, same
 from .draining import drain
+from .events import current_event, publish, subscribe
 from .exceptions import Cancel, Fail, Retry, Snooze
 from .schedules import schedule
 from .tasks import aenqueue, enqueue, enqueue_many, task
@@ -22,6 +23,7 @@ __all__ = [
     "aenqueue",
     "chain",
     "constant",
+    "current_event",
     "current_job",
     "drain",
     "enqueue",
@@ -29,7 +31,9 @@ __all__ = [
     "exponential",
     "group",
     "linear",
+    "publish",
     "same",
     "schedule",
+    "subscribe",
     "task",
 ]

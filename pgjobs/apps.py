@@ -14,20 +14,21 @@ class PgjobsConfig(AppConfig):
         from .tasks import registry
 
         registry.discover()
-        post_migrate.connect(store_what_code_declares, sender=self)
+        post_migrate.connect(store_declared, sender=self)
 
 
-def store_what_code_declares(using: str, apps=None, **kwargs) -> None:
-    """Store the tasks and their schedules, each once its table is there."""
+def store_declared(using: str, apps=None, **kwargs) -> None:
+    """Store what the code declares, each kind once its table is there."""
+    from . import events, schedules
     from .conf import settings
     from .definitions import store_definitions
-    from .schedules import store_declared
 
     if using != settings.DATABASE or connections[using].vendor != "postgresql":
         return
     for model, store in (
         ("taskdefinition", store_definitions),
-        ("schedule", store_declared),
+        ("schedule", schedules.store_declared),
+        ("subscription", events.store_declared),
     ):
         if apps is None or model in apps.all_models["pgjobs"]:
             store(using)

@@ -129,6 +129,10 @@ SETTINGS = {
     "MAX_RESULT_BYTES": Setting(1_000_000, whole_number),
     # Age at which a job of a task that no code declares ends FAILED; 0: at once.
     "UNKNOWN_TASK_GRACE": Setting(600.0, seconds),
+    # How long after an event was published with no subscriber one still gets it.
+    "UNHANDLED_EVENT_GRACE": Setting(3_600.0, seconds),
+    # How long events are kept; None: for ever.
+    "EVENT_RETENTION": Setting(timedelta(days=30).total_seconds(), time_limit),
     # Dotted path of `(request, job) -> bool`: who may see a job at its address.
     "STATUS_PERMISSION": Setting("pgjobs.views.holds_address", text),
 }

@@ -15,6 +15,7 @@ from .plain_json import shortened
 from .texts import storable
 
 if TYPE_CHECKING:
+    from .events import PublishedEvent
     from .models import Batch
     from .steps import Steps
 
@@ -157,6 +158,13 @@ class RunningJob:
         from .steps import Steps
 
         return Steps(self)
+
+    @cached_property
+    def event(self) -> "PublishedEvent | None":
+        """The event that the job delivers; asked of the database once."""
+        from .events import event_of
+
+        return event_of(self.id)
 
     def take_report(self) -> dict[str, Any] | None:
         """Return what is new since the last call, for the worker to store."""

@@ -23,6 +23,10 @@ class InvalidArguments(ValueError):
         super().__init__(f"Invalid arguments for {task_name}: {listed}.")
 
 
+class InvalidEvent(ValueError):
+    """An event cannot be published so."""
+
+
 class AlreadyEnqueued(Exception):
     """Another job holds the unique key; `job` is that job."""
 

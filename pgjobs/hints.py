@@ -10,6 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 from .exceptions import InvalidTask
 from .plain_json import check_json, dump, shortened
 
+# NaN stays what it is, to be refused.
+ANYTHING: TypeAdapter[Any] = TypeAdapter(Any, config={"ser_json_inf_nan": "constants"})
 PLAIN_TYPES = (int, str, bool, float)
 MOST_FAULTS = 5  # told of one value: a list may hold any number of them
 # How to ask for a signature whose hints may name what is not there.
@@ -87,6 +89,27 @@ class Hint:
         except Exception as error:
             # A validator of the project's own may raise anything.
             raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def json_data(value: Any) -> Any:
+    """Return what has no hint as JSON data; raise ValueError where there is none.
+
+    Dates, UUIDs, Decimals, Enums, tuples and models come in their JSON form.
+    """
+    try:
+        check_json(value)
+        return value
+    except ValueError:
+        data = dumped(value)
+    check_json(data)
+    return data
+
+
+def dumped(value: Any) -> Any:
+    try:
+        return ANYTHING.dump_python(value, mode="json", by_alias=True, round_trip=True)
+    except Exception as error:  # a serializer of the project's own may raise anything
+        raise ValueError(str(error)) from error
 
 
 def adapter_of(hint) -> TypeAdapter:

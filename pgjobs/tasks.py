@@ -55,6 +55,7 @@ R = TypeVar("R")
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
+    from .events import Subscribed
     from .models import Batch, Job
 
     J = TypeVarWithDefault(
@@ -207,6 +208,8 @@ class Task(Generic[P, R, J]):
         self.aliases = names_of(aliases)
         self.options = options or Options()
         self.recurrences: list[Recurrence] = []
+        self.subscriptions: list[Subscribed] = []
+        self.given_options: frozenset[str] = frozenset()
         self.options.check_placeholders(function)
         self.options.check_names(function)
         self.options.check_sources(function)
@@ -546,6 +549,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
 
     def register(function):
         made = Task(function, name=name, aliases=aliases, options=Options(**options))
+        made.given_options = frozenset(options)
         made.recurrences += recurrences
         check_given(set(options), made.options)
         return registry.add(made)

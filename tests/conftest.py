@@ -2,7 +2,7 @@ import pytest
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from pgjobs.models import Schedule, Worker
+from pgjobs.models import Schedule, Subscription, Worker
 from pgjobs.tasks import registry
 from tests.processes import WorkerProcess, wait_for
 
@@ -23,6 +23,17 @@ def no_schedules(db):
         origin: task for origin, task in registry.tasks.items() if not task.recurrences
     }
     Schedule.objects.all().delete()
+
+
+@pytest.fixture
+def no_subscriptions(db):
+    """Begin without the handlers of the example; none is stored nor declared."""
+    registry.tasks = {
+        origin: task
+        for origin, task in registry.tasks.items()
+        if not task.subscriptions
+    }
+    Subscription.objects.all().delete()
 
 
 @pytest.fixture

@@ -182,7 +182,7 @@ def test_select_all_means_all_that_match_on_all_pages(everything):
     jobs = make_many(70, queue_name="mail")
     other = make_job("FAILED", queue_name="other")
     page = choose(everything, "retry", jobs[-50:], "?queue_name=mail&p=2", across=True)
-    assert "All jobs that match the filter" in text_of(page)
+    assert "All that match the filter" in text_of(page)
     assert "70 jobs" in text_of(page)
     assert text_of(page).count('name="_selected_action"') == 1
     response = confirm(everything, page)

@@ -27,7 +27,7 @@ from example.database import _forget_dead_users, _unlock_after_crash
 from passes.elements import InvalidElements, read_elements
 from passes.geometry import Observer, sidereal_time
 from passes.ingest import ingest_elements
-from passes.models import GroundStation, Pass, Satellite
+from passes.models import GroundStation, Notice, Pass, Satellite
 from passes.prediction import (
     MIN_ELEVATION,
     WINDOW_HOURS,
@@ -38,7 +38,9 @@ from passes.prediction import (
 from passes.tasks import recompute_passes, refresh_elements
 from pyarrow import csv, parquet
 
-from pgjobs.models import Job
+from pgjobs import events
+from pgjobs.models import Event, Job
+from pgjobs.models.event import State
 from pgjobs.schedules import declarations
 
 CBERS_2 = """CBERS 2
@@ -67,7 +69,13 @@ JSON = {"Accept": "application/json"}
 
 
 @pytest.fixture
-def kiruna(db):
+def handlers(db):
+    """The tests before may have emptied the table that says who subscribes."""
+    events.store_declared("default")
+
+
+@pytest.fixture
+def kiruna(handlers):
     return GroundStation.objects.create(name="Kiruna", **KIRUNA)
 
 
@@ -75,6 +83,7 @@ def kiruna(db):
 def cbers(kiruna):
     ingest_elements(CBERS_2)
     Job.objects.all().delete()
+    Event.objects.all().delete()
     return Satellite.objects.get()
 
 
@@ -223,59 +232,60 @@ def test_elements_that_are_shipped_are_readable_and_name_their_source():
 # Ingest and signals
 
 
-@pytest.mark.django_db
-def test_ingest_enqueues_one_job_for_each_new_satellite():
+def test_ingest_publishes_each_new_satellite_to_two_handlers(handlers):
     assert ingest_elements(CBERS_2 + ITALSAT_2) == (2, 2)
-    enqueued = Job.objects.filter(task=recompute_passes.name)
-    assert sorted(job.kwargs["satellite_id"] for job in enqueued) == sorted(
-        Satellite.objects.values_list("pk", flat=True)
-    )
+    for satellite in Satellite.objects.all():
+        jobs = Job.objects.filter(kwargs={"satellite_id": satellite.pk})
+        assert sorted(jobs.values_list("task", flat=True)) == [
+            "passes.notify_stations",
+            "passes.recompute_passes",
+        ]
 
 
 @pytest.mark.django_db
-def test_ingest_of_the_same_elements_changes_nothing_and_enqueues_nothing():
+def test_ingest_of_the_same_elements_changes_nothing_and_publishes_nothing():
     ingest_elements(CBERS_2)
     assert ingest_elements(CBERS_2) == (1, 0)
-    assert Job.objects.count() == 1
+    assert Event.objects.count() == 1
 
 
-def test_new_name_is_saved_but_enqueues_nothing(cbers):
+def test_new_name_is_saved_but_publishes_nothing(cbers):
     assert ingest_elements(CBERS_2.replace("CBERS 2", "CBERS-2")) == (1, 1)
     cbers.refresh_from_db()
     assert cbers.name == "CBERS-2"
-    assert not Job.objects.exists()
+    assert not Event.objects.exists()
 
 
-def test_new_elements_enqueue_a_job_once(cbers):
+def test_new_elements_are_published_once(cbers):
     cbers.line1 = read_elements(ITALSAT_2)[0].line1
     cbers.save()
     cbers.save()
-    assert Job.objects.count() == 1
+    assert Event.objects.get().aggregate_id == f"satellite-{cbers.pk}"
 
 
 def test_deferred_elements_count_as_unchanged(cbers):
     satellite = Satellite.objects.only("name").get()
     satellite.name = "Renamed"
     satellite.save()
-    assert not Job.objects.exists()
+    assert not Event.objects.exists()
 
 
-@pytest.mark.django_db
-def test_rolled_back_ingest_leaves_no_job():
+def test_rolled_back_ingest_leaves_no_event_and_no_job(handlers):
     with transaction.atomic():
         ingest_elements(CBERS_2)
-        assert Job.objects.count() == 1
+        assert Job.objects.count() == 2
         transaction.set_rollback(True)
     assert not Satellite.objects.exists()
+    assert not Event.objects.exists()
     assert not Job.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_satellite_is_not_saved_when_its_job_cannot_be_enqueued(monkeypatch):
-    def refuse(*args):
+def test_satellite_is_not_saved_when_its_event_cannot_be_published(monkeypatch):
+    def refuse(*args, **kwargs):
         raise RuntimeError("no")
 
-    monkeypatch.setattr("passes.signals.enqueue", refuse)
+    monkeypatch.setattr("passes.signals.publish", refuse)
     number, name, line1, line2, epoch = read_elements(CBERS_2)[0]
     satellite = Satellite(
         catalog_number=number, name=name, line1=line1, line2=line2, epoch=epoch
@@ -326,14 +336,14 @@ def test_elements_are_read_again_and_again_from_where_the_settings_say(
     assert refresh_elements() == {"read": 1, "changed": 0}
 
 
-def test_elements_changed_in_the_admin_enqueue_a_job(admin_client, cbers):
+def test_elements_changed_in_the_admin_are_published(admin_client, cbers):
     page = reverse("admin:passes_satellite_change", args=[cbers.pk])
     newer = CBERS_2.replace("06177.78", "06178.78").replace("1836", "1837")
     _, name, line1, line2, _ = read_elements(newer)[0]
     fields = {"catalog_number": 28057, "name": name, "line1": line1, "line2": line2}
     assert admin_client.post(page, fields).status_code == 302
     assert Satellite.objects.get().epoch - cbers.epoch == timedelta(days=1)
-    assert Job.objects.get().kwargs == {"satellite_id": cbers.pk}
+    assert Event.objects.get().payload == {"satellite_id": cbers.pk}
 
     for wrong, message in [
         ({"line1": line1[:-1] + "0"}, b"checksum"),
@@ -343,7 +353,7 @@ def test_elements_changed_in_the_admin_enqueue_a_job(admin_client, cbers):
     ]:
         answer = admin_client.post(page, fields | wrong)
         assert (answer.status_code, message in answer.content) == (200, True)
-    assert Job.objects.count() == 1
+    assert Event.objects.count() == 1
 
 
 # Jobs that really run
@@ -355,7 +365,7 @@ def test_recomputation_converges_and_reports_its_progress(kiruna):
     run_jobs()
     first = list(Pass.objects.values_list("rise_at", "set_at"))
     assert len(first) == 11
-    job = Job.objects.get()
+    job = Job.objects.get(task="passes.recompute_passes")
     assert (job.status, job.return_value) == ("SUCCESSFUL", {"passes": 11})
     assert (job.progress.done, job.progress.total) == (1, 1)
 
@@ -365,11 +375,24 @@ def test_recomputation_converges_and_reports_its_progress(kiruna):
 
 
 @pytest.mark.django_db(transaction=True)
+def test_stations_are_told_once_of_new_elements_however_often_it_is_delivered(kiruna):
+    ingest_elements(CBERS_2)
+    run_jobs()
+    event = Event.objects.get()
+    notice = Notice.objects.get()
+    assert (notice.station, notice.event) == (kiruna, event.pk)
+    assert event.redeliver_all() == (2, 0)
+    run_jobs()
+    assert Notice.objects.get() == notice
+    assert Event.objects.with_state().get().state == State.DELIVERED
+
+
+@pytest.mark.django_db(transaction=True)
 def test_recomputation_fails_for_good_without_a_satellite_or_an_orbit(kiruna):
     recompute_passes.enqueue(999_999)
     ingest_elements(NO_ORBIT)
     run_jobs()
-    missing, no_orbit = Job.objects.order_by("pk")
+    missing, no_orbit = Job.objects.filter(task=recompute_passes.name).order_by("pk")
     assert (missing.status, missing.attempts) == ("FAILED", 1)
     assert missing.reason == "Satellite 999999 was deleted."
     assert (no_orbit.status, no_orbit.attempts) == ("FAILED", 1)
@@ -617,7 +640,8 @@ def test_headless_demo_tells_the_whole_story(demo_environment):
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-        assert "10 satellites, 10 jobs by signal" in done.stdout
+        assert "10 satellites, 20 jobs by event" in done.stdout
+        assert "2 dead letters" in done.stdout
         assert "everything happened as it should" in done.stdout
 
 

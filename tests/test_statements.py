@@ -97,6 +97,8 @@ def test_idle_worker_asks_little():
         "loop prune",
         "loop forget_rates",
         "loop sweep",
+        "loop prune_events",
+        "loop deliver_late",
         "loop next_fire",
     }
     assert beat / chores <= 2.5, "rescues for each heartbeat"

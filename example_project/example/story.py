@@ -6,16 +6,19 @@ from io import BytesIO
 from django.conf import settings
 from django.db import transaction
 from django.urls import reverse
-from pgjobs.models import Job
+from pgjobs.models import Event, Job
+from pgjobs.models.event import State
 from pyarrow import csv, parquet
 
 from passes.elements import read_elements
 from passes.ingest import ingest_elements
-from passes.models import Pass, Satellite
+from passes.models import Notice, Pass, Satellite
 
 from .browser import Browser
 
 ELEMENTS = settings.BASE_DIR / "data" / "satellites.tle"
+NO_ORBIT = settings.BASE_DIR / "data" / "no_orbit.tle"  # two satellites
+CORRECTED = settings.BASE_DIR / "data" / "corrected.tle"  # the first of them
 CBERS_2 = 28057  # Flies over the poles, so every station sees it.
 PATIENCE_SECONDS = 60
 POLL_SECONDS = 0.05  # more often than Retry-After asks for: the story tells times
@@ -49,8 +52,8 @@ class Story:
         self.say("Ingest", f"{ELEMENTS.name}, rolled back: no satellites, no jobs.")
 
         changed, jobs = self._ingest(text)
-        expect(jobs == changed == len(numbers), "every new satellite has its job")
-        self.say("", f"{ELEMENTS.name}: {changed} satellites, {jobs} jobs by signal.")
+        expect(jobs == 2 * changed == 2 * len(numbers), "every event has two handlers")
+        self.say("", f"{ELEMENTS.name}: {changed} satellites, {jobs} jobs by event.")
         changed, jobs = self._ingest(text)
         expect(jobs == changed == 0, "the same elements again change nothing")
         self.say("", f"The same file again: {changed} satellites changed, {jobs} jobs.")
@@ -64,6 +67,27 @@ class Story:
         expect(not failed, f"no job failed, but {failed}: {failed and failed.reason}")
         passes = Pass.objects.count()
         self.say("Recompute", f"{jobs.count()} jobs done, {passes} passes predicted.")
+
+    def deliver_again(self):
+        """Tell what becomes of events whose handlers fail, or are cancelled."""
+        text = NO_ORBIT.read_text(encoding="utf-8")
+        forget_satellites([elements.catalog_number for elements in read_elements(text)])
+        first, second = dead = self._publish(text)
+        told = Notice.objects.filter(event__in=[event.pk for event in dead])
+        expect(state_of(first) == state_of(second) == State.DEAD, "both are dead")
+        expect(told.exists(), "the stations were told all the same")
+        self.say("Events", "2 satellites without an orbit: 2 dead letters.")
+
+        (event,) = self._publish(CORRECTED.read_text(encoding="utf-8"), cancel=True)
+        expect(state_of(event) == State.CANCELLED, "one delivery was cancelled")
+        self.say("", "One corrected, without telling the stations: 1 cancelled.")
+
+        expect(first.redeliver() == (1, 0), "only what has failed runs again")
+        self._wait_until(lambda: state_of(first) == State.DELIVERED, "it is delivered")
+        expect(state_of(second) == State.DEAD, "the other one is still dead")
+        self.say(
+            "", "Its dead letter redelivered: the other handler did not run again."
+        )
 
     def press_the_button(self):
         """Tell how a button answers at once, and the page sees the job through."""
@@ -104,6 +128,23 @@ class Story:
         job = self._poll(ragged.json()["status_url"])[-1].json()
         expect(job["status"] == "FAILED", "a ragged file fails its job")
         self.say("", f"Ragged: {job['status']}. {job['reason']}")
+
+    def _publish(self, text, cancel=False):
+        """Ingest elements; return their events once no delivery is on its way.
+
+        `cancel`: the notification, before any worker can see it.
+        """
+        newest = Event.objects.order_by("pk").values_list("pk", flat=True).last() or 0
+        events = Event.objects.filter(pk__gt=newest).order_by("pk")
+        with transaction.atomic():
+            ingest_elements(text)
+            if cancel:
+                jobs = Job.objects.filter(delivery__event__in=events)
+                jobs.filter(task="passes.notify_stations").cancel(
+                    "Nobody asked for it."
+                )
+        self._wait_until(lambda: not events.pending().exists(), "all are delivered")
+        return list(events)
 
     def _ingest(self, text):
         before = newest_job()
@@ -156,6 +197,11 @@ class Story:
 def newest_job():
     """Return the highest id so far."""
     return Job.objects.order_by("pk").values_list("pk", flat=True).last() or 0
+
+
+def state_of(event):
+    """Return what became of an event."""
+    return Event.objects.with_state().get(pk=event.pk).state
 
 
 @transaction.atomic

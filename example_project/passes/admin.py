@@ -2,12 +2,12 @@
 
 from django.contrib import admin
 
-from .models import GroundStation, Pass, Satellite
+from .models import GroundStation, Notice, Pass, Satellite
 
 
 @admin.register(Satellite)
 class SatelliteAdmin(admin.ModelAdmin):
-    """Saving changed elements here enqueues a job, in the admin's transaction."""
+    """Saving changed elements here publishes it, in the admin's transaction."""
 
     list_display = ["name", "catalog_number", "epoch"]
     fields = ["catalog_number", "name", "line1", "line2", "epoch"]
@@ -23,18 +23,30 @@ class GroundStationAdmin(admin.ModelAdmin):
     search_fields = ["name"]
 
 
-@admin.register(Pass)
-class PassAdmin(admin.ModelAdmin):
-    """Passes are computed, so they are only shown."""
+class ComputedAdmin(admin.ModelAdmin):
+    """What jobs compute is only shown."""
 
-    list_display = ["satellite", "station", "rise_at", "set_at", "max_elevation"]
     list_filter = ["satellite", "station"]
     list_select_related = ["satellite", "station"]
 
     def has_add_permission(self, request):
-        """Refuse: only the job adds passes."""
+        """Refuse: only the job adds rows."""
         return False
 
     def has_change_permission(self, request, obj=None):
         """Refuse: the next job would undo it."""
         return False
+
+
+@admin.register(Pass)
+class PassAdmin(ComputedAdmin):
+    """Passes are recomputed with each new set of elements."""
+
+    list_display = ["satellite", "station", "rise_at", "set_at", "max_elevation"]
+
+
+@admin.register(Notice)
+class NoticeAdmin(ComputedAdmin):
+    """Notices are renewed with each new set of elements."""
+
+    list_display = ["station", "satellite", "epoch", "event"]

@@ -118,6 +118,26 @@ class GroundStation(models.Model):
         return Observer(self.latitude, self.longitude, self.altitude)
 
 
+class Notice(models.Model):
+    """What a station was told last of a satellite: how old its elements are."""
+
+    station = models.ForeignKey(GroundStation, models.CASCADE, related_name="notices")
+    satellite = models.ForeignKey(Satellite, models.CASCADE, related_name="notices")
+    epoch = models.DateTimeField()
+    event = models.BigIntegerField(help_text="The id of the event behind it.")
+
+    class Meta:
+        ordering = ["station", "satellite"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["station", "satellite"], name="passes_notice_once"
+            ),
+        ]
+
+    def __str__(self):
+        return f"{self.station}: {self.satellite}"
+
+
 class Pass(models.Model):
     """One flight of a satellite over a station, from rising to setting."""
 

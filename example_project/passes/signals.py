@@ -1,21 +1,25 @@
-"""Enqueue a recomputation when what it depends on changes.
+"""Say what has changed, and enqueue what follows from it.
 
 The receivers run in the transaction of the change: both are committed, or neither.
 """
 
 from django.db.models.signals import post_save
 from django.dispatch import receiver
-from pgjobs import enqueue, enqueue_many
+from pgjobs import enqueue_many, publish
 
 from .models import GroundStation, Satellite
 from .tasks import recompute_passes
 
 
 @receiver(post_save, sender=Satellite)
-def recompute_for_new_elements(instance, raw, **kwargs):
-    """Enqueue one job when a satellite has new elements."""
+def announce_new_elements(instance, raw, **kwargs):
+    """Publish that a satellite has new elements; tasks.py says who handles that."""
     if instance.elements_changed and not raw:
-        enqueue(recompute_passes, instance.pk)
+        publish(
+            "tle.refreshed",
+            {"satellite_id": instance.pk},
+            aggregate_id=f"satellite-{instance.pk}",
+        )
 
 
 @receiver(post_save, sender=GroundStation)

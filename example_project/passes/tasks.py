@@ -7,10 +7,10 @@ from urllib.request import urlopen
 
 from django.conf import settings
 from django.db import transaction
-from pgjobs import Fail, current_job, task
+from pgjobs import Fail, current_event, current_job, subscribe, task
 
 from .ingest import ingest_elements
-from .models import GroundStation, Pass, Satellite
+from .models import GroundStation, Notice, Pass, Satellite
 from .prediction import PropagationError, predict_passes
 
 FETCH_SECONDS = 30
@@ -39,6 +39,7 @@ def read_source(source):
     return Path(source).read_text(encoding="utf-8")
 
 
+@subscribe("tle.refreshed", ordered_by="aggregate")
 @task
 def recompute_passes(satellite_id: int) -> dict:
     """Predict the passes of a satellite over every station, and replace the old ones.
@@ -56,6 +57,27 @@ def recompute_passes(satellite_id: int) -> dict:
         satellite.passes.all().delete()
         Pass.objects.bulk_create(passes)
     return {"passes": len(passes)}
+
+
+@subscribe("tle.refreshed", ordered_by="aggregate")
+@task
+def notify_stations(satellite_id: int) -> dict:
+    """Let every station know that a satellite has new elements.
+
+    A delivery may run twice, or long after it was published, when somebody redelivers
+    it: each station then has the same notice, with the newest elements.
+    """
+    satellite = Satellite.objects.filter(pk=satellite_id).first()
+    if satellite is None:
+        raise Fail(f"Satellite {satellite_id} was deleted.")
+    stations = GroundStation.objects.all()
+    for station in stations:
+        Notice.objects.update_or_create(
+            station=station,
+            satellite=satellite,
+            defaults={"epoch": satellite.epoch, "event": current_event().id},
+        )
+    return {"stations": len(stations)}
 
 
 def predict_all(satellite):

@@ -21,7 +21,8 @@ def satellite_list(request):
     satellites = Satellite.objects.annotate(
         pass_count=Count("passes"), max_elevation=Max("passes__max_elevation")
     ).order_by("catalog_number")
-    context = {"satellites": satellites, "stations": GroundStation.objects.all()}
+    stations = GroundStation.objects.annotate(notice_count=Count("notices"))
+    context = {"satellites": satellites, "stations": stations}
     return render(request, "passes/satellite_list.html", context | WINDOW)
 
 

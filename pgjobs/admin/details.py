@@ -25,6 +25,14 @@ class Text(NamedTuple):
     text: str
 
 
+class Origin(NamedTuple):
+    """A schedule or an event."""
+
+    kind: str
+    id: int
+    name: str
+
+
 class Bar(NamedTuple):
     """Progress; `value` and `most` are the attributes of an HTML progress element."""
 
@@ -42,6 +50,7 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     row = row or {}
     return {
         "may_see_arguments": may_see_arguments,
+        "origin": origin(row),
         "texts": list(texts(row)) if may_see_arguments else [],
         "progress": bar(row),
         "progress_at": row.get("progress_at"),
@@ -54,6 +63,16 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     }
 
 
+def origin(row: dict[str, Any]) -> Origin | None:
+    """Return what has made the job, unless somebody enqueued it."""
+    if row.get("schedule_id") is not None:
+        return Origin("schedule", row["schedule_id"], excerpt(row["schedule"], 200))
+    if row.get("event_id") is not None:
+        name = excerpt(row["event"], 200)
+        return Origin("event", row["event_id"], f"{name} #{row['event_id']}")
+    return None
+
+
 def columns(may_see_arguments: bool) -> dict[str, Any]:
     """Return what to read. JSON comes as text, so that nothing has to decode it."""
     always = {
@@ -61,6 +80,10 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
         "done": F("progress__done"),
         "total": F("progress__total"),
         "progress_message": Left("progress__message", 2 * LONGEST_LINE),
+        "schedule_id": F("tick__schedule_id"),
+        "schedule": F("tick__schedule__name"),
+        "event_id": F("delivery__event_id"),
+        "event": F("delivery__event__name"),
     }
     arguments = {
         "named": beginning("kwargs"),

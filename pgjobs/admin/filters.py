@@ -89,9 +89,10 @@ class TaskFilter(NameFilter):
         return {task.name for task in registry.tasks.values()}
 
 
-class EnqueuedFilter(SimpleListFilter):
-    title = _("enqueued")
-    parameter_name = "enqueued"
+class AgeFilter(SimpleListFilter):
+    """What happened in a time that ends now."""
+
+    column: str
     ages = {
         "hour": (_("In the last hour"), timedelta(hours=1)),
         "day": (_("In the last 24 hours"), timedelta(days=1)),
@@ -107,7 +108,13 @@ class EnqueuedFilter(SimpleListFilter):
         if self.value() not in self.ages:
             raise IncorrectLookupParameters
         age = self.ages[self.value()][1]
-        return queryset.filter(enqueued_at__gte=Now() - age)
+        return queryset.filter(**{f"{self.column}__gte": Now() - age})
+
+
+class EnqueuedFilter(AgeFilter):
+    title = _("enqueued")
+    parameter_name = "enqueued"
+    column = "enqueued_at"
 
 
 class WorkerFilter(SimpleListFilter):

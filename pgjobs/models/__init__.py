@@ -3,6 +3,7 @@
 from .attempt import Attempt
 from .batch import Batch
 from .definition import TaskDefinition
+from .event import Delivery, Event, Subscription
 from .hold import Hold, Rate, Unsettled
 from .job import Job, Status
 from .predecessor import Predecessor
@@ -16,6 +17,8 @@ from .worker import Worker
 __all__ = [
     "Attempt",
     "Batch",
+    "Delivery",
+    "Event",
     "Hold",
     "Job",
     "Predecessor",
@@ -26,6 +29,7 @@ __all__ = [
     "Schedule",
     "Status",
     "Step",
+    "Subscription",
     "TaskDefinition",
     "Tick",
     "Unsettled",

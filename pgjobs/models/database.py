@@ -6,6 +6,8 @@ from django.db import connections, models
 
 from ..conf import settings
 
+DECLARING_LOCK = 0x70676A73  # of an advisory lock ("pgjs" in ASCII)
+
 
 class QueueManager(models.Manager):
     """A manager of the database that PGJOBS["DATABASE"] names."""
@@ -64,3 +66,9 @@ def database_time(database: str) -> datetime:
     with connections[database].cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         return cursor.fetchone()[0]
+
+
+def declare_alone(database: str) -> None:
+    """Keep other processes from storing declarations until the transaction ends."""
+    with connections[database].cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DECLARING_LOCK])

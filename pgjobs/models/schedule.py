@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db import connections, models, transaction
+from django.db import models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext, ngettext_lazy
@@ -12,10 +12,9 @@ from django.utils.translation import gettext_lazy as _
 
 from ..plain_json import LenientDecoder
 from ..timetable import LONGEST_INTERVAL, SHORTEST_INTERVAL, Timetable
-from .database import QueueManager, database_time
+from .database import QueueManager, database_time, declare_alone
 from .job import EMPTY_ARRAY, EMPTY_OBJECT, Job
 
-DECLARING_LOCK = 0x70676A73  # of an advisory lock ("pgjs" in ASCII)
 NO_TIME = timedelta(0)
 LONGEST_ERROR = 1_000
 INTERVALS = (
@@ -109,8 +108,7 @@ class ScheduleManager(
         if not self.is_news(declared):
             return
         with transaction.atomic(using=self.db):
-            with connections[self.db].cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DECLARING_LOCK])
+            declare_alone(self.db)
             now = database_time(self.db)
             stored = {each.name: each for each in self.select_for_update()}
             for name, values in declared.items():

@@ -9,6 +9,7 @@ from django.utils.translation import gettext, ngettext
 
 from .batch import Batch, progress_of
 from .database import database_time
+from .event import Event
 from .job import Job, Status, WaitingFor
 from .obstacles import described, lines, obstacles
 from .queue import Queue
@@ -76,6 +77,7 @@ class Overview:
     waiting: list[WaitingStatus] = field(default_factory=list)  # some of them
     batches: list[BatchStatus] = field(default_factory=list)  # of the latest ones
     finished: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
+    events: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
     problems: list[str] = field(default_factory=list)
 
 
@@ -94,8 +96,18 @@ def overview(database: str) -> Overview:
             str(status): jobs.with_status(status)[:MOST_COUNTED].count()
             for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
         },
+        events=event_counts(database),
         problems=problems(jobs, queues, workers, now),
     )
+
+
+def event_counts(database: str) -> dict[str, int]:
+    """Return how many events wait for somebody: for a handler, or for a decision."""
+    events = Event.objects.using(database)
+    return {
+        "unhandled": events.unhandled()[:MOST_COUNTED].count(),
+        "dead": events.dead()[:MOST_COUNTED].count(),
+    }
 
 
 def queue_statuses(jobs, now: datetime) -> list[QueueStatus]:

@@ -238,6 +238,9 @@ class CoroutineExecution(Execution):
                 await sync_to_async(announce_started)(self.job)
             else:
                 log(logging.DEBUG, self.job, "started")
+            if self.task is not None and self.task.subscriptions:
+                # On the event loop `current_event()` could not ask the database.
+                await sync_to_async(getattr)(self.running, "event")
             self.desk.began(self)
             return self.succeeded(json_result(await self.call()))
         except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)

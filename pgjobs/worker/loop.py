@@ -522,6 +522,8 @@ class Loop:
         warn_of_long_transactions()
         self.announce_expired(self.maintenance.expire(self.connection.execute))
         self.maintenance.warn_of_too_heavy(self.connection.execute, self.options)
+        if self.maintenance.deliver_late(self.connection.execute):
+            self.outlook.expect_jobs()
         rescued, orphans = self.maintenance.run(
             self.connection.execute, self.ledger.in_flight
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from time import monotonic
 
 from ..conf import settings
-from ..models import work
+from ..models import outbox, work
 from ..models.work import Execute, Rescued, Setback
 from .job_log import described
 from .options import WorkerOptions
@@ -15,6 +15,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 PRUNE_SECONDS = 60.0
 EXPIRE_SECONDS = 5.0
+DELIVER_LATE_SECONDS = 5.0
 WEIGH_SECONDS = 10.0
 RESCUE_PER_HEARTBEAT = 0.4  # often enough to rescue within two heartbeats
 DOUBT_SECONDS = 120.0  # for so long a claim whose answer was lost may still commit
@@ -40,6 +41,7 @@ class Maintenance:
         self.worker_id = worker_id
         self.rescuing = Chore(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
         self.expiring = Chore(EXPIRE_SECONDS)
+        self.delivering = Chore(DELIVER_LATE_SECONDS)
         self.pruning = Chore(PRUNE_SECONDS)
         self.weighing = Chore(WEIGH_SECONDS)
         self.known_too_heavy: set[int] = set()  # ids of jobs
@@ -47,7 +49,8 @@ class Maintenance:
 
     @property
     def due(self) -> float:
-        return min(self.rescuing.due, self.expiring.due, self.pruning.due)
+        chores = (self.rescuing, self.expiring, self.delivering, self.pruning)
+        return min(chore.due for chore in chores)
 
     def doubt(self) -> None:
         """Note that the connection broke, perhaps under a claim."""
@@ -79,10 +82,12 @@ class Maintenance:
                 orphans = work.orphans(execute, self.worker_id, held)
         if self.pruning.is_due():
             pruned = work.prune(execute, settings.RETENTION)
+            events = outbox.prune(execute, settings.EVENT_RETENTION)
             work.forget_rates(execute)
-            self.pruning.done(again_at_once=pruned >= work.BATCH)
-            if pruned:
-                logger.info("Pruned jobs=%s", pruned)
+            full = max(pruned, events) >= work.BATCH
+            self.pruning.done(again_at_once=full)
+            if pruned or events:
+                logger.info("Pruned jobs=%s events=%s", pruned, events)
         return rescued, orphans
 
     def warn_of_too_heavy(self, execute: Execute, options: WorkerOptions) -> None:
@@ -114,3 +119,13 @@ class Maintenance:
         expired = work.expire(execute)
         self.expiring.done(again_at_once=len(expired) == work.BATCH)
         return expired
+
+    def deliver_late(self, execute: Execute) -> int:
+        """Deliver, if it is time, events that have found a subscriber since."""
+        if not self.delivering.is_due():
+            return 0
+        delivered = outbox.deliver_late(execute, settings.UNHANDLED_EVENT_GRACE)
+        self.delivering.done(again_at_once=delivered == outbox.BATCH)
+        if delivered:
+            logger.info("Delivered events=%s late", delivered)
+        return delivered

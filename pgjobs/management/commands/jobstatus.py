@@ -95,6 +95,9 @@ class Command(BaseCommand):
             for status, number in state.finished.items()
         )
         self.stdout.write(f"Finished and kept: {counts}.")
+        if any(state.events.values()):
+            unhandled, dead = map(capped, state.events.values())
+            self.stdout.write(f"Events: {unhandled} unhandled, {dead} dead.")
         for problem in state.problems:
             self.stdout.write(self.style.WARNING(problem))
 

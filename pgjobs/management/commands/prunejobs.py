@@ -1,15 +1,16 @@
+from collections.abc import Callable
+
 from django.core.management.base import BaseCommand
-from django.db import connections
 
 from ...conf import FINISHED, settings
-from ...models import work
+from ...models import outbox, work
 from ..parameters import add_database, ready_database, seconds
 
 
 class Command(BaseCommand):
     help = (
-        "Delete finished jobs that are old enough. Workers do the same by "
-        "themselves, as PGJOBS['RETENTION'] says."
+        "Delete finished jobs, and events, that are old enough. Workers do the same by "
+        "themselves, as PGJOBS['RETENTION'] and PGJOBS['EVENT_RETENTION'] say."
     )
 
     def add_arguments(self, parser):
@@ -17,7 +18,8 @@ class Command(BaseCommand):
             "--older",
             type=seconds,
             metavar="72h",
-            help="delete what ended longer ago (default: PGJOBS['RETENTION'])",
+            help="delete jobs that ended, and events that were published, longer ago "
+            "(default: PGJOBS['RETENTION'] and PGJOBS['EVENT_RETENTION'])",
         )
         parser.add_argument(
             "--status",
@@ -25,32 +27,34 @@ class Command(BaseCommand):
             choices=FINISHED,
             type=str.upper,
             help="delete only jobs of this status; may be repeated (default: all that "
-            "are finished, with --older; else those that PGJOBS['RETENTION'] names)",
+            "are finished, with --older; else those that PGJOBS['RETENTION'] names); "
+            "no events",
         )
         add_database(parser)
 
     def handle(self, **options):
-        ages = dict(settings.RETENTION)
-        if options["older"] is not None:
-            ages = dict.fromkeys(FINISHED, options["older"])
+        older = options["older"]
+        ages = dict.fromkeys(FINISHED, older) if older is not None else {}
+        ages = settings.RETENTION | ages
         chosen = options["status"] or FINISHED
         ages = {status: age for status, age in ages.items() if status in chosen}
+        age_of_events = settings.EVENT_RETENTION if older is None else older
         with ready_database(options["database"]) as alias:
-            pruned = prune(alias, ages)
+            execute = outbox.execute_on(alias)
+            jobs = in_batches(lambda: work.prune(execute, ages))
+            events = 0
+            if not options["status"]:
+                events = in_batches(lambda: outbox.prune(execute, age_of_events))
         if options["verbosity"]:
-            noun = "job" if pruned == 1 else "jobs"
-            self.stdout.write(f"Deleted {pruned} {noun}.")
+            deleted = [f"{jobs} {'job' if jobs == 1 else 'jobs'}"]
+            if events:
+                deleted.append(f"{events} {'event' if events == 1 else 'events'}")
+            self.stdout.write(f"Deleted {' and '.join(deleted)}.")
 
 
-def prune(alias: str, ages: dict[str, float | None]) -> int:
-    """Delete in batches, so that no transaction is long."""
-
-    def execute(statement: str, parameters: dict) -> list[tuple]:
-        with connections[alias].cursor() as cursor:
-            cursor.execute(statement, parameters)
-            return cursor.fetchall()
-
+def in_batches(prune: Callable[[], int]) -> int:
+    """Delete in batches, so that no transaction is long; return how many."""
     total = 0
-    while batch := work.prune(execute, ages):
+    while batch := prune():
         total += batch
     return total

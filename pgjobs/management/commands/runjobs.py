@@ -13,12 +13,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 from django.utils.autoreload import get_child_arguments
 
+from ... import events, schedules
 from ...conf import settings
 from ...connections import pool_size
 from ...definitions import store_definitions
 from ...models import Job
 from ...models.status import LIVE
-from ...schedules import store_declared
 from ...tasks import registry
 from ...worker import ExitCode, Loop, WorkerOptions
 from ...worker.audience import Tally
@@ -248,7 +248,8 @@ class Command(BaseCommand):
             self.warn_of_unknown_queues(chosen.database, options)
             self.warn_of_small_pool(chosen)
         store_definitions(chosen.database)
-        store_declared(chosen.database)
+        schedules.store_declared(chosen.database)
+        events.store_declared(chosen.database)
         connections[chosen.database].close()
 
     def run_loop(self, loop: Loop, options: dict, narrator: Narrator) -> ExitCode:

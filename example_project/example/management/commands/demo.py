@@ -81,7 +81,7 @@ class Command(BaseCommand):
         if headless:
             self.play(Story(address, self.say, check))
         else:
-            self.welcome(address)
+            self.welcome(address, Story(address, self.say, check))
             while True:
                 check()
                 time.sleep(0.5)
@@ -114,10 +114,11 @@ class Command(BaseCommand):
                 raise StoryFailed(f"No answer from {address} in {START_SECONDS} s.")
             time.sleep(0.1)
 
-    def welcome(self, address):
+    def welcome(self, address, story):
         """Load the data, and say what there is to see."""
         ingested = ingest_elements(ELEMENTS.read_text(encoding="utf-8"))
         self.say("Satellites", f"{ingested.read} read, {ingested.changed} changed")
+        story.deliver_again()
         self.say("Admin", f"{address}/admin/  {self.make_admin()}")
         self.say("", "Press Ctrl-C to stop.")
 
@@ -136,6 +137,7 @@ class Command(BaseCommand):
         """Play the story from the beginning to the end."""
         story.ingest()
         story.recompute()
+        story.deliver_again()
         story.press_the_button()
         story.convert()
         story.refuse()

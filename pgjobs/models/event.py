@@ -1,0 +1,326 @@
+"""Events: what was published, who subscribes, and which job delivers it to whom.
+
+Rows of events and deliveries are made by functions of the database (see the migration),
+so that Python and SQL publish alike.
+"""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import models, transaction
+from django.db.models import Case, Count, Exists, OuterRef, Q, Subquery, Value, When
+from django.db.models.functions import Coalesce, Now
+from django.utils.translation import gettext_lazy as _
+
+from ..conf import FINISHED
+from ..plain_json import LenientDecoder
+from . import outbox
+from .database import QueueManager, declare_alone
+from .job import EMPTY_OBJECT, Job
+from .transitions import Changed
+
+BATCH = 1_000  # events that one transaction delivers again
+
+
+class State(models.TextChoices):
+    """What became of an event: the first that applies, in this order."""
+
+    UNHANDLED = "UNHANDLED", _("Unhandled")
+    DEAD = "DEAD", _("Dead letter")
+    PENDING = "PENDING", _("On its way")
+    CANCELLED = "CANCELLED", _("Cancelled")
+    PRUNED = "PRUNED", _("No longer known")
+    DELIVERED = "DELIVERED", _("Delivered")
+
+
+class Origin(models.TextChoices):
+    PUBLISHED = "published", _("when it was published")
+    LATE = "late", _("late: the handler had not subscribed when it was published")
+    REPLAYED = "replayed", _("when it was replayed or redelivered")
+
+
+DECLARED_FIELDS = (
+    "is_ordered",
+    "queue_name",
+    "priority",
+    "max_attempts",
+    "max_crashes",
+    "timeout",
+    "expires_in",
+    "process_units",
+    "keys",
+)
+
+
+class SubscriptionQuerySet(models.QuerySet["Subscription"]):
+    def active(self):
+        """Filter those that the code still declares."""
+        return self.filter(inactive_at__isnull=True)
+
+
+class SubscriptionManager(
+    QueueManager.from_queryset(SubscriptionQuerySet)  # type: ignore[misc]
+):
+    def declare(
+        self, declared: dict[tuple[str, str], dict[str, Any]]
+    ) -> list[tuple[str, datetime]]:
+        """Store what the code declares: {(task, event): {field: value}}.
+
+        What is declared no more gets no further events. Returns the tasks that had
+        become inactive and are declared again, and since when they were. Several
+        processes may do so at the same time.
+        """
+        if not self.is_news(declared):
+            return []
+        with transaction.atomic(using=self.db):
+            declare_alone(self.db)
+            stored = {(each.task, each.event): each for each in self.all()}
+            for (task, event), values in declared.items():
+                self.update_or_create(
+                    task=task, event=event, defaults={**values, "inactive_at": None}
+                )
+            gone = [stored[key].pk for key in stored.keys() - declared.keys()]
+            self.active().filter(pk__in=gone).update(inactive_at=Now())
+        return [
+            (each.task, each.inactive_at)
+            for key, each in stored.items()
+            if key in declared and each.inactive_at is not None
+        ]
+
+    def is_news(self, declared: dict[tuple[str, str], dict[str, Any]]) -> bool:
+        rows = self.active().values("task", "event", *DECLARED_FIELDS)
+        return {(row.pop("task"), row.pop("event")): row for row in rows} != declared
+
+
+class Subscription(models.Model):
+    """A task that handles events, and what jobs that deliver them are like.
+
+    The code declares them; `migrate` and workers store them, for whoever publishes.
+    """
+
+    task = models.CharField(_("task"), max_length=200)
+    event = models.CharField(_("event"), max_length=200)  # a name, or "tle.*"
+    is_ordered = models.BooleanField(_("in order"), db_default=False)
+    queue_name = models.CharField(_("queue"), max_length=200, db_default="default")
+    priority = models.SmallIntegerField(_("priority"), db_default=0)
+    max_attempts = models.SmallIntegerField(_("most attempts"), db_default=8)
+    max_crashes = models.SmallIntegerField(_("most crashes"), db_default=3)
+    timeout = models.FloatField(
+        _("time limit of an attempt in seconds"), null=True, blank=True
+    )
+    expires_in = models.FloatField(_("seconds until it expires"), null=True, blank=True)
+    process_units = models.BigIntegerField(_("process units"), null=True, blank=True)
+    keys = models.JSONField(
+        _("lock, limit and rate"), decoder=LenientDecoder, null=True, blank=True
+    )
+    # Since then no code has declared it.
+    inactive_at = models.DateTimeField(_("inactive since"), null=True, blank=True)
+    since = models.DateTimeField(_("since"), db_default=Now())
+
+    objects = SubscriptionManager()
+
+    class Meta:
+        verbose_name = _("subscription")
+        verbose_name_plural = _("subscriptions")
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["task", "event"], name="pgjobs_subscription_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} <- {self.event}"
+
+
+class EventQuerySet(models.QuerySet["Event"]):
+    def unhandled(self):
+        """Filter those that no task has subscribed to."""
+        return self.filter(handlers=0)
+
+    def dead(self):
+        """Filter those with a delivery that has failed for good."""
+        return self.filter(with_job(status="FAILED", finished_at__isnull=False))
+
+    def pending(self):
+        """Filter those with a delivery that is not finished."""
+        return self.filter(with_job(finished_at__isnull=True))
+
+    def with_state(self):
+        """Annotate what became of each event: one of `State`."""
+        kept = (
+            Delivery.objects.filter(event=OuterRef("pk"))
+            .values("event")
+            .annotate(number=Count("pk"))
+            .values("number")
+        )
+        return self.annotate(
+            kept=Coalesce(Subquery(kept), 0),
+            state=Case(
+                When(handlers=0, then=Value(State.UNHANDLED)),
+                When(with_job(status="FAILED"), then=Value(State.DEAD)),
+                When(with_job(finished_at__isnull=True), then=Value(State.PENDING)),
+                When(with_job(status="CANCELLED"), then=Value(State.CANCELLED)),
+                When(kept__lt=models.F("handlers"), then=Value(State.PRUNED)),
+                default=Value(State.DELIVERED),
+            ),
+        )
+
+    def redeliver(self) -> Changed:
+        """Run the deliveries that have failed for good once more."""
+        return Job.objects.using(self.db).failed().filter(delivered(self)).retry()
+
+    def redeliver_all(self) -> Changed:
+        """Deliver to every subscriber once more, and to those that came since.
+
+        What is on its way stays as it is.
+        """
+        changed = skipped = 0
+        ids = list(self.order_by("pk").values_list("pk", flat=True))
+        for at in range(0, len(ids), BATCH):
+            delivered = deliver_again(self.db, ids[at : at + BATCH])
+            changed += delivered.made + delivered.again
+            skipped += delivered.skipped
+        return Changed(changed, skipped)
+
+
+EventManager = QueueManager.from_queryset(EventQuerySet)
+
+
+class Event(models.Model):
+    """Something that happened, published in the transaction that made it happen."""
+
+    name = models.CharField(_("name"), max_length=200)
+    payload = models.JSONField(
+        _("payload"), decoder=LenientDecoder, db_default=EMPTY_OBJECT
+    )
+    # NULL, unlike an empty text, is in no index.
+    aggregate_id = models.CharField(  # noqa: DJ001
+        _("aggregate"), max_length=200, null=True, blank=True
+    )
+    correlation_id = models.CharField(  # noqa: DJ001
+        _("correlation"), max_length=200, null=True, blank=True
+    )
+    published_at = models.DateTimeField(_("published at"), db_default=Now())
+    # To how many tasks it was delivered; 0: nobody had subscribed.
+    handlers = models.IntegerField(_("handlers"), db_default=0)
+
+    objects = EventManager()
+
+    class Meta:
+        verbose_name = _("event")
+        verbose_name_plural = _("events")
+        default_permissions = ("view",)
+        permissions = [("redeliver_event", _("Can redeliver events"))]
+        indexes = [
+            models.Index("published_at", name="pgjobs_event_published"),
+            models.Index(
+                "name",
+                "published_at",
+                condition=Q(handlers=0),
+                name="pgjobs_event_unhandled",
+            ),
+            models.Index(
+                "aggregate_id",
+                "id",
+                condition=Q(aggregate_id__isnull=False),
+                name="pgjobs_event_aggregate",
+            ),
+            models.Index(
+                "correlation_id",
+                "id",
+                condition=Q(correlation_id__isnull=False),
+                name="pgjobs_event_correlation",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} #{self.pk}"
+
+    def redeliver(self) -> Changed:
+        """Run the deliveries that have failed for good once more."""
+        return self.alone.redeliver()
+
+    def redeliver_all(self) -> Changed:
+        """Deliver to every subscriber once more, and to those that came since."""
+        return self.alone.redeliver_all()
+
+    @property
+    def alone(self) -> EventQuerySet:
+        """The set of this event only."""
+        database = self._state.db or Event.objects.db
+        return Event.objects.using(database).filter(pk=self.pk)
+
+
+class Delivery(models.Model):
+    """A job that delivers an event to a task: each event once to each task."""
+
+    # The constraints are in the migration: deliveries go with their event and with
+    # their job, whoever deletes them.
+    job = models.OneToOneField(
+        Job,
+        models.DO_NOTHING,
+        primary_key=True,
+        related_name="delivery",
+        db_constraint=False,
+        verbose_name=_("job"),
+    )
+    event = models.ForeignKey(
+        Event,
+        models.DO_NOTHING,
+        related_name="deliveries",
+        db_constraint=False,
+        db_index=False,
+        verbose_name=_("event"),
+    )
+    task = models.CharField(_("task"), max_length=200)
+    origin = models.CharField(
+        _("delivered"), max_length=10, choices=Origin, db_default=Origin.PUBLISHED
+    )
+
+    objects = QueueManager()
+
+    class Meta:
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["event", "task"], name="pgjobs_delivery_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_id} -> {self.task}"
+
+
+class Delivered(NamedTuple):
+    """What delivering events again has done, in deliveries."""
+
+    made: int
+    again: int
+    skipped: int  # on their way
+
+
+def with_job(**conditions: Any) -> Exists:
+    """Return the condition that an event has a delivery whose job is so."""
+    conditions = {f"job__{name}": value for name, value in conditions.items()}
+    return Exists(Delivery.objects.filter(event=OuterRef("pk"), **conditions))
+
+
+def delivered(events: EventQuerySet) -> Exists:
+    """Return the condition that a job delivers one of these events."""
+    return Exists(Delivery.objects.filter(job=OuterRef("pk"), event__in=events))
+
+
+def deliver_again(database: str, ids: list[int], task: str | None = None) -> Delivered:
+    """Deliver events to all subscribers, or to one, whether they had them or not."""
+    deliveries = Delivery.objects.using(database).filter(event__in=ids)
+    if task is not None:
+        deliveries = deliveries.filter(task=task)
+    with transaction.atomic(using=database):
+        old = list(deliveries.values_list("pk", "job__status"))
+        finished = [pk for pk, status in old if status in FINISHED]
+        made = outbox.deliver(database, ids, task, str(Origin.REPLAYED))
+        again = Job.objects.using(database).filter(pk__in=finished).retry()
+    return Delivered(made, again.changed, len(old) - again.changed)
