@@ -114,6 +114,52 @@ def drain(kind: str, number: str) -> float:
     return int(number) / (time.perf_counter() - begin)
 
 
+def chains(kind: str, number: str) -> float:
+    """Return the jobs per second of one worker process, in chains of five or not."""
+    from django.core.management import call_command
+
+    from benchmarks.project.tasks import TASKS
+    from pgjobs import chain, enqueue, enqueue_many, group
+
+    bound = [TASKS["noop"].bind(n) for n in range(int(number))]
+    if kind == "chains":
+        fives = [bound[at : at + 5] for at in range(0, len(bound), 5)]
+        enqueue(group([chain(*five) for five in fives], then=bound[0]))
+    else:
+        enqueue_many(bound)
+    begin = time.perf_counter()
+    call_command("runjobs", "--drain", "--concurrency", "8", verbosity=0)
+    return int(number) / (time.perf_counter() - begin)
+
+
+def unique(connections: str, number: str) -> list[float]:
+    """Enqueue one key from several connections; return seconds, jobs and errors."""
+    from concurrent.futures import ThreadPoolExecutor
+    from threading import Barrier
+
+    from benchmarks.project.tasks import TASKS
+    from pgjobs.models import Job
+
+    barrier, errors = Barrier(int(connections) + 1), []
+    task = TASKS["noop"].using(unique_key="one")
+
+    def enqueue_often() -> None:
+        TASKS["noop"].signature.store((1,), {})
+        barrier.wait()
+        for _ in range(int(number) // int(connections)):
+            try:
+                task.enqueue(1)
+            except Exception as error:  # noqa: BLE001
+                errors.append(error)
+
+    with ThreadPoolExecutor(int(connections)) as pool:
+        for _ in range(int(connections)):
+            pool.submit(enqueue_often)
+        barrier.wait()
+        begin = time.perf_counter()
+    return [time.perf_counter() - begin, Job.objects.count(), len(errors)]
+
+
 # The figures
 
 
@@ -189,6 +235,17 @@ def main() -> None:
             lambda: fresh(server, "drain free 2000"),
             lambda: fresh(server, "drain limit 2000"),
         )
+        compare(
+            "drain of a group of chains of five",
+            "jobs/s",
+            lambda: fresh(server, "chains free 5000"),
+            lambda: fresh(server, "chains chains 5000"),
+        )
+        seconds, jobs, errors = fresh(server, "unique 8 1000")
+        say(
+            f"\n1,000 enqueues of one unique key from 8 connections: {jobs:.0f} job, "
+            f"{errors:.0f} errors, {seconds * 1000:.0f} ms."
+        )
 
 
 if __name__ == "__main__":
@@ -197,7 +254,8 @@ if __name__ == "__main__":
 
         django.setup()
         name, *arguments = sys.argv[2].split()
-        run = {"setup": setup, "claims": claims, "drain": drain}[name]
+        runs = (setup, claims, drain, chains, unique)
+        run = {each.__name__: each for each in runs}[name]
         say(json.dumps(run(*arguments)))
     else:
         main()

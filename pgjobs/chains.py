@@ -21,7 +21,7 @@ LONGEST_DESCRIPTION = 200
 class Chain:
     """Jobs and groups, each to run after the success of the one before."""
 
-    parts: "tuple[BoundTask | Group, ...]"
+    parts: "tuple[BoundTask[Any] | Group, ...]"
 
     def enqueue(self) -> "list[Job | Batch]":
         """Insert the jobs in the caller's transaction, all or none.
@@ -39,9 +39,9 @@ class Chain:
 class Group:
     """Jobs and chains that run side by side, as one batch."""
 
-    parts: "tuple[BoundTask | Chain | Group, ...]"
-    then: BoundTask | None = None
-    on_failure: BoundTask | None = None
+    parts: "tuple[BoundTask[Any] | Chain | Group, ...]"
+    then: BoundTask[Any] | None = None
+    on_failure: BoundTask[Any] | None = None
     description: str = ""
 
     def enqueue(self) -> "Batch":
@@ -60,7 +60,7 @@ class Group:
         return self.then is not None or self.on_failure is not None
 
 
-Part = BoundTask | Chain | Group
+Part = BoundTask[Any] | Chain | Group
 
 
 def chain(*parts: Part) -> Chain:
@@ -80,8 +80,8 @@ def chain(*parts: Part) -> Chain:
 def group(
     parts: Iterable[Part],
     *,
-    then: BoundTask | None = None,
-    on_failure: BoundTask | None = None,
+    then: BoundTask[Any] | None = None,
+    on_failure: BoundTask[Any] | None = None,
     description: str = "",
 ) -> Group:
     """Return jobs that run side by side, as one batch.
@@ -154,7 +154,7 @@ class Node:
         self.batch = batch
         self.needs = needs or NEEDS[bound.options.after_failure]
         # Jobs of a level wait for those of lower ones, which have lower ids.
-        self.level = 1 + max((each.level for each in after), default=0)
+        self.level: int = 1 + max((each.level for each in after), default=0)
         self.has_successors = False
         self.job: Job | None = None  # None at the end: skipped, its unique key is held
         for each in after:

@@ -516,10 +516,13 @@ OBSTACLE = """
         OUT waiting_for text, OUT blocked_by_id bigint, OUT opens_at timestamptz
     ) LANGUAGE plpgsql AS $$
     BEGIN
-        SELECT link.waiting_for, link.blocked_by_id INTO waiting_for, blocked_by_id
-        FROM pgjobs_open_link(hold.job_id) AS link;
-        IF waiting_for IS NOT NULL THEN
-            RETURN;
+        -- Who waits for a key has been told of all that came before it.
+        IF coalesce(hold.state, 'predecessor') IN ('predecessor', 'dependency') THEN
+            SELECT link.waiting_for, link.blocked_by_id INTO waiting_for, blocked_by_id
+            FROM pgjobs_open_link(hold.job_id) AS link;
+            IF waiting_for IS NOT NULL THEN
+                RETURN;
+            END IF;
         END IF;
         IF hold.lock IS NOT NULL THEN
             blocked_by_id := pgjobs_lock_blocker(hold);
@@ -595,6 +598,7 @@ SETTLE_CHANGED = """
         IF obstacle IS NULL AND is_held_back THEN
             is_settled := pgjobs_try_keys(hold.lock, hold.limit_key, hold.rate_key);
             IF is_settled THEN
+                hold.state := 'place';
                 SELECT * INTO obstacle, blocker, opens_at FROM pgjobs_obstacle(hold);
             ELSE
                 obstacle := CASE

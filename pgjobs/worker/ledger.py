@@ -64,14 +64,6 @@ class Ledger:
             job.is_suspect for job in self.in_flight.values()
         )
 
-    def holds_back(self, outcomes: Sequence[Outcome]) -> bool:
-        """Whether others may wait for the end of one of these jobs."""
-        return any(
-            job.holds_back
-            for each in outcomes
-            if (job := self.in_flight.get(each.lease_token))
-        )
-
     def settle(
         self, outcomes: Sequence[Outcome]
     ) -> list[tuple[ClaimedJob, Outcome, float]]:

@@ -10,9 +10,8 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from functools import partial
 from time import monotonic, sleep, time
 from typing import Literal
 
@@ -29,7 +28,6 @@ from ..models.work import (
     Recorded,
     Setback,
     Success,
-    Turn,
     release,
 )
 from ..sql import statement
@@ -351,20 +349,16 @@ class Loop:
         if promoted:
             self.promote()
         limit = self.room(len(successes))
-        turn = partial(
-            work.turn,
+        brought = work.turn(
             self.connection.execute,
             self.id,
+            successes=successes,
             limit=limit,
             queues=self.options.queues,
             excluded=self.options.excluded,
             is_idle=len(self.ledger) == len(successes),
             units=self.units,
         )
-        if limit and self.ledger.holds_back(successes):
-            brought = self.record_then_claim(successes, turn)
-        else:
-            brought = turn(successes=successes)
         recorded = [Recorded(token, "SUCCESSFUL") for token in brought.recorded]
         self.settle(successes, recorded)
         if brought.met_expired:
@@ -378,19 +372,6 @@ class Loop:
         if limit:
             self.outlook.plan(brought, limit, promoted)
         self.make_queues(brought.claimed)
-
-    def record_then_claim(
-        self, successes: Sequence[Success], turn: Callable[..., Turn]
-    ) -> Turn:
-        """Record jobs for which others may wait, and claim those, in one commit.
-
-        What is decided at COMMIT is decided right after the recording: the claim of one
-        and the same statement could not see it.
-        """
-        with self.connection.transaction():
-            first = work.turn(self.connection.execute, self.id, successes=successes)
-            self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            return turn()._replace(recorded=first.recorded)
 
     def make_queues(self, claimed: Sequence[ClaimedJob]) -> None:
         """Give queues that are met for the first time the row to pause them by."""
@@ -455,7 +436,8 @@ class Loop:
             ending = Ending(job, status_of.get(job.lease_token), outcome, seconds)
             # What waited for it may be READY: no need to be told. It may have begun to
             # wait since the claim; a drain must not end before it.
-            if job.holds_back or self.options.drain:
+            is_last = self.options.drain and not len(self.ledger)
+            if job.holds_back or is_last:
                 self.outlook.expect_let_go()
             self.announce(ending)
             if ending.status is not None:
