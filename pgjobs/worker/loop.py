@@ -21,7 +21,15 @@ from ..conf import settings
 from ..context import RunningJob
 from ..exceptions import DatabaseLost
 from ..models import work
-from ..models.work import ClaimedJob, Outcome, Recorded, Setback, Success, release
+from ..models.work import (
+    ClaimedJob,
+    Completed,
+    Outcome,
+    Recorded,
+    Setback,
+    Success,
+    release,
+)
 from ..sql import statement
 from .announcer import Announcer
 from .atomic import warn_of_long_transactions
@@ -418,7 +426,8 @@ class Loop:
             # What waited for it may be READY: no need to be told. It may have begun to
             # wait since the claim; a drain must not end before it.
             is_last = self.options.drain and not len(self.ledger)
-            if job.holds_back or is_last:
+            is_recorded_now = not isinstance(outcome, Completed)
+            if job.holds_back or (is_last and is_recorded_now):
                 self.outlook.expect_let_go()
             self.announce(ending)
             if ending.status is not None:
