@@ -628,7 +628,9 @@ def test_constraints_may_be_immediate():
         first.succeed()
         second.succeed()
         assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]
-        assert last.pk
+        last.succeed()
+        Job.objects.all().retry()
+        assert statuses() == ["READY", "WAITING", "WAITING"]
 
 
 def test_one_transaction_tells_a_thousand_jobs_and_the_workers_the_others():

@@ -23,6 +23,7 @@ from ..exceptions import DatabaseLost
 from ..models import work
 from ..models.work import (
     ClaimedJob,
+    Completed,
     HostUnits,
     Outcome,
     Recorded,
@@ -437,7 +438,8 @@ class Loop:
             # What waited for it may be READY: no need to be told. It may have begun to
             # wait since the claim; a drain must not end before it.
             is_last = self.options.drain and not len(self.ledger)
-            if job.holds_back or is_last:
+            is_recorded_now = not isinstance(outcome, Completed)
+            if job.holds_back or (is_last and is_recorded_now):
                 self.outlook.expect_let_go()
             self.announce(ending)
             if ending.status is not None:
