@@ -49,7 +49,9 @@ def test_cases_measure_and_leave_no_database_behind(server):
     text = as_markdown(known, results)
     for case in MANY_CASES:
         ((figures,),) = results.figures[case].values()
-        assert all(value > 0 for value in figures.values()) or case == "idle", figures
+        # Processor time is counted in hundredths of a second: here it may be none.
+        rates = [value for name, value in figures.items() if "CPU" not in name]
+        assert all(value > 0 for value in rates) or case == "idle", figures
         assert cases.CASES[case].title in text
     assert "fsync = " in text
     assert json.loads(json.dumps(as_json(known, results)))["figures"]
