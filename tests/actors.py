@@ -17,6 +17,11 @@ from tests.tasks import noop
 
 MARK = "pgjobs_test_mark"
 # For a lock that this session holds.
+# How many sessions wait for a lock; those of other databases do not count.
+WAITING_SESSIONS = """
+SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE NOT granted AND datname = current_database()
+"""
 SOMEBODY_WAITS = """
 SELECT EXISTS (
     SELECT FROM pg_locks

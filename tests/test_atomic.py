@@ -25,6 +25,7 @@ from pgjobs.tasks import Options
 from pgjobs.worker import ExitCode, atomic
 from tests import tasks
 from tests.actors import (
+    WAITING_SESSIONS,
     Hand,
     execute,
     fields_of,
@@ -82,7 +83,7 @@ def lasting_commits():
     with session() as outside:
         outside.execute(WAIT_AT_COMMIT)
         outside.execute("SELECT pg_advisory_lock(4711)")
-        yield lambda: execute("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0]
+        yield lambda: execute(WAITING_SESSIONS)[0][0]
         outside.execute("SELECT pg_advisory_unlock(4711)")
 
 

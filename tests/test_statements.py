@@ -67,7 +67,9 @@ def test_jobs_that_end_together_share_a_statement(tmp_path):
     enqueue_many([tasks.hold.bind(path) for _ in range(8)])
     with running_worker(slots=8, poll=600) as loop:
         wait_for(lambda: len(tasks.lines(path)) == 8, "all run")
-        wait_for(lambda: loop.listener.sleeping)
+        listener = loop.listener
+        wait_for(lambda: listener.connection and not listener.is_new, "it listens")
+        wait_for(lambda: listener.sleeping)
         ring, loop.executor.ring = loop.executor.ring, lambda: None
         tasks.let_go(path)
         wait_for(lambda: len(loop.executor.outcomes) == 8, "all have ended")

@@ -15,6 +15,7 @@ from pgjobs.models.job import FINISHED, QUEUED
 from pgjobs.models.transitions import Changed
 from pgjobs.models.work import ClaimedJob
 from tests.actors import (
+    WAITING_SESSIONS,
     Hand,
     Session,
     attempts_of,
@@ -665,7 +666,7 @@ def ids(*jobs: Job) -> list[int]:
 
 def waiting(somebody: Session) -> int:
     """Return how many sessions wait for a lock."""
-    return somebody.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0]
+    return somebody.execute(WAITING_SESSIONS)[0][0]
 
 
 # Tables, so that this module cannot silently fall behind the statuses

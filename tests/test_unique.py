@@ -17,6 +17,7 @@ from pgjobs.models import Job, work
 from pgjobs.models.job import FINISHED, QUEUED
 from tests.actors import (
     SOMEBODY_WAITS,
+    WAITING_SESSIONS,
     Hand,
     execute,
     fields_of,
@@ -569,8 +570,7 @@ def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(transactional_d
         return enqueue_many([keyed.bind(key) for key in keys])
 
     def waiting() -> int:
-        query = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-        return execute(query)[0][0]
+        return execute(WAITING_SESSIONS)[0][0]
 
     with pytest.raises(RolledBack), ExitStack() as stack, transaction.atomic():
         keyed.enqueue("m")
