@@ -14,6 +14,7 @@ from django.db import connections, transaction
 
 from pgjobs import enqueue_many
 from pgjobs.checks import check_dependencies
+from pgjobs.definitions import store_definitions
 from pgjobs.models import Job, Predecessor, Prerequisite, Unsettled, work
 from pgjobs.models.obstacles import described, obstacles
 from pgjobs.models.status import overview
@@ -375,24 +376,24 @@ def test_job_that_sql_inserts_with_wrong_arguments_fails(path):
     assert "client" in wait_for_status(job, "FAILED").reason
 
 
-# The text that dependencies come from
+# Tasks that were written for another queue
 
 
 @pytest.fixture
-def seed():
-    sys.modules.pop("tests.seed_tasks", None)
-    return importlib.import_module("tests.seed_tasks")
+def foreign():
+    sys.modules.pop("tests.foreign_tasks", None)
+    return importlib.import_module("tests.foreign_tasks")
 
 
-def test_tasks_of_the_text_pass_the_check_with_one_warning(seed):
-    assert seed.send_report(42, "a@example.com") is None
-    found = [each for each in check_dependencies() if each.obj is seed.send_report]
+def test_they_pass_the_check_with_one_warning(foreign):
+    assert foreign.send_report(42, "a@example.com") is None
+    found = [each for each in check_dependencies() if each.obj is foreign.send_report]
     assert [each.id for each in found] == ["pgjobs.W043"]
     assert "no value for 'month'" in found[0].msg
 
 
-def test_job_whose_dependency_cannot_be_filled_in_fails_and_says_why(seed):
-    job = seed.send_report.enqueue(42, "a@example.com")
+def test_job_whose_dependency_cannot_be_filled_in_fails_and_says_why(foreign):
+    job = foreign.send_report.enqueue(42, "a@example.com")
     drain()
     assert wait_for_status(job, "FAILED").reason == (
         "Cannot enqueue tests.generate_report, on which the job depends: no value for "
@@ -400,13 +401,30 @@ def test_job_whose_dependency_cannot_be_filled_in_fails_and_says_why(seed):
     )
 
 
-def test_job_of_the_text_runs_if_somebody_has_enqueued_the_report(seed):
-    report = seed.generate_report.enqueue(42, "2024-01")
-    job = seed.send_report.enqueue(42, "a@example.com")
+def test_such_a_job_runs_if_somebody_has_enqueued_the_report(foreign):
+    report = foreign.generate_report.enqueue(42, "2024-01")
+    job = foreign.send_report.enqueue(42, "a@example.com")
     drain()
     assert wait_for_status(report, "SUCCESSFUL")
     assert wait_for_status(job, "SUCCESSFUL")
-    assert seed.send_report.enqueue(42, "b@example.com").status == "READY"
+    assert foreign.send_report.enqueue(42, "b@example.com").status == "READY"
+
+
+def test_such_tasks_are_enqueued_by_sql_one_job_for_each_value(foreign):
+    store_definitions("default")
+    execute(
+        """
+        CALL pgjobs_insert_job('tests', 'export_data', 10,
+             '{"client_id": 42, "format": "ALL"}'::json)
+        """
+    )
+    drain()
+    jobs = Job.objects.filter(task=foreign.export_data.name, priority=10)
+    assert {(job.kwargs["format"], job.status) for job in jobs} == {
+        ("csv", "SUCCESSFUL"),
+        ("json", "SUCCESSFUL"),
+        ("parquet", "SUCCESSFUL"),
+    }
 
 
 # Beside other things that hold jobs back

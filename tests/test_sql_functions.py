@@ -39,7 +39,7 @@ def lock_of(path, size):
     return path
 
 
-# The calls of the seed
+# Calls that were written for another queue
 
 
 def test_the_procedure_inserts_a_job_with_its_priority():

@@ -1,7 +1,7 @@
 """Tasks as a user wrote them for another queue; only the import line is ours."""
 
 # fmt: off
-# ruff: noqa: I001
+# ruff: noqa: F821, I001
 from pgjobs import Dependency, same, task
 
 @task
@@ -23,6 +23,12 @@ def generate_report(client_id: int, month: str):
 )
 def send_report(client_id: int, email: str):
     """Send the generated report via email."""
+    ...
+
+@task(write_all=['format'])
+def export_data(client_id: int, format: ['csv', 'json', 'parquet']):
+    """Export client data in the specified format."""
+    # format is guaranteed to be one of: 'csv', 'json', 'parquet'
     ...
 
 @task(process_units=100)  # Light task: 100MB
