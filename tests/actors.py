@@ -19,8 +19,11 @@ MARK = "pgjobs_test_mark"
 # For a lock that this session holds.
 # How many sessions wait for a lock; those of other databases do not count.
 WAITING_SESSIONS = """
-SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
-WHERE NOT granted AND datname = current_database()
+SELECT count(*) FROM pg_locks AS waiting
+WHERE NOT granted AND EXISTS (
+    SELECT FROM pg_locks AS held JOIN pg_database ON pg_database.oid = held.database
+    WHERE held.pid = waiting.pid AND held.granted AND datname = current_database()
+)
 """
 SOMEBODY_WAITS = """
 SELECT EXISTS (
