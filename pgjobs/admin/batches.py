@@ -2,9 +2,7 @@
 
 from django.contrib import admin, messages
 from django.http import HttpResponseRedirect
-from django.urls import reverse
-from django.utils.html import format_html, format_html_join
-from django.utils.http import urlencode
+from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -16,7 +14,7 @@ from .buttons import ButtonsAdmin, button
 from .confirmation import LONGEST_NAME, MOST_AT_ONCE, ConfirmationPages, with_reason
 from .ids import read_id
 from .links import batch_links
-from .listing import CappedPaginator
+from .listing import CappedPaginator, links_by_status
 from .readonly import ReadOnlyAdmin
 from .texts import excerpt
 
@@ -164,20 +162,8 @@ class BatchAdmin(ConfirmationPages, ReadOnlyAdmin, ButtonsAdmin):
     @admin.display(description=_("jobs"))
     def jobs(self, batch: Batch) -> str:
         """Show how many jobs there are of each status, as links to their lists."""
-        url = reverse("admin:pgjobs_job_changelist", current_app=self.admin_site.name)
-        counts = [
-            (
-                url,
-                urlencode({"batch": batch.pk, "status": status}),
-                number,
-                Status(status).label.lower(),
-            )
-            for status in Status
-            if (number := getattr(batch.counts, status.lower()))
-        ]
-        if not counts:
-            return self.get_empty_value_display()
-        return format_html_join(", ", '<a href="{}?{}">{} {}</a>', counts)
+        links = links_by_status(self.admin_site, batch.counts, Status, batch=batch.pk)
+        return links or self.get_empty_value_display()
 
 
 def affected_by(act: acts.Act) -> tuple[Status, ...]:

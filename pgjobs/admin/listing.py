@@ -1,9 +1,15 @@
 """Lists of large tables: nothing here looks at all rows."""
 
+from collections.abc import Iterable
+
 from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
+from django.urls import reverse
 from django.utils.functional import cached_property
+from django.utils.html import format_html_join
+from django.utils.http import urlencode
 
+from ..models import Status
 from .waiting import attach_obstacles
 
 COUNTED = 10_000
@@ -42,3 +48,22 @@ class JobChangeList(ChangeList):
         super().get_results(request)
         self.result_list = list(self.result_list)
         attach_obstacles(self.result_list)
+
+
+def links_by_status(admin_site, counts, statuses: Iterable[Status], **filters) -> str:
+    """Return how many jobs there are of each status, as links to their lists.
+
+    `counts`: has a number by the name of each status. `filters`: of the list.
+    """
+    url = reverse("admin:pgjobs_job_changelist", current_app=admin_site.name)
+    links = [
+        (
+            url,
+            urlencode({**filters, "status": status}),
+            number,
+            Status(status).label.lower(),
+        )
+        for status in statuses
+        if (number := getattr(counts, status.lower()))
+    ]
+    return format_html_join(", ", '<a href="{}?{}">{} {}</a>', links)

@@ -4,19 +4,18 @@ from dataclasses import dataclass
 
 from django.contrib import admin, messages
 from django.http import HttpResponseRedirect
-from django.urls import reverse
 from django.utils.formats import date_format
-from django.utils.html import format_html, format_html_join
-from django.utils.http import urlencode
+from django.utils.html import format_html
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Job, Queue, Status
+from ..models import Job, Queue
 from ..models.status import LIVE, QueueStatus, database_time, queue_statuses
 from .buttons import ButtonsAdmin, button
 from .confirmation import ConfirmationPages
 from .forms import ActForm
+from .listing import links_by_status
 from .texts import excerpt
 
 LONGEST_CELL = 80
@@ -156,20 +155,10 @@ class QueueAdmin(ConfirmationPages, ButtonsAdmin):
     @admin.display(description=_("jobs"))
     def jobs(self, queue: Queue) -> str:
         """Show how many jobs there are of each status, as links to their lists."""
-        url = reverse("admin:pgjobs_job_changelist", current_app=self.admin_site.name)
-        counts = [
-            (
-                url,
-                urlencode({"queue_name": queue.name, "status": status}),
-                getattr(queue.counts, status.lower()),
-                Status(status).label.lower(),
-            )
-            for status in LIVE
-            if getattr(queue.counts, status.lower())
-        ]
-        if not counts:
-            return self.get_empty_value_display()
-        return format_html_join(", ", '<a href="{}?{}">{} {}</a>', counts)
+        links = links_by_status(
+            self.admin_site, queue.counts, LIVE, queue_name=queue.name
+        )
+        return links or self.get_empty_value_display()
 
     @admin.display(description=_("most running jobs"), empty_value=_("no limit"))
     def limit(self, queue: Queue) -> int | None:
