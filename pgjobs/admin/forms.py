@@ -3,9 +3,11 @@
 import json
 
 from django import forms
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from ..models.transitions import result_text
+from ..plain_json import check_json, dump
 
 
 class ActForm(forms.Form):
@@ -22,10 +24,11 @@ class ReasonForm(ActForm):
     )
 
 
-class ResultField(forms.CharField):
-    """A result as JSON: what a task could have returned."""
+class JsonField(forms.CharField):
+    """A value as JSON, decoded; None if nothing was entered."""
 
     widget = forms.Textarea(attrs={"class": "vLargeTextField", "rows": 4})
+    refusal: str | Promise = "%(problem)s"
 
     def to_python(self, value):
         text = super().to_python(value)
@@ -33,14 +36,31 @@ class ResultField(forms.CharField):
             return None
         # Not forms.JSONField, which lets RecursionError and long numbers through.
         try:
-            result = json.loads(text)
-            result_text(result)
+            data = json.loads(text)
+            self.check_data(data)
         except json.JSONDecodeError as error:
             raise forms.ValidationError(_("Enter valid JSON.")) from error
         except (ValueError, RecursionError) as error:
-            message = _("The result cannot be stored: it %(problem)s.")
-            raise forms.ValidationError(message, params={"problem": error}) from error
-        return result
+            raise forms.ValidationError(
+                self.refusal, params={"problem": error}
+            ) from error
+        return data
+
+    def check_data(self, data) -> None:
+        """Raise ValueError unless the data can be stored."""
+        check_json(data)
+
+    def prepare_value(self, value):
+        return value if value is None or isinstance(value, str) else dump(value)
+
+
+class ResultField(JsonField):
+    """A result as JSON: what a task could have returned."""
+
+    refusal = _("The result cannot be stored: it %(problem)s.")
+
+    def check_data(self, data) -> None:
+        result_text(data)
 
 
 class ResultForm(ActForm):

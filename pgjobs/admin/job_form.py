@@ -11,37 +11,15 @@ from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from ..models import Job
-from ..plain_json import check_json, dump
+from ..plain_json import dump
 from ..schemas import Schema, parameters_of
 from ..tasks import Task
 from ..write_all import ALL, IN_JSON
+from .forms import JsonField
 from .texts import excerpt
 
 ARGUMENT = "argument-"  # before the names of parameters, which may be any
 LONGEST_CHOICE = 100
-
-
-class JsonField(forms.CharField):
-    """A value as JSON, decoded."""
-
-    widget = forms.Textarea(attrs={"class": "vLargeTextField", "rows": 4})
-
-    def to_python(self, value):
-        # Not forms.JSONField, which lets RecursionError and long numbers through.
-        text = super().to_python(value)
-        if not text:
-            return None
-        try:
-            data = json.loads(text)
-            check_json(data)
-        except json.JSONDecodeError as error:
-            raise forms.ValidationError(_("Enter valid JSON.")) from error
-        except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(str(error)) from error
-        return data
-
-    def prepare_value(self, value):
-        return value if value is None or isinstance(value, str) else dump(value)
 
 
 class JobForm(forms.Form):

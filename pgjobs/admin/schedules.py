@@ -10,7 +10,6 @@ from django.contrib import admin, messages
 from django.db.models import F
 from django.db.models.functions import Left
 from django.http import HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
@@ -27,12 +26,13 @@ from ..exceptions import (
 from ..models import Job, Schedule, Status, Tick
 from ..models.database import database_time
 from ..models.schedule import TIMING_FIELDS, UNITS, State, Unit
-from ..plain_json import check_json, dump
+from ..plain_json import dump
 from ..recurrence import Recurrence
 from ..schedules import check_name, run_now
 from ..tasks import registry
 from .buttons import ButtonsAdmin, button
-from .confirmation import TEMPLATE
+from .confirmation import ConfirmationPages
+from .forms import ActForm, JsonField
 from .json_text import readable
 from .texts import block, excerpt
 
@@ -106,20 +106,12 @@ def act_button(act: ScheduleAct):
 # The form
 
 
-class ArgumentsField(forms.CharField):
+class ArgumentsField(JsonField):
     """A JSON object: what the task gets, by the names of its parameters."""
 
-    widget = forms.Textarea(attrs={"class": "vLargeTextField", "rows": 4})
-
     def to_python(self, value):
-        # Not forms.JSONField, which lets RecursionError and long numbers through.
-        try:
-            arguments = json.loads(super().to_python(value) or "{}")
-            check_json(arguments)
-        except json.JSONDecodeError as error:
-            raise forms.ValidationError(_("Enter valid JSON.")) from error
-        except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(str(error)) from error
+        text = forms.CharField.to_python(self, value)
+        arguments = super().to_python(text or "{}")
         if not isinstance(arguments, dict):
             message = _('Enter a JSON object, such as {"client_id": 42}.')
             raise forms.ValidationError(message)
@@ -209,7 +201,7 @@ class ScheduleForm(forms.ModelForm):
         self.instance.kwargs = json.loads(stored.kwargs)
 
 
-class ScheduleAdmin(ButtonsAdmin):
+class ScheduleAdmin(ConfirmationPages, ButtonsAdmin):
     """Schedules. What somebody changes here the code does not overwrite."""
 
     form = ScheduleForm
@@ -324,24 +316,13 @@ class ScheduleAdmin(ButtonsAdmin):
             text, level = self.carry_out(request, act, schedule)
             self.message_user(request, text, level)
             return HttpResponseRedirect(self.url_back(request, schedule))
-        return TemplateResponse(
-            request,
-            TEMPLATE,
-            {
-                **self.admin_site.each_context(request),
-                "opts": self.opts,
-                "media": self.media,
-                "has_view_permission": True,
-                "title": act.label,
-                "act": act,
-                "form": forms.Form(),
-                "original": excerpt(schedule.name, LONGEST_CELL),
-                "subject": excerpt(schedule.name, LONGEST_CELL),
-                "status": schedule.state.label,
-                "is_possible": act.is_offered(schedule),
-                "url_back": self.url_back(request, schedule),
-            },
-        )
+        context = {
+            "subject": excerpt(schedule.name, LONGEST_CELL),
+            "status": schedule.state.label,
+            "is_possible": act.is_offered(schedule),
+            "url_back": self.url_back(request, schedule),
+        }
+        return self.confirmation_page(request, act, ActForm(), context)
 
     def carry_out(self, request, act: ScheduleAct, schedule) -> tuple[str, int]:
         """Act; return what is to be said of it."""
