@@ -1,5 +1,6 @@
 from django.apps import AppConfig
 from django.db import connections
+from django.db.migrations.loader import MigrationLoader
 from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
@@ -18,17 +19,23 @@ class PgjobsConfig(AppConfig):
 
 
 def store_declared(using: str, apps=None, **kwargs) -> None:
-    """Store what the code declares, each kind once its table is there."""
+    """Store what the code declares, once the database has all that is needed for it."""
     from . import events, schedules
     from .conf import settings
     from .definitions import store_definitions
 
-    if using != settings.DATABASE or connections[using].vendor != "postgresql":
+    connection = connections[using]
+    if using != settings.DATABASE or connection.vendor != "postgresql":
         return
-    for model, store in (
-        ("taskdefinition", store_definitions),
-        ("schedule", schedules.store_declared),
-        ("subscription", events.store_declared),
-    ):
-        if apps is None or model in apps.all_models["pgjobs"]:
-            store(using)
+    # Without `apps` nothing was migrated: tables were emptied.
+    if apps is None or is_migrated(connection):
+        store_definitions(using)
+        schedules.store_declared(using)
+        events.store_declared(using)
+
+
+def is_migrated(connection) -> bool:
+    loader = MigrationLoader(connection)
+    return all(
+        node in loader.applied_migrations for node in loader.graph.leaf_nodes("pgjobs")
+    )

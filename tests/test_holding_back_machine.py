@@ -58,13 +58,21 @@ SELECT keys ->> 'limit_key' FROM pgjobs_job
 WHERE status IN ('READY', 'RUNNING') AND keys ? 'limit_key'
 GROUP BY 1 HAVING count(*) > max((keys ->> 'max_running')::int)
 """
-# Who waits does so for the obstacle that he names. (A rate opens as time passes.)
+# Who waits does so for the obstacle that he names. A rate opens as time passes, though,
+# and jobs of one limit key that differ in what it allows wait for the first in line.
 WAITS_FOR_NOTHING = """
 SELECT id, job.waiting_for, obstacle.waiting_for
 FROM pgjobs_job AS job
 JOIN pgjobs_hold AS hold ON job_id = id
 CROSS JOIN LATERAL pgjobs_obstacle(hold) AS obstacle
 WHERE status = 'WAITING' AND obstacle.waiting_for IS NULL AND state <> 'aside'
+    AND NOT EXISTS (
+        SELECT FROM pgjobs_hold AS first
+        WHERE hold.state = 'limit' AND first.state = 'limit'
+            AND first.limit_key = hold.limit_key
+            AND first.max_running < hold.max_running
+            AND (-first.priority, first.job_id) < (-hold.priority, hold.job_id)
+    )
 """
 # The first in line of a lock: nobody has the place, and nobody comes before.
 OVERTAKEN = """

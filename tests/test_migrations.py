@@ -57,13 +57,13 @@ def test_migrations_can_be_taken_back_and_made_again():
 
 
 @pytest.mark.django_db(transaction=True, available_apps=["pgjobs", "tests"])
-def test_jobs_stay_runnable_and_in_their_order_back_to_the_time_before_locks():
+def test_jobs_stay_runnable_and_in_their_order_when_locks_are_taken_back():
     locked = noop.using(lock="door").bind()
     jobs = enqueue_many([locked, locked, noop.bind(), noop.using(unique=True).bind()])
     waiting = Job.objects.get(pk=jobs[1].pk)
     assert waiting.status == "WAITING"
     with transaction.atomic():
-        migrate("0002")
+        migrate("0007")
         ready = "SELECT id FROM pgjobs_job WHERE status = 'READY' ORDER BY id"
         assert execute(ready) == [(job.pk,) for job in jobs]
         migrate()

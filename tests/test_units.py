@@ -86,7 +86,7 @@ def test_wrong_number_of_units_is_refused(units):
 
 def test_database_refuses_a_job_that_takes_nothing():
     job = heavy().enqueue()
-    with pytest.raises(IntegrityError, match="pgjobs_job_timeout_and_units_range"):
+    with pytest.raises(IntegrityError, match="process_units must"):
         Job.objects.filter(pk=job.pk).update(process_units=0)
 
 

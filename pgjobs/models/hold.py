@@ -4,7 +4,6 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from ..exceptions import LONGEST_DELAY
 from .database import QueueManager
 
 
@@ -12,10 +11,11 @@ class Hold(models.Model):
     """What may hold an unfinished job back: its row follows the job's, by triggers.
 
     Its indexes would cost every job if they were the job table's. See
-    migrations/0005_holding_back.py.
+    migrations/0008_holding_back.py.
     """
 
     class State(models.TextChoices):
+        ARRIVING = "arriving", _("was enqueued by a transaction that goes on")
         PLACE = "place", _("has its place: is ready or runs")
         PREDECESSOR = "predecessor", _("waits for its predecessors")
         DEPENDENCY = "dependency", _("waits for its dependencies")
@@ -58,12 +58,12 @@ class Hold(models.Model):
                 "lock",
                 "is_ordered",
                 "job_id",
-                condition=Q(state="lock"),
+                condition=Q(state__in=["lock", "arriving"]),
                 name="pgjobs_hold_lock_line",
             ),
             models.Index(
                 "limit_key",
-                condition=Q(state="place", limit_key__isnull=False),
+                condition=Q(state__in=["place", "arriving"], limit_key__isnull=False),
                 name="pgjobs_hold_limit_place",
             ),
             models.Index(
@@ -93,50 +93,6 @@ class Hold(models.Model):
                 fields=["lock"],
                 condition=Q(state="place", lock__isnull=False),
                 name="pgjobs_hold_lock_place",
-            ),
-            models.CheckConstraint(
-                name="pgjobs_hold_keys",
-                condition=~Q(lock="")
-                & ~Q(limit_key="")
-                & ~Q(rate_key="")
-                & (
-                    Q(lock__isnull=False)
-                    | Q(limit_key__isnull=False)
-                    | Q(rate_key__isnull=False)
-                ),
-            ),
-            models.CheckConstraint(
-                name="pgjobs_hold_limit",
-                condition=Q(limit_key__isnull=True, max_running__isnull=True)
-                | Q(
-                    limit_key__isnull=False,
-                    max_running__isnull=False,
-                    max_running__gte=1,
-                ),
-            ),
-            models.CheckConstraint(
-                name="pgjobs_hold_rate",
-                condition=Q(
-                    rate_key__isnull=True,
-                    rate_interval__isnull=True,
-                    rate_burst__isnull=True,
-                )
-                | Q(
-                    rate_key__isnull=False,
-                    rate_interval__isnull=False,
-                    rate_interval__gt=0,
-                    rate_interval__lte=LONGEST_DELAY / F("rate_burst"),
-                    rate_burst__isnull=False,
-                    rate_burst__gte=1,
-                ),
-            ),
-            models.CheckConstraint(
-                name="pgjobs_hold_state",
-                condition=Q(state__in=["place", "predecessor", "dependency", "later"])
-                | Q(state="aside", queue_name__isnull=False)
-                | Q(state="lock", lock__isnull=False)
-                | Q(state="limit", limit_key__isnull=False)
-                | Q(state="rate", rate_key__isnull=False, opens_at__isnull=False),
             ),
         ]
 

@@ -13,7 +13,6 @@ from django.utils.translation import gettext_lazy as _
 
 from ..addresses import status_url
 from ..conf import FINISHED
-from ..exceptions import LONGEST_DELAY
 from ..plain_json import LenientDecoder
 from . import transitions, unique, waiting, work
 from .database import HoldsKey, QueueManager, StoredColumn
@@ -214,8 +213,8 @@ class Job(models.Model):
     dependencies = models.JSONField(
         _("dependencies"), decoder=LenientDecoder, null=True, blank=True
     )
-    # Rises with the ids (the migration sets the default), and again when a limit lets
-    # the job go: so that limit keys take turns.
+    # Rises with the ids (the migration makes it an identity), and again when a limit
+    # lets the job go: so that limit keys take turns.
     turn = models.BigIntegerField(_("turn"), db_default=0)
     # From `keys`, by a trigger.
     batch = models.ForeignKey(
@@ -303,57 +302,13 @@ class Job(models.Model):
                 name="pgjobs_job_finished",
             ),
         ]
+        # What else a row must be like is said by a function of the database:
+        # pgjobs_is_job, in migrations/0002_database_objects.py.
         constraints = [
             models.UniqueConstraint(
                 fields=["unique_key", "unique_for"],
                 condition=Q(holds_key=True),
                 name="pgjobs_job_unique",
-            ),
-            models.CheckConstraint(
-                name="pgjobs_job_running_iff_owned",
-                condition=Q(status="RUNNING", worker__isnull=False)
-                | (~Q(status="RUNNING") & Q(worker__isnull=True)),
-            ),
-            models.CheckConstraint(
-                name="pgjobs_job_finished_iff_final",
-                condition=Q(
-                    status__in=["SUCCESSFUL", "FAILED", "CANCELLED"],
-                    finished_at__isnull=False,
-                )
-                | Q(
-                    status__in=["READY", "SCHEDULED", "WAITING", "RUNNING"],
-                    finished_at__isnull=True,
-                ),
-            ),
-            models.CheckConstraint(
-                name="pgjobs_job_scheduled_has_time",
-                condition=~Q(status="SCHEDULED") | Q(run_after__isnull=False),
-            ),
-            models.CheckConstraint(
-                name="pgjobs_job_priority_range",
-                condition=Q(priority__gte=-100, priority__lte=100),
-            ),
-            models.CheckConstraint(
-                # NaN and infinity are larger than anything. Two in one: each constraint
-                # costs each INSERT.
-                name="pgjobs_job_timeout_and_units_range",
-                condition=Q(
-                    timeout__gt=0, timeout__lte=LONGEST_DELAY, process_units__gte=1
-                ),
-            ),
-            models.CheckConstraint(
-                name="pgjobs_job_counters",
-                condition=Q(
-                    attempts__gte=0,
-                    failures__gte=0,
-                    failures__lte=F("attempts"),
-                    crashes__gte=0,
-                    crashes__lte=F("attempts"),
-                    max_attempts__gte=1,
-                    max_crashes__gte=1,
-                    life__gte=1,
-                    lease_token__gte=0,
-                ),
             ),
         ]
 

@@ -32,7 +32,7 @@ limited (key, number) AS (
 ),
 freed AS (
     DELETE FROM pgjobs_hold AS hold
-    WHERE state = 'place'
+    WHERE state IN ('place', 'arriving')
         AND (
             lock = ANY (ARRAY(SELECT key FROM locked))
             OR limit_key = ANY (ARRAY(SELECT key FROM limited))

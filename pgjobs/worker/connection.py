@@ -32,6 +32,14 @@ SET default_transaction_isolation = 'read committed';
 SET statement_timeout = '25s'
 """
 
+# Names mean what they mean to the triggers. Both call some functions, and PostgreSQL
+# compiles one anew each time that the search path is another than before.
+PATH_OF_TRIGGERS = """
+SELECT set_config('search_path', split_part(setting, '=', 2), false)
+FROM pg_proc, unnest(proconfig) AS setting
+WHERE pg_proc.oid = to_regprocedure('pgjobs_settle_changed()')
+    AND setting LIKE 'search_path=%'
+"""
 
 # Who is stopped inside of a transaction must not keep others from its rows for long.
 BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
@@ -171,6 +179,7 @@ def plan_once(own: OwnConnection) -> None:
     if not own.pooled:
         connection.prepare_threshold = 1
         connection.execute(ONE_PLAN)
+        connection.execute(PATH_OF_TRIGGERS)
         return
     ((level,),) = own.execute("SHOW default_transaction_isolation")
     if level != "read committed":

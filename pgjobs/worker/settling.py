@@ -1,7 +1,7 @@
 """Keys that could not be settled as a transaction committed, and forgotten ones.
 
 Who commits never waits for somebody who decides about the same key: he leaves it to
-the workers. See migrations/0005_holding_back.py.
+the workers. See migrations/0008_holding_back.py.
 """
 
 import logging

@@ -4,7 +4,7 @@ What they accept, and the form in which it is stored, is what `hints.py` does wi
 same hint: tests/test_sql_parity.py compares. What enqueues is in the next migration.
 """
 
-from django.db import migrations, models
+from django.db import migrations
 
 from ._postgresql import RunPostgreSQL
 
@@ -499,48 +499,9 @@ CHECKED = (
 
 
 class Migration(migrations.Migration):
-    dependencies = [("pgjobs", "0010_units_and_dependencies")]
+    dependencies = [("pgjobs", "0008_holding_back")]
 
     operations = [
-        migrations.CreateModel(
-            name="TaskDefinition",
-            fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
-                    ),
-                ),
-                (
-                    "name",
-                    models.CharField(max_length=200, unique=True, verbose_name="name"),
-                ),
-                ("origin", models.TextField(verbose_name="defined as")),
-                (
-                    "description",
-                    models.TextField(
-                        blank=True, db_default="", verbose_name="description"
-                    ),
-                ),
-                ("parameters", models.JSONField(verbose_name="parameters")),
-                ("options", models.JSONField(verbose_name="options")),
-                ("synced_at", models.DateTimeField(verbose_name="last changed")),
-                (
-                    "gone_at",
-                    models.DateTimeField(
-                        blank=True, null=True, verbose_name="gone since"
-                    ),
-                ),
-            ],
-            options={
-                "verbose_name": "task",
-                "verbose_name_plural": "tasks",
-                "default_permissions": ("view",),
-            },
-        ),
         RunPostgreSQL(*JSON),
         RunPostgreSQL(*TEXTS),
         RunPostgreSQL(*CHECKED),

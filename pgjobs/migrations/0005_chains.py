@@ -15,20 +15,11 @@ decided under an advisory lock, as keys are.
 Nobody waits for a row or a lock. Who does not get one leaves a note for the workers
 (pgjobs_unsettled). So that no COMMIT takes long, a transaction tells 1,000 jobs, and
 leaves the rest to the workers as well.
-
-Functions that 0005 made and that are made anew here: pgjobs_obstacle,
-pgjobs_plan_inserted, pgjobs_arrive, pgjobs_settle_changed, pgjobs_settle_deleted,
-pgjobs_settle_truncated and pgjobs_settle.
 """
-
-import re
-from importlib import import_module
 
 from django.db import migrations
 
 from ._postgresql import RunPostgreSQL
-
-holding_back = import_module("pgjobs.migrations.0005_holding_back")
 
 # What may be asked of a predecessor that has ended ('GONE': was deleted unfinished).
 OUTCOMES = (
@@ -137,6 +128,7 @@ OUTCOMES = (
     DROP FUNCTION pgjobs_meets(text, text);
     """,
 )
+
 
 # Tell the successors of a job or of a batch that it has ended. Their rows are locked.
 PASS_ON = (
@@ -370,6 +362,7 @@ PASS_ON = (
     """,
 )
 
+
 # What a job waits for: from `keys` to pgjobs_predecessor.
 LOOK_BACK = (
     """
@@ -509,236 +502,10 @@ LOOK_BACK = (
     """,
 )
 
-# A predecessor is the first obstacle of all.
-OBSTACLE = """
-    CREATE OR REPLACE FUNCTION pgjobs_obstacle(
-        hold pgjobs_hold,
-        OUT waiting_for text, OUT blocked_by_id bigint, OUT opens_at timestamptz
-    ) LANGUAGE plpgsql AS $$
-    BEGIN
-        -- Who waits for a key has been told of all that came before it.
-        IF coalesce(hold.state, 'predecessor') IN ('predecessor', 'dependency') THEN
-            SELECT link.waiting_for, link.blocked_by_id INTO waiting_for, blocked_by_id
-            FROM pgjobs_open_link(hold.job_id) AS link;
-            IF waiting_for IS NOT NULL THEN
-                RETURN;
-            END IF;
-        END IF;
-        IF hold.lock IS NOT NULL THEN
-            blocked_by_id := pgjobs_lock_blocker(hold);
-            IF blocked_by_id IS NOT NULL THEN
-                waiting_for := 'lock';
-                RETURN;
-            END IF;
-        END IF;
-        IF hold.limit_key IS NOT NULL AND NOT pgjobs_has_room(hold) THEN
-            waiting_for := 'limit';
-            RETURN;
-        END IF;
-        IF hold.rate_key IS NOT NULL THEN
-            opens_at := pgjobs_next_token(hold);
-            IF opens_at > clock_timestamp() THEN
-                waiting_for := 'rate';
-            END IF;
-        END IF;
-    END
-    $$;
-"""
-
-PLAN_INSERTED = """
-    CREATE OR REPLACE FUNCTION pgjobs_plan_inserted() RETURNS trigger
-    LANGUAGE plpgsql AS $$
-    DECLARE
-        found record;
-    BEGIN
-        IF NEW.keys ?| ARRAY['after', 'after_batches', 'batch_id'] THEN
-            NEW.batch_id := NEW.keys ->> 'batch_id';
-            PERFORM pgjobs_check_links(NEW);
-        END IF;
-        IF NEW.run_after > statement_timestamp() THEN
-            NEW.status := 'SCHEDULED';
-            RETURN NEW;
-        END IF;
-        IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN  -- the links come at COMMIT
-            SELECT 'predecessor', min(id) INTO NEW.waiting_for, NEW.blocked_by_id
-            FROM pgjobs_job
-            WHERE id = ANY (pgjobs_ids(NEW.keys, 'after'))
-                AND status <> 'SUCCESSFUL'
-            HAVING count(*) > 0 OR NEW.keys ? 'after_batches';
-        END IF;
-        IF NEW.waiting_for IS NULL THEN
-            found := pgjobs_obstacle(pgjobs_hold_of(NEW));
-            NEW.waiting_for := found.waiting_for;
-            NEW.blocked_by_id := found.blocked_by_id;
-        END IF;
-        IF NEW.waiting_for IS NOT NULL THEN
-            NEW.status := 'WAITING';
-        END IF;
-        RETURN NEW;
-    END
-    $$;
-"""
-
-SETTLE_CHANGED = """
-    -- A job is READY, or says that it waits: decide.
-    CREATE OR REPLACE FUNCTION pgjobs_arrive(job pgjobs_job) RETURNS void
-    LANGUAGE plpgsql AS $$
-    DECLARE
-        hold pgjobs_hold := pgjobs_hold_of(job);
-        is_held_back boolean := job.keys ?| ARRAY['lock', 'limit_key', 'rate_key'];
-        is_settled boolean := true;
-        obstacle text;
-        blocker bigint;
-        opens_at timestamptz;
-    BEGIN
-        IF NOT pgjobs_look_back(job.id) THEN
-            RETURN;
-        END IF;
-        SELECT * INTO obstacle, blocker FROM pgjobs_open_link(job.id);
-        IF obstacle IS NULL AND is_held_back THEN
-            is_settled := pgjobs_try_keys(hold.lock, hold.limit_key, hold.rate_key);
-            IF is_settled THEN
-                hold.state := 'place';
-                SELECT * INTO obstacle, blocker, opens_at FROM pgjobs_obstacle(hold);
-            ELSE
-                obstacle := CASE
-                    WHEN hold.lock IS NOT NULL THEN 'lock'
-                    WHEN hold.limit_key IS NOT NULL THEN 'limit'
-                    ELSE 'rate'
-                END;
-                opens_at := clock_timestamp();
-            END IF;
-        END IF;
-        hold.state := coalesce(obstacle, 'place');
-        IF obstacle = 'rate' THEN
-            hold.opens_at := CASE
-                WHEN is_settled THEN pgjobs_expected(hold, opens_at) ELSE opens_at
-            END;
-        END IF;
-        IF is_held_back THEN
-            INSERT INTO pgjobs_hold SELECT hold.*
-            ON CONFLICT (job_id) DO UPDATE
-                SET (state, opens_at) = (excluded.state, excluded.opens_at);
-            IF obstacle IS NULL AND hold.rate_key IS NOT NULL THEN
-                PERFORM pgjobs_take_token(hold);
-            END IF;
-        END IF;
-        -- Only what is new: each change brings the trigger, and so this, again.
-        UPDATE pgjobs_job
-        SET status = CASE WHEN obstacle IS NULL THEN 'READY' ELSE 'WAITING' END,
-            waiting_for = obstacle,
-            blocked_by_id = blocker,
-            run_after = coalesce(hold.opens_at, run_after)
-        WHERE id = job.id
-            AND (waiting_for, blocked_by_id, run_after) IS DISTINCT FROM
-                (obstacle, blocker, coalesce(hold.opens_at, run_after));
-        IF NOT is_settled THEN
-            PERFORM pgjobs_settle_or_notify(
-                obstacle, coalesce(hold.lock, hold.limit_key, hold.rate_key)
-            );
-        END IF;
-    END
-    $$;
-
-    -- A job has ended: whoever waits for it, or for its batch, is told.
-    CREATE FUNCTION pgjobs_tell(job pgjobs_job, ended text) RETURNS void
-    LANGUAGE plpgsql AS $$
-    BEGIN
-        IF job.keys ? 'has_successors' THEN
-            PERFORM pgjobs_tell_successors(job.id, ended);
-        END IF;
-        IF job.batch_id IS NOT NULL THEN
-            PERFORM pgjobs_tell_batch(job.batch_id);
-        END IF;
-    END
-    $$;
-
-    CREATE OR REPLACE FUNCTION pgjobs_settle_changed() RETURNS trigger
-    LANGUAGE plpgsql AS $$
-    DECLARE
-        is_held_back boolean := NEW.keys ?| ARRAY['lock', 'limit_key', 'rate_key'];
-        is_linked boolean := NEW.keys ?| ARRAY['after', 'after_batches'];
-        job pgjobs_job;
-        hold pgjobs_hold;
-    BEGIN
-        IF NEW.status = 'RUNNING' THEN
-            RETURN NULL;  -- it was claimed, and keeps its place
-        END IF;
-        IF TG_OP = 'INSERT' AND NOT is_held_back AND NOT is_linked THEN
-            RETURN NULL;  -- others may wait for it, or it belongs to a batch
-        END IF;
-        -- As it is now: its transaction may have changed it since.
-        SELECT * INTO job FROM pgjobs_job WHERE id = NEW.id;
-        IF NOT FOUND THEN
-            PERFORM pgjobs_leave(NEW.id);
-            RETURN NULL;
-        END IF;
-        IF TG_OP = 'INSERT' AND is_linked THEN
-            PERFORM pgjobs_link(job);
-        END IF;
-        IF job.finished_at IS NOT NULL THEN
-            IF is_held_back THEN
-                PERFORM pgjobs_leave(job.id);
-            END IF;
-            PERFORM pgjobs_tell(job, job.status);
-            RETURN NULL;
-        END IF;
-        SELECT * INTO hold FROM pgjobs_hold WHERE job_id = job.id;
-        CASE job.status
-        WHEN 'READY' THEN
-            -- After a release it keeps its place, but needs another token.
-            IF hold.state IS DISTINCT FROM 'place'
-                OR hold.rate_key IS NOT NULL AND OLD.status = 'RUNNING'
-            THEN
-                PERFORM pgjobs_arrive(job);
-            END IF;
-        WHEN 'WAITING' THEN
-            IF hold.state IS DISTINCT FROM job.waiting_for
-                AND hold.state IS DISTINCT FROM 'aside'
-            THEN
-                PERFORM pgjobs_arrive(job);
-            END IF;
-        WHEN 'SCHEDULED' THEN
-            PERFORM pgjobs_wait_for_time(job);
-            PERFORM pgjobs_look_back(job.id);
-        ELSE
-            RETURN NULL;
-        END CASE;
-        IF hold.state = 'place' THEN
-            PERFORM pgjobs_settle_left(hold);
-        END IF;
-        RETURN NULL;
-    END
-    $$;
-
-    CREATE OR REPLACE FUNCTION pgjobs_settle_deleted() RETURNS trigger
-    LANGUAGE plpgsql AS $$
-    BEGIN
-        DELETE FROM pgjobs_predecessor WHERE job_id = OLD.id;
-        IF OLD.finished_at IS NULL THEN
-            PERFORM pgjobs_leave(OLD.id);
-            PERFORM pgjobs_tell(OLD, 'GONE');
-        ELSIF OLD.keys ? 'has_successors' THEN
-            PERFORM pgjobs_tell_successors(OLD.id, OLD.status);
-        END IF;
-        RETURN NULL;
-    END
-    $$;
-
-    CREATE OR REPLACE FUNCTION pgjobs_settle_truncated() RETURNS trigger
-    LANGUAGE plpgsql AS $$
-    BEGIN
-        DELETE FROM pgjobs_hold;
-        DELETE FROM pgjobs_predecessor;
-        DELETE FROM pgjobs_batch;
-        DELETE FROM pgjobs_unsettled;
-        RETURN NULL;
-    END
-    $$;
-"""
 
 # What workers call, with notes too: see `pgjobs_settle_key` for what it returns.
-SETTLE = """
+SETTLE = (
+    """
     CREATE FUNCTION pgjobs_settle_predecessor(id bigint, OUT told integer)
     LANGUAGE plpgsql AS $$
     DECLARE
@@ -786,7 +553,7 @@ SETTLE = """
     END
     $$;
 
-    CREATE OR REPLACE FUNCTION pgjobs_settle(kind text, key text) RETURNS integer
+    CREATE FUNCTION pgjobs_settle(kind text, key text) RETURNS integer
     LANGUAGE plpgsql AS $$
     BEGIN
         IF kind IN ('predecessor', 'batch') THEN
@@ -798,186 +565,18 @@ SETTLE = """
         RETURN pgjobs_settle_key(kind, key);
     END
     $$;
-"""
-# A job that could run, but is in a queue that is paused or that no worker serves, must
-# not keep others of its mutex or limit waiting. It stands aside, is in nobody's way,
-# and comes back when its queue is served. Ordered jobs keep their turns.
-ASIDE = (
-    """
-    CREATE FUNCTION pgjobs_is_served(queue text) RETURNS boolean
-    LANGUAGE plpgsql STABLE AS $$
-    BEGIN
-        RETURN EXISTS (
-            SELECT FROM pgjobs_worker
-            WHERE lease_until > clock_timestamp()
-                AND CASE
-                    WHEN queues <> '' THEN queue = ANY (string_to_array(queues, ','))
-                    ELSE NOT queue = ANY (string_to_array(excluded, ','))
-                END
-        ) AND NOT EXISTS (
-            SELECT FROM pgjobs_queue WHERE name = queue AND paused_at IS NOT NULL
-        );
-    END
-    $$;
-
-    -- Whether somebody has a place of the key who will not run.
-    CREATE FUNCTION pgjobs_is_obstructed(of_kind text, of_key text) RETURNS boolean
-    LANGUAGE plpgsql AS $$
-    DECLARE
-        queues text[] := CASE of_kind
-            WHEN 'lock' THEN ARRAY(
-                SELECT DISTINCT job.queue_name FROM pgjobs_hold AS hold
-                JOIN pgjobs_job AS job ON job.id = hold.job_id
-                WHERE lock = of_key AND NOT is_ordered AND state = 'place'
-                    AND status = 'READY'
-            )
-            ELSE ARRAY(
-                SELECT DISTINCT job.queue_name FROM pgjobs_hold AS hold
-                JOIN pgjobs_job AS job ON job.id = hold.job_id
-                WHERE limit_key = of_key AND state = 'place' AND status = 'READY'
-            )
-        END;
-    BEGIN
-        RETURN EXISTS (
-            SELECT FROM unnest(queues) AS name WHERE NOT pgjobs_is_served(name)
-        );
-    END
-    $$;
-
-    -- Those of the key that would not run make room, a batch. Returns how many jobs
-    -- went instead; NULL: somebody else decides about the key.
-    CREATE FUNCTION pgjobs_step_aside(of_kind text, of_key text) RETURNS integer
-    LANGUAGE plpgsql AS $$
-    DECLARE
-        ids bigint[];
-        other record;
-    BEGIN
-        IF NOT pgjobs_try_keys(of_key) THEN
-            RETURN NULL;
-        END IF;
-        ids := CASE of_kind
-            WHEN 'lock' THEN ARRAY(
-                SELECT job.id FROM pgjobs_hold AS hold
-                JOIN pgjobs_job AS job ON job.id = hold.job_id
-                WHERE lock = of_key AND NOT is_ordered AND state IN ('place', 'lock')
-                    AND status IN ('READY', 'WAITING')
-                    AND NOT pgjobs_is_served(job.queue_name)
-                ORDER BY state DESC LIMIT 1000
-                FOR NO KEY UPDATE OF job SKIP LOCKED
-            )
-            ELSE ARRAY(
-                SELECT job.id FROM pgjobs_hold AS hold
-                JOIN pgjobs_job AS job ON job.id = hold.job_id
-                WHERE limit_key = of_key AND state IN ('place', 'limit')
-                    AND status IN ('READY', 'WAITING')
-                    AND NOT pgjobs_is_served(job.queue_name)
-                ORDER BY state DESC LIMIT 1000
-                FOR NO KEY UPDATE OF job SKIP LOCKED
-            )
-        END;
-        UPDATE pgjobs_hold AS hold SET state = 'aside', queue_name = job.queue_name
-        FROM pgjobs_job AS job WHERE job.id = hold.job_id AND job.id = ANY (ids);
-        UPDATE pgjobs_job SET status = 'WAITING', waiting_for = of_kind
-        WHERE id = ANY (ids) AND status = 'READY';
-        -- Their places of other keys are free, too.
-        FOR other IN
-            SELECT 'lock' AS kind, lock AS key FROM pgjobs_hold
-            WHERE job_id = ANY (ids) AND lock <> of_key
-            UNION
-            SELECT 'limit', limit_key FROM pgjobs_hold
-            WHERE job_id = ANY (ids) AND limit_key <> of_key
-        LOOP
-            PERFORM pgjobs_settle_or_notify(other.kind, other.key);
-        END LOOP;
-        RETURN pgjobs_settle_key(of_kind, of_key);
-    END
-    $$;
-
-    -- Those of a queue that is served again, a batch; the trigger decides about each.
-    CREATE FUNCTION pgjobs_come_back(queue text) RETURNS integer LANGUAGE plpgsql AS $$
-    DECLARE
-        number integer;
-    BEGIN
-        IF NOT pgjobs_is_served(queue) THEN
-            RETURN 0;
-        END IF;
-        UPDATE pgjobs_job SET status = 'READY', waiting_for = NULL, blocked_by_id = NULL
-        WHERE id = ANY (ARRAY(
-            SELECT job.id FROM pgjobs_hold AS hold
-            JOIN pgjobs_job AS job ON job.id = hold.job_id
-            WHERE hold.state = 'aside' AND hold.queue_name = queue
-            LIMIT 1000 FOR NO KEY UPDATE OF job SKIP LOCKED
-        )) AND status = 'WAITING';
-        GET DIAGNOSTICS number = ROW_COUNT;
-        RETURN number;
-    END
-    $$;
-
-    CREATE OR REPLACE FUNCTION pgjobs_notify_queue() RETURNS trigger
-    LANGUAGE plpgsql AS $$
-    BEGIN
-        PERFORM pg_catalog.pg_notify('pgjobs', OLD.name);
-        PERFORM pg_catalog.pg_notify('pgjobs_unsettled', 'aside ' || OLD.name);
-        RETURN NULL;
-    END
-    $$;
     """,
     """
-    CREATE OR REPLACE FUNCTION pgjobs_notify_queue() RETURNS trigger
-    LANGUAGE plpgsql AS $$
-    BEGIN
-        PERFORM pg_catalog.pg_notify('pgjobs', OLD.name);
-        RETURN NULL;
-    END
-    $$;
-    DROP FUNCTION pgjobs_come_back(text);
-    DROP FUNCTION pgjobs_step_aside(text, text);
-    DROP FUNCTION pgjobs_is_obstructed(text, text);
-    DROP FUNCTION pgjobs_is_served(text);
-    """,
-)
-
-DROP_OWN = """
+    DROP FUNCTION pgjobs_settle(text, text);
     DROP FUNCTION pgjobs_settle_note(text, text);
     DROP FUNCTION pgjobs_settle_predecessor(bigint);
-    DROP FUNCTION pgjobs_tell(pgjobs_job, text);
-"""
-
-
-def as_before(*names: str) -> str:
-    """Return what makes functions again as migration 0005 made them."""
-    made = holding_back.OBSTACLE[0] + holding_back.PLAN_INSERTED[0]
-    made += holding_back.SETTLE_CHANGED[0] + holding_back.SETTLE[0]
-    found = [
-        re.search(rf"CREATE (FUNCTION {name}\(.*?\$\$;)", made, re.DOTALL)
-        for name in names
-    ]
-    return "".join(f"CREATE OR REPLACE {each[1]}\n" for each in found)
-
-
-BEFORE = as_before(
-    "pgjobs_obstacle",
-    "pgjobs_plan_inserted",
-    "pgjobs_arrive",
-    "pgjobs_settle_changed",
-    "pgjobs_settle_deleted",
-    "pgjobs_settle_truncated",
-    "pgjobs_settle",
+    """,
 )
-# To replace a function is to forget its settings.
-SETTINGS = holding_back.SETTINGS_OF_FUNCTIONS[0]
 
 
 class Migration(migrations.Migration):
-    dependencies = [("pgjobs", "0008_chains")]
+    dependencies = [("pgjobs", "0004_locks_limits_rates")]
 
     operations = [
-        RunPostgreSQL(*OUTCOMES),
-        RunPostgreSQL(*PASS_ON),
-        RunPostgreSQL(*LOOK_BACK),
-        RunPostgreSQL(*ASIDE),
-        RunPostgreSQL(
-            OBSTACLE + PLAN_INSERTED + SETTLE_CHANGED + SETTLE + SETTINGS,
-            BEFORE + SETTINGS + DROP_OWN,
-        ),
+        RunPostgreSQL(*each) for each in (OUTCOMES, PASS_ON, LOOK_BACK, SETTLE)
     ]

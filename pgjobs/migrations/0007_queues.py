@@ -42,6 +42,7 @@ NOTIFY_QUEUE = (
     CREATE FUNCTION pgjobs_notify_queue() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         PERFORM pg_catalog.pg_notify('pgjobs', OLD.name);
+        PERFORM pg_catalog.pg_notify('pgjobs_unsettled', 'aside ' || OLD.name);
         RETURN NULL;
     END
     $$;
@@ -57,6 +58,6 @@ NOTIFY_QUEUE = (
 
 
 class Migration(migrations.Migration):
-    dependencies = [("pgjobs", "0006_unique_jobs_and_queues")]
+    dependencies = [("pgjobs", "0006_units_and_dependencies")]
 
     operations = [RunPostgreSQL(*ROOM), RunPostgreSQL(*NOTIFY_QUEUE)]

@@ -1,0 +1,134 @@
+"""Process units of hosts, and dependencies: what others need to have succeeded."""
+
+from django.db import migrations
+
+from ._postgresql import RunPostgreSQL
+
+# Counted anew for each claim, from running rows alone, so that nothing can leak: what a
+# dead worker ran takes units until its rescue. Under a lock until the claim is committed,
+# which nobody waits for (free is NULL: look again), as pgjobs_room has it. VOLATILE:
+# the count sees what was committed since the statement began, and what the statement
+# itself has recorded.
+#
+# Nothing that stands in line behind (last_priority, last_turn) may start: that is the
+# place of a job for which units have been short for too long. Which others get free is
+# kept for it.
+HOST_ROOM = (
+    """
+    CREATE FUNCTION pgjobs_host_room(
+        here text, total bigint, patience double precision,
+        OUT free bigint, OUT last_priority integer, OUT last_turn bigint
+    ) LANGUAGE plpgsql VOLATILE AS $$
+    BEGIN
+        -- The class of these locks: "pgju" in ASCII.
+        IF NOT pg_catalog.pg_try_advisory_xact_lock(
+            1885825653, pg_catalog.hashtext(here)
+        ) THEN
+            RETURN;
+        END IF;
+        SELECT greatest(total - coalesce(sum(coalesce(job.process_units, 1)), 0), 0)
+        INTO free
+        FROM pgjobs_worker AS worker
+        JOIN pgjobs_job AS job ON job.worker_id = worker.id
+        WHERE worker.host = here AND job.status = 'RUNNING';
+
+        SELECT job.priority, job.turn INTO last_priority, last_turn
+        FROM pgjobs_job AS job
+        WHERE job.status = 'READY'
+            AND job.process_units > free AND job.process_units <= total
+            AND greatest(job.enqueued_at, job.run_after, job.last_attempted_at)
+                <= clock_timestamp() - make_interval(secs => patience)
+            -- It does not wait for units if nobody here would take it anyway.
+            AND EXISTS (
+                SELECT FROM pgjobs_worker AS worker
+                WHERE worker.host = here
+                    AND worker.units >= job.process_units
+                    AND worker.lease_until > clock_timestamp()
+                    AND (
+                        worker.queues = ''
+                        OR job.queue_name = ANY (string_to_array(worker.queues, ','))
+                    )
+                    AND NOT job.queue_name
+                        = ANY (string_to_array(worker.excluded, ','))
+            )
+            AND NOT EXISTS (
+                SELECT FROM pgjobs_queue AS queue
+                WHERE queue.name = job.queue_name
+                    AND (
+                        queue.paused_at IS NOT NULL
+                        OR queue.max_running <= (
+                            SELECT count(*) FROM pgjobs_job AS other
+                            WHERE other.status = 'RUNNING'
+                                AND other.queue_name = queue.name
+                        )
+                    )
+            )
+        ORDER BY job.priority DESC, job.turn
+        LIMIT 1;
+        -- Nobody: behind all others.
+        last_priority := coalesce(last_priority, -1000);
+        last_turn := coalesce(last_turn, 0);
+    END
+    $$;
+    """,
+    "DROP FUNCTION pgjobs_host_room(text, bigint, double precision)",
+)
+
+
+# `Job.dependencies` has what a job needs, and what it serves: the keys by which others
+# may need it. Jobs that need and serve nothing pay nothing: there is no trigger more.
+# Who needs what has succeeded lately pays for that look alone (its `keys` stay NULL). All
+# others get `keys`, so that they are looked at when a transaction commits, as all are
+# that wait or are waited for.
+DEPEND = (
+    """
+    CREATE FUNCTION pgjobs_lacks_dependency(dependencies jsonb) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        RETURN dependencies IS NOT NULL AND EXISTS (
+            SELECT FROM jsonb_to_recordset(dependencies -> 'needs')
+                AS need (key text, "within" float8)
+            WHERE NOT EXISTS (
+                SELECT FROM pgjobs_prerequisite AS met
+                WHERE met.key = need.key
+                    AND met.finished_at
+                        > clock_timestamp() - make_interval(secs => need."within")
+            )
+        );
+    END
+    $$;
+
+    -- Note what has become of a job that others may need: it is on its way, or has
+    -- succeeded.
+    CREATE FUNCTION pgjobs_serve(served bigint) RETURNS void LANGUAGE plpgsql AS $$
+    DECLARE
+        job pgjobs_job;
+    BEGIN
+        SELECT * INTO job FROM pgjobs_job WHERE id = served;
+        IF NOT FOUND OR job.status IN ('FAILED', 'CANCELLED') THEN
+            DELETE FROM pgjobs_prerequisite WHERE job_id = served;
+            RETURN;
+        END IF;
+        INSERT INTO pgjobs_prerequisite AS known
+            (job_id, key, finished_at, needed_until)
+        SELECT job.id, each.key, job.finished_at,
+            job.finished_at + make_interval(secs => each."for")
+        FROM jsonb_to_recordset(job.dependencies -> 'serves')
+            AS each (key text, "for" float8)
+        ON CONFLICT (job_id, key) DO UPDATE
+            SET finished_at = excluded.finished_at, needed_until = excluded.needed_until
+            WHERE known.finished_at IS DISTINCT FROM excluded.finished_at;
+    END
+    $$;
+    """,
+    """
+    DROP FUNCTION pgjobs_serve(bigint);
+    DROP FUNCTION pgjobs_lacks_dependency(jsonb);
+    """,
+)
+
+
+class Migration(migrations.Migration):
+    dependencies = [("pgjobs", "0005_chains")]
+
+    operations = [RunPostgreSQL(*HOST_ROOM), RunPostgreSQL(*DEPEND)]
