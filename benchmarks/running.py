@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.figures import (
@@ -191,6 +192,30 @@ def dependencies(number: int = 2_000, rounds: int = 7) -> None:
     what = "jobs with a satisfied dependency, in the time of others"
     report(f"{what}: enqueue", statistics.median(enqueueing), "times")
     report(f"{what}: {number:,} at once, run", statistics.median(running), "times")
+
+
+@figure
+def gap_of_a_lock() -> None:
+    """For how long nobody has a lock between two of its jobs, with two workers."""
+    from benchmarks.running_tasks import lap
+    from pgjobs import enqueue_many
+    from pgjobs.models import Job
+
+    with workers(2, "--poll", "60", "--concurrency", "4"):
+        enqueue_many([lap.using(lock="one").bind() for _ in range(1_000)])
+        wait_for(lambda: not Job.objects.exclude(status="SUCCESSFUL").exists(), 60)
+    laps = list(Job.objects.order_by("id").values_list("return_value", flat=True))
+    Job.objects.all().delete()
+    gaps = [
+        (process != next_process, 1000 * (begun - ended))
+        for (process, _, ended), (next_process, begun, _) in pairwise(laps)
+    ]
+    handed_over = [gap for is_handed_over, gap in gaps if is_handed_over]
+    report("jobs of a lock that the other worker ran next", len(handed_over), "")
+    report("gap before them, median", statistics.median(handed_over), "ms")
+    report(
+        "gap between two jobs of a lock, longest", max(gap for _, gap in gaps), "ms", 50
+    )
 
 
 UNITS_IN_USE = """

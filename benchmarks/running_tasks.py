@@ -41,6 +41,14 @@ async def wait(seconds: float):
     await asyncio.sleep(seconds)
 
 
+@task(name="benchmarks.lap")
+def lap():
+    """Return which process ran it, and when."""
+    began = time.monotonic()
+    time.sleep(0.001)
+    return [os.getpid(), began, time.monotonic()]
+
+
 @task(name="benchmarks.work")
 def work(path: str):
     """Work until somebody cancels it; note when it began and when it was told."""
