@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
+
+from .processes import cpu_seconds_of_tree
 from .server import Server, running_server
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,7 +42,29 @@ BEGIN
     END LOOP;
 END $$
 """
-BEFORE_FLOW_CONTROL = "0002"
+# The job table as if there were no keys, uniqueness, dependencies and units.
+WITHOUT_FLOW_CONTROL = """
+DROP TRIGGER pgjobs_settle_changed ON pgjobs_job;
+DROP TRIGGER pgjobs_change_keys ON pgjobs_job;
+DROP TRIGGER pgjobs_change_priority ON pgjobs_job;
+DROP TRIGGER pgjobs_settle_deleted ON pgjobs_job;
+DROP TRIGGER pgjobs_plan_inserted ON pgjobs_job;
+CREATE TRIGGER pgjobs_plan_inserted BEFORE INSERT ON pgjobs_job FOR EACH ROW
+    WHEN (NEW.status = 'READY' AND NEW.run_after > statement_timestamp())
+    EXECUTE FUNCTION pgjobs_plan_inserted();
+DROP INDEX pgjobs_job_unique, pgjobs_job_waiting, pgjobs_job_batch, pgjobs_job_units;
+ALTER TABLE pgjobs_job
+    ALTER COLUMN holds_key DROP EXPRESSION,
+    DROP CONSTRAINT pgjobs_is_job,
+    ADD CONSTRAINT pgjobs_is_job CHECK (
+        pgjobs_is_job(
+            task, args, kwargs, queue_name, priority, timeout, NULL, NULL, NULL, NULL,
+            max_attempts, max_crashes, attempts, failures, crashes, life, lease_token,
+            status, worker_id, NULL, run_after, expires_at, enqueued_at, started_at,
+            last_attempted_at, finished_at, cancel_requested_at
+        )
+    )
+"""
 
 
 def say(line: str) -> None:
@@ -65,10 +90,32 @@ def in_project(code: str, url: str) -> list[float]:
 # What runs in the project
 
 
-def setup(migration: str | None = None) -> None:
+def setup() -> None:
     from django.core.management import call_command
 
-    call_command("migrate", "pgjobs", *([migration] if migration else []), verbosity=0)
+    call_command("migrate", "pgjobs", verbosity=0)
+
+
+def whole(number: str, server: str) -> float:
+    """Return the processor time of client, server and worker for a job, in us."""
+    from django.core.management import call_command
+
+    from benchmarks.project.tasks import TASKS
+
+    TASKS["noop"].enqueue(0)
+    begin = time.process_time() + server_seconds(int(server))
+    for n in range(int(number)):
+        TASKS["noop"].enqueue(n)
+    call_command("runjobs", "--drain", "--concurrency", "8", verbosity=0)
+    used = time.process_time() + server_seconds(int(server)) - begin
+    return used / int(number) * 1e6
+
+
+def server_seconds(pid: int) -> float:
+    """Return the processor time of all sessions, those that have ended, too."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ended = sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
+    return cpu_seconds_of_tree(pid) + ended
 
 
 def claims(locked: str) -> float:
@@ -163,9 +210,12 @@ def unique(connections: str, number: str) -> list[float]:
 # The figures
 
 
-def fresh(server: Server, code: str) -> float:
+def fresh(server: Server, code: str, definition: str = "") -> float:
     url = server.create_database("locks")
     in_project("setup", url)
+    if definition:
+        with psycopg.connect(url) as connection:
+            connection.execute(definition)
     return in_project(code, url)
 
 
@@ -178,16 +228,15 @@ def compare(title: str, unit: str, one: Callable, other: Callable) -> None:
 
 
 def cost_of_plain_jobs(server: Server) -> None:
-    """Compare the server's processor time with that before flow control."""
-    import psycopg
-
+    """Compare the server's processor time with that of a table without flow control."""
     connections = []
-    for name, migration in (("before", BEFORE_FLOW_CONTROL), ("after", "")):
+    for name in ("without", "with"):
         url = server.create_database(name)
-        in_project(f"setup {migration}", url)
+        in_project("setup", url)
         connections.append(psycopg.connect(url, autocommit=True))
     for connection in connections:
         connection.execute("SET synchronous_commit = off")
+    connections[0].execute(WITHOUT_FLOW_CONTROL)
     for title, statement in (("insert", INSERTS), ("claim and record", UPDATES)):
         pairs = [
             tuple(used_by(connection, statement) / 60 for connection in connections)
@@ -217,6 +266,12 @@ def main() -> None:
     with running_server() as server:
         say("| | without | with | quotient |\n|---|---|---|---|")
         cost_of_plain_jobs(server)
+        compare(
+            "processor time for a job without keys: client, server and worker",
+            "µs",
+            lambda: fresh(server, f"whole 5000 {server.pid}", WITHOUT_FLOW_CONTROL),
+            lambda: fresh(server, f"whole 5000 {server.pid}"),
+        )
         compare(
             "claim of a free job, 100,000 behind one lock",
             "ms",
@@ -254,7 +309,7 @@ if __name__ == "__main__":
 
         django.setup()
         name, *arguments = sys.argv[2].split()
-        runs = (setup, claims, drain, chains, unique)
+        runs = (setup, whole, claims, drain, chains, unique)
         run = {each.__name__: each for each in runs}[name]
         say(json.dumps(run(*arguments)))
     else:

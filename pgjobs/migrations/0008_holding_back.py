@@ -231,7 +231,8 @@ ARRIVE = (
 )
 
 # At COMMIT: decide about jobs that came, and let others go where some left. Jobs
-# without keys pay for the condition alone, so it is as short as can be.
+# without keys pay for the condition alone, so it is as short as can be. Who is claimed
+# by a worker keeps its place.
 SETTLE_CHANGED = (
     """
     -- A job has left its place, or the line.
@@ -291,9 +292,6 @@ SETTLE_CHANGED = (
         job pgjobs_job;
         hold pgjobs_hold;
     BEGIN
-        IF NEW.status = 'RUNNING' THEN
-            RETURN NULL;  -- it was claimed, and keeps its place
-        END IF;
         IF NEW.dependencies IS NOT NULL THEN
             PERFORM pgjobs_serve(NEW.id);
         END IF;
@@ -353,7 +351,7 @@ SETTLE_CHANGED = (
     CREATE CONSTRAINT TRIGGER pgjobs_settle_changed
         AFTER INSERT OR UPDATE OF status, keys ON pgjobs_job
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-        WHEN (NEW.keys IS NOT NULL)
+        WHEN (NEW.keys IS NOT NULL AND NEW.worker_id IS NULL)
         EXECUTE FUNCTION pgjobs_settle_changed();
     """,
     """
