@@ -351,6 +351,16 @@ def test_arguments_that_replace_others_have_needs_of_their_own(path):
     assert "generate 2" in tasks.lines(path)
 
 
+def test_job_whose_arguments_were_replaced_serves_nobody_by_the_old_ones(path):
+    once = dependent.refresh_client.using(unique_key="one", on_conflict="replace")
+    job = once.enqueue(path, 1)
+    waiting = dependent.generate_client.enqueue(path, 1)
+    assert once.enqueue(path, 2) == job
+    drain()
+    wait_for_status(waiting, "SUCCESSFUL")
+    assert tasks.lines(path) == ["refresh 2", "refresh 1", "generate 1"]
+
+
 # By SQL
 
 

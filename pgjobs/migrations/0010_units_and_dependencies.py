@@ -137,6 +137,12 @@ DEPEND = (
             DELETE FROM pgjobs_prerequisite WHERE job_id = served;
             RETURN;
         END IF;
+        -- Its arguments may have been replaced.
+        DELETE FROM pgjobs_prerequisite AS known
+        WHERE known.job_id = served
+            AND NOT job.dependencies -> 'serves' @> jsonb_build_array(
+                jsonb_build_object('key', known.key)
+            );
         INSERT INTO pgjobs_prerequisite AS known
             (job_id, key, finished_at, needed_until)
         SELECT job.id, each.key, job.finished_at,
