@@ -195,6 +195,25 @@ def test_listeners_are_told_of_the_jobs(handlers):
     assert sorted(heard) == ["tests.notify", "tests.recompute", "tests.record"]
 
 
+def test_handler_that_is_taken_back_meanwhile_leaves_the_event_unhandled(handlers):
+    execute("""
+        CREATE FUNCTION take_back() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            UPDATE pgjobs_subscription SET inactive_at = now();
+            RETURN NULL;
+        END
+        $$;
+        CREATE TRIGGER take_back AFTER INSERT ON pgjobs_event
+            FOR EACH ROW EXECUTE FUNCTION take_back();
+    """)
+    try:
+        event = publish(REFRESHED, {"satellite_id": 5})
+    finally:
+        execute("DROP FUNCTION take_back() CASCADE")
+    assert deliveries_of(event) == {}
+    assert state_of(event) == State.UNHANDLED
+
+
 # If, and only if, the change is committed
 
 
