@@ -609,24 +609,15 @@ def test_parquet_that_unpacks_to_too_much_is_refused(monkeypatch):
 
 @pytest.fixture
 def demo_environment(transactional_db):
-    """An environment in which the demo has a new database on the test's server."""
-    name = f"example_demo_{os.getpid()}"
-    with connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name}")
-    yield os.environ | {
-        "DATABASE_URL": url_of(name),
-        "DJANGO_SETTINGS_MODULE": "example.settings",
-        "PYTHONPATH": str(ROOT),
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def url_of(name):
+    """An environment in which the demo works on the test's database."""
     server = connection.settings_dict
     user = quote(server["USER"], safe="") + ":" + quote(server["PASSWORD"], safe="")
     host = quote(server["HOST"], safe="") + (server["PORT"] and f":{server['PORT']}")
-    return f"postgresql://{user}@{host}/{name}"
+    return os.environ | {
+        "DATABASE_URL": f"postgresql://{user}@{host}/{server['NAME']}",
+        "DJANGO_SETTINGS_MODULE": "example.settings",
+        "PYTHONPATH": str(ROOT),
+    }
 
 
 def test_headless_demo_tells_the_whole_story(demo_environment):
