@@ -82,6 +82,12 @@ def test_filter_finds_the_events_of_a_state(state):
     assert list(response.context["cl"].result_list) == [expected[state]]
 
 
+@pytest.mark.parametrize("state", [State.CANCELLED, State.PRUNED, State.DELIVERED])
+def test_filter_looks_once_at_the_deliveries_of_each_event(state):
+    plan = Event.objects.with_state().filter(state=state).values("pk").explain()
+    assert plan.count(" on pgjobs_delivery ") == 1
+
+
 @pytest.mark.parametrize("query", ["state=x", "published=x", "name=%00"])
 def test_filter_of_nonsense_leads_back(query):
     assert operator(*ALL).get(f"{LIST}?{query}").status_code == 302

@@ -23,6 +23,7 @@ from .transitions import Changed
 BATCH = 1_000  # events that one transaction delivers again
 # Deliveries by their jobs, in words for which there are indexes.
 FAILED = Q(job__status="FAILED", job__finished_at__isnull=False)
+CANCELLED = Q(job__status="CANCELLED", job__finished_at__isnull=False)
 UNFINISHED = (
     Q(job__status="READY")
     | Q(job__status="SCHEDULED")
@@ -164,9 +165,9 @@ class EventQuerySet(models.QuerySet["Event"]):
             .values("event")
             .annotate(
                 state=Case(
-                    When(some(job__status="FAILED"), then=Value(State.DEAD)),
-                    When(some(job__finished_at__isnull=True), then=Value(State.PENDING)),
-                    When(some(job__status="CANCELLED"), then=Value(State.CANCELLED)),
+                    When(some(FAILED), then=Value(State.DEAD)),
+                    When(some(UNFINISHED), then=Value(State.PENDING)),
+                    When(some(CANCELLED), then=Value(State.CANCELLED)),
                     When(
                         LessThan(Count("pk"), OuterRef("handlers")),
                         then=Value(State.PRUNED),
@@ -324,9 +325,9 @@ def with_delivery(condition: Q) -> Exists:
     return Exists(Delivery.objects.filter(condition, event=OuterRef("pk")))
 
 
-def some(**conditions: Any) -> GreaterThan:
-    """Return the condition that some delivery of a group has a job that is so."""
-    return GreaterThan(Count("pk", filter=Q(**conditions)), Value(0))
+def some(condition: Q) -> GreaterThan:
+    """Return the condition that there is such a delivery in a group of them."""
+    return GreaterThan(Count("pk", filter=condition), Value(0))
 
 
 def delivered(events: EventQuerySet) -> Exists:
