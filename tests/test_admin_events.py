@@ -115,6 +115,15 @@ def test_search_for_anything_finds_nothing(term):
     assert list(response.context["cl"].result_list) == []
 
 
+def test_list_says_when_there_are_more_than_it_counts(monkeypatch):
+    monkeypatch.setattr("pgjobs.admin.listing.COUNTED", 1)
+    for _ in range(2):
+        publish("nobody.there")
+    text = text_of(operator(*ALL).get(LIST))
+    assert "more than 1 events" in text
+    assert "1 result" not in text
+
+
 def test_list_costs_the_same_few_queries_however_many_events(
     django_assert_max_num_queries,
 ):
