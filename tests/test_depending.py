@@ -23,7 +23,7 @@ from pgjobs.worker import depending
 from pgjobs.worker.depending import Deciding
 from tests import dependent_tasks as dependent
 from tests import tasks
-from tests.actors import Hand, execute, hours, session
+from tests.actors import Hand, execute, hours, overlapping, session
 from tests.processes import (
     drain,
     running_worker,
@@ -562,6 +562,22 @@ def test_decision_is_left_to_one_worker_at_a_time(path):
             assert job.blocked_by_id is None
             other.commit()
             wait_for_status(job, "SUCCESSFUL")
+
+
+def test_note_of_a_job_that_waits_again_is_not_forgotten(path):
+    job = dependent.use.enqueue(path)
+    job.cancel()  # the note about it is left to the workers
+
+    def wait_again():
+        job.retry()
+        execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    def decide():
+        with session() as worker, worker.connection.transaction():
+            assert Deciding(worker.execute, 1).run() == []
+
+    overlapping(wait_again, decide)
+    assert Unsettled.objects.count() == 1
 
 
 def test_two_workers_do_not_enqueue_the_same_dependency(path):
