@@ -62,7 +62,9 @@ def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
 
 
 @pytest.mark.usefixtures("calm")
-def test_jobs_that_end_together_share_a_statement(tmp_path):
+def test_jobs_that_end_together_share_a_statement(tmp_path, settings):
+    # Nothing else wakes the worker meanwhile.
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     path = str(tmp_path / "held")
     enqueue_many([tasks.hold.bind(path) for _ in range(8)])
     with running_worker(slots=8, poll=600) as loop:
