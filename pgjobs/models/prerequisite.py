@@ -145,6 +145,6 @@ def carry_out(execute: Execute, decisions: Sequence[Decision]) -> list[Decided]:
 
 
 def forget_notes(execute: Execute) -> None:
-    """Delete notes about jobs that wait for no dependency any more, in a transaction."""
+    """Delete notes about jobs that wait for no dependency any more."""
     ids = [id for (id,) in execute(statement("lock_notes"), {"limit": NOTES})]
     execute(statement("forget_notes"), {"ids": ids})
