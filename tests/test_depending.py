@@ -17,6 +17,7 @@ from pgjobs.checks import check_dependencies
 from pgjobs.definitions import store_definitions
 from pgjobs.models import Job, Predecessor, Prerequisite, Unsettled, work
 from pgjobs.models.obstacles import described, obstacles
+from pgjobs.models.prerequisite import look_up
 from pgjobs.models.status import overview
 from pgjobs.tasks import registry
 from pgjobs.worker import depending
@@ -203,6 +204,31 @@ def test_satisfied_dependency_costs_one_look_at_an_index(path):
         assert after[table] == before[table]
     drain()
     assert statuses()["send_client"] == ["SUCCESSFUL"]
+
+
+def test_dependency_costs_one_look_however_often_it_has_succeeded(path):
+    dependent.generate_client.enqueue(path, 1)
+    drain()
+    row = Prerequisite.objects.get(key__startswith="tests.generate_client")
+    latest = row.finished_at
+    for number in range(1, 500):
+        row.pk, row.job_id = None, -number
+        row.finished_at = latest - hours(number)
+        row.save(force_insert=True)
+    with transaction.atomic():
+        before = rows_read()
+        assert dependent.send_client.enqueue(path, 1).status == "READY"
+        assert rows_read() - before <= 1
+        look_up(execute, [(row.key, 60.0)])
+        assert rows_read() - before <= 2
+
+
+def rows_read() -> int:
+    ((number,),) = execute(
+        "SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read"
+        " FROM pg_stat_xact_user_tables WHERE relname = 'pgjobs_prerequisite'"
+    )
+    return number
 
 
 def scans() -> dict[str, int]:

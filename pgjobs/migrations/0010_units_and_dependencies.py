@@ -116,11 +116,11 @@ DEPEND = (
         RETURN dependencies IS NOT NULL AND EXISTS (
             SELECT FROM jsonb_to_recordset(dependencies -> 'needs')
                 AS need (key text, "within" float8)
-            WHERE NOT EXISTS (
-                SELECT FROM pgjobs_prerequisite AS met
-                WHERE met.key = need.key
-                    AND met.finished_at
-                        > clock_timestamp() - make_interval(secs => need."within")
+            WHERE coalesce(
+                -- The latest one, which the index has at its end.
+                (SELECT max(finished_at) FROM pgjobs_prerequisite WHERE key = need.key)
+                    < clock_timestamp() - make_interval(secs => need."within"),
+                true
             )
         );
     END
