@@ -139,17 +139,40 @@ def blocks_read_by_a_claim(limit: int = 4) -> int:
         "excluded": [],
         "is_idle": True,
     }
+    return blocks_read_by("turn", parameters)
+
+
+def blocks_read_by(name: str, parameters: dict) -> int:
+    """Return how many blocks a worker's statement touches; nothing of it stays."""
     with connect("default", "test", "explain") as own:
         own.execute(ONE_PLAN)
         own.execute("VACUUM ANALYZE pgjobs_job")
         for _ in range(2):  # the first one also reads the catalogue
             with own.transaction(force_rollback=True):
                 explained = own.execute(
-                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("turn"),
+                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement(name),
                     parameters,
                 ).fetchone()[0]
     top = explained[0]["Plan"]
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("promote", {"limit": 100}),
+        ("prune", {"statuses": ["SUCCESSFUL"], "ages": [3_600.0], "limit": 100}),
+    ],
+)
+def test_what_has_nothing_to_do_reads_no_more_when_thousands_wait_or_are_kept(
+    name, parameters
+):
+    assert blocks_read_by(name, parameters) < 40
+    later = tasks.noop.using(run_after=timedelta(days=1))
+    enqueue_many([later.bind() for _ in range(3_000)])
+    enqueue_many([tasks.noop.bind() for _ in range(3_000)])
+    Job.objects.ready().succeed()
+    assert blocks_read_by(name, parameters) < 40
 
 
 def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
