@@ -102,6 +102,14 @@ def test_each_dependency_has_one_more_of_priority_up_to_the_highest(path):
     }
 
 
+def test_dependency_that_several_wait_for_comes_before_the_most_urgent(path):
+    for priority in (-90, 50, 10):
+        dependent.use.using(priority=priority).enqueue(path)
+    with session() as worker:
+        assert len(Deciding(worker.execute, 10).run()) == 3
+    assert only("prepare").priority == 51
+
+
 def test_job_waits_for_a_slow_dependency_whatever_workers_and_priorities(path):
     with running_worker(slots=4), running_worker(slots=4):
         held = dependent.prepare.using(priority=-50).enqueue(path)
