@@ -188,6 +188,22 @@ def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
     assert after <= before + 20
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("prune", {"statuses": ["FAILED"], "ages": [3_600.0], "limit": 100}),
+        ("prune_events", {"age": 3_600.0, "limit": 100}),
+    ],
+)
+def test_what_keeps_a_row_from_being_pruned_is_asked_of_this_row(name, parameters):
+    """Joined with all that keeps rows, thousands of each take minutes."""
+    with connect("default", "test", "explain") as own:
+        own.execute(ONE_PLAN)
+        plan = own.execute("EXPLAIN " + statement(name), parameters).fetchall()
+    for_old, _, _ = "\n".join(line for (line,) in plan).partition("CTE pruned")
+    assert "Anti Join" not in for_old
+
+
 def test_claim_reads_no_more_of_a_long_queue_than_of_a_short_one():
     enqueue_many([tasks.noop.bind() for _ in range(20)])
     before = blocks_read_by_a_claim()

@@ -18,6 +18,7 @@ WITH old AS MATERIALIZED (
             AND NOT EXISTS (
                 SELECT FROM pgjobs_schedule
                 WHERE last_job_id IS NOT NULL AND last_job_id = job.id
+                OFFSET 0  -- asked of each old job: no join with all schedules
             )
             -- Or another one could be enqueued before the period is over.
             AND (job.holds_key IS NOT TRUE OR job.unique_until < clock_timestamp())
