@@ -5,7 +5,7 @@ from .chains import chain, group
 from .context import current_job
 from .dependencies import Dependency, same
 from .draining import drain
-from .events import current_event, publish, subscribe
+from .events import apublish, current_event, publish, subscribe
 from .exceptions import Cancel, Fail, Retry, Snooze
 from .schedules import schedule
 from .tasks import aenqueue, enqueue, enqueue_many, task
@@ -21,6 +21,7 @@ __all__ = [
     "Retry",
     "Snooze",
     "aenqueue",
+    "apublish",
     "chain",
     "constant",
     "current_event",

@@ -233,7 +233,7 @@ def check_dependencies(**kwargs) -> list[CheckMessage]:
         message = f"Tasks depend on each other in a circle: {' -> '.join(circle)}."
         hint = "Their jobs would wait for each other for ever."
         found.append(Error(message, hint=hint, id="pgjobs.E040"))
-    return found
+    return [*found, *shared_lock_problems()]
 
 
 def dependency_problems(task: Task, dependency: Dependency) -> Iterator[CheckMessage]:
@@ -271,14 +271,52 @@ def dependency_problems(task: Task, dependency: Dependency) -> Iterator[CheckMes
         )
 
 
-def circles() -> Iterator[list[str]]:
-    """Yield the names of tasks that depend on each other; no task is in two circles."""
+def shared_lock_problems() -> Iterator[CheckMessage]:
+    """Yield a warning for each task that stands in line before what it waits for."""
+    graph = dependency_graph()
+    for task in registry.tasks.values():
+        if task.options.lock is None or task.options.lock_mode != "ordered":
+            continue
+        for name in reachable(graph, task.name) - {task.name}:
+            target = registry.get(name)
+            if (target.options.lock, target.options.lock_mode) == (
+                task.options.lock,
+                "ordered",
+            ):
+                yield Warning(
+                    f"{task.name} depends on {name}, and both have the ordered lock "
+                    f"{task.options.lock!r}: with the same key both would wait for "
+                    "ever, for the job that waits comes first in line.",
+                    hint="Give one of them another lock, or lock_mode='mutex'.",
+                    obj=task,
+                    id="pgjobs.W044",
+                )
+
+
+def reachable(graph: dict[str, set[str]], name: str) -> set[str]:
+    """Return the tasks on which a task depends, also by others."""
+    found: set[str] = set()
+    new = {name}
+    while new:
+        new = {target for each in new for target in graph.get(each, ())} - found
+        found |= new
+    return found
+
+
+def dependency_graph() -> dict[str, set[str]]:
+    """Return on which tasks each task depends, by their names."""
     graph: dict[str, set[str]] = {}
     for task in registry.tasks.values():
         targets = graph.setdefault(task.name, set())
         for each in task.options.dependencies:
             with suppress(UnknownTask):
                 targets.add(registry.get(each.task_name).name)
+    return graph
+
+
+def circles() -> Iterator[list[str]]:
+    """Yield the names of tasks that depend on each other; no task is in two circles."""
+    graph = dependency_graph()
     while True:
         try:
             list(TopologicalSorter(graph).static_order())

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import UUID
 
+from asgiref.sync import sync_to_async
+
 from .arguments import Stored
 from .conf import settings
 from .context import current_job
@@ -73,6 +75,19 @@ def publish(
         payload_text({} if payload is None else payload),
         id_text("aggregate_id", aggregate_id),
         id_text("correlation_id", correlation_id),
+    )
+
+
+async def apublish(
+    name: str,
+    payload: Mapping[str, Any] | None = None,
+    *,
+    aggregate_id: str | int | UUID | None = None,
+    correlation_id: str | int | UUID | None = None,
+) -> "Event":
+    """Publish from async code; see `publish`."""
+    return await sync_to_async(publish)(
+        name, payload, aggregate_id=aggregate_id, correlation_id=correlation_id
     )
 
 

@@ -1,9 +1,10 @@
 """Signals, sent by `Job` with `job=`; a receiver that raises is logged, not obeyed.
 
 `job_enqueued` is sent once per job, in the caller's transaction (not for jobs that SQL
-has inserted, or a worker for a schedule or an event); `job_started` once per attempt,
-in the job's own thread; `job_finished` once per life, after the outcome is stored, by
-whoever ended the job.
+has inserted, or a worker for a schedule, an event or a dependency); `job_started` once
+per attempt, in the job's own thread; `job_finished` once per life, after the outcome is
+stored, by whoever ended the job (not for jobs that the database ended because of
+another).
 """
 
 import logging

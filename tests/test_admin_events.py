@@ -82,6 +82,12 @@ def test_filter_finds_the_events_of_a_state(state):
     assert list(response.context["cl"].result_list) == [expected[state]]
 
 
+@pytest.mark.parametrize("state", [State.CANCELLED, State.PRUNED, State.DELIVERED])
+def test_filter_looks_once_at_the_deliveries_of_each_event(state):
+    plan = Event.objects.with_state().filter(state=state).values("pk").explain()
+    assert plan.count(" on pgjobs_delivery ") == 1
+
+
 @pytest.mark.parametrize("query", ["state=x", "published=x", "name=%00"])
 def test_filter_of_nonsense_leads_back(query):
     assert operator(*ALL).get(f"{LIST}?{query}").status_code == 302
@@ -107,6 +113,15 @@ def test_search_for_anything_finds_nothing(term):
     response = operator(*ALL).get(LIST, {"q": term})
     assert response.status_code == 200
     assert list(response.context["cl"].result_list) == []
+
+
+def test_list_says_when_there_are_more_than_it_counts(monkeypatch):
+    monkeypatch.setattr("pgjobs.admin.listing.COUNTED", 1)
+    for _ in range(2):
+        publish("nobody.there")
+    text = text_of(operator(*ALL).get(LIST))
+    assert "more than 1 events" in text
+    assert "1 result" not in text
 
 
 def test_list_costs_the_same_few_queries_however_many_events(

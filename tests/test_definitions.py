@@ -16,7 +16,7 @@ from pgjobs.definitions import declared, definition_of, options_of, store_defini
 from pgjobs.models import TaskDefinition
 from pgjobs.schemas import parameters_of
 from pgjobs.tasks import registry
-from tests.actors import overlapping
+from tests.actors import in_thread, overlapping
 from tests.processes import shared_queue
 from tests.tasks import generate_monthly
 
@@ -225,6 +225,22 @@ def test_of_two_tasks_with_one_name_the_one_is_stored_that_a_worker_runs():
 
 
 # The command
+
+
+@shared_queue
+def test_releases_with_different_tasks_may_sync_at_the_same_time():
+    def sync(release: int):
+        for time in range(50):
+            rows = [row(f"{number:03}", str(time)) for number in range(release, 200, 2)]
+            TaskDefinition.objects.sync(rows)
+
+    def row(name: str, description: str) -> dict:
+        given = {"name": name, "origin": "", "description": description}
+        return given | {"parameters": {}, "options": {}}
+
+    with in_thread(sync, 0) as first, in_thread(sync, 1) as second:
+        first.result()
+        second.result()
 
 
 def synctasks(*arguments: str, **options) -> str:

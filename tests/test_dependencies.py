@@ -247,3 +247,16 @@ def test_circles_are_errors():
     assert len(messages) == 2
     assert "tests.anything -> tests.anything" in messages[0] + messages[1]
     assert any(message.count("->") == 3 for message in messages)
+
+
+@pytest.mark.parametrize(("mode", "ids"), [("ordered", ["pgjobs.W044"]), ("mutex", [])])
+def test_line_in_which_a_job_waits_for_one_behind_it_is_warned_of(mode, ids):
+    made(refresh, lock="client-{client_id}")
+    made(generate, Dependency("tests.refresh", client_id=same))
+    made(
+        send,
+        Dependency("tests.generate", client_id=same),
+        lock="client-{client_id}",
+        lock_mode=mode,
+    )
+    assert [id for id, _ in found()] == ids

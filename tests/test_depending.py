@@ -17,13 +17,14 @@ from pgjobs.checks import check_dependencies
 from pgjobs.definitions import store_definitions
 from pgjobs.models import Job, Predecessor, Prerequisite, Unsettled, work
 from pgjobs.models.obstacles import described, obstacles
+from pgjobs.models.prerequisite import look_up
 from pgjobs.models.status import overview
 from pgjobs.tasks import registry
 from pgjobs.worker import depending
 from pgjobs.worker.depending import Deciding
 from tests import dependent_tasks as dependent
 from tests import tasks
-from tests.actors import Hand, execute, hours, session
+from tests.actors import Hand, execute, hours, overlapping, session
 from tests.processes import (
     drain,
     running_worker,
@@ -99,6 +100,14 @@ def test_each_dependency_has_one_more_of_priority_up_to_the_highest(path):
         "tests.generate_client": 100,
         "tests.refresh_client": 100,
     }
+
+
+def test_dependency_that_several_wait_for_comes_before_the_most_urgent(path):
+    for priority in (-90, 50, 10):
+        dependent.use.using(priority=priority).enqueue(path)
+    with session() as worker:
+        assert len(Deciding(worker.execute, 10).run()) == 3
+    assert only("prepare").priority == 51
 
 
 def test_job_waits_for_a_slow_dependency_whatever_workers_and_priorities(path):
@@ -203,6 +212,31 @@ def test_satisfied_dependency_costs_one_look_at_an_index(path):
         assert after[table] == before[table]
     drain()
     assert statuses()["send_client"] == ["SUCCESSFUL"]
+
+
+def test_dependency_costs_one_look_however_often_it_has_succeeded(path):
+    dependent.generate_client.enqueue(path, 1)
+    drain()
+    row = Prerequisite.objects.get(key__startswith="tests.generate_client")
+    latest = row.finished_at
+    for number in range(1, 500):
+        row.pk, row.job_id = None, -number
+        row.finished_at = latest - hours(number)
+        row.save(force_insert=True)
+    with transaction.atomic():
+        before = rows_read()
+        assert dependent.send_client.enqueue(path, 1).status == "READY"
+        assert rows_read() - before <= 1
+        look_up(execute, [(row.key, 60.0)])
+        assert rows_read() - before <= 2
+
+
+def rows_read() -> int:
+    ((number,),) = execute(
+        "SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read"
+        " FROM pg_stat_xact_user_tables WHERE relname = 'pgjobs_prerequisite'"
+    )
+    return number
 
 
 def scans() -> dict[str, int]:
@@ -349,6 +383,16 @@ def test_arguments_that_replace_others_have_needs_of_their_own(path):
     wait_for_status(job, "SUCCESSFUL")
     assert tasks.lines(path)[-1] == "send 2"
     assert "generate 2" in tasks.lines(path)
+
+
+def test_job_whose_arguments_were_replaced_serves_nobody_by_the_old_ones(path):
+    once = dependent.refresh_client.using(unique_key="one", on_conflict="replace")
+    job = once.enqueue(path, 1)
+    waiting = dependent.generate_client.enqueue(path, 1)
+    assert once.enqueue(path, 2) == job
+    drain()
+    wait_for_status(waiting, "SUCCESSFUL")
+    assert tasks.lines(path) == ["refresh 2", "refresh 1", "generate 1"]
 
 
 # By SQL
@@ -552,6 +596,22 @@ def test_decision_is_left_to_one_worker_at_a_time(path):
             assert job.blocked_by_id is None
             other.commit()
             wait_for_status(job, "SUCCESSFUL")
+
+
+def test_note_of_a_job_that_waits_again_is_not_forgotten(path):
+    job = dependent.use.enqueue(path)
+    job.cancel()  # the note about it is left to the workers
+
+    def wait_again():
+        job.retry()
+        execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    def decide():
+        with session() as worker, worker.connection.transaction():
+            assert Deciding(worker.execute, 1).run() == []
+
+    overlapping(wait_again, decide)
+    assert Unsettled.objects.count() == 1
 
 
 def test_two_workers_do_not_enqueue_the_same_dependency(path):

@@ -8,6 +8,7 @@ from decimal import Decimal
 from uuid import UUID, uuid4
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 from django.db import (
     DatabaseError,
@@ -21,7 +22,15 @@ from django.http import HttpResponse
 from django.test import Client, override_settings
 from django.urls import path as url
 
-from pgjobs import current_event, current_job, enqueue, publish, subscribe, task
+from pgjobs import (
+    apublish,
+    current_event,
+    current_job,
+    enqueue,
+    publish,
+    subscribe,
+    task,
+)
 from pgjobs import events as declaring
 from pgjobs.checks import check_events
 from pgjobs.exceptions import InvalidEvent, InvalidTask
@@ -118,6 +127,12 @@ def test_event_that_is_published_is_the_one_that_is_stored(handlers):
         assert getattr(made, field.attname) == getattr(stored, field.attname)
 
 
+def test_async_code_publishes_as_well(handlers):
+    event = async_to_sync(apublish)(REFRESHED, {"satellite_id": 5}, aggregate_id=5)
+    assert list(Event.objects.values_list("pk", "aggregate_id")) == [(event.pk, "5")]
+    assert len(deliveries_of(event)) == 3
+
+
 def test_publishing_is_one_statement(handlers, django_assert_num_queries):
     with django_assert_num_queries(1):
         publish(REFRESHED, {"satellite_id": 5}, aggregate_id="satellite-5")
@@ -193,6 +208,25 @@ def test_listeners_are_told_of_the_jobs(handlers):
     finally:
         job_enqueued.disconnect(listen)
     assert sorted(heard) == ["tests.notify", "tests.recompute", "tests.record"]
+
+
+def test_handler_that_is_taken_back_meanwhile_leaves_the_event_unhandled(handlers):
+    execute("""
+        CREATE FUNCTION take_back() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            UPDATE pgjobs_subscription SET inactive_at = now();
+            RETURN NULL;
+        END
+        $$;
+        CREATE TRIGGER take_back AFTER INSERT ON pgjobs_event
+            FOR EACH ROW EXECUTE FUNCTION take_back();
+    """)
+    try:
+        event = publish(REFRESHED, {"satellite_id": 5})
+    finally:
+        execute("DROP FUNCTION take_back() CASCADE")
+    assert deliveries_of(event) == {}
+    assert state_of(event) == State.UNHANDLED
 
 
 # If, and only if, the change is committed

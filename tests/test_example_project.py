@@ -9,7 +9,6 @@ from io import BytesIO
 from itertools import takewhile
 from pathlib import Path
 from urllib.error import URLError
-from urllib.parse import quote
 from urllib.request import urlopen
 
 import pyarrow as pa
@@ -42,6 +41,7 @@ from pgjobs import events
 from pgjobs.models import Event, Job
 from pgjobs.models.event import State
 from pgjobs.schedules import declarations
+from tests.processes import database_url
 
 CBERS_2 = """CBERS 2
 1 28057U 03049A   06177.78615833  .00000060  00000-0  35940-4 0  1836
@@ -609,24 +609,13 @@ def test_parquet_that_unpacks_to_too_much_is_refused(monkeypatch):
 
 @pytest.fixture
 def demo_environment(transactional_db):
-    """An environment in which the demo has a new database on the test's server."""
-    name = f"example_demo_{os.getpid()}"
-    with connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name}")
-    yield os.environ | {
-        "DATABASE_URL": url_of(name),
+    """An environment in which the demo works on the test's database."""
+    server, _, _ = database_url().rpartition("/")
+    return os.environ | {
+        "DATABASE_URL": f"{server}/{connection.settings_dict['NAME']}",
         "DJANGO_SETTINGS_MODULE": "example.settings",
         "PYTHONPATH": str(ROOT),
     }
-    with connection.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def url_of(name):
-    server = connection.settings_dict
-    user = quote(server["USER"], safe="") + ":" + quote(server["PASSWORD"], safe="")
-    host = quote(server["HOST"], safe="") + (server["PORT"] and f":{server['PORT']}")
-    return f"postgresql://{user}@{host}/{name}"
 
 
 def test_headless_demo_tells_the_whole_story(demo_environment):

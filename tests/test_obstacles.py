@@ -105,7 +105,7 @@ def test_list_asks_twice_more_however_many_wait(django_assert_max_num_queries):
         client.get(LIST)
 
 
-def test_jobstatus_names_locks_and_limits_that_jobs_wait_for():
+def test_jobstatus_names_locks_limits_and_rates_that_jobs_wait_for():
     Hand()
     first = enqueue(locked)
     for _ in range(3):
@@ -113,6 +113,8 @@ def test_jobstatus_names_locks_and_limits_that_jobs_wait_for():
     limited = tasks.noop.using(max_running=1)
     for _ in range(2):
         enqueue(limited)
+    rated = tasks.noop.using(rate="1/day", rate_key="mail")
+    _, second, _ = [enqueue(rated) for _ in range(3)]
     printed = StringIO()
     call_command("jobstatus", stdout=printed)
     assert f"lock door: 3 waiting, the first waits for job {first.pk}" in (
@@ -122,6 +124,7 @@ def test_jobstatus_names_locks_and_limits_that_jobs_wait_for():
         "limit tests.noop: 1 waiting, the first waits until fewer than 1 job of its"
         " limit runs"
     ) in printed.getvalue()
+    assert f"rate mail: 2 waiting, the first {words(second)}" in printed.getvalue()
 
 
 def test_waiting_job_names_who_comes_before_it_and_how_many_others():

@@ -394,6 +394,7 @@ def fields_of_job():
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
 def test_act_by_sql_does_what_the_one_by_python_does(verb, status):
     by_python, by_sql = make_job(status), make_job(status)
+    Job.objects.update(dependencies={"needs": [], "serves": []})
     for job in (by_python, by_sql):
         Progress.objects.create(
             job_id=job.pk, done=1, total=2, updated_at=timezone.now()
@@ -416,6 +417,19 @@ def test_retry_leaves_a_job_whose_unique_key_another_one_holds():
     assert act("pgjobs_retry", first.pk) is False
     act("pgjobs_cancel", second.pk)
     assert act("pgjobs_retry", first.pk) is True
+
+
+@pytest.mark.django_db(transaction=True)
+def test_retry_gives_up_where_its_transaction_cannot_see_who_holds_the_key():
+    task = declare(unique=True)
+    job = task.enqueue("a")
+    job.cancel()
+    with session(options="-c statement_timeout=20s") as late:
+        late.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        late.execute("SELECT FROM pgjobs_job")
+        task.enqueue("a")
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            late.execute("SELECT pgjobs_retry(%(id)s)", {"id": job.pk})
 
 
 @pytest.mark.parametrize("by_sql", [False, True])

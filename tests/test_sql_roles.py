@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pgjobs import chain, task
+from pgjobs import chain, subscribe, task
 from pgjobs.definitions import store_definitions
+from pgjobs.events import store_declared
 from pgjobs.models import Job
 from tests.settings import TEST_DATABASE
 from tests.sql import enqueued, psql, refused
@@ -49,6 +50,7 @@ def declare_tasks() -> None:
 def file(path: str): ...
 def other_file(path: str): ...
 def third_file(path: str): ...
+def handler(a: int): ...
 
 
 def grant(*titles: str) -> None:
@@ -168,6 +170,22 @@ def test_acts_need_more():
     assert second.status == "WAITING"
 
 
+PUBLISH = "SELECT pgjobs_publish('a.b', '{\"a\": 1}', aggregate_id => 'c')"
+
+
+def test_publishing_needs_more():
+    subscribe("a.*", ordered_by="aggregate")(task(name="tests.handler")(handler))
+    store_declared("default")
+    grant("producer")
+    with refused("42501"):
+        call(PUBLISH)
+    grant("producer that also publishes")
+    ((event,),) = call(PUBLISH)
+    assert Job.objects.get().delivery.event_id == event
+    with refused("42501"):
+        call("UPDATE pgjobs_event SET payload = '{}'")
+
+
 def test_nobody_can_make_a_trigger_of_those_that_run_as_their_owner():
     grant("producer", CHANGES)
     psql(f"GRANT CREATE ON SCHEMA public TO {ROLE}")
@@ -190,6 +208,7 @@ def test_public_may_call_none_of_the_functions():
     ]
     names = re.findall(r"CREATE (?:FUNCTION|PROCEDURE) (\w+)", "".join(texts))
     assert len(names) > 30
+    names.remove("pgjobs_revive")  # which the application calls, whoever that is
     public = psql(
         "SELECT proname FROM pg_proc WHERE proname = ANY (%s) AND (proacl IS NULL OR"
         " EXISTS (SELECT FROM aclexplode(proacl) WHERE grantee = 0))",

@@ -62,7 +62,9 @@ def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
 
 
 @pytest.mark.usefixtures("calm")
-def test_jobs_that_end_together_share_a_statement(tmp_path):
+def test_jobs_that_end_together_share_a_statement(tmp_path, settings):
+    # Nothing else wakes the worker meanwhile.
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     path = str(tmp_path / "held")
     enqueue_many([tasks.hold.bind(path) for _ in range(8)])
     with running_worker(slots=8, poll=600) as loop:
@@ -137,17 +139,40 @@ def blocks_read_by_a_claim(limit: int = 4) -> int:
         "excluded": [],
         "is_idle": True,
     }
+    return blocks_read_by("turn", parameters)
+
+
+def blocks_read_by(name: str, parameters: dict) -> int:
+    """Return how many blocks a worker's statement touches; nothing of it stays."""
     with connect("default", "test", "explain") as own:
         own.execute(ONE_PLAN)
         own.execute("VACUUM ANALYZE pgjobs_job")
         for _ in range(2):  # the first one also reads the catalogue
             with own.transaction(force_rollback=True):
                 explained = own.execute(
-                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("turn"),
+                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement(name),
                     parameters,
                 ).fetchone()[0]
     top = explained[0]["Plan"]
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("promote", {"limit": 100}),
+        ("prune", {"statuses": ["SUCCESSFUL"], "ages": [3_600.0], "limit": 100}),
+    ],
+)
+def test_what_has_nothing_to_do_reads_no_more_when_thousands_wait_or_are_kept(
+    name, parameters
+):
+    assert blocks_read_by(name, parameters) < 40
+    later = tasks.noop.using(run_after=timedelta(days=1))
+    enqueue_many([later.bind() for _ in range(3_000)])
+    enqueue_many([tasks.noop.bind() for _ in range(3_000)])
+    Job.objects.ready().succeed()
+    assert blocks_read_by(name, parameters) < 40
 
 
 def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
@@ -161,6 +186,22 @@ def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
     enqueue_many([later.bind() for _ in range(3_000)])
     after = blocks_read_by_a_claim()
     assert after <= before + 20
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("prune", {"statuses": ["FAILED"], "ages": [3_600.0], "limit": 100}),
+        ("prune_events", {"age": 3_600.0, "limit": 100}),
+    ],
+)
+def test_what_keeps_a_row_from_being_pruned_is_asked_of_this_row(name, parameters):
+    """Joined with all that keeps rows, thousands of each take minutes."""
+    with connect("default", "test", "explain") as own:
+        own.execute(ONE_PLAN)
+        plan = own.execute("EXPLAIN " + statement(name), parameters).fetchall()
+    for_old, _, _ = "\n".join(line for (line,) in plan).partition("CTE pruned")
+    assert "Anti Join" not in for_old
 
 
 def test_claim_reads_no_more_of_a_long_queue_than_of_a_short_one():

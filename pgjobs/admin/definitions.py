@@ -1,6 +1,7 @@
 """The admin of tasks: what there is to enqueue, and a form that does it."""
 
 from django.contrib import admin, messages
+from django.contrib.admin.models import ADDITION, LogEntry
 from django.http import HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -114,8 +115,9 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         )
 
     def report(self, request, definition, jobs: list[Job]) -> None:
-        for job in jobs:
-            self.log_addition(request, job, gettext("Enqueued by hand."))
+        LogEntry.objects.log_actions(
+            request.user.pk, jobs, ADDITION, gettext("Enqueued by hand.")
+        )
         if not jobs:
             text = gettext("Nothing was enqueued: another job holds the unique key.")
             self.message_user(request, text, messages.WARNING)

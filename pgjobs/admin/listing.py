@@ -38,11 +38,7 @@ class CappedPaginator(Paginator):
 
 
 class JobChangeList(ChangeList):
-    """A list that says what its numbers do not: whether there are more rows."""
-
-    @property
-    def is_capped(self) -> bool:
-        return self.paginator.is_capped
+    """A list that says for whom its waiting jobs wait."""
 
     def get_results(self, request):
         super().get_results(request)

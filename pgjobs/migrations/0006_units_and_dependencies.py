@@ -88,11 +88,11 @@ DEPEND = (
         RETURN dependencies IS NOT NULL AND EXISTS (
             SELECT FROM jsonb_to_recordset(dependencies -> 'needs')
                 AS need (key text, "within" float8)
-            WHERE NOT EXISTS (
-                SELECT FROM pgjobs_prerequisite AS met
-                WHERE met.key = need.key
-                    AND met.finished_at
-                        > clock_timestamp() - make_interval(secs => need."within")
+            WHERE coalesce(
+                -- The latest one, which the index has at its end.
+                (SELECT max(finished_at) FROM pgjobs_prerequisite WHERE key = need.key)
+                    < clock_timestamp() - make_interval(secs => need."within"),
+                true
             )
         );
     END
@@ -109,6 +109,12 @@ DEPEND = (
             DELETE FROM pgjobs_prerequisite WHERE job_id = served;
             RETURN;
         END IF;
+        -- Its arguments may have been replaced.
+        DELETE FROM pgjobs_prerequisite AS known
+        WHERE known.job_id = served
+            AND NOT job.dependencies -> 'serves' @> jsonb_build_array(
+                jsonb_build_object('key', known.key)
+            );
         INSERT INTO pgjobs_prerequisite AS known
             (job_id, key, finished_at, needed_until)
         SELECT job.id, each.key, job.finished_at,

@@ -565,7 +565,7 @@ ENQUEUE = (
     """,
 )
 
-# The acts of sql/cancel.sql and sql/retry.sql (with revive.sql) on one job.
+# The acts of sql/cancel.sql and sql/retry.sql on one job.
 ACTS = (
     """
     CREATE FUNCTION pgjobs_cancel(id bigint, reason text DEFAULT NULL)
@@ -599,7 +599,10 @@ ACTS = (
     END
     $$;
 
-    -- What sql/revive.sql does.
+    -- These jobs have just been retried, by SQL or Python. They wait anew for those of
+    -- their predecessors that have not ended. Others that were cancelled because of them,
+    -- and because of those, wait again, too. They take up their unique keys, unless
+    -- another job holds them.
     CREATE FUNCTION pgjobs_revive(ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
     BEGIN
         WITH RECURSIVE lost (id, batch_id) AS (
@@ -689,6 +692,10 @@ ACTS = (
                     started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
                     expires_at = NULL, cancel_requested_at = NULL, return_value = NULL,
                     reason = '', blocked_by_id = NULL,
+                    keys = CASE
+                        WHEN dependencies IS NOT NULL THEN coalesce(keys, '{}')
+                        ELSE keys
+                    END,
                     unique_until = CASE
                         WHEN unique_until > clock_timestamp() THEN unique_until
                     END
@@ -712,7 +719,10 @@ ACTS = (
                 END IF;
                 RETURN retried.id IS NOT NULL;
             EXCEPTION WHEN unique_violation THEN
-                NULL;  -- somebody was faster, whom the next look sees
+                -- Somebody was faster, whom the next look sees.
+                IF NOT pgjobs_is_read_committed() THEN
+                    RAISE;
+                END IF;
             END;
         END LOOP;
     END
@@ -754,7 +764,7 @@ RIGHTS = (
             'pgjobs_usage', 'pgjobs_checked_argument', 'pgjobs_checked_arguments',
             'pgjobs_expanded', 'pgjobs_checked_key', 'pgjobs_filled_in', 'pgjobs_keys',
             'pgjobs_unique_key', 'pgjobs_conflict', 'pgjobs_insert_unique',
-            'pgjobs_check_options', 'pgjobs_revive'
+            'pgjobs_check_options'
         ];
         routine record;
     BEGIN

@@ -141,6 +141,7 @@ PUBLISH = (
     DECLARE
         event pgjobs_event;
         handlers bigint;
+        made bigint;
     BEGIN
         PERFORM pgjobs_check_event('name', name, false),
             pgjobs_check_event('aggregate_id', aggregate_id, true),
@@ -166,7 +167,10 @@ PUBLISH = (
         VALUES (name, payload, aggregate_id, correlation_id, handlers)
         RETURNING * INTO event;
         IF handlers > 0 THEN
-            PERFORM pgjobs_deliver(ARRAY[event], 'published', NULL);
+            made := (SELECT count(*) FROM pgjobs_deliver(ARRAY[event], 'published', NULL));
+            IF made <> handlers THEN  -- subscriptions have just been changed
+                UPDATE pgjobs_event SET handlers = made WHERE id = event.id;
+            END IF;
         END IF;
         RETURN event.id;
     END

@@ -3,11 +3,11 @@
 import json
 from typing import Any, NamedTuple
 
-from django.db import connections, models
+from django.db import connections, models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from ..sql import statement
-from .database import QueueManager
+from .database import QueueManager, declare_alone
 
 FIELDS = ("name", "origin", "description", "parameters", "options")
 
@@ -30,7 +30,10 @@ class DefinitionManager(
     QueueManager.from_queryset(DefinitionQuerySet)  # type: ignore[misc]
 ):
     def sync(self, declared: list[dict[str, Any]]) -> Synced:
-        """Store what code declares, in one statement; what it does not is gone."""
+        """Store what code declares, in one statement; what it does not is gone.
+
+        Processes of two releases may do so at the same time.
+        """
         columns = {
             field: [
                 json.dumps(each[field])
@@ -40,10 +43,11 @@ class DefinitionManager(
             ]
             for field in FIELDS
         }
-        with connections[self.db].cursor() as cursor:
-            cursor.execute(statement("sync_tasks"), columns)
-            found = cursor.fetchall()
-        return synced(found)
+        with transaction.atomic(using=self.db):
+            declare_alone(self.db)
+            with connections[self.db].cursor() as cursor:
+                cursor.execute(statement("sync_tasks"), columns)
+                return synced(cursor.fetchall())
 
     def differences(self, declared: list[dict[str, Any]]) -> Synced:
         """Return what `sync` would change."""

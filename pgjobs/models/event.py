@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from django.db import models, transaction
 from django.db.models import Case, Count, Exists, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce, Now
+from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import FINISHED
@@ -20,6 +21,15 @@ from .job import EMPTY_OBJECT, Job
 from .transitions import Changed
 
 BATCH = 1_000  # events that one transaction delivers again
+# Deliveries by their jobs, in words for which there are indexes.
+FAILED = Q(job__status="FAILED", job__finished_at__isnull=False)
+CANCELLED = Q(job__status="CANCELLED", job__finished_at__isnull=False)
+UNFINISHED = (
+    Q(job__status="READY")
+    | Q(job__status="SCHEDULED")
+    | Q(job__status="WAITING")
+    | Q(job__status="RUNNING")
+)
 
 
 class State(models.TextChoices):
@@ -140,29 +150,37 @@ class EventQuerySet(models.QuerySet["Event"]):
 
     def dead(self):
         """Filter those with a delivery that has failed for good."""
-        return self.filter(with_job(status="FAILED", finished_at__isnull=False))
+        return self.filter(with_delivery(FAILED))
 
     def pending(self):
         """Filter those with a delivery that is not finished."""
-        return self.filter(with_job(finished_at__isnull=True))
+        return self.filter(with_delivery(UNFINISHED))
 
     def with_state(self):
         """Annotate what became of each event: one of `State`."""
-        kept = (
+        # One look at the few deliveries of each event, by an index. Of conditions that
+        # there is such a delivery the planner would make a scan of all jobs.
+        of_deliveries = (
             Delivery.objects.filter(event=OuterRef("pk"))
             .values("event")
-            .annotate(number=Count("pk"))
-            .values("number")
+            .annotate(
+                state=Case(
+                    When(some(FAILED), then=Value(State.DEAD)),
+                    When(some(UNFINISHED), then=Value(State.PENDING)),
+                    When(some(CANCELLED), then=Value(State.CANCELLED)),
+                    When(
+                        LessThan(Count("pk"), OuterRef("handlers")),
+                        then=Value(State.PRUNED),
+                    ),
+                    default=Value(State.DELIVERED),
+                )
+            )
+            .values("state")
         )
         return self.annotate(
-            kept=Coalesce(Subquery(kept), 0),
             state=Case(
                 When(handlers=0, then=Value(State.UNHANDLED)),
-                When(with_job(status="FAILED"), then=Value(State.DEAD)),
-                When(with_job(finished_at__isnull=True), then=Value(State.PENDING)),
-                When(with_job(status="CANCELLED"), then=Value(State.CANCELLED)),
-                When(kept__lt=models.F("handlers"), then=Value(State.PRUNED)),
-                default=Value(State.DELIVERED),
+                default=Coalesce(Subquery(of_deliveries), Value(State.PRUNED)),
             ),
         )
 
@@ -302,10 +320,14 @@ class Delivered(NamedTuple):
     skipped: int  # on their way
 
 
-def with_job(**conditions: Any) -> Exists:
-    """Return the condition that an event has a delivery whose job is so."""
-    conditions = {f"job__{name}": value for name, value in conditions.items()}
-    return Exists(Delivery.objects.filter(event=OuterRef("pk"), **conditions))
+def with_delivery(condition: Q) -> Exists:
+    """Return the condition that an event has such a delivery."""
+    return Exists(Delivery.objects.filter(condition, event=OuterRef("pk")))
+
+
+def some(condition: Q) -> GreaterThan:
+    """Return the condition that there is such a delivery in a group of them."""
+    return GreaterThan(Count("pk", filter=condition), Value(0))
 
 
 def delivered(events: EventQuerySet) -> Exists:

@@ -52,7 +52,7 @@ def obstacles(database: str, ids: Iterable[int]) -> dict[int, Obstacle]:
 
 
 def lines(database: str) -> list[Line]:
-    """Return some of the locks and limits that jobs wait for."""
+    """Return some of the locks, limits and rates that jobs wait for."""
     parameters = {"keys": MOST_KEYS, "most": MOST_COUNTED}
     numbers = dict(execute(database, "lines", parameters))
     found = obstacles(database, numbers)

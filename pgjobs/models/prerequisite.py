@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..bound import BoundTask
 
 BATCH = 100  # jobs that one transaction decides about
+NOTES = 1_000  # that it looks at
 
 HOLDERS = """
 SELECT unique_key, id FROM pgjobs_job
@@ -103,7 +104,7 @@ def undecided(execute: Execute, tasks: Iterable[str], limit: int) -> list[Undeci
     parameters = {
         "tasks": list(tasks),
         "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
-        "notes": 10 * BATCH,
+        "notes": NOTES,
         "limit": limit,
     }
     rows = execute(statement("undecided"), parameters)
@@ -144,5 +145,6 @@ def carry_out(execute: Execute, decisions: Sequence[Decision]) -> list[Decided]:
 
 
 def forget_notes(execute: Execute) -> None:
-    """Delete the notes about jobs that wait for no dependency any more."""
-    execute(statement("forget_notes"), {})
+    """Delete notes about jobs that wait for no dependency any more."""
+    ids = [id for (id,) in execute(statement("lock_notes"), {"limit": NOTES})]
+    execute(statement("forget_notes"), {"ids": ids})

@@ -51,11 +51,11 @@ class WorkerStatus:
 
 @dataclass
 class WaitingStatus:
-    """Jobs that wait for one lock or limit, or for their predecessors."""
+    """Jobs that wait for one lock, limit or rate, or for their predecessors."""
 
-    kind: str  # lock, limit, predecessor or dependency
-    key: str  # empty unless it is a lock or limit
-    number: int  # of a lock or limit: MOST_COUNTED of obstacles.py at most
+    kind: str  # lock, limit, rate, predecessor or dependency
+    key: str  # empty unless it is a lock, limit or rate
+    number: int  # of these: MOST_COUNTED of obstacles.py at most
     first: str  # what the first of them waits for, in words
 
 

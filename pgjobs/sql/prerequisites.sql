@@ -1,9 +1,9 @@
 -- For each need: whether a success is recent enough, and the job that is on its way.
 SELECT need.key, need.within,
-    EXISTS (
-        SELECT FROM pgjobs_prerequisite AS met
-        WHERE met.key = need.key
-            AND met.finished_at > clock_timestamp() - make_interval(secs => need.within)
+    coalesce(
+        (SELECT max(finished_at) FROM pgjobs_prerequisite WHERE key = need.key)
+            > clock_timestamp() - make_interval(secs => need.within),
+        false
     ),
     (
         SELECT job_id FROM pgjobs_prerequisite AS coming

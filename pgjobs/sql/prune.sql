@@ -4,15 +4,21 @@
 -- batches those go that have lost all their jobs.
 WITH old AS MATERIALIZED (
     SELECT job.id
-    FROM unnest(%(statuses)s::text[], %(ages)s::float8[]) AS kept (status, age)
+    FROM (
+        -- The time is read once: as a part of the condition it would be asked for each
+        -- job that is kept, and no index knew the answer.
+        SELECT status, clock_timestamp() - make_interval(secs => age) AS since
+        FROM unnest(%(statuses)s::text[], %(ages)s::float8[]) AS given (status, age)
+    ) AS kept
     CROSS JOIN LATERAL (
         SELECT id FROM pgjobs_job AS job
         WHERE job.status = kept.status
             AND job.finished_at IS NOT NULL
-            AND job.finished_at < clock_timestamp() - make_interval(secs => kept.age)
+            AND job.finished_at < kept.since
             AND NOT EXISTS (
                 SELECT FROM pgjobs_schedule
                 WHERE last_job_id IS NOT NULL AND last_job_id = job.id
+                OFFSET 0  -- asked of each old job: no join with all schedules
             )
             -- Or another one could be enqueued before the period is over.
             AND (job.holds_key IS NOT TRUE OR job.unique_until < clock_timestamp())

@@ -9,6 +9,7 @@ WITH old AS MATERIALIZED (
             JOIN pgjobs_job AS job ON job.id = delivery.job_id
             WHERE delivery.event_id = event.id
                 AND job.status NOT IN ('SUCCESSFUL', 'CANCELLED')
+            OFFSET 0  -- asked of each old event: no join with all jobs there are
         )
     ORDER BY published_at
     LIMIT %(limit)s

@@ -1,6 +1,6 @@
 -- Store the tasks that code declares; those that it does not declare are gone. Rows that
--- say the same already are not written. In the order of their names, so that several
--- processes may do it at once.
+-- say the same already are not written. One process at a time: what is gone for one
+-- release another declares.
 WITH declared AS MATERIALIZED (
     SELECT name, origin, description, parameters::jsonb, options::jsonb
     FROM unnest(
@@ -26,7 +26,6 @@ stored AS (
                     declared.parameters, declared.options
                 )
     )
-    ORDER BY name
     ON CONFLICT (name) DO UPDATE
         SET origin = excluded.origin, description = excluded.description,
             parameters = excluded.parameters, options = excluded.options,

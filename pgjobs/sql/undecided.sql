@@ -5,21 +5,20 @@ WITH own AS MATERIALIZED (
     -- "pgjd" in ASCII
     SELECT pg_try_advisory_xact_lock(1885825636, 0) AS may_decide
 )
-SELECT job.id, job.task, job.args::text, job.kwargs::text, job.priority
-FROM own
-CROSS JOIN LATERAL (
-    SELECT key::bigint AS job_id FROM pgjobs_unsettled
-    WHERE own.may_decide AND kind = 'dependency'
-    ORDER BY id
-    LIMIT %(notes)s
-) AS note
-JOIN pgjobs_job AS job ON job.id = note.job_id
-WHERE job.status = 'WAITING'
-    AND job.waiting_for = 'dependency'
+SELECT id, task, args::text, kwargs::text, priority
+FROM pgjobs_job
+WHERE id = ANY (ARRAY(
+        SELECT key::bigint FROM pgjobs_unsettled
+        WHERE (SELECT may_decide FROM own) AND kind = 'dependency'
+        ORDER BY id
+        LIMIT %(notes)s
+    ))
+    AND status = 'WAITING'
+    AND waiting_for = 'dependency'
     AND (
-        job.task = ANY (%(tasks)s::text[])
-        OR job.enqueued_at
+        task = ANY (%(tasks)s::text[])
+        OR enqueued_at
             < clock_timestamp() - make_interval(secs => %(unknown_task_grace)s)
     )
 LIMIT %(limit)s
-FOR NO KEY UPDATE OF job SKIP LOCKED
+FOR NO KEY UPDATE SKIP LOCKED

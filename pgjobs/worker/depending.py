@@ -133,7 +133,8 @@ class Deciding:
     def enqueue_missing(self) -> None:
         """Enqueue a job for each need that nobody will meet yet."""
         new: dict[str, BoundTask] = {}
-        for job in self.jobs:
+        # Of several that need the same, the most urgent says with which priority.
+        for job in sorted(self.jobs, key=lambda job: -job.priority):
             for need in self.needs.get(job.id, ()):
                 if need.key in self.coming or need.key in new:
                     continue
