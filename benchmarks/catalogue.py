@@ -17,7 +17,11 @@ class System:
         None  # in benchmarks/requirements; None: the driver's own
     )
     store: str = "postgresql"  # or "redis"
-    fills: bool = False  # its adapter has fill()
+    works: bool = True  # False: it shows what enqueuing costs, and has no worker
+
+    @property
+    def is_rival(self) -> bool:
+        return self.requirements is not None
 
     @property
     def is_javascript(self) -> bool:
@@ -31,15 +35,19 @@ def bare_sql(batch: int, rate: int) -> System:
         rate,
         f"one connection; claim and record in one statement, {batch} at a time",
         {"batch": batch},
-        fills=True,
     )
+
+
+def bare_insert() -> System:
+    settings = "psycopg: INSERT of a job into the table of pgjobs, its own commit"
+    return System("bare-insert", "bare_insert", 0, settings, works=False)
 
 
 def pgjobs(name: str, rate: int, *arguments: str) -> System:
     arguments = ("--concurrency", "10", "--poll", "60", *arguments)
     settings = f"runjobs {' '.join(arguments)}; signals available, logging at INFO"
     options = {"arguments": list(arguments)}
-    return System(name, "pgjobs", rate, settings, options, fills=True)
+    return System(name, "pgjobs", rate, settings, options)
 
 
 def rival(
@@ -82,6 +90,7 @@ def on_redis(name: str, rate: int, settings: str) -> System:
 SYSTEMS = [
     bare_sql(10, 8_000),
     bare_sql(100, 25_000),
+    bare_insert(),
     pgjobs("pgjobs", 4_000),
     pgjobs("pgjobs-prefetch", 10_000, "--prefetch", "200"),
     pgjobs("pgjobs-2", 12_000, "--prefetch", "200", "--processes", "2"),
@@ -105,18 +114,22 @@ SYSTEMS = [
         completeJobBatchDelay=0,
         failJobBatchDelay=0,
     ),
-    rival("awa", 1_200, "async handlers, 10 slots, COPY for many", slots=10),
     rival(
-        "awa-200",
+        "awa", 1_200, "async handlers, 10 slots, queue storage, COPY for many", slots=10
+    ),
+    rival(
+        "awa-1024",
         4_500,
-        "async handlers, 200 slots, COPY for many",
+        "async handlers, 1,024 slots, queue storage, COPY for many",
         adapter="awa",
         requirements="awa.txt",
-        slots=200,
+        slots=1_024,
     ),
     rival("django-tasks-db", 260, "db_worker, one task at a time, as it comes"),
     rival(
-        "django-q2", 350, "ORM broker, 10 worker processes, bulk 10, queue_limit 100"
+        "django-q2",
+        350,
+        "ORM broker, 10 worker processes, bulk 10, queue_limit 100, save_limit 0",
     ),
     rival("django-ox", 500, "ox_worker --concurrency 10, persistent connections"),
     rival("dj-queue", 700, "10 threads, LISTEN, prefetch_multiplier 2 (default)"),
@@ -126,6 +139,6 @@ SYSTEMS = [
     on_redis("rq", 240, "SimpleWorker (no fork), no results"),
 ]
 BY_NAME = {system.name: system for system in SYSTEMS}
-QUICK = ["bare-10", "bare-100", "pgjobs", "pgjobs-prefetch"]
+QUICK = ["bare-10", "bare-100", "bare-insert", "pgjobs", "pgjobs-prefetch"]
 # What the figures of all others are divided by.
 REFERENCES = QUICK

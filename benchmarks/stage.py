@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,16 +32,17 @@ class Progress(NamedTuple):
 class Stage:
     """Runs the producer and the workers of one system; a context manager."""
 
-    def __init__(self, system: System, server: Server):
+    def __init__(self, system: System, server: Server, filling: str | None = None):
         self.system = system
         self.server = server
+        self.filling = filling
         self.workers: list[SystemProcess] = []
         self.next_number = 1
 
     def __enter__(self) -> "Stage":
         self.stamps = tempfile.NamedTemporaryFile(prefix="pgjobs-benchmark-stamps-")
         self.url = self.server.create_database(
-            self.system.adapter, template=template_of(self.system)
+            self.system.adapter, template_of(self.system, self.filling)
         )
         self.connection = psycopg.connect(self.url, autocommit=True)
         self.redis = RedisServer() if self.system.store == "redis" else None
@@ -132,9 +134,18 @@ class Stage:
             "enqueue_steadily", first=first, number=number, rate=rate, batch=batch
         )
         started = self.wait_for_stamps(self.next_number - 1)
-        waits = [1e3 * (started[each] - after) for each, _, after in enqueued]
+        waits = waits_of(enqueued, started)
         enqueues = [1e3 * (after - before) for _, before, after in enqueued]
         return waits, enqueues
+
+    def wake_up(self, number: int) -> list[float]:
+        """Enqueue jobs one by one; return the waits for their start as `pick_up` does.
+
+        The worker is idle before each of them.
+        """
+        first, self.next_number = self.next_number, self.next_number + number
+        enqueued = self.producer.order("enqueue_one_by_one", first=first, number=number)
+        return waits_of(enqueued, self.wait_for_stamps(self.next_number - 1))
 
     # Observing
 
@@ -171,18 +182,29 @@ class Stage:
                 raise Crashed(f"{fewest} jobs stay unfinished")
             time.sleep(max(20 * (time.monotonic() - begun), 0.005))
 
-    def transactions(self) -> int:
-        """Return how many transactions the database has seen, this one left out."""
-        row = self.server.connection.execute(
-            "SELECT xact_commit + xact_rollback FROM pg_stat_database "
-            "WHERE datname = %s",
-            [self.connection.info.dbname],
-        ).fetchone()
-        return row[0]
+    def count_requests(self) -> tuple[str, Callable[[], int]]:
+        """Count what workers yet to start ask of the store.
+
+        Returns the unit a second, and what tells the number so far.
+        """
+        name = self.system.adapter
+        if self.redis:
+            return "commands/s", self.redis.commands
+        if self.server.count_statements(name):
+            return "statements/s", lambda: self.server.statements(name)
+        return "transactions/s", lambda: self.server.transactions(name)
 
 
-def template_of(system: System) -> str:
-    return f"{system.adapter}_template"
+def template_of(system: System, filling: str | None = None) -> str:
+    """Return the name of the database that stages are copies of."""
+    return "_".join(filter(None, [system.adapter, "template", filling]))
+
+
+def waits_of(
+    enqueued: list[tuple[int, float, float]], started: dict[int, float]
+) -> list[float]:
+    """Return the milliseconds from the end of each enqueue to the start of its job."""
+    return [1e3 * (started[each] - after) for each, _, after in enqueued]
 
 
 def set_up(system: System, server: Server) -> None:
@@ -194,6 +216,20 @@ def set_up(system: System, server: Server) -> None:
         command_of(system), "setup", environment_of(system, url, "", os.devnull)
     )
     process.wait(LONGEST_SETUP)
+
+
+def fill(system: System, server: Server, filling: str, rows: dict[str, int]) -> None:
+    """Make such a database that holds so many jobs of each status, too."""
+    url = server.create_database(template_of(system, filling), template_of(system))
+    environment = environment_of(system, url, "", os.devnull)
+    producer = Producer(command_of(system), "produce", environment)
+    try:
+        for status, number in rows.items():
+            producer.order("fill", status=status, number=number)
+    finally:
+        producer.stop()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
 
 
 def environment_of(

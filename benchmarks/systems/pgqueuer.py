@@ -25,6 +25,7 @@ def payload(number):
 
 def setup():
     loop.run_until_complete(queries.install())
+    loop.run_until_complete(queries.optimize_autovacuum())
 
 
 def enqueue(task, number):
