@@ -71,6 +71,29 @@ def rival(
     )
 
 
+def pgqueuer(name: str, rate: int, batch_size: int) -> System:
+    return rival(
+        name,
+        rate,
+        f"batch {batch_size}, async tasks, uvloop, asyncpg's pool, its settings of "
+        "autovacuum (its guide to performance)",
+        adapter="pgqueuer",
+        requirements="pgqueuer.txt",
+        batch_size=batch_size,
+    )
+
+
+def awa(name: str, rate: int, slots: int) -> System:
+    return rival(
+        name,
+        rate,
+        f"{slots:,} slots, async handlers, queue storage, COPY for many",
+        adapter="awa",
+        requirements="awa.txt",
+        slots=slots,
+    )
+
+
 def graphile(name: str, rate: int, settings: str, **options: Any) -> System:
     return rival(
         name,
@@ -95,48 +118,55 @@ SYSTEMS = [
     pgjobs("pgjobs-prefetch", 10_000, "--prefetch", "200"),
     pgjobs("pgjobs-2", 12_000, "--prefetch", "200", "--processes", "2"),
     rival("procrastinate", 500, "async tasks, concurrency 10, LISTEN"),
-    rival("pgqueuer", 4_000, "asyncpg, uvloop, async tasks, batch 10", batch_size=10),
-    rival(
-        "pgqueuer-100",
-        10_000,
-        "asyncpg, uvloop, async tasks, batch 100",
-        adapter="pgqueuer",
-        requirements="pgqueuer.txt",
-        batch_size=100,
-    ),
-    rival("chancy", 800, "ten threads, eager_polling"),
-    graphile("graphile", 2_500, "concurrentJobs 10, defaults"),
+    pgqueuer("pgqueuer", 3_500, 10),
+    pgqueuer("pgqueuer-100", 10_000, 100),
+    rival("chancy", 800, "10 threads, eager_polling (its queue's documentation)"),
+    graphile("graphile", 2_500, "concurrentJobs 10, otherwise as it comes"),
     graphile(
         "graphile-batching",
         20_000,
-        "concurrentJobs 10, localQueue 500, completeJobBatchDelay 0",
+        "concurrentJobs 10, localQueue 500, completeJobBatchDelay 0 and "
+        "failJobBatchDelay 0 (its performance page)",
         localQueue={"size": 500},
         completeJobBatchDelay=0,
         failJobBatchDelay=0,
     ),
+    awa("awa", 1_000, 10),
+    # What its guide asks for where no-op jobs come fast.
+    awa("awa-1024", 5_000, 1_024),
     rival(
-        "awa", 1_200, "async handlers, 10 slots, queue storage, COPY for many", slots=10
+        "django-tasks-db",
+        260,
+        "db_worker, which runs one task at a time; it has no "
+        "setting for speed, and a CONN_MAX_AGE of 600",
     ),
-    rival(
-        "awa-1024",
-        4_500,
-        "async handlers, 1,024 slots, queue storage, COPY for many",
-        adapter="awa",
-        requirements="awa.txt",
-        slots=1_024,
-    ),
-    rival("django-tasks-db", 260, "db_worker, one task at a time, as it comes"),
     rival(
         "django-q2",
         350,
-        "ORM broker, 10 worker processes, bulk 10, queue_limit 100, save_limit 0",
+        "ORM broker, 10 worker processes, bulk 10, queue_limit 100 (its guide), "
+        "save_limit 0: all results are kept, and not counted at each one",
     ),
-    rival("django-ox", 500, "ox_worker --concurrency 10, persistent connections"),
-    rival("dj-queue", 700, "10 threads, LISTEN, prefetch_multiplier 2 (default)"),
-    on_redis("celery", 800, "10 threads, results ignored, prefetch multiplier 64"),
-    on_redis("dramatiq", 2_500, "1 process, 10 threads"),
-    on_redis("huey", 1_800, "10 threads, no results"),
-    on_redis("rq", 240, "SimpleWorker (no fork), no results"),
+    rival(
+        "django-ox",
+        450,
+        "ox_worker --concurrency 10, persistent connections (its benchmarks)",
+    ),
+    rival(
+        "dj-queue",
+        700,
+        "10 threads, LISTEN, prefetch_multiplier 2, persistent connections (its guide)",
+    ),
+    on_redis(
+        "celery",
+        800,
+        "10 threads, results ignored, prefetch multiplier 64 (its guide, for short "
+        "tasks)",
+    ),
+    on_redis("dramatiq", 2_500, "1 process, 10 threads, no results"),
+    on_redis("huey", 3_000, "10 threads, no results"),
+    on_redis(
+        "rq", 240, "SimpleWorker, which does not fork (its benchmark), no results"
+    ),
 ]
 BY_NAME = {system.name: system for system in SYSTEMS}
 QUICK = ["bare-10", "bare-100", "bare-insert", "pgjobs", "pgjobs-prefetch"]

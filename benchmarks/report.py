@@ -81,6 +81,7 @@ def as_markdown(run: dict[str, Any]) -> str:
     """
     figures: dict[str, Measured] = run["figures"]
     lines = ["### Goals", "", *goals_table(figures)]
+    lines += ["", "### Where others are faster", "", *losses(figures)]
     for case, measured in figures.items():
         otherwise = figures.get(CASES[case].against or "")
         lines += ["", f"### {CASES[case].title}", "", *table(case, measured, otherwise)]
@@ -109,6 +110,41 @@ def goals_table(figures: dict[str, Measured]) -> list[str]:
                 f"| {goal.title} | {goal.asked} | {number(value)} | {verdict} |"
             )
     return lines
+
+
+def losses(figures: dict[str, Measured]) -> list[str]:
+    """Return a line for each case in which rivals are better than pgjobs is at best."""
+    lines = []
+    for case, measured in figures.items():
+        medians = {
+            name: median(columns_of(rounds)[0], rounds)
+            for name, rounds in measured.items()
+            if any(rounds)
+        }
+        own = [name for name in medians if BY_NAME[name].adapter == "pgjobs"]
+        if not own:
+            continue
+        column = columns_of(measured[own[0]])[0]
+        # Of rates the most is best, of waits and of requests the least.
+        sign = 1 if column == "jobs/s" else -1
+        best = max(own, key=lambda name: sign * medians[name])
+        better = [
+            f"{name} {number(medians[name])}"
+            for name in BY_NAME
+            if name in medians
+            and BY_NAME[name].is_rival
+            and sign * medians[name] > sign * medians[best]
+        ]
+        if better:
+            title = (
+                f"- {CASES[case].title} ({column}): {best} {number(medians[best])}; "
+            )
+            lines.append(f"{title}{', '.join(better)}.")
+    return lines or ["Nowhere in this run."]
+
+
+def median(column: str, rounds: Rounds) -> float:
+    return statistics.median(each[column] for each in rounds if each)
 
 
 def not_measured(case: str, measured: Measured, names: Iterable[str]) -> str:
