@@ -67,11 +67,14 @@ def enqueue_many(stage: Stage, sizes: Sizes) -> Figures:
 
 def enqueued(stage: Stage, act: str, number: int) -> Figures:
     stage.producer.order(act, number=100)  # opens the connection, warms up
-    cpu = stage.producer.cpu_seconds
+    cpu, server_cpu = stage.producer.cpu_seconds, stage.store_cpu_seconds
     seconds = stage.producer.order(act, number=number)
+    cpu = stage.producer.cpu_seconds - cpu
+    server_cpu = stage.store_cpu_seconds - server_cpu
     return {
         "jobs/s": number / seconds,
-        "producer CPU us/job": (stage.producer.cpu_seconds - cpu) / number * 1e6,
+        "producer CPU us/job": cpu / number * 1e6,
+        "server CPU us/job": server_cpu / number * 1e6,
     }
 
 

@@ -68,9 +68,10 @@ class Stage:
         return environment_of(self.system, self.url, redis_url, self.stamps.name)
 
     @property
-    def store_pid(self) -> int | None:
-        """The process whose tree is PostgreSQL, or Redis; None: it is elsewhere."""
-        return self.redis.pid if self.redis else self.server.pid
+    def store_cpu_seconds(self) -> float:
+        """The processor time of PostgreSQL, or Redis; 0 if it runs elsewhere."""
+        pid = self.redis.pid if self.redis else self.server.pid
+        return cpu_seconds_of_tree(pid) if pid else 0.0
 
     # Workers
 
@@ -156,12 +157,11 @@ class Stage:
 
     def look(self) -> Progress:
         unfinished = self.producer.order("unfinished")
-        pid = self.store_pid
         return Progress(
             time.perf_counter(),
             unfinished,
             sum(worker.cpu_seconds for worker in self.workers),
-            cpu_seconds_of_tree(pid) if pid else 0.0,
+            self.store_cpu_seconds,
         )
 
     def watch(self, down_to: float) -> Progress:
