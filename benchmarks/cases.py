@@ -17,11 +17,11 @@ class Sizes:
     rounds: int = 3
     singles: int = 1_000
     many: int = 10_000
-    drain_seconds: float = 3.0  # that a drain is to last at the system's usual rate
-    pickups: int = 250
+    drain_seconds: float = 2.5  # that a drain is to last at the system's usual rate
+    pickups: int = 200
     pickup_rate: float = 25.0
     wake_ups: int = 10_000
-    steady_seconds: float = 10.0
+    steady_seconds: float = 5.0
     idle_seconds: float = 10.0
     pinned_seconds: float = 120.0
     million: int = 1_000_000  # rows of a large table
@@ -216,7 +216,11 @@ CASES = {
         drain, "Drain with one worker of 10 slots, no-op jobs", all_ways=True
     ),
     "drain-two": Case(
-        drain_two, "Drain with two workers of 10 slots, no-op jobs", all_ways=True
+        drain_two,
+        "Drain with two workers of 10 slots, no-op jobs",
+        all_ways=True,
+        once=True,
+        against="drain",
     ),
     "pickup": Case(
         pickup, "COMMIT of an enqueue to start of the job, idle worker", once=True
@@ -249,6 +253,7 @@ CASES = {
     "pickup-mixed": Case(
         pickup,
         "COMMIT to start beside 1 M finished, 100 k scheduled and 100 k waiting jobs",
+        once=True,
         against="pickup",
         beside="mixed",
         **OWN,
@@ -256,19 +261,30 @@ CASES = {
     "drain-scheduled": Case(
         drain,
         "Drain beside 1 M scheduled jobs",
+        once=True,
         against="drain",
         beside="scheduled",
         **OWN,
     ),
     "drain-backlog": Case(
-        drain_backlog, "Drain a backlog of 1 M jobs", against="drain", **OWN
+        drain_backlog,
+        "Drain a backlog of 1 M jobs",
+        once=True,
+        against="drain",
+        **OWN,
     ),
     "drain-10m": Case(
-        drain, "Drain beside 10 M finished jobs", against="drain", beside="10m", **OWN
+        drain,
+        "Drain beside 10 M finished jobs",
+        once=True,
+        against="drain",
+        beside="10m",
+        **OWN,
     ),
     "pickup-10m": Case(
         pickup,
         "COMMIT to start beside 10 M finished jobs",
+        once=True,
         against="pickup",
         beside="10m",
         **OWN,
@@ -277,7 +293,7 @@ CASES = {
         pinned,
         "COMMIT to start at 1,000 jobs/s while a snapshot is held for 120 s",
         once=True,
-        rate=4 * PINNED_RATE,
+        rate=10 * PINNED_RATE,
     ),
 }
 QUICK = ["enqueue", "enqueue-many", "drain", "pickup"]

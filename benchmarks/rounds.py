@@ -88,8 +88,8 @@ def measure(
             fill(system, server, case.beside, rows)
         with Stage(system, server, case.beside) as stage:
             return case.measure(stage, sizes)
-    except (Crashed, NotInstalled) as error:
-        results.failures.append(f"{name}: {system.name}: {error}")
+    except Exception as error:  # whatever it is: the other results stay
+        results.failures.append(f"{name}: {system.name}: {str(error) or repr(error)}")
         tell(results.failures[-1])
         return None
 
