@@ -88,7 +88,8 @@ def measure(
             fill(system, server, case.beside, rows)
         with Stage(system, server, case.beside) as stage:
             return case.measure(stage, sizes)
-    except Exception as error:  # whatever it is: the other results stay
+    # Whatever it is, the other results stay.
+    except Exception as error:  # noqa: BLE001
         results.failures.append(f"{name}: {system.name}: {str(error) or repr(error)}")
         tell(results.failures[-1])
         return None
