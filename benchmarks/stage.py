@@ -42,7 +42,9 @@ class Stage:
     def __enter__(self) -> "Stage":
         self.stamps = tempfile.NamedTemporaryFile(prefix="pgjobs-benchmark-stamps-")
         self.url = self.server.create_database(
-            self.system.adapter, template_of(self.system, self.filling)
+            self.system.adapter,
+            template_of(self.system, self.filling),
+            is_large=self.filling is not None,
         )
         self.connection = psycopg.connect(self.url, autocommit=True)
         self.redis = RedisServer() if self.system.store == "redis" else None
@@ -114,14 +116,22 @@ class Stage:
         return started
 
     def wait_for_stamps(self, number: int) -> dict[int, float]:
-        """Wait until so many jobs have started; raises Crashed if they do not."""
-        deadline = time.monotonic() + LONGEST_SILENCE
-        while len(started := self.started()) < number:
+        """Wait until so many jobs have started; raises Crashed if no more do.
+
+        Reading the stamps costs time: no more than a twentieth of it is spent so.
+        """
+        most, deadline = -1, 0.0
+        while True:
+            begun = time.monotonic()
+            started = self.started()
+            if len(started) >= number:
+                return started
+            if len(started) > most:
+                most, deadline = len(started), begun + LONGEST_SILENCE
             self.check()
-            if time.monotonic() > deadline:
-                raise Crashed(f"only {len(started)} of {number} jobs have started")
-            time.sleep(0.02)
-        return started
+            if begun > deadline:
+                raise Crashed(f"only {most} of {number} jobs have started")
+            time.sleep(max(20 * (time.monotonic() - begun), 0.02))
 
     def pick_up(
         self, number: int, rate: float, batch: int = 1
