@@ -153,7 +153,7 @@ def not_measured(case: str, measured: Measured, names: Iterable[str]) -> str:
     adapters = {BY_NAME[name].adapter for name in measured}
     rivals = [each.name for each in left if each.is_rival]
     if not CASES[case].rivals:
-        return "the rivals, whose tables nobody fills here" if rivals else ""
+        return "the rivals (pgjobs and bare SQL alone have this case)" if rivals else ""
     slow = [
         each.name
         for each in left

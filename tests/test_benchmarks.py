@@ -172,7 +172,9 @@ def test_cases_leave_out_who_cannot_take_part_in_them_and_the_report_says_so():
     )
     text = as_markdown(as_json({}, results))
     assert "Not measured: procrastinate, " in text
-    assert "Not measured: the rivals, whose tables nobody fills here." in text
+    assert (
+        "Not measured: the rivals (pgjobs and bare SQL alone have this case)." in text
+    )
 
 
 def test_system_that_cannot_be_installed_is_reported_and_left_out(server, monkeypatch):
