@@ -19,6 +19,8 @@ from .report import as_json, as_markdown, conditions
 from .rounds import run
 from .server import Unusable, running_server
 
+BEGIN, END = "<!-- results -->", "<!-- end of the results -->"
+
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -28,9 +30,19 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "what",
-        choices=["quick", "run", "list"],
+        choices=["quick", "run", "list", "render"],
         help="quick: pgjobs against bare SQL, in less than a minute; run: all systems "
-        "and cases, or those that are named; list: which there are",
+        "and cases, or those that are named; list: which there are; render: the tables "
+        "of an earlier run",
+    )
+    parser.add_argument(
+        "results", type=Path, nargs="?", help="of render: what --json has written"
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="FILE",
+        help="render: put the tables between the marks in this file",
     )
     parser.add_argument("--systems", type=names_of(catalogue.BY_NAME), metavar="A,B")
     parser.add_argument("--cases", type=names_of(cases.CASES), metavar="A,B")
@@ -70,6 +82,8 @@ def main(arguments: Sequence[str]) -> int:
     if chosen.what == "list":
         show_list()
         return 0
+    if chosen.what == "render":
+        return render(chosen.results, chosen.into)
     is_quick = chosen.what == "quick"
     systems = chosen.systems or (catalogue.QUICK if is_quick else catalogue.BY_NAME)
     which = chosen.cases or (cases.QUICK if is_quick else cases.CASES)
@@ -90,10 +104,32 @@ def main(arguments: Sequence[str]) -> int:
     except Unusable as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
+    measured = as_json(known, results)
     if chosen.json:
-        chosen.json.write_text(json.dumps(as_json(known, results), indent=1))
-    print(as_markdown(known, results))  # noqa: T201
+        chosen.json.write_text(json.dumps(measured, indent=1) + "\n")
+    print(as_markdown(measured))  # noqa: T201
     return 1 if results.failures or results.left_out else 0
+
+
+def render(results: Path | None, into: Path | None) -> int:
+    if results is None:
+        print("render needs the file that --json has written.", file=sys.stderr)  # noqa: T201
+        return 2
+    tables = as_markdown(json.loads(results.read_text()))
+    if into is None:
+        print(tables)  # noqa: T201
+    else:
+        into.write_text(with_tables(into.read_text(), tables))
+    return 0
+
+
+def with_tables(text: str, tables: str) -> str:
+    """Return the text with these tables between its marks."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"It has no {BEGIN} and {END}.")
+    return f"{before}{begin}\n\n{tables}\n{end}{after}"
 
 
 def show_list() -> None:

@@ -11,7 +11,7 @@ way its documentation recommends for speed:
     enqueue(task, number)        one job, durable when this returns
     enqueue_many(task, numbers)  many jobs at once, if the system knows how
     unfinished()                 how many jobs are not yet recorded as done
-    fill(status, number)         optional: as many rows of that status, by SQL
+    fill(status, number)         as many rows of that status, by SQL; pgjobs, bare SQL
     work()                       the worker; may replace the process
 
 `task` is "noop" or "stamp" (benchmarks/tasks.py), `number` its argument. What varies
@@ -21,11 +21,13 @@ within a system is in OPTIONS. Only the standard library may be imported here.
 import importlib
 import json
 import os
+import random
 import sys
 import time
 from types import ModuleType
 
 OPTIONS = json.loads(os.environ.get("BENCHMARK_OPTIONS", "{}"))
+STAMPS = os.environ.get("BENCHMARK_STAMPS", os.devnull)
 
 
 class Producer:
@@ -64,6 +66,25 @@ class Producer:
                 self.system.enqueue_many("stamp", range(each, each + batch))
             after = time.monotonic()
             enqueued += [(one, before, after) for one in range(each, each + batch)]
+        return enqueued
+
+    def enqueue_one_by_one(
+        self, first: int, number: int
+    ) -> list[tuple[int, float, float]]:
+        """Enqueue each job a moment after the one before has started.
+
+        Up to 10 ms later: so it meets the worker in all that it does between two
+        jobs, and a wake-up that is lost is not made up for by the next job's.
+        """
+        moment, enqueued = random.Random(first), []
+        for each in range(first, first + number):
+            time.sleep(moment.uniform(0, 0.01))
+            size = os.stat(STAMPS).st_size
+            before = time.monotonic()
+            self.system.enqueue("stamp", each)
+            enqueued.append((each, before, time.monotonic()))
+            while os.stat(STAMPS).st_size == size:
+                time.sleep(0.0005)
         return enqueued
 
     def unfinished(self) -> int:

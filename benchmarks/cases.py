@@ -14,13 +14,14 @@ Figures = dict[str, float]  # by name with unit; the first one is what is compar
 class Sizes:
     """How much is measured; the larger, the steadier the figures."""
 
-    rounds: int = 5
-    singles: int = 2_000
+    rounds: int = 3
+    singles: int = 1_000
     many: int = 10_000
-    drain_seconds: float = 4.0  # that a drain is to last at the system's usual rate
-    pickups: int = 500
+    drain_seconds: float = 2.5  # that a drain is to last at the system's usual rate
+    pickups: int = 200
     pickup_rate: float = 25.0
-    steady_seconds: float = 20.0
+    wake_ups: int = 10_000
+    steady_seconds: float = 5.0
     idle_seconds: float = 10.0
     pinned_seconds: float = 120.0
     million: int = 1_000_000  # rows of a large table
@@ -39,8 +40,21 @@ class Case:
     title: str
     # Whether it depends on how the worker is run; if not, one way stands for all.
     all_ways: bool = False
-    fills: bool = False  # it needs an adapter that can fill its table
+    needs_worker: bool = True
+    # How fast a system has to be for it, in jobs/s; of pgjobs and bare SQL all are.
+    rate: float = 0
+    rivals: bool = True  # or pgjobs and bare SQL alone
+    once: bool = False  # it takes long: the first round has to do
+    beside: str | None = None  # what else is in the table: a name in FILLINGS
     against: str | None = None  # the case that shows how it is otherwise
+
+
+# Millions of jobs that are there before a measurement begins, by status.
+FILLINGS = {
+    "mixed": {"finished": 1, "scheduled": 0.1, "waiting": 0.1},
+    "scheduled": {"scheduled": 1},
+    "10m": {"finished": 10},
+}
 
 
 def enqueue(stage: Stage, sizes: Sizes) -> Figures:
@@ -53,11 +67,14 @@ def enqueue_many(stage: Stage, sizes: Sizes) -> Figures:
 
 def enqueued(stage: Stage, act: str, number: int) -> Figures:
     stage.producer.order(act, number=100)  # opens the connection, warms up
-    cpu = stage.producer.cpu_seconds
+    cpu, server_cpu = stage.producer.cpu_seconds, stage.store_cpu_seconds
     seconds = stage.producer.order(act, number=number)
+    cpu = stage.producer.cpu_seconds - cpu
+    server_cpu = stage.store_cpu_seconds - server_cpu
     return {
         "jobs/s": number / seconds,
-        "producer CPU us/job": (stage.producer.cpu_seconds - cpu) / number * 1e6,
+        "producer CPU us/job": cpu / number * 1e6,
+        "server CPU us/job": server_cpu / number * 1e6,
     }
 
 
@@ -104,11 +121,13 @@ def drained(
     if begun.unfinished == ended.unfinished:
         begun = before  # it was over at first sight: the start counts, too
     stage.wait_for_stamps(1)
-    jobs = begun.unfinished - ended.unfinished
+    jobs, seconds = begun.unfinished - ended.unfinished, ended.time - begun.time
     return {
-        "jobs/s": jobs / (ended.time - begun.time),
+        "jobs/s": jobs / seconds,
         "worker CPU us/job": (ended.worker_cpu - begun.worker_cpu) / jobs * 1e6,
         "server CPU us/job": (ended.server_cpu - begun.server_cpu) / jobs * 1e6,
+        "worker cores": (ended.worker_cpu - begun.worker_cpu) / seconds,
+        "server cores": (ended.server_cpu - begun.server_cpu) / seconds,
     }
 
 
@@ -124,7 +143,18 @@ def picked_up(stage: Stage, sizes: Sizes, number: int, rate: float) -> Figures:
     """Return how long after its commit a job starts, at so many jobs a second."""
     stage.settle()
     stage.start_idle_worker(sizes.settling_seconds)
-    waits, _ = stage.pick_up(number, rate)
+    return waited(stage.pick_up(number, rate)[0])
+
+
+def wake_up(stage: Stage, sizes: Sizes) -> Figures:
+    """Return how long jobs wait of which each has to wake the worker by itself."""
+    stage.settle()
+    stage.start_idle_worker(sizes.settling_seconds)
+    waits = stage.wake_up(sizes.wake_ups)
+    return waited(waits) | {"over 1 s": sum(wait > 1_000 for wait in waits)}
+
+
+def waited(waits: list[float]) -> Figures:
     return centiles("", waits) | {"p99 ms": centile(99, waits), "max ms": max(waits)}
 
 
@@ -132,16 +162,25 @@ def pinned(stage: Stage, sizes: Sizes) -> Figures:
     """Return what 1,000 jobs a second suffer while a snapshot keeps dead rows alive."""
     stage.settle()
     stage.start_idle_worker(sizes.settling_seconds)
-    number = int(1_000 * sizes.pinned_seconds)
+    number = int(PINNED_RATE * sizes.pinned_seconds)
     with stage.connection.transaction():
         stage.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         stage.connection.execute("SELECT")
-        waits, enqueues = stage.pick_up(number, rate=1_000, batch=4)
-    window = number // 8
+        waits, enqueues = stage.pick_up(number, rate=PINNED_RATE, batch=4)
+    windows = [
+        centiles("", waits[number * each // 8 : number * (each + 1) // 8])
+        for each in range(8)
+    ]
+    # The first window is left out of the worst: there the tables are fresh.
+    worst = {name: max(each[name] for each in windows[1:]) for name in windows[0]}
     return (
-        centiles("at the end, ", waits[-window:])
-        | centiles("at the beginning, ", waits[:window])
-        | centiles("enqueue at the end, ", enqueues[-window:])
+        {f"at the end, {name}": value for name, value in windows[-1].items()}
+        | {f"at the beginning, {name}": value for name, value in windows[0].items()}
+        | {f"worst eighth, {name}": value for name, value in worst.items()}
+        | {
+            "enqueue at the beginning, p50 ms": centile(50, enqueues[: number // 8]),
+            "enqueue at the end, p50 ms": centile(50, enqueues[-number // 8 :]),
+        }
     )
 
 
@@ -153,81 +192,108 @@ def centile(which: int, values: list[float]) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[which - 1]
 
 
-def among(measure: Measure, **millions: float) -> Measure:
-    """Return the measurement on a table that holds so many million other rows."""
-
-    def measure_among(stage: Stage, sizes: Sizes) -> Figures:
-        for status, number in millions.items():
-            rows = int(number * sizes.million)
-            stage.producer.order("fill", status=status, number=rows)
-        return measure(stage, sizes)
-
-    return measure_among
-
-
 def idle(stage: Stage, sizes: Sizes) -> Figures:
+    """Return what an idle worker asks of its store, and what it does itself."""
+    unit, number = stage.count_requests()
     worker = stage.start_idle_worker(sizes.settling_seconds)
     begun, cpu = time.perf_counter(), worker.cpu_seconds
-    transactions = stage.transactions()
+    requests = number()
     time.sleep(sizes.idle_seconds)
     seconds = time.perf_counter() - begun
     return {
-        "transactions/s": (stage.transactions() - transactions) / seconds,
+        unit: (number() - requests) / seconds,
         "worker CPU %": 100 * (worker.cpu_seconds - cpu) / seconds,
     }
 
 
-MIXED = {"finished": 1, "scheduled": 0.1, "waiting": 0.1}
+PINNED_RATE = 1_000  # jobs a second, in batches of four
+ENQUEUING = {"needs_worker": False}
+OWN = {"rivals": False}
 CASES = {
-    "enqueue": Case(enqueue, "Enqueue one job, its own commit"),
-    "enqueue-many": Case(enqueue_many, "Enqueue many at once"),
+    "enqueue": Case(enqueue, "Enqueue one job, its own commit", **ENQUEUING),
+    "enqueue-many": Case(enqueue_many, "Enqueue many at once", **ENQUEUING),
     "drain": Case(
         drain, "Drain with one worker of 10 slots, no-op jobs", all_ways=True
     ),
     "drain-two": Case(
-        drain_two, "Drain with two workers of 10 slots, no-op jobs", all_ways=True
+        drain_two,
+        "Drain with two workers of 10 slots, no-op jobs",
+        all_ways=True,
+        once=True,
+        against="drain",
     ),
-    "pickup": Case(pickup, "COMMIT of an enqueue to start of the job, idle worker"),
-    "steady": Case(steady, "COMMIT to start of the job at a steady 200 jobs/s"),
-    "idle": Case(idle, "What an idle worker costs"),
+    "pickup": Case(
+        pickup, "COMMIT of an enqueue to start of the job, idle worker", once=True
+    ),
+    "wake-up": Case(
+        wake_up,
+        "COMMIT to start of 10,000 jobs, each a moment after the one before",
+        once=True,
+        **OWN,
+    ),
+    "steady": Case(
+        steady, "COMMIT to start of the job at a steady 200 jobs/s", once=True, rate=200
+    ),
+    "idle": Case(idle, "What an idle worker costs", once=True),
     "drain-fresh": Case(
-        drain_fresh, "Drain a table that was never analyzed", against="drain"
+        drain_fresh,
+        "Drain a table that was never analyzed",
+        all_ways=True,
+        against="drain",
+        **OWN,
     ),
     "drain-mixed": Case(
-        among(drain, **MIXED),
+        drain,
         "Drain beside 1 M finished, 100 k scheduled and 100 k waiting jobs",
+        all_ways=True,
         against="drain",
-        fills=True,
+        beside="mixed",
+        **OWN,
     ),
     "pickup-mixed": Case(
-        among(pickup, **MIXED),
+        pickup,
         "COMMIT to start beside 1 M finished, 100 k scheduled and 100 k waiting jobs",
+        once=True,
         against="pickup",
-        fills=True,
+        beside="mixed",
+        **OWN,
     ),
     "drain-scheduled": Case(
-        among(drain, scheduled=1),
+        drain,
         "Drain beside 1 M scheduled jobs",
+        once=True,
         against="drain",
-        fills=True,
+        beside="scheduled",
+        **OWN,
     ),
     "drain-backlog": Case(
-        drain_backlog, "Drain a backlog of 1 M jobs", against="drain", fills=True
+        drain_backlog,
+        "Drain a backlog of 1 M jobs",
+        once=True,
+        against="drain",
+        **OWN,
     ),
     "drain-10m": Case(
-        among(drain, finished=10),
+        drain,
         "Drain beside 10 M finished jobs",
+        once=True,
         against="drain",
-        fills=True,
+        beside="10m",
+        **OWN,
     ),
     "pickup-10m": Case(
-        among(pickup, finished=10),
+        pickup,
         "COMMIT to start beside 10 M finished jobs",
+        once=True,
         against="pickup",
-        fills=True,
+        beside="10m",
+        **OWN,
     ),
     "pinned": Case(
-        pinned, "COMMIT to start at 1,000 jobs/s while a snapshot is held for 120 s"
+        pinned,
+        "COMMIT to start at 1,000 jobs/s while a snapshot is held for 120 s",
+        once=True,
+        rate=10 * PINNED_RATE,
     ),
 }
 QUICK = ["enqueue", "enqueue-many", "drain", "pickup"]

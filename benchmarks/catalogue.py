@@ -17,7 +17,11 @@ class System:
         None  # in benchmarks/requirements; None: the driver's own
     )
     store: str = "postgresql"  # or "redis"
-    fills: bool = False  # its adapter has fill()
+    works: bool = True  # False: it shows what enqueuing costs, and has no worker
+
+    @property
+    def is_rival(self) -> bool:
+        return self.requirements is not None
 
     @property
     def is_javascript(self) -> bool:
@@ -31,15 +35,19 @@ def bare_sql(batch: int, rate: int) -> System:
         rate,
         f"one connection; claim and record in one statement, {batch} at a time",
         {"batch": batch},
-        fills=True,
     )
+
+
+def bare_insert() -> System:
+    settings = "psycopg: INSERT of a job into the table of pgjobs, its own commit"
+    return System("bare-insert", "bare_insert", 0, settings, works=False)
 
 
 def pgjobs(name: str, rate: int, *arguments: str) -> System:
     arguments = ("--concurrency", "10", "--poll", "60", *arguments)
     settings = f"runjobs {' '.join(arguments)}; signals available, logging at INFO"
     options = {"arguments": list(arguments)}
-    return System(name, "pgjobs", rate, settings, options, fills=True)
+    return System(name, "pgjobs", rate, settings, options)
 
 
 def rival(
@@ -63,6 +71,29 @@ def rival(
     )
 
 
+def pgqueuer(name: str, rate: int, batch_size: int) -> System:
+    return rival(
+        name,
+        rate,
+        f"batch {batch_size}, async tasks, uvloop, asyncpg's pool, its settings of "
+        "autovacuum (its guide to performance)",
+        adapter="pgqueuer",
+        requirements="pgqueuer.txt",
+        batch_size=batch_size,
+    )
+
+
+def awa(name: str, rate: int, slots: int) -> System:
+    return rival(
+        name,
+        rate,
+        f"{slots:,} slots, async handlers, queue storage, COPY for many",
+        adapter="awa",
+        requirements="awa.txt",
+        slots=slots,
+    )
+
+
 def graphile(name: str, rate: int, settings: str, **options: Any) -> System:
     return rival(
         name,
@@ -82,50 +113,62 @@ def on_redis(name: str, rate: int, settings: str) -> System:
 SYSTEMS = [
     bare_sql(10, 8_000),
     bare_sql(100, 25_000),
+    bare_insert(),
     pgjobs("pgjobs", 4_000),
     pgjobs("pgjobs-prefetch", 10_000, "--prefetch", "200"),
     pgjobs("pgjobs-2", 12_000, "--prefetch", "200", "--processes", "2"),
     rival("procrastinate", 500, "async tasks, concurrency 10, LISTEN"),
-    rival("pgqueuer", 4_000, "asyncpg, uvloop, async tasks, batch 10", batch_size=10),
-    rival(
-        "pgqueuer-100",
-        10_000,
-        "asyncpg, uvloop, async tasks, batch 100",
-        adapter="pgqueuer",
-        requirements="pgqueuer.txt",
-        batch_size=100,
-    ),
-    rival("chancy", 800, "ten threads, eager_polling"),
-    graphile("graphile", 2_500, "concurrentJobs 10, defaults"),
+    pgqueuer("pgqueuer", 3_500, 10),
+    pgqueuer("pgqueuer-100", 10_000, 100),
+    rival("chancy", 800, "10 threads, eager_polling (its queue's documentation)"),
+    graphile("graphile", 2_500, "concurrentJobs 10, otherwise as it comes"),
     graphile(
         "graphile-batching",
         20_000,
-        "concurrentJobs 10, localQueue 500, completeJobBatchDelay 0",
+        "concurrentJobs 10, localQueue 500, completeJobBatchDelay 0 and "
+        "failJobBatchDelay 0 (its performance page)",
         localQueue={"size": 500},
         completeJobBatchDelay=0,
         failJobBatchDelay=0,
     ),
-    rival("awa", 1_200, "async handlers, 10 slots, COPY for many", slots=10),
+    awa("awa", 1_000, 10),
+    # What its guide asks for where no-op jobs come fast.
+    awa("awa-1024", 5_000, 1_024),
     rival(
-        "awa-200",
-        4_500,
-        "async handlers, 200 slots, COPY for many",
-        adapter="awa",
-        requirements="awa.txt",
-        slots=200,
+        "django-tasks-db",
+        260,
+        "db_worker, which runs one task at a time; it has no "
+        "setting for speed, and a CONN_MAX_AGE of 600",
     ),
-    rival("django-tasks-db", 260, "db_worker, one task at a time, as it comes"),
     rival(
-        "django-q2", 350, "ORM broker, 10 worker processes, bulk 10, queue_limit 100"
+        "django-q2",
+        350,
+        "ORM broker, 10 worker processes, bulk 10, queue_limit 100 (its guide), "
+        "save_limit 0: all results are kept, and not counted at each one",
     ),
-    rival("django-ox", 500, "ox_worker --concurrency 10, persistent connections"),
-    rival("dj-queue", 700, "10 threads, LISTEN, prefetch_multiplier 2 (default)"),
-    on_redis("celery", 800, "10 threads, results ignored, prefetch multiplier 64"),
-    on_redis("dramatiq", 2_500, "1 process, 10 threads"),
-    on_redis("huey", 1_800, "10 threads, no results"),
-    on_redis("rq", 240, "SimpleWorker (no fork), no results"),
+    rival(
+        "django-ox",
+        450,
+        "ox_worker --concurrency 10, persistent connections (its benchmarks)",
+    ),
+    rival(
+        "dj-queue",
+        700,
+        "10 threads, LISTEN, prefetch_multiplier 2, persistent connections (its guide)",
+    ),
+    on_redis(
+        "celery",
+        800,
+        "10 threads, results ignored, prefetch multiplier 64 (its guide, for short "
+        "tasks)",
+    ),
+    on_redis("dramatiq", 2_500, "1 process, 10 threads, no results"),
+    on_redis("huey", 3_000, "10 threads, no results"),
+    on_redis(
+        "rq", 240, "SimpleWorker, which does not fork (its benchmark), no results"
+    ),
 ]
 BY_NAME = {system.name: system for system in SYSTEMS}
-QUICK = ["bare-10", "bare-100", "pgjobs", "pgjobs-prefetch"]
+QUICK = ["bare-10", "bare-100", "bare-insert", "pgjobs", "pgjobs-prefetch"]
 # What the figures of all others are divided by.
 REFERENCES = QUICK

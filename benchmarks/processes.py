@@ -24,7 +24,9 @@ class SystemProcess:
     def __init__(self, command: list[str], role: str, environment: dict[str, str]):
         # A file: nobody reads a pipe while the clock runs.
         self.log = tempfile.TemporaryFile()  # noqa: SIM115
-        self.command = " ".join([*command, role])
+        # As a reader may type it, without the paths of this machine.
+        program = Path(command[0]).name
+        self.command = " ".join([program, *command[1:], role]).replace(f"{ROOT}/", "")
         self.process = subprocess.Popen(
             [*command, role],
             cwd=ROOT,

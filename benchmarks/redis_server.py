@@ -1,5 +1,6 @@
 """A Redis as it comes: snapshots now and then, no log of writes, so not durable."""
 
+import os
 import secrets
 import shutil
 import socket
@@ -21,6 +22,7 @@ class RedisServer:
             raise NotInstalled("no redis-server (apt install redis-server)")
         port, password = free_port(), secrets.token_hex()
         self.url = f"redis://:{password}@127.0.0.1:{port}/0"
+        self.port, self.password = port, password
         self.directory = tempfile.mkdtemp(prefix="pgjobs-benchmark-redis-")
         self.process = subprocess.Popen(
             ["redis-server", "-"],
@@ -48,6 +50,18 @@ class RedisServer:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    def commands(self) -> int:
+        """Return how many commands were given; each time, this takes two more."""
+        done = subprocess.run(
+            ["redis-cli", "-p", str(self.port), "INFO", "stats"],
+            env={**os.environ, "REDISCLI_AUTH": self.password},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        _, _, after = done.stdout.partition("total_commands_processed:")
+        return int(after.split()[0])
 
     def stop(self) -> None:
         self.process.kill()

@@ -3,37 +3,45 @@
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import django
+import psycopg
+
 import pgjobs
 
 from . import server
-from .cases import CASES, Figures, Sizes
+from .cases import CASES, Sizes
 from .catalogue import BY_NAME, REFERENCES
 from .environments import version_of
+from .goals import GOALS, Measured, Rounds, ratio
 from .rounds import Results
 from .server import Server
-
-Rounds = Sequence[Figures | None]
-Measured = dict[str, list[Figures | None]]  # one case, by system
 
 
 def conditions(own: Server, sizes: Sizes, command: str) -> dict[str, Any]:
     """Return all that a reader needs in order to repeat the run."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    load, _, _ = os.getloadavg()
     return {
         "command": command,
         "date": f"{datetime.now(UTC):%F %R} UTC",
         "hardware": f"{os.cpu_count()} x {processor()}, {memory / 2**30:.0f} GiB",
+        "load before": f"{load:.2f}",
         "system": platform.platform(),
         "python": platform.python_version(),
+        "django": django.get_version(),
+        "psycopg": psycopg.__version__,
         "pgjobs": pgjobs.__version__,
         "postgresql": own.version,
         "server settings": {name: own.setting(name) for name in server.DURABILITY},
+        "redis": printed_by("redis-server", "--version"),
+        "node": printed_by("node", "--version"),
         "sizes": asdict(sizes),
     }
 
@@ -45,30 +53,20 @@ def processor() -> str:
     return platform.processor()
 
 
+def printed_by(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except OSError:
+        return "none"
+
+
 def as_json(conditions: dict[str, Any], results: Results) -> dict[str, Any]:
     names = {name for figures in results.figures.values() for name in figures}
     return {
         "conditions": conditions,
-        "settings": {name: described(name) for name in sorted(names)},
+        "settings": {name: described(name) for name in BY_NAME if name in names},
         **asdict(results),
     }
-
-
-def as_markdown(conditions: dict[str, Any], results: Results) -> str:
-    """Return tables of medians (least-most), with ratios of the same rounds."""
-    lines = [f"- {name}: {plain(value)}" for name, value in conditions.items()]
-    lines += ["", "How each system is run:", ""]
-    for name in systems_of(results):
-        lines.append(f"- **{name}**: {described(name)}")
-    for name, why in results.left_out.items():
-        lines.append(f"- **{name}** is left out: {first_line(why)}")
-    for case, measured in results.figures.items():
-        otherwise = results.figures.get(CASES[case].against or "")
-        lines += ["", f"### {CASES[case].title}", "", *table(case, measured, otherwise)]
-    if results.failures:
-        lines += ["", "### Failures", ""]
-        lines += [f"- {first_line(failure)}" for failure in results.failures]
-    return "\n".join(lines) + "\n"
 
 
 def described(name: str) -> str:
@@ -76,9 +74,94 @@ def described(name: str) -> str:
     return "; ".join(filter(None, [version_of(system), system.settings]))
 
 
-def systems_of(results: Results) -> list[str]:
-    measured = {name for figures in results.figures.values() for name in figures}
-    return [name for name in BY_NAME if name in measured]
+def as_markdown(run: dict[str, Any]) -> str:
+    """Return the tables of a run, as `as_json` gives it.
+
+    Figures are medians (least-most), ratios the medians of those within each round.
+    """
+    figures: dict[str, Measured] = run["figures"]
+    lines = ["### Goals", "", *goals_table(figures)]
+    lines += ["", "### Where others are faster", "", *losses(figures)]
+    for case, measured in figures.items():
+        otherwise = figures.get(CASES[case].against or "")
+        lines += ["", f"### {CASES[case].title}", "", *table(case, measured, otherwise)]
+        if missing := not_measured(case, measured, run["settings"]):
+            lines += ["", f"Not measured: {missing}."]
+    if run["failures"]:
+        lines += ["", "### Failures", ""]
+        lines += [f"- {first_line(failure)}" for failure in run["failures"]]
+    lines += ["", "### Conditions", ""]
+    lines += [f"- {name}: {plain(value)}" for name, value in run["conditions"].items()]
+    lines += ["", "### Settings of each system", ""]
+    lines += [f"- **{name}**: {text}" for name, text in run["settings"].items()]
+    for name, why in run["left_out"].items():
+        lines.append(f"- **{name}** is left out: {first_line(why)}")
+    return "\n".join(lines) + "\n"
+
+
+def goals_table(figures: dict[str, Measured]) -> list[str]:
+    """Return the goals that the run tells something about."""
+    lines = ["| goal | asked | reached | |", "|---|---|---|---|"]
+    for goal in GOALS:
+        value = goal.value(figures)
+        if value is not None:
+            verdict = "yes" if goal.is_reached_by(value) else "**no**"
+            lines.append(
+                f"| {goal.title} | {goal.asked} | {number(value)} | {verdict} |"
+            )
+    return lines
+
+
+def losses(figures: dict[str, Measured]) -> list[str]:
+    """Return a line for each case in which rivals are better than pgjobs is at best."""
+    lines = []
+    for case, measured in figures.items():
+        medians = {
+            name: median(columns_of(rounds)[0], rounds)
+            for name, rounds in measured.items()
+            if any(rounds)
+        }
+        own = [name for name in medians if BY_NAME[name].adapter == "pgjobs"]
+        if not own:
+            continue
+        column = columns_of(measured[own[0]])[0]
+        # Of rates the most is best, of waits and of requests the least.
+        sign = 1 if column == "jobs/s" else -1
+        best = max(own, key=lambda name: sign * medians[name])
+        better = [
+            f"{name} {number(medians[name])}"
+            for name in BY_NAME
+            if name in medians
+            and BY_NAME[name].is_rival
+            and sign * medians[name] > sign * medians[best]
+        ]
+        if better:
+            title = (
+                f"- {CASES[case].title} ({column}): {best} {number(medians[best])}; "
+            )
+            lines.append(f"{title}{', '.join(better)}.")
+    return lines or ["Nowhere in this run."]
+
+
+def median(column: str, rounds: Rounds) -> float:
+    return statistics.median(each[column] for each in rounds if each)
+
+
+def not_measured(case: str, measured: Measured, names: Iterable[str]) -> str:
+    """Say which systems of the run the case leaves out, and why."""
+    left = [BY_NAME[name] for name in names if name not in measured]
+    adapters = {BY_NAME[name].adapter for name in measured}
+    rivals = [each.name for each in left if each.is_rival]
+    if not CASES[case].rivals:
+        return "the rivals (pgjobs and bare SQL alone have this case)" if rivals else ""
+    slow = [
+        each.name
+        for each in left
+        if each.is_rival
+        and each.adapter not in adapters
+        and each.rate < CASES[case].rate
+    ]
+    return f"{', '.join(slow)} (too slow for it)" if slow else ""
 
 
 def table(case: str, measured: Measured, otherwise: Measured | None) -> list[str]:
@@ -91,38 +174,41 @@ def table(case: str, measured: Measured, otherwise: Measured | None) -> list[str
         return ["Nothing could be measured."]
     names = [name for name in BY_NAME if name in good]
     references = [name for name in REFERENCES if name in good]
-    columns = list(next(each for each in good[names[0]] if each))
+    columns = list(
+        dict.fromkeys(column for name in names for column in columns_of(good[name]))
+    )
     heads = ["system", *columns, *(f"/ {name}" for name in references)]
     if otherwise:
         heads.append(f"/ its {CASES[case].against}")
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for name in names:
         cells = [spread(column, good[name]) for column in columns]
+        others = [good[reference] for reference in references]
+        others += [otherwise.get(name, [])] if otherwise else []
         cells += [
-            ratio(columns[0], good[name], good[reference]) for reference in references
+            optional(ratio(columns[0], good[name], columns[0], other))
+            for other in others
         ]
-        if otherwise:
-            cells.append(ratio(columns[0], good[name], otherwise.get(name, [])))
         lines.append("| " + " | ".join([name, *cells]) + " |")
     return lines
 
 
+def columns_of(rounds: Rounds) -> list[str]:
+    return list(next(figures for figures in rounds if figures))
+
+
 def spread(column: str, rounds: Rounds) -> str:
-    values = [figures[column] for figures in rounds if figures]
+    values = [figures[column] for figures in rounds if figures and column in figures]
+    if not values:
+        return "-"
     least, median, most = min(values), statistics.median(values), max(values)
     if len(values) == 1:
         return number(median)
     return f"{number(median)} ({number(least)}-{number(most)})"
 
 
-def ratio(column: str, rounds: Rounds, reference: Rounds) -> str:
-    """Return the median of the ratios within each round."""
-    ratios = [
-        figures[column] / other[column]
-        for figures, other in zip(rounds, reference, strict=False)
-        if figures and other and other[column]
-    ]
-    return f"{number(statistics.median(ratios))}" if ratios else "-"
+def optional(value: float | None) -> str:
+    return "-" if value is None else number(value)
 
 
 def number(value: float) -> str:

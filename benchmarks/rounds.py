@@ -4,12 +4,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .cases import CASES, Figures, Sizes
+from .cases import CASES, FILLINGS, Figures, Sizes
 from .catalogue import System
 from .environments import NotInstalled, install
 from .processes import Crashed
 from .server import Server
-from .stage import Stage, set_up, template_of
+from .stage import Stage, fill, set_up, template_of
 
 
 @dataclass
@@ -31,6 +31,8 @@ def run(
         usable = [each for each in systems if is_set_up(each, server, results)]
         for number in range(sizes.rounds):
             for case in cases:
+                if number and CASES[case].once:
+                    continue
                 order = concerned(case, usable)
                 # To and fro: nobody always follows the same neighbour.
                 for system in order if number % 2 == 0 else reversed(order):
@@ -40,7 +42,8 @@ def run(
                     of_case.setdefault(system.name, []).append(measured)
     finally:
         for system in systems:
-            server.drop_database(template_of(system))
+            for filling in [None, *FILLINGS]:
+                server.drop_database(template_of(system, filling))
     return results
 
 
@@ -56,24 +59,38 @@ def is_set_up(system: System, server: Server, results: Results) -> bool:
     return True
 
 
-def concerned(case: str, systems: Sequence[System]) -> list[System]:
+def concerned(name: str, systems: Sequence[System]) -> list[System]:
     """Return the systems that the case is measured on."""
-    if CASES[case].fills:
-        systems = [system for system in systems if system.fills]
-    if CASES[case].all_ways:
+    case = CASES[name]
+    if case.needs_worker:
+        systems = [system for system in systems if system.works]
+    systems = [
+        system
+        for system in systems
+        if not system.is_rival or (case.rivals and system.rate >= case.rate)
+    ]
+    if case.all_ways:
         return list(systems)
     first = {system.adapter: system for system in reversed(systems)}
     return [system for system in systems if system is first[system.adapter]]
 
 
 def measure(
-    case: str, system: System, sizes: Sizes, server: Server, results: Results
+    name: str, system: System, sizes: Sizes, server: Server, results: Results
 ) -> Figures | None:
+    case = CASES[name]
     try:
-        with Stage(system, server) as stage:
-            return CASES[case].measure(stage, sizes)
-    except (Crashed, NotInstalled) as error:
-        results.failures.append(f"{case}: {system.name}: {error}")
+        if case.beside and not server.has_database(template_of(system, case.beside)):
+            rows = {
+                status: int(millions * sizes.million)
+                for status, millions in FILLINGS[case.beside].items()
+            }
+            fill(system, server, case.beside, rows)
+        with Stage(system, server, case.beside) as stage:
+            return case.measure(stage, sizes)
+    # Whatever it is, the other results stay.
+    except Exception as error:  # noqa: BLE001
+        results.failures.append(f"{name}: {system.name}: {str(error) or repr(error)}")
         tell(results.failures[-1])
         return None
 

@@ -31,6 +31,9 @@ SETTINGS = DURABILITY | {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
 }
+# Counts statements, if the server has it, where a database asks for it.
+COUNTER = "pg_stat_statements"
+COUNTING = {"shared_preload_libraries": COUNTER, f"{COUNTER}.track": "none"}
 # Of every database that is made, and dropped, here; two runs share a server.
 PREFIX = f"pgjobs_benchmark_{os.getpid()}_"
 
@@ -53,12 +56,21 @@ class Server:
         """Return the URL of one of the databases made here."""
         return urlsplit(self.url)._replace(path=f"/{PREFIX}{database}").geturl()
 
-    def create_database(self, name: str, template: str | None = None) -> str:
-        """Make a database anew, empty or as a copy of another; return its URL."""
+    def create_database(
+        self, name: str, template: str | None = None, is_large: bool = False
+    ) -> str:
+        """Make a database anew, empty or as a copy of another; return its URL.
+
+        A large one is copied file by file, which takes two checkpoints instead of
+        gigabytes through the log.
+        """
         self.drop_database(name)
         source = PREFIX + template if template else "template0"
+        statement = "CREATE DATABASE {} TEMPLATE {}"
+        if is_large and self.connection.info.server_version >= 150_000:
+            statement += " STRATEGY file_copy"
         self.connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+            sql.SQL(statement).format(
                 sql.Identifier(PREFIX + name), sql.Identifier(source)
             )
         )
@@ -71,9 +83,41 @@ class Server:
             )
         )
 
+    def has_database(self, name: str) -> bool:
+        query = "SELECT FROM pg_database WHERE datname = %s"
+        return self.connection.execute(query, [PREFIX + name]).rowcount == 1
+
     def setting(self, name: str) -> str:
         query = "SELECT current_setting(%s)"
         return self.connection.execute(query, [name]).fetchone()[0]
+
+    def count_statements(self, database: str) -> bool:
+        """Count the statements of new sessions there; False: this server cannot."""
+        if COUNTER not in self.setting("shared_preload_libraries"):
+            return False
+        self.connection.execute(f"CREATE EXTENSION IF NOT EXISTS {COUNTER}")
+        self.connection.execute(
+            sql.SQL("ALTER DATABASE {} SET {} = 'top'").format(
+                sql.Identifier(PREFIX + database), sql.Identifier(COUNTER, "track")
+            )
+        )
+        return True
+
+    def statements(self, database: str) -> int:
+        """Return how many statements were counted there."""
+        return self.connection.execute(
+            f"SELECT coalesce(sum(calls), 0)::bigint FROM {COUNTER} AS statement "
+            "JOIN pg_database ON pg_database.oid = statement.dbid WHERE datname = %s",
+            [PREFIX + database],
+        ).fetchone()[0]
+
+    def transactions(self, database: str) -> int:
+        """Return how many transactions were seen there, a second late."""
+        return self.connection.execute(
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database "
+            "WHERE datname = %s",
+            [PREFIX + database],
+        ).fetchone()[0]
 
     @property
     def version(self) -> str:
@@ -216,6 +260,8 @@ def control(
     programs: Path, directory: Path, user: str | None, act: str, *, port: int
 ) -> None:
     settings = SETTINGS | {"port": str(port)}
+    if any(programs.parent.glob(f"lib/**/{COUNTER}.so")):
+        settings |= COUNTING
     options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
     command = [programs / "pg_ctl", "-D", directory / "data", "-w", "-m", "fast"]
     run([*command, "-l", directory / "log", "-o", options, act], user)

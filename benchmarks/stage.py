@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,16 +32,19 @@ class Progress(NamedTuple):
 class Stage:
     """Runs the producer and the workers of one system; a context manager."""
 
-    def __init__(self, system: System, server: Server):
+    def __init__(self, system: System, server: Server, filling: str | None = None):
         self.system = system
         self.server = server
+        self.filling = filling
         self.workers: list[SystemProcess] = []
         self.next_number = 1
 
     def __enter__(self) -> "Stage":
         self.stamps = tempfile.NamedTemporaryFile(prefix="pgjobs-benchmark-stamps-")
         self.url = self.server.create_database(
-            self.system.adapter, template=template_of(self.system)
+            self.system.adapter,
+            template_of(self.system, self.filling),
+            is_large=self.filling is not None,
         )
         self.connection = psycopg.connect(self.url, autocommit=True)
         self.redis = RedisServer() if self.system.store == "redis" else None
@@ -66,9 +70,10 @@ class Stage:
         return environment_of(self.system, self.url, redis_url, self.stamps.name)
 
     @property
-    def store_pid(self) -> int | None:
-        """The process whose tree is PostgreSQL, or Redis; None: it is elsewhere."""
-        return self.redis.pid if self.redis else self.server.pid
+    def store_cpu_seconds(self) -> float:
+        """The processor time of PostgreSQL, or Redis; 0 if it runs elsewhere."""
+        pid = self.redis.pid if self.redis else self.server.pid
+        return cpu_seconds_of_tree(pid) if pid else 0.0
 
     # Workers
 
@@ -111,14 +116,22 @@ class Stage:
         return started
 
     def wait_for_stamps(self, number: int) -> dict[int, float]:
-        """Wait until so many jobs have started; raises Crashed if they do not."""
-        deadline = time.monotonic() + LONGEST_SILENCE
-        while len(started := self.started()) < number:
+        """Wait until so many jobs have started; raises Crashed if no more do.
+
+        Reading the stamps costs time: no more than a twentieth of it is spent so.
+        """
+        most, deadline = -1, 0.0
+        while True:
+            begun = time.monotonic()
+            started = self.started()
+            if len(started) >= number:
+                return started
+            if len(started) > most:
+                most, deadline = len(started), begun + LONGEST_SILENCE
             self.check()
-            if time.monotonic() > deadline:
-                raise Crashed(f"only {len(started)} of {number} jobs have started")
-            time.sleep(0.02)
-        return started
+            if begun > deadline:
+                raise Crashed(f"only {most} of {number} jobs have started")
+            time.sleep(max(20 * (time.monotonic() - begun), 0.02))
 
     def pick_up(
         self, number: int, rate: float, batch: int = 1
@@ -132,9 +145,18 @@ class Stage:
             "enqueue_steadily", first=first, number=number, rate=rate, batch=batch
         )
         started = self.wait_for_stamps(self.next_number - 1)
-        waits = [1e3 * (started[each] - after) for each, _, after in enqueued]
+        waits = waits_of(enqueued, started)
         enqueues = [1e3 * (after - before) for _, before, after in enqueued]
         return waits, enqueues
+
+    def wake_up(self, number: int) -> list[float]:
+        """Enqueue jobs one by one; return the waits for their start as `pick_up` does.
+
+        The worker is idle before each of them.
+        """
+        first, self.next_number = self.next_number, self.next_number + number
+        enqueued = self.producer.order("enqueue_one_by_one", first=first, number=number)
+        return waits_of(enqueued, self.wait_for_stamps(self.next_number - 1))
 
     # Observing
 
@@ -145,12 +167,11 @@ class Stage:
 
     def look(self) -> Progress:
         unfinished = self.producer.order("unfinished")
-        pid = self.store_pid
         return Progress(
             time.perf_counter(),
             unfinished,
             sum(worker.cpu_seconds for worker in self.workers),
-            cpu_seconds_of_tree(pid) if pid else 0.0,
+            self.store_cpu_seconds,
         )
 
     def watch(self, down_to: float) -> Progress:
@@ -171,18 +192,29 @@ class Stage:
                 raise Crashed(f"{fewest} jobs stay unfinished")
             time.sleep(max(20 * (time.monotonic() - begun), 0.005))
 
-    def transactions(self) -> int:
-        """Return how many transactions the database has seen, this one left out."""
-        row = self.server.connection.execute(
-            "SELECT xact_commit + xact_rollback FROM pg_stat_database "
-            "WHERE datname = %s",
-            [self.connection.info.dbname],
-        ).fetchone()
-        return row[0]
+    def count_requests(self) -> tuple[str, Callable[[], int]]:
+        """Count what workers yet to start ask of the store.
+
+        Returns the unit a second, and what tells the number so far.
+        """
+        name = self.system.adapter
+        if self.redis:
+            return "commands/s", self.redis.commands
+        if self.server.count_statements(name):
+            return "statements/s", lambda: self.server.statements(name)
+        return "transactions/s", lambda: self.server.transactions(name)
 
 
-def template_of(system: System) -> str:
-    return f"{system.adapter}_template"
+def template_of(system: System, filling: str | None = None) -> str:
+    """Return the name of the database that stages are copies of."""
+    return "_".join(filter(None, [system.adapter, "template", filling]))
+
+
+def waits_of(
+    enqueued: list[tuple[int, float, float]], started: dict[int, float]
+) -> list[float]:
+    """Return the milliseconds from the end of each enqueue to the start of its job."""
+    return [1e3 * (started[each] - after) for each, _, after in enqueued]
 
 
 def set_up(system: System, server: Server) -> None:
@@ -194,6 +226,20 @@ def set_up(system: System, server: Server) -> None:
         command_of(system), "setup", environment_of(system, url, "", os.devnull)
     )
     process.wait(LONGEST_SETUP)
+
+
+def fill(system: System, server: Server, filling: str, rows: dict[str, int]) -> None:
+    """Make such a database that holds so many jobs of each status, too."""
+    url = server.create_database(template_of(system, filling), template_of(system))
+    environment = environment_of(system, url, "", os.devnull)
+    producer = Producer(command_of(system), "produce", environment)
+    try:
+        for status, number in rows.items():
+            producer.order("fill", status=status, number=number)
+    finally:
+        producer.stop()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
 
 
 def environment_of(

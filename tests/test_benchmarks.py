@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from benchmarks import cases, catalogue, rounds
-from benchmarks.__main__ import main
+from benchmarks.__main__ import BEGIN, END, main
 from benchmarks.report import as_json, as_markdown, conditions
 from benchmarks.server import PREFIX, Unusable, refuse_remote, running_server
 from tests.processes import database_url
@@ -19,6 +20,7 @@ SMALL = cases.Sizes(
     drain_seconds=0.02,
     pickups=5,
     pickup_rate=100,
+    wake_ups=5,
     steady_seconds=0.05,
     idle_seconds=0.1,
     pinned_seconds=0.1,
@@ -26,7 +28,17 @@ SMALL = cases.Sizes(
     settling_seconds=0.1,
 )
 # The others differ from these only in numbers.
-MANY_CASES = [*cases.QUICK, "idle", "drain-backlog", "pickup-mixed", "pinned"]
+MANY_CASES = [
+    *cases.QUICK,
+    "wake-up",
+    "idle",
+    "drain-backlog",
+    "pickup-mixed",
+    "pinned",
+]
+
+# Their figures may be zero: of statements, and of jobs that waited for too long.
+NOTHING_HAPPENS = ["idle", "wake-up"]
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +57,20 @@ def measured(server, systems, which):
 
 def test_cases_measure_and_leave_no_database_behind(server):
     results = measured(server, ["bare-100"], MANY_CASES)
-    known = conditions(server, SMALL, "test")
-    text = as_markdown(known, results)
+    run = as_json(conditions(server, SMALL, "test"), results)
+    text = as_markdown(run)
     for case in MANY_CASES:
         ((figures,),) = results.figures[case].values()
         # Processor time is counted in hundredths of a second: here it may be none.
-        rates = [value for name, value in figures.items() if "CPU" not in name]
-        assert all(value > 0 for value in rates) or case == "idle", figures
+        rates = [
+            value
+            for name, value in figures.items()
+            if "CPU" not in name and "cores" not in name
+        ]
+        assert all(value > 0 for value in rates) or case in NOTHING_HAPPENS, figures
         assert cases.CASES[case].title in text
     assert "fsync = " in text
-    assert json.loads(json.dumps(as_json(known, results)))["figures"]
+    assert as_markdown(json.loads(json.dumps(run))) == text
     left = server.connection.execute(
         "SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [PREFIX]
     ).fetchall()
@@ -75,8 +91,90 @@ def test_ratios_are_those_of_the_same_round():
             }
         }
     )
-    text = as_markdown({}, results)
+    text = as_markdown(as_json({}, results))
     assert "| pgjobs | 9 (6-80) | 0.7 | 1 |" in text
+
+
+def test_goals_are_read_from_the_figures():
+    results = rounds.Results(
+        figures={
+            "drain": {
+                "bare-10": [{"jobs/s": 100.0}],
+                "procrastinate": [{"jobs/s": 7.0}],
+                "django-ox": [{"jobs/s": 1.0}],
+                "dj-queue": [{"jobs/s": 2.0}],
+                "pgjobs": [{"jobs/s": 60.0}],
+            }
+        }
+    )
+    text = as_markdown(as_json({}, results))
+    assert "| drain, strict / bare-10 | >= 0.6 | 0.6 | yes |" in text
+    assert "| drain, strict / procrastinate | >= 10 | 8.57 | **no** |" in text
+    assert "| drain, strict / best Django rival | >= 15 | 30 | yes |" in text
+    assert "idle" not in text
+
+
+def test_report_says_where_rivals_are_faster():
+    results = rounds.Results(
+        figures={
+            "drain": {
+                "bare-10": [{"jobs/s": 100.0}],
+                "pgjobs": [{"jobs/s": 20.0}],
+                "pgjobs-prefetch": [{"jobs/s": 60.0}],
+                "graphile": [{"jobs/s": 30.0}],
+                "graphile-batching": [{"jobs/s": 90.0}, None],
+            },
+            "pickup": {"pgjobs": [{"p50 ms": 1.0}], "huey": [{"p50 ms": -0.1}]},
+            "enqueue": {"pgjobs": [{"jobs/s": 2.0}], "rq": [{"jobs/s": 1.0}]},
+        }
+    )
+    text = as_markdown(as_json({}, results))
+    assert "(jobs/s): pgjobs-prefetch 60; graphile-batching 90." in text
+    assert "(p50 ms): pgjobs 1; huey -0.1." in text
+    assert text.count("; rq") == 0
+
+
+def test_tables_of_an_earlier_run_are_put_between_the_marks_of_a_text(tmp_path):
+    results = rounds.Results(figures={"drain": {"pgjobs": [{"jobs/s": 60.0}]}})
+    stored, text = tmp_path / "results.json", tmp_path / "text.md"
+    stored.write_text(json.dumps(as_json({"python": "3.13"}, results)))
+    text.write_text(f"Before.\n{BEGIN}\nold\n{END}\nAfter.\n")
+    for _ in range(2):
+        assert main(["render", str(stored), "--into", str(text)]) == 0
+    rendered = text.read_text()
+    assert rendered.startswith("Before.\n") and rendered.endswith("\nAfter.\n")
+    assert "| pgjobs | 60 | 1 |" in rendered
+    assert "old" not in rendered
+
+
+def test_published_tables_are_those_of_the_stored_run():
+    run = json.loads(Path("docs/performance.json").read_text())
+    text = Path("docs/performance.md").read_text()
+    assert as_markdown(run) in text
+
+
+def test_cases_leave_out_who_cannot_take_part_in_them_and_the_report_says_so():
+    every = catalogue.SYSTEMS
+    names = {
+        case: [each.name for each in rounds.concerned(case, every)]
+        for case in cases.CASES
+    }
+    assert names["enqueue"][:4] == ["bare-10", "bare-insert", "pgjobs", "procrastinate"]
+    assert names["drain"] == [each.name for each in every if each.works]
+    assert names["pickup-10m"] == ["bare-10", "pgjobs"]
+    assert "rq" not in names["pinned"]
+    assert "pgqueuer-100" in names["pinned"]
+    results = rounds.Results(
+        figures={
+            case: {name: [{"p50 ms": 1.0}] for name in names[case]}
+            for case in ["pickup", "pickup-10m", "pinned"]
+        }
+    )
+    text = as_markdown(as_json({}, results))
+    assert "Not measured: procrastinate, " in text
+    assert (
+        "Not measured: the rivals (pgjobs and bare SQL alone have this case)." in text
+    )
 
 
 def test_system_that_cannot_be_installed_is_reported_and_left_out(server, monkeypatch):
@@ -86,7 +184,7 @@ def test_system_that_cannot_be_installed_is_reported_and_left_out(server, monkey
     monkeypatch.setattr(rounds, "install", refuse)
     results = rounds.run([catalogue.BY_NAME["huey"]], ["drain"], SMALL, server)
     assert results.figures == {}
-    text = as_markdown({}, results)
+    text = as_markdown(as_json({}, results))
     assert "**huey** is left out: no such package" in text
 
 

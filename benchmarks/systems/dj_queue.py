@@ -2,7 +2,6 @@
 
 from django.core.management import call_command
 
-from benchmarks import tasks
 from benchmarks.systems import django_rival
 
 django_rival.set_up_django(
@@ -16,31 +15,17 @@ django_rival.set_up_django(
     },
 )
 
-from django.tasks import task
+from benchmarks.systems import django_core_tasks
 
-
-@task
-def noop(number):
-    tasks.noop(number)
-
-
-@task
-def stamp(number):
-    tasks.stamp(number)
-
-
-TASKS = {"noop": noop, "stamp": stamp}
 UNFINISHED = "SELECT count(*) FROM dj_queue_jobs WHERE finished_at IS NULL"
 setup = django_rival.migrate
-
-
-def enqueue(task, number):
-    TASKS[task].enqueue(number)
+enqueue = django_core_tasks.enqueue
 
 
 def enqueue_many(task, numbers):
-    backend = TASKS[task].get_backend()
-    backend.enqueue_all([(TASKS[task], [number], {}) for number in numbers])
+    own_task = django_core_tasks.TASKS[task]
+    jobs = [(own_task, [number], {}) for number in numbers]
+    own_task.get_backend().enqueue_all(jobs)
 
 
 def unfinished():

@@ -2,39 +2,24 @@
 
 from django.core.management import call_command
 
-from benchmarks import tasks
 from benchmarks.systems import django_rival
 
 BACKEND = "django_ox.backend.OxBackend"
 django_rival.set_up_django("django_ox", TASKS={"default": {"BACKEND": BACKEND}})
 
-from django.tasks import task
 from django_ox.bulk import enqueue_many as enqueue_all
 
+from benchmarks.systems import django_core_tasks
 
-@task
-def noop(number):
-    tasks.noop(number)
-
-
-@task
-def stamp(number):
-    tasks.stamp(number)
-
-
-TASKS = {"noop": noop, "stamp": stamp}
 UNFINISHED = """
 SELECT count(*) FROM django_ox_oxtask WHERE status IN ('READY', 'RUNNING')
 """
 setup = django_rival.migrate
-
-
-def enqueue(task, number):
-    TASKS[task].enqueue(number)
+enqueue = django_core_tasks.enqueue
 
 
 def enqueue_many(task, numbers):
-    enqueue_all(TASKS[task], [((number,), {}) for number in numbers])
+    enqueue_all(django_core_tasks.TASKS[task], [((number,), {}) for number in numbers])
 
 
 def unfinished():

@@ -12,6 +12,7 @@ django_rival.set_up_django(
         "workers": 10,
         "bulk": 10,
         "queue_limit": 100,
+        "save_limit": 0,  # keep all results, as the others do, and count none
         "timeout": 60,
         "retry": 600,
         "log_level": "WARNING",

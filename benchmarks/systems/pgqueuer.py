@@ -1,4 +1,4 @@
-"""pgqueuer: asyncio, asyncpg and uvloop."""
+"""pgqueuer: asyncio, asyncpg and uvloop; a pool of connections for the worker."""
 
 import os
 import signal
@@ -6,17 +6,17 @@ import signal
 import asyncpg
 import uvloop
 from pgqueuer import QueueManager
-from pgqueuer.db import AsyncpgDriver
+from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.queries import Queries
 
 from benchmarks import tasks
 from benchmarks.adapter import OPTIONS
 
-loop = uvloop.new_event_loop()
-connection = loop.run_until_complete(asyncpg.connect(os.environ["DATABASE_URL"]))
-driver = AsyncpgDriver(connection)
-queries = Queries(driver)
+URL = os.environ["DATABASE_URL"]
 UNFINISHED = "SELECT count(*) FROM pgqueuer"
+loop = uvloop.new_event_loop()
+connection = loop.run_until_complete(asyncpg.connect(URL))
+queries = Queries(AsyncpgDriver(connection))
 
 
 def payload(number):
@@ -25,6 +25,7 @@ def payload(number):
 
 def setup():
     loop.run_until_complete(queries.install())
+    loop.run_until_complete(queries.optimize_autovacuum())
 
 
 def enqueue(task, number):
@@ -41,16 +42,21 @@ def unfinished():
     return loop.run_until_complete(connection.fetchval(UNFINISHED))
 
 
+async def run():
+    async with asyncpg.create_pool(URL, min_size=5, max_size=20) as pool:
+        manager = QueueManager(Queries(AsyncpgPoolDriver(pool)))
+
+        @manager.entrypoint("noop")
+        async def noop(job):
+            tasks.noop(int(job.payload))
+
+        @manager.entrypoint("stamp")
+        async def stamp(job):
+            tasks.stamp(int(job.payload))
+
+        loop.add_signal_handler(signal.SIGTERM, manager.shutdown.set)
+        await manager.run(batch_size=OPTIONS["batch_size"])
+
+
 def work():
-    manager = QueueManager(queries)
-
-    @manager.entrypoint("noop")
-    async def noop(job):
-        tasks.noop(int(job.payload))
-
-    @manager.entrypoint("stamp")
-    async def stamp(job):
-        tasks.stamp(int(job.payload))
-
-    loop.add_signal_handler(signal.SIGTERM, manager.shutdown.set)
-    loop.run_until_complete(manager.run(batch_size=OPTIONS["batch_size"]))
+    loop.run_until_complete(run())

@@ -1,0 +1,219 @@
+"""What pgjobs is to reach, and how that is read from the figures of a run."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .cases import Figures
+from .catalogue import SYSTEMS
+
+Rounds = Sequence[Figures | None]
+Measured = dict[str, list[Figures | None]]  # one case, by system
+Run = dict[str, Measured]  # by case
+
+ON_POSTGRESQL = [
+    each.name for each in SYSTEMS if each.is_rival and each.store == "postgresql"
+]
+ON_DJANGO = ["django-tasks-db", "django-q2", "django-ox", "dj-queue"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One figure, and what it is to be at least or at most."""
+
+    title: str
+    value: Callable[[Run], float | None]  # None: that was not measured
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def asked(self) -> str:
+        return f">= {self.least:,g}" if self.most is None else f"<= {self.most:,g}"
+
+    def is_reached_by(self, value: float) -> bool:
+        if self.most is None:
+            return self.least is not None and value >= self.least
+        return value <= self.most
+
+
+def ratio(
+    column: str, rounds: Rounds, other_column: str, others: Rounds
+) -> float | None:
+    """Return the median of the ratios within each round."""
+    ratios = [
+        figures[column] / other[other_column]
+        for figures, other in zip(rounds, others, strict=False)
+        if figures and other and column in figures and other.get(other_column)
+    ]
+    return statistics.median(ratios) if ratios else None
+
+
+def figure(case: str, system: str, column: str) -> Callable[[Run], float | None]:
+    """Return what reads the median of one figure."""
+
+    def value(run: Run) -> float | None:
+        rounds = run.get(case, {}).get(system, [])
+        values = [each[column] for each in rounds if each and column in each]
+        return statistics.median(values) if values else None
+
+    return value
+
+
+def against(
+    case: str, system: str, *others: str, column: str = "jobs/s"
+) -> Callable[[Run], float | None]:
+    """Return what reads the ratio to another system, or to the best of several."""
+
+    def value(run: Run) -> float | None:
+        measured = run.get(case, {})
+        ratios = [
+            ratio(column, measured.get(system, []), column, measured[other])
+            for other in others
+            if other in measured
+        ]
+        return min((each for each in ratios if each is not None), default=None)
+
+    return value
+
+
+def between(
+    case: str, other_case: str, system: str, column: str, other_column: str = ""
+) -> Callable[[Run], float | None]:
+    """Return what reads how a figure changes from one case to another."""
+
+    def value(run: Run) -> float | None:
+        rounds = run.get(case, {}).get(system, [])
+        others = run.get(other_case, {}).get(system, [])
+        return ratio(column, rounds, other_column or column, others)
+
+    return value
+
+
+def goals_of_drains() -> list[Goal]:
+    strict, prefetch = "pgjobs", "pgjobs-prefetch"
+    return [
+        Goal("drain, strict / bare-10", against("drain", strict, "bare-10"), 0.6),
+        Goal(
+            "drain, strict / procrastinate",
+            against("drain", strict, "procrastinate"),
+            10,
+        ),
+        Goal(
+            "drain, strict / best Django rival",
+            against("drain", strict, *ON_DJANGO),
+            15,
+        ),
+        Goal("drain, prefetch / bare-100", against("drain", prefetch, "bare-100"), 0.5),
+        Goal(
+            "drain, prefetch / pgqueuer-100",
+            against("drain", prefetch, "pgqueuer-100"),
+            1.25,
+        ),
+        Goal(
+            "drain, prefetch / graphile-batching",
+            against("drain", prefetch, "graphile-batching"),
+            0.7,
+        ),
+        Goal(
+            "drain, 2 processes / one (or the server's core is full: next line)",
+            against("drain", "pgjobs-2", prefetch),
+            1.5,
+        ),
+        Goal(
+            "drain, 2 processes: cores that the server uses",
+            figure("drain", "pgjobs-2", "server cores"),
+            0.95,
+        ),
+        Goal(
+            "drain, prefetch: worker CPU, us/job",
+            figure("drain", prefetch, "worker CPU us/job"),
+            most=35,
+        ),
+        Goal(
+            "drain, prefetch: analyzed table / never analyzed one",
+            between("drain", "drain-fresh", prefetch, "jobs/s"),
+            most=1.5,
+        ),
+        Goal(
+            "drain, prefetch: alone / beside 1.2 M others",
+            between("drain", "drain-mixed", prefetch, "jobs/s"),
+            most=1.3,
+        ),
+        Goal(
+            "drain, strict: alone / beside 1.2 M others",
+            between("drain", "drain-mixed", strict, "jobs/s"),
+            most=1.3,
+        ),
+        Goal(
+            "drain, strict: alone / beside 10 M finished",
+            between("drain", "drain-10m", strict, "jobs/s"),
+            most=1.5,
+        ),
+    ]
+
+
+def goals_of_enqueuing() -> list[Goal]:
+    return [
+        Goal(
+            "enqueue / the bare INSERT with the same triggers",
+            against("enqueue", "pgjobs", "bare-insert"),
+            0.75,
+        ),
+        Goal(
+            "enqueue / best PostgreSQL rival",
+            against("enqueue", "pgjobs", *ON_POSTGRESQL),
+            1.5,
+        ),
+        Goal(
+            "enqueue_many, jobs/s", figure("enqueue-many", "pgjobs", "jobs/s"), 40_000
+        ),
+    ]
+
+
+def goals_of_waits() -> list[Goal]:
+    name = "pgjobs"
+    return [
+        Goal("pickup p50, ms", figure("wake-up", name, "p50 ms"), most=1.2),
+        Goal("pickup p99, ms", figure("wake-up", name, "p99 ms"), most=5),
+        Goal(
+            "pickup: of 10,000 jobs that waited over 1 s",
+            figure("wake-up", name, "over 1 s"),
+            most=0,
+        ),
+        Goal(
+            "pickup p50, beside 1.2 M others / alone",
+            between("pickup-mixed", "pickup", name, "p50 ms"),
+            most=1.3,
+        ),
+        Goal(
+            "pickup p50, beside 10 M finished / alone",
+            between("pickup-10m", "pickup", name, "p50 ms"),
+            most=1.5,
+        ),
+        Goal(
+            "pinned snapshot, worst eighth: pickup p50, ms",
+            figure("pinned", name, "worst eighth, p50 ms"),
+            most=4,
+        ),
+        Goal(
+            "pinned snapshot, worst eighth: pickup p95, ms",
+            figure("pinned", name, "worst eighth, p95 ms"),
+            most=20,
+        ),
+        Goal(
+            "pinned snapshot: enqueue at the end / at the beginning",
+            between(
+                "pinned",
+                "pinned",
+                name,
+                "enqueue at the end, p50 ms",
+                "enqueue at the beginning, p50 ms",
+            ),
+            most=1.3,
+        ),
+        Goal("idle: statements/s", figure("idle", name, "statements/s"), most=1),
+        Goal("idle: worker CPU, %", figure("idle", name, "worker CPU %"), most=0.5),
+    ]
+
+
+GOALS = goals_of_drains() + goals_of_enqueuing() + goals_of_waits()
