@@ -248,3 +248,23 @@ def test_worker_starts_jobs_as_fast_as_the_rate_allows():
         wait_for_all("SUCCESSFUL")
     first, *_, last = Job.objects.order_by("pk")
     assert (last.started_at - first.enqueued_at).total_seconds() >= 0.4
+
+
+def test_job_that_leaves_the_line_makes_way_for_those_who_may_run_beside_more():
+    wide, narrow = [tasks.noop.using(limit_key="key", max_running=n) for n in (2, 1)]
+    jobs = [enqueue(task) for task in (wide, narrow, wide, wide)]
+    assert statuses() == ["READY", "WAITING", "READY", "WAITING"]
+    jobs[0].cancel()
+    assert statuses() == ["CANCELLED", "WAITING", "READY", "WAITING"]
+    jobs[1].cancel()
+    assert statuses() == ["CANCELLED", "CANCELLED", "READY", "READY"]
+
+
+def test_of_jobs_that_end_together_each_lets_those_go_that_wait_for_its_lock():
+    """The first one's end comes to the second in line of the limit, which has ended."""
+    limited = tasks.noop.using(limit_key="key", max_running=1)
+    enqueue_many([limited.bind(), *[limited.using(lock="door").bind()] * 2])
+    assert statuses() == ["READY", "WAITING", "WAITING"]
+    ids = Job.objects.order_by("pk").values_list("pk", flat=True)[:2]
+    Job.objects.filter(pk__in=list(ids)).succeed()
+    assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]

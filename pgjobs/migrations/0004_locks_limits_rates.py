@@ -258,12 +258,18 @@ MOVE = (
             END IF;
             RETURN true;
         END IF;
-        -- A row without its job, which only switched-off triggers can have left.
+        -- Its job has ended in this transaction, and the trigger comes to it later; or it
+        -- is gone, which only switched-off triggers can have left.
         DELETE FROM pgjobs_hold
         WHERE job_id = hold.job_id AND NOT EXISTS (
             SELECT FROM pgjobs_job WHERE id = hold.job_id AND finished_at IS NULL
-        );
-        RETURN FOUND;
+        )
+        RETURNING * INTO hold;
+        IF NOT FOUND THEN
+            RETURN false;
+        END IF;
+        PERFORM pgjobs_settle_left(hold);
+        RETURN true;
     END
     $$;
     """,

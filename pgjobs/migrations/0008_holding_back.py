@@ -242,7 +242,8 @@ SETTLE_CHANGED = (
         IF hold.lock IS NOT NULL THEN
             PERFORM pgjobs_settle_or_notify('lock', hold.lock);
         END IF;
-        IF hold.limit_key IS NOT NULL AND hold.state = 'place' THEN
+        -- Others in its line may be allowed to run beside more jobs than it was.
+        IF hold.limit_key IS NOT NULL AND hold.state IN ('place', 'limit') THEN
             PERFORM pgjobs_settle_or_notify('limit', hold.limit_key);
         END IF;
         IF hold.state = 'rate' THEN
@@ -300,6 +301,13 @@ SETTLE_CHANGED = (
         THEN
             RETURN NULL;  -- others may wait for it, or it belongs to a batch
         END IF;
+        IF NEW.finished_at IS NOT NULL THEN
+            IF is_held_back THEN
+                PERFORM pgjobs_leave(NEW.id);
+            END IF;
+            PERFORM pgjobs_tell(NEW, NEW.status);
+            RETURN NULL;
+        END IF;
         SELECT * INTO hold FROM pgjobs_hold WHERE job_id = NEW.id;
         IF hold.state = 'place' AND NEW.status = 'READY' AND OLD.status = 'WAITING' THEN
             RETURN NULL;  -- it was let go
@@ -312,13 +320,6 @@ SETTLE_CHANGED = (
         END IF;
         IF TG_OP = 'INSERT' AND is_linked THEN
             PERFORM pgjobs_link(job);
-        END IF;
-        IF job.finished_at IS NOT NULL THEN
-            IF is_held_back THEN
-                PERFORM pgjobs_leave(job.id);
-            END IF;
-            PERFORM pgjobs_tell(job, job.status);
-            RETURN NULL;
         END IF;
         CASE job.status
         WHEN 'READY' THEN
