@@ -49,6 +49,7 @@ class UniqueFor(models.TextChoices):
     PERIOD = "period", _("for a time, unless it fails or is cancelled")
 
 
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
 
 
@@ -331,7 +332,9 @@ class Job(models.Model):
             ),
             models.CheckConstraint(
                 name="pgjobs_job_priority_range",
-                condition=Q(priority__gte=-100, priority__lte=100),
+                condition=Q(
+                    priority__gte=LOWEST_PRIORITY, priority__lte=HIGHEST_PRIORITY
+                ),
             ),
             models.CheckConstraint(
                 # NaN and infinity are larger than anything. Two in one: each constraint

@@ -65,11 +65,21 @@ class ClaimedJob(NamedTuple):
     enqueued_at: datetime
     holds_back: bool  # other jobs may wait for its end
     is_tied: bool  # who inserted it knew what it depends on
+    turn: int  # its place in line among those of its queue and priority
 
     @property
     def is_suspect(self) -> bool:
         """Whether one more crash would fail the job, so that it must run alone."""
         return self.crashes + 1 >= self.max_crashes
+
+
+class Span(NamedTuple):
+    """A part of a queue's line of READY jobs: some priorities, from a turn on."""
+
+    queue_name: str
+    highest: int
+    lowest: int
+    first_turn: int
 
 
 class HostUnits(NamedTuple):
@@ -134,6 +144,7 @@ class Turn(NamedTuple):
     # A READY job was passed over: another transaction holds it, or its queue is full.
     met_locked: bool
     met_expired: bool  # jobs came too late to be claimed: they are to be cancelled
+    seconds: float  # that the server took to look for jobs
     claimed: list[ClaimedJob]
 
 
@@ -160,15 +171,17 @@ def turn(
     excluded: Iterable[str] = (),
     is_idle: bool = False,
     units: HostUnits | None = None,
+    spans: Sequence[Span] | None = None,
 ) -> Turn:
     """Record successes and claim up to `limit` jobs, in one statement.
 
     `is_idle`: the worker runs nothing, so a job that must run alone may be claimed.
     `units`: claim only what its host has room for; None: it has for all.
+    `spans`: look nowhere else; None: look everywhere. Never with `units`.
     """
     successes = sorted(successes)  # by id, the order in which all lock several jobs
     rows = execute(
-        statement("turn", variant="units" if units else ""),
+        statement("turn", variant="units" if units else "spans" if spans else ""),
         {
             "worker_id": worker_id,
             "ids": array(each.id for each in successes),
@@ -179,23 +192,34 @@ def turn(
             "excluded": list(excluded),
             "is_idle": is_idle,
             **(unit_parameters(units) if units else {}),
+            **(span_parameters(spans) if spans else {}),
         },
     )
-    recorded, next_due, met_suspect, met_locked, met_expired = rows[0][:5]
-    # The last column is but the order.
-    claimed = [ClaimedJob._make(row[5:-1]) for row in rows if row[5] is not None]
+    recorded, next_due, met_suspect, met_locked, met_expired, seconds = rows[0][:6]
+    claimed = [ClaimedJob._make(row[6:]) for row in rows if row[6] is not None]
     return Turn(
         recorded=set(recorded or ()),
         next_due=next_due,
         met_suspect=bool(met_suspect),
         met_locked=met_locked,
         met_expired=bool(met_expired),
+        seconds=seconds,
         claimed=claimed,
     )
 
 
 def unit_parameters(units: HostUnits) -> dict:
     return {**units._asdict(), "patience": settings.UNITS_PATIENCE}
+
+
+def span_parameters(spans: Sequence[Span]) -> dict:
+    names, highest, lowest, first_turns = zip(*spans, strict=True)
+    return {
+        "names": list(names),
+        "highest": array(highest),
+        "lowest": array(lowest),
+        "first_turns": array(first_turns),
+    }
 
 
 def too_heavy(

@@ -1,8 +1,9 @@
 -- Make the jobs READY whose time has come; say whether there may be more. Those that
 -- wait for a rate go as its tokens allow.
+-- statement_timestamp: it stands still, so that the index ends the search.
 WITH due AS MATERIALIZED (
     SELECT id FROM pgjobs_job
-    WHERE status = 'SCHEDULED' AND run_after <= clock_timestamp()
+    WHERE status = 'SCHEDULED' AND run_after <= statement_timestamp()
     ORDER BY run_after, id
     LIMIT %(limit)s
     FOR NO KEY UPDATE SKIP LOCKED

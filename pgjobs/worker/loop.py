@@ -28,6 +28,7 @@ from ..models.work import (
     Outcome,
     Recorded,
     Setback,
+    Span,
     Success,
     release,
 )
@@ -46,6 +47,7 @@ from .job_log import described, log
 from .ledger import Ledger
 from .listener import Listener
 from .maintenance import Maintenance
+from .marks import Marks
 from .memory import resident_bytes
 from .options import WorkerOptions
 from .outlook import Outlook
@@ -82,6 +84,7 @@ class Loop:
         self.executor = Executor(options.slots, self.ring, options.database)
         self.ledger = Ledger()
         self.outlook = Outlook(options.poll)
+        self.marks = Marks()
         self.settling = Settling()
         self.faults = Faults()
         self.claimed = 0
@@ -154,6 +157,7 @@ class Loop:
             self.bell,
             self.watchdog,
             lambda: not self.heartbeat.is_late,
+            self.marks.hear,
             self.settling.hear,
         )
         self.announcer = Announcer(options.database)
@@ -350,6 +354,7 @@ class Loop:
         if promoted:
             self.promote()
         limit = self.room(len(successes))
+        spans = self.where_to_look(limit)
         brought = work.turn(
             self.connection.execute,
             self.id,
@@ -359,6 +364,7 @@ class Loop:
             excluded=self.options.excluded,
             is_idle=len(self.ledger) == len(successes),
             units=self.units,
+            spans=spans,
         )
         recorded = [Recorded(token, "SUCCESSFUL") for token in brought.recorded]
         self.settle(successes, recorded)
@@ -370,9 +376,20 @@ class Loop:
         if brought.claimed:
             self.claimed += len(brought.claimed)
             self.last_claim_at = time()
+        if limit and spans is None:
+            self.marks.looked_back(brought.seconds)
+        self.marks.reached(brought.claimed)
         if limit:
-            self.outlook.plan(brought, limit, promoted)
+            look_back_at = None if spans is None else self.marks.look_back_at
+            self.outlook.plan(brought, limit, promoted, look_back_at)
         self.make_queues(brought.claimed)
+
+    def where_to_look(self, limit: int) -> Sequence[Span] | None:
+        """Return the parts of the queues to look at for jobs; None: all of them."""
+        # A job that must run alone may stand anywhere.
+        if not limit or self.units is not None or self.outlook.waits_for_idle:
+            return None
+        return self.marks.where_to_look()
 
     def make_queues(self, claimed: Sequence[ClaimedJob]) -> None:
         """Give queues that are met for the first time the row to pause them by."""
@@ -401,6 +418,12 @@ class Loop:
     def promote(self) -> None:
         while work.promote(self.connection.execute) == work.BATCH:
             continue
+        self.marks.doubt()
+
+    def expect_old_jobs(self) -> None:
+        """Note that jobs may be READY now that were enqueued long ago."""
+        self.outlook.expect_jobs()
+        self.marks.doubt()
 
     # Recording
 
@@ -441,6 +464,7 @@ class Loop:
             is_recorded_now = not isinstance(outcome, Completed)
             if job.holds_back or (is_last and is_recorded_now):
                 self.outlook.expect_let_go()
+                self.marks.doubt()
             self.announce(ending)
             if ending.status is not None:
                 endings.append(ending)
@@ -513,7 +537,7 @@ class Loop:
         )
         for job in rescued:
             if job.status == "READY":
-                self.outlook.expect_jobs()
+                self.expect_old_jobs()
             else:
                 self.announcer.finished(job.id)
         if orphans:
@@ -556,7 +580,7 @@ class Loop:
                 self.outlook.expect_jobs()
         is_due = monotonic() >= self.settling.due
         if is_due and self.settling.run(self.connection.execute):
-            self.outlook.expect_jobs()
+            self.expect_old_jobs()
 
     def decide_dependencies(self) -> None:
         """Find or enqueue what jobs depend on, for those that nobody looked at yet."""
@@ -566,7 +590,7 @@ class Loop:
         if self.is_stopping or not self.depending.is_due:
             return
         for job in self.depending.run(self.connection):
-            self.outlook.expect_jobs()
+            self.expect_old_jobs()
             if job.status == "FAILED":
                 logger.error(
                     "Job id=%s task=%s FAILED: %s",
@@ -580,7 +604,7 @@ class Loop:
     def look_for_forgotten(self) -> None:
         """Before a drain ends, see whether something waits for nothing."""
         if self.settling.sweep_all(self.connection.execute):
-            self.outlook.expect_jobs()
+            self.expect_old_jobs()
         self.decide_dependencies()
 
     # Giving back

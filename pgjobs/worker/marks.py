@@ -1,0 +1,96 @@
+"""Where to begin the walk along the line of READY jobs, while its past is still there.
+
+A transaction that lasts keeps PostgreSQL from removing what the index says of jobs that
+were claimed since it began, and each look at the queue walks over all of that. While
+looks are slow for that reason, most of them begin at marks: for each queue and priority
+the turn of a job that was claimed a while ago. What has come in before a mark meanwhile
+(retries, promoted jobs, late commits) is found by looking back: at everything.
+"""
+
+from collections.abc import Iterable
+from itertools import groupby
+from math import inf
+from time import monotonic
+
+from ..models.job import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from ..models.work import ClaimedJob, Span
+
+SLOW_SECONDS = 0.003  # ten times what a look takes that walks over nothing
+LATE_SECONDS = 1.0  # that a job's COMMIT may come later than that of the one behind it
+LOOK_BACK_SECONDS = 2.0
+REST = 4  # as many times as it took, no look back follows another one
+MOST_MARKS = 100
+
+Turns = dict[tuple[str, int], int]  # by queue and priority
+
+
+class Marks:
+    """There are none while looks at everything are quick, or have not long been slow."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.turns: Turns = {}  # where the walks begin
+        self.recent: Turns = {}  # reached since the marks were moved for the last time
+        self.older: Turns = {}  # and in the interval before
+        self.move_at = inf
+        self.look_back_at = 0.0  # monotonic time
+        self.rested_at = 0.0
+        self.spans: list[Span] | None = None  # all but what lies before the marks
+
+    def hear(self, queue_name: str) -> None:
+        """Note that a queue may have new jobs; without a mark nobody looks there."""
+        if self.spans and all(span.queue_name != queue_name for span in self.spans):
+            self.doubt()
+
+    def doubt(self) -> None:
+        """Note that jobs may have come in before the marks."""
+        self.look_back_at = min(self.look_back_at, self.rested_at)
+
+    def where_to_look(self) -> list[Span] | None:
+        """Return where the next look goes; None: everywhere."""
+        return None if monotonic() >= self.look_back_at else self.spans
+
+    def looked_back(self, seconds: float) -> None:
+        """Note how long the server looked at everything."""
+        if seconds < SLOW_SECONDS:
+            return self.forget()
+        now = monotonic()
+        self.rested_at = now + REST * seconds
+        self.look_back_at = max(now + LOOK_BACK_SECONDS, self.rested_at)
+        if self.move_at == inf:
+            self.move_at = now + LATE_SECONDS
+
+    def reached(self, claimed: Iterable[ClaimedJob]) -> None:
+        """Note which jobs were claimed, in line, if that matters at present."""
+        if self.move_at == inf:
+            return
+        for job in claimed:
+            self.recent[job.queue_name, job.priority] = job.turn
+        if monotonic() >= self.move_at:
+            self.move()
+
+    def move(self) -> None:
+        """Move the marks to what was reached at least `LATE_SECONDS` ago."""
+        self.move_at = monotonic() + LATE_SECONDS
+        for place, turn in self.older.items():
+            if place in self.turns or len(self.turns) < MOST_MARKS:
+                self.turns[place] = max(turn, self.turns.get(place, 0))
+        self.older, self.recent = self.recent, {}
+        if self.turns:
+            self.spans = list(spans_beyond(self.turns))
+
+
+def spans_beyond(marks: Turns) -> Iterable[Span]:
+    """Yield, of the queues that have marks, all but what lies before them."""
+    in_line = sorted(marks, key=lambda place: (place[0], -place[1]))
+    for queue_name, places in groupby(in_line, key=lambda place: place[0]):
+        highest = HIGHEST_PRIORITY
+        for _, priority in places:
+            if priority < highest:
+                yield Span(queue_name, highest, priority + 1, 0)
+            yield Span(queue_name, priority, priority, marks[queue_name, priority])
+            highest = priority - 1
+        if highest >= LOWEST_PRIORITY:
+            yield Span(queue_name, highest, LOWEST_PRIORITY, 0)
