@@ -377,7 +377,7 @@ class Loop:
             self.claimed += len(brought.claimed)
             self.last_claim_at = time()
         if limit and spans is None:
-            self.marks.looked_back(brought.seconds)
+            self.marks.looked_back(brought.seconds, len(brought.claimed))
         self.marks.reached(brought.claimed)
         if limit:
             look_back_at = None if spans is None else self.marks.look_back_at

@@ -15,7 +15,10 @@ from time import monotonic
 from ..models.job import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from ..models.work import ClaimedJob, Span
 
-SLOW_SECONDS = 0.003  # ten times what a look takes that walks over nothing
+# A look takes a third of it, and some time for each job, if it walks over nothing.
+SLOW_SECONDS = 0.001
+SLOW_SECONDS_PER_JOB = 0.00002
+QUICK_LOOKS = 20  # in a row, until the past is taken for gone
 LATE_SECONDS = 1.0  # that a job's COMMIT may come later than that of the one behind it
 LOOK_BACK_SECONDS = 2.0
 REST = 4  # as many times as it took, no look back follows another one
@@ -25,7 +28,7 @@ Turns = dict[tuple[str, int], int]  # by queue and priority
 
 
 class Marks:
-    """There are none while looks at everything are quick, or have not long been slow."""
+    """There are none while looks at everything are quick, nor soon after they were."""
 
     def __init__(self) -> None:
         self.forget()
@@ -37,6 +40,7 @@ class Marks:
         self.move_at = inf
         self.look_back_at = 0.0  # monotonic time
         self.rested_at = 0.0
+        self.quick_looks = 0  # in a row
         self.spans: list[Span] | None = None  # all but what lies before the marks
 
     def hear(self, queue_name: str) -> None:
@@ -52,19 +56,28 @@ class Marks:
         """Return where the next look goes; None: everywhere."""
         return None if monotonic() >= self.look_back_at else self.spans
 
-    def looked_back(self, seconds: float) -> None:
-        """Note how long the server looked at everything."""
-        if seconds < SLOW_SECONDS:
-            return self.forget()
+    @property
+    def is_collecting(self) -> bool:
+        return self.move_at < inf
+
+    def looked_back(self, seconds: float, claimed: int) -> None:
+        """Note how long the server looked at everything, to claim so many jobs."""
         now = monotonic()
         self.rested_at = now + REST * seconds
+        if seconds < SLOW_SECONDS + claimed * SLOW_SECONDS_PER_JOB:
+            self.quick_looks += 1
+            self.look_back_at = self.rested_at
+            if self.is_collecting and self.quick_looks >= QUICK_LOOKS:
+                self.forget()
+            return
+        self.quick_looks = 0
         self.look_back_at = max(now + LOOK_BACK_SECONDS, self.rested_at)
-        if self.move_at == inf:
+        if not self.is_collecting:
             self.move_at = now + LATE_SECONDS
 
     def reached(self, claimed: Iterable[ClaimedJob]) -> None:
         """Note which jobs were claimed, in line, if that matters at present."""
-        if self.move_at == inf:
+        if not self.is_collecting:
             return
         for job in claimed:
             self.recent[job.queue_name, job.priority] = job.turn
