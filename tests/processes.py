@@ -35,6 +35,7 @@ shared_queue = pytest.mark.django_db(
 STATEMENTS = {
     **{statement(path.stem): path.stem for path in (ROOT / "pgjobs/sql").glob("*.sql")},
     statement("turn", variant="units"): "turn",
+    statement("turn", variant="spans"): "turn",
 }
 
 

@@ -66,11 +66,11 @@ lost AS MATERIALIZED (
             WHEN job.crashes + 1 >= job.max_crashes THEN 'FAILED'
             ELSE 'READY'
         END AS next_status
-    FROM abandoned
-    JOIN pgjobs_job AS job
-        ON job.id = abandoned.id AND job.lease_token = abandoned.lease_token
-    -- That is, RUNNING; but not by the index of what runs, see turn.sql.
-    WHERE job.worker_id IS NOT NULL
+    FROM pgjobs_job AS job
+    WHERE job.id = ANY (ARRAY(SELECT id FROM abandoned))
+        AND job.lease_token = ANY (ARRAY(SELECT lease_token FROM abandoned))
+        -- That is, RUNNING; but not by the index of what runs, see turn.sql.
+        AND job.worker_id IS NOT NULL
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED
 ),

@@ -28,7 +28,7 @@ Turns = dict[tuple[str, int], int]  # by queue and priority
 
 
 class Marks:
-    """There are none while looks at everything are quick, nor soon after they were."""
+    """There are none while looks at everything are quick, nor soon afterwards."""
 
     def __init__(self) -> None:
         self.forget()
