@@ -153,6 +153,18 @@ class Recorded(NamedTuple):
     status: str
 
 
+class Chores(NamedTuple):
+    """What there is to do for all workers."""
+
+    rescue: bool
+    sweep: bool
+    expire: bool
+    deliver_late: bool
+    next_fire: float | None  # seconds until a schedule has to be looked at
+    has_ready: bool  # there are READY jobs, of whatever queue
+    next_due: float | None  # seconds until a scheduled job may run
+
+
 class Rescued(NamedTuple):
     id: int
     task: str
@@ -331,6 +343,12 @@ def sweep(execute: Execute, begin: Sweep) -> tuple[dict[Key, int | None], Sweep]
 
 def read_settled(rows: Iterable[tuple]) -> dict[Key, int | None]:
     return {Key(kind, name): let_go for kind, name, let_go in rows}
+
+
+def chores(execute: Execute, worker_id: int, looks: bool) -> Chores:
+    """Return what there is to do for all; `looks`: look for READY jobs, too."""
+    parameters = {"worker_id": worker_id, "looks": looks}
+    return Chores._make(execute(statement("chores"), parameters)[0])
 
 
 def rescue(execute: Execute, worker_id: int) -> list[Rescued]:

@@ -528,6 +528,7 @@ class Loop:
         if monotonic() < self.maintenance.due:
             return
         warn_of_long_transactions()
+        self.look_for_chores()
         self.announce_expired(self.maintenance.expire(self.connection.execute))
         self.maintenance.warn_of_too_heavy(self.connection.execute, self.options)
         if self.maintenance.deliver_late(self.connection.execute):
@@ -543,6 +544,17 @@ class Loop:
         if orphans:
             work.record(self.connection.execute, self.id, self.options.name, orphans)
             logger.warning("Released jobs=%s claimed unnoticed", len(orphans))
+
+    def look_for_chores(self) -> None:
+        """Ask in one statement, now and then, what there is to do."""
+        looks = self.marks.spans is None  # it would walk over what they spare
+        chores = self.maintenance.look(self.connection.execute, looks)
+        if chores is None:
+            return
+        self.settling.sweeping.note(chores.sweep)
+        self.scheduler.expect(chores.next_fire)
+        if looks and not chores.has_ready:
+            self.outlook.saw_none(chores.next_due)
 
     # Cancelling
 

@@ -63,6 +63,15 @@ class Outlook:
         """Note that a scheduled job may be due before the next one that is known."""
         self.promote_at = 0.0
 
+    def saw_none(self, next_due: float | None) -> None:
+        """Note that nothing was READY, as after a look that brought nothing.
+
+        `next_due`: seconds until a scheduled job may run.
+        """
+        self.look_at = monotonic() + self.poll * random.uniform(0.8, 1)
+        if next_due is not None:
+            self.promote_at = min(self.promote_at, monotonic() + next_due)
+
     def plan(
         self,
         brought: Turn,
