@@ -15,10 +15,13 @@ from time import monotonic
 from ..models.job import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from ..models.work import ClaimedJob, Span
 
-# A look takes a third of it, and some time for each job, if it walks over nothing.
-SLOW_SECONDS = 0.001
+# A look takes a fifth of it, and some time for each job, if it walks over nothing.
+SLOW_SECONDS = 0.0015
 SLOW_SECONDS_PER_JOB = 0.00002
-QUICK_LOOKS = 20  # in a row, until the past is taken for gone
+# What share of the latest looks is slow when marks begin to pay, and pay no more.
+# Single ones mean nothing: the server has other things to do, too.
+MOST, FEW = 0.8, 0.5
+LATEST_LOOKS = 10
 LATE_SECONDS = 1.0  # that a job's COMMIT may come later than that of the one behind it
 LOOK_BACK_SECONDS = 2.0
 REST = 4  # as many times as it took, no look back follows another one
@@ -40,7 +43,7 @@ class Marks:
         self.move_at = inf
         self.look_back_at = 0.0  # monotonic time
         self.rested_at = 0.0
-        self.quick_looks = 0  # in a row
+        self.slow_share = 0.0  # of the latest looks at everything
         self.spans: list[Span] | None = None  # all but what lies before the marks
 
     def hear(self, queue_name: str) -> None:
@@ -63,17 +66,16 @@ class Marks:
     def looked_back(self, seconds: float, claimed: int) -> None:
         """Note how long the server looked at everything, to claim so many jobs."""
         now = monotonic()
-        self.rested_at = now + REST * seconds
-        if seconds < SLOW_SECONDS + claimed * SLOW_SECONDS_PER_JOB:
-            self.quick_looks += 1
-            self.look_back_at = self.rested_at
-            if self.is_collecting and self.quick_looks >= QUICK_LOOKS:
-                self.forget()
-            return
-        self.quick_looks = 0
-        self.look_back_at = max(now + LOOK_BACK_SECONDS, self.rested_at)
-        if not self.is_collecting:
+        is_slow = seconds > SLOW_SECONDS + claimed * SLOW_SECONDS_PER_JOB
+        self.slow_share += (is_slow - self.slow_share) / LATEST_LOOKS
+        if self.is_collecting and self.slow_share < FEW:
+            return self.forget()
+        if not self.is_collecting and self.slow_share > MOST:
             self.move_at = now + LATE_SECONDS
+        self.rested_at = now + REST * seconds
+        self.look_back_at = self.rested_at
+        if is_slow:
+            self.look_back_at = max(now + LOOK_BACK_SECONDS, self.rested_at)
 
     def reached(self, claimed: Iterable[ClaimedJob]) -> None:
         """Note which jobs were claimed, in line, if that matters at present."""
