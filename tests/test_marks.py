@@ -112,6 +112,16 @@ def test_worker_looks_back_for_what_was_put_back_before_its_marks(look_back):
         assert loop.marks.spans
 
 
+@pytest.mark.usefixtures("look_back")
+def test_worker_that_has_looked_back_once_runs_all_that_was_before_its_marks():
+    old = enqueue_many([tasks.noop.bind() for _ in range(100)])
+    with running_worker(poll=NEVER, slots=2) as loop:
+        set_marks(loop)
+        assert Job.objects.filter(pk__in=[job.pk for job in old]).retry().changed == 100
+        loop.nudge()
+        wait_for_all("SUCCESSFUL")
+
+
 def test_worker_looks_back_for_what_was_committed_late(look_back):
     look_back(0.2)
     with session() as late, running_worker(poll=NEVER) as loop:
@@ -232,6 +242,17 @@ def test_everything_is_looked_at_every_two_seconds_or_at_the_first_doubt(clock):
     clock(0.05)
     marks.doubt()
     assert marks.where_to_look() is None
+
+
+def test_mark_moves_back_to_a_job_found_before_it_and_waits_for_those_behind(clock):
+    marks = marked(clock)
+    (mark,) = marks.turns.values()
+    assert mark > 1
+    marks.reached([claimed(1)])
+    assert Span("default", 0, 0, 1) in marks.spans
+    clock(1.0)
+    look_slowly(marks, 2)
+    assert Span("default", 0, 0, 1) in marks.spans
 
 
 def marked(clock) -> Marks:

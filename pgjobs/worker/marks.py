@@ -82,9 +82,18 @@ class Marks:
         if not self.is_collecting:
             return
         for job in claimed:
-            self.recent[job.queue_name, job.priority] = job.turn
+            place = job.queue_name, job.priority
+            if job.turn < self.turns.get(place, 0):
+                self.move_back(place, job.turn)
+            self.recent[place] = job.turn
         if monotonic() >= self.move_at:
             self.move()
+
+    def move_back(self, place: tuple[str, int], turn: int) -> None:
+        """Begin at a job that was found before the mark; more may stand behind it."""
+        self.turns[place] = turn
+        self.older.pop(place, None)
+        self.spans = list(spans_beyond(self.turns))
 
     def move(self) -> None:
         """Move the marks to what was reached at least `LATE_SECONDS` ago."""
