@@ -6,12 +6,12 @@ import pytest
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Job, Queue
-from pgjobs.models.work import ClaimedJob, Span, Turn
+from pgjobs.models.work import ClaimedJob, Span, Turn, look_back
 from pgjobs.worker import marks as module
 from pgjobs.worker.marks import Marks, spans_beyond
 from pgjobs.worker.outlook import Outlook
 from tests import tasks
-from tests.actors import Hand, session
+from tests.actors import Hand, execute, session
 from tests.processes import (
     drain,
     running_worker,
@@ -24,12 +24,14 @@ from tests.processes import (
 pytestmark = shared_queue
 
 NEVER = 600.0
+PLACE = ("default", 0)
+QUEUES = [(name, 0) for name in ("a", "m", "n", "x")]
 INSERT = "INSERT INTO pgjobs_job (task) VALUES ('tests.noop')"
 
 
 @pytest.fixture
-def look_back(monkeypatch):
-    """Every look counts as slow; how often everything is looked at says the test."""
+def slow(monkeypatch):
+    """Every look counts as slow; how often the worker looks back says the test."""
     monkeypatch.setattr(module, "SLOW_SECONDS", -1.0)
     monkeypatch.setattr(module, "SLOW_SECONDS_PER_JOB", 0.0)
     monkeypatch.setattr(module, "LATEST_LOOKS", 1)
@@ -48,7 +50,7 @@ def set_marks(loop) -> None:
 
     def are_set():
         enqueue(tasks.noop)
-        return loop.marks.turns.get(("default", 0), 0) >= last
+        return loop.marks.turns.get(PLACE, 0) >= last
 
     wait_for(are_set, "there are marks")
 
@@ -62,7 +64,7 @@ def claimed(turn: int, queue_name: str = "default", priority: int = 0) -> Claime
 # What a worker finds
 
 
-@pytest.mark.usefixtures("look_back")
+@pytest.mark.usefixtures("slow")
 def test_worker_at_its_marks_runs_new_jobs_of_every_priority_without_looking_back():
     with running_worker(poll=NEVER) as loop:
         set_marks(loop)
@@ -72,15 +74,15 @@ def test_worker_at_its_marks_runs_new_jobs_of_every_priority_without_looking_bac
         assert loop.marks.spans
 
 
-@pytest.mark.usefixtures("look_back")
-def test_worker_at_its_marks_looks_everywhere_when_it_hears_of_another_queue():
+@pytest.mark.usefixtures("slow")
+def test_worker_at_its_marks_looks_back_when_it_hears_of_another_queue():
     with running_worker(poll=NEVER) as loop:
         set_marks(loop)
         enqueue(tasks.noop.using(queue_name="another"))
         wait_for_all("SUCCESSFUL")
 
 
-@pytest.mark.usefixtures("look_back")
+@pytest.mark.usefixtures("slow")
 def test_worker_at_its_marks_finds_what_it_promotes():
     with running_worker(poll=NEVER) as loop:
         job = enqueue(tasks.noop.using(run_after=timedelta(seconds=0.3)))
@@ -89,7 +91,7 @@ def test_worker_at_its_marks_finds_what_it_promotes():
         assert loop.marks.spans
 
 
-@pytest.mark.usefixtures("look_back")
+@pytest.mark.usefixtures("slow")
 def test_nudged_worker_looks_before_its_marks():
     old = enqueue(tasks.noop)
     with running_worker(poll=NEVER) as loop:
@@ -102,8 +104,8 @@ def test_nudged_worker_looks_before_its_marks():
         wait_for_status(old, "SUCCESSFUL")
 
 
-def test_worker_looks_back_for_what_was_put_back_before_its_marks(look_back):
-    look_back(0.1)
+def test_worker_looks_back_for_what_was_put_back_before_its_marks(slow):
+    slow(0.1)
     old = enqueue(tasks.noop)
     with running_worker(poll=NEVER) as loop:
         set_marks(loop)
@@ -112,7 +114,7 @@ def test_worker_looks_back_for_what_was_put_back_before_its_marks(look_back):
         assert loop.marks.spans
 
 
-@pytest.mark.usefixtures("look_back")
+@pytest.mark.usefixtures("slow")
 def test_worker_that_has_looked_back_once_runs_all_that_was_before_its_marks():
     old = enqueue_many([tasks.noop.bind() for _ in range(100)])
     with running_worker(poll=NEVER, slots=2) as loop:
@@ -122,8 +124,8 @@ def test_worker_that_has_looked_back_once_runs_all_that_was_before_its_marks():
         wait_for_all("SUCCESSFUL")
 
 
-def test_worker_looks_back_for_what_was_committed_late(look_back):
-    look_back(0.2)
+def test_worker_looks_back_for_what_was_committed_late(slow):
+    slow(0.2)
     with session() as late, running_worker(poll=NEVER) as loop:
         late.begin()
         late.execute(INSERT)
@@ -134,8 +136,8 @@ def test_worker_looks_back_for_what_was_committed_late(look_back):
         assert loop.marks.spans
 
 
-def test_job_that_must_run_alone_is_not_starved_behind_the_marks(look_back):
-    look_back(0.1)
+def test_job_that_must_run_alone_is_not_starved_behind_the_marks(slow):
+    slow(0.1)
     old = enqueue(tasks.noop)
     with running_worker(poll=NEVER, slots=4) as loop:
         set_marks(loop)
@@ -147,8 +149,29 @@ def test_job_that_must_run_alone_is_not_starved_behind_the_marks(look_back):
         assert Job.objects.ready().exists(), "it did not have to wait for the others"
 
 
-def test_drain_ends_only_after_a_look_at_everything(look_back):
-    look_back(0.1)
+def test_look_back_names_the_first_job_before_each_mark_and_queues_without_one():
+    old, _, locked = (enqueue(tasks.noop) for _ in range(3))
+    for name in ("a", "default", "m", "n", "x"):
+        enqueue(tasks.noop.using(queue_name=name, priority=3))
+    turns = dict(Job.objects.values_list("pk", "turn"))
+    mark = turns[locked.pk] + 1
+    found, seconds = look_back(execute, {PLACE: mark, ("o", 0): 5})
+    assert found == {PLACE: turns[old.pk], ("a", 3): 0, ("m", 3): 0, ("x", 3): 0}
+    assert 0 < seconds < 10
+    assert (
+        look_back(execute, {PLACE: turns[old.pk], **dict.fromkeys(QUEUES, 0)})[0] == {}
+    )
+    with session() as holder:
+        holder.begin()
+        holder.execute(
+            "SELECT FROM pgjobs_job WHERE id < %(id)s FOR UPDATE", {"id": locked.pk}
+        )
+        found, _ = look_back(execute, {PLACE: mark})
+        assert found[PLACE] == turns[locked.pk]
+
+
+def test_drain_ends_only_after_a_look_at_everything(slow):
+    slow(0.1)
     enqueue_many([tasks.noop.bind() for _ in range(200)])
     assert drain(slots=4).finished == 200
     outlook = Outlook(poll=NEVER)
@@ -204,13 +227,25 @@ def slow_marks() -> Marks:
     """Return those of a worker whose looks have been slow of late."""
     marks = Marks()
     for _ in range(20):
-        marks.looked_back(0.01, claimed=1)
+        marks.looked_everywhere(0.01, claimed=1)
     return marks
 
 
-def look_slowly(marks: Marks, turn: int, seconds: float = 0.01) -> None:
-    marks.looked_back(seconds, claimed=1)
+def look_slowly(marks: Marks, turn: int) -> None:
+    marks.looked_everywhere(0.01, claimed=1)
     marks.reached([claimed(turn)])
+
+
+def marked(clock) -> Marks:
+    """Return marks that the worker has, and has just looked back for."""
+    marks = slow_marks()
+    for turn in range(5):
+        look_slowly(marks, turn)
+        clock(1.0)
+    marks.looked_back({}, 0.01)
+    assert marks.turns == {PLACE: 3}
+    assert not marks.must_look_back
+    return marks
 
 
 def test_marks_follow_what_was_claimed_a_while_ago(clock):
@@ -218,72 +253,68 @@ def test_marks_follow_what_was_claimed_a_while_ago(clock):
     look_slowly(marks, 1)
     clock(0.9)
     look_slowly(marks, 2)
-    assert marks.where_to_look() is None
+    assert marks.spans is None
     clock(0.2)
     look_slowly(marks, 3)
     clock(1.0)
     look_slowly(marks, 4)
-    assert marks.turns == {("default", 0): 3}
-    assert marks.where_to_look() == [
+    assert marks.turns == {PLACE: 3}
+    assert marks.spans == [
         Span("default", 100, 1, 0),
         Span("default", 0, 0, 3),
         Span("default", -1, -100, 0),
     ]
 
 
-def test_everything_is_looked_at_every_two_seconds_or_at_the_first_doubt(clock):
+def test_worker_looks_back_every_two_seconds_or_at_the_first_doubt(clock):
     marks = marked(clock)
     clock(1.9)
-    assert marks.where_to_look()
+    assert not marks.must_look_back
     clock(0.2)
-    assert marks.where_to_look() is None
-    marks.looked_back(0.01, claimed=0)
-    assert marks.where_to_look()
+    assert marks.must_look_back
+    marks.looked_back({}, 0.01)
+    assert not marks.must_look_back
     clock(0.05)
     marks.doubt()
-    assert marks.where_to_look() is None
+    assert marks.must_look_back
+
+
+def test_looking_back_in_doubt_takes_no_more_than_a_fifth_of_the_time(clock):
+    marks = marked(clock)
+    marks.looked_back({}, 10.0)
+    clock(39.9)
+    marks.doubt()
+    assert not marks.must_look_back
+    clock(0.2)
+    assert marks.must_look_back
 
 
 def test_mark_moves_back_to_a_job_found_before_it_and_waits_for_those_behind(clock):
     marks = marked(clock)
-    (mark,) = marks.turns.values()
-    assert mark > 1
-    marks.reached([claimed(1)])
+    marks.looked_back({PLACE: 1}, 0.01)
     assert Span("default", 0, 0, 1) in marks.spans
     clock(1.0)
-    look_slowly(marks, 2)
+    marks.reached([claimed(2)])
     assert Span("default", 0, 0, 1) in marks.spans
 
 
-def marked(clock) -> Marks:
-    marks = slow_marks()
-    for turn in range(3):
-        look_slowly(marks, turn)
-        clock(1.0)
-    look_slowly(marks, 4)
-    assert marks.spans
-    return marks
-
-
-def test_doubt_makes_looks_at_everything_take_no_more_than_a_fifth_of_the_time(clock):
+def test_queue_without_a_mark_gets_one_at_its_beginning(clock):
     marks = marked(clock)
-    marks.looked_back(10.0, claimed=0)
-    clock(39.9)
-    marks.doubt()
-    assert marks.where_to_look()
-    clock(0.2)
-    assert marks.where_to_look() is None
+    marks.looked_back({("other", 7): 0}, 0.01)
+    assert Span("other", 7, 7, 0) in marks.spans
+    assert Span("other", 6, -100, 0) in marks.spans
 
 
-def test_marks_are_forgotten_once_looks_at_everything_are_quick_again(clock):
+def test_marks_are_forgotten_once_looking_back_is_quick_again(clock):
     marks = marked(clock)
     looks = 0
     while marks.spans:
-        marks.looked_back(0.0001, claimed=0)
+        assert looks < 20
+        marks.looked_back({}, 0.0001)
         clock(0.001)
-        assert marks.where_to_look() is None
+        assert marks.must_look_back or marks.spans is None
         looks += 1
-    assert 3 < looks < 20
+    assert looks > 3
     marks.reached([claimed(5)])
     assert not marks.recent
 
@@ -291,7 +322,7 @@ def test_marks_are_forgotten_once_looks_at_everything_are_quick_again(clock):
 def test_slow_looks_among_quick_ones_leave_no_marks(clock):
     marks = Marks()
     for number in range(300):
-        marks.looked_back(0.0001 if number % 3 else 0.01, claimed=1)
+        marks.looked_everywhere(0.0001 if number % 3 else 0.01, claimed=1)
         marks.reached([claimed(number)])
         clock(0.1)
         assert not marks.is_collecting
@@ -299,9 +330,8 @@ def test_slow_looks_among_quick_ones_leave_no_marks(clock):
 
 def test_looks_that_bring_many_jobs_may_take_longer(clock):
     marks = Marks()
-    for number in range(100):
-        marks.looked_back(0.004, claimed=200)
-        marks.reached([claimed(number)])
+    for _ in range(100):
+        marks.looked_everywhere(0.004, claimed=200)
         clock(0.1)
     assert not marks.is_collecting
 
@@ -309,12 +339,13 @@ def test_looks_that_bring_many_jobs_may_take_longer(clock):
 def test_there_are_no_more_marks_than_a_look_can_follow(clock):
     marks = slow_marks()
     for priority in range(-100, 101):
-        marks.looked_back(0.01, claimed=1)
         marks.reached([claimed(1, priority=priority)])
     for _ in range(3):
         clock(1.0)
         look_slowly(marks, 2)
     assert len(marks.turns) == module.MOST_MARKS
+    marks.looked_back({("one too many", 0): 0}, 0.01)
+    assert marks.spans is None
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,9 @@ class Span(NamedTuple):
     first_turn: int
 
 
+Marks = dict[tuple[str, int], int]  # turns by queue and priority
+
+
 class HostUnits(NamedTuple):
     """The process units of a worker's host."""
 
@@ -232,6 +235,25 @@ def span_parameters(spans: Sequence[Span]) -> dict:
         "lowest": array(lowest),
         "first_turns": array(first_turns),
     }
+
+
+def look_back(execute: Execute, marks: Marks) -> tuple[Marks, float]:
+    """Return where READY jobs stand before the marks, and in queues without any.
+
+    And how many seconds the server took to look.
+    """
+    ((names, priorities, turns, seconds),) = execute(
+        statement("look_back"),
+        {
+            "names": [queue_name for queue_name, _ in marks],
+            "priorities": array(priority for _, priority in marks),
+            "turns": array(marks.values()),
+        },
+    )
+    if names is None:
+        return {}, seconds
+    places = zip(names, priorities, strict=True)
+    return dict(zip(places, turns, strict=True)), seconds
 
 
 def too_heavy(

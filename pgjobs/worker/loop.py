@@ -354,6 +354,9 @@ class Loop:
         if promoted:
             self.promote()
         limit = self.room(len(successes))
+        looks_back = limit > 0 and self.marks.must_look_back
+        if looks_back:
+            self.look_back()
         spans = self.where_to_look(limit)
         brought = work.turn(
             self.connection.execute,
@@ -377,10 +380,11 @@ class Loop:
             self.claimed += len(brought.claimed)
             self.last_claim_at = time()
         if limit and spans is None:
-            self.marks.looked_back(brought.seconds, len(brought.claimed))
+            self.marks.looked_everywhere(brought.seconds, len(brought.claimed))
         self.marks.reached(brought.claimed)
         if limit:
-            look_back_at = None if spans is None else self.marks.look_back_at
+            is_partial = spans is not None and not looks_back
+            look_back_at = self.marks.look_back_at if is_partial else None
             self.outlook.plan(brought, limit, promoted, look_back_at)
         self.make_queues(brought.claimed)
 
@@ -389,7 +393,12 @@ class Loop:
         # A job that must run alone may stand anywhere.
         if not limit or self.units is not None or self.outlook.waits_for_idle:
             return None
-        return self.marks.where_to_look()
+        return self.marks.spans
+
+    def look_back(self) -> None:
+        """Look for jobs before the marks; the next look begins at them."""
+        found = work.look_back(self.connection.execute, self.marks.turns)
+        self.marks.looked_back(*found)
 
     def make_queues(self, claimed: Sequence[ClaimedJob]) -> None:
         """Give queues that are met for the first time the row to pause them by."""

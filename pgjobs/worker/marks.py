@@ -4,7 +4,7 @@ A transaction that lasts keeps PostgreSQL from removing what the index says of j
 were claimed since it began, and each look at the queue walks over all of that. While
 looks are slow for that reason, most of them begin at marks: for each queue and priority
 the turn of a job that was claimed a while ago. What has come in before a mark meanwhile
-(retries, promoted jobs, late commits) is found by looking back: at everything.
+(retries, promoted jobs, late commits) is found by looking back.
 """
 
 from collections.abc import Iterable
@@ -12,12 +12,14 @@ from itertools import groupby
 from math import inf
 from time import monotonic
 
+from ..models import work
 from ..models.job import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from ..models.work import ClaimedJob, Span
 
 # A look takes a fifth of it, and some time for each job, if it walks over nothing.
 SLOW_SECONDS = 0.0015
 SLOW_SECONDS_PER_JOB = 0.00002
+WALKS = 3  # of a look, over the same past; looking back takes one
 # What share of the latest looks is slow when marks begin to pay, and pay no more.
 # Single ones mean nothing: the server has other things to do, too.
 MOST, FEW = 0.8, 0.5
@@ -27,24 +29,23 @@ LOOK_BACK_SECONDS = 2.0
 REST = 4  # as many times as it took, no look back follows another one
 MOST_MARKS = 100
 
-Turns = dict[tuple[str, int], int]  # by queue and priority
-
 
 class Marks:
-    """There are none while looks at everything are quick, nor soon afterwards."""
+    """There are none while looks are quick without them, nor soon afterwards."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        self.turns: Turns = {}  # where the walks begin
-        self.recent: Turns = {}  # reached since the marks were moved for the last time
-        self.older: Turns = {}  # and in the interval before
+        self.turns: work.Marks = {}  # where the walks begin
+        self.recent: work.Marks = {}  # reached since they were moved for the last time
+        self.older: work.Marks = {}  # and in the interval before
         self.move_at = inf
         self.look_back_at = 0.0  # monotonic time
         self.rested_at = 0.0
-        self.slow_share = 0.0  # of the latest looks at everything
-        self.spans: list[Span] | None = None  # all but what lies before the marks
+        self.slow_share = 0.0  # of the latest looks without marks
+        # All but what lies before the marks; None: look everywhere.
+        self.spans: list[Span] | None = None
 
     def hear(self, queue_name: str) -> None:
         """Note that a queue may have new jobs; without a mark nobody looks there."""
@@ -55,18 +56,32 @@ class Marks:
         """Note that jobs may have come in before the marks."""
         self.look_back_at = min(self.look_back_at, self.rested_at)
 
-    def where_to_look(self) -> list[Span] | None:
-        """Return where the next look goes; None: everywhere."""
-        return None if monotonic() >= self.look_back_at else self.spans
+    @property
+    def must_look_back(self) -> bool:
+        return self.spans is not None and monotonic() >= self.look_back_at
 
     @property
     def is_collecting(self) -> bool:
         return self.move_at < inf
 
-    def looked_back(self, seconds: float, claimed: int) -> None:
-        """Note how long the server looked at everything, to claim so many jobs."""
+    def looked_back(self, found: work.Marks, seconds: float) -> None:
+        """Note what was found before the marks, and how long the server looked."""
+        self.judge(seconds, is_slow=seconds > SLOW_SECONDS / WALKS)
+        if not self.is_collecting:
+            return
+        for place, turn in found.items():
+            self.move_back(place, turn)
+        if found:
+            self.doubt()  # there may be more of these queues
+
+    def looked_everywhere(self, seconds: float, claimed: int) -> None:
+        """Note how long the server looked without marks, to claim so many jobs."""
+        usual = SLOW_SECONDS + claimed * SLOW_SECONDS_PER_JOB
+        self.judge(seconds, is_slow=seconds > usual)
+
+    def judge(self, seconds: float, is_slow: bool) -> None:
+        """Decide whether marks pay, and when to look back, after a look."""
         now = monotonic()
-        is_slow = seconds > SLOW_SECONDS + claimed * SLOW_SECONDS_PER_JOB
         self.slow_share += (is_slow - self.slow_share) / LATEST_LOOKS
         if self.is_collecting and self.slow_share < FEW:
             return self.forget()
@@ -83,16 +98,17 @@ class Marks:
             return
         for job in claimed:
             place = job.queue_name, job.priority
-            if job.turn < self.turns.get(place, 0):
-                self.move_back(place, job.turn)
             self.recent[place] = job.turn
         if monotonic() >= self.move_at:
             self.move()
 
     def move_back(self, place: tuple[str, int], turn: int) -> None:
         """Begin at a job that was found before the mark; more may stand behind it."""
+        if place not in self.turns and len(self.turns) >= MOST_MARKS:
+            return self.forget()  # or nobody would look at its queue
         self.turns[place] = turn
         self.older.pop(place, None)
+        self.recent.pop(place, None)
         self.spans = list(spans_beyond(self.turns))
 
     def move(self) -> None:
@@ -106,7 +122,7 @@ class Marks:
             self.spans = list(spans_beyond(self.turns))
 
 
-def spans_beyond(marks: Turns) -> Iterable[Span]:
+def spans_beyond(marks: work.Marks) -> Iterable[Span]:
     """Yield, of the queues that have marks, all but what lies before them."""
     in_line = sorted(marks, key=lambda place: (place[0], -place[1]))
     for queue_name, places in groupby(in_line, key=lambda place: place[0]):
