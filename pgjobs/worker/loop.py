@@ -379,7 +379,7 @@ class Loop:
         if brought.claimed:
             self.claimed += len(brought.claimed)
             self.last_claim_at = time()
-        if limit and spans is None:
+        if limit and spans is None and self.units is None:
             self.marks.looked_everywhere(brought.seconds, len(brought.claimed))
         self.marks.reached(brought.claimed)
         if limit:
@@ -391,7 +391,7 @@ class Loop:
     def where_to_look(self, limit: int) -> Sequence[Span] | None:
         """Return the parts of the queues to look at for jobs; None: all of them."""
         # A job that must run alone may stand anywhere.
-        if not limit or self.units is not None or self.outlook.waits_for_idle:
+        if not limit or self.outlook.waits_for_idle:
             return None
         return self.marks.spans
 
