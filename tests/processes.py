@@ -35,6 +35,7 @@ shared_queue = pytest.mark.django_db(
 STATEMENTS = {
     **{statement(path.stem): path.stem for path in (ROOT / "pgjobs/sql").glob("*.sql")},
     statement("turn", variant="units"): "turn",
+    statement("turn", variant="spans"): "turn",
 }
 
 
@@ -217,7 +218,7 @@ def let_it_turn(loop: Loop) -> None:
     for _ in range(2):
         loop.maintenance.rescuing.due = 0
         loop.bell.ring()
-        wait_for(lambda: loop.maintenance.rescuing.due, "the loop has rescued")
+        wait_for(lambda: loop.maintenance.rescuing.due, "it has looked for chores")
 
 
 def drain(**options) -> Loop:

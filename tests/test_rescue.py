@@ -138,7 +138,7 @@ def test_long_job_of_a_living_worker_is_started_once(start_worker, path, setting
             beats.add(Worker.objects.get(pid=worker.pid).heartbeat_at)
         tasks.let_go(path)
         wait_for_status(job, "SUCCESSFUL")
-    assert executed.count("loop rescue") > 3
+    assert executed.count("loop chores") > 3
     assert starts(path) == [worker.pid]
     assert (job.attempts, job.crashes) == (1, 0)
 
@@ -285,8 +285,8 @@ def test_worker_whose_heartbeat_is_cut_off_now_and_then_is_not_taken_for_dead(
         for _ in range(2):
             (backend,) = wait_for(lambda: backends("heartbeat:cut off"))
             execute("SELECT pg_terminate_backend(%s, 5000)", [backend[0]])
-        rescues = executed.count("loop rescue")
-        wait_for(lambda: executed.count("loop rescue") > rescues + 3)
+        looks = executed.count("loop chores")
+        wait_for(lambda: executed.count("loop chores") > looks + 3)
         tasks.let_go(path)
         wait_for_status(job, "SUCCESSFUL")
     assert (job.attempts, job.crashes) == (1, 0)

@@ -139,6 +139,7 @@ def test_claim_makes_the_job_the_workers(hand):
         enqueued_at=job.enqueued_at,
         holds_back=False,
         is_tied=False,
+        turn=row["turn"],
     )
 
 

@@ -9,7 +9,7 @@ from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 from pgjobs import enqueue, enqueue_many
 from pgjobs.connections import connect
 from pgjobs.models import Job
-from pgjobs.models.work import LOCK_CLASS
+from pgjobs.models.work import LOCK_CLASS, Span, Success, span_parameters
 from pgjobs.sql import statement
 from pgjobs.worker.connection import (
     HOLD_LOCK,
@@ -21,6 +21,7 @@ from pgjobs.worker.connection import (
 from pgjobs.worker.loop import STATEMENT_SECONDS
 from pgjobs.worker.maintenance import Chore
 from tests import tasks
+from tests.actors import Hand, Session, session
 from tests.processes import (
     drain,
     let_it_turn,
@@ -44,7 +45,8 @@ def calm(settings, monkeypatch):
 
 def test_driver_need_not_parse_the_turn_each_time():
     """It keeps what it made of a text, if that is not too long."""
-    assert len(statement("turn")) <= MAX_CACHED_STATEMENT_LENGTH
+    for variant in ("", "units", "spans"):
+        assert len(statement("turn", variant)) <= MAX_CACHED_STATEMENT_LENGTH
 
 
 @pytest.mark.usefixtures("calm")
@@ -96,14 +98,10 @@ def test_idle_worker_asks_little():
                 wait_for(lambda: loop.maintenance.rescuing.due)
     assert set(executed) <= {
         "heartbeat heartbeat",
-        "loop rescue",
-        "loop expire",
+        "loop chores",
         "loop prune",
         "loop forget_rates",
-        "loop sweep",
         "loop prune_events",
-        "loop deliver_late",
-        "loop next_fire",
     }
     assert beat / chores <= 2.5, "rescues for each heartbeat"
 
@@ -127,7 +125,7 @@ def test_setback_costs_one_statement_more_and_no_look_too_many():
 # What a claim reads
 
 
-def blocks_read_by_a_claim(limit: int = 4) -> int:
+def blocks_read_by_a_claim(limit: int = 4, spans: list[Span] | None = None) -> int:
     """Return how many blocks a turn touches; nothing stays claimed."""
     parameters = {
         "worker_id": 1,
@@ -138,11 +136,12 @@ def blocks_read_by_a_claim(limit: int = 4) -> int:
         "queues": None,
         "excluded": [],
         "is_idle": True,
+        **(span_parameters(spans) if spans else {}),
     }
-    return blocks_read_by("turn", parameters)
+    return blocks_read_by("turn", parameters, variant="spans" if spans else "")
 
 
-def blocks_read_by(name: str, parameters: dict) -> int:
+def blocks_read_by(name: str, parameters: dict, variant: str = "") -> int:
     """Return how many blocks a worker's statement touches; nothing of it stays."""
     with connect("default", "test", "explain") as own:
         own.execute(ONE_PLAN)
@@ -150,7 +149,8 @@ def blocks_read_by(name: str, parameters: dict) -> int:
         for _ in range(2):  # the first one also reads the catalogue
             with own.transaction(force_rollback=True):
                 explained = own.execute(
-                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement(name),
+                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "
+                    + statement(name, variant),
                     parameters,
                 ).fetchone()[0]
     top = explained[0]["Plan"]
@@ -210,6 +210,54 @@ def test_claim_reads_no_more_of_a_long_queue_than_of_a_short_one():
     enqueue_many([tasks.noop.bind() for _ in range(5_000)])
     after = blocks_read_by_a_claim()
     assert after <= before + 20
+
+
+def run_under_a_snapshot(number: int, held: Session) -> int:
+    """Have so many jobs claimed and recorded, and their past kept; return the turn."""
+    held.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    held.execute("SELECT")
+    enqueue_many([tasks.noop.bind() for _ in range(number)])
+    hand = Hand()
+    claimed = hand.turn(limit=number).claimed
+    hand.turn(*(Success(job.id, job.lease_token, None) for job in claimed))
+    return max(job.turn for job in claimed)
+
+
+def test_look_at_a_mark_does_not_walk_over_what_a_long_transaction_keeps():
+    enqueue_many([tasks.noop.bind() for _ in range(4)])
+    before = blocks_read_by_a_claim()
+    Job.objects.all().delete()
+    with session() as held:
+        mark = run_under_a_snapshot(4_000, held)
+        enqueue_many([tasks.noop.bind() for _ in range(4)])
+        everywhere = blocks_read_by_a_claim()
+        at_mark = blocks_read_by_a_claim(spans=[Span("default", 0, 0, mark)])
+    assert everywhere > before + 100
+    assert at_mark <= before + 20
+
+
+def test_rescue_does_not_walk_over_what_living_workers_have_run():
+    with session() as held, connect("default", "test", "explain") as own:
+        own.execute(ONE_PLAN)
+        run_under_a_snapshot(2_000, held)
+        rescuer = Hand("rescuer")
+        ((explained,),) = own.execute(
+            "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("rescue"),
+            {"worker_id": rescuer.id, "lock_class": LOCK_CLASS, "limit": 1_000},
+        )
+    assert explained[0]["Plan"]["Shared Hit Blocks"] < 100
+
+
+def test_promotion_does_not_walk_over_what_is_not_due():
+    later = tasks.noop.using(run_after=timedelta(days=1))
+    enqueue_many([later.bind() for _ in range(2_000)])
+    with connect("default", "test", "explain") as own:
+        own.execute(ONE_PLAN)
+        ((explained,),) = own.execute(
+            "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("promote"),
+            {"limit": 1_000},
+        )
+    assert explained[0]["Plan"]["Shared Hit Blocks"] < 20
 
 
 # What the planner makes of it

@@ -48,6 +48,7 @@ class UniqueFor(models.TextChoices):
     PERIOD = "period", _("for a time, unless it fails or is cancelled")
 
 
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
 
 

@@ -65,11 +65,24 @@ class ClaimedJob(NamedTuple):
     enqueued_at: datetime
     holds_back: bool  # other jobs may wait for its end
     is_tied: bool  # who inserted it knew what it depends on
+    turn: int  # its place in line among those of its queue and priority
 
     @property
     def is_suspect(self) -> bool:
         """Whether one more crash would fail the job, so that it must run alone."""
         return self.crashes + 1 >= self.max_crashes
+
+
+class Span(NamedTuple):
+    """A part of a queue's line of READY jobs: some priorities, from a turn on."""
+
+    queue_name: str
+    highest: int
+    lowest: int
+    first_turn: int
+
+
+Marks = dict[tuple[str, int], int]  # turns by queue and priority
 
 
 class HostUnits(NamedTuple):
@@ -134,12 +147,25 @@ class Turn(NamedTuple):
     # A READY job was passed over: another transaction holds it, or its queue is full.
     met_locked: bool
     met_expired: bool  # jobs came too late to be claimed: they are to be cancelled
+    seconds: float  # that the server took to look for jobs
     claimed: list[ClaimedJob]
 
 
 class Recorded(NamedTuple):
     lease_token: int
     status: str
+
+
+class Chores(NamedTuple):
+    """What there is to do for all workers."""
+
+    rescue: bool
+    sweep: bool
+    expire: bool
+    deliver_late: bool
+    next_fire: float | None  # seconds until a schedule has to be looked at
+    has_ready: bool  # there are READY jobs, of whatever queue
+    next_due: float | None  # seconds until a scheduled job may run
 
 
 class Rescued(NamedTuple):
@@ -160,15 +186,17 @@ def turn(
     excluded: Iterable[str] = (),
     is_idle: bool = False,
     units: HostUnits | None = None,
+    spans: Sequence[Span] | None = None,
 ) -> Turn:
     """Record successes and claim up to `limit` jobs, in one statement.
 
     `is_idle`: the worker runs nothing, so a job that must run alone may be claimed.
     `units`: claim only what its host has room for; None: it has for all.
+    `spans`: look nowhere else; None: look everywhere. Never with `units`.
     """
     successes = sorted(successes)  # by id, the order in which all lock several jobs
     rows = execute(
-        statement("turn", variant="units" if units else ""),
+        statement("turn", variant="units" if units else "spans" if spans else ""),
         {
             "worker_id": worker_id,
             "ids": array(each.id for each in successes),
@@ -179,23 +207,53 @@ def turn(
             "excluded": list(excluded),
             "is_idle": is_idle,
             **(unit_parameters(units) if units else {}),
+            **(span_parameters(spans) if spans else {}),
         },
     )
-    recorded, next_due, met_suspect, met_locked, met_expired = rows[0][:5]
-    # The last column is but the order.
-    claimed = [ClaimedJob._make(row[5:-1]) for row in rows if row[5] is not None]
+    recorded, next_due, met_suspect, met_locked, met_expired, seconds = rows[0][:6]
+    claimed = [ClaimedJob._make(row[6:]) for row in rows if row[6] is not None]
     return Turn(
         recorded=set(recorded or ()),
         next_due=next_due,
         met_suspect=bool(met_suspect),
         met_locked=met_locked,
         met_expired=bool(met_expired),
+        seconds=seconds,
         claimed=claimed,
     )
 
 
 def unit_parameters(units: HostUnits) -> dict:
     return {**units._asdict(), "patience": settings.UNITS_PATIENCE}
+
+
+def span_parameters(spans: Sequence[Span]) -> dict:
+    names, highest, lowest, first_turns = zip(*spans, strict=True)
+    return {
+        "names": list(names),
+        "highest": array(highest),
+        "lowest": array(lowest),
+        "first_turns": array(first_turns),
+    }
+
+
+def look_back(execute: Execute, marks: Marks) -> tuple[Marks, float]:
+    """Return where READY jobs stand before the marks, and in queues without any.
+
+    And how many seconds the server took to look.
+    """
+    ((names, priorities, turns, seconds),) = execute(
+        statement("look_back"),
+        {
+            "names": [queue_name for queue_name, _ in marks],
+            "priorities": array(priority for _, priority in marks),
+            "turns": array(marks.values()),
+        },
+    )
+    if names is None:
+        return {}, seconds
+    places = zip(names, priorities, strict=True)
+    return dict(zip(places, turns, strict=True)), seconds
 
 
 def too_heavy(
@@ -307,6 +365,12 @@ def sweep(execute: Execute, begin: Sweep) -> tuple[dict[Key, int | None], Sweep]
 
 def read_settled(rows: Iterable[tuple]) -> dict[Key, int | None]:
     return {Key(kind, name): let_go for kind, name, let_go in rows}
+
+
+def chores(execute: Execute, worker_id: int, looks: bool) -> Chores:
+    """Return what there is to do for all; `looks`: look for READY jobs, too."""
+    parameters = {"worker_id": worker_id, "looks": looks}
+    return Chores._make(execute(statement("chores"), parameters)[0])
 
 
 def rescue(execute: Execute, worker_id: int) -> list[Rescued]:

@@ -1,6 +1,6 @@
 -- Make the jobs READY whose time has come; say whether there may be more. Those that
--- wait for a rate go as its tokens allow. statement_timestamp: it does not change
--- meanwhile, so that the index ends the search.
+-- wait for a rate go as its tokens allow.
+-- statement_timestamp: it stands still, so that the index ends the search.
 WITH due AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE status = 'SCHEDULED' AND run_after <= statement_timestamp()

@@ -36,15 +36,26 @@ dead_worker AS (
             )
         )
 ),
+-- The ids that no living worker has. What a living one runs, and has run while a long
+-- transaction kept VACUUM from forgetting it, is not looked at.
+ownerless (first_id, last_id) AS (
+    SELECT id, id FROM dead_worker
+    UNION ALL
+    SELECT lag(id, 1, 0::bigint) OVER (ORDER BY id) + 1, id - 1 FROM pgjobs_worker
+    UNION ALL
+    SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
+),
 -- Read first, then locked by its token: a job that was recorded, or rescued and
 -- claimed anew in between has another one and is left alone.
 abandoned AS MATERIALIZED (
     SELECT job.id, job.lease_token
-    FROM pgjobs_job AS job
-    LEFT JOIN pgjobs_worker AS worker ON worker.id = job.worker_id
-    WHERE job.status = 'RUNNING'
-        AND (worker.id IS NULL OR worker.id IN (SELECT id FROM dead_worker))
-        AND job.worker_id <> %(worker_id)s
+    FROM ownerless CROSS JOIN LATERAL (
+        SELECT id, lease_token FROM pgjobs_job
+        WHERE status = 'RUNNING'
+            AND worker_id BETWEEN ownerless.first_id AND ownerless.last_id
+            AND worker_id <> %(worker_id)s
+        LIMIT %(limit)s
+    ) AS job
     ORDER BY job.id
     LIMIT %(limit)s
 ),
@@ -55,10 +66,11 @@ lost AS MATERIALIZED (
             WHEN job.crashes + 1 >= job.max_crashes THEN 'FAILED'
             ELSE 'READY'
         END AS next_status
-    FROM abandoned
-    JOIN pgjobs_job AS job
-        ON job.id = abandoned.id AND job.lease_token = abandoned.lease_token
-    WHERE job.status = 'RUNNING'
+    FROM pgjobs_job AS job
+    WHERE job.id = ANY (ARRAY(SELECT id FROM abandoned))
+        AND job.lease_token = ANY (ARRAY(SELECT lease_token FROM abandoned))
+        -- That is, RUNNING; but not by the index of what runs, see turn.sql.
+        AND job.worker_id IS NOT NULL
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED
 ),

@@ -7,7 +7,8 @@
 -- compare each with each.
 --
 -- What follows "--units" is code for workers that mind the process units of their host,
--- and a comment for all others; see `work.turn`.
+-- and a comment for all others. What follows "--spans" is code for a look that passes
+-- over the part of the index where nothing is known to be left; see `worker/marks.py`.
 WITH RECURSIVE recorded AS (
     UPDATE pgjobs_job
     SET status = 'SUCCESSFUL',
@@ -41,7 +42,17 @@ queue (name) AS (
 -- The room is counted once this statement has recorded, because the summary asks for that
 -- first; should a plan ever do otherwise, the worker looks again, as at a full queue.
 served AS MATERIALIZED (
+    --spans WITH queue AS (
+    --spans     SELECT * FROM unnest(
+    --spans         %(names)s::text[], %(highest)s::int[], %(lowest)s::int[],
+    --spans         %(first_turns)s::bigint[]
+    --spans     ) AS span (name, highest, lowest, first_turn)
+    --spans )
     SELECT queue.name,
+        -- The room of a limited queue is for all of it: it gets one span.
+        --spans highest,
+        --spans CASE WHEN max_running IS NULL THEN lowest ELSE -100 END AS lowest,
+        --spans CASE WHEN max_running IS NULL THEN first_turn ELSE 0 END AS first_turn,
         CASE
             WHEN known.max_running IS NULL THEN %(limit)s
             ELSE pgjobs_room(queue.name)
@@ -50,6 +61,7 @@ served AS MATERIALIZED (
     WHERE (%(queues)s::text[] IS NULL OR queue.name = ANY (%(queues)s::text[]))
         AND NOT queue.name = ANY (%(excluded)s::text[])
         AND known.paused_at IS NULL
+        --spans AND (known.max_running IS NULL OR highest = 100)
 ),
 --units host AS MATERIALIZED (
 --units     SELECT * FROM pgjobs_host_room(%(host)s, %(total)s, %(patience)s)
@@ -69,6 +81,8 @@ candidate AS MATERIALIZED (
             --units , coalesce(process_units, 1) AS units
         FROM pgjobs_job
         WHERE status = 'READY' AND queue_name = served.name
+            --spans AND priority BETWEEN served.lowest AND served.highest
+            --spans AND turn >= served.first_turn
             --units AND coalesce(process_units, 1) <= host.free
             --units AND (priority, -turn) > (host.last_priority, -host.last_turn)
         ORDER BY priority DESC, turn
@@ -109,10 +123,12 @@ claimed AS (
 summary AS (
     SELECT
         (SELECT array_agg(lease_token) FROM recorded) AS recorded,
+        clock_timestamp() AS begun_at,
         (
             SELECT extract(epoch FROM least(
                 (
                     SELECT run_after FROM pgjobs_job WHERE status = 'SCHEDULED'
+                        --spans AND run_after > statement_timestamp() - interval '1 s'
                     ORDER BY run_after LIMIT 1
                 ),
                 (
@@ -130,15 +146,19 @@ summary AS (
             SELECT FROM served CROSS JOIN LATERAL (
                 SELECT FROM pgjobs_job
                 WHERE status = 'READY' AND queue_name = served.name
+                    --spans AND priority BETWEEN served.lowest AND served.highest
+                    --spans AND turn >= served.first_turn
                     AND NOT id = ANY (ARRAY(SELECT id FROM candidate))
                     --units AND coalesce(process_units, 1) <= %(total)s
                 LIMIT 1
             ) AS locked
         ) AS met_locked,
         -- These are rare: another statement cancels them.
-        (SELECT bool_or(is_expired) FROM candidate) AS met_expired
+        (SELECT bool_or(is_expired) FROM candidate) AS met_expired,
+        clock_timestamp() AS ended_at
 )
 -- The summary comes as a row of its own, first: NULL sorts before any priority.
-SELECT summary.*, claimed.*
+SELECT recorded, next_due, met_suspect, met_locked, met_expired,
+    extract(epoch FROM ended_at - begun_at)::float8 AS seconds, claimed.*
 FROM summary FULL JOIN claimed ON false
 ORDER BY claimed.priority DESC, claimed.turn

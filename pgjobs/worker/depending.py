@@ -15,6 +15,7 @@ from ..arguments import Stored
 from ..dependencies import Need
 from ..exceptions import InvalidArguments, UnknownTask
 from ..models import prerequisite
+from ..models.job import HIGHEST_PRIORITY
 from ..models.prerequisite import BATCH, Decided, Decision, Undecided
 from ..models.work import Execute
 from ..tasks import BoundTask, registry
@@ -25,7 +26,6 @@ from .scheduler import CONNECTION_ERRORS
 
 logger = logging.getLogger("pgjobs.worker")
 
-HIGHEST_PRIORITY = 100
 SOON = 0.05  # seconds until another look, when somebody held what was needed
 
 

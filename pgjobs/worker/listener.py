@@ -40,12 +40,14 @@ class Listener:
         bell: Bell,
         watchdog: Watchdog,
         is_beating: Callable[[], bool],
+        enqueued: Callable[[str], None],
         unsettled: Callable[[str], None],
     ):
         self.options = options
         self.own_channel = f"pgjobs_worker_{worker_id}"
         self.watchdog = watchdog
         self.is_beating = is_beating
+        self.enqueued = enqueued  # takes the names of queues that may have new jobs
         self.unsettled = unsettled  # takes what arrives on that channel
         self.bell = bell
         self.sleeping = False
@@ -108,7 +110,9 @@ class Listener:
             for notification in self.connection.notifies(timeout=0):
                 self.last_heard = monotonic()
                 if notification.channel == self.CHANNEL:
-                    concerned |= self.serves(notification.payload)
+                    if self.serves(notification.payload):
+                        concerned = True
+                        self.enqueued(notification.payload)
                 elif notification.channel == self.UNSETTLED:
                     self.unsettled(notification.payload)
                 elif notification.payload == self.CANCEL:

@@ -28,6 +28,7 @@ from ..models.work import (
     Outcome,
     Recorded,
     Setback,
+    Span,
     Success,
     release,
 )
@@ -46,6 +47,7 @@ from .job_log import described, log
 from .ledger import Ledger
 from .listener import Listener
 from .maintenance import Maintenance
+from .marks import Marks
 from .memory import resident_bytes
 from .options import WorkerOptions
 from .outlook import Outlook
@@ -82,6 +84,7 @@ class Loop:
         self.executor = Executor(options.slots, self.ring, options.database)
         self.ledger = Ledger()
         self.outlook = Outlook(options.poll)
+        self.marks = Marks()
         self.settling = Settling()
         self.faults = Faults()
         self.claimed = 0
@@ -154,6 +157,7 @@ class Loop:
             self.bell,
             self.watchdog,
             lambda: not self.heartbeat.is_late,
+            self.marks.hear,
             self.settling.hear,
         )
         self.announcer = Announcer(options.database)
@@ -350,6 +354,10 @@ class Loop:
         if promoted:
             self.promote()
         limit = self.room(len(successes))
+        looks_back = limit > 0 and self.marks.must_look_back
+        if looks_back:
+            self.look_back()
+        spans = self.where_to_look(limit)
         brought = work.turn(
             self.connection.execute,
             self.id,
@@ -359,6 +367,7 @@ class Loop:
             excluded=self.options.excluded,
             is_idle=len(self.ledger) == len(successes),
             units=self.units,
+            spans=spans,
         )
         recorded = [Recorded(token, "SUCCESSFUL") for token in brought.recorded]
         self.settle(successes, recorded)
@@ -370,9 +379,26 @@ class Loop:
         if brought.claimed:
             self.claimed += len(brought.claimed)
             self.last_claim_at = time()
+        if limit and spans is None and self.units is None:
+            self.marks.looked_everywhere(brought.seconds, len(brought.claimed))
+        self.marks.reached(brought.claimed)
         if limit:
-            self.outlook.plan(brought, limit, promoted)
+            is_partial = spans is not None and not looks_back
+            look_back_at = self.marks.look_back_at if is_partial else None
+            self.outlook.plan(brought, limit, promoted, look_back_at)
         self.make_queues(brought.claimed)
+
+    def where_to_look(self, limit: int) -> Sequence[Span] | None:
+        """Return the parts of the queues to look at for jobs; None: all of them."""
+        # A job that must run alone may stand anywhere.
+        if not limit or self.outlook.waits_for_idle:
+            return None
+        return self.marks.spans
+
+    def look_back(self) -> None:
+        """Look for jobs before the marks; the next look begins at them."""
+        found = work.look_back(self.connection.execute, self.marks.turns)
+        self.marks.looked_back(*found)
 
     def make_queues(self, claimed: Sequence[ClaimedJob]) -> None:
         """Give queues that are met for the first time the row to pause them by."""
@@ -401,6 +427,12 @@ class Loop:
     def promote(self) -> None:
         while work.promote(self.connection.execute) == work.BATCH:
             continue
+        self.marks.doubt()
+
+    def expect_old_jobs(self) -> None:
+        """Note that jobs may be READY now that were enqueued long ago."""
+        self.outlook.expect_jobs()
+        self.marks.doubt()
 
     # Recording
 
@@ -441,6 +473,7 @@ class Loop:
             is_recorded_now = not isinstance(outcome, Completed)
             if job.holds_back or (is_last and is_recorded_now):
                 self.outlook.expect_let_go()
+                self.marks.doubt()
             self.announce(ending)
             if ending.status is not None:
                 endings.append(ending)
@@ -504,6 +537,7 @@ class Loop:
         if monotonic() < self.maintenance.due:
             return
         warn_of_long_transactions()
+        self.look_for_chores()
         self.announce_expired(self.maintenance.expire(self.connection.execute))
         self.maintenance.warn_of_too_heavy(self.connection.execute, self.options)
         if self.maintenance.deliver_late(self.connection.execute):
@@ -513,12 +547,23 @@ class Loop:
         )
         for job in rescued:
             if job.status == "READY":
-                self.outlook.expect_jobs()
+                self.expect_old_jobs()
             else:
                 self.announcer.finished(job.id)
         if orphans:
             work.record(self.connection.execute, self.id, self.options.name, orphans)
             logger.warning("Released jobs=%s claimed unnoticed", len(orphans))
+
+    def look_for_chores(self) -> None:
+        """Ask in one statement, now and then, what there is to do."""
+        looks = self.marks.spans is None  # it would walk over what they spare
+        chores = self.maintenance.look(self.connection.execute, looks)
+        if chores is None:
+            return
+        self.settling.sweeping.note(chores.sweep)
+        self.scheduler.expect(chores.next_fire)
+        if looks and not chores.has_ready:
+            self.outlook.saw_none(chores.next_due)
 
     # Cancelling
 
@@ -556,7 +601,7 @@ class Loop:
                 self.outlook.expect_jobs()
         is_due = monotonic() >= self.settling.due
         if is_due and self.settling.run(self.connection.execute):
-            self.outlook.expect_jobs()
+            self.expect_old_jobs()
 
     def decide_dependencies(self) -> None:
         """Find or enqueue what jobs depend on, for those that nobody looked at yet."""
@@ -566,7 +611,7 @@ class Loop:
         if self.is_stopping or not self.depending.is_due:
             return
         for job in self.depending.run(self.connection):
-            self.outlook.expect_jobs()
+            self.expect_old_jobs()
             if job.status == "FAILED":
                 logger.error(
                     "Job id=%s task=%s FAILED: %s",
@@ -580,7 +625,7 @@ class Loop:
     def look_for_forgotten(self) -> None:
         """Before a drain ends, see whether something waits for nothing."""
         if self.settling.sweep_all(self.connection.execute):
-            self.outlook.expect_jobs()
+            self.expect_old_jobs()
         self.decide_dependencies()
 
     # Giving back

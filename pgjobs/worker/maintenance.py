@@ -27,6 +27,7 @@ class Chore:
     def __init__(self, interval: float):
         self.interval = interval
         self.due = monotonic() + random.uniform(0, interval)
+        self.is_put_off = False
 
     def is_due(self) -> bool:
         return monotonic() >= self.due
@@ -34,6 +35,15 @@ class Chore:
     def done(self, again_at_once: bool = False) -> None:
         wait = 0 if again_at_once else self.interval * random.uniform(0.8, 1)
         self.due = monotonic() + wait
+        self.is_put_off = False
+
+    def note(self, there_is_something: bool) -> None:
+        """Note whether there is anything to do; before long somebody looks again."""
+        if not there_is_something:
+            self.due = monotonic() + 2 * self.interval
+        elif self.is_put_off:
+            self.due = 0.0
+        self.is_put_off = not there_is_something
 
 
 class Maintenance:
@@ -55,6 +65,20 @@ class Maintenance:
     def doubt(self) -> None:
         """Note that the connection broke, perhaps under a claim."""
         self.in_doubt_until = monotonic() + DOUBT_SECONDS
+
+    def look(self, execute: Execute, for_jobs: bool) -> work.Chores | None:
+        """Ask, if it is time, what there is to do; do then only that.
+
+        `for_jobs`: also whether there are READY jobs.
+        """
+        if not self.rescuing.is_due():
+            return None
+        chores = work.chores(execute, self.worker_id, for_jobs)
+        if not (chores.rescue or monotonic() < self.in_doubt_until):
+            self.rescuing.done()
+        self.expiring.note(chores.expire)
+        self.delivering.note(chores.deliver_late)
+        return chores
 
     def run(
         self, execute: Execute, held: Iterable[int]

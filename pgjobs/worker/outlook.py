@@ -24,6 +24,7 @@ class Outlook:
         self.let_go = False  # what ended with the last turn may have let others go
         self.waits_for_idle = False  # a suspect is next in line
         self.passed_over = False  # what could have been ours, another one had locked
+        self.is_partial = False  # the last look did not go everywhere
         self.look_again = FIRST_LOOK_AGAIN  # seconds, in that case
 
     @property
@@ -43,7 +44,12 @@ class Outlook:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was READY or due, neither for us nor passed over."""
-        return not (self.may_hold_more or self.waits_for_idle or self.passed_over)
+        return not (
+            self.may_hold_more
+            or self.waits_for_idle
+            or self.passed_over
+            or self.is_partial
+        )
 
     def expect_jobs(self) -> None:
         """Note that the queue may have changed."""
@@ -57,10 +63,26 @@ class Outlook:
         """Note that a scheduled job may be due before the next one that is known."""
         self.promote_at = 0.0
 
-    def plan(self, brought: Turn, limit: int, promoted: bool) -> None:
+    def saw_none(self, next_due: float | None) -> None:
+        """Note that nothing was READY, as after a look that brought nothing.
+
+        `next_due`: seconds until a scheduled job may run.
+        """
+        self.look_at = monotonic() + self.poll * random.uniform(0.8, 1)
+        if next_due is not None:
+            self.promote_at = min(self.promote_at, monotonic() + next_due)
+
+    def plan(
+        self,
+        brought: Turn,
+        limit: int,
+        promoted: bool,
+        look_back_at: float | None = None,
+    ) -> None:
         """Decide when to look again, after a turn that asked for `limit` jobs.
 
-        `promoted`: the turn began with a promotion.
+        `promoted`: the turn began with a promotion. `look_back_at`: when the look is
+        due that goes everywhere, if this one did not (monotonic time).
         """
         now = monotonic()
         claimed_suspect = any(job.is_suspect for job in brought.claimed)
@@ -69,6 +91,9 @@ class Outlook:
         self.may_hold_more = not met_all or self.let_go
         self.let_go = False
         self.look_at = now + self.poll * random.uniform(0.8, 1)
+        self.is_partial = look_back_at is not None
+        if look_back_at is not None:
+            self.look_at = min(self.look_at, look_back_at)
         due = inf if brought.next_due is None else brought.next_due
         # Overdue: it came late, or another transaction has locked it.
         is_overdue = due <= 0

@@ -38,6 +38,11 @@ class Scheduler:
     def is_due(self) -> bool:
         return monotonic() >= self.due
 
+    def expect(self, seconds: float | None) -> None:
+        """Note when a schedule has to be looked at; before long somebody asks again."""
+        wait = 2 * self.interval if seconds is None else min(seconds, 2 * self.interval)
+        self.due = monotonic() + wait
+
     def run(self, connection: OwnConnection) -> int:
         """Fire a batch of what is due; return how many jobs that made."""
         seconds = firing.next_fire(connection.execute)

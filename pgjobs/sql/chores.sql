@@ -1,0 +1,68 @@
+-- Say what there is to do for all, so that an idle worker asks once and not for each chore.
+-- Whoever does it decides for himself: here nothing may be missing, but may be too much.
+SELECT
+    -- rescue: a worker is silent, or jobs run whose worker has no row
+    EXISTS (
+        SELECT FROM pgjobs_worker
+        WHERE id <> %(worker_id)s
+            AND heartbeat_at < clock_timestamp() - least(
+                lease_until - heartbeat_at,
+                make_interval(secs => 1.3 * heartbeat_interval)
+            )
+    )
+    OR EXISTS (
+        SELECT
+        FROM (
+            SELECT lag(id, 1, 0::bigint) OVER (ORDER BY id) + 1, id - 1
+            FROM pgjobs_worker
+            UNION ALL
+            SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
+        ) AS ownerless (first_id, last_id)
+        CROSS JOIN LATERAL (
+            SELECT FROM pgjobs_job
+            WHERE status = 'RUNNING'
+                AND worker_id BETWEEN ownerless.first_id AND ownerless.last_id
+            LIMIT 1
+        ) AS job
+    ),
+    -- sweep
+    EXISTS (SELECT FROM pgjobs_hold WHERE state = 'lock')
+    OR EXISTS (SELECT FROM pgjobs_hold WHERE state = 'limit')
+    OR EXISTS (SELECT FROM pgjobs_hold WHERE state = 'aside')
+    OR EXISTS (SELECT FROM pgjobs_unsettled),
+    -- expire
+    EXISTS (
+        SELECT FROM pgjobs_job
+        WHERE expires_at <= statement_timestamp()
+            AND attempts = 0 AND finished_at IS NULL
+    ),
+    -- deliver_late
+    EXISTS (SELECT FROM pgjobs_event WHERE handlers = 0),
+    -- next_fire: in how many seconds; at once, if a run has ended from whose end it counts
+    CASE
+        WHEN EXISTS (
+            SELECT FROM pgjobs_schedule
+            WHERE next_run_at IS NULL AND anchor = 'end' AND last_job_id IS NOT NULL
+                AND error = '' AND NOT paused AND NOT orphaned
+        )
+        THEN 0
+        ELSE (
+            SELECT extract(epoch FROM next_run_at - clock_timestamp())
+            FROM pgjobs_schedule
+            WHERE next_run_at IS NOT NULL AND NOT paused AND NOT orphaned
+            ORDER BY next_run_at LIMIT 1
+        )
+    END::float8,
+    -- turn
+    %(looks)s AND EXISTS (SELECT FROM pgjobs_job WHERE status = 'READY'),
+    -- promote: in how many seconds
+    extract(epoch FROM least(
+        (
+            SELECT run_after FROM pgjobs_job WHERE status = 'SCHEDULED'
+            ORDER BY run_after LIMIT 1
+        ),
+        (
+            SELECT opens_at FROM pgjobs_hold WHERE state = 'rate'
+            ORDER BY opens_at LIMIT 1
+        )
+    ) - clock_timestamp())::float8
