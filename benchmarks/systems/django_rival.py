@@ -20,6 +20,7 @@ def set_up_django(app: str, **own_settings) -> None:
         "PASSWORD": unquote(url.password or ""),
         "NAME": url.path.removeprefix("/"),
         "CONN_MAX_AGE": 600,
+        "OPTIONS": {"server_side_binding": True, "prepare_threshold": 5},
     }
     settings.configure(
         DATABASES={"default": database},
