@@ -206,8 +206,8 @@ def idle(stage: Stage, sizes: Sizes) -> Figures:
     }
 
 
-# After its start a worker does all its chores once, and a session of PostgreSQL tells what
-# it has counted after ten seconds at the latest.
+# After its start a worker does all its chores once, and a session of PostgreSQL tells
+# what it has counted after ten seconds at the latest.
 STARTING_SECONDS = 10.0
 PINNED_RATE = 1_000  # jobs a second, in batches of four
 ENQUEUING = {"needs_worker": False}
