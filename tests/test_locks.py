@@ -90,6 +90,15 @@ def test_jobs_of_one_statement_wait_for_its_first():
     assert statuses() == ["READY", "READY", "WAITING", "WAITING"]
 
 
+@pytest.mark.parametrize("task", [locked, mutex, free.using(max_running=1)])
+def test_jobs_that_are_enqueued_together_wait_from_the_beginning(task):
+    """Or the claim walks past all that was READY until the COMMIT."""
+    jobs = enqueue_many([task.bind() for _ in range(3)])
+    assert [job.status for job in jobs] == ["READY", "WAITING", "WAITING"]
+    # Rows that the COMMIT writes again belong to a later command.
+    assert execute("SELECT count(DISTINCT cmin::text) FROM pgjobs_job") == [(1,)]
+
+
 def test_row_that_anybody_inserts_waits_too():
     enqueue(locked)
     execute(INSERT)
@@ -512,6 +521,25 @@ def test_sweep_frees_the_place_of_a_job_that_is_gone(task):
         work.sweep(execute, work.BEGINNING)
     second.refresh_from_db()
     assert second.status == "READY"
+
+
+def test_sweep_finds_that_a_job_was_planned_and_not_inserted():
+    """As an unlucky ON CONFLICT DO NOTHING does."""
+    execute("CREATE UNIQUE INDEX once ON pgjobs_job (task) WHERE priority = 1")
+    try:
+        insert = """
+            INSERT INTO pgjobs_job (task, priority, keys) VALUES ('t', 1, %(keys)s)
+            ON CONFLICT DO NOTHING
+        """
+        for lock in ("gate", "door"):
+            execute(insert, {"keys": f'{{"lock": "{lock}"}}'})
+    finally:
+        execute("DROP INDEX once")
+    enqueue(locked)
+    assert statuses() == ["READY", "WAITING"]
+    work.sweep(execute, work.BEGINNING)
+    work.sweep(execute, work.BEGINNING)
+    assert statuses() == ["READY", "READY"]
 
 
 def test_sweep_finds_what_was_forgotten():
