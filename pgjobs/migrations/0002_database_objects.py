@@ -1,4 +1,4 @@
-"""What Django's models cannot say: the token sequence, triggers, and hot-table settings."""
+"""What Django's models cannot say: sequences, checks, triggers and hot-table settings."""
 
 from django.db import migrations
 

@@ -1,4 +1,4 @@
-"""The tasks as rows, and functions that check values by their JSON Schemas.
+"""Functions that check values by the JSON Schemas of the tasks' parameters.
 
 What they accept, and the form in which it is stored, is what `hints.py` does with the
 same hint: tests/test_sql_parity.py compares. What enqueues is in the next migration.
