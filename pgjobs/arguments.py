@@ -7,7 +7,6 @@ hint is a choice, like `Literal`. No hint, or `Any`, takes any JSON.
 """
 
 import inspect
-import json
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from inspect import Parameter
@@ -16,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from .conf import settings
 from .exceptions import InvalidArguments, InvalidTask
 from .hints import AnyJson, Hint, signature_of
-from .plain_json import check_text, dump
+from .plain_json import check_text, dump, load
 from .write_all import ALL
 
 NO_ALL = "is ALL, which only enqueue takes, for parameters that write_all names"
@@ -78,11 +77,15 @@ class Signature:
         Raises InvalidArguments where the row does not fit the signature.
         """
         try:
-            positional, named = json.loads(stored.args), json.loads(stored.kwargs)
+            positional, named = load(stored.args), load(stored.kwargs)
         except (ValueError, RecursionError) as error:
             raise InvalidArguments(
                 self.task_name, {"arguments": f"cannot be read: {error}"}
             ) from None
+        if self.named_only and not positional:
+            fitting = self.load_fitting(named)
+            if fitting is not None:
+                return (), fitting
         arguments = self.gather(positional, named)
         faults: dict[str, str] = {}
         for path, parameter, value in list(self.spread(arguments)):
@@ -94,6 +97,19 @@ class Signature:
         if faults:
             raise InvalidArguments(self.task_name, faults)
         return self.call_with(arguments)
+
+    def load_fitting(self, named: dict) -> dict | None:
+        """Return what most tasks are called with; None: look for faults."""
+        arguments = {}
+        for name, parameter in self.parameters.items():
+            if name in named:
+                try:
+                    arguments[name] = parameter.hint.load(named[name])
+                except ValueError:
+                    return None
+            elif parameter.is_required:
+                return None
+        return arguments if len(arguments) == len(named) else None
 
     def spread(self, arguments: dict) -> Iterator[tuple[str, "ArgumentOf", Any]]:
         """Yield (path, parameter, value), each of *args and **kwargs by itself."""

@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 DEEPEST = 100
 LONGEST_INTEGER_BITS = 14_000  # about 4,200 digits; Python reads no more than 4,300
@@ -14,6 +15,17 @@ dump = json.JSONEncoder(
 dump_sorted = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
 ).encode
+
+
+def load(text: str) -> Any:
+    """Return the value of a JSON text as PostgreSQL writes it, with nothing around it.
+
+    Raises ValueError or RecursionError if Python cannot read it.
+    """
+    return decode(text)[0]
+
+
+decode = json.JSONDecoder().raw_decode
 
 
 class UnreadableJson(str):

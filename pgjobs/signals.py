@@ -13,9 +13,10 @@ from django.dispatch import Signal
 
 logger = logging.getLogger("pgjobs.signals")
 
-job_enqueued = Signal()
-job_started = Signal()
-job_finished = Signal()
+# Cached: for each job it is asked whether anybody listens.
+job_enqueued = Signal(use_caching=True)
+job_started = Signal(use_caching=True)
+job_finished = Signal(use_caching=True)
 
 
 def send(signal: Signal, sender: type, **named) -> None:
