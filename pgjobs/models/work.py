@@ -210,8 +210,13 @@ def turn(
             **(span_parameters(spans) if spans else {}),
         },
     )
-    recorded, next_due, met_suspect, met_locked, met_expired, seconds = rows[0][:6]
-    claimed = [ClaimedJob._make(row[6:]) for row in rows if row[6] is not None]
+    claimed = []
+    for row in rows:
+        if row[6] is None:
+            recorded, next_due, met_suspect, met_locked, met_expired, seconds = row[:6]
+        else:
+            claimed.append(ClaimedJob._make(row[6:]))
+    claimed.sort(key=place_in_line)
     return Turn(
         recorded=set(recorded or ()),
         next_due=next_due,
@@ -221,6 +226,10 @@ def turn(
         seconds=seconds,
         claimed=claimed,
     )
+
+
+def place_in_line(job: ClaimedJob) -> tuple[int, int]:
+    return -job.priority, job.turn
 
 
 def unit_parameters(units: HostUnits) -> dict:

@@ -157,8 +157,7 @@ summary AS (
         (SELECT bool_or(is_expired) FROM candidate) AS met_expired,
         clock_timestamp() AS ended_at
 )
--- The summary comes as a row of its own, first: NULL sorts before any priority.
+-- The summary comes as a row of its own; who reads them sorts the jobs.
 SELECT recorded, next_due, met_suspect, met_locked, met_expired,
     extract(epoch FROM ended_at - begun_at)::float8 AS seconds, claimed.*
 FROM summary FULL JOIN claimed ON false
-ORDER BY claimed.priority DESC, claimed.turn

@@ -125,7 +125,8 @@ class OwnConnection:
         try:
             with self.watchdog.guard(connection, self.limit):
                 cursor = connection.execute(query, parameters)
-                return cursor.fetchall() if cursor.description else []
+                # Not by its description, which is made anew for all columns.
+                return [] if cursor.rownumber is None else cursor.fetchall()
         except psycopg.errors.LockNotAvailable:
             raise  # an OperationalError, too, but the connection is well
         except (
