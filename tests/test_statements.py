@@ -8,7 +8,7 @@ from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.connections import connect
-from pgjobs.models import Job
+from pgjobs.models import Job, work
 from pgjobs.models.work import LOCK_CLASS, Span, Success, span_parameters
 from pgjobs.sql import statement
 from pgjobs.worker.connection import (
@@ -81,6 +81,36 @@ def test_jobs_that_end_together_share_a_statement(tmp_path, settings):
             ring()
             wait_for_all("SUCCESSFUL")
     assert executed.count("loop turn") <= 2  # the other finds the queue empty
+
+
+@pytest.mark.usefixtures("calm")
+@pytest.mark.parametrize(("stops", "at_once"), [(False, [6, 6]), (True, [12])])
+def test_of_what_ended_half_is_recorded_at_once_while_there_is_more_to_claim(
+    stops, at_once, tmp_path, monkeypatch
+):
+    """The slots are to have something to run while a turn is on its way."""
+    recorded = []
+    turn = work.turn
+
+    def counting(*args, successes, **named):
+        recorded.append(len(successes))
+        return turn(*args, successes=successes, **named)
+
+    monkeypatch.setattr(work, "turn", counting)
+    path = str(tmp_path / "held")
+    enqueue_many([tasks.hold.bind(path) for _ in range(12)])
+    with running_worker(slots=4, prefetch=8, poll=600) as loop:
+        wait_for(lambda: len(tasks.lines(path)) == 4, "all slots are taken")
+        wait_for(lambda: loop.listener.sleeping)
+        monkeypatch.setattr(loop.executor, "ring", lambda: None)
+        tasks.let_go(path)
+        wait_for(lambda: len(loop.executor.outcomes) == 12, "all have ended")
+        if stops:
+            loop.stop()
+        else:
+            loop.bell.ring()
+        wait_for_all("SUCCESSFUL")
+    assert [number for number in recorded if number] == at_once
 
 
 def test_idle_worker_asks_little():

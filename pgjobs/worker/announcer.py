@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Sequence
 from queue import SimpleQueue
 
 from django.db import connections
@@ -22,15 +23,16 @@ class Announcer:
         self.ids: SimpleQueue[int | None] = SimpleQueue()
         self.thread: threading.Thread | None = None
 
-    def finished(self, id: int) -> None:
-        if not signals.job_finished.has_listeners(Job):
+    def finished(self, ids: Sequence[int]) -> None:
+        if not ids or not signals.job_finished.has_listeners(Job):
             return
         if self.thread is None:
             self.thread = threading.Thread(
                 target=self.run, name="pgjobs-announcer", daemon=True
             )
             self.thread.start()
-        self.ids.put(id)
+        for id in ids:
+            self.ids.put(id)
 
     def run(self) -> None:
         while (id := self.ids.get()) is not None:

@@ -2,8 +2,8 @@
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..conf import settings
@@ -31,7 +31,7 @@ class Executor:
         self.default_limit = settings.TIMEOUT  # read once: it is asked for each job
         self.lock = threading.Lock()
         self.running: dict[int, Execution] = {}  # by lease token, as all here
-        self.waiting: dict[int, ClaimedJob] = {}
+        self.waiting: OrderedDict[int, ClaimedJob] = OrderedDict()
         self.outcomes: deque[Outcome] = deque()
         self.reporting: dict[int, RunningJob] = {}
         self.deadlines = Deadlines()
@@ -41,21 +41,18 @@ class Executor:
 
     # Running
 
-    def submit(self, job: ClaimedJob) -> None:
-        """Run the job in a free slot, or as soon as there is one."""
+    def submit(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Run jobs in the free slots, and the others as soon as there are more."""
         with self.lock:
-            self.waiting[job.lease_token] = job
-            execution = self.next_execution()
-        if execution:
-            self.begin(execution)
+            self.waiting.update((job.lease_token, job) for job in jobs)
+        self.fill_slots()
 
     def next_execution(self) -> Execution | None:
         """Give a slot to the job that has waited longest, if there is one."""
         if not self.waiting or len(self.running) >= self.slots:
             return None
-        token = next(iter(self.waiting))
-        execution = self.execution_of(self.waiting.pop(token))
-        self.running[token] = execution
+        token, job = self.waiting.popitem(last=False)
+        execution = self.running[token] = self.execution_of(job)
         return execution
 
     def execution_of(self, job: ClaimedJob) -> Execution:
@@ -159,12 +156,14 @@ class Executor:
         if isinstance(execution, CoroutineExecution) and execution.is_blocking:
             self.abandon(execution)
         self.fill_slots()
+        self.ring()
 
     def blocked(self, execution: CoroutineExecution) -> None:
         """Do not wait for an event loop that a job blocks which was given up."""
         if execution.job.lease_token not in self.running:
             self.abandon(execution)
             self.fill_slots()
+            self.ring()
 
     def abandon(self, blocking: CoroutineExecution) -> None:
         """Release the jobs that share a blocked event loop; others get a new one."""
@@ -187,12 +186,12 @@ class Executor:
             self.outcomes.append(release(each.job, reason))
 
     def fill_slots(self) -> None:
-        """Begin what waited for the slots that were taken from their jobs."""
+        """Begin what waits, in the slots that are free."""
         while True:
             with self.lock:
                 execution = self.next_execution()
             if execution is None:
-                return self.ring()
+                return
             self.begin(execution)
 
     def withdraw(self) -> list[ClaimedJob]:

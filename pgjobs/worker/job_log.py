@@ -23,6 +23,26 @@ def log(level: int, job: ClaimedJob, event: str, **extra) -> None:
         )
 
 
+def is_heard(level: int) -> bool:
+    """Whether a handler takes records of this level.
+
+    To make a record takes longer than all else that the loop does about a success, and
+    `logging` makes it for handlers that do not want it, as that of `runjobs`.
+    """
+    if not logger.isEnabledFor(level):
+        return False
+    each: logging.Logger | None = logger
+    while each is not None:
+        if any(takes(handler, level) for handler in each.handlers):
+            return True
+        each = each.parent if each.propagate else None
+    return False
+
+
+def takes(handler: logging.Handler, level: int) -> bool:
+    return level >= handler.level and not isinstance(handler, logging.NullHandler)
+
+
 def described(job: ClaimedJob | Decided | HeavyJob | Rescued) -> dict[str, Any]:
     """Return what handlers are told of the job of a log record."""
     return {"job_id": job.id, "task": job.task, "queue": job.queue_name}

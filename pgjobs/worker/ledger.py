@@ -11,8 +11,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.in_flight: dict[int, ClaimedJob] = {}
-        self.claimed_at: dict[int, float] = {}
-        self.seconds: dict[int, float] = {}  # from claim to outcome
+        self.claimed_at: dict[int, float] = {}  # monotonic time, as the next
+        self.ended_at: dict[int, float] = {}
         self.unrecorded: list[Outcome] = []
         self.locked: set[int] = set()  # tokens of outcomes that cannot be stored now
 
@@ -23,15 +23,16 @@ class Ledger:
     def is_empty(self) -> bool:
         return not self.in_flight and not self.unrecorded
 
-    def claim(self, job: ClaimedJob) -> None:
-        self.in_flight[job.lease_token] = job
-        self.claimed_at[job.lease_token] = monotonic()
+    def claim(self, jobs: Iterable[ClaimedJob]) -> None:
+        now = monotonic()
+        for job in jobs:
+            self.in_flight[job.lease_token] = job
+            self.claimed_at[job.lease_token] = now
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
         now = monotonic()
         for outcome in outcomes:
-            token = outcome.lease_token
-            self.seconds[token] = now - self.claimed_at.pop(token, now)
+            self.ended_at[outcome.lease_token] = now
             self.unrecorded.append(outcome)
 
     @property
@@ -71,13 +72,15 @@ class Ledger:
 
         Returns them with their jobs and the seconds that these took.
         """
-        settled = {outcome.lease_token: outcome for outcome in outcomes}
+        settled = []
+        for outcome in outcomes:
+            token = outcome.lease_token
+            ended_at = self.ended_at.pop(token, 0.0)
+            job = self.in_flight.pop(token, None)
+            if job is not None:
+                seconds = ended_at - self.claimed_at.pop(token)
+                settled.append((job, outcome, seconds))
         self.unrecorded = [
-            each for each in self.unrecorded if each.lease_token not in settled
+            each for each in self.unrecorded if each.lease_token in self.ended_at
         ]
-        seconds = {token: self.seconds.pop(token, 0.0) for token in settled}
-        return [
-            (self.in_flight.pop(token), outcome, seconds[token])
-            for token, outcome in settled.items()
-            if token in self.in_flight
-        ]
+        return settled

@@ -17,7 +17,7 @@ from typing import Literal
 
 import psycopg
 
-from ..conf import settings
+from ..conf import FINISHED, settings
 from ..context import RunningJob
 from ..exceptions import DatabaseLost
 from ..models import work
@@ -26,7 +26,6 @@ from ..models.work import (
     Completed,
     HostUnits,
     Outcome,
-    Recorded,
     Setback,
     Span,
     Success,
@@ -43,7 +42,7 @@ from .depending import Depending
 from .executor import Executor
 from .faults import Faults
 from .heartbeat import Heartbeat
-from .job_log import described, log
+from .job_log import described, is_heard, log
 from .ledger import Ledger
 from .listener import Listener
 from .maintenance import Maintenance
@@ -322,7 +321,7 @@ class Loop:
         self.decide_dependencies()
         if monotonic() >= self.audience.due:
             self.audience.catch_up()
-        successes = self.ledger.successes
+        successes = self.share_of(self.ledger.successes)
         # After a fault a statement has to prove that the database is back.
         if successes or self.wants_to_look or self.faults.since is not None:
             self.record_and_claim(successes)
@@ -335,7 +334,8 @@ class Loop:
         A slot that rings has the loop ahead of its neighbours, which hold jobs as
         short: the next commit would carry one outcome and leave the rest for another.
         """
-        if self.executor.outcomes and len(self.ledger) > 1:
+        ended = len(self.ledger.unrecorded) + len(self.executor.outcomes)
+        if 0 < ended < min(len(self.ledger), self.options.slots):
             sleep(GATHER_SECONDS)
         self.ledger.put(self.executor.take_outcomes())
 
@@ -348,6 +348,22 @@ class Loop:
         if size > most:
             self.is_too_large = True
             logger.info("Worker name=%s recycles at bytes=%s", self.options.name, size)
+
+    @property
+    def share(self) -> int:
+        """How many of the jobs that the worker may hold are recorded at once."""
+        slots = self.options.slots
+        return max((slots + self.options.prefetch) // 2, slots)
+
+    def share_of(self, successes: Sequence[Success]) -> Sequence[Success]:
+        """Return those to record now.
+
+        To record all that the worker may hold would leave the slots nothing to run
+        until the turn has brought others.
+        """
+        if not self.room(len(successes)):
+            return successes
+        return successes[: self.share]
 
     def record_and_claim(self, successes: Sequence[Success]) -> None:
         promoted = self.outlook.is_promotion_due
@@ -369,14 +385,12 @@ class Loop:
             units=self.units,
             spans=spans,
         )
-        recorded = [Recorded(token, "SUCCESSFUL") for token in brought.recorded]
-        self.settle(successes, recorded)
+        self.settle(successes, dict.fromkeys(brought.recorded, "SUCCESSFUL"))
         if brought.met_expired:
             self.announce_expired(work.expire(self.connection.execute))
-        for job in brought.claimed:
-            self.ledger.claim(job)
-            self.executor.submit(job)
         if brought.claimed:
+            self.ledger.claim(brought.claimed)
+            self.executor.submit(brought.claimed)
             self.claimed += len(brought.claimed)
             self.last_claim_at = time()
         if limit and spans is None and self.units is None:
@@ -446,8 +460,8 @@ class Loop:
         """Close the books on atomic jobs, which have recorded their success."""
         completed = self.ledger.completed
         if completed:
-            recorded = [Recorded(each.lease_token, "SUCCESSFUL") for each in completed]
-            self.settle(completed, recorded)
+            tokens = [each.lease_token for each in completed]
+            self.settle(completed, dict.fromkeys(tokens, "SUCCESSFUL"))
             self.outlook.expect_jobs()  # they may have enqueued some
 
     def record_setbacks(self) -> None:
@@ -456,59 +470,51 @@ class Loop:
             recorded = work.record(
                 self.connection.execute, self.id, self.options.name, setbacks
             )
-            self.settle(setbacks, recorded)
+            self.settle(setbacks, dict(recorded))
             self.outlook.expect_due()  # a backoff may be shorter than our sleep
 
-    def settle(self, outcomes: Sequence[Outcome], recorded: list[Recorded]) -> None:
-        """Close the books on outcomes that are stored, or whose job is not ours."""
-        if len(recorded) < len(outcomes):
-            recorded += self.recorded_before(outcomes, recorded)
-        status_of = {each.lease_token: each.status for each in recorded}
-        endings = []
-        for job, outcome, seconds in self.ledger.settle(outcomes):
-            ending = Ending(job, status_of.get(job.lease_token), outcome, seconds)
-            # What waited for it may be READY: no need to be told. It may have begun to
-            # wait since the claim; a drain must not end before it.
-            is_last = self.options.drain and not len(self.ledger)
-            is_recorded_now = not isinstance(outcome, Completed)
-            if job.holds_back or (is_last and is_recorded_now):
-                self.outlook.expect_let_go()
-                self.marks.doubt()
-            self.announce(ending)
-            if ending.status is not None:
-                endings.append(ending)
-        if endings:
-            self.audience.recorded(endings)
+    def settle(self, outcomes: Sequence[Outcome], status_of: dict[int, str]) -> None:
+        """Close the books on outcomes that are stored, or whose job is not ours.
 
-    def recorded_before(self, outcomes, recorded) -> list[Recorded]:
-        known = {each.lease_token for each in recorded}
-        missing = [each for each in outcomes if each.lease_token not in known]
-        return work.recorded_before(self.connection.execute, missing)
+        `status_of`: what their jobs, by lease token, are now.
+        """
+        missing = [each for each in outcomes if each.lease_token not in status_of]
+        if missing:
+            status_of |= dict(work.recorded_before(self.connection.execute, missing))
+        endings = [
+            Ending(job, status_of.get(job.lease_token), outcome, seconds)
+            for job, outcome, seconds in self.ledger.settle(outcomes)
+        ]
+        self.expect_successors(endings)
+        self.announce(endings)
+        stored = [ending for ending in endings if ending.status is not None]
+        if stored:
+            self.audience.recorded(stored)
 
-    def announce(self, ending: Ending) -> None:
-        """Say what became of a job; None: it was taken from this worker."""
-        job, status = ending.job, ending.status
-        if status is None:
-            log(
-                logging.WARNING,
-                job,
-                "lost: it was rescued, ended or deleted meanwhile; its outcome is void",
-            )
-            return
-        if isinstance(ending.outcome, Setback):
-            level = logging.ERROR if status == "FAILED" else logging.INFO
-            log(level, job, f"{status}: {ending.outcome.reason}", status=status)
-        else:
-            log(logging.INFO, job, status, status=status)
-        if status in ("SUCCESSFUL", "FAILED", "CANCELLED"):
-            self.finished += 1
-            self.announcer.finished(job.id)
+    def expect_successors(self, endings: Sequence[Ending]) -> None:
+        """Note that what waited for these jobs may be READY: no need to be told."""
+        lets_go = any(ending.job.holds_back for ending in endings)
+        # It may have begun to wait since the claim: a drain must not end before it.
+        if self.options.drain and not len(self.ledger):
+            lets_go |= any(not isinstance(each.outcome, Completed) for each in endings)
+        if lets_go:
+            self.outlook.expect_let_go()
+            self.marks.doubt()
+
+    def announce(self, endings: Sequence[Ending]) -> None:
+        """Say what became of jobs."""
+        tells_all = is_heard(logging.INFO)
+        for ending in endings:
+            if tells_all or ending.status != "SUCCESSFUL":
+                log_ending(ending)
+        finished = [each.job.id for each in endings if each.status in FINISHED]
+        self.finished += len(finished)
+        self.announcer.finished(finished)
 
     def announce_expired(self, ids: Sequence[int]) -> None:
         if ids:
             logger.info("Cancelled jobs=%s that were not started in time", len(ids))
-        for id in ids:
-            self.announcer.finished(id)
+        self.announcer.finished(ids)
 
     def store_reports(self) -> None:
         """Store what jobs report, at once but not more often than need be."""
@@ -549,7 +555,7 @@ class Loop:
             if job.status == "READY":
                 self.expect_old_jobs()
             else:
-                self.announcer.finished(job.id)
+                self.announcer.finished([job.id])
         if orphans:
             work.record(self.connection.execute, self.id, self.options.name, orphans)
             logger.warning("Released jobs=%s claimed unnoticed", len(orphans))
@@ -597,6 +603,7 @@ class Loop:
         """Let go what waits for keys that nobody could settle when he committed."""
         if monotonic() >= self.next_hearing:  # a busy loop does not listen
             self.next_hearing = monotonic() + HEAR_SECONDS
+            self.listener.keep_connected()
             if self.listener.heard():
                 self.outlook.expect_jobs()
         is_due = monotonic() >= self.settling.due
@@ -620,7 +627,7 @@ class Loop:
                     job.reason,
                     extra=described(job),
                 )
-                self.announcer.finished(job.id)
+                self.announcer.finished([job.id])
 
     def look_for_forgotten(self) -> None:
         """Before a drain ends, see whether something waits for nothing."""
@@ -644,8 +651,7 @@ class Loop:
         if not running and self.ledger.is_empty:
             return ExitCode.STOPPED
         logger.warning("Released jobs=%s that did not end in time", len(running))
-        for job in running:  # for close(): their threads do not end
-            self.ledger.claim(job)
+        self.ledger.claim(running)  # for close(): their threads do not end
         return ExitCode.SECOND_SIGNAL if self.signals > 1 else ExitCode.GRACE_OVER
 
     def release(self) -> None:
@@ -665,7 +671,7 @@ class Loop:
         """Sleep until there is something to do; everything that happens ends it."""
         if self.faults.pause:
             self.sleep_off_fault()
-        elif not self.is_done:
+        elif not self.is_done and not self.has_work():
             timeout = max(self.next_event - monotonic(), 0.0)
             self.awake_at = monotonic() + timeout
             if self.listener.wait(timeout, self.has_work):
@@ -711,6 +717,21 @@ class Loop:
         signals = self.signals
         while signals == self.signals and (left := deadline - monotonic()) > 0:
             self.listener.wait(left, lambda: False)
+
+
+def log_ending(ending: Ending) -> None:
+    job, status, outcome, _ = ending
+    if status is None:
+        log(
+            logging.WARNING,
+            job,
+            "lost: it was rescued, ended or deleted meanwhile; its outcome is void",
+        )
+    elif isinstance(outcome, Setback):
+        level = logging.ERROR if status == "FAILED" else logging.INFO
+        log(level, job, f"{status}: {outcome.reason}", status=status)
+    else:
+        log(logging.INFO, job, status, status=status)
 
 
 def released(job: ClaimedJob) -> Setback:
