@@ -30,8 +30,7 @@ def drain(
             self.tally = Tally()
 
         def recorded(self, endings: "Sequence[Ending]") -> None:
-            for ending in endings:
-                self.tally.count(ending)
+            self.tally.count_all(endings)
 
     if connections[settings.DATABASE].in_atomic_block:
         raise RuntimeError(

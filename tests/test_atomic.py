@@ -818,11 +818,11 @@ def test_success_is_announced_once_and_needs_no_statement_of_the_loop(settings):
     signals.job_finished.connect(receive)
     try:
         with running_worker(slots=1) as loop, statements_of_workers() as executed:
-            wait_for(lambda: loop.listener.sleeping)
+            wait_for(lambda: loop.listener.alarm)
             job = leave_and_enqueue.enqueue()
             assert job.wait(20) == "done"
             wait_for(lambda: loop.finished == 1)
-            wait_for(lambda: loop.listener.sleeping)
+            wait_for(lambda: loop.listener.alarm)
             assert loop.room() == 1
     finally:
         signals.job_finished.disconnect(receive)

@@ -107,7 +107,7 @@ def test_request_that_was_notified_while_nobody_listened_is_found(
     settings.PGJOBS = CALM
     with running_worker(poll=600) as loop:
         job = start(look, path)
-        wait_for(lambda: loop.listener.sleeping)
+        wait_for(lambda: loop.listener.alarm)
         subscribe = loop.listener.subscribe
 
         def cancel_and_subscribe(connection):

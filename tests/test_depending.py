@@ -591,7 +591,7 @@ def test_decision_is_left_to_one_worker_at_a_time(path):
         job = dependent.use.enqueue(path)
         tasks.let_go(path)
         with running_worker(poll=60) as loop:
-            wait_for(lambda: loop.listener.sleeping)
+            wait_for(lambda: loop.listener.alarm)
             job.refresh_from_db()
             assert job.blocked_by_id is None
             other.commit()

@@ -49,7 +49,7 @@ def backends(role: str) -> list[int]:
 def sleeper():
     """A worker that looks at the queue once a minute unless it is woken."""
     with running_worker(poll=60, name="sleeper") as loop:
-        wait_for(lambda: loop.listener.sleeping, "the worker sleeps")
+        wait_for(lambda: loop.listener.alarm, "the worker sleeps")
         yield loop
 
 
@@ -112,7 +112,7 @@ def test_job_that_another_worker_releases_wakes_it(tmp_path):
     with WorkerThread(grace=0, slots=1) as leaver:
         wait_for(lambda: tasks.lines(path), "the job runs")
         with running_worker(poll=60) as loop:
-            wait_for(lambda: loop.listener.sleeping, "the other worker sleeps")
+            wait_for(lambda: loop.listener.alarm, "the other worker sleeps")
             assert leaver.stop() == ExitCode.GRACE_OVER
             wait_for(lambda: len(tasks.lines(path)) == 2, "it runs again", SOON)
             tasks.let_go(path)
@@ -138,7 +138,7 @@ def test_jobs_of_queues_that_it_does_not_serve_do_not_wake_it():
     with running_worker(poll=60, queues=("mail",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
         wait_for(
-            lambda: loop.listener.sleeping and not loop.listener.is_new,
+            lambda: loop.listener.alarm and not loop.listener.is_new,
             "the worker sleeps",
         )
         let_it_turn(loop)  # it may just have begun to listen, and is about to look
@@ -164,7 +164,7 @@ def test_without_notifications_it_polls(settings, how):
     if how == "setting":
         settings.PGJOBS = {"LISTEN": False}
     with running_worker(poll=0.2, listen=False) as loop:
-        wait_for(lambda: loop.listener.sleeping, "the worker sleeps")
+        wait_for(lambda: loop.listener.alarm, "the worker sleeps")
         for _ in range(3):
             wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
         assert backends("listen") == []
@@ -196,7 +196,7 @@ def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatc
     """The worker learns of the break only, and does not sleep over it."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     with running_worker(poll=600) as loop:
-        wait_for(lambda: loop.listener.sleeping, "the worker sleeps")
+        wait_for(lambda: loop.listener.alarm, "the worker sleeps")
         let_it_turn(loop)  # it has had the look that is due as it begins to listen
         turn = loop.turn
 
@@ -223,7 +223,7 @@ def test_what_was_notified_before_it_listens_again_is_found(sleeper, monkeypatch
 
     monkeypatch.setattr(sleeper.listener, "subscribe", subscribe_late)
     execute("SELECT pg_terminate_backend(%s, 5000)", backends("listen")[0])
-    wait_for(lambda: sleeper.listener.connecting and sleeper.listener.sleeping)
+    wait_for(lambda: sleeper.listener.connecting and sleeper.listener.alarm)
     let_it_turn(sleeper)
     job = enqueue(tasks.noop)
     let_it_turn(sleeper)

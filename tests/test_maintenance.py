@@ -122,7 +122,7 @@ def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
     let_it_turn(loop)
-    wait_for(lambda: loop.listener.sleeping)
+    wait_for(lambda: loop.listener.alarm)
     loop.outlook.look_at = look_at = monotonic() + 300
     with statements_of_workers() as executed:
         for _ in range(3):

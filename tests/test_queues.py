@@ -108,7 +108,7 @@ def test_pausing_lets_running_jobs_end_and_resuming_wakes_the_worker(tmp_path):
         wait_for_status(other, "SUCCESSFUL")
         tasks.let_go(path)
         wait_for_status(held, "SUCCESSFUL")
-        wait_for(lambda: loop.listener.sleeping)
+        wait_for(lambda: loop.listener.alarm)
         waiting.refresh_from_db()
         assert waiting.status == "READY"
         queue.resume()

@@ -73,7 +73,7 @@ def test_jobs_that_end_together_share_a_statement(tmp_path, settings):
         wait_for(lambda: len(tasks.lines(path)) == 8, "all run")
         listener = loop.listener
         wait_for(lambda: listener.connection and not listener.is_new, "it listens")
-        wait_for(lambda: listener.sleeping)
+        wait_for(lambda: listener.alarm)
         ring, loop.executor.ring = loop.executor.ring, lambda: None
         tasks.let_go(path)
         wait_for(lambda: len(loop.executor.outcomes) == 8, "all have ended")
@@ -101,7 +101,7 @@ def test_of_what_ended_half_is_recorded_at_once_while_there_is_more_to_claim(
     enqueue_many([tasks.hold.bind(path) for _ in range(12)])
     with running_worker(slots=4, prefetch=8, poll=600) as loop:
         wait_for(lambda: len(tasks.lines(path)) == 4, "all slots are taken")
-        wait_for(lambda: loop.listener.sleeping)
+        wait_for(lambda: loop.listener.alarm)
         monkeypatch.setattr(loop.executor, "ring", lambda: None)
         tasks.let_go(path)
         wait_for(lambda: len(loop.executor.outcomes) == 12, "all have ended")
@@ -118,7 +118,7 @@ def test_idle_worker_asks_little():
         listener = loop.listener
         wait_for(lambda: listener.connection and not listener.is_new, "it listens")
         let_it_turn(loop)
-        wait_for(lambda: listener.sleeping)
+        wait_for(lambda: listener.alarm)
         with statements_of_workers() as executed:
             beat, chores = loop.heartbeat.interval, loop.maintenance.rescuing.interval
             loop.heartbeat.beat()
@@ -141,12 +141,12 @@ def test_setback_costs_one_statement_more_and_no_look_too_many():
     job = enqueue(tasks.fail_with, "no")
     with running_worker(poll=600) as loop:
         wait_for_status(job, "FAILED")
-        wait_for(lambda: loop.listener.sleeping)
+        wait_for(lambda: loop.listener.alarm)
         with statements_of_workers() as executed:
             job.retry()
             wait_for(lambda: Job.objects.get(pk=job.pk).life == 2)
             wait_for_status(job, "FAILED")
-            wait_for(lambda: loop.listener.sleeping)
+            wait_for(lambda: loop.listener.alarm)
     counted = Counter(executed)
     assert counted["loop record"] == 1
     assert counted["loop turn"] <= 4

@@ -61,8 +61,7 @@ class Narrator(Audience):
         self.printed_at = 0.0
 
     def recorded(self, endings: Sequence[Ending]) -> None:
-        for ending in endings:
-            self.tally.count(ending)
+        self.tally.count_all(endings)
         if not self.is_quiet:
             start = f"{time.strftime('%H:%M:%S')} {self.prefix}"
             self.lines += [self.styled(start, each) for each in endings]

@@ -201,7 +201,7 @@ def turn(
             "worker_id": worker_id,
             "ids": array(each.id for each in successes),
             "lease_tokens": array(each.lease_token for each in successes),
-            "return_values": [each.return_value for each in successes],
+            "return_values": return_values(successes),
             "limit": limit,
             "queues": None if queues is None else list(queues),
             "excluded": list(excluded),
@@ -226,6 +226,12 @@ def turn(
         seconds=seconds,
         claimed=claimed,
     )
+
+
+def return_values(successes: Sequence[Success]) -> list[str | None] | None:
+    """Return what the tasks returned; None if that is nothing, as of most."""
+    values = [each.return_value for each in successes]
+    return values if any(value is not None for value in values) else None
 
 
 def place_in_line(job: ClaimedJob) -> tuple[int, int]:

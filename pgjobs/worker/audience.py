@@ -50,10 +50,15 @@ class Tally:
     cancelled: int = 0
     retried: int = 0  # attempts that failed and are to be tried again
 
+    def count_all(self, endings: Sequence[Ending]) -> None:
+        others = [each for each in endings if each.status != "SUCCESSFUL"]
+        self.completed += len(endings) - len(others)
+        for ending in others:
+            self.count(ending)
+
     def count(self, ending: Ending) -> None:
+        """Count an ending that is no success."""
         match ending.status:
-            case "SUCCESSFUL":
-                self.completed += 1
             case "FAILED":
                 self.completed += 1
                 self.failed += 1

@@ -50,7 +50,7 @@ class Listener:
         self.enqueued = enqueued  # takes the names of queues that may have new jobs
         self.unsettled = unsettled  # takes what arrives on that channel
         self.bell = bell
-        self.sleeping = False
+        self.alarm: list[str] = []  # set while the loop sleeps and nobody has rung
         self.heard_cancel = False  # a job of this worker is to stop
         self.is_new = False  # what was notified before it listened is lost
         self.wanted = options.listen and settings.LISTEN is not False
@@ -62,8 +62,12 @@ class Listener:
 
     def ring(self) -> None:
         """Wake the loop if it sleeps; called after what it shall find was put down."""
-        if self.sleeping:
+        alarm = self.alarm
+        if alarm:
             self.bell.ring()
+            # Once is enough: each ring hands the interpreter to another thread. Only
+            # now, and only that alarm: who is slow must not switch the next one off.
+            alarm.clear()
 
     def wait(self, timeout: float, has_work: Callable[[], bool]) -> bool:
         """Sleep until the bell, a notification or the time-out.
@@ -75,17 +79,17 @@ class Listener:
         if self.has_been_told():
             return True
         deadline = monotonic() + timeout
-        self.sleeping = True
+        self.alarm = ["set"]
         try:
             while not has_work() and (remaining := deadline - monotonic()) > 0:
                 readable = self.sleep(remaining)
                 if self.bell.read_end in readable:
                     self.bell.clear()
-                    return self.heard()
+                    return False
                 if readable and self.heard():
                     return True
         finally:
-            self.sleeping = False
+            self.alarm = []
         return False
 
     def sleep(self, seconds: float) -> list[int]:
@@ -98,7 +102,9 @@ class Listener:
 
     def has_been_told(self) -> bool:
         """Take what was notified while the loop was too busy to sleep."""
-        return self.connection is not None and bool(self.sleep(0)) and self.heard()
+        if self.connection is None or not (self.is_new or self.sleep(0)):
+            return False
+        return self.heard()
 
     def heard(self) -> bool:
         """Take what was notified; whether any of it concerns this worker's queues."""
