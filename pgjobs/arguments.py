@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from .conf import settings
 from .exceptions import InvalidArguments, InvalidTask
 from .hints import AnyJson, Hint, signature_of
-from .plain_json import check_text, dump, load
+from .plain_json import check_text, dump_checked, load
 from .write_all import ALL
 
 NO_ALL = "is ALL, which only enqueue takes, for parameters that write_all names"
@@ -44,6 +44,9 @@ class Signature:
 
         Raises InvalidArguments, which names every fault.
         """
+        fitting = self.store_fitting(args, kwargs) if self.named_only else None
+        if fitting is not None:
+            return self.as_json([], fitting)
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError:
@@ -70,6 +73,28 @@ class Signature:
         if faults:
             raise InvalidArguments(self.task_name, faults)
         return self.as_json(positional, named)
+
+    def store_fitting(self, args: tuple, kwargs: dict) -> dict | None:
+        """Return the JSON data of a call without faults; None: look for them."""
+        if len(args) > self.places:
+            return None
+        named: dict[str, Any] = {}
+        rest = len(kwargs)
+        for place, (name, parameter) in enumerate(self.parameters.items()):
+            if place < len(args):
+                value = args[place]
+            elif name in kwargs:
+                value = kwargs[name]
+                rest -= 1
+            elif parameter.is_required:
+                return None
+            else:
+                value = parameter.default
+            try:
+                named[name] = parameter.hint.store(value)
+            except ValueError:
+                return None
+        return None if rest else named
 
     def load(self, stored: Stored) -> tuple[tuple, dict]:
         """Return the positional and the named arguments to call the task with.
@@ -125,14 +150,18 @@ class Signature:
                 yield name, parameter, value
 
     def as_json(self, positional: list, named: dict) -> Stored:
-        stored = Stored(dump(positional) if positional else "[]", dump(named))
-        size = sum(len(part.encode()) for part in stored)
-        if size > settings.MAX_ARGUMENT_BYTES:
-            fault = (
-                f"are {size} bytes of JSON, more than the {settings.MAX_ARGUMENT_BYTES}"
-                " that PGJOBS['MAX_ARGUMENT_BYTES'] allows"
-            )
-            raise InvalidArguments(self.task_name, {"arguments": fault})
+        args = dump_checked(positional) if positional else "[]"
+        stored = Stored(args, dump_checked(named))
+        most = settings.MAX_ARGUMENT_BYTES
+        # No character takes more than four bytes.
+        if 4 * (len(stored.args) + len(stored.kwargs)) > most:
+            size = sum(len(part.encode()) for part in stored)
+            if size > most:
+                fault = (
+                    f"are {size} bytes of JSON, more than the {most} that "
+                    "PGJOBS['MAX_ARGUMENT_BYTES'] allows"
+                )
+                raise InvalidArguments(self.task_name, {"arguments": fault})
         return stored
 
     def gather(self, positional: list, named: dict) -> dict:
@@ -207,6 +236,11 @@ class Signature:
 
     def name_of(self, kind) -> str | None:
         return next((n for n, p in self.parameters.items() if p.kind is kind), None)
+
+    @cached_property
+    def places(self) -> int:
+        """How many arguments can be passed by position, if all can be by name."""
+        return sum(parameter.takes_position for parameter in self.parameters.values())
 
     @cached_property
     def named_only(self) -> bool:

@@ -32,7 +32,7 @@ from typing_extensions import TypedDict  # pydantic takes no other before Python
 
 from pgjobs.arguments import Signature, Stored
 from pgjobs.exceptions import InvalidArguments, InvalidTask
-from pgjobs.plain_json import DEEPEST, check_json, dump, shortened
+from pgjobs.plain_json import DEEPEST, check_json, dump, dump_checked, shortened
 from tests import futuristic
 
 NOWHERE = "Nope"  # as a hint: a name that nobody defines
@@ -774,3 +774,40 @@ def test_check_accepts_exactly_what_dump_can_write_and_read(value):
     except ValueError:
         return
     assert json.loads(dump(value)) == value
+    assert repr(json.loads(dump_checked(value))) == repr(json.loads(dump(value)))
+
+
+# The quick ways
+
+
+def named(a: int, b: str = "b", *, c: int | None = None, d: Any = 4) -> None:
+    """Take what can be passed by name."""
+
+
+values = st.integers(0, 2) | st.sampled_from(["b", None, 1.0, [], math.nan])
+names = st.sampled_from(["a", "b", "c", "d", "e"])
+
+
+def outcome(act: Callable):
+    try:
+        return act()
+    except InvalidArguments as error:
+        return str(error)
+
+
+@given(st.lists(values, max_size=4), st.dictionaries(names, values))
+def test_quick_way_to_store_a_call_says_what_the_slow_one_says(args, kwargs):
+    quick, slow = Signature("named", named), Signature("named", named)
+    slow.named_only = False
+    call = tuple(args), kwargs
+    assert outcome(lambda: quick.store(*call)) == outcome(lambda: slow.store(*call))
+
+
+@given(st.lists(values, max_size=1), st.dictionaries(names, values))
+def test_quick_way_to_load_arguments_says_what_the_slow_one_says(args, kwargs):
+    quick, slow = Signature("named", named), Signature("named", named)
+    slow.load_fitting = lambda named: None
+    stored = Stored(json.dumps(args), json.dumps(kwargs))
+    assert repr(outcome(lambda: quick.load(stored))) == repr(
+        outcome(lambda: slow.load(stored))
+    )

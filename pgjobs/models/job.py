@@ -320,11 +320,11 @@ class Job(models.Model):
     def of_columns(cls, database: str, columns: dict[str, Any]) -> "Job":
         """Return the instance of a stored row; columns that are not given are deferred.
 
-        It is made as unpickling makes one: `__init__` takes longer than the INSERT of
-        a row.
+        The dict becomes the instance's own. It is made as unpickling makes one:
+        `__init__` takes longer than the INSERT of a row.
         """
         job = cls.__new__(cls)
-        job.__dict__.update(columns)
+        job.__dict__ = columns
         job._state = ModelState()
         job._state.db, job._state.adding = database, False
         return job

@@ -14,7 +14,7 @@ from django.db import IntegrityError, connections, transaction
 
 from .. import signals
 from ..conf import settings
-from ..plain_json import check_json, dump
+from ..plain_json import check_json, dump, load
 from ..sql import statement
 from ..texts import storable
 
@@ -101,25 +101,45 @@ def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
 
 
 def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list | None]:
-    """Return the jobs to insert as one array for each column."""
+    """Return the jobs to insert as one array for each column; see `once` and `some`.
+
+    To send a value takes longer than to insert it.
+    """
     options = [bound.options for bound in bound_tasks]
     return {
-        "tasks": [bound.task_name for bound in bound_tasks],
-        "args": [bound.arguments.args for bound in bound_tasks],
+        "tasks": once([bound.task_name for bound in bound_tasks]),
+        "args": once([bound.arguments.args for bound in bound_tasks]),
         "kwargs": [bound.arguments.kwargs for bound in bound_tasks],
-        "queue_names": [each.queue_name for each in options],
-        "priorities": [each.priority for each in options],
-        "run_afters": [moment(each.run_after) for each in options],
-        "delays": [seconds(each.run_after) for each in options],
-        "expires_ats": [moment(each.expires) for each in options],
-        "expires_ins": [seconds(each.expires) for each in options],
-        "max_attempts": [each.max_attempts for each in options],
-        "max_crashes": [each.max_crashes for each in options],
-        "timeouts": [each.time_limit for each in options],
-        "process_units": process_units(options),
-        "keys": keys(bound_tasks),
-        "dependencies": dependencies(bound_tasks),
+        "queue_names": once([each.queue_name for each in options]),
+        "priorities": once([each.priority for each in options]),
+        "run_afters": some([moment(each.run_after) for each in options]),
+        "delays": some([seconds(each.run_after) for each in options]),
+        "expires_ats": some([moment(each.expires) for each in options]),
+        "expires_ins": some([seconds(each.expires) for each in options]),
+        "max_attempts": once([each.max_attempts for each in options]),
+        "max_crashes": once([each.max_crashes for each in options]),
+        "timeouts": some([each.time_limit for each in options]),
+        "process_units": some([each.process_units for each in options]),
+        "keys": some([json_or_none(bound.keys) for bound in bound_tasks]),
+        "dependencies": some([json_or_none(each.dependencies) for each in bound_tasks]),
     }
+
+
+def once(values: list) -> list:
+    """Return an array of one where all values are the same.
+
+    The statements take the first one where an array is shorter than the others.
+    """
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
+def some(values: list) -> list | None:
+    """Return an array, or None where all values are NULL."""
+    return values if any(value is not None for value in values) else None
+
+
+def json_or_none(value: dict[str, Any] | None) -> str | None:
+    return json.dumps(value) if value else None
 
 
 def moment(value: datetime | timedelta | None) -> datetime | None:
@@ -128,27 +148,6 @@ def moment(value: datetime | timedelta | None) -> datetime | None:
 
 def seconds(value: datetime | timedelta | None) -> float | None:
     return value.total_seconds() if isinstance(value, timedelta) else None
-
-
-def process_units(options: "Sequence[Options]") -> list[int | None] | None:
-    """Return what each job takes; None if nobody has said it of any."""
-    units = [each.process_units for each in options]
-    return units if any(units) else None
-
-
-def keys(bound_tasks: "Sequence[NewJob]") -> list[str | None] | None:
-    """Return what may hold each job back as JSON; None if nothing does."""
-    if not any(bound.keys for bound in bound_tasks):
-        return None
-    return [json.dumps(bound.keys) if bound.keys else None for bound in bound_tasks]
-
-
-def dependencies(bound_tasks: "Sequence[NewJob]") -> list[str | None] | None:
-    """Return what each job needs and serves as JSON; None if none does."""
-    given = [bound.dependencies for bound in bound_tasks]
-    if not any(given):
-        return None
-    return [json.dumps(each) if each else None for each in given]
 
 
 def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> "Job":
@@ -163,8 +162,8 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> 
         "id": id,
         "turn": turn,
         "task": bound.task_name,
-        "args": json.loads(arguments.args),
-        "kwargs": json.loads(arguments.kwargs),
+        "args": load(arguments.args),
+        "kwargs": load(arguments.kwargs),
         "queue_name": options.queue_name,
         "priority": options.priority,
         "status": status,

@@ -1,12 +1,20 @@
 -- Insert jobs. Their ids rise in the order given: the sequence is read after the sort.
 -- A trigger makes those SCHEDULED whose time is to come, and those WAITING that
 -- something holds back (pgjobs_plan_inserted).
+-- An array that is shorter than the others has one value for all (transitions.once).
 -- statement_timestamp: now() stands still in a long transaction.
 INSERT INTO pgjobs_job
     (task, args, kwargs, queue_name, priority, run_after, max_attempts, max_crashes,
      timeout, expires_at, process_units, keys, dependencies)
-SELECT task, args::jsonb, kwargs::jsonb, queue_name, priority, due, max_attempts,
-       max_crashes, timeout,
+SELECT coalesce(task, (%(tasks)s::text[])[1]),
+       coalesce(args, (%(args)s::text[])[1])::jsonb,
+       kwargs::jsonb,
+       coalesce(queue_name, (%(queue_names)s::text[])[1]),
+       coalesce(priority, (%(priorities)s::smallint[])[1]),
+       due,
+       coalesce(max_attempts, (%(max_attempts)s::smallint[])[1]),
+       coalesce(max_crashes, (%(max_crashes)s::smallint[])[1]),
+       timeout,
        coalesce(
            expires_at,
            coalesce(due, statement_timestamp()) + make_interval(secs => expires_in)

@@ -27,8 +27,15 @@ inserted AS (
         (id, turn, task, args, kwargs, queue_name, priority, run_after, max_attempts,
          max_crashes, timeout, expires_at, process_units, unique_key, unique_for,
          unique_until, keys, dependencies)
-    SELECT id, turn, task, args::jsonb, kwargs::jsonb, queue_name, priority, due,
-        max_attempts, max_crashes, timeout,
+    SELECT id, turn, coalesce(task, (%(tasks)s::text[])[1]),
+        coalesce(args, (%(args)s::text[])[1])::jsonb,
+        kwargs::jsonb,
+        coalesce(queue_name, (%(queue_names)s::text[])[1]),
+        coalesce(priority, (%(priorities)s::smallint[])[1]),
+        due,
+        coalesce(max_attempts, (%(max_attempts)s::smallint[])[1]),
+        coalesce(max_crashes, (%(max_crashes)s::smallint[])[1]),
+        timeout,
         coalesce(
             expires_at,
             coalesce(due, statement_timestamp()) + make_interval(secs => expires_in)

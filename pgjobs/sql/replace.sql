@@ -47,7 +47,7 @@ forgotten AS (
     WHERE link.job_id = held.id AND link.needs = 'dependency'
 )
 UPDATE pgjobs_job AS job
-SET args = held.args::jsonb,
+SET args = coalesce(held.args, (%(args)s::text[])[1])::jsonb,
     kwargs = held.kwargs::jsonb,
     dependencies = held.dependencies,
     -- What comes before and after the job stays. Who depends on others has keys.
