@@ -103,7 +103,7 @@ def drained(
 ) -> Figures:
     """Return how fast waiting jobs are run and recorded as done.
 
-    The first tenth is not measured: meanwhile the workers start. `ready`: how many
+    Its first jobs are not measured: meanwhile the workers start. `ready`: how many
     more jobs wait, which are not waited for.
     """
     number = max(int(stage.system.rate * sizes.drain_seconds), 50)
@@ -116,7 +116,7 @@ def drained(
     before = stage.look()
     for _ in range(workers):
         stage.start_worker()
-    begun = stage.watch(down_to=before.unfinished - 0.1 * number)
+    begun = stage.watch(down_to=before.unfinished - stage.system.start * number)
     ended = stage.watch(down_to=before.unfinished - number)
     if begun.unfinished == ended.unfinished:
         begun = before  # it was over at first sight: the start counts, too

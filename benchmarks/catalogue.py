@@ -17,6 +17,7 @@ class System:
         None  # in benchmarks/requirements; None: the driver's own
     )
     store: str = "postgresql"  # or "redis"
+    start: float = 0.1  # share of a drain that is not measured: workers start
     works: bool = True  # False: it shows what enqueuing costs, and has no worker
 
     @property
@@ -43,11 +44,11 @@ def bare_insert() -> System:
     return System("bare-insert", "bare_insert", 0, settings, works=False)
 
 
-def pgjobs(name: str, rate: int, *arguments: str) -> System:
+def pgjobs(name: str, rate: int, *arguments: str, start: float = 0.1) -> System:
     arguments = ("--concurrency", "10", "--poll", "60", *arguments)
     settings = f"runjobs {' '.join(arguments)}; signals available, logging at INFO"
     options = {"arguments": list(arguments)}
-    return System(name, "pgjobs", rate, settings, options)
+    return System(name, "pgjobs", rate, settings, options, start=start)
 
 
 def rival(
@@ -114,9 +115,10 @@ SYSTEMS = [
     bare_sql(10, 8_000),
     bare_sql(100, 25_000),
     bare_insert(),
-    pgjobs("pgjobs", 4_000),
-    pgjobs("pgjobs-prefetch", 10_000, "--prefetch", "200"),
-    pgjobs("pgjobs-2", 12_000, "--prefetch", "200", "--processes", "2"),
+    pgjobs("pgjobs", 5_000),
+    pgjobs("pgjobs-prefetch", 20_000, "--prefetch", "200"),
+    # Its second process is started when the first one is ready.
+    pgjobs("pgjobs-2", 30_000, "--prefetch", "200", "--processes", "2", start=0.4),
     rival("procrastinate", 500, "async tasks, concurrency 10, LISTEN"),
     pgqueuer("pgqueuer", 3_500, 10),
     pgqueuer("pgqueuer-100", 10_000, 100),

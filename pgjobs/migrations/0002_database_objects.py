@@ -78,7 +78,8 @@ CHECKS = (
             WHEN jsonb_typeof(args) <> 'array' THEN 'args must be an array'
             WHEN jsonb_typeof(kwargs) <> 'object' THEN 'kwargs must be an object'
             WHEN task = '' THEN 'task must not be empty'
-            WHEN queue_name !~ '^[^,[:cntrl:]]+$'
+            -- A regular expression takes longer than all the rest.
+            WHEN queue_name <> 'default' AND queue_name !~ '^[^,[:cntrl:]]+$'
                 THEN 'queue_name must have characters, but no commas and control '
                     'characters'
             WHEN priority NOT BETWEEN -100 AND 100
