@@ -130,7 +130,8 @@ def once(values: list) -> list:
 
     The statements take the first one where an array is shorter than the others.
     """
-    return values[:1] if values.count(values[0]) == len(values) else values
+    first = values[:1]
+    return first if first * len(values) == values else values
 
 
 def some(values: list) -> list | None:

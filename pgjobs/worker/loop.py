@@ -671,14 +671,14 @@ class Loop:
         """Sleep until there is something to do; everything that happens ends it."""
         if self.faults.pause:
             self.sleep_off_fault()
-        elif not self.is_done and not self.has_work():
+        elif not (self.is_done or self.has_work()):
             timeout = max(self.next_event - monotonic(), 0.0)
             self.awake_at = monotonic() + timeout
             if self.listener.wait(timeout, self.has_work):
                 self.outlook.expect_jobs()
-            if self.is_nudged:
-                self.is_nudged = False
-                self.outlook.expect_due()
+        if self.is_nudged:
+            self.is_nudged = False
+            self.outlook.expect_due()
 
     def has_work(self) -> bool:
         """Whether a turn would find something to do."""
