@@ -156,14 +156,12 @@ class Executor:
         if isinstance(execution, CoroutineExecution) and execution.is_blocking:
             self.abandon(execution)
         self.fill_slots()
-        self.ring()
 
     def blocked(self, execution: CoroutineExecution) -> None:
         """Do not wait for an event loop that a job blocks which was given up."""
         if execution.job.lease_token not in self.running:
             self.abandon(execution)
             self.fill_slots()
-            self.ring()
 
     def abandon(self, blocking: CoroutineExecution) -> None:
         """Release the jobs that share a blocked event loop; others get a new one."""
@@ -191,7 +189,7 @@ class Executor:
             with self.lock:
                 execution = self.next_execution()
             if execution is None:
-                return
+                return self.ring()
             self.begin(execution)
 
     def withdraw(self) -> list[ClaimedJob]:

@@ -460,8 +460,9 @@ class Loop:
         """Close the books on atomic jobs, which have recorded their success."""
         completed = self.ledger.completed
         if completed:
-            tokens = [each.lease_token for each in completed]
-            self.settle(completed, dict.fromkeys(tokens, "SUCCESSFUL"))
+            self.settle(
+                completed, {each.lease_token: "SUCCESSFUL" for each in completed}
+            )
             self.outlook.expect_jobs()  # they may have enqueued some
 
     def record_setbacks(self) -> None:
