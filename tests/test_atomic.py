@@ -818,7 +818,9 @@ def test_success_is_announced_once_and_needs_no_statement_of_the_loop(settings):
     signals.job_finished.connect(receive)
     try:
         with running_worker(slots=1) as loop, statements_of_workers() as executed:
+            let_it_turn(loop)  # the looks of a start, as many as there are
             wait_for(lambda: loop.listener.alarm)
+            executed.clear()
             job = leave_and_enqueue.enqueue()
             assert job.wait(20) == "done"
             wait_for(lambda: loop.finished == 1)
