@@ -54,16 +54,7 @@ CREATE TRIGGER pgjobs_plan_inserted BEFORE INSERT ON pgjobs_job FOR EACH ROW
     EXECUTE FUNCTION pgjobs_plan_inserted();
 DROP INDEX pgjobs_job_unique, pgjobs_job_waiting, pgjobs_job_batch, pgjobs_job_units;
 ALTER TABLE pgjobs_job
-    ALTER COLUMN holds_key DROP EXPRESSION,
-    DROP CONSTRAINT pgjobs_is_job,
-    ADD CONSTRAINT pgjobs_is_job CHECK (
-        pgjobs_is_job(
-            task, args, kwargs, queue_name, priority, timeout, NULL, NULL, NULL, NULL,
-            max_attempts, max_crashes, attempts, failures, crashes, life, lease_token,
-            status, worker_id, NULL, run_after, expires_at, enqueued_at, started_at,
-            last_attempted_at, finished_at, cancel_requested_at
-        )
-    )
+    ALTER COLUMN holds_key DROP EXPRESSION
 """
 
 
