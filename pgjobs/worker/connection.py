@@ -113,6 +113,7 @@ class OwnConnection:
         self.limit = limit  # seconds that a statement may take
         self.prepare = prepare
         self.connection: psycopg.Connection | None = None
+        self.cursor: psycopg.Cursor  # one for all: a new one learns all types anew
         self.pooled = False
 
     def execute(self, query: str, parameters: dict | None = None) -> list[tuple]:
@@ -124,7 +125,7 @@ class OwnConnection:
         connection = self.connection or self.open()
         try:
             with self.watchdog.guard(connection, self.limit):
-                cursor = connection.execute(query, parameters)
+                cursor = self.cursor.execute(query, parameters)
                 # Not by its description, which is made anew for all columns.
                 return [] if cursor.rownumber is None else cursor.fetchall()
         except psycopg.errors.LockNotAvailable:
@@ -153,6 +154,7 @@ class OwnConnection:
 
     def open(self) -> psycopg.Connection:
         self.connection = connection = connect(self.alias, self.role, self.name)
+        self.cursor = connection.cursor(binary=True)
         try:
             with self.watchdog.guard(connection, self.limit):
                 self.pooled = is_pooled(connection)
