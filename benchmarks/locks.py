@@ -53,8 +53,6 @@ CREATE TRIGGER pgjobs_plan_inserted BEFORE INSERT ON pgjobs_job FOR EACH ROW
     WHEN (NEW.status = 'READY' AND NEW.run_after > statement_timestamp())
     EXECUTE FUNCTION pgjobs_plan_inserted();
 DROP INDEX pgjobs_job_unique, pgjobs_job_waiting, pgjobs_job_batch, pgjobs_job_units;
-ALTER TABLE pgjobs_job
-    ALTER COLUMN holds_key DROP EXPRESSION
 """
 
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from pgjobs import signals, task
 from pgjobs.exceptions import InvalidArguments, InvalidTask
-from pgjobs.models import Job, Status
+from pgjobs.models import Job
 from pgjobs.tasks import aenqueue, enqueue, enqueue_many
 from tests.actors import execute, fields_of, hours, session
 from tests.tasks import add, echo, noop

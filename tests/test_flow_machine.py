@@ -51,7 +51,9 @@ WHERE link.needs = 'success' AND job.attempts > 0 AND job.life = 1
     AND other.life = 1 AND other.status <> 'SUCCESSFUL'
 """
 KEPT_TWICE = """
-SELECT unique_key FROM pgjobs_job WHERE holds_key
+SELECT unique_key FROM pgjobs_job
+WHERE unique_key IS NOT NULL
+    AND pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at)
 GROUP BY unique_key, unique_for HAVING count(*) > 1
 """
 

@@ -25,7 +25,8 @@ INDEXES = {
     "pgjobs_job_units": "(priority DESC, turn)"
     " WHERE (process_units IS NOT NULL AND status = 'READY')",
     "pgjobs_job_waiting": "(id) WHERE status = 'WAITING'",
-    "pgjobs_job_unique": "(unique_key, unique_for) WHERE holds_key",
+    "pgjobs_job_unique": "(unique_key, unique_for) WHERE ((unique_key IS NOT NULL) AND"
+    " pgjobs_holds_key((unique_for), unique_until, (status), attempts, finished_at))",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",
 }
 OBJECTS = """

@@ -94,6 +94,10 @@ class JobColumns:
     def full_unique_key(self, job: Job) -> str:
         return block(job.unique_key or "", LONGEST_REASON)
 
+    @admin.display(description=_("holds the unique key"), boolean=True)
+    def holds_key(self, job: Job) -> bool | None:
+        return job.holds_key
+
     @admin.display(description=_("batch"))
     def batch_link(self, job: Job) -> str:
         if job.batch_id is None:

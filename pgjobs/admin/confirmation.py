@@ -181,8 +181,8 @@ class ConfirmingAdmin(ConfirmationPages):
 
 def holder_of_key(job) -> int | None:
     """Return the job in the way of this one's retry, unless it has just gone."""
-    holders = Job.objects.filter(
-        unique_key=job.unique_key, unique_for=job.unique_for, holds_key=True
+    holders = Job.objects.holding_keys().filter(
+        unique_key=job.unique_key, unique_for=job.unique_for
     )
     return holders.values_list("pk", flat=True).first()
 

@@ -4,11 +4,12 @@ from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import BadRequest
-from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models import BooleanField, Case, ExpressionWrapper, Q, When
 from django.db.models.functions import Left
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Job, Status
+from ..models.database import HoldsKey
 from . import acts
 from .buttons import ButtonsAdmin, button
 from .columns import LONGEST_REASON, JobColumns
@@ -153,6 +154,7 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
             .annotate(
                 reason_start=Left("reason", LONGEST_REASON + 1),
                 is_tied=ExpressionWrapper(Q(keys__isnull=False), BooleanField()),
+                holds_key=Case(When(unique_key__isnull=False, then=HoldsKey())),
             )
             .select_related("worker")
         )

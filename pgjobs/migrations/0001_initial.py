@@ -290,21 +290,6 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "holds_key",
-                    models.GeneratedField(
-                        db_persist=True,
-                        expression=models.Case(
-                            models.When(
-                                then=pgjobs.models.database.HoldsKey(),
-                                unique_key__isnull=False,
-                            )
-                        ),
-                        output_field=models.BooleanField(
-                            null=True, verbose_name="holds the unique key"
-                        ),
-                    ),
-                ),
-                (
                     "batch",
                     models.ForeignKey(
                         blank=True,
@@ -1496,7 +1481,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="job",
             constraint=models.UniqueConstraint(
-                condition=models.Q(("holds_key", True)),
+                condition=models.Q(
+                    ("unique_key__isnull", False), pgjobs.models.database.HoldsKey()
+                ),
                 fields=("unique_key", "unique_for"),
                 name="pgjobs_job_unique",
             ),

@@ -347,7 +347,10 @@ UNIQUE = (
         IF job.unique_for = 'period' THEN
             UPDATE pgjobs_job SET unique_until = NULL  -- it is over
             WHERE unique_key = job.unique_key AND unique_for = 'period'
-                AND holds_key AND unique_until <= clock_timestamp();
+                AND pgjobs_holds_key(
+                    unique_for, unique_until, status, attempts, finished_at
+                )
+                AND unique_until <= clock_timestamp();
         END IF;
         IF on_conflict = 'replace' THEN
             UPDATE pgjobs_job AS held
@@ -378,7 +381,10 @@ UNIQUE = (
                 blocked_by_id = NULL
             WHERE held.unique_key = job.unique_key
                 AND held.unique_for = job.unique_for
-                AND held.holds_key
+                AND pgjobs_holds_key(
+                    held.unique_for, held.unique_until, held.status, held.attempts,
+                    held.finished_at
+                )
                 AND held.status IN ('READY', 'SCHEDULED', 'WAITING')
                 AND held.attempts = 0
             RETURNING * INTO holder;
@@ -390,7 +396,10 @@ UNIQUE = (
             END IF;
         END IF;
         SELECT * INTO holder FROM pgjobs_job
-        WHERE unique_key = job.unique_key AND unique_for = job.unique_for AND holds_key;
+        WHERE unique_key = job.unique_key AND unique_for = job.unique_for
+            AND pgjobs_holds_key(
+                unique_for, unique_until, status, attempts, finished_at
+            );
         IF NOT FOUND THEN
             RETURN 0;
         ELSIF on_conflict = 'raise' THEN
@@ -421,7 +430,12 @@ UNIQUE = (
                  job.expires_at, job.max_attempts, job.max_crashes, job.timeout,
                  job.process_units, job.keys, job.unique_key, job.unique_for,
                  job.unique_until)
-            ON CONFLICT (unique_key, unique_for) WHERE holds_key DO NOTHING
+            ON CONFLICT (unique_key, unique_for)
+                WHERE unique_key IS NOT NULL
+                    AND pgjobs_holds_key(
+                        unique_for, unique_until, status, attempts, finished_at
+                    )
+                DO NOTHING
             RETURNING id INTO inserted;
             IF NOT FOUND THEN
                 inserted := pgjobs_conflict(job, on_conflict);
@@ -642,7 +656,10 @@ ACTS = (
                     SELECT FROM pgjobs_job AS other
                     WHERE other.unique_key = wanted_key
                         AND other.unique_for = ranked.unique_for
-                        AND other.holds_key
+                        AND pgjobs_holds_key(
+                            other.unique_for, other.unique_until, other.status,
+                            other.attempts, other.finished_at
+                        )
                 )
         ),
         -- Whatever had ended for a job before is looked at anew when this commits.
@@ -705,7 +722,10 @@ ACTS = (
                         SELECT FROM pgjobs_job AS other
                         WHERE other.unique_key = job.unique_key
                             AND other.unique_for = job.unique_for
-                            AND other.holds_key
+                            AND pgjobs_holds_key(
+                                other.unique_for, other.unique_until, other.status,
+                                other.attempts, other.finished_at
+                            )
                             AND other.id <> job.id
                             AND (
                                 job.unique_for <> 'period'

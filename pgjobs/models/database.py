@@ -20,26 +20,11 @@ class QueueManager(models.Manager):
         return super().get_queryset().using(self.db)
 
 
-class StoredColumn(models.GeneratedField):
-    """A generated column whose system check asks no server.
-
-    Every version that pgjobs supports can generate columns. Django asks each database
-    of the project, since 6.1 with every command, also with those that need none.
-    """
-
-    def check(self, **kwargs):
-        return super().check(**{**kwargs, "databases": []})
-
-    def deconstruct(self):
-        name, _, args, kwargs = super().deconstruct()
-        return name, "django.db.models.GeneratedField", args, kwargs
-
-
 class HoldsKey(models.Func):
     """Whether a job with a unique key holds it: a function of the database decides.
 
-    Django's own expression would be parsed anew with each statement that writes jobs,
-    also of those without a key. Other vendors have the table, but no queue.
+    A generated column would be computed with each version of each row, also of those
+    without a key. Other vendors have the table, but no queue.
     """
 
     arity = 5

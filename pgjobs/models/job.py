@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import models
-from django.db.models import Case, F, Q, When
+from django.db.models import F, Q
 from django.db.models.base import ModelState
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
@@ -15,7 +15,7 @@ from ..addresses import status_url
 from ..conf import FINISHED
 from ..plain_json import LenientDecoder
 from . import transitions, unique, waiting, work
-from .database import HoldsKey, QueueManager, StoredColumn
+from .database import HoldsKey, QueueManager
 from .transitions import Changed
 
 
@@ -80,6 +80,10 @@ class JobQuerySet(models.QuerySet["Job"]):
         if status in FINISHED:
             return self.filter(status=status, finished_at__isnull=False)
         return self.filter(status=status)
+
+    def holding_keys(self):
+        """Filter by whether a job is in the way of others with its unique key."""
+        return self.filter(Q(unique_key__isnull=False) & Q(HoldsKey()))
 
     def retry(self) -> Changed:
         """Put finished jobs back in the queue, each with a new life."""
@@ -237,11 +241,6 @@ class Job(models.Model):
     )
     # End of the period; NULL also once the key was given up.
     unique_until = models.DateTimeField(_("unique until"), null=True, blank=True)
-    holds_key = StoredColumn(
-        expression=Case(When(unique_key__isnull=False, then=HoldsKey())),
-        output_field=models.BooleanField(_("holds the unique key"), null=True),
-        db_persist=True,
-    )
 
     objects = JobManager()
 
@@ -303,12 +302,13 @@ class Job(models.Model):
                 name="pgjobs_job_finished",
             ),
         ]
-        # What else a row must be like is said by a function of the database:
-        # pgjobs_is_job, in migrations/0002_database_objects.py.
+        # What else a row must be like is said by functions of the database, in
+        # migrations/0002_database_objects.py.
         constraints = [
             models.UniqueConstraint(
                 fields=["unique_key", "unique_for"],
-                condition=Q(holds_key=True),
+                # The cheap part first: most jobs have no key.
+                condition=Q(unique_key__isnull=False) & Q(HoldsKey()),
                 name="pgjobs_job_unique",
             ),
         ]

@@ -22,7 +22,9 @@ NOTES = 1_000  # that it looks at
 
 HOLDERS = """
 SELECT unique_key, id FROM pgjobs_job
-WHERE unique_key = ANY (%(unique_keys)s::text[]) AND holds_key AND finished_at IS NULL
+WHERE unique_key = ANY (%(unique_keys)s::text[])
+    AND pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at)
+    AND finished_at IS NULL
 """
 
 

@@ -45,7 +45,6 @@ NEW = {
     "unique_key": None,
     "unique_for": None,
     "unique_until": None,
-    "holds_key": None,
 }
 
 

@@ -127,7 +127,7 @@ class Enqueueing:
 
     def holders(self, bound_tasks: "list[BoundTask]") -> "Iterator[Job]":
         keys = list({key_of(each).key for each in bound_tasks})
-        holding = self.model.objects.using(self.database).filter(holds_key=True)
+        holding = self.model.objects.using(self.database).holding_keys()
         for at in range(0, len(keys), BATCH):
             yield from holding.filter(unique_key__in=keys[at : at + BATCH])
 
@@ -172,5 +172,4 @@ def row_of_key(bound: "BoundTask", until) -> dict:
         "unique_key": bound.unique_key.key,
         "unique_for": bound.unique_key.held,
         "unique_until": until,
-        "holds_key": True,
     }

@@ -50,7 +50,12 @@ inserted AS (
         )
     ) AS time (due)
     ORDER BY unique_key, unique_for, position
-    ON CONFLICT (unique_key, unique_for) WHERE holds_key DO NOTHING
+    ON CONFLICT (unique_key, unique_for)
+        WHERE unique_key IS NOT NULL
+            AND pgjobs_holds_key(
+                unique_for, unique_until, status, attempts, finished_at
+            )
+        DO NOTHING
     RETURNING id, status, run_after, expires_at, enqueued_at, unique_until,
         waiting_for, blocked_by_id
 )

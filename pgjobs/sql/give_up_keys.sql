@@ -3,7 +3,7 @@ WITH over AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE unique_key = ANY (%(unique_keys)s::text[])
         AND unique_for = 'period'
-        AND holds_key
+        AND pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at)
         AND unique_until <= clock_timestamp()
     ORDER BY unique_key
     FOR NO KEY UPDATE

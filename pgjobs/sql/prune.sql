@@ -21,7 +21,14 @@ WITH old AS MATERIALIZED (
                 OFFSET 0  -- asked of each old job: no join with all schedules
             )
             -- Or another one could be enqueued before the period is over.
-            AND (job.holds_key IS NOT TRUE OR job.unique_until < clock_timestamp())
+            AND (
+                job.unique_until IS NULL
+                OR job.unique_until < clock_timestamp()
+                OR NOT pgjobs_holds_key(
+                    job.unique_for, job.unique_until, job.status, job.attempts,
+                    job.finished_at
+                )
+            )
             -- Or what depends on it would have it done again.
             AND (
                 job.dependencies IS NULL

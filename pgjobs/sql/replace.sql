@@ -35,7 +35,9 @@ held AS MATERIALIZED (
     ) AS time (due)
     JOIN pgjobs_job AS job
         ON job.unique_key = wanted.unique_key AND job.unique_for = wanted.unique_for
-    WHERE job.holds_key
+    WHERE pgjobs_holds_key(
+            job.unique_for, job.unique_until, job.status, job.attempts, job.finished_at
+        )
         AND job.status IN ('READY', 'SCHEDULED', 'WAITING')
         AND job.attempts = 0
     ORDER BY job.id

@@ -29,7 +29,10 @@ allowed AS MATERIALIZED (
             SELECT FROM pgjobs_job AS other
             WHERE other.unique_key = wanted_key
                 AND other.unique_for = ranked.unique_for
-                AND other.holds_key
+                AND pgjobs_holds_key(
+                    other.unique_for, other.unique_until, other.status,
+                    other.attempts, other.finished_at
+                )
                 AND other.id <> ranked.id
         )
     ORDER BY id
