@@ -177,9 +177,11 @@ class Stage:
     def watch(self, down_to: float) -> Progress:
         """Wait until no more jobs than that are unfinished; return that moment.
 
-        Counting costs the server time: no more than a twentieth of it is spent so.
+        Counting costs the server time: no more than a twentieth of it is spent so,
+        but what comes to its end is not kept waiting.
         """
         fewest, deadline = float("inf"), time.monotonic() + LONGEST_SILENCE
+        earlier = None
         while True:
             begun = time.monotonic()
             seen = self.look()
@@ -190,7 +192,10 @@ class Stage:
             self.check()
             if begun > deadline:
                 raise Crashed(f"{fewest} jobs stay unfinished")
-            time.sleep(max(20 * (time.monotonic() - begun), 0.005))
+            rest = 20 * (time.monotonic() - begun)
+            left = seconds_left(earlier, seen, down_to)
+            time.sleep(max(min(rest, left), 0.005))
+            earlier = seen
 
     def count_requests(self) -> tuple[str, Callable[[], int]]:
         """Count what workers yet to start ask of the store.
@@ -208,6 +213,14 @@ class Stage:
 def template_of(system: System, filling: str | None = None) -> str:
     """Return the name of the database that stages are copies of."""
     return "_".join(filter(None, [system.adapter, "template", filling]))
+
+
+def seconds_left(earlier: Progress | None, seen: Progress, down_to: float) -> float:
+    """Return when no more jobs than that will be unfinished, as fast as it goes."""
+    if earlier is None or earlier.unfinished <= seen.unfinished:
+        return float("inf")
+    rate = (earlier.unfinished - seen.unfinished) / (seen.time - earlier.time)
+    return (seen.unfinished - down_to) / rate
 
 
 def waits_of(
