@@ -7,6 +7,7 @@ connections and returns its rows.
 import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 from django.db import connections
@@ -194,14 +195,16 @@ def turn(
     `units`: claim only what its host has room for; None: it has for all.
     `spans`: look nowhere else; None: look everywhere. Never with `units`.
     """
-    successes = sorted(successes)  # by id, the order in which all lock several jobs
+    in_order = sorted(successes)  # by id, as all do who lock several jobs
+    ids, lease_tokens, values = zip(*in_order, strict=True) if in_order else ([],) * 3
     rows = execute(
         statement("turn", variant="units" if units else "spans" if spans else ""),
         {
             "worker_id": worker_id,
-            "ids": array(each.id for each in successes),
-            "lease_tokens": array(each.lease_token for each in successes),
-            "return_values": return_values(successes),
+            "ids": array(ids),
+            "lease_tokens": array(lease_tokens),
+            # Most tasks return nothing.
+            "return_values": list(values) if any(values) else None,
             "limit": limit,
             "queues": None if queues is None else list(queues),
             "excluded": list(excluded),
@@ -216,7 +219,8 @@ def turn(
             recorded, next_due, met_suspect, met_locked, met_expired, seconds = row[:6]
         else:
             claimed.append(ClaimedJob._make(row[6:]))
-    claimed.sort(key=place_in_line)
+    claimed.sort(key=attrgetter("turn"))
+    claimed.sort(key=attrgetter("priority"), reverse=True)
     return Turn(
         recorded=set(recorded or ()),
         next_due=next_due,
@@ -226,16 +230,6 @@ def turn(
         seconds=seconds,
         claimed=claimed,
     )
-
-
-def return_values(successes: Sequence[Success]) -> list[str | None] | None:
-    """Return what the tasks returned; None if that is nothing, as of most."""
-    values = [each.return_value for each in successes]
-    return values if any(value is not None for value in values) else None
-
-
-def place_in_line(job: ClaimedJob) -> tuple[int, int]:
-    return -job.priority, job.turn
 
 
 def unit_parameters(units: HostUnits) -> dict:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from time import monotonic
 
 from ..models.work import ClaimedJob, Completed, Outcome, Setback, Success
+from .audience import Ending
 
 
 class Ledger:
@@ -66,21 +67,21 @@ class Ledger:
         )
 
     def settle(
-        self, outcomes: Sequence[Outcome]
-    ) -> list[tuple[ClaimedJob, Outcome, float]]:
-        """Forget outcomes that are stored or void.
+        self, outcomes: Sequence[Outcome], status_of: dict[int, str]
+    ) -> list[Ending]:
+        """Forget outcomes that are stored, or whose job is not ours any more.
 
-        Returns them with their jobs and the seconds that these took.
+        `status_of`: what their jobs, by lease token, are now.
         """
-        settled = []
+        endings = []
         for outcome in outcomes:
             token = outcome.lease_token
             ended_at = self.ended_at.pop(token, 0.0)
             job = self.in_flight.pop(token, None)
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)
-                settled.append((job, outcome, seconds))
+                endings.append(Ending(job, status_of.get(token), outcome, seconds))
         self.unrecorded = [
             each for each in self.unrecorded if each.lease_token in self.ended_at
         ]
-        return settled
+        return endings

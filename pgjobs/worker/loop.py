@@ -482,10 +482,7 @@ class Loop:
         missing = [each for each in outcomes if each.lease_token not in status_of]
         if missing:
             status_of |= dict(work.recorded_before(self.connection.execute, missing))
-        endings = [
-            Ending(job, status_of.get(job.lease_token), outcome, seconds)
-            for job, outcome, seconds in self.ledger.settle(outcomes)
-        ]
+        endings = self.ledger.settle(outcomes, status_of)
         self.expect_successors(endings)
         self.announce(endings)
         stored = [ending for ending in endings if ending.status is not None]
