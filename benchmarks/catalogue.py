@@ -112,21 +112,21 @@ def on_redis(name: str, rate: int, settings: str) -> System:
 
 
 SYSTEMS = [
-    bare_sql(10, 8_000),
-    bare_sql(100, 25_000),
+    bare_sql(10, 16_000),
+    bare_sql(100, 50_000),
     bare_insert(),
-    pgjobs("pgjobs", 5_000),
-    pgjobs("pgjobs-prefetch", 20_000, "--prefetch", "200"),
+    pgjobs("pgjobs", 6_000),
+    pgjobs("pgjobs-prefetch", 25_000, "--prefetch", "200"),
     # Its second process is started when the first one is ready.
     pgjobs("pgjobs-2", 30_000, "--prefetch", "200", "--processes", "2", start=0.4),
     rival("procrastinate", 500, "async tasks, concurrency 10, LISTEN"),
     pgqueuer("pgqueuer", 3_500, 10),
-    pgqueuer("pgqueuer-100", 10_000, 100),
+    pgqueuer("pgqueuer-100", 18_000, 100),
     rival("chancy", 800, "10 threads, eager_polling (its queue's documentation)"),
     graphile("graphile", 2_500, "concurrentJobs 10, otherwise as it comes"),
     graphile(
         "graphile-batching",
-        20_000,
+        30_000,
         "concurrentJobs 10, localQueue 500, completeJobBatchDelay 0 and "
         "failJobBatchDelay 0 (its performance page)",
         localQueue={"size": 500},
