@@ -80,6 +80,9 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Job",
             fields=[
+                # The columns of each job, the fixed ones before those of any length
+                # and those that are NULL for most last: PostgreSQL aligns each, and
+                # finds the first ones without walking over others.
                 (
                     "id",
                     models.BigAutoField(
@@ -89,32 +92,55 @@ class Migration(migrations.Migration):
                         verbose_name="ID",
                     ),
                 ),
+                ("turn", models.BigIntegerField(db_default=0, verbose_name="turn")),
+                (
+                    "lease_token",
+                    models.BigIntegerField(db_default=0, verbose_name="lease token"),
+                ),
+                (
+                    "enqueued_at",
+                    models.DateTimeField(
+                        db_default=django.db.models.functions.datetime.Now(),
+                        verbose_name="enqueued at",
+                    ),
+                ),
+                (
+                    "attempts",
+                    models.IntegerField(db_default=0, verbose_name="attempts"),
+                ),
+                (
+                    "failures",
+                    models.IntegerField(db_default=0, verbose_name="failures"),
+                ),
+                ("life", models.IntegerField(db_default=1, verbose_name="life")),
+                (
+                    "priority",
+                    models.SmallIntegerField(db_default=0, verbose_name="priority"),
+                ),
+                (
+                    "max_attempts",
+                    models.SmallIntegerField(
+                        db_default=3, verbose_name="most attempts"
+                    ),
+                ),
+                (
+                    "crashes",
+                    models.SmallIntegerField(db_default=0, verbose_name="crashes"),
+                ),
+                (
+                    "max_crashes",
+                    models.SmallIntegerField(db_default=3, verbose_name="most crashes"),
+                ),
+                (
+                    "awaited",
+                    models.BooleanField(db_default=False, verbose_name="awaited"),
+                ),
                 ("task", models.CharField(max_length=200, verbose_name="task")),
-                (
-                    "args",
-                    models.JSONField(
-                        db_default=models.Value([], models.JSONField()),
-                        decoder=pgjobs.plain_json.LenientDecoder,
-                        verbose_name="unnamed arguments",
-                    ),
-                ),
-                (
-                    "kwargs",
-                    models.JSONField(
-                        db_default=models.Value({}, models.JSONField()),
-                        decoder=pgjobs.plain_json.LenientDecoder,
-                        verbose_name="arguments",
-                    ),
-                ),
                 (
                     "queue_name",
                     models.CharField(
                         db_default="default", max_length=200, verbose_name="queue"
                     ),
-                ),
-                (
-                    "priority",
-                    models.SmallIntegerField(db_default=0, verbose_name="priority"),
                 ),
                 (
                     "status",
@@ -134,6 +160,35 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "args",
+                    models.JSONField(
+                        db_default=models.Value([], models.JSONField()),
+                        decoder=pgjobs.plain_json.LenientDecoder,
+                        verbose_name="unnamed arguments",
+                    ),
+                ),
+                (
+                    "kwargs",
+                    models.JSONField(
+                        db_default=models.Value({}, models.JSONField()),
+                        decoder=pgjobs.plain_json.LenientDecoder,
+                        verbose_name="arguments",
+                    ),
+                ),
+                ("reason", models.TextField(db_default="", verbose_name="reason")),
+                (
+                    "started_at",
+                    models.DateTimeField(null=True, verbose_name="started at"),
+                ),
+                (
+                    "last_attempted_at",
+                    models.DateTimeField(null=True, verbose_name="last attempted at"),
+                ),
+                (
+                    "finished_at",
+                    models.DateTimeField(null=True, verbose_name="finished at"),
+                ),
+                (
                     "run_after",
                     models.DateTimeField(
                         blank=True, null=True, verbose_name="run after"
@@ -146,26 +201,8 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "attempts",
-                    models.IntegerField(db_default=0, verbose_name="attempts"),
-                ),
-                (
-                    "failures",
-                    models.IntegerField(db_default=0, verbose_name="failures"),
-                ),
-                (
-                    "max_attempts",
-                    models.SmallIntegerField(
-                        db_default=3, verbose_name="most attempts"
-                    ),
-                ),
-                (
-                    "crashes",
-                    models.SmallIntegerField(db_default=0, verbose_name="crashes"),
-                ),
-                (
-                    "max_crashes",
-                    models.SmallIntegerField(db_default=3, verbose_name="most crashes"),
+                    "cancel_requested_at",
+                    models.DateTimeField(null=True, verbose_name="cancel requested at"),
                 ),
                 (
                     "timeout",
@@ -181,34 +218,6 @@ class Migration(migrations.Migration):
                         blank=True, null=True, verbose_name="process units"
                     ),
                 ),
-                ("life", models.IntegerField(db_default=1, verbose_name="life")),
-                (
-                    "lease_token",
-                    models.BigIntegerField(db_default=0, verbose_name="lease token"),
-                ),
-                (
-                    "cancel_requested_at",
-                    models.DateTimeField(null=True, verbose_name="cancel requested at"),
-                ),
-                (
-                    "enqueued_at",
-                    models.DateTimeField(
-                        db_default=django.db.models.functions.datetime.Now(),
-                        verbose_name="enqueued at",
-                    ),
-                ),
-                (
-                    "started_at",
-                    models.DateTimeField(null=True, verbose_name="started at"),
-                ),
-                (
-                    "last_attempted_at",
-                    models.DateTimeField(null=True, verbose_name="last attempted at"),
-                ),
-                (
-                    "finished_at",
-                    models.DateTimeField(null=True, verbose_name="finished at"),
-                ),
                 (
                     "return_value",
                     models.JSONField(
@@ -216,11 +225,6 @@ class Migration(migrations.Migration):
                         null=True,
                         verbose_name="result",
                     ),
-                ),
-                ("reason", models.TextField(db_default="", verbose_name="reason")),
-                (
-                    "awaited",
-                    models.BooleanField(db_default=False, verbose_name="awaited"),
                 ),
                 (
                     "keys",
@@ -262,7 +266,6 @@ class Migration(migrations.Migration):
                         verbose_name="dependencies",
                     ),
                 ),
-                ("turn", models.BigIntegerField(db_default=0, verbose_name="turn")),
                 (
                     "unique_key",
                     models.CharField(
