@@ -602,7 +602,7 @@ class Loop:
         if monotonic() >= self.next_hearing:  # a busy loop does not listen
             self.next_hearing = monotonic() + HEAR_SECONDS
             self.listener.keep_connected()
-            if self.listener.heard():
+            if self.listener.has_been_told():
                 self.outlook.expect_jobs()
         is_due = monotonic() >= self.settling.due
         if is_due and self.settling.run(self.connection.execute):
