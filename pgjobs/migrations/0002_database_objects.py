@@ -45,7 +45,7 @@ CASCADES = (
 # What a row must be like to be a job, whoever writes it, is said twice, each time by a
 # function that says what is wrong, too. PostgreSQL parses the expression of a constraint
 # anew with each statement, and calls its function with each version of a row. So the
-# constraint is about those columns only that a claim and a record change; a trigger
+# constraint is about those columns only that a claim and a success change; a trigger
 # that neither of them fires is about the others.
 CHECKS = (
     """
