@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from pgjobs import signals, task
 from pgjobs.exceptions import InvalidArguments, InvalidTask
-from pgjobs.models import Job
+from pgjobs.models import Job, Status
 from pgjobs.tasks import aenqueue, enqueue, enqueue_many
 from tests.actors import execute, fields_of, hours, session
 from tests.tasks import add, echo, noop
@@ -483,7 +483,7 @@ ILLEGAL = [
     ("more failures", {"crashes": "1"}),
     ("max_", {"max_attempts": "0"}),
     ("max_", {"max_crashes": "0"}),
-    ("life begins", {"life": "0"}),
+    ("only rise", {"life": "0"}),
     ("timeout", {"timeout": "0"}),
     ("timeout", {"timeout": "-1"}),
     ("timeout", {"timeout": "'NaN'"}),
@@ -560,3 +560,11 @@ def test_null_is_refused_where_nothing_else_makes_sense(name):
 )
 def test_constraints_let_legal_rows_pass(columns):
     insert(**columns)
+
+
+def test_update_to_an_illegal_row_is_refused():
+    job = noop.enqueue()
+    for wrong in ({"status": "FAILED"}, {"worker_id": 5}, {"priority": 101}):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Job.objects.filter(pk=job.pk).update(**wrong)
+    assert fields_of(job)["status"] == Status.READY

@@ -112,7 +112,7 @@ CHECKS = (
             WHEN NEW.process_units < 1 THEN 'process_units must be at least 1'
             WHEN least(NEW.max_attempts, NEW.max_crashes) < 1
                 THEN 'max_attempts and max_crashes must be at least 1'
-            WHEN NEW.life < 1 THEN 'life begins with 1'
+            WHEN NEW.life < 1 THEN 'life can only rise, from 1'
             WHEN NEW.unique_key = '' THEN 'unique_key must not be empty'
             WHEN num_nonnulls(NEW.unique_key, NEW.unique_for) = 1
                 THEN 'unique_key and unique_for belong together'

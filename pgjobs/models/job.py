@@ -54,6 +54,8 @@ QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
 
 EMPTY_ARRAY = models.Value([], models.JSONField())
 EMPTY_OBJECT = models.Value({}, models.JSONField())
+# The cheap part first: most jobs have no key.
+HOLDS_KEY = Q(unique_key__isnull=False) & Q(HoldsKey())
 
 
 class JobQuerySet(models.QuerySet["Job"]):
@@ -83,7 +85,7 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def holding_keys(self):
         """Filter by whether a job is in the way of others with its unique key."""
-        return self.filter(Q(unique_key__isnull=False) & Q(HoldsKey()))
+        return self.filter(HOLDS_KEY)
 
     def retry(self) -> Changed:
         """Put finished jobs back in the queue, each with a new life."""
@@ -307,8 +309,7 @@ class Job(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["unique_key", "unique_for"],
-                # The cheap part first: most jobs have no key.
-                condition=Q(unique_key__isnull=False) & Q(HoldsKey()),
+                condition=HOLDS_KEY,
                 name="pgjobs_job_unique",
             ),
         ]
