@@ -207,7 +207,7 @@ class WorkerThread:
 def running_worker(**options) -> Iterator[Loop]:
     """Run a worker in this process for the length of a block."""
     with WorkerThread(**options) as worker:
-        wait_for(lambda: hasattr(worker.loop, "listener"), "the worker has started")
+        wait_for(lambda: worker.loop.phase != "starting", "the worker has started")
         if worker.loop.listener.wanted:
             wait_for(lambda: worker.loop.listener.connection, "the worker listens")
         yield worker.loop

@@ -584,7 +584,7 @@ def test_worker_that_lost_its_lease_undoes_everything(
 def test_of_two_that_run_the_same_job_one_takes_effect(effects, path, settings):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     with WorkerThread(slots=1, max_jobs=1) as first:
-        wait_for(lambda: hasattr(first.loop, "listener"))
+        wait_for(lambda: first.loop.phase == "running")
         job = held(path)
         rescue(job)
         with running_worker(slots=1, max_jobs=1):

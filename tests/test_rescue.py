@@ -245,6 +245,7 @@ def calm_worker(settings):
 def test_silent_worker_claims_nothing_before_it_has_beaten_again(calm_worker):
     """Others may take it for dead, and what it claimed would be run twice."""
     calm_worker.heartbeat.last_beat -= 3_601
+    let_it_turn(calm_worker)  # the claim that may be on its way began before
     job = enqueue(tasks.noop)
     let_it_turn(calm_worker)
     job.refresh_from_db()
