@@ -6,10 +6,20 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 
 from django.db import connection, connections, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from pgjobs.connections import connect
-from pgjobs.models import Attempt, Job, Status, Unsettled, Worker, work
+from pgjobs.models import (
+    Attempt,
+    Hold,
+    Job,
+    Rate,
+    Status,
+    Unsettled,
+    Worker,
+    work,
+)
 from pgjobs.models.work import ClaimedJob, Recorded, Setback, Success
 from pgjobs.sql import statement
 from tests.processes import wait_for
@@ -207,6 +217,13 @@ def settle_noted() -> None:
 def statuses() -> list[str]:
     """Return what all jobs are, in the order of their ids."""
     return list(Job.objects.order_by("pk").values_list("status", flat=True))
+
+
+def pass_time(seconds: float) -> None:
+    """Let so much time pass for the rates."""
+    step = timedelta(seconds=seconds)
+    Rate.objects.update(full_at=F("full_at") - step)
+    Hold.objects.filter(state="rate").update(opens_at=F("opens_at") - step)
 
 
 def hours(number: float) -> timedelta:

@@ -1,7 +1,5 @@
 """Limits and rates: never more at a time, never too fast, and all keys take turns."""
 
-from datetime import timedelta
-
 import pytest
 from django.db.utils import DatabaseError
 from django.utils import timezone
@@ -10,7 +8,7 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Hold, Job, Rate, work
 from pgjobs.models.work import Key
 from tests import tasks
-from tests.actors import Hand, execute, session
+from tests.actors import Hand, execute, pass_time, session
 from tests.processes import (
     running_worker,
     shared_queue,
@@ -169,15 +167,6 @@ def test_burst_may_start_at_once():
 def test_burst_is_the_number_of_the_rate_unless_it_is_given():
     enqueue_many([slow.using(rate="3/hour").bind() for _ in range(5)])
     assert statuses() == ["READY"] * 3 + ["WAITING"] * 2
-
-
-def pass_time(seconds: float) -> None:
-    """Let so much time pass for the rates."""
-    step = timedelta(seconds=seconds)
-    for rate in Rate.objects.all():
-        Rate.objects.filter(pk=rate.pk).update(full_at=rate.full_at - step)
-    for hold in Hold.objects.filter(state="rate"):
-        Hold.objects.filter(pk=hold.pk).update(opens_at=hold.opens_at - step)
 
 
 def test_waiting_jobs_are_promoted_when_their_tokens_are_there():

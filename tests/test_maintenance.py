@@ -11,7 +11,7 @@ from pgjobs import enqueue
 from pgjobs.models import Delivery, Event, Hold, Job, Schedule, Subscription, work
 from pgjobs.worker import Loop
 from pgjobs.worker.maintenance import Chore
-from tests.actors import Hand, execute, hours, job_that_is
+from tests.actors import Hand, execute, hours, job_that_is, pass_time
 from tests.processes import (
     let_it_turn,
     running_worker,
@@ -155,10 +155,11 @@ def test_worker_that_cannot_listen_learns_from_its_chores_when_a_rate_lets_jobs_
     settings,
 ):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.2}
-    limited = noop.using(rate="2/second", burst=1)
+    limited = noop.using(rate="1/hour")
     with running_worker(listen=False, poll=0.3) as loop:
         enqueue(limited)
         wait_for_all("SUCCESSFUL", timeout=SOON)
         assert enqueue(limited).status == "WAITING"
+        pass_time(3_600)
         let_it_turn(loop)
         wait_for_all("SUCCESSFUL", timeout=SOON)

@@ -116,10 +116,10 @@ def test_worker_looks_back_for_what_was_put_back_before_its_marks(slow):
 
 @pytest.mark.usefixtures("slow")
 def test_worker_that_has_looked_back_once_runs_all_that_was_before_its_marks():
-    old = enqueue_many([tasks.noop.bind() for _ in range(100)])
+    old = enqueue_many([tasks.noop.bind() for _ in range(30)])
     with running_worker(poll=NEVER, slots=2) as loop:
         set_marks(loop)
-        assert Job.objects.filter(pk__in=[job.pk for job in old]).retry().changed == 100
+        assert Job.objects.filter(pk__in=[job.pk for job in old]).retry().changed == 30
         loop.nudge()
         wait_for_all("SUCCESSFUL")
 
