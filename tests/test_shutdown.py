@@ -239,7 +239,7 @@ def test_worker_stops_after_as_many_jobs_as_it_may_run():
 def test_worker_stops_after_its_time_when_its_last_job_has_ended(path):
     job = enqueue(tasks.hold, path)
     with WorkerThread(max_time=0.3, slots=1) as worker:
-        wait_for(lambda: worker.loop.is_stopping)
+        wait_for(lambda: worker.loop.lifetime.is_over)
         late = enqueue(tasks.noop)
         assert worker.thread.is_alive()
         tasks.let_go(path)
@@ -255,7 +255,7 @@ def test_worker_whose_time_is_over_releases_what_no_slot_has_begun(path):
     with WorkerThread(slots=1, prefetch=3, max_time=3_600) as worker:
         wait_for(lambda: Job.objects.running().count() == 4, "all are claimed")
         wait_for(lambda: tasks.lines(path), "the first one runs")
-        worker.loop.started_at -= 3_600
+        worker.loop.lifetime.started_at -= 3_600
         worker.loop.bell.ring()
         for job in waiting:
             wait_for_status(job, "READY", timeout=5)

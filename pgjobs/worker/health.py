@@ -40,7 +40,7 @@ def readiness(loop: "Loop") -> dict[str, Any]:
 
 
 def state_of(loop: "Loop") -> str:
-    is_stopping = loop.phase == "running" and loop.is_stopping
+    is_stopping = loop.phase == "running" and loop.lifetime.is_over
     return "stopping" if is_stopping else loop.phase
 
 

@@ -44,10 +44,10 @@ from .faults import Faults
 from .heartbeat import Heartbeat
 from .job_log import described, is_heard, log
 from .ledger import Ledger
+from .lifetime import Lifetime
 from .listener import Listener
 from .maintenance import Maintenance
 from .marks import Marks
-from .memory import resident_bytes
 from .options import WorkerOptions
 from .outlook import Outlook
 from .scheduler import Scheduler
@@ -86,11 +86,9 @@ class Loop:
         self.marks = Marks()
         self.settling = Settling()
         self.faults = Faults()
-        self.claimed = 0
+        self.lifetime = Lifetime(options, self.executor)
+        self.stop_at: float | None = None  # end of the grace, once asked to stop
         self.finished = 0
-        self.signals = 0
-        self.stop_at: float | None = None  # end of the grace, once stopping
-        self.started_at = monotonic()
         self.next_report = 0.0
         self.next_hearing = 0.0
         self.ask_for_locked_at = 0.0
@@ -99,11 +97,10 @@ class Loop:
         self.units = (
             None if options.units is None else HostUnits(self.host, options.units)
         )
-        self.is_too_large = False
         self.cancelling: deque[int] = deque()  # lease tokens
         # For those who probe the worker, see health.py.
         self.phase: Literal["starting", "running", "stopped"] = "starting"
-        self.awake_at = self.started_at  # the latest turn, or when the next one is due
+        self.awake_at = monotonic()  # the latest turn, or when the next one is due
         self.last_claim_at: float | None = None
         self.is_nudged = False
 
@@ -121,7 +118,9 @@ class Loop:
                 if self.is_out_of_time:
                     return self.abandon()
                 self.sleep()
-            return ExitCode.RESTART if self.is_worn_out else ExitCode.STOPPED
+            is_drained = self.options.drain and self.outlook.is_empty
+            is_renewed = self.lifetime.is_to_be_renewed(is_drained)
+            return ExitCode.RESTART if is_renewed else ExitCode.STOPPED
         except DatabaseLost:
             logger.critical("Worker name=%s gives up", self.options.name)
             return ExitCode.LOST
@@ -197,7 +196,7 @@ class Loop:
 
     def stop(self) -> None:
         """Claim no more and end once the jobs have; safe in a signal handler."""
-        self.signals += 1
+        self.lifetime.signals += 1
         self.bell.ring()
 
     def nudge(self) -> None:
@@ -225,65 +224,23 @@ class Loop:
     def is_done(self) -> bool:
         if not self.ledger.is_empty:
             return False
-        ends_when_idle = self.options.drain or self.has_given_up
+        ends_when_idle = self.options.drain or self.lifetime.has_given_up
         is_idle = self.outlook.is_empty and not (
             self.scheduler.is_due or self.depending.is_expecting
         )
-        return self.is_stopping or (ends_when_idle and is_idle)
-
-    @property
-    def is_stopping(self) -> bool:
-        return (
-            self.signals > 0
-            or self.is_too_old
-            or self.has_claimed_enough
-            or self.is_too_large
-            or self.is_overrun
-        )
-
-    @property
-    def has_claimed_enough(self) -> bool:
-        most = self.options.max_jobs
-        return most is not None and self.claimed >= most
-
-    @property
-    def is_worn_out(self) -> bool:
-        """Whether it ends so that a fresh process takes its place."""
-        if self.signals or self.is_too_old:
-            return False
-        if self.has_claimed_enough:
-            return self.is_too_large or self.options.is_replaced
-        has_drained = self.options.drain and self.outlook.is_empty
-        return self.is_too_large or (self.has_given_up and not has_drained)
-
-    @property
-    def has_given_up(self) -> bool:
-        """Whether code of a job runs on although the job has ended.
-
-        Nothing ends it but the end of the process, which must not wait for it.
-        """
-        return self.executor.given_up > 0
-
-    @property
-    def is_overrun(self) -> bool:
-        """Whether so much runs on that the worker cannot wait until it is idle."""
-        return self.executor.given_up >= self.options.slots
-
-    @property
-    def is_too_old(self) -> bool:
-        longest = self.options.max_time
-        return longest is not None and monotonic() - self.started_at >= longest
+        return self.lifetime.is_over or (ends_when_idle and is_idle)
 
     @property
     def is_out_of_time(self) -> bool:
         """Whether the running jobs must be given up."""
-        if self.signals == 0:
+        signals = self.lifetime.signals
+        if signals == 0:
             return False
         if self.stop_at is None:
             self.stop_at = monotonic() + self.options.grace
             if len(self.ledger):
                 self.audience.stopping(len(self.ledger))
-        over = self.signals > 1 or monotonic() >= self.stop_at
+        over = signals > 1 or monotonic() >= self.stop_at
         return over and len(self.ledger) > 0
 
     # One turn
@@ -307,8 +264,9 @@ class Loop:
         """Record outcomes, promote what is due and claim for the free slots."""
         self.pass_on_cancels()
         self.gather()
-        self.weigh()
-        if self.signals or self.is_too_old or self.is_too_large or self.is_overrun:
+        if self.ledger.unrecorded:  # jobs have ended
+            self.lifetime.weigh()
+        if self.lifetime.is_cut_short:
             self.release_unstarted()
         if self.ledger.locked and monotonic() >= self.ask_for_locked_at:
             self.set_locked_aside()
@@ -338,16 +296,6 @@ class Loop:
         if 0 < ended < min(len(self.ledger), self.options.slots):
             sleep(GATHER_SECONDS)
         self.ledger.put(self.executor.take_outcomes())
-
-    def weigh(self) -> None:
-        """Note when the process has grown beyond its limit, now that jobs ended."""
-        most = self.options.max_memory
-        if most is None or self.is_too_large or not self.ledger.unrecorded:
-            return
-        size = resident_bytes()
-        if size > most:
-            self.is_too_large = True
-            logger.info("Worker name=%s recycles at bytes=%s", self.options.name, size)
 
     @property
     def share(self) -> int:
@@ -391,7 +339,7 @@ class Loop:
         if brought.claimed:
             self.ledger.claim(brought.claimed)
             self.executor.submit(brought.claimed)
-            self.claimed += len(brought.claimed)
+            self.lifetime.claimed += len(brought.claimed)
             self.last_claim_at = time()
         if limit and spans is None and self.units is None:
             self.marks.looked_everywhere(brought.seconds, len(brought.claimed))
@@ -424,13 +372,13 @@ class Loop:
     def room(self, being_recorded: int = 0) -> int:
         """Return how many jobs may be claimed, once some outcomes are recorded."""
         held = len(self.ledger) - being_recorded
-        if self.is_stopping or self.heartbeat.is_silent:
+        if self.lifetime.is_over or self.heartbeat.is_silent:
             return 0
         if held and self.ledger.runs_suspect:
             return 0
         free = self.options.slots + self.options.prefetch - held
         if self.options.max_jobs is not None:
-            free = min(free, self.options.max_jobs - self.claimed)
+            free = min(free, self.options.max_jobs - self.lifetime.claimed)
         return max(free, 0)
 
     @property
@@ -590,7 +538,7 @@ class Loop:
 
     def fire_schedules(self) -> None:
         """Enqueue what schedules are due; also a worker without a free slot does."""
-        if self.is_stopping or not self.scheduler.is_due:
+        if self.lifetime.is_over or not self.scheduler.is_due:
             return
         if self.scheduler.run(self.connection):
             self.outlook.expect_jobs()
@@ -613,7 +561,7 @@ class Loop:
         if self.settling.met_undecided:
             self.settling.met_undecided = False
             self.depending.expect()
-        if self.is_stopping or not self.depending.is_due:
+        if self.lifetime.is_over or not self.depending.is_due:
             return
         for job in self.depending.run(self.connection):
             self.expect_old_jobs()
@@ -650,7 +598,8 @@ class Loop:
             return ExitCode.STOPPED
         logger.warning("Released jobs=%s that did not end in time", len(running))
         self.ledger.claim(running)  # for close(): their threads do not end
-        return ExitCode.SECOND_SIGNAL if self.signals > 1 else ExitCode.GRACE_OVER
+        is_hurried = self.lifetime.signals > 1
+        return ExitCode.SECOND_SIGNAL if is_hurried else ExitCode.GRACE_OVER
 
     def release(self) -> None:
         """Store what is left; a job that cannot be released counts as crashed."""
@@ -687,7 +636,7 @@ class Loop:
         if monotonic() >= self.settling.due:  # it has heard of a key
             return True
         is_asked = self.settling.met_undecided or self.depending.is_due
-        if is_asked and not self.is_stopping:
+        if is_asked and not self.lifetime.is_over:
             return True
         return bool(self.executor.reporting) and monotonic() >= self.next_report
 
@@ -695,7 +644,7 @@ class Loop:
     def next_event(self) -> float:
         """Return when the loop must turn even if nobody rings."""
         events = [self.settling.due, self.maintenance.due, self.audience.due]
-        if not self.is_stopping:
+        if not self.lifetime.is_over:
             events += [self.scheduler.due, self.depending.due]
         if self.room():
             events.append(self.outlook.next_look)
@@ -705,15 +654,15 @@ class Loop:
             events.append(self.next_report)
         if self.stop_at is not None:
             events.append(self.stop_at)
-        if self.options.max_time is not None and not self.is_stopping:
-            events.append(self.started_at + self.options.max_time)
+        if self.lifetime.end is not None and not self.lifetime.is_over:
+            events.append(self.lifetime.end)
         return min(events)
 
     def sleep_off_fault(self) -> None:
         """Sleep until the database may be back; only signals cut it short."""
         deadline = self.awake_at = monotonic() + self.faults.pause
-        signals = self.signals
-        while signals == self.signals and (left := deadline - monotonic()) > 0:
+        signals = self.lifetime.signals
+        while signals == self.lifetime.signals and (left := deadline - monotonic()) > 0:
             self.listener.wait(left, lambda: False)
 
 

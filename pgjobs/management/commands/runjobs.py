@@ -50,7 +50,7 @@ THREADS_LEFT = (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL)
 
 class Command(BaseCommand):
     help = "Run a worker: claim the jobs of the queues and execute them."
-    has_given_up = False  # code of jobs that were given up runs on, see Loop
+    has_given_up = False  # see Lifetime
 
     def add_arguments(self, parser):
         queues = parser.add_mutually_exclusive_group()
@@ -258,7 +258,7 @@ class Command(BaseCommand):
                 return loop.run()
         finally:
             loop.audience.catch_up()
-            self.has_given_up = loop.has_given_up
+            self.has_given_up = loop.lifetime.has_given_up
 
     def print_end(
         self, chosen: WorkerOptions, narrator: Narrator, tally: Tally

@@ -1,0 +1,80 @@
+"""How long a worker lives: why it stops, and whether another one follows."""
+
+import logging
+from time import monotonic
+
+from .executor import Executor
+from .memory import resident_bytes
+from .options import WorkerOptions
+
+logger = logging.getLogger("pgjobs.worker")
+
+
+class Lifetime:
+    """A worker lives until it is asked to stop, or has served its time."""
+
+    def __init__(self, options: WorkerOptions, executor: Executor):
+        self.options = options
+        self.executor = executor
+        self.started_at = monotonic()
+        self.signals = 0  # how often it was asked to stop
+        self.claimed = 0  # jobs
+        self.is_too_large = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it claims no more, and ends once its jobs have."""
+        return self.is_cut_short or self.has_claimed_enough
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether not even the jobs that it holds are to begin."""
+        return (
+            self.signals > 0 or self.is_too_old or self.is_too_large or self.is_overrun
+        )
+
+    @property
+    def is_too_old(self) -> bool:
+        return self.end is not None and monotonic() >= self.end
+
+    @property
+    def end(self) -> float | None:
+        """Return when it will be too old (monotonic time), if ever."""
+        longest = self.options.max_time
+        return None if longest is None else self.started_at + longest
+
+    @property
+    def has_claimed_enough(self) -> bool:
+        most = self.options.max_jobs
+        return most is not None and self.claimed >= most
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether code of a job runs on although the job has ended.
+
+        Nothing ends it but the end of the process, which must not wait for it.
+        """
+        return self.executor.given_up > 0
+
+    @property
+    def is_overrun(self) -> bool:
+        """Whether so much runs on that the worker cannot wait until it is idle."""
+        return self.executor.given_up >= self.options.slots
+
+    def weigh(self) -> None:
+        """Note when the process has grown beyond its limit."""
+        most = self.options.max_memory
+        if most is None or self.is_too_large:
+            return
+        size = resident_bytes()
+        if size > most:
+            self.is_too_large = True
+            logger.info("Worker name=%s recycles at bytes=%s", self.options.name, size)
+
+    def is_to_be_renewed(self, is_drained: bool) -> bool:
+        """Whether it ends so that a fresh process takes its place."""
+        if self.signals or self.is_too_old:
+            return False
+        if self.has_claimed_enough:
+            return self.is_too_large or self.options.is_replaced
+        return self.is_too_large or (self.has_given_up and not is_drained)
