@@ -624,7 +624,7 @@ def test_kill_dash_nine_repeats_only_the_handler_that_ran(start_worker, tmp_path
     import_handlers()
     event = publish("order.paid", {"path": path})
     quick = {"HEARTBEAT_INTERVAL": 0.5, **HANDLED}
-    first = start_worker("--threads", "1", settings=quick)
+    first = start_worker("--threads", "1", settings=quick, registered=False)
     first.wait()  # `bill` has killed it
     start_worker("--threads", "2", settings=quick)
     wait_for_all("SUCCESSFUL")

@@ -389,6 +389,17 @@ def colleague():
 
 
 def rescued_by(rescuer) -> list[int]:
+    """Rescue, as long after the colleagues' heartbeats as they were made for."""
+    execute(
+        """
+        UPDATE pgjobs_worker
+        SET started_at = clock_timestamp(),
+            heartbeat_at = clock_timestamp() - (started_at - heartbeat_at),
+            beating_since = clock_timestamp() - (started_at - beating_since),
+            lease_until = clock_timestamp() - (started_at - lease_until)
+        WHERE name = 'colleague'
+        """
+    )
     return [job.id for job in work.rescue(execute, rescuer.row.pk)]
 
 
