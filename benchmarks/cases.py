@@ -15,7 +15,7 @@ class Sizes:
     """How much is measured; the larger, the steadier the figures."""
 
     rounds: int = 3
-    singles: int = 1_000
+    singles: int = 4_000
     many: int = 10_000
     drain_seconds: float = 2.5  # that a drain is to last at the system's usual rate
     pickups: int = 200
