@@ -24,8 +24,6 @@ LONGEST_LOG = 64_000
 MOST_TOO_HEAVY = 100  # jobs that a worker complains of
 # The class of the advisory locks that tell which workers live ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
-
-
 KEYS_AT_ONCE = 100  # that are settled in one statement
 
 

@@ -275,6 +275,7 @@ class Loop:
         self.record_setbacks()
         self.maintain()
         self.fire_schedules()
+        self.hear()
         self.settle_keys()
         self.decide_dependencies()
         if monotonic() >= self.audience.due:
@@ -506,6 +507,15 @@ class Loop:
             work.record(self.connection.execute, self.id, self.options.name, orphans)
             logger.warning("Released jobs=%s claimed unnoticed", len(orphans))
 
+    def hear(self) -> None:
+        """Take, now and then, what was notified: a loop listens only in its sleep."""
+        if monotonic() < self.next_hearing:
+            return
+        self.next_hearing = monotonic() + HEAR_SECONDS
+        self.listener.keep_connected()
+        if self.listener.has_been_told():
+            self.outlook.expect_jobs()
+
     def look_for_chores(self) -> None:
         """Ask in one statement, now and then, what there is to do."""
         looks = self.marks.spans is None  # it would walk over what they spare
@@ -547,11 +557,6 @@ class Loop:
 
     def settle_keys(self) -> None:
         """Let go what waits for keys that nobody could settle when he committed."""
-        if monotonic() >= self.next_hearing:  # a busy loop does not listen
-            self.next_hearing = monotonic() + HEAR_SECONDS
-            self.listener.keep_connected()
-            if self.listener.has_been_told():
-                self.outlook.expect_jobs()
         is_due = monotonic() >= self.settling.due
         if is_due and self.settling.run(self.connection.execute):
             self.expect_old_jobs()
