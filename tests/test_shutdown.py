@@ -9,7 +9,7 @@ from psycopg import OperationalError
 
 from pgjobs import enqueue, enqueue_many, signals
 from pgjobs.models import Attempt, Job, Worker, work
-from pgjobs.worker import ExitCode, Loop, WorkerOptions
+from pgjobs.worker import ExitCode, Loop, WorkerOptions, maintenance
 from tests import tasks
 from tests.processes import (
     WorkerThread,
@@ -267,8 +267,11 @@ def test_worker_whose_time_is_over_releases_what_no_slot_has_begun(path):
     assert Job.objects.ready().count() == 3
 
 
-def test_idle_worker_wakes_when_its_time_is_over():
-    assert WorkerThread(max_time=0.2, poll=60).join(timeout=5) == ExitCode.STOPPED
+def test_idle_worker_wakes_when_its_time_is_over(settings, monkeypatch):
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    for chore in ("EXPIRE", "DELIVER_LATE", "WEIGH"):  # or one of them wakes it
+        monkeypatch.setattr(maintenance, f"{chore}_SECONDS", 600.0)
+    assert WorkerThread(max_time=0.2, poll=600).join(timeout=8) == ExitCode.STOPPED
 
 
 def test_no_thread_is_left_when_a_worker_has_stopped():
