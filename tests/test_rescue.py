@@ -389,7 +389,7 @@ def colleague():
 
 
 def rescued_by(rescuer) -> list[int]:
-    """Rescue, as long after the colleagues' heartbeats as they were made for."""
+    """Rescue, with all colleagues silent for exactly as long as they were made."""
     execute(
         """
         UPDATE pgjobs_worker

@@ -1,4 +1,4 @@
-"""How long a worker lives: why it stops, and whether another one follows."""
+"""When a worker is to claim no more, and whether a fresh one follows it."""
 
 import logging
 from time import monotonic

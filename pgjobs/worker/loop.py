@@ -508,7 +508,7 @@ class Loop:
             logger.warning("Released jobs=%s claimed unnoticed", len(orphans))
 
     def hear(self) -> None:
-        """Take, now and then, what was notified: a loop listens only in its sleep."""
+        """Take, now and then, what was notified: a busy loop does not sleep over it."""
         if monotonic() < self.next_hearing:
             return
         self.next_hearing = monotonic() + HEAR_SECONDS
