@@ -1,5 +1,6 @@
 """What the worker asks of the database: how often, and how much of it is read."""
 
+import threading
 from collections import Counter
 from datetime import timedelta
 
@@ -18,7 +19,7 @@ from pgjobs.worker.connection import (
     Watchdog,
     plan_once,
 )
-from pgjobs.worker.loop import STATEMENT_SECONDS
+from pgjobs.worker.loop import STATEMENT_SECONDS, Loop
 from pgjobs.worker.maintenance import Chore
 from tests import tasks
 from tests.actors import Hand, Session, session
@@ -63,22 +64,28 @@ def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
     assert counted == dict.fromkeys(once, 1)
 
 
+def keep_outcomes_from(loop: Loop, monkeypatch) -> threading.Event:
+    """Let the loop, whatever wakes it, take no outcome before the event is set."""
+    may_take, take = threading.Event(), loop.executor.take_outcomes
+    monkeypatch.setattr(
+        loop.executor, "take_outcomes", lambda: take() if may_take.is_set() else []
+    )
+    return may_take
+
+
 @pytest.mark.usefixtures("calm")
-def test_jobs_that_end_together_share_a_statement(tmp_path, settings):
+def test_jobs_that_end_together_share_a_statement(tmp_path, settings, monkeypatch):
     # Nothing else wakes the worker meanwhile.
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     path = str(tmp_path / "held")
     enqueue_many([tasks.hold.bind(path) for _ in range(8)])
     with running_worker(slots=8, poll=600) as loop:
         wait_for(lambda: len(tasks.lines(path)) == 8, "all run")
-        listener = loop.listener
-        wait_for(lambda: listener.connection and not listener.is_new, "it listens")
-        wait_for(lambda: listener.alarm)
-        ring, loop.executor.ring = loop.executor.ring, lambda: None
+        may_take = keep_outcomes_from(loop, monkeypatch)
         tasks.let_go(path)
         wait_for(lambda: len(loop.executor.outcomes) == 8, "all have ended")
         with statements_of_workers() as executed:
-            ring()
+            may_take.set()
             wait_for_all("SUCCESSFUL")
     assert executed.count("loop turn") <= 2  # the other finds the queue empty
 
@@ -101,14 +108,12 @@ def test_of_what_ended_half_is_recorded_at_once_while_there_is_more_to_claim(
     enqueue_many([tasks.hold.bind(path) for _ in range(12)])
     with running_worker(slots=4, prefetch=8, poll=600) as loop:
         wait_for(lambda: len(tasks.lines(path)) == 4, "all slots are taken")
-        wait_for(lambda: loop.listener.alarm)
-        monkeypatch.setattr(loop.executor, "ring", lambda: None)
+        may_take = keep_outcomes_from(loop, monkeypatch)
         tasks.let_go(path)
         wait_for(lambda: len(loop.executor.outcomes) == 12, "all have ended")
         if stops:
             loop.stop()
-        else:
-            loop.bell.ring()
+        may_take.set()
         wait_for_all("SUCCESSFUL")
     assert [number for number in recorded if number] == at_once
 
