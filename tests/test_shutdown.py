@@ -271,7 +271,7 @@ def test_idle_worker_wakes_when_its_time_is_over(settings, monkeypatch):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     for chore in ("EXPIRE", "DELIVER_LATE", "WEIGH"):  # or one of them wakes it
         monkeypatch.setattr(maintenance, f"{chore}_SECONDS", 600.0)
-    assert WorkerThread(max_time=0.2, poll=600).join(timeout=8) == ExitCode.STOPPED
+    assert WorkerThread(max_time=0.2, poll=600).join(timeout=5) == ExitCode.STOPPED
 
 
 def test_no_thread_is_left_when_a_worker_has_stopped():
