@@ -12,11 +12,9 @@ from django.utils import timezone
 from pgjobs.connections import connect
 from pgjobs.models import (
     Attempt,
-    Hold,
     Job,
     Rate,
     Status,
-    Unsettled,
     Worker,
     work,
 )
@@ -153,7 +151,8 @@ class Hand:
         )
 
     def claim(self, limit: int = 1, *, is_idle: bool = True, **options):
-        """Return the claimed jobs."""
+        """Admit what waits, as a worker does, and return the claimed jobs."""
+        admit(self.execute)
         return self.turn(limit=limit, is_idle=is_idle, **options).claimed
 
     def claim_one(self) -> ClaimedJob:
@@ -208,13 +207,29 @@ def run_next(verdict: str = "SUCCESS", hand: Hand | None = None) -> int:
     return job.id
 
 
-def settle_noted() -> None:
-    """Do what a worker does with what nobody could settle when he committed."""
-    for kind, key in set(Unsettled.objects.values_list("kind", "key")):
-        work.settle(execute, [work.Key(kind, key)])
+def admit(execute: work.Execute = execute) -> int:
+    """Do what a worker does with jobs that wait; return how many it admitted.
+
+    Sweeps all lines, until nothing moves.
+    """
+    total, position = 0, work.BEGINNING
+    while True:
+        admission = work.admit(execute, position, sweeps=True)
+        if admission.admitted is None:  # another worker admits
+            return total
+        total += admission.admitted
+        position = admission.position
+        if not admission.admitted and position == work.BEGINNING:
+            return total
 
 
 def statuses() -> list[str]:
+    """Return what all jobs are once a worker has looked, in the order of their ids."""
+    admit()
+    return stored_statuses()
+
+
+def stored_statuses() -> list[str]:
     """Return what all jobs are, in the order of their ids."""
     return list(Job.objects.order_by("pk").values_list("status", flat=True))
 
@@ -223,7 +238,7 @@ def pass_time(seconds: float) -> None:
     """Let so much time pass for the rates."""
     step = timedelta(seconds=seconds)
     Rate.objects.update(full_at=F("full_at") - step)
-    Hold.objects.filter(state="rate").update(opens_at=F("opens_at") - step)
+    Rate.objects.update(opens_at=F("opens_at") - step)
 
 
 def hours(number: float) -> timedelta:
@@ -251,6 +266,7 @@ def job_that_is(status: str, **columns) -> Job:
             columns = {
                 "status": Status.WAITING,
                 "waiting_for": "lock",
+                "line": "lock door",
                 **columns,
             }
         case Status.RUNNING:

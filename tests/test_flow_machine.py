@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from pgjobs import chain, enqueue, group
-from pgjobs.models import Batch, Job, Queue, Unsettled, work
-from tests.actors import execute
+from pgjobs.models import Batch, Job, Queue
+from tests.actors import admit, execute
 from tests.tasks import noop
 from tests.test_holding_back_machine import KEYS, HoldingBack
 
@@ -28,7 +28,7 @@ WHERE is_open AND status IN ('READY', 'RUNNING')
 """
 WAITS_FOR_NOBODY = """
 SELECT id FROM pgjobs_job AS job
-WHERE waiting_for = 'predecessor' AND NOT EXISTS (
+WHERE line = 'predecessor' AND NOT EXISTS (
     SELECT FROM pgjobs_predecessor WHERE job_id = job.id AND is_open
 )
 """
@@ -61,7 +61,7 @@ GROUP BY unique_key, unique_for HAVING count(*) > 1
 class Flow(HoldingBack):
     def __init__(self):
         super().__init__()
-        for model in (Queue, Batch, Unsettled):
+        for model in (Queue, Batch):
             model.objects.all().delete()
         self.queue = Queue.objects.create(name="slow")
 
@@ -105,12 +105,9 @@ class Flow(HoldingBack):
         else:
             self.queue.resume()
 
-    @rule()
-    def sweep(self):
-        work.sweep(execute, work.BEGINNING)
-
     @invariant()
     def everybody_is_told_and_nobody_too_early(self):
+        admit()
         assert execute(TOLD_TOO_EARLY) == []
         assert execute(WAITS_FOR_NOBODY) == []
         assert execute(UNTOLD) == []
@@ -123,7 +120,7 @@ def test_everybody_is_told_and_nobody_too_early_whatever_happens():
     run_state_machine_as_test(
         Flow,
         settings=settings(
-            max_examples=8,
+            max_examples=80,
             stateful_step_count=20,
             deadline=None,
             suppress_health_check=list(HealthCheck),

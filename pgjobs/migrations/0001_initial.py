@@ -293,6 +293,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "line",
+                    models.TextField(
+                        blank=True, db_collation="C", null=True, verbose_name="line"
+                    ),
+                ),
+                (
                     "batch",
                     models.ForeignKey(
                         blank=True,
@@ -326,11 +332,19 @@ class Migration(migrations.Migration):
                     models.CharField(max_length=500, primary_key=True, serialize=False),
                 ),
                 ("full_at", models.DateTimeField()),
+                ("opens_at", models.DateTimeField(null=True)),
             ],
             options={
                 "verbose_name": "rate",
                 "verbose_name_plural": "rates",
                 "default_permissions": (),
+                "indexes": [
+                    models.Index(
+                        models.F("opens_at"),
+                        condition=models.Q(("opens_at__isnull", False)),
+                        name="pgjobs_rate_opens_at",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
@@ -531,100 +545,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Hold",
-            fields=[
-                ("job_id", models.BigIntegerField(primary_key=True, serialize=False)),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("arriving", "was enqueued by a transaction that goes on"),
-                            ("place", "has its place: is ready or runs"),
-                            ("predecessor", "waits for its predecessors"),
-                            ("dependency", "waits for its dependencies"),
-                            ("lock", "waits for its lock"),
-                            ("limit", "waits for its limit"),
-                            ("rate", "waits for its rate"),
-                            ("aside", "stands aside: no worker serves its queue"),
-                            ("later", "is scheduled"),
-                        ],
-                        max_length=11,
-                    ),
-                ),
-                ("priority", models.SmallIntegerField()),
-                ("lock", models.CharField(max_length=500, null=True)),
-                ("is_ordered", models.BooleanField(db_default=True)),
-                ("limit_key", models.CharField(max_length=500, null=True)),
-                ("max_running", models.IntegerField(null=True)),
-                ("rate_key", models.CharField(max_length=500, null=True)),
-                ("rate_interval", models.FloatField(null=True)),
-                ("rate_burst", models.IntegerField(null=True)),
-                ("queue_name", models.CharField(max_length=200, null=True)),
-                ("opens_at", models.DateTimeField(null=True)),
-            ],
-            options={
-                "verbose_name": "hold",
-                "verbose_name_plural": "holds",
-                "default_permissions": (),
-                "indexes": [
-                    models.Index(
-                        models.F("lock"),
-                        models.F("job_id"),
-                        condition=models.Q(
-                            ("is_ordered", True), ("lock__isnull", False)
-                        ),
-                        name="pgjobs_hold_lock_order",
-                    ),
-                    models.Index(
-                        models.F("lock"),
-                        models.F("is_ordered"),
-                        models.F("job_id"),
-                        condition=models.Q(("state__in", ["lock", "arriving"])),
-                        name="pgjobs_hold_lock_line",
-                    ),
-                    models.Index(
-                        models.F("limit_key"),
-                        condition=models.Q(
-                            ("limit_key__isnull", False),
-                            ("state__in", ["place", "arriving"]),
-                        ),
-                        name="pgjobs_hold_limit_place",
-                    ),
-                    models.Index(
-                        models.F("limit_key"),
-                        models.OrderBy(models.F("priority"), descending=True),
-                        models.F("job_id"),
-                        condition=models.Q(("state", "limit")),
-                        name="pgjobs_hold_limit_line",
-                    ),
-                    models.Index(
-                        models.F("rate_key"),
-                        models.OrderBy(models.F("priority"), descending=True),
-                        models.F("job_id"),
-                        condition=models.Q(("state", "rate")),
-                        name="pgjobs_hold_rate_line",
-                    ),
-                    models.Index(
-                        models.F("queue_name"),
-                        condition=models.Q(("state", "aside")),
-                        name="pgjobs_hold_aside",
-                    ),
-                    models.Index(
-                        models.F("opens_at"),
-                        condition=models.Q(("state", "rate")),
-                        name="pgjobs_hold_rate_due",
-                    ),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(
-                        condition=models.Q(("lock__isnull", False), ("state", "place")),
-                        fields=("lock",),
-                        name="pgjobs_hold_lock_place",
-                    )
-                ],
-            },
-        ),
-        migrations.CreateModel(
             name="Predecessor",
             fields=[
                 (
@@ -673,11 +593,20 @@ class Migration(migrations.Migration):
                         condition=models.Q(("batch_id__isnull", False)),
                         name="pgjobs_predecessor_batch_jobs",
                     ),
+                    models.Index(
+                        models.F("id"),
+                        condition=models.Q(("is_open", True)),
+                        name="pgjobs_predecessor_open",
+                    ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(
                         fields=("job_id", "predecessor_id"),
                         name="pgjobs_predecessor_once",
+                    ),
+                    models.UniqueConstraint(
+                        fields=("job_id", "batch_id"),
+                        name="pgjobs_predecessor_batch_once",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
@@ -1165,7 +1094,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Unsettled",
+            name="Note",
             fields=[
                 (
                     "id",
@@ -1176,18 +1105,13 @@ class Migration(migrations.Migration):
                         verbose_name="ID",
                     ),
                 ),
-                ("kind", models.CharField(max_length=11)),
-                ("key", models.CharField(max_length=20)),
+                ("job_id", models.BigIntegerField(null=True)),
+                ("keys", models.JSONField(null=True)),
             ],
             options={
-                "verbose_name": "unsettled key",
-                "verbose_name_plural": "unsettled keys",
+                "verbose_name": "note",
+                "verbose_name_plural": "notes",
                 "default_permissions": (),
-                "indexes": [
-                    models.Index(
-                        models.F("kind"), models.F("key"), name="pgjobs_unsettled_key"
-                    )
-                ],
             },
         ),
         migrations.AddField(
@@ -1430,6 +1354,17 @@ class Migration(migrations.Migration):
                 models.F("id"),
                 condition=models.Q(("status", "WAITING")),
                 name="pgjobs_job_waiting",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                models.F("line"),
+                models.F("queue_name"),
+                models.OrderBy(models.F("priority"), descending=True),
+                models.F("turn"),
+                condition=models.Q(("line__isnull", False)),
+                name="pgjobs_job_line",
             ),
         ),
         migrations.AddIndex(

@@ -158,14 +158,19 @@ CHECKS = (
     """,
 )
 
-# Any INSERT wakes the workers, psql's too: once per queue and statement. Scheduled
-# jobs also do: a worker sleeps no longer than until the next one is due.
+# Any INSERT wakes the workers, psql's too: once per queue and statement, on a channel
+# of its own where the jobs have to be admitted first. Scheduled jobs also do: a worker
+# sleeps no longer than until the next one is due.
 NOTIFY_INSERTED = (
     """
     CREATE FUNCTION pgjobs_notify_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
-        PERFORM pg_catalog.pg_notify('pgjobs', queue.name)
-        FROM (SELECT DISTINCT queue_name FROM inserted) AS queue (name);
+        PERFORM pg_catalog.pg_notify(
+            CASE WHEN waits THEN 'pgjobs_admission' ELSE 'pgjobs' END, queue.name
+        )
+        FROM (
+            SELECT DISTINCT line IS NOT NULL, queue_name FROM inserted
+        ) AS queue (waits, name);
         RETURN NULL;
     END
     $$;
@@ -184,14 +189,26 @@ NOTIFY_CHANGED = (
     """
     CREATE FUNCTION pgjobs_notify_queued() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
-        PERFORM pg_catalog.pg_notify('pgjobs', NEW.queue_name);
+        IF NEW.line IS NOT NULL THEN
+            PERFORM pg_catalog.pg_notify('pgjobs_admission', NEW.queue_name);
+        END IF;
+        IF NEW.status IN ('READY', 'SCHEDULED') THEN
+            PERFORM pg_catalog.pg_notify('pgjobs', NEW.queue_name);
+        END IF;
         RETURN NULL;
     END
     $$;
     CREATE TRIGGER pgjobs_notify_queued
         AFTER UPDATE OF status ON pgjobs_job
         FOR EACH ROW
-        WHEN (NEW.status IN ('READY', 'SCHEDULED') AND OLD.status <> NEW.status)
+        WHEN (
+            -- An admission tells of what it has made READY by itself.
+            OLD.status <> NEW.status
+            AND (
+                NEW.status IN ('READY', 'SCHEDULED') AND OLD.status <> 'WAITING'
+                OR NEW.line IN ('arrived', 'unlinked', 'left')
+            )
+        )
         EXECUTE FUNCTION pgjobs_notify_queued();
 
     CREATE FUNCTION pgjobs_notify_finished() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -76,10 +76,7 @@ HOST_ROOM = (
 
 
 # `Job.dependencies` has what a job needs, and what it serves: the keys by which others
-# may need it. Jobs that need and serve nothing pay nothing: there is no trigger more.
-# Who needs what has succeeded lately pays for that look alone (its `keys` stay NULL). All
-# others get `keys`, so that they are looked at when a transaction commits, as all are
-# that wait or are waited for.
+# may need it. The triggers keep the rows by which a job that serves is found.
 DEPEND = (
     """
     CREATE FUNCTION pgjobs_lacks_dependency(dependencies jsonb) RETURNS boolean
@@ -126,8 +123,35 @@ DEPEND = (
             WHERE known.finished_at IS DISTINCT FROM excluded.finished_at;
     END
     $$;
+
+    CREATE FUNCTION pgjobs_serve_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pgjobs_serve(CASE WHEN TG_OP = 'DELETE' THEN OLD.id ELSE NEW.id END);
+        RETURN NULL;
+    END
+    $$;
+    CREATE TRIGGER pgjobs_serve_changed
+        AFTER INSERT OR UPDATE OF status, dependencies ON pgjobs_job
+        FOR EACH ROW
+        WHEN (NEW.dependencies IS NOT NULL AND NEW.worker_id IS NULL)
+        EXECUTE FUNCTION pgjobs_serve_changed();
+    CREATE TRIGGER pgjobs_serve_deleted
+        AFTER DELETE ON pgjobs_job
+        FOR EACH ROW WHEN (OLD.dependencies IS NOT NULL)
+        EXECUTE FUNCTION pgjobs_serve_changed();
+    DO $$
+    BEGIN
+        EXECUTE format(
+            'ALTER FUNCTION pgjobs_serve_changed() SET search_path = pg_catalog, %I, '
+            'pg_temp', current_schema()
+        );
+    END
+    $$;
     """,
     """
+    DROP TRIGGER pgjobs_serve_deleted ON pgjobs_job;
+    DROP TRIGGER pgjobs_serve_changed ON pgjobs_job;
+    DROP FUNCTION pgjobs_serve_changed();
     DROP FUNCTION pgjobs_serve(bigint);
     DROP FUNCTION pgjobs_lacks_dependency(jsonb);
     """,
@@ -135,6 +159,6 @@ DEPEND = (
 
 
 class Migration(migrations.Migration):
-    dependencies = [("pgjobs", "0005_chains")]
+    dependencies = [("pgjobs", "0005_admission")]
 
     operations = [RunPostgreSQL(*HOST_ROOM), RunPostgreSQL(*DEPEND)]

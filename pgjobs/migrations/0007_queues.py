@@ -42,7 +42,7 @@ NOTIFY_QUEUE = (
     CREATE FUNCTION pgjobs_notify_queue() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         PERFORM pg_catalog.pg_notify('pgjobs', OLD.name);
-        PERFORM pg_catalog.pg_notify('pgjobs_unsettled', 'aside ' || OLD.name);
+        PERFORM pg_catalog.pg_notify('pgjobs_admission', OLD.name);
         RETURN NULL;
     END
     $$;

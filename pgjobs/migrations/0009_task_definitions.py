@@ -499,7 +499,7 @@ CHECKED = (
 
 
 class Migration(migrations.Migration):
-    dependencies = [("pgjobs", "0008_holding_back")]
+    dependencies = [("pgjobs", "0007_queues")]
 
     operations = [
         RunPostgreSQL(*JSON),

@@ -357,7 +357,7 @@ UNIQUE = (
             SET args = '[]',
                 kwargs = job.kwargs,
                 keys = nullif(
-                    coalesce(job.keys, '{}') || coalesce(
+                    coalesce(job.keys, '{}') - 'batch_id' || coalesce(
                         (
                             SELECT jsonb_object_agg(key, value)
                             FROM jsonb_each(held.keys)
@@ -662,7 +662,7 @@ ACTS = (
                         )
                 )
         ),
-        -- Whatever had ended for a job before is looked at anew when this commits.
+        -- What had ended for a job before is looked at anew by the next admission.
         opened AS (
             UPDATE pgjobs_predecessor SET is_open = true
             WHERE job_id = ANY (ARRAY(SELECT id FROM allowed))
@@ -709,10 +709,6 @@ ACTS = (
                     started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
                     expires_at = NULL, cancel_requested_at = NULL, return_value = NULL,
                     reason = '', blocked_by_id = NULL,
-                    keys = CASE
-                        WHEN dependencies IS NOT NULL THEN coalesce(keys, '{}')
-                        ELSE keys
-                    END,
                     unique_until = CASE
                         WHEN unique_until > clock_timestamp() THEN unique_until
                     END
@@ -739,8 +735,8 @@ ACTS = (
                 END IF;
                 RETURN retried.id IS NOT NULL;
             EXCEPTION WHEN unique_violation THEN
-                -- Somebody was faster, whom the next look sees.
-                IF NOT pgjobs_is_read_committed() THEN
+                -- Another job was faster, which the next look sees.
+                IF current_setting('transaction_isolation') <> 'read committed' THEN
                     RAISE;
                 END IF;
             END;

@@ -1,10 +1,10 @@
 """The queue: its tables, and every statement that changes a job's status."""
 
+from .admission import Note, Rate
 from .attempt import Attempt
 from .batch import Batch
 from .definition import TaskDefinition
 from .event import Delivery, Event, Subscription
-from .hold import Hold, Rate, Unsettled
 from .job import Job, Status
 from .predecessor import Predecessor
 from .prerequisite import Prerequisite
@@ -19,8 +19,8 @@ __all__ = [
     "Batch",
     "Delivery",
     "Event",
-    "Hold",
     "Job",
+    "Note",
     "Predecessor",
     "Prerequisite",
     "Progress",
@@ -32,6 +32,5 @@ __all__ = [
     "Subscription",
     "TaskDefinition",
     "Tick",
-    "Unsettled",
     "Worker",
 ]

@@ -203,8 +203,8 @@ class Job(models.Model):
     # Somebody waits for the end and wants to be notified.
     awaited = models.BooleanField(_("awaited"), db_default=False)
 
-    # What ties it to other jobs: its lock, limit and rate, as pgjobs_hold has them in
-    # columns (see `keys.py`), its predecessors and its batch (see `links.py`).
+    # What ties it to other jobs: its lock, limit and rate (see `keys.py`), its
+    # predecessors and its batch (see `links.py`).
     keys = models.JSONField(
         _("ties to other jobs"), decoder=LenientDecoder, null=True, blank=True
     )
@@ -244,6 +244,12 @@ class Job(models.Model):
     # End of the period; NULL also once the key was given up.
     unique_until = models.DateTimeField(_("unique until"), null=True, blank=True)
 
+    # Where a WAITING job stands, or one that has ended and that no admission has seen;
+    # see migrations/0005_admission.py. NULL of most jobs.
+    line = models.TextField(  # noqa: DJ001
+        _("line"), null=True, blank=True, db_collation="C"
+    )
+
     objects = JobManager()
 
     class Meta:
@@ -273,6 +279,15 @@ class Job(models.Model):
             ),
             models.Index(
                 "id", condition=Q(status="WAITING"), name="pgjobs_job_waiting"
+            ),
+            # All that an admission has to look at, see migrations/0005_admission.py.
+            models.Index(
+                "line",
+                "queue_name",
+                F("priority").desc(),
+                "turn",
+                condition=Q(line__isnull=False),
+                name="pgjobs_job_line",
             ),
             models.Index(
                 "batch",

@@ -20,7 +20,11 @@ MOST_COUNTED = 1_000
 
 
 class Obstacle(NamedTuple):
-    """The first thing in the way of a job; `waiting_for` None: it has just gone."""
+    """The first thing in the way of a job; `waiting_for` None: it has just gone.
+
+    "arrived": no admission has looked at it yet; "unserved": nor will one, as long as
+    its queue is paused or no worker serves it.
+    """
 
     job_id: int
     waiting_for: str | None
@@ -81,8 +85,10 @@ def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
         case "rate":
             time = moment(obstacle.opens_at)
             return gettext("waits for its rate, until %(time)s") % {"time": time}
-        case "aside":
-            return gettext("stands aside until its queue is served")
+        case "arrived":
+            return gettext("waits for a worker to admit it")
+        case "unserved":
+            return gettext("waits until its queue is served")
     return gettext("may run in a moment")
 
 

@@ -10,8 +10,8 @@ from .database import QueueManager
 class Predecessor(models.Model):
     """That a job waits, or has waited, for the end of another one or of a batch.
 
-    The rows follow from `Job.keys` when a job is inserted, and go with it. A
-    predecessor may be gone.
+    Admission makes the rows from `Job.keys` when it first looks at a job; they go with
+    it. A predecessor may be gone.
     """
 
     class Needs(models.TextChoices):
@@ -27,7 +27,7 @@ class Predecessor(models.Model):
     predecessor_id = models.BigIntegerField(null=True)
     batch_id = models.BigIntegerField(null=True)
     needs = models.CharField(max_length=10, choices=Needs, db_default=Needs.SUCCESS)
-    # The job has still to be told how the predecessor has ended.
+    # No admission has seen yet how the predecessor has ended.
     is_open = models.BooleanField(db_default=True)
 
     objects = QueueManager()
@@ -51,10 +51,16 @@ class Predecessor(models.Model):
                 condition=Q(batch_id__isnull=False),
                 name="pgjobs_predecessor_batch_jobs",
             ),
+            models.Index(
+                "id", condition=Q(is_open=True), name="pgjobs_predecessor_open"
+            ),
         ]
         constraints = [
             models.UniqueConstraint(
                 fields=["job_id", "predecessor_id"], name="pgjobs_predecessor_once"
+            ),
+            models.UniqueConstraint(
+                fields=["job_id", "batch_id"], name="pgjobs_predecessor_batch_once"
             ),
             models.CheckConstraint(
                 name="pgjobs_predecessor_one",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..bound import BoundTask
 
 BATCH = 100  # jobs that one transaction decides about
-NOTES = 1_000  # that it looks at
+MOST = 1_000  # that it looks at
 
 HOLDERS = """
 SELECT unique_key, id FROM pgjobs_job
@@ -106,7 +106,7 @@ def undecided(execute: Execute, tasks: Iterable[str], limit: int) -> list[Undeci
     parameters = {
         "tasks": list(tasks),
         "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
-        "notes": NOTES,
+        "most": MOST,
         "limit": limit,
     }
     rows = execute(statement("undecided"), parameters)
@@ -144,9 +144,3 @@ def carry_out(execute: Execute, decisions: Sequence[Decision]) -> list[Decided]:
     values = [each._asdict() for each in decisions]
     rows = execute(statement("depend"), {"decisions": json.dumps(values)})
     return [Decided._make(row) for row in rows]
-
-
-def forget_notes(execute: Execute) -> None:
-    """Delete notes about jobs that wait for no dependency any more."""
-    ids = [id for (id,) in execute(statement("lock_notes"), {"limit": NOTES})]
-    execute(statement("forget_notes"), {"ids": ids})

@@ -42,6 +42,7 @@ NEW = {
     "return_value": None,
     "reason": "",
     "awaited": False,
+    "blocked_by_id": None,
     "unique_key": None,
     "unique_for": None,
     "unique_until": None,
@@ -155,7 +156,7 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> 
 
     `key`: the columns of a unique job that have other values than a plain one's.
     """
-    id, turn, status, run_after, expires_at, enqueued_at, waiting_for, blocker = row
+    id, turn, status, run_after, expires_at, enqueued_at, waiting_for, line = row
     arguments, options = bound.arguments, bound.options
     columns = {
         **NEW,
@@ -175,7 +176,7 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> 
         "process_units": options.process_units,
         "enqueued_at": enqueued_at,
         "waiting_for": waiting_for,
-        "blocked_by_id": blocker,
+        "line": line,
         "keys": json.loads(json.dumps(bound.keys)) if bound.keys else None,
         "batch_id": bound.keys.get("batch_id"),
         "dependencies": bound.dependencies,

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ..uniqueness import UniqueKey
     from .job import Job
 
+# What ties a job to those before and after it, in its `keys`: it stays when another job
+# replaces its arguments.
+LINK_KEYS = ["after", "after_batches", "needs", "batch_id", "has_successors"]
+
 
 class NewUniqueJob(NewJob, Protocol):
     @property
@@ -122,7 +126,11 @@ class Enqueueing:
         ]
         if not replacing:
             return set()
-        parameters = {**columns(replacing), **key_columns(replacing)}
+        parameters = {
+            **columns(replacing),
+            **key_columns(replacing),
+            "link_keys": LINK_KEYS,
+        }
         return {id for id, _ in self.execute("replace", parameters)}
 
     def holders(self, bound_tasks: "list[BoundTask]") -> "Iterator[Job]":

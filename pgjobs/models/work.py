@@ -18,30 +18,17 @@ from .transitions import announce_finished
 from .worker import Worker
 
 Execute = Callable[[str, dict], list[tuple]]
+# Runs several statements in one round trip and one transaction.
+Together = Callable[[Sequence[tuple[str, dict]]], list[list[tuple]]]
 
 BATCH = 1_000  # rows that one statement of the maintenance touches
 LONGEST_LOG = 64_000
 MOST_TOO_HEAVY = 100  # jobs that a worker complains of
 # The class of the advisory locks that tell which workers live ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
-KEYS_AT_ONCE = 100  # that are settled in one statement
-
-
-class Key(NamedTuple):
-    """What jobs wait for."""
-
-    kind: str  # lock, limit or rate
-    name: str
-
-
-class Sweep(NamedTuple):
-    """How far the keys that jobs wait for have been looked at."""
-
-    lock: str
-    limit_key: str
-
-
-BEGINNING = Sweep("", "")
+# Of one admission: jobs and keys of each kind, and seconds.
+MOST_ADMITTED = 250
+ADMISSION_SECONDS = 0.02
 
 
 class ClaimedJob(NamedTuple):
@@ -62,7 +49,7 @@ class ClaimedJob(NamedTuple):
     life: int
     lease_token: int
     enqueued_at: datetime
-    holds_back: bool  # other jobs may wait for its end
+    is_keyed: bool  # other jobs may wait for its end
     is_tied: bool  # who inserted it knew what it depends on
     turn: int  # its place in line among those of its queue and priority
 
@@ -141,6 +128,7 @@ class Turn(NamedTuple):
     """What one turn brought."""
 
     recorded: set[int]  # lease tokens of the successes that were stored
+    holds_back: bool  # other jobs may wait for the end of one of these
     next_due: float | None  # seconds until a scheduled job may run
     met_suspect: bool  # a job that must run alone stands in line
     # A READY job was passed over: another transaction holds it, or its queue is full.
@@ -148,6 +136,11 @@ class Turn(NamedTuple):
     met_expired: bool  # jobs came too late to be claimed: they are to be cancelled
     seconds: float  # that the server took to look for jobs
     claimed: list[ClaimedJob]
+
+
+class Promoted(NamedTuple):
+    number: int
+    must_admit: bool  # some have to be admitted, or a rate has a token again
 
 
 class Recorded(NamedTuple):
@@ -159,12 +152,31 @@ class Chores(NamedTuple):
     """What there is to do for all workers."""
 
     rescue: bool
-    sweep: bool
+    admit: bool
     expire: bool
     deliver_late: bool
     next_fire: float | None  # seconds until a schedule has to be looked at
     has_ready: bool  # there are READY jobs, of whatever queue
     next_due: float | None  # seconds until a scheduled job may run
+
+
+class Position(NamedTuple):
+    """Where the next admission goes on: behind which queue, line and link."""
+
+    queue: str = ""
+    line: str = ""
+    link: int = 0
+
+
+class Admission(NamedTuple):
+    """What an admission brought."""
+
+    admitted: int | None  # jobs that are READY now; None: another worker admits
+    ended: list[int]  # ids of the jobs that it ended, because of their predecessors
+    has_more: bool  # there is more to do at once
+    is_blocked: bool  # other transactions hold rows that it needs
+    met_undecided: bool  # a worker has to look for dependencies
+    position: Position
 
 
 class Rescued(NamedTuple):
@@ -193,38 +205,135 @@ def turn(
     `units`: claim only what its host has room for; None: it has for all.
     `spans`: look nowhere else; None: look everywhere. Never with `units`.
     """
+    sql, parameters = turn_statement(
+        worker_id, successes, limit, queues, excluded, is_idle, units, spans
+    )
+    return read_turn(execute(sql, parameters))
+
+
+def admitting_turn(
+    together: Together,
+    worker_id: int,
+    position: Position,
+    sweeps: bool,
+    *,
+    successes: Sequence[Success] = (),
+    limit: int = 0,
+    queues: Iterable[str] | None = None,
+    excluded: Iterable[str] = (),
+    is_idle: bool = False,
+    units: HostUnits | None = None,
+    spans: Sequence[Span] | None = None,
+) -> tuple[Turn, Admission]:
+    """Record successes, admit jobs that wait, and claim, in one round trip.
+
+    So what the recorded jobs have left goes to the next ones in line, and may be
+    claimed at once. See `turn` and `admit`.
+    """
+    recording, admitting, claiming = together(
+        [
+            turn_statement(worker_id, successes),
+            admit_statement(position, sweeps, limit, queues, excluded),
+            turn_statement(
+                worker_id, (), limit, queues, excluded, is_idle, units, spans
+            ),
+        ]
+    )
+    recorded, claimed = read_turn(recording), read_turn(claiming)
+    return (
+        claimed._replace(recorded=recorded.recorded),
+        read_admission(admitting),
+    )
+
+
+BEGINNING = Position()
+
+
+def admit(
+    execute: Execute, position: Position = BEGINNING, sweeps: bool = False
+) -> Admission:
+    """Make jobs READY that wait for nothing any more, a batch.
+
+    `sweeps`: look also at lines that nothing has touched, and links, a batch.
+    """
+    return read_admission(execute(*admit_statement(position, sweeps)))
+
+
+def admit_statement(
+    position: Position,
+    sweeps: bool,
+    room: int = 0,
+    queues: Iterable[str] | None = None,
+    excluded: Iterable[str] = (),
+) -> tuple[str, dict]:
+    return statement("admit"), {
+        "most": MOST_ADMITTED,
+        "seconds": ADMISSION_SECONDS,
+        "sweeps": sweeps,
+        "after_queue": position.queue,
+        "after_line": position.line,
+        "after_link": position.link,
+        "room": room,
+        "queues": None if queues is None else list(queues),
+        "excluded": list(excluded),
+    }
+
+
+def read_admission(rows: list[tuple]) -> Admission:
+    ((admitted, ended, has_more, is_blocked, met_undecided, *position),) = rows
+    return Admission(
+        admitted,
+        ended or [],
+        bool(has_more),
+        bool(is_blocked),
+        bool(met_undecided),
+        Position(*position),
+    )
+
+
+def turn_statement(
+    worker_id: int,
+    successes: Sequence[Success] = (),
+    limit: int = 0,
+    queues: Iterable[str] | None = None,
+    excluded: Iterable[str] = (),
+    is_idle: bool = False,
+    units: HostUnits | None = None,
+    spans: Sequence[Span] | None = None,
+) -> tuple[str, dict]:
     in_order = sorted(successes)  # by id, as all do who lock several jobs
     ids, lease_tokens, values = zip(*in_order, strict=True) if in_order else ([],) * 3
-    rows = execute(
-        statement("turn", variant="units" if units else "spans" if spans else ""),
-        {
-            "worker_id": worker_id,
-            "ids": array(ids),
-            "lease_tokens": array(lease_tokens),
-            # Most tasks return nothing.
-            "return_values": list(values) if any(values) else None,
-            "limit": limit,
-            "queues": None if queues is None else list(queues),
-            "excluded": list(excluded),
-            "is_idle": is_idle,
-            **(unit_parameters(units) if units else {}),
-            **(span_parameters(spans) if spans else {}),
-        },
-    )
+    return statement("turn", variant="units" if units else "spans" if spans else ""), {
+        "worker_id": worker_id,
+        "ids": array(ids),
+        "lease_tokens": array(lease_tokens),
+        # Most tasks return nothing.
+        "return_values": list(values) if any(values) else None,
+        "limit": limit,
+        "queues": None if queues is None else list(queues),
+        "excluded": list(excluded),
+        "is_idle": is_idle,
+        **(unit_parameters(units) if units else {}),
+        **(span_parameters(spans) if spans else {}),
+    }
+
+
+def read_turn(rows: list[tuple]) -> Turn:
     claimed = []
     for row in rows:
-        if row[6] is None:
-            recorded, next_due, met_suspect, met_locked, met_expired, seconds = row[:6]
+        if row[7] is None:
+            recorded, holds_back, next_due, suspect, locked, expired, seconds = row[:7]
         else:
-            claimed.append(ClaimedJob._make(row[6:]))
+            claimed.append(ClaimedJob._make(row[7:]))
     claimed.sort(key=attrgetter("turn"))
     claimed.sort(key=attrgetter("priority"), reverse=True)
     return Turn(
         recorded=set(recorded or ()),
+        holds_back=bool(holds_back),
         next_due=next_due,
-        met_suspect=bool(met_suspect),
-        met_locked=met_locked,
-        met_expired=bool(met_expired),
+        met_suspect=bool(suspect),
+        met_locked=locked,
+        met_expired=bool(expired),
         seconds=seconds,
         claimed=claimed,
     )
@@ -338,40 +447,14 @@ def still_owned(database: str, id: int, lease_token: int) -> bool:
         return cursor.fetchone()[0]
 
 
-def promote(execute: Execute) -> int:
-    """Make the jobs READY whose time has come, a batch; return how many."""
-    return execute(statement("promote"), {"limit": BATCH})[0][0]
+def promote(execute: Execute) -> Promoted:
+    """Let the jobs go whose time has come, a batch."""
+    return Promoted._make(execute(statement("promote"), {"limit": BATCH})[0])
 
 
 def expire(execute: Execute) -> list[int]:
     """Cancel a batch of the jobs that were not started in time; return their ids."""
     return [id for (id,) in execute(statement("expire"), {"limit": BATCH})]
-
-
-def settle(execute: Execute, keys: Sequence[Key]) -> dict[Key, int | None]:
-    """Let go what waits for these keys; return how many jobs went, None: try again."""
-    parameters = {
-        "kinds": [key.kind for key in keys],
-        "keys": [key.name for key in keys],
-    }
-    return read_settled(execute(statement("settle"), parameters))
-
-
-def sweep(execute: Execute, begin: Sweep) -> tuple[dict[Key, int | None], Sweep]:
-    """Settle a batch of the keys that jobs wait for; return also where to go on."""
-    parameters = {**begin._asdict(), "limit": BATCH}
-    settled = read_settled(execute(statement("sweep"), parameters))
-    locks = [key.name for key in settled if key.kind == "lock"]
-    limits = [key.name for key in settled if key.kind == "limit"]
-    if max(len(locks), len(limits)) < BATCH:
-        return settled, BEGINNING
-    return settled, Sweep(
-        locks[-1] if locks else begin.lock, limits[-1] if limits else begin.limit_key
-    )
-
-
-def read_settled(rows: Iterable[tuple]) -> dict[Key, int | None]:
-    return {Key(kind, name): let_go for kind, name, let_go in rows}
 
 
 def chores(execute: Execute, worker_id: int, looks: bool) -> Chores:

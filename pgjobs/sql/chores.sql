@@ -25,11 +25,10 @@ SELECT
             LIMIT 1
         ) AS job
     ),
-    -- sweep
-    EXISTS (SELECT FROM pgjobs_hold WHERE state = 'lock')
-    OR EXISTS (SELECT FROM pgjobs_hold WHERE state = 'limit')
-    OR EXISTS (SELECT FROM pgjobs_hold WHERE state = 'aside')
-    OR EXISTS (SELECT FROM pgjobs_unsettled),
+    -- admit
+    EXISTS (SELECT FROM pgjobs_job WHERE line IS NOT NULL)
+    OR EXISTS (SELECT FROM pgjobs_note)
+    OR EXISTS (SELECT FROM pgjobs_predecessor WHERE is_open),
     -- expire
     EXISTS (
         SELECT FROM pgjobs_job
@@ -62,7 +61,7 @@ SELECT
             ORDER BY run_after LIMIT 1
         ),
         (
-            SELECT opens_at FROM pgjobs_hold WHERE state = 'rate'
+            SELECT opens_at FROM pgjobs_rate WHERE opens_at IS NOT NULL
             ORDER BY opens_at LIMIT 1
         )
     ) - clock_timestamp())::float8

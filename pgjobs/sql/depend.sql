@@ -1,6 +1,6 @@
 -- Carry out what was decided about jobs that wait for dependencies, whose rows are
--- locked: they wait for those jobs, or fail, or have all they need (and are looked at
--- again, as all that shall be READY).
+-- locked: they fail, or wait for those jobs, or have all they need. The next admission
+-- looks at the links, and at what else may hold the jobs back.
 WITH decision AS (
     SELECT * FROM jsonb_to_recordset(%(decisions)s::jsonb) AS decision (
         id bigint, dependencies jsonb, jobs bigint[], reason text
@@ -11,23 +11,14 @@ told AS (
     SELECT id, unnest(jobs), 'dependency' FROM decision
     ON CONFLICT (job_id, predecessor_id) DO UPDATE
         SET needs = excluded.needs, is_open = true
-),
-settled AS (
-    DELETE FROM pgjobs_unsettled
-    WHERE kind = 'dependency' AND key = ANY (ARRAY(SELECT id::text FROM decision))
 )
 UPDATE pgjobs_job AS job
 SET status = CASE
-        WHEN decision.reason IS NOT NULL THEN 'FAILED'
-        WHEN decision.jobs = '{}' THEN 'READY'
-        ELSE 'WAITING'
+        WHEN decision.reason IS NOT NULL THEN 'FAILED' ELSE 'WAITING'
     END,
-    waiting_for = CASE
-        WHEN decision.reason IS NULL AND decision.jobs <> '{}' THEN 'dependency'
-    END,
+    waiting_for = CASE WHEN decision.reason IS NULL THEN 'dependency' END,
     blocked_by_id = decision.jobs[1],
-    -- Jobs without keys are not looked at when a transaction commits.
-    keys = CASE WHEN decision.jobs = '{}' THEN keys ELSE coalesce(keys, '{}') END,
+    line = CASE WHEN decision.reason IS NULL THEN 'unlinked' END,
     dependencies = coalesce(decision.dependencies, job.dependencies),
     finished_at = CASE
         WHEN decision.reason IS NOT NULL THEN clock_timestamp()

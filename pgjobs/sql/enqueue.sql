@@ -1,6 +1,6 @@
 -- Insert jobs. Their ids rise in the order given: the sequence is read after the sort.
--- A trigger makes those SCHEDULED whose time is to come, and those WAITING that
--- something holds back (pgjobs_plan_inserted).
+-- A trigger makes those SCHEDULED whose time is to come, and those WAITING that a worker
+-- has to admit (pgjobs_queue_inserted).
 -- An array that is shorter than the others has one value for all (transitions.once).
 -- statement_timestamp: now() stands still in a long transaction.
 INSERT INTO pgjobs_job
@@ -37,5 +37,4 @@ CROSS JOIN LATERAL (
     VALUES (coalesce(run_after, statement_timestamp() + make_interval(secs => delay)))
 ) AS time (due)
 ORDER BY position
-RETURNING id, turn, status, run_after, expires_at, enqueued_at, waiting_for,
-    blocked_by_id
+RETURNING id, turn, status, run_after, expires_at, enqueued_at, waiting_for, line

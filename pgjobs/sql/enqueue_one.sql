@@ -19,5 +19,4 @@ FROM (
         )
     )
 ) AS time (due)
-RETURNING id, turn, status, run_after, expires_at, enqueued_at, waiting_for,
-    blocked_by_id
+RETURNING id, turn, status, run_after, expires_at, enqueued_at, waiting_for, line

@@ -57,10 +57,10 @@ inserted AS (
             )
         DO NOTHING
     RETURNING id, status, run_after, expires_at, enqueued_at, unique_until,
-        waiting_for, blocked_by_id
+        waiting_for, line
 )
 SELECT job.position - 1, inserted.unique_until, job.id, job.turn, inserted.status,
     inserted.run_after, inserted.expires_at, inserted.enqueued_at,
-    inserted.waiting_for, inserted.blocked_by_id
+    inserted.waiting_for, inserted.line
 FROM inserted JOIN job ON job.id = inserted.id
 ORDER BY job.position

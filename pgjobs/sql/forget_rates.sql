@@ -2,7 +2,7 @@
 -- SKIP LOCKED: somebody takes a token right now.
 WITH full_rate AS MATERIALIZED (
     SELECT key FROM pgjobs_rate
-    WHERE full_at < clock_timestamp()
+    WHERE full_at < clock_timestamp() AND opens_at IS NULL
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
 )

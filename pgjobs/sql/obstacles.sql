@@ -1,25 +1,47 @@
 -- What holds WAITING jobs back at this moment, and the job that is in the way, if any.
 SELECT job.id,
     CASE
-        WHEN hold.state = 'aside' THEN 'aside'
-        -- Nobody knows yet for which job.
-        WHEN job.waiting_for = 'dependency' AND link.number = 0 THEN 'dependency'
-        ELSE obstacle.waiting_for
+        WHEN line = 'arrived' AND NOT pgjobs_is_served(job.queue_name) THEN 'unserved'
+        WHEN line IN ('arrived', 'unlinked') THEN 'arrived'
+        WHEN line = 'undecided' OR link.number > 0 THEN job.waiting_for
+        WHEN job.waiting_for = 'lock' AND blocker.id IS NOT NULL THEN 'lock'
+        WHEN job.waiting_for = 'limit' AND flow.max_running
+            <= pgjobs_number_running(flow.limit_key, flow.max_running) THEN 'limit'
+        WHEN job.waiting_for = 'rate' AND rate.opens_at > clock_timestamp() THEN 'rate'
     END,
-    coalesce(hold.opens_at, obstacle.opens_at), hold.max_running,
-    CASE obstacle.waiting_for
-        WHEN 'lock' THEN hold.lock
-        WHEN 'limit' THEN hold.limit_key
-        WHEN 'rate' THEN hold.rate_key
+    rate.opens_at, flow.max_running,
+    CASE job.waiting_for
+        WHEN 'lock' THEN flow.lock
+        WHEN 'limit' THEN flow.limit_key
+        WHEN 'rate' THEN flow.rate_key
     END,
     blocker.id, blocker.status, blocker.queue_name, blocker.run_after,
     link.batch_id, link.number
 FROM pgjobs_job AS job
-LEFT JOIN pgjobs_hold AS hold ON hold.job_id = job.id
-CROSS JOIN LATERAL pgjobs_obstacle(pgjobs_hold_of(job)) AS obstacle
-LEFT JOIN pgjobs_job AS blocker ON blocker.id = obstacle.blocked_by_id
+CROSS JOIN LATERAL jsonb_populate_record(NULL::pgjobs_flow_control, job.keys) AS flow
+LEFT JOIN pgjobs_rate AS rate ON rate.key = flow.rate_key
 CROSS JOIN LATERAL (
-    SELECT min(batch_id) AS batch_id, count(*) AS number
+    SELECT min(batch_id) AS batch_id, min(predecessor_id) AS predecessor_id,
+        count(*) AS number
     FROM pgjobs_predecessor WHERE job_id = job.id AND is_open
 ) AS link
+LEFT JOIN pgjobs_job AS blocker ON blocker.id = CASE
+    WHEN line IN ('arrived', 'unlinked') THEN NULL
+    WHEN link.number > 0 THEN link.predecessor_id
+    ELSE coalesce(
+        (
+            SELECT id FROM pgjobs_job
+            WHERE keys IS NOT NULL AND keys ->> 'lock' = flow.lock
+                AND status IN ('READY', 'RUNNING')
+        ),
+        (
+            SELECT id FROM pgjobs_job
+            WHERE keys IS NOT NULL AND keys ->> 'lock' = flow.lock
+                AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
+                AND finished_at IS NULL
+                AND flow.is_ordered IS NOT false AND id < job.id
+            ORDER BY id LIMIT 1
+        )
+    )
+END
 WHERE job.id = ANY (%(ids)s::bigint[]) AND job.status = 'WAITING'

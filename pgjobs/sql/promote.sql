@@ -1,5 +1,5 @@
--- Make the jobs READY whose time has come; say whether there may be more. Those that
--- wait for a rate go as its tokens allow.
+-- Make the jobs READY whose time has come, or WAITING if they have to be admitted; say
+-- how many, and whether an admission has something to do, also for rates.
 -- statement_timestamp: it stands still, so that the index ends the search.
 WITH due AS MATERIALIZED (
     SELECT id FROM pgjobs_job
@@ -11,17 +11,9 @@ WITH due AS MATERIALIZED (
 promoted AS (
     UPDATE pgjobs_job SET status = 'READY'
     WHERE id = ANY (ARRAY(SELECT id FROM due))
-    RETURNING id
-),
-due_rate AS MATERIALIZED (
-    SELECT DISTINCT rate_key FROM (
-        SELECT rate_key FROM pgjobs_hold
-        WHERE state = 'rate' AND opens_at <= statement_timestamp()
-        ORDER BY opens_at
-        LIMIT %(limit)s
-    ) AS hold
-),
-settled AS MATERIALIZED (
-    SELECT pgjobs_settle('rate', rate_key) AS let_go FROM due_rate
+    RETURNING status
 )
-SELECT count(*), (SELECT sum(let_go) FROM settled) FROM promoted
+SELECT count(*),
+    coalesce(bool_or(status = 'WAITING'), false)
+        OR EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= statement_timestamp())
+FROM promoted

@@ -50,12 +50,6 @@ recorded AS (
             WHEN job.cancel_requested_at IS NULL THEN held.reason ELSE job.reason
         END,
         dependencies = coalesce(held.dependencies, job.dependencies),
-        -- So that its dependencies are looked at anew before it runs again.
-        keys = CASE
-            WHEN coalesce(held.dependencies, job.dependencies) IS NOT NULL
-                THEN coalesce(keys, '{}')
-            ELSE keys
-        END,
         worker_id = NULL
     FROM held
     WHERE job.id = held.id

@@ -52,18 +52,16 @@ UPDATE pgjobs_job AS job
 SET args = coalesce(held.args, (%(args)s::text[])[1])::jsonb,
     kwargs = held.kwargs::jsonb,
     dependencies = held.dependencies,
-    -- What comes before and after the job stays. Who depends on others has keys.
+    -- What comes before and after the job stays.
     keys = nullif(
-        coalesce(held.keys, '{}') || coalesce(
+        coalesce(held.keys, '{}') - %(link_keys)s::text[] || coalesce(
             (
                 SELECT jsonb_object_agg(key, value) FROM jsonb_each(job.keys)
-                WHERE key IN (
-                    'after', 'after_batches', 'needs', 'batch_id', 'has_successors'
-                )
+                WHERE key = ANY (%(link_keys)s::text[])
             ),
             '{}'
         ),
-        CASE WHEN held.dependencies IS NULL THEN '{}'::jsonb END
+        '{}'::jsonb
     ),
     run_after = held.run_after,
     expires_at = held.expires_at,

@@ -88,10 +88,6 @@ rescued AS (
             WHEN lost.next_status = 'CANCELLED' THEN 'Cancelled; its worker was lost.'
             ELSE format('Worker lost (crash %%s of %%s).', crashes + 1, max_crashes)
         END,
-        -- So that its dependencies are looked at anew before it runs again.
-        keys = CASE
-            WHEN dependencies IS NOT NULL THEN coalesce(keys, '{}') ELSE keys
-        END,
         worker_id = NULL
     FROM lost
     WHERE job.id = lost.id

@@ -47,10 +47,6 @@ retried AS (
         started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
         expires_at = NULL, cancel_requested_at = NULL, return_value = NULL, reason = '',
         blocked_by_id = NULL,
-        -- So that its dependencies are looked at anew before it runs again.
-        keys = CASE
-            WHEN dependencies IS NOT NULL THEN coalesce(keys, '{}') ELSE keys
-        END,
         unique_until = CASE
             WHEN unique_until > clock_timestamp() THEN unique_until
         END

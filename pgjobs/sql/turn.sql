@@ -17,11 +17,13 @@ WITH RECURSIVE recorded AS (
             array_position(%(lease_tokens)s::bigint[], lease_token)
         ]::jsonb,
         reason = '',
+        -- Others may wait for its end: an admission follows.
+        line = CASE WHEN keys IS NOT NULL THEN 'recorded' END,
         worker_id = NULL
     WHERE id = ANY (%(ids)s::bigint[])
         AND lease_token = ANY (%(lease_tokens)s::bigint[])
         AND worker_id = %(worker_id)s
-    RETURNING lease_token
+    RETURNING lease_token, line
 ),
 -- The queues that have READY jobs, by hopping along the index from name to name.
 queue (name) AS (
@@ -117,12 +119,13 @@ claimed AS (
     WHERE job.id = ANY (ARRAY(SELECT id FROM chosen))
     RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts,
               failures, max_attempts, crashes, max_crashes, timeout, life,
-              lease_token, enqueued_at, keys IS NOT NULL AS holds_back,
+              lease_token, enqueued_at, keys IS NOT NULL AS is_keyed,
               dependencies IS NOT NULL AS is_tied, turn
 ),
 summary AS (
     SELECT
         (SELECT array_agg(lease_token) FROM recorded) AS recorded,
+        (SELECT bool_or(line IS NOT NULL) FROM recorded) AS holds_back,
         clock_timestamp() AS begun_at,
         (
             SELECT extract(epoch FROM least(
@@ -132,7 +135,7 @@ summary AS (
                     ORDER BY run_after LIMIT 1
                 ),
                 (
-                    SELECT opens_at FROM pgjobs_hold WHERE state = 'rate'
+                    SELECT opens_at FROM pgjobs_rate WHERE opens_at IS NOT NULL
                     ORDER BY opens_at LIMIT 1
                 )
             ) - clock_timestamp())::float8
@@ -158,6 +161,6 @@ summary AS (
         clock_timestamp() AS ended_at
 )
 -- The summary comes as a row of its own; who reads them sorts the jobs.
-SELECT recorded, next_due, met_suspect, met_locked, met_expired,
+SELECT recorded, summary.holds_back, next_due, met_suspect, met_locked, met_expired,
     extract(epoch FROM ended_at - begun_at)::float8 AS seconds, claimed.*
 FROM summary FULL JOIN claimed ON false

@@ -8,13 +8,11 @@ WITH own AS MATERIALIZED (
 SELECT id, task, args::text, kwargs::text, priority
 FROM pgjobs_job
 WHERE id = ANY (ARRAY(
-        SELECT key::bigint FROM pgjobs_unsettled
-        WHERE (SELECT may_decide FROM own) AND kind = 'dependency'
-        ORDER BY id
-        LIMIT %(notes)s
+        SELECT id FROM pgjobs_job
+        WHERE (SELECT may_decide FROM own) AND line = 'undecided'
+        LIMIT %(most)s
     ))
-    AND status = 'WAITING'
-    AND waiting_for = 'dependency'
+    AND line = 'undecided'
     AND (
         task = ANY (%(tasks)s::text[])
         OR enqueued_at

@@ -2,13 +2,15 @@
 
 import logging
 import os
+import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic
 
 import psycopg
+from psycopg.sql import Literal
 
 from ..connections import connect, is_pooled
 from ..models.work import LOCK_CLASS
@@ -37,12 +39,13 @@ SET statement_timeout = '25s'
 PATH_OF_TRIGGERS = """
 SELECT set_config('search_path', split_part(setting, '=', 2), false)
 FROM pg_proc, unnest(proconfig) AS setting
-WHERE pg_proc.oid = to_regprocedure('pgjobs_settle_changed()')
+WHERE pg_proc.oid = to_regprocedure('pgjobs_queue_changed()')
     AND setting LIKE 'search_path=%'
 """
 
 # Who is stopped inside of a transaction must not keep others from its rows for long.
 BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
+PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
 HOLD_LOCK = "SELECT pg_try_advisory_lock_shared(%(lock_class)s, %(id)s)"
 
 
@@ -94,6 +97,21 @@ def cut(connection: psycopg.Connection) -> None:
         return  # it is closed already
 
 
+def numbered(query: str) -> tuple[str, list[str]]:
+    """Return a query with $1, $2 and so on, as PREPARE has them, and their names."""
+    names: list[str] = []
+
+    def number(match: re.Match) -> str:
+        name = match[1]
+        if name is None:
+            return "%"
+        if name not in names:
+            names.append(name)
+        return f"${names.index(name) + 1}"
+
+    return PLACEHOLDER.sub(number, query), names
+
+
 class OwnConnection:
     """A connection with one user, which opens itself and knows when it is broken."""
 
@@ -114,6 +132,9 @@ class OwnConnection:
         self.prepare = prepare
         self.connection: psycopg.Connection | None = None
         self.cursor: psycopg.Cursor  # one for all: a new one learns all types anew
+        self.text_cursor: psycopg.Cursor
+        # By query: the names of a statement prepared here, and of its parameters.
+        self.prepared: dict[str, tuple[str, list[str]]] = {}
         self.pooled = False
 
     def execute(self, query: str, parameters: dict | None = None) -> list[tuple]:
@@ -138,6 +159,50 @@ class OwnConnection:
             self.close()
             raise
 
+    def together(self, statements: Sequence[tuple[str, dict]]) -> list[list[tuple]]:
+        """Run statements in one round trip and one transaction; return their rows.
+
+        PostgreSQL gets them as one message. So each sees what the ones before it have
+        done, and a process that is stopped meanwhile leaves no transaction open.
+        """
+        connection = self.connection or self.open()
+        if self.pooled:  # where nothing can be prepared
+            return [self.execute(*each) for each in statements]
+        message = "; ".join(self.execution(*each) for each in statements)
+        try:
+            with self.watchdog.guard(connection, self.limit):
+                cursor = self.text_cursor.execute(message)
+                rows = [cursor.fetchall()]
+                while cursor.nextset():
+                    rows.append(cursor.fetchall())
+                return rows
+        except psycopg.errors.LockNotAvailable:
+            raise
+        except (
+            psycopg.OperationalError,
+            psycopg.InterfaceError,
+            psycopg.InternalError,
+        ):
+            self.close()
+            raise
+
+    def execution(self, query: str, parameters: dict) -> str:
+        """Return the EXECUTE of a statement, which is prepared the first time."""
+        assert self.connection is not None
+        if (prepared := self.prepared.get(query)) is None:
+            name = f"pgjobs_{len(self.prepared)}"
+            text, names = numbered(query)
+            self.connection.execute(f"PREPARE {name} AS {text}")
+            prepared = self.prepared[query] = (name, names)
+        name, names = prepared
+        if not names:
+            return f"EXECUTE {name}"
+        values = (Literal(parameters[each]) for each in names)
+        return f"EXECUTE {name} ({', '.join(map(self.literal, values))})"
+
+    def literal(self, value: Literal) -> str:
+        return value.as_string(self.connection)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Run the statements of a block in one transaction."""
@@ -155,6 +220,8 @@ class OwnConnection:
     def open(self) -> psycopg.Connection:
         self.connection = connection = connect(self.alias, self.role, self.name)
         self.cursor = connection.cursor(binary=True)
+        self.text_cursor = connection.cursor()
+        self.prepared = {}
         try:
             with self.watchdog.guard(connection, self.limit):
                 self.pooled = is_pooled(connection)
@@ -188,7 +255,7 @@ def plan_once(own: OwnConnection) -> None:
     if level != "read committed":
         logger.error(
             "Behind a pooler the database must default to READ COMMITTED, not to %s: "
-            "what waits for a lock, limit or rate is not let go",
+            "jobs that wait for a lock, limit or rate are not admitted",
             level.upper(),
         )
 

@@ -97,7 +97,6 @@ class Deciding:
     def run(self) -> list[Decided]:
         self.jobs = prerequisite.undecided(self.execute, registry.names(), self.limit)
         if not self.jobs:
-            prerequisite.forget_notes(self.execute)
             return []
         for job in self.jobs:
             self.read(job)

@@ -46,6 +46,10 @@ class Ledger:
     def successes(self) -> list[Success]:
         return [each for each in self.recordable if isinstance(each, Success)]
 
+    def holds_back(self, outcomes: Iterable[Outcome]) -> bool:
+        """Whether other jobs may wait for the end of one of these."""
+        return any(self.in_flight[each.lease_token].is_keyed for each in outcomes)
+
     @property
     def completed(self) -> list[Completed]:
         return [each for each in self.unrecorded if isinstance(each, Completed)]

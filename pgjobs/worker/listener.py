@@ -30,7 +30,7 @@ class Listener:
 
     CHANNEL = "pgjobs"
     CANCEL = "cancel"  # what the worker's own channel says when a job is to stop
-    UNSETTLED = "pgjobs_unsettled"
+    ADMISSION = "pgjobs_admission"
     LONGEST_PAUSE = 10.0  # seconds between two tries to connect
 
     def __init__(
@@ -41,14 +41,14 @@ class Listener:
         watchdog: Watchdog,
         is_beating: Callable[[], bool],
         enqueued: Callable[[str], None],
-        unsettled: Callable[[str], None],
+        arrived: Callable[[], None],
     ):
         self.options = options
         self.own_channel = f"pgjobs_worker_{worker_id}"
         self.watchdog = watchdog
         self.is_beating = is_beating
         self.enqueued = enqueued  # takes the names of queues that may have new jobs
-        self.unsettled = unsettled  # takes what arrives on that channel
+        self.arrived = arrived  # called when jobs may wait to be admitted
         self.bell = bell
         self.alarm: list[str] = []  # set while the loop sleeps and nobody has rung
         self.heard_cancel = False  # a job of this worker is to stop
@@ -112,6 +112,8 @@ class Listener:
             return False
         concerned, self.is_new = self.is_new, False
         self.heard_cancel |= concerned  # a request may have been lost, too
+        if concerned:
+            self.arrived()
         try:
             for notification in self.connection.notifies(timeout=0):
                 self.last_heard = monotonic()
@@ -119,8 +121,8 @@ class Listener:
                     if self.serves(notification.payload):
                         concerned = True
                         self.enqueued(notification.payload)
-                elif notification.channel == self.UNSETTLED:
-                    self.unsettled(notification.payload)
+                elif notification.channel == self.ADMISSION:
+                    self.arrived()
                 elif notification.payload == self.CANCEL:
                     self.heard_cancel = True
         except psycopg.Error as error:
@@ -181,7 +183,7 @@ class Listener:
                 "PGJOBS['LISTEN'] can name a direct connection."
             )
             return
-        for channel in (self.CHANNEL, self.UNSETTLED, self.own_channel):
+        for channel in (self.CHANNEL, self.ADMISSION, self.own_channel):
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
         self.failures = 0
         self.last_heard = monotonic()

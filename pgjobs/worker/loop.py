@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
 from time import monotonic, sleep, time
-from typing import Literal
+from typing import Any, Literal
 
 import psycopg
 
@@ -23,7 +23,6 @@ from ..exceptions import DatabaseLost
 from ..models import work
 from ..models.work import (
     ClaimedJob,
-    Completed,
     HostUnits,
     Outcome,
     Setback,
@@ -32,6 +31,7 @@ from ..models.work import (
     release,
 )
 from ..sql import statement
+from .admitting import Admitting
 from .announcer import Announcer
 from .atomic import warn_of_long_transactions
 from .audience import Audience, Ending
@@ -51,7 +51,6 @@ from .marks import Marks
 from .options import WorkerOptions
 from .outlook import Outlook
 from .scheduler import Scheduler
-from .settling import Settling
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -84,7 +83,7 @@ class Loop:
         self.ledger = Ledger()
         self.outlook = Outlook(options.poll)
         self.marks = Marks()
-        self.settling = Settling()
+        self.admitting = Admitting()
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
         self.stop_at: float | None = None  # end of the grace, once asked to stop
@@ -156,7 +155,7 @@ class Loop:
             self.watchdog,
             lambda: not self.heartbeat.is_late,
             self.marks.hear,
-            self.settling.hear,
+            self.admitting.expect,
         )
         self.announcer = Announcer(options.database)
         self.maintenance = Maintenance(self.id)
@@ -226,7 +225,9 @@ class Loop:
             return False
         ends_when_idle = self.options.drain or self.lifetime.has_given_up
         is_idle = self.outlook.is_empty and not (
-            self.scheduler.is_due or self.depending.is_expecting
+            self.scheduler.is_due
+            or self.depending.is_expecting
+            or self.admitting.is_expecting
         )
         return self.lifetime.is_over or (ends_when_idle and is_idle)
 
@@ -276,13 +277,13 @@ class Loop:
         self.maintain()
         self.fire_schedules()
         self.hear()
-        self.settle_keys()
         self.decide_dependencies()
         if monotonic() >= self.audience.due:
             self.audience.catch_up()
         successes = self.share_of(self.ledger.successes)
         # After a fault a statement has to prove that the database is back.
-        if successes or self.wants_to_look or self.faults.since is not None:
+        is_wanted = successes or self.wants_to_look or self.admitting.is_due
+        if is_wanted or self.faults.since is not None:
             self.record_and_claim(successes)
         if self.options.drain and self.outlook.is_empty and self.ledger.is_empty:
             self.look_for_forgotten()
@@ -315,6 +316,8 @@ class Loop:
         return successes[: self.share]
 
     def record_and_claim(self, successes: Sequence[Success]) -> None:
+        if self.outlook.is_poll_due:  # who cannot listen hears of no job that waits
+            self.admitting.expect()
         promoted = self.outlook.is_promotion_due
         if promoted:
             self.promote()
@@ -323,17 +326,7 @@ class Loop:
         if looks_back:
             self.look_back()
         spans = self.where_to_look(limit)
-        brought = work.turn(
-            self.connection.execute,
-            self.id,
-            successes=successes,
-            limit=limit,
-            queues=self.options.queues,
-            excluded=self.options.excluded,
-            is_idle=len(self.ledger) == len(successes),
-            units=self.units,
-            spans=spans,
-        )
+        brought = self.take_turn(successes, limit, spans)
         self.settle(successes, dict.fromkeys(brought.recorded, "SUCCESSFUL"))
         if brought.met_expired:
             self.announce_expired(work.expire(self.connection.execute))
@@ -350,6 +343,39 @@ class Loop:
             look_back_at = self.marks.look_back_at if is_partial else None
             self.outlook.plan(brought, limit, promoted, look_back_at)
         self.make_queues(brought.claimed)
+
+    def take_turn(
+        self, successes: Sequence[Success], limit: int, spans: Sequence[Span] | None
+    ) -> work.Turn:
+        """Record successes and claim; in between admit, if jobs may wait for that."""
+        how: dict[str, Any] = {
+            "successes": successes,
+            "limit": limit,
+            "queues": self.options.queues,
+            "excluded": self.options.excluded,
+            "is_idle": len(self.ledger) == len(successes),
+            "units": self.units,
+            "spans": spans,
+        }
+        if not (self.admitting.is_due or self.ledger.holds_back(successes)):
+            brought = work.turn(self.connection.execute, self.id, **how)
+            if brought.holds_back:  # since the job was claimed
+                self.admitting.expect()
+            return brought
+        position, sweeps = self.admitting.begin()
+        brought, admission = work.admitting_turn(
+            self.connection.together, self.id, position, sweeps, **how
+        )
+        self.note_admission(admission, sweeps)
+        return brought
+
+    def note_admission(self, admission: work.Admission, swept: bool) -> None:
+        self.admitting.passed(admission, swept)
+        self.announcer.finished(admission.ended)
+        if admission.admitted:
+            self.expect_old_jobs()
+        if admission.met_undecided:
+            self.depending.expect()
 
     def where_to_look(self, limit: int) -> Sequence[Span] | None:
         """Return the parts of the queues to look at for jobs; None: all of them."""
@@ -388,8 +414,11 @@ class Loop:
         return self.outlook.deserves_look(is_idle) and self.room() > 0
 
     def promote(self) -> None:
-        while work.promote(self.connection.execute) == work.BATCH:
-            continue
+        number = work.BATCH
+        while number == work.BATCH:
+            number, must_admit = work.promote(self.connection.execute)
+            if must_admit:
+                self.admitting.expect()
         self.marks.doubt()
 
     def expect_old_jobs(self) -> None:
@@ -440,13 +469,8 @@ class Loop:
 
     def expect_successors(self, endings: Sequence[Ending]) -> None:
         """Note that what waited for these jobs may be READY: no need to be told."""
-        lets_go = any(ending.job.holds_back for ending in endings)
-        # It may have begun to wait since the claim: a drain must not end before it.
-        if self.options.drain and not len(self.ledger):
-            lets_go |= any(not isinstance(each.outcome, Completed) for each in endings)
-        if lets_go:
-            self.outlook.expect_let_go()
-            self.marks.doubt()
+        if any(ending.job.is_keyed for ending in endings):
+            self.admitting.expect()
 
     def announce(self, endings: Sequence[Ending]) -> None:
         """Say what became of jobs."""
@@ -522,7 +546,7 @@ class Loop:
         chores = self.maintenance.look(self.connection.execute, looks)
         if chores is None:
             return
-        self.settling.sweeping.note(chores.sweep)
+        self.admitting.sweeping.note(chores.admit)
         self.scheduler.expect(chores.next_fire)
         if looks and not chores.has_ready:
             self.outlook.saw_none(chores.next_due)
@@ -553,23 +577,14 @@ class Loop:
         if self.scheduler.run(self.connection):
             self.outlook.expect_jobs()
 
-    # Keys of locks, limits and rates
-
-    def settle_keys(self) -> None:
-        """Let go what waits for keys that nobody could settle when he committed."""
-        is_due = monotonic() >= self.settling.due
-        if is_due and self.settling.run(self.connection.execute):
-            self.expect_old_jobs()
+    # Dependencies
 
     def decide_dependencies(self) -> None:
         """Find or enqueue what jobs depend on, for those that nobody looked at yet."""
-        if self.settling.met_undecided:
-            self.settling.met_undecided = False
-            self.depending.expect()
         if self.lifetime.is_over or not self.depending.is_due:
             return
         for job in self.depending.run(self.connection):
-            self.expect_old_jobs()
+            self.admitting.expect()
             if job.status == "FAILED":
                 logger.error(
                     "Job id=%s task=%s FAILED: %s",
@@ -582,8 +597,13 @@ class Loop:
 
     def look_for_forgotten(self) -> None:
         """Before a drain ends, see whether something waits for nothing."""
-        if self.settling.sweep_all(self.connection.execute):
-            self.expect_old_jobs()
+        position = work.Position()
+        while True:
+            admission = work.admit(self.connection.execute, position, sweeps=True)
+            self.note_admission(admission, swept=True)
+            position = admission.position
+            if admission.admitted or position == work.Position():
+                break
         self.decide_dependencies()
 
     # Giving back
@@ -638,17 +658,16 @@ class Loop:
             return True
         if self.cancelling or self.listener.heard_cancel:
             return True
-        if monotonic() >= self.settling.due:  # it has heard of a key
+        if self.admitting.is_due:
             return True
-        is_asked = self.settling.met_undecided or self.depending.is_due
-        if is_asked and not self.lifetime.is_over:
+        if self.depending.is_due and not self.lifetime.is_over:
             return True
         return bool(self.executor.reporting) and monotonic() >= self.next_report
 
     @property
     def next_event(self) -> float:
         """Return when the loop must turn even if nobody rings."""
-        events = [self.settling.due, self.maintenance.due, self.audience.due]
+        events = [self.admitting.next_event, self.maintenance.due, self.audience.due]
         if not self.lifetime.is_over:
             events += [self.scheduler.due, self.depending.due]
         if self.room():

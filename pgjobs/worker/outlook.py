@@ -21,7 +21,6 @@ class Outlook:
         self.look_at = 0.0  # monotonic time of the next look, if nothing happens before
         self.promote_at = 0.0  # and of the next promotion of scheduled jobs
         self.may_hold_more = True  # the last look did not show all there is
-        self.let_go = False  # what ended with the last turn may have let others go
         self.waits_for_idle = False  # a suspect is next in line
         self.passed_over = False  # what could have been ours, another one had locked
         self.is_partial = False  # the last look did not go everywhere
@@ -30,6 +29,10 @@ class Outlook:
     @property
     def next_look(self) -> float:
         return min(self.look_at, self.promote_at)
+
+    @property
+    def is_poll_due(self) -> bool:
+        return monotonic() >= self.look_at
 
     @property
     def is_promotion_due(self) -> bool:
@@ -54,10 +57,6 @@ class Outlook:
     def expect_jobs(self) -> None:
         """Note that the queue may have changed."""
         self.may_hold_more = True
-
-    def expect_let_go(self) -> None:
-        """Note that a job has ended for which others may have waited."""
-        self.let_go = self.may_hold_more = True
 
     def expect_due(self) -> None:
         """Note that a scheduled job may be due before the next one that is known."""
@@ -88,8 +87,7 @@ class Outlook:
         claimed_suspect = any(job.is_suspect for job in brought.claimed)
         self.waits_for_idle = brought.met_suspect and not claimed_suspect
         met_all = len(brought.claimed) < limit and not brought.met_expired
-        self.may_hold_more = not met_all or self.let_go
-        self.let_go = False
+        self.may_hold_more = not met_all
         self.look_at = now + self.poll * random.uniform(0.8, 1)
         self.is_partial = look_back_at is not None
         if look_back_at is not None:

@@ -1,0 +1,412 @@
+"""Flow control, the part of whoever writes a job: triggers that put it in a line.
+
+A job with a lock, limit, rate, predecessor or dependency is never READY by what its
+writer says: it waits in the line "arrived", or "unlinked" if it comes after other jobs, until a
+worker admits it (0005_admission).
+A job whose end others may wait for stands, once it has ended, in the line "left" until
+a worker has seen it. So a row itself says what is to be done about it, and its writer
+needs no right, takes no lock and reads no table.
+"""
+
+from django.db import migrations
+
+from ._postgresql import RunPostgreSQL
+
+# What `keys` says of a lock, a limit and a rate. The types are those of the operators
+# that compare them: no operator of another schema fits better.
+CHECKS = (
+    """
+    CREATE TYPE pgjobs_flow_control AS (
+        lock text,
+        is_ordered boolean,
+        limit_key text,
+        max_running integer,
+        rate_key text,
+        rate_interval double precision,  -- seconds for each job
+        rate_burst integer
+    );
+
+    CREATE FUNCTION pgjobs_ids(keys jsonb, name text) RETURNS bigint[]
+    LANGUAGE plpgsql IMMUTABLE AS $$
+    BEGIN
+        IF jsonb_typeof(keys -> name) <> 'array' THEN
+            RAISE 'keys: % must be an array of ids', name USING ERRCODE = '22023';
+        END IF;
+        RETURN ARRAY(
+            SELECT DISTINCT element::bigint
+            FROM jsonb_array_elements_text(keys -> name) AS element
+        );
+    END
+    $$;
+
+    -- Refuse keys that no worker could read.
+    CREATE FUNCTION pgjobs_check_keys(keys jsonb, job_id bigint) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE AS $$
+    DECLARE
+        flow pgjobs_flow_control;
+        fault text;
+        predecessor bigint;
+    BEGIN
+        IF jsonb_typeof(keys) <> 'object' THEN
+            RAISE 'keys: must be an object' USING ERRCODE = 'check_violation';
+        END IF;
+        flow := jsonb_populate_record(flow, keys);
+        fault := CASE
+            WHEN length(flow.lock) NOT BETWEEN 1 AND 500
+                THEN 'lock must not be empty, nor longer than 500 characters'
+            WHEN length(flow.limit_key) NOT BETWEEN 1 AND 500
+                THEN 'limit_key must not be empty, nor longer than 500 characters'
+            WHEN length(flow.rate_key) NOT BETWEEN 1 AND 500
+                THEN 'rate_key must not be empty, nor longer than 500 characters'
+            WHEN num_nonnulls(flow.limit_key, flow.max_running) = 1
+                THEN 'limit_key and max_running belong together'
+            WHEN flow.max_running < 1 THEN 'max_running must be at least 1'
+            WHEN num_nonnulls(flow.rate_key, flow.rate_interval, flow.rate_burst)
+                    IN (1, 2)
+                THEN 'rate_key, rate_interval and rate_burst belong together'
+            WHEN flow.rate_burst < 1 THEN 'rate_burst must be at least 1'
+            WHEN NOT (
+                    flow.rate_interval > 0
+                    AND flow.rate_interval <= 3153600000.0 / flow.rate_burst
+                )
+                THEN 'rate_interval must be positive, and a burst last 100 years at most'
+        END;
+        IF fault IS NOT NULL THEN
+            RAISE 'keys: %', fault
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'pgjobs_check_keys';
+        END IF;
+        IF NOT keys ?| ARRAY['after', 'after_batches', 'needs', 'batch_id'] THEN
+            RETURN;
+        END IF;
+        IF keys ->> 'needs' NOT IN ('success', 'end', 'failure') THEN
+            RAISE 'keys: needs must be success, end or failure, got %',
+                keys ->> 'needs' USING ERRCODE = '22023';
+        END IF;
+        -- Only what was enqueued before can be waited for: so there are no circles.
+        SELECT id INTO predecessor FROM unnest(pgjobs_ids(keys, 'after')) AS id
+        WHERE id >= job_id LIMIT 1;
+        IF FOUND THEN
+            RAISE 'keys: after names job %, which does not exist', predecessor
+                USING ERRCODE = '22023',
+                HINT = 'A job can wait for those that were enqueued before it.';
+        END IF;
+        PERFORM pgjobs_ids(keys, 'after_batches');
+    END
+    $$;
+
+    CREATE FUNCTION pgjobs_check_dependencies(dependencies jsonb) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE AS $$
+    BEGIN
+        IF jsonb_typeof(dependencies -> 'needs') IS DISTINCT FROM 'array'
+            OR jsonb_typeof(dependencies -> 'serves') IS DISTINCT FROM 'array'
+            OR EXISTS (
+                SELECT FROM jsonb_to_recordset(dependencies -> 'needs')
+                    AS need (key text, "within" float8)
+                WHERE (
+                    length(key) BETWEEN 1 AND 500
+                    AND "within" BETWEEN 0 AND 3153600000
+                ) IS NOT TRUE
+            )
+            OR EXISTS (
+                SELECT FROM jsonb_to_recordset(dependencies -> 'serves')
+                    AS each (key text, "for" float8)
+                WHERE (
+                    length(key) BETWEEN 1 AND 500 AND "for" BETWEEN 0 AND 3153600000
+                ) IS NOT TRUE
+            )
+        THEN
+            RAISE 'dependencies: must be {"needs": [{"key": ..., "within": ...}], '
+                '"serves": [{"key": ..., "for": ...}]}'
+                USING ERRCODE = 'check_violation';
+        END IF;
+    END
+    $$;
+
+    CREATE FUNCTION pgjobs_check_flow_control() RETURNS trigger
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.keys IS NOT NULL THEN
+            PERFORM pgjobs_check_keys(NEW.keys, NEW.id);
+        END IF;
+        IF NEW.dependencies IS NOT NULL THEN
+            PERFORM pgjobs_check_dependencies(NEW.dependencies);
+        END IF;
+        RETURN NULL;
+    END
+    $$;
+    CREATE TRIGGER pgjobs_check_flow_control
+        AFTER INSERT OR UPDATE OF keys, dependencies ON pgjobs_job
+        FOR EACH ROW
+        WHEN (NEW.keys IS NOT NULL OR NEW.dependencies IS NOT NULL)
+        EXECUTE FUNCTION pgjobs_check_flow_control();
+    """,
+    """
+    DROP TRIGGER pgjobs_check_flow_control ON pgjobs_job;
+    DROP FUNCTION pgjobs_check_flow_control();
+    DROP FUNCTION pgjobs_check_dependencies(jsonb);
+    DROP FUNCTION pgjobs_check_keys(jsonb, bigint);
+    DROP FUNCTION pgjobs_ids(jsonb, text);
+    DROP TYPE pgjobs_flow_control;
+    """,
+)
+
+# Who has the place of a lock or of a limit, and the first of an ordered lock. Their
+# conditions begin with what a plain job fails at once.
+INDEXES = (
+    """
+    -- The last line of defence: whatever goes wrong, no two jobs of a lock can run.
+    CREATE UNIQUE INDEX pgjobs_job_lock ON pgjobs_job ((keys ->> 'lock'))
+        WHERE keys IS NOT NULL AND status IN ('READY', 'RUNNING')
+            AND (keys ->> 'lock') IS NOT NULL;
+    CREATE INDEX pgjobs_job_lock_order ON pgjobs_job ((keys ->> 'lock'), id)
+        WHERE keys IS NOT NULL AND finished_at IS NULL
+            AND (keys ->> 'lock') IS NOT NULL
+            AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false';
+    CREATE INDEX pgjobs_job_limit ON pgjobs_job ((keys ->> 'limit_key'))
+        WHERE keys IS NOT NULL AND status IN ('READY', 'RUNNING')
+            AND (keys ->> 'limit_key') IS NOT NULL;
+    """,
+    """
+    DROP INDEX pgjobs_job_limit;
+    DROP INDEX pgjobs_job_lock_order;
+    DROP INDEX pgjobs_job_lock;
+    """,
+)
+
+QUEUE = (
+    """
+    -- The first kind of obstacle that a job may meet; NULL: none.
+    CREATE FUNCTION pgjobs_first_obstacle(keys jsonb, dependencies jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE AS $$
+    BEGIN
+        RETURN CASE
+            WHEN keys ?| ARRAY['after', 'after_batches'] THEN 'predecessor'
+            WHEN dependencies -> 'needs' <> '[]' THEN 'dependency'
+            WHEN keys ? 'lock' THEN 'lock'
+            WHEN keys ? 'limit_key' THEN 'limit'
+            WHEN keys ? 'rate_key' THEN 'rate'
+        END;
+    END
+    $$;
+
+    -- The line in which a job begins to wait.
+    CREATE FUNCTION pgjobs_first_line(keys jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE AS $$
+        SELECT CASE
+            WHEN keys ?| ARRAY['after', 'after_batches'] THEN 'unlinked'
+            ELSE 'arrived'
+        END
+    $$;
+
+    CREATE FUNCTION pgjobs_queue_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        NEW.batch_id := NEW.keys ->> 'batch_id';
+        IF NEW.run_after > statement_timestamp() THEN
+            NEW.status := 'SCHEDULED';
+            IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
+                NEW.line := 'unlinked';  -- its predecessors may be gone when it is due
+            END IF;
+            RETURN NEW;
+        END IF;
+        NEW.waiting_for := pgjobs_first_obstacle(NEW.keys, NEW.dependencies);
+        IF NEW.waiting_for IS NOT NULL THEN
+            NEW.status := 'WAITING';
+            NEW.line := pgjobs_first_line(NEW.keys);
+        END IF;
+        RETURN NEW;
+    END
+    $$;
+    CREATE TRIGGER pgjobs_queue_inserted
+        BEFORE INSERT ON pgjobs_job
+        FOR EACH ROW
+        -- Tested in place: a plain job pays for these words, and no call.
+        WHEN (
+            NEW.status = 'READY'
+            AND (
+                NEW.run_after > statement_timestamp()
+                OR NEW.keys IS NOT NULL
+                OR NEW.dependencies IS NOT NULL
+            )
+        )
+        EXECUTE FUNCTION pgjobs_queue_inserted();
+
+    -- Statements just say READY, or that a job has ended.
+    CREATE FUNCTION pgjobs_queue_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        CASE
+        WHEN NEW.finished_at IS NOT NULL THEN
+            IF OLD.finished_at IS NULL THEN
+                NEW.line := CASE WHEN NEW.keys IS NOT NULL THEN 'left' END;
+            END IF;
+        WHEN NEW.status = 'READY' THEN
+            IF OLD.status = 'WAITING' AND NEW.line IS NULL THEN
+                RETURN NEW;  -- it was admitted
+            END IF;
+            IF OLD.status = 'READY'
+                -- That others wait for its end changes nothing else.
+                AND coalesce(OLD.keys, '{}') - 'has_successors'
+                    = coalesce(NEW.keys, '{}') - 'has_successors'
+                AND OLD.dependencies IS NOT DISTINCT FROM NEW.dependencies
+            THEN
+                RETURN NEW;
+            END IF;
+            NEW.line := NULL;
+            NEW.blocked_by_id := NULL;
+            NEW.waiting_for := pgjobs_first_obstacle(NEW.keys, NEW.dependencies);
+            IF NEW.waiting_for IS NOT NULL THEN
+                NEW.status := 'WAITING';
+                NEW.line := pgjobs_first_line(NEW.keys);
+            END IF;
+        WHEN NEW.status = 'SCHEDULED' THEN
+            IF OLD.status <> 'SCHEDULED' THEN
+                NEW.line := CASE OLD.line WHEN 'unlinked' THEN 'unlinked' ELSE 'left' END;
+            END IF;
+        WHEN NEW.status = 'WAITING' THEN
+            IF OLD.status <> 'WAITING' THEN
+                NEW.line := pgjobs_first_line(NEW.keys);
+            END IF;
+        ELSE
+            NULL;
+        END CASE;
+        RETURN NEW;
+    END
+    $$;
+    CREATE TRIGGER pgjobs_queue_changed
+        BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
+        FOR EACH ROW
+        WHEN (
+            NEW.worker_id IS NULL
+            AND (
+                NEW.keys IS NOT NULL
+                OR NEW.dependencies IS NOT NULL
+                OR NEW.line IS NOT NULL
+            )
+            -- Said by the worker that records an end; it sees to it by itself.
+            AND NEW.line IS DISTINCT FROM 'recorded'
+        )
+        EXECUTE FUNCTION pgjobs_queue_changed();
+    """,
+    """
+    DROP TRIGGER pgjobs_queue_changed ON pgjobs_job;
+    DROP TRIGGER pgjobs_queue_inserted ON pgjobs_job;
+    DROP FUNCTION pgjobs_queue_changed();
+    DROP FUNCTION pgjobs_queue_inserted();
+    DROP FUNCTION pgjobs_first_line(jsonb);
+    DROP FUNCTION pgjobs_first_obstacle(jsonb, jsonb);
+    """,
+)
+
+# What no row can say, because it is gone, is left in a note. A role that may delete
+# jobs, and nothing else, leaves none: then the sweep finds who waits for nothing.
+NOTES = (
+    """
+    CREATE FUNCTION pgjobs_leave_note(job_id bigint, keys jsonb) RETURNS void
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        IF has_table_privilege('pgjobs_note', 'INSERT') THEN
+            INSERT INTO pgjobs_note (job_id, keys) VALUES (job_id, keys);
+        END IF;
+        PERFORM pg_notify('pgjobs_admission', '');
+    END
+    $$;
+
+    CREATE FUNCTION pgjobs_note_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF OLD.keys IS NOT NULL AND (OLD.finished_at IS NULL OR OLD.line IS NOT NULL)
+        THEN
+            PERFORM pgjobs_leave_note(OLD.id, OLD.keys);
+        END IF;
+        IF (
+                OLD.keys ?| ARRAY['after', 'after_batches']
+                OR OLD.dependencies IS NOT NULL
+            )
+            AND has_table_privilege('pgjobs_predecessor', 'SELECT')
+            AND has_table_privilege('pgjobs_predecessor', 'DELETE')
+        THEN
+            DELETE FROM pgjobs_predecessor AS link WHERE link.job_id = OLD.id;
+        END IF;
+        RETURN NULL;
+    END
+    $$;
+    CREATE TRIGGER pgjobs_note_deleted
+        AFTER DELETE ON pgjobs_job
+        FOR EACH ROW WHEN (OLD.keys IS NOT NULL OR OLD.dependencies IS NOT NULL)
+        EXECUTE FUNCTION pgjobs_note_deleted();
+
+    -- It was replaced by a job with other keys, and the old ones are free.
+    CREATE FUNCTION pgjobs_note_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pgjobs_leave_note(NULL, OLD.keys);
+        RETURN NULL;
+    END
+    $$;
+    CREATE TRIGGER pgjobs_note_changed
+        AFTER UPDATE OF keys ON pgjobs_job
+        FOR EACH ROW
+        WHEN (
+            OLD.keys ->> 'lock' <> coalesce(NEW.keys ->> 'lock', '')
+            OR OLD.keys ->> 'limit_key' <> coalesce(NEW.keys ->> 'limit_key', '')
+        )
+        EXECUTE FUNCTION pgjobs_note_changed();
+
+    CREATE FUNCTION pgjobs_note_truncated() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        DELETE FROM pgjobs_predecessor;
+        DELETE FROM pgjobs_batch;
+        DELETE FROM pgjobs_note;
+        DELETE FROM pgjobs_prerequisite;
+        RETURN NULL;
+    END
+    $$;
+    CREATE TRIGGER pgjobs_note_truncated
+        AFTER TRUNCATE ON pgjobs_job
+        FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_note_truncated();
+
+    DO $$
+    DECLARE
+        name text;
+    BEGIN
+        FOREACH name IN ARRAY ARRAY[
+            'pgjobs_check_flow_control()', 'pgjobs_queue_inserted()',
+            'pgjobs_queue_changed()', 'pgjobs_note_deleted()', 'pgjobs_note_changed()',
+            'pgjobs_note_truncated()'
+        ] LOOP
+            EXECUTE format(
+                'ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp',
+                name, current_schema()
+            );
+        END LOOP;
+    END
+    $$;
+    """,
+    """
+    DROP TRIGGER pgjobs_note_truncated ON pgjobs_job;
+    DROP TRIGGER pgjobs_note_changed ON pgjobs_job;
+    DROP TRIGGER pgjobs_note_deleted ON pgjobs_job;
+    DROP FUNCTION pgjobs_note_truncated();
+    DROP FUNCTION pgjobs_note_changed();
+    DROP FUNCTION pgjobs_note_deleted();
+    DROP FUNCTION pgjobs_leave_note(bigint, jsonb);
+    """,
+)
+
+# Backwards: the code before knows no reason to wait.
+LET_GO = (
+    migrations.RunSQL.noop,
+    """
+    UPDATE pgjobs_job
+        SET status = 'READY', waiting_for = NULL, blocked_by_id = NULL, line = NULL
+        WHERE status = 'WAITING';
+    UPDATE pgjobs_job SET keys = NULL, line = NULL
+        WHERE keys IS NOT NULL OR line IS NOT NULL;
+    """,
+)
+
+
+class Migration(migrations.Migration):
+    dependencies = [("pgjobs", "0003_schedules")]
+
+    operations = [
+        RunPostgreSQL(forwards, backwards)
+        for forwards, backwards in (LET_GO, CHECKS, INDEXES, QUEUE, NOTES)
+    ]

@@ -1,0 +1,54 @@
+"""What admission keeps beside the jobs themselves: see migrations/0005_admission.py."""
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from .database import QueueManager
+
+
+class Rate(models.Model):
+    """How many tokens of a rate are left; no row: all."""
+
+    key = models.CharField(max_length=500, primary_key=True)
+    # When all tokens will be back. One comes back each interval.
+    full_at = models.DateTimeField()
+    # When the next token will be there, if jobs wait for it.
+    opens_at = models.DateTimeField(null=True)
+
+    objects = QueueManager()
+
+    class Meta:
+        verbose_name = _("rate")
+        verbose_name_plural = _("rates")
+        default_permissions = ()
+        indexes = [
+            models.Index(
+                "opens_at",
+                condition=Q(opens_at__isnull=False),
+                name="pgjobs_rate_opens_at",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Note(models.Model):
+    """What the next admission has to look at, and no row of a job says.
+
+    Keys that may have room, or a job of which the followers have to be told.
+    """
+
+    job_id = models.BigIntegerField(null=True)
+    keys = models.JSONField(null=True)
+
+    objects = QueueManager()
+
+    class Meta:
+        verbose_name = _("note")
+        verbose_name_plural = _("notes")
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"#{self.job_id}" if self.job_id else str(self.keys)
