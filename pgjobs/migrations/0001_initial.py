@@ -1351,14 +1351,6 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="job",
             index=models.Index(
-                models.F("id"),
-                condition=models.Q(("status", "WAITING")),
-                name="pgjobs_job_waiting",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
                 models.F("line"),
                 models.F("queue_name"),
                 models.OrderBy(models.F("priority"), descending=True),

@@ -137,7 +137,16 @@ CHECKS = (
     CREATE TRIGGER pgjobs_check_flow_control
         AFTER INSERT OR UPDATE OF keys, dependencies ON pgjobs_job
         FOR EACH ROW
-        WHEN (NEW.keys IS NOT NULL OR NEW.dependencies IS NOT NULL)
+        WHEN (
+            NEW.dependencies IS NOT NULL
+            -- A lock alone, which is the most frequent, is checked in place.
+            OR NEW.keys IS NOT NULL AND (
+                jsonb_typeof(NEW.keys -> 'lock') IS DISTINCT FROM 'string'
+                OR length(NEW.keys ->> 'lock') NOT BETWEEN 1 AND 500
+                OR NEW.keys - '{lock,is_ordered}'::text[] <> '{}'
+                OR jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
+            )
+        )
         EXECUTE FUNCTION pgjobs_check_flow_control();
     """,
     """
@@ -198,9 +207,13 @@ QUEUE = (
         END
     $$;
 
+    -- One function without calls of others, and so without a search path of its own:
+    -- each costs an INSERT a microsecond a row.
     CREATE FUNCTION pgjobs_queue_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
-        NEW.batch_id := NEW.keys ->> 'batch_id';
+        IF NEW.keys ? 'batch_id' THEN
+            NEW.batch_id := NEW.keys ->> 'batch_id';
+        END IF;
         IF NEW.run_after > statement_timestamp() THEN
             NEW.status := 'SCHEDULED';
             IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
@@ -208,10 +221,18 @@ QUEUE = (
             END IF;
             RETURN NEW;
         END IF;
-        NEW.waiting_for := pgjobs_first_obstacle(NEW.keys, NEW.dependencies);
+        NEW.waiting_for := CASE
+            WHEN NEW.keys ?| ARRAY['after', 'after_batches'] THEN 'predecessor'
+            WHEN NEW.dependencies -> 'needs' <> '[]' THEN 'dependency'
+            WHEN NEW.keys ? 'lock' THEN 'lock'
+            WHEN NEW.keys ? 'limit_key' THEN 'limit'
+            WHEN NEW.keys ? 'rate_key' THEN 'rate'
+        END;
         IF NEW.waiting_for IS NOT NULL THEN
             NEW.status := 'WAITING';
-            NEW.line := pgjobs_first_line(NEW.keys);
+            NEW.line := CASE NEW.waiting_for
+                WHEN 'predecessor' THEN 'unlinked' ELSE 'arrived'
+            END;
         END IF;
         RETURN NEW;
     END
@@ -367,8 +388,8 @@ NOTES = (
         name text;
     BEGIN
         FOREACH name IN ARRAY ARRAY[
-            'pgjobs_check_flow_control()', 'pgjobs_queue_inserted()',
-            'pgjobs_queue_changed()', 'pgjobs_note_deleted()', 'pgjobs_note_changed()',
+            'pgjobs_check_flow_control()', 'pgjobs_queue_changed()',
+            'pgjobs_note_deleted()', 'pgjobs_note_changed()',
             'pgjobs_note_truncated()'
         ] LOOP
             EXECUTE format(

@@ -224,7 +224,9 @@ LINKS = (
             WHERE id = ANY (ARRAY(
                 SELECT link_id FROM told
                 WHERE job_id IN (SELECT id FROM held)
-                    OR NOT EXISTS (SELECT FROM pgjobs_job WHERE id = told.job_id)
+                    OR NOT EXISTS (
+                        SELECT FROM pgjobs_job WHERE id = told.job_id OFFSET 0
+                    )
             ))
         ),
         unmet AS MATERIALIZED (
@@ -347,75 +349,139 @@ DECIDE = (
     $$;
 
     -- The jobs at the heads of the lines that wait for these keys, as many as the keys
-    -- have room for. One that is taken has none, however many wait for it.
-    CREATE FUNCTION pgjobs_next_in_lines(touched jsonb[], most integer) RETURNS bigint[]
+    -- have room for. One that is taken has none, however many wait for it. Each kind is a
+    -- statement of its own: to begin one takes longer than to look for a key.
+    CREATE FUNCTION pgjobs_next_of_locks(locks text[]) RETURNS bigint[]
     LANGUAGE plpgsql STABLE AS $$
     BEGIN
         RETURN ARRAY(
-            WITH flow AS MATERIALIZED (
-                SELECT flow.* FROM unnest(touched) AS keys
-                CROSS JOIN LATERAL jsonb_populate_record(
-                    NULL::pgjobs_flow_control, keys
-                ) AS flow
-            ),
-            free_lock AS MATERIALIZED (
-                SELECT lock FROM (
-                    SELECT DISTINCT lock FROM flow WHERE lock IS NOT NULL
-                ) AS each
+            WITH free AS MATERIALIZED (
+                SELECT DISTINCT lock FROM unnest(locks) AS touched (lock)
                 WHERE NOT EXISTS (
                     SELECT FROM pgjobs_job
-                    WHERE keys IS NOT NULL AND keys ->> 'lock' = each.lock
+                    WHERE keys IS NOT NULL AND keys ->> 'lock' = touched.lock
                         AND status IN ('READY', 'RUNNING')
+                    OFFSET 0  -- asked for each: no join with all that run
                 )
-            ),
-            -- What the first in line allows.
-            open_limit AS MATERIALIZED (
-                SELECT each.limit_key, (job.keys ->> 'max_running')::integer AS allowed
-                FROM (
-                    SELECT DISTINCT limit_key FROM flow WHERE limit_key IS NOT NULL
-                ) AS each
-                CROSS JOIN LATERAL pgjobs_heads(
-                    pgjobs_line('limit', each.limit_key), 1
-                ) AS head (id)
-                JOIN pgjobs_job AS job ON job.id = head.id
-            ),
-            open_rate AS MATERIALIZED (
-                SELECT rate_key, max(rate_burst) AS rate_burst FROM flow
-                WHERE rate_key IS NOT NULL
-                    AND NOT EXISTS (
-                        SELECT FROM pgjobs_rate
-                        WHERE key = rate_key AND opens_at > clock_timestamp()
-                    )
-                GROUP BY rate_key
             )
             SELECT first.id
-            FROM free_lock CROSS JOIN LATERAL (
+            FROM free CROSS JOIN LATERAL (
                 SELECT id, line, queue_name FROM pgjobs_job
-                WHERE keys IS NOT NULL AND keys ->> 'lock' = free_lock.lock
+                WHERE keys IS NOT NULL
+                    -- An equation would let the planner walk the primary key.
+                    AND keys ->> 'lock' BETWEEN free.lock AND free.lock
                     AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
                     AND finished_at IS NULL
-                ORDER BY id LIMIT 1
+                ORDER BY keys ->> 'lock', id LIMIT 1
             ) AS first
-            WHERE first.line = pgjobs_line('lock', free_lock.lock)
+            WHERE first.line = pgjobs_line('lock', free.lock)
                 AND pgjobs_is_served(first.queue_name)
-            UNION
+            UNION ALL
             SELECT head.id
-            FROM free_lock
+            FROM (
+                SELECT lock FROM free
+                WHERE EXISTS (
+                    SELECT FROM pgjobs_job WHERE line = pgjobs_line('mutex', lock)
+                    OFFSET 0
+                )
+                OFFSET 0
+            ) AS wanted
             CROSS JOIN LATERAL pgjobs_heads(pgjobs_line('mutex', lock), 1) AS head (id)
-            UNION
+        );
+    END
+    $$;
+
+    CREATE FUNCTION pgjobs_next_of_limits(limits text[], most integer) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE AS $$
+    BEGIN
+        RETURN ARRAY(
+            WITH open AS MATERIALIZED (
+                SELECT wanted.limit_key, first.id,
+                    -- What the first in line allows.
+                    (job.keys ->> 'max_running')::integer AS allowed
+                FROM (
+                    SELECT DISTINCT limit_key FROM unnest(limits) AS touched (limit_key)
+                    WHERE EXISTS (
+                        SELECT FROM pgjobs_job
+                        WHERE line = pgjobs_line('limit', limit_key)
+                        OFFSET 0
+                    )
+                    OFFSET 0
+                ) AS wanted
+                CROSS JOIN LATERAL pgjobs_heads(
+                    pgjobs_line('limit', limit_key), 1
+                ) AS first (id)
+                JOIN pgjobs_job AS job ON job.id = first.id
+            ),
+            -- Most limits have room for one at a time.
+            room AS MATERIALIZED (
+                SELECT limit_key, id, least(
+                        most, allowed - pgjobs_number_running(limit_key, allowed)
+                    ) AS number
+                FROM open
+            )
+            SELECT id FROM room WHERE number = 1
+            UNION ALL
             SELECT head.id
-            FROM open_limit
-            CROSS JOIN LATERAL pgjobs_heads(
-                pgjobs_line('limit', limit_key),
-                least(most, allowed - pgjobs_number_running(limit_key, allowed))
-            ) AS head (id)
-            UNION
+            FROM (SELECT * FROM room WHERE number > 1 OFFSET 0) AS room
+            CROSS JOIN LATERAL pgjobs_heads(pgjobs_line('limit', limit_key), number)
+                AS head (id)
+        );
+    END
+    $$;
+
+    CREATE FUNCTION pgjobs_next_of_rates(rates jsonb[], most integer) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE AS $$
+    BEGIN
+        RETURN ARRAY(
             SELECT head.id
-            FROM open_rate
+            FROM (
+                SELECT keys ->> 'rate_key' AS rate_key,
+                    max((keys ->> 'rate_burst')::integer) AS burst
+                FROM unnest(rates) AS touched (keys)
+                WHERE EXISTS (
+                        SELECT FROM pgjobs_job
+                        WHERE line = pgjobs_line('rate', keys ->> 'rate_key')
+                        OFFSET 0
+                    )
+                    AND NOT EXISTS (
+                        SELECT FROM pgjobs_rate
+                        WHERE key = keys ->> 'rate_key' AND opens_at > clock_timestamp()
+                        OFFSET 0
+                    )
+                GROUP BY keys ->> 'rate_key'
+                OFFSET 0
+            ) AS wanted
             CROSS JOIN LATERAL pgjobs_heads(
-                pgjobs_line('rate', rate_key), least(most, rate_burst)
+                pgjobs_line('rate', rate_key), least(most, burst)
             ) AS head (id)
         );
+    END
+    $$;
+
+    CREATE FUNCTION pgjobs_next_in_lines(touched jsonb[], most integer) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE AS $$
+    DECLARE
+        locks text[];
+        limits text[];
+        rates jsonb[];
+        ids bigint[] := '{}';
+    BEGIN
+        SELECT array_agg(keys ->> 'lock') FILTER (WHERE keys ? 'lock'),
+            array_agg(keys ->> 'limit_key') FILTER (WHERE keys ? 'limit_key'),
+            array_agg(keys) FILTER (WHERE keys ? 'rate_key')
+        INTO locks, limits, rates
+        FROM unnest(touched) AS touched (keys);
+        IF locks IS NOT NULL THEN
+            ids := ids || pgjobs_next_of_locks(locks);
+        END IF;
+        IF limits IS NOT NULL THEN
+            ids := ids || pgjobs_next_of_limits(limits, most);
+        END IF;
+        IF rates IS NOT NULL THEN
+            ids := ids || pgjobs_next_of_rates(rates, most);
+        END IF;
+        RETURN ids;
     END
     $$;
 
@@ -486,13 +552,17 @@ DECIDE = (
                             AND status IN ('READY', 'RUNNING')
                     ),
                     (
-                        SELECT id FROM pgjobs_job
-                        WHERE keys IS NOT NULL AND keys ->> 'lock' = candidate.lock
-                            AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
-                            AND finished_at IS NULL
+                        SELECT first.id FROM (
+                            SELECT id FROM pgjobs_job
+                            WHERE keys IS NOT NULL
+                                AND keys ->> 'lock'
+                                    BETWEEN candidate.lock AND candidate.lock
+                                AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
+                                AND finished_at IS NULL
+                            ORDER BY keys ->> 'lock', id LIMIT 1
+                        ) AS first
+                        WHERE first.id < candidate.id
                             AND candidate.is_ordered IS NOT false
-                            AND id < candidate.id
-                        ORDER BY id LIMIT 1
                     )
                 ) AS id
                 WHERE candidate.lock IS NOT NULL
@@ -646,6 +716,9 @@ DECIDE = (
     """
     DROP FUNCTION pgjobs_decide(bigint[]);
     DROP FUNCTION pgjobs_next_in_lines(jsonb[], integer);
+    DROP FUNCTION pgjobs_next_of_rates(jsonb[], integer);
+    DROP FUNCTION pgjobs_next_of_limits(text[], integer);
+    DROP FUNCTION pgjobs_next_of_locks(text[]);
     DROP FUNCTION pgjobs_number_running(text, integer);
     DROP FUNCTION pgjobs_rate_opens_at(
         timestamptz, double precision, integer, bigint, timestamptz
@@ -693,6 +766,7 @@ ADMIT = (
                     JOIN pgjobs_job AS follower ON follower.id = link.job_id
                     WHERE job.keys ? 'has_successors' AND job.finished_at IS NOT NULL
                         AND link.predecessor_id = job.id AND link.is_open
+                    OFFSET 0
                 )
             RETURNING keys
         )
@@ -710,6 +784,12 @@ ADMIT = (
         ids bigint[];
         batches bigint[];
     BEGIN
+        followers := '{}';
+        touched := '{}';
+        ended := '{}';
+        IF NOT EXISTS (SELECT FROM pgjobs_note) THEN
+            RETURN;
+        END IF;
         WITH note AS (
             DELETE FROM pgjobs_note
             WHERE id = ANY (ARRAY(SELECT id FROM pgjobs_note ORDER BY id LIMIT most))
@@ -719,8 +799,6 @@ ADMIT = (
             array_agg((keys ->> 'batch_id')::bigint) FILTER (WHERE keys ? 'batch_id'),
             coalesce(array_agg(keys) FILTER (WHERE keys IS NOT NULL), '{}')
         INTO ids, batches, touched FROM note;
-        followers := '{}';
-        ended := '{}';
         IF coalesce(ids, batches) IS NOT NULL THEN
             PERFORM pgjobs_mark(ids);
             SELECT * INTO followers, ended FROM pgjobs_close_links(ids, batches, most);
@@ -729,11 +807,13 @@ ADMIT = (
             SELECT id FROM unnest(ids) AS given (id)
             WHERE NOT EXISTS (
                     SELECT FROM pgjobs_job WHERE id = given.id AND finished_at IS NULL
+                    OFFSET 0
                 )
                 AND EXISTS (
                     SELECT FROM pgjobs_predecessor AS link
                     JOIN pgjobs_job AS follower ON follower.id = link.job_id
                     WHERE link.predecessor_id = given.id AND link.is_open
+                    OFFSET 0
                 );
         END IF;
     END
@@ -830,8 +910,10 @@ ADMIT = (
         most_queues CONSTANT integer := 100;
         queues text[] := pgjobs_queues_of('arrived', after_queue, most_queues);
     BEGIN
-        ids := ARRAY(SELECT pgjobs_heads('arrived', most, queues))
-            || ARRAY(SELECT id FROM pgjobs_job WHERE line = 'unlinked' LIMIT most);
+        ids := ARRAY(SELECT id FROM pgjobs_job WHERE line = 'unlinked' LIMIT most);
+        IF queues <> '{}' THEN
+            ids := ids || ARRAY(SELECT pgjobs_heads('arrived', most, queues));
+        END IF;
         after_queue := CASE
             WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
         END;
@@ -908,7 +990,7 @@ ADMIT = (
         found record;
         touched jsonb[];
         ids bigint[];  -- to decide about
-        rate_keys text[];
+        rate_keys text[] := '{}';
         admitted_to text[] := '{}';
     BEGIN
         -- Only this level shows what others have committed since the statement began.
@@ -928,11 +1010,13 @@ ADMIT = (
         ids := ids || found.followers;
         touched := touched || found.touched;
         ended := ended || found.ended;
-        rate_keys := pgjobs_take_due_rates(most);
-        touched := touched || ARRAY(
-            SELECT jsonb_build_object('rate_key', key, 'rate_burst', most)
-            FROM unnest(rate_keys) AS key
-        );
+        IF EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= clock_timestamp()) THEN
+            rate_keys := pgjobs_take_due_rates(most);
+            touched := touched || ARRAY(
+                SELECT jsonb_build_object('rate_key', key, 'rate_burst', most)
+                FROM unnest(rate_keys) AS key
+            );
+        END IF;
         met_undecided := false;
         IF sweeps THEN
             found := pgjobs_sweep(most, after_line, after_link);
@@ -954,8 +1038,11 @@ ADMIT = (
             END IF;
             EXIT WHEN ids = '{}' AND found.number = 0;
             IF ids <> '{}' THEN
+                ids := ARRAY(SELECT DISTINCT unnest(ids));
                 found := pgjobs_decide(ids);
-                PERFORM pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
+                IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
+                    PERFORM pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
+                END IF;
                 admitted_to := admitted_to || found.admitted_to;
                 touched := coalesce(found.touched, '{}');
                 rate_keys := rate_keys || found.rate_keys;
@@ -972,7 +1059,9 @@ ADMIT = (
             PERFORM pgjobs_expect_tokens(rate_keys);
         END IF;
         admitted := cardinality(admitted_to);
-        PERFORM pgjobs_notify_admitted(admitted_to, room, served, excluded);
+        IF admitted > room OR admitted > 0 AND (served IS NOT NULL OR excluded <> '{}') THEN
+            PERFORM pgjobs_notify_admitted(admitted_to, room, served, excluded);
+        END IF;
         is_blocked := EXISTS (SELECT FROM pgjobs_note)
             OR EXISTS (SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left'));
     END

@@ -66,7 +66,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(status=Status.SCHEDULED)
 
     def waiting(self):
-        return self.filter(status=Status.WAITING)
+        return self.with_status(Status.WAITING)
 
     def running(self):
         return self.filter(status=Status.RUNNING)
@@ -81,6 +81,8 @@ class JobQuerySet(models.QuerySet["Job"]):
         """Filter by a status, in words that the planner finds its partial index by."""
         if status in FINISHED:
             return self.filter(status=status, finished_at__isnull=False)
+        if status == Status.WAITING:
+            return self.filter(status=status, line__isnull=False)
         return self.filter(status=status)
 
     def holding_keys(self):
@@ -276,9 +278,6 @@ class Job(models.Model):
                 "id",
                 condition=Q(status="SCHEDULED"),
                 name="pgjobs_job_scheduled",
-            ),
-            models.Index(
-                "id", condition=Q(status="WAITING"), name="pgjobs_job_waiting"
             ),
             # All that an admission has to look at, see migrations/0005_admission.py.
             models.Index(

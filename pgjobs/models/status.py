@@ -116,7 +116,7 @@ def queue_statuses(jobs, now: datetime) -> list[QueueStatus]:
     for status in LIVE:
         ready_since = Greatest("enqueued_at", Coalesce("run_after", "enqueued_at"))
         rows = (
-            jobs.filter(status=status)
+            jobs.with_status(status)
             .values("queue_name")
             .annotate(number=Count("pk"), oldest=Min(ready_since))
             .order_by("queue_name")

@@ -230,20 +230,19 @@ def admitting_turn(
     So what the recorded jobs have left goes to the next ones in line, and may be
     claimed at once. See `turn` and `admit`.
     """
-    recording, admitting, claiming = together(
+    record = statement("record_successes"), success_parameters(worker_id, successes)
+    *recording, admitting, claiming = together(
         [
-            turn_statement(worker_id, successes),
+            *([record] if successes else []),
             admit_statement(position, sweeps, limit, queues, excluded),
             turn_statement(
                 worker_id, (), limit, queues, excluded, is_idle, units, spans
             ),
         ]
     )
-    recorded, claimed = read_turn(recording), read_turn(claiming)
-    return (
-        claimed._replace(recorded=recorded.recorded),
-        read_admission(admitting),
-    )
+    recorded = {token for rows in recording for (token,) in rows}
+    turn = read_turn(claiming)._replace(recorded=recorded)
+    return turn, read_admission(admitting)
 
 
 BEGINNING = Position()
@@ -301,20 +300,26 @@ def turn_statement(
     units: HostUnits | None = None,
     spans: Sequence[Span] | None = None,
 ) -> tuple[str, dict]:
-    in_order = sorted(successes)  # by id, as all do who lock several jobs
-    ids, lease_tokens, values = zip(*in_order, strict=True) if in_order else ([],) * 3
     return statement("turn", variant="units" if units else "spans" if spans else ""), {
-        "worker_id": worker_id,
-        "ids": array(ids),
-        "lease_tokens": array(lease_tokens),
-        # Most tasks return nothing.
-        "return_values": list(values) if any(values) else None,
+        **success_parameters(worker_id, successes),
         "limit": limit,
         "queues": None if queues is None else list(queues),
         "excluded": list(excluded),
         "is_idle": is_idle,
         **(unit_parameters(units) if units else {}),
         **(span_parameters(spans) if spans else {}),
+    }
+
+
+def success_parameters(worker_id: int, successes: Sequence[Success]) -> dict:
+    in_order = sorted(successes)  # by id, as all do who lock several jobs
+    ids, lease_tokens, values = zip(*in_order, strict=True) if in_order else ([],) * 3
+    return {
+        "worker_id": worker_id,
+        "ids": array(ids),
+        "lease_tokens": array(lease_tokens),
+        # Most tasks return nothing.
+        "return_values": list(values) if any(values) else None,
     }
 
 

@@ -35,12 +35,15 @@ LEFT JOIN pgjobs_job AS blocker ON blocker.id = CASE
                 AND status IN ('READY', 'RUNNING')
         ),
         (
-            SELECT id FROM pgjobs_job
-            WHERE keys IS NOT NULL AND keys ->> 'lock' = flow.lock
-                AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
-                AND finished_at IS NULL
-                AND flow.is_ordered IS NOT false AND id < job.id
-            ORDER BY id LIMIT 1
+            SELECT first.id FROM (
+                SELECT id FROM pgjobs_job
+                WHERE keys IS NOT NULL
+                    AND keys ->> 'lock' BETWEEN flow.lock AND flow.lock
+                    AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
+                    AND finished_at IS NULL
+                ORDER BY keys ->> 'lock', id LIMIT 1
+            ) AS first
+            WHERE first.id < job.id AND flow.is_ordered IS NOT false
         )
     )
 END

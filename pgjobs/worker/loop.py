@@ -438,10 +438,16 @@ class Loop:
         """Close the books on atomic jobs, which have recorded their success."""
         completed = self.ledger.completed
         if completed:
+            self.expect_followers(completed)
             self.settle(
                 completed, {each.lease_token: "SUCCESSFUL" for each in completed}
             )
             self.outlook.expect_jobs()  # they may have enqueued some
+
+    def expect_followers(self, outcomes: Sequence[Outcome]) -> None:
+        """Note that others may have waited for the end of these jobs."""
+        if self.ledger.holds_back(outcomes):
+            self.admitting.expect()
 
     def record_setbacks(self) -> None:
         setbacks = self.ledger.setbacks
@@ -449,6 +455,7 @@ class Loop:
             recorded = work.record(
                 self.connection.execute, self.id, self.options.name, setbacks
             )
+            self.expect_followers(setbacks)
             self.settle(setbacks, dict(recorded))
             self.outlook.expect_due()  # a backoff may be shorter than our sleep
 
@@ -461,16 +468,10 @@ class Loop:
         if missing:
             status_of |= dict(work.recorded_before(self.connection.execute, missing))
         endings = self.ledger.settle(outcomes, status_of)
-        self.expect_successors(endings)
         self.announce(endings)
         stored = [ending for ending in endings if ending.status is not None]
         if stored:
             self.audience.recorded(stored)
-
-    def expect_successors(self, endings: Sequence[Ending]) -> None:
-        """Note that what waited for these jobs may be READY: no need to be told."""
-        if any(ending.job.is_keyed for ending in endings):
-            self.admitting.expect()
 
     def announce(self, endings: Sequence[Ending]) -> None:
         """Say what became of jobs."""

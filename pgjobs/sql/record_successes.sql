@@ -1,0 +1,14 @@
+-- Record jobs that succeeded, as turn.sql does, where an admission comes before the claim.
+UPDATE pgjobs_job
+SET status = 'SUCCESSFUL',
+    finished_at = clock_timestamp(),
+    return_value = (%(return_values)s::text[])[
+        array_position(%(lease_tokens)s::bigint[], lease_token)
+    ]::jsonb,
+    reason = '',
+    line = CASE WHEN keys IS NOT NULL THEN 'recorded' END,
+    worker_id = NULL
+WHERE id = ANY (%(ids)s::bigint[])
+    AND lease_token = ANY (%(lease_tokens)s::bigint[])
+    AND worker_id = %(worker_id)s
+RETURNING lease_token
