@@ -1117,7 +1117,7 @@ ADMIT = (
         END IF;
         met_undecided := false;
         IF sweeps THEN
-            found := pgjobs_sweep(most, after_line, after_link);
+            found := pgjobs_sweep(4 * most, after_line, after_link);
             after_line := found.after_line;
             after_link := found.after_link;
             ids := ids || found.followers;

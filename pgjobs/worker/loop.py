@@ -155,7 +155,7 @@ class Loop:
             self.watchdog,
             lambda: not self.heartbeat.is_late,
             self.marks.hear,
-            self.admitting.expect,
+            self.admitting.hear,
         )
         self.announcer = Announcer(options.database)
         self.maintenance = Maintenance(self.id)
