@@ -25,6 +25,13 @@ TURN = (
     """,
 )
 
+# The lines of one kind follow one another, in whatever language the database sorts.
+# (A model that said so could have no table in another vendor's database.)
+LINE = (
+    'ALTER TABLE pgjobs_job ALTER COLUMN line TYPE text COLLATE "C"',
+    'ALTER TABLE pgjobs_job ALTER COLUMN line TYPE text COLLATE "default"',
+)
+
 # Attempts, progress and steps go with their job, whoever deletes it.
 CASCADES = (
     """
@@ -375,6 +382,7 @@ class Migration(migrations.Migration):
         for forwards, backwards in (
             LEASE_TOKEN,
             TURN,
+            LINE,
             CASCADES,
             CHECKS,
             NOTIFY_INSERTED,

@@ -61,6 +61,8 @@ class Admitting:
         if admission.admitted is None:
             self.due = now + self.pause * random.uniform(0.5, 1)
             self.pause = min(2 * self.pause, LONGEST_PAUSE)
+            if swept:  # it is still due, but not before the next try
+                self.sweeping.due = self.due
             return
         self.position = admission.position
         if swept:

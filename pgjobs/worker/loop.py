@@ -526,6 +526,8 @@ class Loop:
         for job in rescued:
             if job.status == "READY":
                 self.expect_old_jobs()
+            elif job.status == "WAITING":
+                self.admitting.expect()
             else:
                 self.announcer.finished([job.id])
         if orphans:
