@@ -176,7 +176,7 @@ def test_nobody_is_crowded_and_nobody_forgotten_whatever_happens():
     run_state_machine_as_test(
         HoldingBack,
         settings=settings(
-            max_examples=80,
+            max_examples=8,
             stateful_step_count=20,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -5,16 +5,22 @@ from django.db.utils import DatabaseError
 from django.utils import timezone
 
 from pgjobs import enqueue, enqueue_many
-from pgjobs.models import Hold, Job, Rate, work
-from pgjobs.models.work import Key
+from pgjobs.models import Job, Rate, work
 from tests import tasks
-from tests.actors import Hand, execute, pass_time, session
+from tests.actors import (
+    Hand,
+    admit,
+    execute,
+    pass_time,
+    session,
+    statuses,
+    stored_statuses,
+)
 from tests.processes import (
     running_worker,
     shared_queue,
     wait_for_all,
 )
-from tests.test_locks import settle, statuses
 
 pytestmark = shared_queue
 
@@ -22,11 +28,16 @@ two = tasks.noop.using(max_running=2)
 slow = tasks.noop.using(rate="1/hour")
 
 
-def times_of(*jobs: Job) -> list[float]:
-    """Return in how many seconds each may run, as the database expects."""
-    now = timezone.now()
-    opens = dict(Hold.objects.values_list("job_id", "opens_at"))
-    return [round((opens[job.pk] - now).total_seconds()) for job in jobs]
+@pytest.fixture(autouse=True)
+def served():
+    """Let all queues have a worker that lives: without one no job is admitted."""
+    Hand("living")
+
+
+def seconds_until_token(key: str = "tests.noop") -> int:
+    """Return in how many seconds the rate lets the next of its jobs go."""
+    opens_at = Rate.objects.get(key=key).opens_at
+    return round((opens_at - timezone.now()).total_seconds())
 
 
 # Limits
@@ -34,7 +45,8 @@ def times_of(*jobs: Job) -> list[float]:
 
 def test_no_more_jobs_than_the_limit_are_ready_or_run():
     jobs = [enqueue(two) for _ in range(4)]
-    assert [job.status for job in jobs] == ["READY", "READY", "WAITING", "WAITING"]
+    assert statuses() == ["READY", "READY", "WAITING", "WAITING"]
+    jobs[2].refresh_from_db()
     assert jobs[2].waiting_for == "limit"
     hand = Hand()
     first, _ = hand.claim(10)
@@ -57,6 +69,7 @@ def test_place_is_free_when_a_job_leaves_it(verdict):
 
 def test_priority_given_while_a_job_waits_counts():
     first, _, third = [enqueue(tasks.noop.using(max_running=1)) for _ in range(3)]
+    assert statuses() == ["READY", "WAITING", "WAITING"]
     Job.objects.filter(pk=third.pk).update(priority=50)
     first.cancel()
     assert statuses() == ["CANCELLED", "WAITING", "READY"]
@@ -91,7 +104,8 @@ def test_keys_have_limits_of_their_own():
 
 
 def test_waiting_jobs_go_by_priority():
-    enqueue_many([two.using(max_running=1, priority=p).bind() for p in (0, 0, 9)])
+    enqueue_many([two.using(max_running=1, priority=p).bind() for p in (9, 0, 5)])
+    assert statuses() == ["READY", "WAITING", "WAITING"]
     Job.objects.order_by("pk")[0].cancel()
     assert statuses() == ["CANCELLED", "WAITING", "READY"]
 
@@ -101,11 +115,15 @@ def test_job_with_lock_and_limit_waits_for_the_lock_then_for_the_limit():
     door = enqueue(tasks.echo.using(lock="door"), 1)
     full = enqueue(tasks.noop.using(max_running=1))
     job = enqueue(both)
-    assert job.waiting_for == "lock"
+    admit()
+    job.refresh_from_db()
+    assert (job.status, job.waiting_for) == ("WAITING", "lock")
     door.cancel()
+    admit()
     job.refresh_from_db()
     assert (job.status, job.waiting_for) == ("WAITING", "limit")
     full.cancel()
+    admit()
     job.refresh_from_db()
     assert job.status == "READY"
 
@@ -128,17 +146,32 @@ def test_limit_holds_when_two_commit_at_the_same_time():
         INSERT INTO pgjobs_job (task, keys)
         VALUES ('tests.noop', '{"limit_key": "k", "max_running": 1}')
     """
-    with session() as one, session() as other, session() as ear:
-        ear.listen("pgjobs_unsettled")
+    with session() as one, session() as other, session() as worker:
         for each in (one, other):
             each.begin()
             each.execute(insert)
-        one.execute("SET CONSTRAINTS ALL IMMEDIATE")  # as if about to commit
         other.commit()
+        worker.begin()
+        assert work.admit(worker.execute).admitted == 1
         one.commit()
-        assert ear.heard() == [("pgjobs_unsettled", "limit k")]
-    assert statuses() == ["READY", "WAITING"]
-    assert settle(Key("limit", "k")) == [0]
+        assert work.admit(execute).admitted is None
+        worker.commit()
+    assert statuses() == ["WAITING", "READY"]
+
+
+def test_held_row_of_a_limit_is_passed_over_and_found_once_it_is_let_go():
+    jobs = [enqueue(two) for _ in range(5)]
+    assert statuses() == ["READY"] * 2 + ["WAITING"] * 3
+    with session() as holder:
+        holder.begin()
+        row = {"id": jobs[2].pk}
+        holder.execute("SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE", row)
+        jobs[0].cancel()
+        assert statuses() == ["CANCELLED", "READY", "WAITING", "READY", "WAITING"]
+        holder.commit()
+    jobs[1].cancel()
+    assert work.admit(execute).admitted == 1
+    assert stored_statuses()[2:] == ["READY", "READY", "WAITING"]
 
 
 def test_worker_without_notifications_runs_what_waits_for_a_limit():
@@ -150,13 +183,15 @@ def test_worker_without_notifications_runs_what_waits_for_a_limit():
 # Rates
 
 
-def test_job_over_the_rate_waits_and_knows_how_long():
+def test_jobs_over_the_rate_wait_one_interval_after_the_other():
     jobs = [enqueue(slow) for _ in range(3)]
-    assert [job.status for job in jobs] == ["READY", "WAITING", "WAITING"]
-    assert times_of(*jobs[1:]) == [3600, 7200]
+    assert statuses() == ["READY", "WAITING", "WAITING"]
+    assert seconds_until_token() == 3600
     jobs[1].refresh_from_db()
     assert jobs[1].waiting_for == "rate"
-    assert jobs[1].run_after > timezone.now()
+    pass_time(3_601)
+    assert statuses() == ["READY", "READY", "WAITING"]
+    assert seconds_until_token() == 3600
 
 
 def test_burst_may_start_at_once():
@@ -169,39 +204,56 @@ def test_burst_is_the_number_of_the_rate_unless_it_is_given():
     assert statuses() == ["READY"] * 3 + ["WAITING"] * 2
 
 
-def test_waiting_jobs_are_promoted_when_their_tokens_are_there():
+def test_waiting_jobs_are_admitted_when_their_tokens_are_there():
     enqueue_many([slow.bind() for _ in range(4)])
-    work.promote(execute)
     assert statuses() == ["READY", "WAITING", "WAITING", "WAITING"]
+    assert not work.promote(execute).must_admit
     pass_time(3_601)
-    work.promote(execute)
-    assert statuses() == ["READY", "READY", "WAITING", "WAITING"]
+    assert work.promote(execute).must_admit
+    assert work.admit(execute).admitted == 1
+    assert stored_statuses() == ["READY", "READY", "WAITING", "WAITING"]
+    assert not work.promote(execute).must_admit
     pass_time(7_300)
-    work.promote(execute)
     assert statuses() == ["READY"] * 3 + ["WAITING"]  # burst: 1
 
 
 def test_next_in_line_moves_up_when_one_before_it_is_cancelled():
     jobs = [enqueue(slow) for _ in range(3)]
+    admit()
     jobs[1].cancel()
-    assert times_of(jobs[2]) == [3600]
+    assert statuses() == ["READY", "CANCELLED", "WAITING"]
+    assert seconds_until_token() == 3600
+    pass_time(3_601)
+    assert statuses() == ["READY", "CANCELLED", "READY"]
 
 
 def test_job_of_higher_priority_goes_first_and_the_others_later():
-    jobs = [enqueue(slow) for _ in range(2)]
-    high = enqueue(slow.using(priority=1))
-    assert times_of(high) == [3600]
+    for task in (slow, slow, slow.using(priority=1)):
+        enqueue(task)
+        admit()
     pass_time(3_601)
-    work.promote(execute)
     assert statuses() == ["READY", "WAITING", "READY"]
-    assert times_of(jobs[1]) == [3600]
-    assert jobs[0].pk
+    pass_time(3_600)
+    assert statuses() == ["READY", "READY", "READY"]
 
 
 def test_worker_knows_when_the_next_token_comes():
     enqueue_many([slow.bind(), slow.bind()])
+    admit()
     due = Hand().turn(limit=1).next_due
     assert 3_500 < due <= 3_600
+    assert 3_500 < work.chores(execute, 0, looks=False).next_due <= 3_600
+
+
+def test_rate_that_no_job_waits_for_wakes_no_worker():
+    """Not even one that had jobs in line, which are gone."""
+    enqueue_many([slow.bind(), slow.bind()])
+    admit()
+    Job.objects.filter(status="WAITING").cancel()
+    pass_time(3_601)
+    admit()
+    assert Rate.objects.get().opens_at is None
+    assert Hand().turn(limit=1).next_due is None
 
 
 def test_released_job_needs_another_token():
@@ -209,11 +261,14 @@ def test_released_job_needs_another_token():
     hand = Hand()
     hand.set_back(hand.claim_one(), "RELEASE")
     assert statuses() == ["WAITING"]
+    pass_time(3_601)
+    assert statuses() == ["READY"]
 
 
 def test_rate_that_has_all_its_tokens_is_forgotten():
     keyed = tasks.echo.using(rate="1/hour", rate_key="customer-{value}")
     enqueue_many([keyed.bind(number) for number in range(3)])
+    admit()
     work.forget_rates(execute)
     assert Rate.objects.count() == 3
     pass_time(3_601)
@@ -241,7 +296,10 @@ def test_worker_starts_jobs_as_fast_as_the_rate_allows():
 
 def test_job_that_leaves_the_line_makes_way_for_those_who_may_run_beside_more():
     wide, narrow = [tasks.noop.using(limit_key="key", max_running=n) for n in (2, 1)]
-    jobs = [enqueue(task) for task in (wide, narrow, wide, wide)]
+    jobs = []
+    for task in (wide, narrow, wide, wide):
+        jobs.append(enqueue(task))
+        admit()
     assert statuses() == ["READY", "WAITING", "READY", "WAITING"]
     jobs[0].cancel()
     assert statuses() == ["CANCELLED", "WAITING", "READY", "WAITING"]
@@ -253,6 +311,7 @@ def test_of_jobs_that_end_together_each_lets_those_go_that_wait_for_its_lock():
     """The first one's end comes to the second in line of the limit, which has ended."""
     limited = tasks.noop.using(limit_key="key", max_running=1)
     enqueue_many([limited.bind(), *[limited.using(lock="door").bind()] * 2])
+    admit()
     assert statuses() == ["READY", "WAITING", "WAITING"]
     ids = Job.objects.order_by("pk").values_list("pk", flat=True)[:2]
     Job.objects.filter(pk__in=list(ids)).succeed()

@@ -2,16 +2,23 @@
 
 from contextlib import contextmanager
 
-import psycopg
 import pytest
 from django.db import transaction
 from django.db.utils import IntegrityError
 
-from pgjobs import enqueue, enqueue_many
-from pgjobs.models import Hold, Job, work
-from pgjobs.models.work import Key
+from pgjobs import enqueue, enqueue_many, group
+from pgjobs.models import Batch, Job, Note, Predecessor, work
+from pgjobs.worker.admitting import FIRST_PAUSE
 from tests import tasks
-from tests.actors import Hand, execute, hours, session
+from tests.actors import (
+    Hand,
+    admit,
+    execute,
+    hours,
+    session,
+    statuses,
+    stored_statuses,
+)
 from tests.processes import (
     drain,
     running_worker,
@@ -30,7 +37,13 @@ INSERT = """
     INSERT INTO pgjobs_job (task, keys)
     VALUES ('tests.noop', '{"lock": "door"}') RETURNING id
 """
-DOOR = Key("lock", "door")
+HOLD_ROW = "SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE"
+
+
+@pytest.fixture(autouse=True)
+def served():
+    """Let all queues have a worker that lives: without one no job is admitted."""
+    Hand("living")
 
 
 @pytest.fixture
@@ -46,25 +59,18 @@ def clerk():
         execute("DROP ROLE clerk")
 
 
-def statuses() -> list[str]:
-    """Return what all jobs are, in the order of their ids."""
-    return list(Job.objects.order_by("pk").values_list("status", flat=True))
-
-
-def settle(*keys: Key) -> list[int | None]:
-    """Do what a worker does that hears of unsettled keys."""
-    return list(work.settle(execute, keys).values())
-
-
 # One after the other
 
 
 def test_second_job_of_a_lock_waits_for_the_first_and_says_so():
     first, second = enqueue(locked), enqueue(locked)
-    assert (first.status, second.status) == ("READY", "WAITING")
-    assert (second.waiting_for, second.blocked_by_id) == ("lock", first.pk)
+    assert (first.status, first.waiting_for) == ("WAITING", "lock")
+    assert (second.status, second.waiting_for) == ("WAITING", "lock")
+    assert statuses() == ["READY", "WAITING"]
+    first.refresh_from_db()
+    assert (first.waiting_for, first.blocked_by_id) == (None, None)
     second.refresh_from_db()
-    assert (second.status, second.blocked_by_id) == ("WAITING", first.pk)
+    assert (second.waiting_for, second.blocked_by_id) == ("lock", first.pk)
 
 
 def test_waiting_job_is_not_claimed_and_becomes_ready_when_the_first_ends():
@@ -80,8 +86,10 @@ def test_waiting_job_is_not_claimed_and_becomes_ready_when_the_first_ends():
 
 
 def test_jobs_of_other_locks_and_of_none_do_not_wait():
-    jobs = [enqueue(task) for task in (locked, free, locked.using(lock="gate"), free)]
-    assert {job.status for job in jobs} == {"READY"}
+    for task in (locked, free, locked.using(lock="gate"), free):
+        enqueue(task)
+    assert stored_statuses() == ["WAITING", "READY", "WAITING", "READY"]
+    assert statuses() == ["READY"] * 4
 
 
 def test_jobs_of_one_statement_wait_for_its_first():
@@ -92,11 +100,12 @@ def test_jobs_of_one_statement_wait_for_its_first():
 
 @pytest.mark.parametrize("task", [locked, mutex, free.using(max_running=1)])
 def test_jobs_that_are_enqueued_together_wait_from_the_beginning(task):
-    """Or the claim walks past all that was READY until the COMMIT."""
+    """Or the claim walks past all that was READY until they are decided about."""
     jobs = enqueue_many([task.bind() for _ in range(3)])
-    assert [job.status for job in jobs] == ["READY", "WAITING", "WAITING"]
-    # Rows that the COMMIT writes again belong to a later command.
+    assert [job.status for job in jobs] == ["WAITING"] * 3
+    # Rows that a trigger writes again belong to a later command.
     assert execute("SELECT count(DISTINCT cmin::text) FROM pgjobs_job") == [(1,)]
+    assert statuses() == ["READY", "WAITING", "WAITING"]
 
 
 def test_row_that_anybody_inserts_waits_too():
@@ -117,9 +126,11 @@ def test_holder_that_ends_otherwise_lets_the_next_one_go(verdict):
 @pytest.mark.parametrize("act", ["cancel", "fail", "succeed", "discard", "delete"])
 def test_operators_act_on_the_holder_lets_the_next_one_go(act, claimed):
     first, second = enqueue_many([locked.bind(), locked.bind()])
+    admit()
     if claimed:
         Hand().claim_one()
     getattr(Job.objects.filter(pk=first.pk), act)()
+    admit()
     second.refresh_from_db()
     keeps = claimed and act in ("cancel", "discard")
     assert second.status == ("WAITING" if keeps else "READY")
@@ -142,13 +153,14 @@ def test_released_holder_keeps_its_place():
     assert statuses() == ["READY", "WAITING"]
 
 
-def test_waiting_jobs_that_end_let_nobody_pass():
+def test_waiting_job_that_ends_lets_no_other_pass():
     first, second, third = enqueue_many([locked.bind() for _ in range(3)])
+    admit()
     second.cancel()
     assert statuses() == ["READY", "CANCELLED", "WAITING"]
     first.cancel()
-    third.refresh_from_db()
-    assert third.status == "READY"
+    assert statuses() == ["CANCELLED", "CANCELLED", "READY"]
+    assert third.pk
 
 
 # Order
@@ -168,7 +180,8 @@ def test_jobs_of_a_lock_start_in_the_order_of_their_ids_whatever_their_priority(
 def test_earlier_job_that_is_scheduled_holds_the_later_ones_back():
     first = enqueue(locked.using(run_after=hours(1)))
     second = enqueue(locked)
-    assert (first.status, second.status) == ("SCHEDULED", "WAITING")
+    assert statuses() == ["SCHEDULED", "WAITING"]
+    second.refresh_from_db()
     assert second.blocked_by_id == first.pk
     first.run_now()
     assert statuses() == ["READY", "WAITING"]
@@ -187,6 +200,7 @@ def test_earlier_job_that_backs_off_holds_the_later_ones_back():
 
 def test_scheduled_job_that_ends_lets_the_later_ones_go():
     first, _ = enqueue(locked.using(run_after=hours(1))), enqueue(locked)
+    assert statuses() == ["SCHEDULED", "WAITING"]
     first.cancel()
     assert statuses() == ["CANCELLED", "READY"]
 
@@ -201,9 +215,11 @@ def test_later_job_that_comes_due_waits_for_the_earlier_one_that_runs():
 
 def test_retried_job_waits_for_who_has_the_place_and_goes_before_the_others():
     first, second, third = enqueue_many([locked.bind() for _ in range(3)])
+    admit()
     first.cancel()
     assert statuses() == ["CANCELLED", "READY", "WAITING"]
     assert first.retry()
+    admit()
     first.refresh_from_db()
     assert (first.status, first.blocked_by_id) == ("WAITING", second.pk)
     second.cancel()
@@ -213,6 +229,7 @@ def test_retried_job_waits_for_who_has_the_place_and_goes_before_the_others():
 
 def test_jobs_that_are_retried_together_go_one_after_the_other():
     jobs = enqueue_many([locked.bind() for _ in range(4)])
+    admit()
     Job.objects.all().cancel()
     Job.objects.all().retry()
     assert statuses() == ["READY", "WAITING", "WAITING", "WAITING"]
@@ -236,7 +253,7 @@ def test_replaced_job_has_the_lock_of_its_new_arguments():
     other.cancel()
     behind.cancel()
     assert statuses() == ["CANCELLED", "READY", "CANCELLED"]
-    assert Hold.objects.get().pk == job.pk
+    assert Job.objects.ready().get() == job
 
 
 def test_replaced_job_keeps_its_turn_in_the_lock_that_it_keeps():
@@ -245,17 +262,21 @@ def test_replaced_job_keeps_its_turn_in_the_lock_that_it_keeps():
     )
     for task in (limited, locked, limited.using(limit_key="b")):
         enqueue(task)
-    assert statuses() == ["READY", "WAITING"]
-    assert Hold.objects.get(state="place").limit_key == "b"
+        admit()
+    assert stored_statuses() == ["READY", "WAITING"]
+    assert Job.objects.ready().get().keys["limit_key"] == "b"
+    # The old key is free.
+    enqueue(tasks.noop.using(max_running=1, limit_key="a"))
+    assert statuses() == ["READY", "WAITING", "READY"]
 
 
 def test_replaced_job_without_keys_lets_the_next_one_go():
     replacing = tasks.hold.using(unique_key="unique", on_conflict="replace")
     enqueue(replacing.using(lock="door"), "a")
-    behind = enqueue(locked)
+    enqueue(locked)
+    assert statuses() == ["READY", "WAITING"]
     enqueue(replacing.using(lock=lambda path: None), "b")
     assert statuses() == ["READY", "READY"]
-    assert Hold.objects.get().pk == behind.pk
 
 
 # Mutex
@@ -263,8 +284,9 @@ def test_replaced_job_without_keys_lets_the_next_one_go():
 
 def test_mutex_excludes_but_keeps_no_order():
     later = enqueue(mutex.using(run_after=hours(1)))
-    assert enqueue(mutex).status == "READY"
-    assert enqueue(mutex).status == "WAITING"
+    for _ in range(2):
+        enqueue(mutex)
+    assert statuses() == ["SCHEDULED", "READY", "WAITING"]
     later.run_now()
     assert statuses() == ["WAITING", "READY", "WAITING"]
 
@@ -272,8 +294,9 @@ def test_mutex_excludes_but_keeps_no_order():
 @pytest.mark.parametrize("first", [locked, mutex])
 def test_both_modes_of_a_lock_exclude_each_other(first):
     second = mutex if first is locked else locked
-    assert enqueue(first).status == "READY"
-    assert enqueue(second).status == "WAITING"
+    enqueue(first)
+    enqueue(second)
+    assert statuses() == ["READY", "WAITING"]
     hand = Hand()
     hand.succeed(hand.claim_one())
     assert statuses() == ["SUCCESSFUL", "READY"]
@@ -298,22 +321,33 @@ def test_of_two_open_transactions_the_first_to_commit_has_the_place():
             each.begin()
             each.execute(INSERT)
         two.commit()
+        assert statuses() == ["READY"]
         one.commit()
     assert statuses() == ["WAITING", "READY"]
 
 
-def test_who_commits_while_another_one_decides_waits_and_tells_the_workers():
-    with session() as one, session() as two, session() as ear:
-        ear.listen("pgjobs_unsettled")
-        one.begin()
-        one.execute("SELECT pgjobs_try_keys('door')")
-        two.execute(INSERT)
-        assert statuses() == ["WAITING"]
-        assert ear.heard() == [("pgjobs_unsettled", "lock door")]
-        assert settle(DOOR) == [None]
+def test_of_two_jobs_that_are_committed_before_a_worker_looks_one_has_the_place():
+    with session() as one, session() as two:
+        for each in (one, two):
+            each.begin()
+            each.execute(INSERT)
+        two.commit()
         one.commit()
-    assert settle(DOOR) == [1]
-    assert statuses() == ["READY"]
+    assert statuses() == ["READY", "WAITING"]
+
+
+def test_job_inserted_while_a_worker_admits_is_told_and_admitted_by_the_next_one():
+    with session() as one, session() as two, session() as ear:
+        ear.listen("pgjobs_admission")
+        one.begin()
+        assert work.admit(one.execute).admitted == 0
+        two.execute(INSERT)
+        assert work.admit(execute).admitted is None
+        assert stored_statuses() == ["WAITING"]
+        assert ear.heard() == [("pgjobs_admission", "default")]
+        one.commit()
+    assert work.admit(execute).admitted == 1
+    assert stored_statuses() == ["READY"]
 
 
 def test_job_that_arrives_while_the_holder_is_about_to_end_is_let_go_by_its_end():
@@ -323,70 +357,79 @@ def test_job_that_arrives_while_the_holder_is_about_to_end_is_let_go_by_its_end(
         claimed = hand.claim_one()
         worker.begin()
         assert hand.succeed(claimed)
-        assert enqueue(locked).status == "WAITING"
+        enqueue(locked)
+        assert statuses() == ["RUNNING", "WAITING"]
         worker.commit()
-    assert statuses() == ["SUCCESSFUL", "READY"]
+    assert work.admit(execute).admitted == 1
+    assert stored_statuses() == ["SUCCESSFUL", "READY"]
 
 
-def test_job_that_arrives_when_the_holders_end_is_decided_is_left_to_the_workers():
+def test_job_that_arrives_when_the_holders_end_is_decided_is_left_to_the_next_one():
     enqueue(locked)
     with session() as worker, session() as ear:
-        ear.listen("pgjobs_unsettled")
         hand = Hand(execute=worker.execute)
         claimed = hand.claim_one()
+        ear.listen("pgjobs_admission")
         worker.begin()
         assert hand.succeed(claimed)
-        worker.execute("SET CONSTRAINTS ALL IMMEDIATE")  # as if about to commit
+        assert work.admit(worker.execute).admitted == 0
         enqueue(locked)
         worker.commit()
-        assert statuses() == ["SUCCESSFUL", "WAITING"]
-        assert ear.heard() == [("pgjobs_unsettled", "lock door")]
-    assert settle(DOOR) == [1]
+        assert stored_statuses() == ["SUCCESSFUL", "WAITING"]
+        assert ("pgjobs_admission", "default") in ear.heard()
+    assert work.admit(execute).admitted == 1
+    assert stored_statuses() == ["SUCCESSFUL", "READY"]
 
 
 def test_holder_whose_end_is_rolled_back_keeps_its_place():
     first = enqueue(locked)
     enqueue(locked)
+    assert statuses() == ["READY", "WAITING"]
     with transaction.atomic():
         first.cancel()
+        assert statuses() == ["CANCELLED", "READY"]
         transaction.set_rollback(True)
     assert statuses() == ["READY", "WAITING"]
 
 
-def test_job_of_an_old_snapshot_is_left_to_the_workers():
+def test_job_of_an_old_snapshot_waits_for_one_that_it_does_not_see():
     with session() as old:
         old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         old.execute("SELECT count(*) FROM pgjobs_job")
         enqueue(locked)
+        assert statuses() == ["READY"]
         old.execute(INSERT)
         old.commit()
     assert statuses() == ["READY", "WAITING"]
-    assert settle(DOOR) == [0]
     Job.objects.filter(status="READY").cancel()
     assert statuses() == ["CANCELLED", "READY"]
 
 
-def test_job_whose_row_somebody_holds_is_asked_for_again():
-    first, second = enqueue(locked), enqueue(locked)
-    with session() as somebody, session() as ear:
-        ear.listen("pgjobs_unsettled")
-        somebody.begin()
-        row = {"id": second.pk}
-        somebody.execute("SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE", row)
+@pytest.mark.parametrize("task", [locked, mutex])
+def test_job_whose_row_another_session_holds_is_admitted_once_it_is_let_go(task):
+    first, second = enqueue(task), enqueue(task)
+    admit()
+    with session() as holder:
+        holder.begin()
+        holder.execute(HOLD_ROW, {"id": second.pk})
         first.cancel()
-        assert ear.heard() == [("pgjobs_unsettled", "lock door")]
-        assert settle(DOOR) == [None]
-        somebody.commit()
-    assert settle(DOOR) == [1]
+        for _ in range(3):
+            admission = work.admit(execute)
+            assert (admission.admitted, admission.is_blocked) == (0, True)
+        holder.commit()
+    assert work.admit(execute).admitted == 1
+    assert stored_statuses() == ["CANCELLED", "READY"]
+    assert not Note.objects.exists()
 
 
 def test_held_row_of_a_mutex_is_passed_over():
     first, second, third = enqueue(mutex), enqueue(mutex), enqueue(mutex)
-    with session() as somebody:
-        somebody.begin()
-        row = {"id": second.pk}
-        somebody.execute("SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE", row)
+    admit()
+    with session() as holder:
+        holder.begin()
+        holder.execute(HOLD_ROW, {"id": second.pk})
         first.cancel()
+        admit()
     third.refresh_from_db()
     assert third.status == "READY"
 
@@ -402,6 +445,10 @@ def test_names_mean_our_tables_whatever_the_session_that_commits_says():
 
 def test_many_keys_do_not_fill_the_lock_table():
     """With a lock of its own for each, COMMIT would fail: out of shared memory."""
+    advisory = (
+        "SELECT count(*) FROM pg_locks"
+        " WHERE pid = pg_backend_pid() AND locktype = 'advisory'"
+    )
     with session() as own:
         own.begin()
         own.execute(
@@ -409,13 +456,10 @@ def test_many_keys_do_not_fill_the_lock_table():
             " SELECT 'tests.noop', jsonb_build_object('lock', 'file-' || n)"
             " FROM generate_series(1, 3000) AS n"
         )
-        own.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        ((number,),) = own.execute(
-            "SELECT count(*) FROM pg_locks"
-            " WHERE pid = pg_backend_pid() AND locktype = 'advisory'"
-        )
+        assert own.execute(advisory) == [(0,)]
+        assert admit(own.execute) == 3000
+        assert own.execute(advisory) == [(1,)]
         own.rollback()
-    assert 500 < number <= 1024
 
 
 # The last line
@@ -423,22 +467,31 @@ def test_many_keys_do_not_fill_the_lock_table():
 
 def test_no_two_jobs_of_a_lock_can_have_its_place():
     enqueue_many([locked.bind(), locked.bind()])
-    with pytest.raises(IntegrityError, match="pgjobs_hold_lock_place"):
-        execute("UPDATE pgjobs_hold SET state = 'place'")
+    admit()
+    with pytest.raises(IntegrityError, match="pgjobs_job_lock"):
+        execute(
+            "UPDATE pgjobs_job SET status = 'READY', waiting_for = NULL, line = NULL"
+        )
 
 
-def test_job_that_somebody_makes_ready_by_hand_waits_all_the_same():
+def test_job_that_is_made_ready_by_hand_waits_all_the_same():
     enqueue_many([locked.bind(), locked.bind()])
+    admit()
     execute("UPDATE pgjobs_job SET status = 'READY', waiting_for = NULL")
     assert statuses() == ["READY", "WAITING"]
 
 
-def test_row_of_a_job_that_is_gone_keeps_nobody_back():
-    """Only switched-off triggers can leave one; or TRUNCATE, which has its own."""
-    enqueue_many([locked.bind(), locked.bind()])
+def test_jobs_that_are_truncated_keep_no_other_back():
+    first = enqueue(group([locked.bind()])).jobs.get()
+    enqueue_many([locked.bind(), locked.using(after=first).bind()])
+    admit()
+    enqueue(locked).delete()
+    assert Note.objects.exists()
     execute("TRUNCATE pgjobs_job CASCADE")
-    assert not Hold.objects.exists()
-    assert enqueue(locked).status == "READY"
+    for left in (Note, Predecessor, Batch):
+        assert not left.objects.exists()
+    enqueue(locked)
+    assert statuses() == ["READY"]
 
 
 # Others than the application
@@ -450,15 +503,6 @@ def test_role_that_may_only_insert_jobs_can_give_them_keys(clerk):
     assert statuses() == ["READY", "WAITING"]
 
 
-def test_nobody_else_can_make_triggers_of_functions_that_act_for_everybody(clerk):
-    clerk.execute("CREATE TEMP TABLE job (id bigint, status text)")
-    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="pgjobs_settle"):
-        clerk.execute(
-            "CREATE TRIGGER mine AFTER INSERT ON job"
-            " FOR EACH ROW EXECUTE FUNCTION public.pgjobs_settle_changed()"
-        )
-
-
 # Workers
 
 
@@ -468,31 +512,30 @@ def test_worker_without_notifications_runs_the_jobs_of_a_lock_without_a_pause():
         wait_for_all("SUCCESSFUL")
 
 
-def test_worker_settles_what_another_one_left_when_it_is_told():
-    with running_worker(poll=600, slots=1) as loop, session() as somebody:
-        loop.settling.sweeping.due = float("inf")
-        somebody.begin()
-        somebody.execute("SELECT pgjobs_try_keys('door')")
+def test_worker_admits_as_soon_as_another_one_does_no_more():
+    with running_worker(poll=600, slots=1) as loop, session() as other:
+        loop.admitting.sweeping.due = float("inf")
+        wait_for(lambda: not loop.admitting.is_expecting, "it has nothing to admit")
+        other.begin()
+        assert work.admit(other.execute).admitted == 0
         job = enqueue(locked)
-        wait_for(lambda: loop.settling.tries, "the worker has heard of the key")
-        somebody.commit()
+        wait_for(lambda: loop.admitting.pause > FIRST_PAUSE, "the worker has tried")
+        other.commit()
         wait_for_status(job, "SUCCESSFUL")
-        wait_for(lambda: not loop.settling.tries)
+        wait_for(lambda: not loop.admitting.is_expecting)
 
 
-def test_key_that_nothing_but_a_notification_tells_of_ends_the_workers_sleep():
+def test_end_that_nothing_but_a_notification_tells_of_ends_the_workers_sleep():
     with running_worker(poll=600, slots=1, queues=("default",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
-        loop.settling.sweeping.due = loop.maintenance.rescuing.due = float("inf")
+        loop.admitting.sweeping.due = loop.maintenance.rescuing.due = float("inf")
         loop.maintenance.expiring.due = loop.maintenance.pruning.due = float("inf")
         loop.scheduler.due = float("inf")
         elsewhere = enqueue(locked.using(queue_name="elsewhere"))
         job = enqueue(locked)
-        with session() as somebody:
-            somebody.begin()
-            somebody.execute("SELECT pgjobs_try_keys('door')")
-            elsewhere.cancel()
-            somebody.commit()
+        wait_for(lambda: Job.objects.ready().exists(), "the first is admitted")
+        wait_for(lambda: not loop.admitting.is_expecting, "the worker sleeps")
+        elsewhere.cancel()
         wait_for_status(job, "SUCCESSFUL")
 
 
@@ -508,22 +551,24 @@ def without_triggers():
 def forget(job: Job) -> None:
     """Let a job wait for nothing, as nothing but a bug could."""
     with without_triggers():
-        Job.objects.filter(pk=job.pk).update(status="WAITING", waiting_for="lock")
-        Hold.objects.filter(pk=job.pk).update(state="lock")
+        Job.objects.filter(pk=job.pk).update(
+            status="WAITING",
+            waiting_for="lock",
+            line=f"lock {job.keys['lock']}",
+        )
 
 
-@pytest.mark.parametrize("task", [locked, tasks.noop.using(max_running=1)])
-def test_sweep_frees_the_place_of_a_job_that_is_gone(task):
-    first, second = enqueue_many([task.bind(), task.bind()])
+@pytest.mark.parametrize("task", [locked, mutex, tasks.noop.using(max_running=1)])
+def test_sweep_finds_that_a_job_with_a_place_is_gone(task):
+    first, _ = enqueue_many([task.bind(), task.bind()])
+    assert statuses() == ["READY", "WAITING"]
     with without_triggers():
         execute("DELETE FROM pgjobs_job WHERE id = %(id)s", {"id": first.pk})
-    for _ in range(2):
-        work.sweep(execute, work.BEGINNING)
-    second.refresh_from_db()
-    assert second.status == "READY"
+    work.admit(execute, sweeps=True)
+    assert stored_statuses() == ["READY"]
 
 
-def test_sweep_finds_that_a_job_was_planned_and_not_inserted():
+def test_job_that_was_not_inserted_after_all_takes_no_place():
     """As an unlucky ON CONFLICT DO NOTHING does."""
     execute("CREATE UNIQUE INDEX once ON pgjobs_job (task) WHERE priority = 1")
     try:
@@ -536,17 +581,15 @@ def test_sweep_finds_that_a_job_was_planned_and_not_inserted():
     finally:
         execute("DROP INDEX once")
     enqueue(locked)
-    assert statuses() == ["READY", "WAITING"]
-    work.sweep(execute, work.BEGINNING)
-    work.sweep(execute, work.BEGINNING)
-    assert statuses() == ["READY", "READY"]
+    work.admit(execute)
+    assert stored_statuses() == ["READY", "READY"]
 
 
 def test_sweep_finds_what_was_forgotten():
     job = enqueue(locked)
     forget(job)
     with running_worker(poll=600) as loop:
-        loop.settling.sweeping.due = 0
+        loop.admitting.sweeping.due = 0
         loop.bell.ring()
         wait_for_status(job, "SUCCESSFUL")
 
@@ -560,12 +603,15 @@ def test_drain_does_not_end_before_it_has_looked_for_the_forgotten():
 
 
 def test_sweep_goes_on_where_a_batch_ended(monkeypatch):
-    monkeypatch.setattr(work, "BATCH", 2)
-    for name in "abcde":
-        enqueue_many([tasks.noop.using(lock=name).bind() for _ in range(2)])
-    begin, seen = work.BEGINNING, []
+    jobs = [enqueue(tasks.noop.using(lock=name)) for name in "abcde"]
+    admit()
+    for job in jobs:
+        forget(job)
+    monkeypatch.setattr(work, "MOST_ADMITTED", 2)
+    position, found = work.BEGINNING, []
     for _ in range(3):
-        settled, begin = work.sweep(execute, begin)
-        seen += [key.name for key in settled]
-    assert seen == list("abcde")
-    assert begin == work.BEGINNING
+        admission = work.admit(execute, position, sweeps=True)
+        position = admission.position
+        found.append(stored_statuses().count("READY"))
+    assert found == [2, 4, 5]
+    assert position == work.BEGINNING

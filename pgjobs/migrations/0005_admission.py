@@ -1042,6 +1042,42 @@ ADMIT = (
     END
     $$;
 
+    -- As many others of the same lines, whose rows no other transaction holds. (Only the
+    -- first in an ordered lock can follow.)
+    CREATE FUNCTION pgjobs_pass_over(unseen bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        RETURN ARRAY(
+            SELECT other.id
+            FROM (
+                SELECT line AS name, count(*) AS number FROM pgjobs_job
+                WHERE id = ANY (unseen) AND status = 'WAITING'
+                    AND (
+                        line = 'arrived' OR starts_with(line, 'mutex ')
+                        OR starts_with(line, 'limit ') OR starts_with(line, 'rate ')
+                    )
+                GROUP BY line
+            ) AS held
+            CROSS JOIN LATERAL (
+                SELECT head.id
+                FROM (
+                    SELECT name
+                    FROM unnest(pgjobs_queues_of(held.name, '', 1000)) AS name
+                    WHERE pgjobs_is_served(name)
+                    OFFSET 0
+                ) AS queue
+                CROSS JOIN LATERAL (
+                    SELECT id, priority, turn FROM pgjobs_job
+                    WHERE line = held.name AND queue_name = queue.name
+                    ORDER BY priority DESC, turn LIMIT held.number
+                    FOR NO KEY UPDATE SKIP LOCKED
+                ) AS head
+                ORDER BY priority DESC, turn LIMIT held.number
+            ) AS other
+        );
+    END
+    $$;
+
     -- Tell the workers of what is READY, but not the caller, who looks by itself.
     CREATE FUNCTION pgjobs_notify_admitted(
         admitted_to text[], room integer, served text[], excluded text[]
@@ -1072,6 +1108,7 @@ ADMIT = (
         found record;
         touched jsonb[];
         ids bigint[];  -- to decide about
+        unseen bigint[];
         rate_keys text[] := '{}';
         admitted_to text[] := '{}';
         some_arrived boolean;
@@ -1141,14 +1178,22 @@ ADMIT = (
             IF ids <> '{}' THEN
                 ids := ARRAY(SELECT DISTINCT unnest(ids));
                 found := pgjobs_decide(ids);
+                unseen := '{}';
                 IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
                     PERFORM pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
+                    unseen := ARRAY(
+                        SELECT id FROM unnest(ids) AS id
+                        WHERE (id = ANY (found.seen)) IS NOT TRUE
+                    );
                 END IF;
                 admitted_to := admitted_to || found.admitted_to;
                 touched := coalesce(found.touched, '{}');
                 rate_keys := rate_keys || found.rate_keys;
                 met_undecided := met_undecided OR coalesce(found.met_undecided, false);
                 ids := '{}';
+                IF unseen <> '{}' THEN
+                    ids := pgjobs_pass_over(unseen);
+                END IF;
             END IF;
             IF clock_timestamp() > deadline THEN
                 INSERT INTO pgjobs_note (keys) SELECT unnest(touched);
@@ -1193,6 +1238,7 @@ ADMIT = (
         integer, double precision, boolean, text, text, bigint, integer, text[], text[]
     );
     DROP FUNCTION pgjobs_notify_admitted(text[], integer, text[], text[]);
+    DROP FUNCTION pgjobs_pass_over(bigint[]);
     DROP FUNCTION pgjobs_note_unseen(bigint[], bigint[]);
     DROP FUNCTION pgjobs_take_due_rates(integer);
     DROP FUNCTION pgjobs_take_arrived(integer, text);

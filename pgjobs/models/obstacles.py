@@ -114,7 +114,8 @@ def described_blocker(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
         case "SCHEDULED":
             values["time"] = moment(obstacle.blocker_run_after)
             return gettext("waits for job %(id)s, due %(time)s") % values
-        case "READY" if not any(worker.serves(queue) for worker in workers):
+        # One that has to be admitted waits where no worker would run it.
+        case "READY" | "WAITING" if not any(worker.serves(queue) for worker in workers):
             text = gettext("waits for job %(id)s in queue %(queue)s, no worker")
             return text % values
         case "WAITING":
