@@ -6,14 +6,14 @@ from django.utils import timezone
 
 from pgjobs import chain, enqueue, enqueue_many, group
 from pgjobs.exceptions import InvalidTask
-from pgjobs.models import Batch, Job, Unsettled, work
+from pgjobs.models import Batch, Job, Note, work
 from tests.actors import (
     Hand,
     execute,
     hours,
     run_next,
     session,
-    settle_noted,
+    stored_statuses,
     statuses,
 )
 from tests.processes import shared_queue
