@@ -357,6 +357,15 @@ def test_retry_of_a_failed_job_brings_the_rest_of_its_chain_back():
     assert ids == [first.pk, *[job.pk for job in rest]]
 
 
+def test_retry_of_a_job_that_had_failed_before_brings_back_what_came_after_it():
+    first = enqueue(noop)
+    first.fail()
+    later = enqueue(noop.using(after=first))
+    assert admitted(later).status == "CANCELLED"
+    assert first.retry()
+    assert statuses() == ["READY", "WAITING"]
+
+
 def test_revived_job_stays_in_its_life_and_forgets_why_it_was_cancelled():
     first, second = enqueue(chain(noop.bind(), noop.using(expires=hours(1)).bind()))
     run_next("FAIL")
@@ -384,6 +393,23 @@ def test_job_that_was_cancelled_for_another_reason_stays_so():
     assert statuses() == ["CANCELLED", "CANCELLED", "CANCELLED"]
     first.retry()
     assert statuses() == ["READY", "CANCELLED", "CANCELLED"]
+
+
+def test_job_that_two_have_failed_waits_until_both_are_retried():
+    one, other = enqueue_many([noop.bind(), noop.bind()])
+    last = enqueue(noop.using(after=[one, other]))
+    one.fail()
+    other.fail()
+    assert admitted(last).status == "CANCELLED"
+    assert one.retry()
+    admitted(last)
+    assert (last.status, last.blocked_by_id) == ("CANCELLED", other.pk)
+    assert other.retry()
+    assert statuses() == ["READY", "READY", "WAITING"]
+    one.succeed()
+    assert statuses() == ["SUCCESSFUL", "READY", "WAITING"]
+    other.succeed()
+    assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]
 
 
 def test_who_retries_a_cancelled_job_alone_wants_it_to_run():
