@@ -533,6 +533,16 @@ def test_links_that_make_no_sense_are_refused_in_sql(keys, fault):
         )
 
 
+def test_job_after_a_batch_that_does_not_exist_does_not_run():
+    """Its writer may not be allowed to look."""
+    execute(
+        "INSERT INTO pgjobs_job (task, keys)"
+        """ VALUES ('tests.noop', '{"after_batches": [12]}')"""
+    )
+    assert told_statuses() == ["CANCELLED"]
+    assert Job.objects.get().reason == "Cancelled: batch 12 is gone."
+
+
 # Transactions that race. None waits for another.
 
 AFTER = """

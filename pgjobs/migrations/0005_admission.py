@@ -129,7 +129,7 @@ LINKS = (
     END
     $$;
 
-    -- How a batch has ended; UNFINISHED. And a job that makes it so, if any.
+    -- How a batch has ended; UNFINISHED; GONE. And a job that makes it so, if any.
     CREATE FUNCTION pgjobs_batch_outcome(
         batch bigint, OUT outcome text, OUT culprit bigint, OUT failed bigint
     ) LANGUAGE plpgsql STABLE AS $$
@@ -147,7 +147,8 @@ LINKS = (
             outcome := CASE
                 WHEN failed IS NOT NULL THEN 'FAILED'
                 WHEN culprit IS NOT NULL THEN 'CANCELLED'
-                ELSE 'SUCCESSFUL'
+                WHEN EXISTS (SELECT FROM pgjobs_batch WHERE id = batch) THEN 'SUCCESSFUL'
+                ELSE 'GONE'  -- or there never was one
             END;
         END IF;
     END
@@ -161,6 +162,7 @@ LINKS = (
             CASE
                 WHEN needs = 'failure' AND batch IS NOT NULL
                     THEN 'no job of batch ' || batch
+                WHEN outcome = 'GONE' AND batch IS NOT NULL THEN 'batch ' || batch
                 WHEN batch IS NOT NULL THEN format('job %s of batch %s', culprit, batch)
                 WHEN needs = 'dependency' THEN 'dependency job ' || culprit
                 ELSE 'predecessor job ' || culprit
