@@ -334,6 +334,53 @@ def test_end_that_is_rolled_back_does_not_end_the_batch():
     assert status_of(callback) == "READY"
 
 
+@pytest.mark.parametrize("act", ["succeed", "fail", "cancel", "discard"])
+def test_end_of_a_batch_is_told_later_if_another_session_holds_the_callback(act):
+    batch = enqueue(group([noop.bind(), noop.bind()], then=then))
+    (callback,) = callbacks(batch)
+    run_next()
+    with session() as other:
+        other.begin()
+        other.execute(
+            "SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE", {"id": callback.pk}
+        )
+        getattr(batch.jobs.filter(finished_at=None), act)()
+        for _ in range(2):
+            assert status_of(callback) == "WAITING"
+        assert work.admit(execute).is_blocked
+        other.commit()
+    assert status_of(callback) == "READY"
+    assert not Note.objects.exists()
+
+
+def test_failure_in_a_batch_is_told_later_if_another_session_holds_the_callback():
+    batch = enqueue(group([noop.bind(), noop.bind()], on_failure=low.bind()))
+    (callback,) = callbacks(batch)
+    admit()
+    with session() as other:
+        other.begin()
+        other.execute(
+            "SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE", {"id": callback.pk}
+        )
+        run_next("FAIL")
+        assert status_of(callback) == "WAITING"
+        other.commit()
+    assert status_of(callback) == "READY"
+
+
+@pytest.mark.parametrize("act", ["succeed", "discard"])
+def test_end_of_a_batch_is_told_to_however_many(act):
+    batch = enqueue(group([noop.bind()]))
+    anyway = noop.using(after=batch, after_failure="run")
+    enqueue_many([anyway.bind() for _ in range(600)])
+    admit()
+    getattr(batch.jobs.all(), act)()
+    for _ in range(3):
+        admit(sweeps=False)
+    assert set(stored_statuses()[-600:]) == {"READY"}
+    assert not Note.objects.exists()
+
+
 def test_jobs_of_a_batch_that_nothing_waits_for_leave_no_notes():
     batch = enqueue(group([noop.bind(), noop.bind()]))
     with session() as one, session() as two:

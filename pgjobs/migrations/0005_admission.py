@@ -770,6 +770,18 @@ ADMIT = (
                         AND link.predecessor_id = job.id AND link.is_open
                     OFFSET 0
                 )
+                AND NOT EXISTS (
+                    SELECT FROM pgjobs_predecessor AS link
+                    JOIN pgjobs_job AS follower ON follower.id = link.job_id
+                    WHERE job.batch_id IS NOT NULL AND job.finished_at IS NOT NULL
+                        AND link.batch_id = job.batch_id AND link.is_open
+                        AND (
+                            link.needs = 'failure' AND job.status = 'FAILED'
+                            OR (pgjobs_batch_outcome(job.batch_id)).outcome
+                                <> 'UNFINISHED'
+                        )
+                    OFFSET 0
+                )
             RETURNING keys
         )
         SELECT count(*), coalesce(
@@ -805,6 +817,16 @@ ADMIT = (
             PERFORM pgjobs_mark(ids);
             SELECT * INTO followers, ended FROM pgjobs_close_links(ids, batches, most);
             -- Whose rows are held, or too many.
+            INSERT INTO pgjobs_note (keys)
+            SELECT DISTINCT jsonb_build_object('batch_id', id)
+            FROM unnest(batches) AS given (id)
+            CROSS JOIN LATERAL pgjobs_batch_outcome(id)
+            WHERE outcome <> 'UNFINISHED' AND EXISTS (
+                SELECT FROM pgjobs_predecessor AS link
+                JOIN pgjobs_job AS follower ON follower.id = link.job_id
+                WHERE link.batch_id = given.id AND link.is_open
+                OFFSET 0
+            );
             INSERT INTO pgjobs_note (job_id)
             SELECT id FROM unnest(ids) AS given (id)
             WHERE NOT EXISTS (
