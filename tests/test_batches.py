@@ -431,6 +431,7 @@ def test_batch_goes_with_the_last_of_its_jobs():
     batch = enqueue(group([noop.bind(), noop.bind()]))
     run_next()
     batch.jobs.filter(status="READY").cancel()
+    admit()
     Batch.objects.update(enqueued_at=timezone.now() - hours(2))
     ages = {"SUCCESSFUL": 0, "CANCELLED": None}
     assert work.prune(execute, ages) == 1

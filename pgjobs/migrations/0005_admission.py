@@ -127,7 +127,7 @@ LINKS = (
     END
     $$;
 
-    -- How a batch has ended; UNFINISHED. And a job that makes it so, if any.
+    -- How a batch has ended; UNFINISHED; GONE. And a job that makes it so, if any.
     CREATE FUNCTION pgjobs_batch_outcome(
         batch bigint, OUT outcome text, OUT culprit bigint, OUT failed bigint
     ) LANGUAGE plpgsql STABLE AS $$
@@ -145,7 +145,8 @@ LINKS = (
             outcome := CASE
                 WHEN failed IS NOT NULL THEN 'FAILED'
                 WHEN culprit IS NOT NULL THEN 'CANCELLED'
-                ELSE 'SUCCESSFUL'
+                WHEN EXISTS (SELECT FROM pgjobs_batch WHERE id = batch) THEN 'SUCCESSFUL'
+                ELSE 'GONE'  -- or there never was one
             END;
         END IF;
     END
@@ -159,6 +160,7 @@ LINKS = (
             CASE
                 WHEN needs = 'failure' AND batch IS NOT NULL
                     THEN 'no job of batch ' || batch
+                WHEN outcome = 'GONE' AND batch IS NOT NULL THEN 'batch ' || batch
                 WHEN batch IS NOT NULL THEN format('job %s of batch %s', culprit, batch)
                 WHEN needs = 'dependency' THEN 'dependency job ' || culprit
                 ELSE 'predecessor job ' || culprit
@@ -1042,38 +1044,24 @@ ADMIT = (
     END
     $$;
 
-    -- As many others of the same lines, whose rows no other transaction holds. (Only the
-    -- first in an ordered lock can follow.)
-    CREATE FUNCTION pgjobs_pass_over(unseen bigint[]) RETURNS bigint[]
-    LANGUAGE plpgsql AS $$
+    -- As many others of the same lines as there are jobs whose rows cannot be had. (Of an
+    -- ordered lock only the first can follow.)
+    CREATE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE AS $$
     BEGIN
         RETURN ARRAY(
-            SELECT other.id
+            SELECT head.id
             FROM (
-                SELECT line AS name, count(*) AS number FROM pgjobs_job
-                WHERE id = ANY (unseen) AND status = 'WAITING'
-                    AND (
-                        line = 'arrived' OR starts_with(line, 'mutex ')
-                        OR starts_with(line, 'limit ') OR starts_with(line, 'rate ')
-                    )
-                GROUP BY line
-            ) AS held
-            CROSS JOIN LATERAL (
-                SELECT head.id
+                SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
                 FROM (
-                    SELECT name
-                    FROM unnest(pgjobs_queues_of(held.name, '', 1000)) AS name
-                    WHERE pgjobs_is_served(name)
-                    OFFSET 0
-                ) AS queue
-                CROSS JOIN LATERAL (
-                    SELECT id, priority, turn FROM pgjobs_job
-                    WHERE line = held.name AND queue_name = queue.name
-                    ORDER BY priority DESC, turn LIMIT held.number
-                    FOR NO KEY UPDATE SKIP LOCKED
-                ) AS head
-                ORDER BY priority DESC, turn LIMIT held.number
-            ) AS other
+                    SELECT line, count(*)::integer AS number FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                        AND line ~ '^(arrived$|mutex |limit |rate )'
+                    GROUP BY line
+                ) AS held
+            ) AS held
+            CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+            WHERE NOT head.id = ANY (unseen)
         );
     END
     $$;
@@ -1108,7 +1096,7 @@ ADMIT = (
         found record;
         touched jsonb[];
         ids bigint[];  -- to decide about
-        unseen bigint[];
+        unseen bigint[] := '{}';  -- their rows are held
         rate_keys text[] := '{}';
         admitted_to text[] := '{}';
         some_arrived boolean;
@@ -1178,22 +1166,20 @@ ADMIT = (
             IF ids <> '{}' THEN
                 ids := ARRAY(SELECT DISTINCT unnest(ids));
                 found := pgjobs_decide(ids);
-                unseen := '{}';
                 IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
                     PERFORM pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
-                    unseen := ARRAY(
+                    unseen := unseen || ARRAY(
                         SELECT id FROM unnest(ids) AS id
                         WHERE (id = ANY (found.seen)) IS NOT TRUE
                     );
+                    ids := pgjobs_next_behind(unseen);
+                ELSE
+                    ids := '{}';
                 END IF;
                 admitted_to := admitted_to || found.admitted_to;
                 touched := coalesce(found.touched, '{}');
                 rate_keys := rate_keys || found.rate_keys;
                 met_undecided := met_undecided OR coalesce(found.met_undecided, false);
-                ids := '{}';
-                IF unseen <> '{}' THEN
-                    ids := pgjobs_pass_over(unseen);
-                END IF;
             END IF;
             IF clock_timestamp() > deadline THEN
                 INSERT INTO pgjobs_note (keys) SELECT unnest(touched);
@@ -1238,7 +1224,7 @@ ADMIT = (
         integer, double precision, boolean, text, text, bigint, integer, text[], text[]
     );
     DROP FUNCTION pgjobs_notify_admitted(text[], integer, text[], text[]);
-    DROP FUNCTION pgjobs_pass_over(bigint[]);
+    DROP FUNCTION pgjobs_next_behind(bigint[]);
     DROP FUNCTION pgjobs_note_unseen(bigint[], bigint[]);
     DROP FUNCTION pgjobs_take_due_rates(integer);
     DROP FUNCTION pgjobs_take_arrived(integer, text);
