@@ -1,11 +1,11 @@
 """Hostile input by SQL: refused with a clear error, or stored without harm."""
 
 import pytest
+from pgjobs.worker.settling import Settling
 
 from pgjobs.definitions import store_definitions
 from pgjobs.models import Job, TaskDefinition
 from pgjobs.models.work import Key
-from pgjobs.worker.settling import Settling
 from tests.actors import session
 from tests.processes import drain, shared_queue, wait_for
 from tests.sql import enqueued, psql, refused

@@ -12,39 +12,6 @@ from django.db import migrations
 
 from ._postgresql import RunPostgreSQL
 
-# What `keys` says of a lock, a limit and a rate; `pgjobs_check_job` refuses other types.
-KEYS = (
-    """
-    CREATE TYPE pgjobs_flow_control AS (
-        lock text,
-        is_ordered boolean,
-        limit_key text,
-        max_running integer,
-        rate_key text,
-        rate_interval double precision,  -- seconds for each job
-        rate_burst integer
-    );
-
-    CREATE FUNCTION pgjobs_ids(keys jsonb, name text) RETURNS bigint[]
-    LANGUAGE plpgsql IMMUTABLE AS $$
-    BEGIN
-        IF jsonb_typeof(keys -> name) <> 'array' THEN
-            RAISE 'keys: % must be an array of ids', name USING ERRCODE = '22023';
-        END IF;
-        RETURN ARRAY(
-            SELECT DISTINCT element::bigint
-            FROM jsonb_array_elements_text(keys -> name) AS element
-        );
-    END
-    $$;
-
-    """,
-    """
-    DROP FUNCTION pgjobs_ids(jsonb, text);
-    DROP TYPE pgjobs_flow_control;
-    """,
-)
-
 # Who has the place of a lock or of a limit, and the first of an ordered lock. Their
 # conditions begin with what a plain job fails at once.
 INDEXES = (
@@ -319,5 +286,5 @@ class Migration(migrations.Migration):
 
     operations = [
         RunPostgreSQL(forwards, backwards)
-        for forwards, backwards in (LET_GO, KEYS, INDEXES, QUEUE, NOTES)
+        for forwards, backwards in (LET_GO, INDEXES, QUEUE, NOTES)
     ]

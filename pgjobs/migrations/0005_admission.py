@@ -329,9 +329,11 @@ LINKS = (
         SELECT id, predecessor_id, named.batch_id, coalesce(keys ->> 'needs', 'success')
         FROM pgjobs_job AS job
         CROSS JOIN LATERAL (
-            SELECT unnest(pgjobs_ids(keys, 'after')), NULL::bigint
+            SELECT each.id::bigint, NULL::bigint
+            FROM jsonb_array_elements_text(keys -> 'after') AS each (id)
             UNION ALL
-            SELECT NULL::bigint, unnest(pgjobs_ids(keys, 'after_batches'))
+            SELECT NULL::bigint, each.id::bigint
+            FROM jsonb_array_elements_text(keys -> 'after_batches') AS each (id)
         ) AS named (predecessor_id, batch_id)
         WHERE id = ANY (linked)
         ON CONFLICT DO NOTHING;
