@@ -645,6 +645,7 @@ def test_job_that_comes_does_not_wait_for_a_predecessor_that_another_session_hol
         enqueue(noop.using(after=first))
         assert told_statuses() == ["READY", "WAITING"]
         assert work.admit(execute).is_blocked
+        other.rollback()
     assert told_statuses() == ["READY", "WAITING"]
     assert not Note.objects.exists()
     first.succeed()
