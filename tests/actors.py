@@ -264,12 +264,9 @@ def job_that_is(status: str, **columns) -> Job:
             job = noop.using(run_after=hours(1)).enqueue()
         case Status.WAITING:
             job = noop.enqueue()
-            columns = {
-                "status": Status.WAITING,
-                "waiting_for": "lock",
-                "line": "lock door",
-                **columns,
-            }
+            waiting = {"status": Status.WAITING, "waiting_for": "lock"}
+            Job.objects.filter(pk=job.pk).update(**waiting)
+            columns = {"line": "lock door", **columns}  # a line of which none is let go
         case Status.RUNNING:
             job = running_job()
         case _:
