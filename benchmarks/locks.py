@@ -44,15 +44,18 @@ END $$
 """
 # The job table as if there were no keys, uniqueness, dependencies and units.
 WITHOUT_FLOW_CONTROL = """
-DROP TRIGGER pgjobs_settle_changed ON pgjobs_job;
-DROP TRIGGER pgjobs_change_keys ON pgjobs_job;
-DROP TRIGGER pgjobs_change_priority ON pgjobs_job;
-DROP TRIGGER pgjobs_settle_deleted ON pgjobs_job;
-DROP TRIGGER pgjobs_plan_inserted ON pgjobs_job;
-CREATE TRIGGER pgjobs_plan_inserted BEFORE INSERT ON pgjobs_job FOR EACH ROW
+DROP TRIGGER pgjobs_check_flow_control ON pgjobs_job;
+DROP TRIGGER pgjobs_queue_changed ON pgjobs_job;
+DROP TRIGGER pgjobs_note_changed ON pgjobs_job;
+DROP TRIGGER pgjobs_note_deleted ON pgjobs_job;
+DROP TRIGGER pgjobs_serve_changed ON pgjobs_job;
+DROP TRIGGER pgjobs_serve_deleted ON pgjobs_job;
+DROP TRIGGER pgjobs_queue_inserted ON pgjobs_job;
+CREATE TRIGGER pgjobs_queue_inserted BEFORE INSERT ON pgjobs_job FOR EACH ROW
     WHEN (NEW.status = 'READY' AND NEW.run_after > statement_timestamp())
-    EXECUTE FUNCTION pgjobs_plan_inserted();
-DROP INDEX pgjobs_job_unique, pgjobs_job_waiting, pgjobs_job_batch, pgjobs_job_units;
+    EXECUTE FUNCTION pgjobs_queue_inserted();
+DROP INDEX pgjobs_job_unique, pgjobs_job_line, pgjobs_job_lock, pgjobs_job_lock_order,
+    pgjobs_job_limit, pgjobs_job_batch, pgjobs_job_units;
 """
 
 
@@ -112,6 +115,7 @@ def claims(locked: str) -> float:
     from benchmarks.project.tasks import TASKS
     from pgjobs import enqueue_many
     from pgjobs.models import work
+    from pgjobs.sql import statement
     from pgjobs.worker import WorkerOptions
     from pgjobs.worker.connection import OwnConnection, Watchdog, plan_once
 
@@ -119,6 +123,11 @@ def claims(locked: str) -> float:
     enqueue_many([noop.using(lock="one").bind(n) for n in range(int(locked))])
     own = OwnConnection("default", "benchmark", "", Watchdog(), 30, prepare=plan_once)
     options = WorkerOptions()
+    row = {"name": "benchmark", "host": "", "pid": 0, "queues": "", "excluded": ""}
+    row |= {"slots": 1, "units": None, "lease": 3600, "heartbeat_interval": 3600}
+    own.execute(statement("register_worker"), row)  # none is admitted without a worker
+    while work.admit(own.execute).has_more:
+        pass
     taken = work.turn(own.execute, 1, limit=1, queues=options.queues)
     assert len(taken.claimed) == (1 if int(locked) else 0)  # the holder
     times = []

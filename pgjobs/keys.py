@@ -72,7 +72,7 @@ class HoldingBack:
     def keys(
         self, signature: "Signature", args: tuple, kwargs: dict, stored: "Stored"
     ) -> dict[str, Any]:
-        """Return the keys of a job with these arguments, as columns of pgjobs_hold.
+        """Return the keys of a job with these arguments, as the database reads them.
 
         Raises InvalidArguments if a key does not come out as a text, 1 to 500
         characters long.

@@ -207,19 +207,20 @@ def run_next(verdict: str = "SUCCESS", hand: Hand | None = None) -> int:
     return job.id
 
 
-def admit(execute: work.Execute = execute) -> int:
+def admit(execute: work.Execute = execute, sweeps: bool = True) -> int:
     """Do what a worker does with jobs that wait; return how many it admitted.
 
-    Sweeps all lines, until nothing moves.
+    Sweeps all lines, until nothing moves; or only looks at what rows and notes tell.
     """
     total, position = 0, work.BEGINNING
     while True:
-        admission = work.admit(execute, position, sweeps=True)
+        admission = work.admit(execute, position, sweeps)
         if admission.admitted is None:  # another worker admits
             return total
         total += admission.admitted
         position = admission.position
-        if not admission.admitted and position == work.BEGINNING:
+        has_more = admission.admitted or admission.ended or admission.has_more
+        if not has_more and position == work.BEGINNING:
             return total
 
 

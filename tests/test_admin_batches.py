@@ -4,19 +4,13 @@ import pytest
 
 from pgjobs import chain, enqueue, group
 from pgjobs.models import Batch, Job
-from tests.actors import execute
+from tests.actors import admit
 from tests.operators import messages_of, operator, page_of, text_of
 from tests.tasks import noop
 
 pytestmark = pytest.mark.django_db
 
 LIST = "/admin/pgjobs/batch/"
-
-
-@pytest.fixture(autouse=True)
-def decide_at_once():
-    """Do after each statement what is done when a transaction commits."""
-    execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
 def make_batch(**options) -> Batch:
@@ -42,6 +36,7 @@ def test_list_shows_counts_with_the_same_few_queries(django_assert_max_num_queri
 
 def test_page_shows_the_callbacks_and_links_to_the_jobs():
     batch = make_batch(then=noop.bind(), on_failure=noop.bind())
+    admit()
     text = text_of(operator("view_batch", "view_job").get(page_of_batch(batch)))
     for callback in Job.objects.filter(batch=None):
         assert page_of(callback) in text
@@ -113,6 +108,7 @@ def test_address_of_no_batch_is_no_error(id):
 
 def test_page_of_a_job_shows_what_comes_before_and_after_it():
     first, second, third = enqueue(chain(*[noop.bind() for _ in range(3)]))
+    admit()
     client = operator("view_job")
     text = text_of(client.get(page_of(second)))
     assert page_of(first) in text
@@ -126,6 +122,7 @@ def test_page_of_a_job_shows_what_comes_before_and_after_it():
 def test_page_of_a_job_says_that_a_predecessor_is_gone():
     first, second = enqueue(chain(noop.bind(), noop.bind()))
     Job.objects.filter(pk=first.pk).discard()
+    admit()
     text = text_of(operator("view_job").get(page_of(second)))
     assert f"#{first.pk}" in text
     assert "gone" in text
@@ -134,6 +131,7 @@ def test_page_of_a_job_says_that_a_predecessor_is_gone():
 def test_page_of_a_job_links_to_its_batch_and_to_the_one_it_waits_for():
     _, last = enqueue(chain(group([noop.bind()]), noop.bind()))
     batch = Batch.objects.get()
+    admit()
     client = operator("view_job")
     assert page_of_batch(batch) in text_of(client.get(page_of(batch.jobs.get())))
     assert page_of_batch(batch) in text_of(client.get(page_of(last)))

@@ -105,7 +105,7 @@ def test_a_status_is_found_by_an_index(admin_client, status):
         cursor.execute("SET LOCAL enable_indexscan = off")
         cursor.execute(f"EXPLAIN {rows}")
         plan = "\n".join(line for (line,) in cursor.fetchall())
-    name = "waiting" if status == "WAITING" else "finished"
+    name = "line" if status == "WAITING" else "finished"
     assert f"Bitmap Index Scan on pgjobs_job_{name}" in plan
 
 

@@ -6,15 +6,16 @@ from django.utils import timezone
 
 from pgjobs import chain, enqueue, enqueue_many, group
 from pgjobs.exceptions import InvalidTask
-from pgjobs.models import Batch, Job, Unsettled, work
+from pgjobs.models import Batch, Job, Note, work
 from tests.actors import (
     Hand,
+    admit,
     execute,
     hours,
     run_next,
     session,
-    settle_noted,
     statuses,
+    stored_statuses,
 )
 from tests.processes import shared_queue
 from tests.tasks import echo, noop
@@ -25,7 +26,15 @@ low = noop.using(priority=-1)
 then = low.bind()
 
 
+@pytest.fixture(autouse=True)
+def worker(db):
+    """A worker that serves all queues: without one nothing is admitted."""
+    return Hand("idle")
+
+
 def status_of(job: Job) -> str:
+    """Return the status once a worker has looked at what rows and notes tell."""
+    admit(sweeps=False)
     job.refresh_from_db()
     return job.status
 
@@ -77,6 +86,7 @@ def test_callback_for_failures_is_cancelled_if_none_fails():
 def test_callbacks_run_once_even_if_jobs_are_retried():
     batch = enqueue(group([noop.bind()], then=then, on_failure=low.bind()))
     run_next("FAIL")
+    assert statuses() == ["FAILED", "READY", "READY"]
     batch.jobs.all().retry()
     hand = Hand()
     for _ in range(3):
@@ -111,6 +121,7 @@ def test_retry_of_the_failed_job_of_a_group_brings_back_what_follows():
     _, last = enqueue(chain(group([noop.bind(), noop.bind()]), noop.bind()))
     failed = run_next("FAIL")
     run_next()
+    assert status_of(last) == "CANCELLED"
     assert Job.objects.get(pk=failed).retry()
     assert status_of(last) == "WAITING"
     run_next()
@@ -122,13 +133,13 @@ def test_group_whose_predecessor_fails_is_cancelled_with_what_follows():
         chain(noop.bind(), group([noop.bind(), noop.bind()], then=then), noop.bind())
     )
     first.fail()
-    assert set(batch.jobs.values_list("status", flat=True)) == {"CANCELLED"}
     assert status_of(last) == "CANCELLED"
+    assert set(batch.jobs.values_list("status", flat=True)) == {"CANCELLED"}
     callback = Job.objects.get(status="READY")
     assert callback.priority == -1
     assert first.retry()
-    assert set(batch.jobs.values_list("status", flat=True)) == {"WAITING"}
     assert status_of(last) == "WAITING"
+    assert set(batch.jobs.values_list("status", flat=True)) == {"WAITING"}
 
 
 def test_chains_of_a_group_belong_to_its_batch():
@@ -163,7 +174,7 @@ def test_batches_and_jobs_may_come_before_a_job():
 @pytest.mark.parametrize(
     ("verdict", "status"), [("SUCCESS", "READY"), ("FAIL", "CANCELLED")]
 )
-def test_job_after_a_batch_that_has_ended_is_decided_when_it_commits(verdict, status):
+def test_job_after_a_batch_that_has_ended_is_decided_at_once(verdict, status):
     batch = enqueue(group([noop.bind()]))
     run_next(verdict)
     assert status_of(enqueue(noop.using(after=batch))) == status
@@ -195,11 +206,15 @@ def test_group_waits_for_the_job_that_holds_a_unique_key():
     assert statuses()[-1] == "READY"
 
 
+@pytest.mark.parametrize("is_admitted", [False, True])
 @pytest.mark.parametrize("act", ["cancel", "fail", "discard", "delete"])
-def test_operators_act_on_the_last_job_of_a_batch_ends_it(act):
+def test_operators_act_on_the_last_job_of_a_batch_ends_it(act, is_admitted):
     batch = enqueue(group([noop.bind()], then=then))
+    (callback,) = callbacks(batch)
+    if is_admitted:
+        admit()
     getattr(batch.jobs.all(), act)()
-    assert callbacks(batch)[0].status == "READY"
+    assert status_of(callback) == "READY"
 
 
 def test_row_that_anybody_inserts_can_belong_to_a_batch():
@@ -281,9 +296,10 @@ def test_batch_must_be_a_batch_that_is_saved(batch):
 # Transactions that race. None waits for another.
 
 
+@pytest.mark.parametrize("looks_between", [False, True])
 @pytest.mark.parametrize("first", [0, 1])
-def test_last_two_jobs_that_end_at_the_same_time_end_the_batch(first):
-    """Neither sees the other's end; whoever commits second has left a note."""
+def test_last_two_jobs_that_end_at_the_same_time_end_the_batch(first, looks_between):
+    """Neither sees the other's end, but an admission sees both."""
     batch = enqueue(group([noop.bind(), noop.bind()], then=then))
     (callback,) = callbacks(batch)
     with session() as one, session() as two:
@@ -292,38 +308,80 @@ def test_last_two_jobs_that_end_at_the_same_time_end_the_batch(first):
         for each, hand, job in zip((one, two), hands, claimed, strict=True):
             each.begin()
             assert hand.succeed(job)
-            each.execute("SET CONSTRAINTS ALL IMMEDIATE")  # as if about to commit
         sessions = [one, two]
         sessions[first].commit()
+        if looks_between:
+            assert status_of(callback) == "WAITING"
         sessions[1 - first].commit()
-    assert status_of(callback) == "WAITING"
-    settle_noted()
+    assert stored_statuses()[-1] == "WAITING"
     assert status_of(callback) == "READY"
-    assert not Unsettled.objects.exists()
+    assert not Note.objects.exists()
 
 
-def test_note_is_kept_while_somebody_who_counts_on_it_has_not_committed():
-    batch = enqueue(group([noop.bind() for _ in range(3)], then=then))
+def test_end_that_is_rolled_back_does_not_end_the_batch():
+    batch = enqueue(group([noop.bind(), noop.bind()], then=then))
     (callback,) = callbacks(batch)
-    with session() as one, session() as two, session() as three:
-        sessions = (one, two, three)
-        hands = [Hand(execute=each.execute) for each in sessions]
+    with session() as one, session() as two:
+        hands = [Hand(execute=each.execute) for each in (one, two)]
         claimed = [hand.claim_one() for hand in hands]
-        for each, hand, job in zip(sessions, hands, claimed, strict=True):
+        for each, hand, job in zip((one, two), hands, claimed, strict=True):
             each.begin()
             assert hand.succeed(job)
-        one.execute("SET CONSTRAINTS ALL IMMEDIATE")  # holds the batch
-        two.commit()  # leaves a note
-        three.execute("SET CONSTRAINTS ALL IMMEDIATE")  # counts on it
-        one.commit()
-        settle_noted()
-        assert Unsettled.objects.exists()
-        three.commit()
-    settle_noted()
+        one.rollback()
+        two.commit()
+        assert status_of(callback) == "WAITING"
+        assert hands[0].succeed(claimed[0])
     assert status_of(callback) == "READY"
 
 
-def test_jobs_of_a_batch_that_nobody_waits_for_leave_no_notes():
+@pytest.mark.parametrize("act", ["succeed", "fail", "cancel", "discard"])
+def test_end_of_a_batch_is_told_later_if_another_session_holds_the_callback(act):
+    batch = enqueue(group([noop.bind(), noop.bind()], then=then))
+    (callback,) = callbacks(batch)
+    run_next()
+    with session() as other:
+        other.begin()
+        other.execute(
+            "SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE", {"id": callback.pk}
+        )
+        getattr(batch.jobs.filter(finished_at=None), act)()
+        for _ in range(2):
+            assert status_of(callback) == "WAITING"
+        assert work.admit(execute).is_blocked
+        other.commit()
+    assert status_of(callback) == "READY"
+    assert not Note.objects.exists()
+
+
+def test_failure_in_a_batch_is_told_later_if_another_session_holds_the_callback():
+    batch = enqueue(group([noop.bind(), noop.bind()], on_failure=low.bind()))
+    (callback,) = callbacks(batch)
+    admit()
+    with session() as other:
+        other.begin()
+        other.execute(
+            "SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE", {"id": callback.pk}
+        )
+        run_next("FAIL")
+        assert status_of(callback) == "WAITING"
+        other.commit()
+    assert status_of(callback) == "READY"
+
+
+@pytest.mark.parametrize("act", ["succeed", "discard"])
+def test_end_of_a_batch_is_told_to_however_many(act):
+    batch = enqueue(group([noop.bind()]))
+    anyway = noop.using(after=batch, after_failure="run")
+    enqueue_many([anyway.bind() for _ in range(600)])
+    admit()
+    getattr(batch.jobs.all(), act)()
+    for _ in range(3):
+        admit(sweeps=False)
+    assert set(stored_statuses()[-600:]) == {"READY"}
+    assert not Note.objects.exists()
+
+
+def test_jobs_of_a_batch_that_nothing_waits_for_leave_no_notes():
     batch = enqueue(group([noop.bind(), noop.bind()]))
     with session() as one, session() as two:
         for each in (one, two):
@@ -331,15 +389,17 @@ def test_jobs_of_a_batch_that_nobody_waits_for_leave_no_notes():
             job = hand.claim_one()
             each.begin()
             assert hand.succeed(job)
-            each.execute("SET CONSTRAINTS ALL IMMEDIATE")
         one.commit()
         two.commit()
-    assert not Unsettled.objects.exists()
+    admit(sweeps=False)
+    assert not Note.objects.exists()
+    assert not Job.objects.exclude(line=None).exists()
     assert batch.jobs.filter(status="SUCCESSFUL").count() == 2
 
 
+@pytest.mark.parametrize("looks_between", [False, True])
 @pytest.mark.parametrize("first", ["end", "arrival"])
-def test_job_that_begins_to_wait_while_the_batch_ends_is_told(first):
+def test_job_that_begins_to_wait_while_the_batch_ends_is_told(first, looks_between):
     batch = enqueue(group([noop.bind()]))
     with session() as worker, session() as app:
         hand = Hand(execute=worker.execute)
@@ -352,12 +412,12 @@ def test_job_that_begins_to_wait_while_the_batch_ends_is_told(first):
             f""" '{{"after_batches": [{batch.pk}]}}')"""
         )
         for each in (worker, app) if first == "end" else (app, worker):
-            each.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        for each in (app, worker) if first == "end" else (worker, app):
             each.commit()
-    settle_noted()
-    assert statuses() == ["SUCCESSFUL", "READY"]
-    assert not Unsettled.objects.exists()
+            if looks_between:
+                admit(sweeps=False)
+    admit(sweeps=False)
+    assert stored_statuses() == ["SUCCESSFUL", "READY"]
+    assert not Note.objects.exists()
 
 
 def test_group_that_is_rolled_back_leaves_no_batch():
@@ -371,6 +431,7 @@ def test_batch_goes_with_the_last_of_its_jobs():
     batch = enqueue(group([noop.bind(), noop.bind()]))
     run_next()
     batch.jobs.filter(status="READY").cancel()
+    admit()
     Batch.objects.update(enqueued_at=timezone.now() - hours(2))
     ages = {"SUCCESSFUL": 0, "CANCELLED": None}
     assert work.prune(execute, ages) == 1

@@ -9,9 +9,12 @@ import pytest
 
 from benchmarks import cases, catalogue, rounds
 from benchmarks.__main__ import BEGIN, END, main
+from benchmarks.locks import WITHOUT_FLOW_CONTROL
 from benchmarks.report import as_json, as_markdown, conditions
 from benchmarks.server import PREFIX, Unusable, refuse_remote, running_server
+from tests.actors import execute, hours, stored_statuses
 from tests.processes import database_url
+from tests.tasks import noop
 
 SMALL = cases.Sizes(
     rounds=1,
@@ -242,3 +245,11 @@ def test_command_line_names_the_systems_that_there_are():
     assert done.returncode == 2
     assert "unknown: celeryy" in done.stderr
     assert "procrastinate" in done.stderr
+
+
+@pytest.mark.django_db
+def test_table_without_flow_control_still_takes_plain_jobs():
+    execute(WITHOUT_FLOW_CONTROL)
+    noop.enqueue()
+    noop.using(run_after=hours(1)).enqueue()
+    assert stored_statuses() == ["READY", "SCHEDULED"]

@@ -3,7 +3,7 @@
 import random
 
 from pgjobs import chain, enqueue, group
-from pgjobs.models import Job, Unsettled
+from pgjobs.models import Job, Note
 from tests import tasks
 from tests.actors import execute
 from tests.processes import (
@@ -117,4 +117,6 @@ def test_nothing_waits_for_ever_whatever_workers_and_operators_do(start_worker):
     unfinished = Job.objects.filter(finished_at=None)
     wait_for(lambda: not unfinished.exists(), "all jobs have ended", timeout=40)
     assert execute(OPEN) == []
-    wait_for(lambda: not Unsettled.objects.exists(), "nothing is left to be told")
+    wait_for(lambda: not Note.objects.exists(), "nothing is left to be told")
+    lines = Job.objects.exclude(line=None)
+    wait_for(lambda: not lines.exists(), "all have been seen")

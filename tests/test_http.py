@@ -20,10 +20,10 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.management.parameters import http_address
 from pgjobs.models import Job, Worker, work
 from pgjobs.worker import Loop, WorkerOptions, health, http
+from pgjobs.worker.admitting import Admitting
 from pgjobs.worker.http import MOST_CLIENTS, Address, Server
 from pgjobs.worker.maintenance import Maintenance
 from pgjobs.worker.scheduler import Scheduler
-from pgjobs.worker.settling import Settling
 from tests import tasks
 from tests.actors import job_that_is
 from tests.processes import (
@@ -89,8 +89,8 @@ def answer_to(client: socket.socket) -> bytes:
 def put_off_maintenance(monkeypatch) -> None:
     """Let nothing but the queue give loops a reason to turn, for an hour."""
     in_an_hour = time.monotonic() + 3600
-    for each in (Maintenance, Settling):
-        monkeypatch.setattr(each, "due", property(lambda self: in_an_hour))
+    for each, name in ((Maintenance, "due"), (Admitting, "next_event")):
+        monkeypatch.setattr(each, name, property(lambda self: in_an_hour))
     put_off = lambda self: setattr(self, "due", in_an_hour)  # noqa: E731
     monkeypatch.setattr(Scheduler, "__init__", put_off)
 

@@ -603,15 +603,15 @@ def test_drain_does_not_end_before_it_has_looked_for_the_forgotten():
 
 
 def test_sweep_goes_on_where_a_batch_ended(monkeypatch):
-    jobs = [enqueue(tasks.noop.using(lock=name)) for name in "abcde"]
+    jobs = [enqueue(tasks.noop.using(lock=name)) for name in "abcdefghij"]
     admit()
     for job in jobs:
         forget(job)
-    monkeypatch.setattr(work, "MOST_ADMITTED", 2)
+    monkeypatch.setattr(work, "MOST_ADMITTED", 1)  # and four times as many lines
     position, found = work.BEGINNING, []
     for _ in range(3):
         admission = work.admit(execute, position, sweeps=True)
         position = admission.position
         found.append(stored_statuses().count("READY"))
-    assert found == [2, 4, 5]
+    assert found == [4, 8, 10]
     assert position == work.BEGINNING

@@ -175,7 +175,7 @@ def test_drain_ends_only_after_a_look_at_everything(slow):
     enqueue_many([tasks.noop.bind() for _ in range(200)])
     assert drain(slots=4).finished == 200
     outlook = Outlook(poll=NEVER)
-    nothing = Turn(set(), None, False, False, False, 0.1, [])
+    nothing = Turn(set(), False, None, False, False, False, 0.1, [])
     outlook.plan(nothing, limit=4, promoted=False, look_back_at=1.0)
     assert not outlook.is_empty
     assert outlook.next_look == 1.0

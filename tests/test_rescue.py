@@ -14,6 +14,7 @@ from pgjobs.connections import connect
 from pgjobs.models import Attempt, Job, Worker, work
 from pgjobs.models.work import LOCK_CLASS
 from tests import tasks
+from tests.actors import Hand
 from tests.processes import (
     drain,
     let_it_turn,
@@ -123,6 +124,26 @@ def test_job_of_a_killed_process_that_was_to_be_cancelled_is_cancelled(
     finally:
         signals.job_finished.disconnect(receive)
     assert (job.crashes, finished) == (1, [(job.pk, "CANCELLED")])
+
+
+def test_rescued_job_that_waits_for_its_lock_again_is_not_announced_as_finished(brisk):
+    job = tasks.noop.using(lock="door").enqueue()
+    hand = Hand()
+    assert hand.claim_one().id == job.pk
+    hand.vanish()
+    statuses = []
+
+    def receive(sender, job, **kwargs):
+        statuses.append(job.status)
+
+    signals.job_finished.connect(receive)
+    try:
+        with running_worker():
+            wait_for_status(job, "SUCCESSFUL")
+            wait_for(lambda: "SUCCESSFUL" in statuses, "its end is announced")
+    finally:
+        signals.job_finished.disconnect(receive)
+    assert (job.crashes, statuses) == (1, ["SUCCESSFUL"])
 
 
 # Living workers

@@ -294,9 +294,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "line",
-                    models.TextField(
-                        blank=True, db_collation="C", null=True, verbose_name="line"
-                    ),
+                    models.TextField(blank=True, null=True, verbose_name="line"),
                 ),
                 (
                     "batch",

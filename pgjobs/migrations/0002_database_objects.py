@@ -25,6 +25,13 @@ TURN = (
     """,
 )
 
+# The lines of one kind follow one another, in whatever language the database sorts.
+# (A model that said so could have no table in another vendor's database.)
+LINE = (
+    'ALTER TABLE pgjobs_job ALTER COLUMN line TYPE text COLLATE "C"',
+    'ALTER TABLE pgjobs_job ALTER COLUMN line TYPE text COLLATE "default"',
+)
+
 # Attempts, progress and steps go with their job, whoever deletes it.
 CASCADES = (
     """
@@ -132,6 +139,112 @@ CHECKS = (
                 THEN 'all times must be from 1970 to 9998'
         END;
     BEGIN
+        -- Rare ones, and without calls of our functions: the search path is anybody's.
+        IF fault IS NULL AND NEW.keys IS NOT NULL THEN
+            fault := CASE
+                WHEN jsonb_typeof(NEW.keys) <> 'object' THEN 'keys must be an object'
+                WHEN jsonb_typeof(NEW.keys -> 'lock') <> 'string'
+                    OR length(NEW.keys ->> 'lock') NOT BETWEEN 1 AND 500
+                    THEN 'keys: lock must be a text of 1 to 500 characters'
+                WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
+                    THEN 'keys: is_ordered must be true or false'
+            END;
+            IF fault IS NULL AND NEW.keys ?| ARRAY['limit_key', 'max_running'] THEN
+                fault := CASE
+                    WHEN NOT NEW.keys ?& ARRAY['limit_key', 'max_running']
+                        THEN 'keys: limit_key and max_running belong together'
+                    WHEN jsonb_typeof(NEW.keys -> 'limit_key') <> 'string'
+                        OR length(NEW.keys ->> 'limit_key') NOT BETWEEN 1 AND 500
+                        THEN 'keys: limit_key must be a text of 1 to 500 characters'
+                    WHEN jsonb_typeof(NEW.keys -> 'max_running') <> 'number'
+                        OR (NEW.keys -> 'max_running')::numeric
+                            <> trunc((NEW.keys -> 'max_running')::numeric)
+                        OR (NEW.keys -> 'max_running')::numeric
+                            NOT BETWEEN 1 AND 2147483647
+                        THEN 'keys: max_running must be at least 1'
+                END;
+            END IF;
+            IF fault IS NULL
+                AND NEW.keys ?| ARRAY['rate_key', 'rate_interval', 'rate_burst']
+            THEN
+                fault := CASE
+                    WHEN NOT NEW.keys ?& ARRAY['rate_key', 'rate_interval', 'rate_burst']
+                        THEN 'keys: rate_key, rate_interval and rate_burst belong '
+                            'together'
+                    WHEN jsonb_typeof(NEW.keys -> 'rate_key') <> 'string'
+                        OR length(NEW.keys ->> 'rate_key') NOT BETWEEN 1 AND 500
+                        THEN 'keys: rate_key must be a text of 1 to 500 characters'
+                    WHEN jsonb_typeof(NEW.keys -> 'rate_burst') <> 'number'
+                        OR (NEW.keys -> 'rate_burst')::numeric
+                            <> trunc((NEW.keys -> 'rate_burst')::numeric)
+                        OR (NEW.keys -> 'rate_burst')::numeric
+                            NOT BETWEEN 1 AND 2147483647
+                        THEN 'keys: rate_burst must be at least 1'
+                    WHEN jsonb_typeof(NEW.keys -> 'rate_interval') <> 'number'
+                        OR (NEW.keys -> 'rate_interval')::numeric <= 0
+                        OR (NEW.keys -> 'rate_interval')::numeric
+                            * (NEW.keys -> 'rate_burst')::numeric > 3153600000
+                        THEN 'keys: rate_interval must be positive, and a burst last '
+                            '100 years at most'
+                END;
+            END IF;
+            IF fault IS NULL
+                AND NEW.keys ?| ARRAY['after', 'after_batches', 'needs', 'batch_id']
+            THEN
+                fault := CASE
+                    WHEN jsonb_typeof(NEW.keys -> 'needs') <> 'string'
+                        OR NEW.keys ->> 'needs' NOT IN ('success', 'end', 'failure')
+                        THEN 'keys: needs must be success, end or failure'
+                    WHEN jsonb_typeof(NEW.keys -> 'batch_id') <> 'number'
+                        THEN 'keys: batch_id must be an id'
+                    WHEN jsonb_typeof(NEW.keys -> 'after') <> 'array'
+                        OR jsonb_typeof(NEW.keys -> 'after_batches') <> 'array'
+                        OR jsonb_path_exists(
+                            NEW.keys,
+                            '$.after[*] ? (@.type() <> "number" || @.floor() <> @)'
+                        )
+                        OR jsonb_path_exists(
+                            NEW.keys,
+                            '$.after_batches[*] ? (@.type() <> "number" '
+                                '|| @.floor() <> @)'
+                        )
+                        THEN 'keys: after and after_batches must be arrays of ids'
+                    -- So there are no circles.
+                    WHEN jsonb_path_exists(
+                        NEW.keys, '$.after[*] ? (@ >= $id)',
+                        jsonb_build_object('id', NEW.id)
+                    )
+                        THEN 'keys: after can only name jobs that were enqueued before'
+                END;
+            END IF;
+        END IF;
+        IF fault IS NULL AND NEW.dependencies IS NOT NULL THEN
+            fault := CASE
+                WHEN jsonb_typeof(NEW.dependencies -> 'needs') IS DISTINCT FROM 'array'
+                    OR jsonb_typeof(NEW.dependencies -> 'serves')
+                        IS DISTINCT FROM 'array'
+                    OR EXISTS (
+                        SELECT FROM jsonb_array_elements(
+                            (NEW.dependencies -> 'needs')
+                                || (NEW.dependencies -> 'serves')
+                        ) AS each (tie)
+                        WHERE jsonb_typeof(tie) <> 'object'
+                            OR jsonb_typeof(tie -> 'key') IS DISTINCT FROM 'string'
+                            OR length(tie ->> 'key') NOT BETWEEN 1 AND 500
+                            OR NOT coalesce(jsonb_path_exists(
+                                tie, '$[*] ? (@.within >= 0 && @.within <= 3153600000 '
+                                    '|| @.for >= 0 && @.for <= 3153600000)'
+                            ), false)
+                    )
+                    THEN 'dependencies must be {"needs": [{"key": ..., "within": ...}], '
+                        '"serves": [{"key": ..., "for": ...}]}'
+            END;
+            IF fault IS NULL THEN
+                EXECUTE pg_catalog.format(
+                    'SELECT %I.pgjobs_serve($1)', TG_TABLE_SCHEMA
+                ) USING NEW.id;
+            END IF;
+        END IF;
         IF fault IS NOT NULL THEN
             RAISE 'This is no job: %.', fault
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'pgjobs_is_job';
@@ -143,7 +256,7 @@ CHECKS = (
         AFTER INSERT OR UPDATE OF
             task, args, kwargs, queue_name, priority, timeout, process_units,
             unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
-            run_after, expires_at, enqueued_at, cancel_requested_at
+            run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies
         ON pgjobs_job
         FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
     """,
@@ -184,52 +297,44 @@ NOTIFY_INSERTED = (
     """,
 )
 
-# The conditions are tested in place, so that claiming and recording pay nothing.
+# One trigger for all: PostgreSQL parses the condition of each anew with each statement.
+# It is tested in place, so that claiming and recording pay for no call.
 NOTIFY_CHANGED = (
     """
-    CREATE FUNCTION pgjobs_notify_queued() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE FUNCTION pgjobs_notify_changed() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
-        IF NEW.line IS NOT NULL THEN
+        IF NEW.line IN ('arrived', 'unlinked', 'left') THEN
             PERFORM pg_catalog.pg_notify('pgjobs_admission', NEW.queue_name);
         END IF;
         IF NEW.status IN ('READY', 'SCHEDULED') THEN
             PERFORM pg_catalog.pg_notify('pgjobs', NEW.queue_name);
         END IF;
+        IF NEW.awaited AND NEW.finished_at IS NOT NULL THEN
+            PERFORM pg_catalog.pg_notify('pgjobs_finished', NEW.id::text);
+        END IF;
+        IF NEW.dependencies IS NOT NULL THEN
+            EXECUTE pg_catalog.format('SELECT %I.pgjobs_serve($1)', TG_TABLE_SCHEMA)
+                USING NEW.id;
+        END IF;
         RETURN NULL;
     END
     $$;
-    CREATE TRIGGER pgjobs_notify_queued
+    CREATE TRIGGER pgjobs_notify_changed
         AFTER UPDATE OF status ON pgjobs_job
         FOR EACH ROW
         WHEN (
-            -- An admission tells of what it has made READY by itself.
-            OLD.status <> NEW.status
+            OLD.status <> NEW.status AND NEW.worker_id IS NULL
             AND (
-                NEW.status IN ('READY', 'SCHEDULED') AND OLD.status <> 'WAITING'
-                OR NEW.line IN ('arrived', 'unlinked', 'left')
+                -- An admission tells of what it has made READY by itself.
+                NEW.finished_at IS NULL AND OLD.status <> 'WAITING'
+                OR NEW.line = 'left' OR NEW.awaited OR NEW.dependencies IS NOT NULL
             )
         )
-        EXECUTE FUNCTION pgjobs_notify_queued();
-
-    CREATE FUNCTION pgjobs_notify_finished() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-        PERFORM pg_catalog.pg_notify('pgjobs_finished', NEW.id::text);
-        RETURN NULL;
-    END
-    $$;
-    CREATE TRIGGER pgjobs_notify_finished
-        AFTER UPDATE OF status ON pgjobs_job
-        FOR EACH ROW
-        WHEN (
-            NEW.awaited AND NEW.finished_at IS NOT NULL AND OLD.finished_at IS NULL
-        )
-        EXECUTE FUNCTION pgjobs_notify_finished();
+        EXECUTE FUNCTION pgjobs_notify_changed();
     """,
     """
-    DROP TRIGGER pgjobs_notify_finished ON pgjobs_job;
-    DROP FUNCTION pgjobs_notify_finished();
-    DROP TRIGGER pgjobs_notify_queued ON pgjobs_job;
-    DROP FUNCTION pgjobs_notify_queued();
+    DROP TRIGGER pgjobs_notify_changed ON pgjobs_job;
+    DROP FUNCTION pgjobs_notify_changed();
     """,
 )
 
@@ -277,6 +382,7 @@ class Migration(migrations.Migration):
         for forwards, backwards in (
             LEASE_TOKEN,
             TURN,
+            LINE,
             CASCADES,
             CHECKS,
             NOTIFY_INSERTED,

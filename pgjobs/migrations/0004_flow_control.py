@@ -12,9 +12,8 @@ from django.db import migrations
 
 from ._postgresql import RunPostgreSQL
 
-# What `keys` says of a lock, a limit and a rate. The types are those of the operators
-# that compare them: no operator of another schema fits better.
-CHECKS = (
+# What `keys` says of a lock, a limit and a rate; `pgjobs_check_job` refuses other types.
+KEYS = (
     """
     CREATE TYPE pgjobs_flow_control AS (
         lock text,
@@ -39,121 +38,8 @@ CHECKS = (
     END
     $$;
 
-    -- Refuse keys that no worker could read.
-    CREATE FUNCTION pgjobs_check_keys(keys jsonb, job_id bigint) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE AS $$
-    DECLARE
-        flow pgjobs_flow_control;
-        fault text;
-        predecessor bigint;
-    BEGIN
-        IF jsonb_typeof(keys) <> 'object' THEN
-            RAISE 'keys: must be an object' USING ERRCODE = 'check_violation';
-        END IF;
-        flow := jsonb_populate_record(flow, keys);
-        fault := CASE
-            WHEN length(flow.lock) NOT BETWEEN 1 AND 500
-                THEN 'lock must not be empty, nor longer than 500 characters'
-            WHEN length(flow.limit_key) NOT BETWEEN 1 AND 500
-                THEN 'limit_key must not be empty, nor longer than 500 characters'
-            WHEN length(flow.rate_key) NOT BETWEEN 1 AND 500
-                THEN 'rate_key must not be empty, nor longer than 500 characters'
-            WHEN num_nonnulls(flow.limit_key, flow.max_running) = 1
-                THEN 'limit_key and max_running belong together'
-            WHEN flow.max_running < 1 THEN 'max_running must be at least 1'
-            WHEN num_nonnulls(flow.rate_key, flow.rate_interval, flow.rate_burst)
-                    IN (1, 2)
-                THEN 'rate_key, rate_interval and rate_burst belong together'
-            WHEN flow.rate_burst < 1 THEN 'rate_burst must be at least 1'
-            WHEN NOT (
-                    flow.rate_interval > 0
-                    AND flow.rate_interval <= 3153600000.0 / flow.rate_burst
-                )
-                THEN 'rate_interval must be positive, and a burst last 100 years at most'
-        END;
-        IF fault IS NOT NULL THEN
-            RAISE 'keys: %', fault
-                USING ERRCODE = 'check_violation', CONSTRAINT = 'pgjobs_check_keys';
-        END IF;
-        IF NOT keys ?| ARRAY['after', 'after_batches', 'needs', 'batch_id'] THEN
-            RETURN;
-        END IF;
-        IF keys ->> 'needs' NOT IN ('success', 'end', 'failure') THEN
-            RAISE 'keys: needs must be success, end or failure, got %',
-                keys ->> 'needs' USING ERRCODE = '22023';
-        END IF;
-        -- Only what was enqueued before can be waited for: so there are no circles.
-        SELECT id INTO predecessor FROM unnest(pgjobs_ids(keys, 'after')) AS id
-        WHERE id >= job_id LIMIT 1;
-        IF FOUND THEN
-            RAISE 'keys: after names job %, which does not exist', predecessor
-                USING ERRCODE = '22023',
-                HINT = 'A job can wait for those that were enqueued before it.';
-        END IF;
-        PERFORM pgjobs_ids(keys, 'after_batches');
-    END
-    $$;
-
-    CREATE FUNCTION pgjobs_check_dependencies(dependencies jsonb) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE AS $$
-    BEGIN
-        IF jsonb_typeof(dependencies -> 'needs') IS DISTINCT FROM 'array'
-            OR jsonb_typeof(dependencies -> 'serves') IS DISTINCT FROM 'array'
-            OR EXISTS (
-                SELECT FROM jsonb_to_recordset(dependencies -> 'needs')
-                    AS need (key text, "within" float8)
-                WHERE (
-                    length(key) BETWEEN 1 AND 500
-                    AND "within" BETWEEN 0 AND 3153600000
-                ) IS NOT TRUE
-            )
-            OR EXISTS (
-                SELECT FROM jsonb_to_recordset(dependencies -> 'serves')
-                    AS each (key text, "for" float8)
-                WHERE (
-                    length(key) BETWEEN 1 AND 500 AND "for" BETWEEN 0 AND 3153600000
-                ) IS NOT TRUE
-            )
-        THEN
-            RAISE 'dependencies: must be {"needs": [{"key": ..., "within": ...}], '
-                '"serves": [{"key": ..., "for": ...}]}'
-                USING ERRCODE = 'check_violation';
-        END IF;
-    END
-    $$;
-
-    CREATE FUNCTION pgjobs_check_flow_control() RETURNS trigger
-    LANGUAGE plpgsql AS $$
-    BEGIN
-        IF NEW.keys IS NOT NULL THEN
-            PERFORM pgjobs_check_keys(NEW.keys, NEW.id);
-        END IF;
-        IF NEW.dependencies IS NOT NULL THEN
-            PERFORM pgjobs_check_dependencies(NEW.dependencies);
-        END IF;
-        RETURN NULL;
-    END
-    $$;
-    CREATE TRIGGER pgjobs_check_flow_control
-        AFTER INSERT OR UPDATE OF keys, dependencies ON pgjobs_job
-        FOR EACH ROW
-        WHEN (
-            NEW.dependencies IS NOT NULL
-            -- A lock alone, which is the most frequent, is checked in place.
-            OR NEW.keys IS NOT NULL AND (
-                jsonb_typeof(NEW.keys -> 'lock') IS DISTINCT FROM 'string'
-                OR length(NEW.keys ->> 'lock') NOT BETWEEN 1 AND 500
-                OR NEW.keys - '{lock,is_ordered}'::text[] <> '{}'
-                OR jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
-            )
-        )
-        EXECUTE FUNCTION pgjobs_check_flow_control();
     """,
     """
-    DROP TRIGGER pgjobs_check_flow_control ON pgjobs_job;
-    DROP FUNCTION pgjobs_check_flow_control();
-    DROP FUNCTION pgjobs_check_dependencies(jsonb);
-    DROP FUNCTION pgjobs_check_keys(jsonb, bigint);
     DROP FUNCTION pgjobs_ids(jsonb, text);
     DROP TYPE pgjobs_flow_control;
     """,
@@ -260,9 +146,6 @@ QUEUE = (
                 NEW.line := CASE WHEN NEW.keys IS NOT NULL THEN 'left' END;
             END IF;
         WHEN NEW.status = 'READY' THEN
-            IF OLD.status = 'WAITING' AND NEW.line IS NULL THEN
-                RETURN NEW;  -- it was admitted
-            END IF;
             IF OLD.status = 'READY'
                 -- That others wait for its end changes nothing else.
                 AND coalesce(OLD.keys, '{}') - 'has_successors'
@@ -304,6 +187,11 @@ QUEUE = (
             )
             -- Said by the worker that records an end; it sees to it by itself.
             AND NEW.line IS DISTINCT FROM 'recorded'
+            -- Decided by an admission.
+            AND NOT (
+                OLD.status = 'WAITING'
+                AND (NEW.status = 'WAITING' OR NEW.status = 'READY' AND NEW.line IS NULL)
+            )
         )
         EXECUTE FUNCTION pgjobs_queue_changed();
     """,
@@ -345,6 +233,9 @@ NOTES = (
             AND has_table_privilege('pgjobs_predecessor', 'DELETE')
         THEN
             DELETE FROM pgjobs_predecessor AS link WHERE link.job_id = OLD.id;
+        END IF;
+        IF OLD.dependencies IS NOT NULL THEN
+            PERFORM pgjobs_serve(OLD.id);
         END IF;
         RETURN NULL;
     END
@@ -388,8 +279,7 @@ NOTES = (
         name text;
     BEGIN
         FOREACH name IN ARRAY ARRAY[
-            'pgjobs_check_flow_control()', 'pgjobs_queue_changed()',
-            'pgjobs_note_deleted()', 'pgjobs_note_changed()',
+            'pgjobs_queue_changed()', 'pgjobs_note_deleted()', 'pgjobs_note_changed()',
             'pgjobs_note_truncated()'
         ] LOOP
             EXECUTE format(
@@ -429,5 +319,5 @@ class Migration(migrations.Migration):
 
     operations = [
         RunPostgreSQL(forwards, backwards)
-        for forwards, backwards in (LET_GO, CHECKS, INDEXES, QUEUE, NOTES)
+        for forwards, backwards in (LET_GO, KEYS, INDEXES, QUEUE, NOTES)
     ]

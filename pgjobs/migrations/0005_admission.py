@@ -50,57 +50,55 @@ LINES = (
     END
     $$;
 
-    -- The queues of the jobs in a line, found by hopping from name to name.
-    CREATE FUNCTION pgjobs_queues_of(of_line text, after_queue text, most integer)
-    RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+    -- The first jobs of lines, `numbers` of each, of those queues that are served: the
+    -- jobs of a paused or unserved one are passed over. The queues of a line are found by
+    -- hopping from name to name.
+    CREATE FUNCTION pgjobs_heads(lines text[], numbers integer[])
+    RETURNS TABLE (line text, id bigint, keys jsonb) LANGUAGE plpgsql STABLE AS $$
     BEGIN
-        RETURN ARRAY(
-            WITH RECURSIVE queue (name, number) AS (
-                (
-                    SELECT queue_name, 1 FROM pgjobs_job
-                    WHERE line = of_line AND queue_name > after_queue
-                    ORDER BY queue_name LIMIT 1
-                )
-                UNION ALL
-                SELECT (
-                    SELECT queue_name FROM pgjobs_job
-                    WHERE line = of_line AND queue_name > queue.name
-                    ORDER BY queue_name LIMIT 1
-                ), number + 1
-                FROM queue WHERE queue.name IS NOT NULL AND number < most
-            )
-            SELECT name FROM queue WHERE name IS NOT NULL
-        );
-    END
-    $$;
-
-    -- The first jobs of a line, of those queues that are served: the jobs of a paused
-    -- or unserved one are passed over.
-    CREATE FUNCTION pgjobs_heads(
-        of_line text, most integer, queues text[] DEFAULT NULL
-    ) RETURNS SETOF bigint LANGUAGE plpgsql STABLE AS $$
-    BEGIN
-        IF most < 1 THEN
-            RETURN;
-        END IF;
-        queues := coalesce(queues, pgjobs_queues_of(of_line, '', 1000));
         RETURN QUERY
-        SELECT head.id
-        FROM unnest(queues) AS queue (name)
-        CROSS JOIN LATERAL (
-            SELECT id, priority, turn FROM pgjobs_job
-            WHERE line = of_line AND queue_name = queue.name
-            ORDER BY priority DESC, turn LIMIT most
-        ) AS head
-        WHERE pgjobs_is_served(queue.name)
-        ORDER BY priority DESC, turn
-        LIMIT most;
+        WITH queue AS MATERIALIZED (
+            SELECT wanted.name AS line, wanted.number, hop.name
+            FROM unnest(lines, numbers) AS wanted (name, number)
+            CROSS JOIN LATERAL (
+                WITH RECURSIVE hop (name, number) AS (
+                    (
+                        SELECT queue_name, 1 FROM pgjobs_job AS job
+                        WHERE job.line = wanted.name
+                        ORDER BY queue_name LIMIT 1
+                    )
+                    UNION ALL
+                    SELECT (
+                        SELECT queue_name FROM pgjobs_job AS job
+                        WHERE job.line = wanted.name AND queue_name > hop.name
+                        ORDER BY queue_name LIMIT 1
+                    ), hop.number + 1
+                    FROM hop WHERE hop.name IS NOT NULL AND hop.number < 1000
+                )
+                SELECT hop.name FROM hop WHERE hop.name IS NOT NULL
+            ) AS hop
+        ),
+        served AS MATERIALIZED (
+            SELECT each.name FROM (SELECT DISTINCT queue.name FROM queue) AS each
+            WHERE pgjobs_is_served(each.name)
+        ),
+        ranked AS (
+            SELECT queue.line, queue.number, head.id, head.keys, row_number() OVER (
+                    PARTITION BY queue.line ORDER BY priority DESC, turn
+                ) AS place
+            FROM queue CROSS JOIN LATERAL (
+                SELECT job.id, job.keys, priority, turn FROM pgjobs_job AS job
+                WHERE job.line = queue.line AND job.queue_name = queue.name
+                ORDER BY priority DESC, turn LIMIT queue.number
+            ) AS head
+            WHERE queue.name IN (SELECT served.name FROM served)
+        )
+        SELECT ranked.line, ranked.id, ranked.keys FROM ranked WHERE place <= number;
     END
     $$;
     """,
     """
-    DROP FUNCTION pgjobs_heads(text, integer, text[]);
-    DROP FUNCTION pgjobs_queues_of(text, text, integer);
+    DROP FUNCTION pgjobs_heads(text[], integer[]);
     DROP FUNCTION pgjobs_is_served(text);
     DROP FUNCTION pgjobs_line(text, text);
     """,
@@ -129,7 +127,7 @@ LINKS = (
     END
     $$;
 
-    -- How a batch has ended; UNFINISHED. And a job that makes it so, if any.
+    -- How a batch has ended; UNFINISHED; GONE. And a job that makes it so, if any.
     CREATE FUNCTION pgjobs_batch_outcome(
         batch bigint, OUT outcome text, OUT culprit bigint, OUT failed bigint
     ) LANGUAGE plpgsql STABLE AS $$
@@ -147,7 +145,8 @@ LINKS = (
             outcome := CASE
                 WHEN failed IS NOT NULL THEN 'FAILED'
                 WHEN culprit IS NOT NULL THEN 'CANCELLED'
-                ELSE 'SUCCESSFUL'
+                WHEN EXISTS (SELECT FROM pgjobs_batch WHERE id = batch) THEN 'SUCCESSFUL'
+                ELSE 'GONE'  -- or there never was one
             END;
         END IF;
     END
@@ -161,6 +160,7 @@ LINKS = (
             CASE
                 WHEN needs = 'failure' AND batch IS NOT NULL
                     THEN 'no job of batch ' || batch
+                WHEN outcome = 'GONE' AND batch IS NOT NULL THEN 'batch ' || batch
                 WHEN batch IS NOT NULL THEN format('job %s of batch %s', culprit, batch)
                 WHEN needs = 'dependency' THEN 'dependency job ' || culprit
                 ELSE 'predecessor job ' || culprit
@@ -256,6 +256,34 @@ LINKS = (
     END
     $$;
 
+    -- Leave notes of what was not closed: too many links, or jobs whose rows other
+    -- transactions hold.
+    CREATE FUNCTION pgjobs_leave_open(ids bigint[], batches bigint[]) RETURNS void
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO pgjobs_note (job_id)
+        SELECT id FROM unnest(ids) AS given (id)
+        WHERE NOT EXISTS (
+                SELECT FROM pgjobs_job WHERE id = given.id AND finished_at IS NULL
+                OFFSET 0
+            )
+            AND EXISTS (
+                SELECT FROM pgjobs_predecessor
+                WHERE predecessor_id = given.id AND is_open
+                OFFSET 0
+            );
+        INSERT INTO pgjobs_note (keys)
+        SELECT jsonb_build_object('batch_id', id) FROM unnest(batches) AS given (id)
+        CROSS JOIN LATERAL pgjobs_batch_outcome(id)
+        WHERE EXISTS (
+            SELECT FROM pgjobs_predecessor
+            WHERE batch_id = given.id AND is_open
+                AND (outcome <> 'UNFINISHED' OR needs = 'failure' AND failed IS NOT NULL)
+            OFFSET 0
+        );
+    END
+    $$;
+
     -- Mark unfinished jobs as those whose end others wait for.
     CREATE FUNCTION pgjobs_mark(ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
     DECLARE
@@ -328,6 +356,7 @@ LINKS = (
     """
     DROP FUNCTION pgjobs_link_arrived(bigint[], integer);
     DROP FUNCTION pgjobs_mark(bigint[]);
+    DROP FUNCTION pgjobs_leave_open(bigint[], bigint[]);
     DROP FUNCTION pgjobs_close_links(bigint[], bigint[], integer);
     DROP FUNCTION pgjobs_reason_of_end(text, text, bigint, bigint);
     DROP FUNCTION pgjobs_batch_outcome(bigint);
@@ -379,54 +408,50 @@ DECIDE = (
             UNION ALL
             SELECT head.id
             FROM (
-                SELECT lock FROM free
-                WHERE EXISTS (
-                    SELECT FROM pgjobs_job WHERE line = pgjobs_line('mutex', lock)
-                    OFFSET 0
-                )
-                OFFSET 0
-            ) AS wanted
-            CROSS JOIN LATERAL pgjobs_heads(pgjobs_line('mutex', lock), 1) AS head (id)
+                SELECT array_agg(pgjobs_line('mutex', lock)) AS lines, array_agg(1) AS ones
+                FROM free
+            ) AS mutex
+            CROSS JOIN LATERAL pgjobs_heads(lines, ones) AS head
         );
     END
     $$;
 
     CREATE FUNCTION pgjobs_next_of_limits(limits text[], most integer) RETURNS bigint[]
     LANGUAGE plpgsql STABLE AS $$
+    DECLARE
+        ids bigint[];
+        lines text[];
+        numbers integer[];
     BEGIN
-        RETURN ARRAY(
-            WITH open AS MATERIALIZED (
-                SELECT wanted.limit_key, first.id,
-                    -- What the first in line allows.
-                    (job.keys ->> 'max_running')::integer AS allowed
-                FROM (
-                    SELECT DISTINCT limit_key FROM unnest(limits) AS touched (limit_key)
-                    WHERE EXISTS (
-                        SELECT FROM pgjobs_job
-                        WHERE line = pgjobs_line('limit', limit_key)
-                        OFFSET 0
-                    )
-                    OFFSET 0
-                ) AS wanted
-                CROSS JOIN LATERAL pgjobs_heads(
-                    pgjobs_line('limit', limit_key), 1
-                ) AS first (id)
-                JOIN pgjobs_job AS job ON job.id = first.id
-            ),
-            -- Most limits have room for one at a time.
-            room AS MATERIALIZED (
-                SELECT limit_key, id, least(
-                        most, allowed - pgjobs_number_running(limit_key, allowed)
-                    ) AS number
-                FROM open
-            )
-            SELECT id FROM room WHERE number = 1
-            UNION ALL
-            SELECT head.id
-            FROM (SELECT * FROM room WHERE number > 1 OFFSET 0) AS room
-            CROSS JOIN LATERAL pgjobs_heads(pgjobs_line('limit', limit_key), number)
-                AS head (id)
-        );
+        SELECT array_agg(id) FILTER (WHERE number = 1),
+            array_agg(line) FILTER (WHERE number > 1),
+            array_agg(number) FILTER (WHERE number > 1)
+        INTO ids, lines, numbers
+        FROM (
+            -- As many as the first in line allows.
+            SELECT first.line, first.id, least(most, allowed - (
+                    SELECT count(*) FROM (
+                        SELECT FROM pgjobs_job AS job
+                        WHERE job.keys IS NOT NULL
+                            AND job.keys ->> 'limit_key' = first.keys ->> 'limit_key'
+                            AND status IN ('READY', 'RUNNING')
+                        LIMIT allowed
+                    ) AS running
+                )) AS number
+            FROM (
+                SELECT array_agg(pgjobs_line('limit', limit_key)) AS lines,
+                    array_agg(1) AS ones
+                FROM (SELECT DISTINCT unnest(limits)) AS touched (limit_key)
+            ) AS touched
+            CROSS JOIN LATERAL pgjobs_heads(touched.lines, ones) AS first
+            CROSS JOIN LATERAL (
+                SELECT (first.keys ->> 'max_running')::integer
+            ) AS that (allowed)
+        ) AS room;
+        IF lines IS NOT NULL THEN
+            ids := ids || ARRAY(SELECT id FROM pgjobs_heads(lines, numbers));
+        END IF;
+        RETURN coalesce(ids, '{}');
     END
     $$;
 
@@ -436,25 +461,20 @@ DECIDE = (
         RETURN ARRAY(
             SELECT head.id
             FROM (
-                SELECT keys ->> 'rate_key' AS rate_key,
-                    max((keys ->> 'rate_burst')::integer) AS burst
-                FROM unnest(rates) AS touched (keys)
-                WHERE EXISTS (
-                        SELECT FROM pgjobs_job
-                        WHERE line = pgjobs_line('rate', keys ->> 'rate_key')
-                        OFFSET 0
-                    )
-                    AND NOT EXISTS (
-                        SELECT FROM pgjobs_rate
-                        WHERE key = keys ->> 'rate_key' AND opens_at > clock_timestamp()
-                        OFFSET 0
-                    )
-                GROUP BY keys ->> 'rate_key'
-                OFFSET 0
-            ) AS wanted
-            CROSS JOIN LATERAL pgjobs_heads(
-                pgjobs_line('rate', rate_key), least(most, burst)
-            ) AS head (id)
+                SELECT array_agg(pgjobs_line('rate', rate_key)) AS lines,
+                    array_agg(least(most, burst)) AS bursts
+                FROM (
+                    SELECT keys ->> 'rate_key', max((keys ->> 'rate_burst')::integer)
+                    FROM unnest(rates) AS touched (keys)
+                    GROUP BY 1
+                ) AS touched (rate_key, burst)
+                WHERE NOT EXISTS (
+                    SELECT FROM pgjobs_rate
+                    WHERE key = rate_key AND opens_at > clock_timestamp()
+                    OFFSET 0
+                )
+            ) AS touched
+            CROSS JOIN LATERAL pgjobs_heads(lines, bursts) AS head
         );
     END
     $$;
@@ -485,16 +505,229 @@ DECIDE = (
     END
     $$;
 
-    -- How many jobs have a place of the limit; `most` at most.
-    CREATE FUNCTION pgjobs_number_running(of_limit text, most integer) RETURNS integer
-    LANGUAGE plpgsql STABLE AS $$
+    -- A job to be decided about, and the first thing that holds it back, if any.
+    CREATE TYPE pgjobs_candidate AS (
+        id bigint, queue_name text, priority integer, turn bigint, line text,
+        lock text, is_ordered boolean, limit_key text, max_running integer,
+        rate_key text, rate_interval double precision, rate_burst integer,
+        obstacle text, blocker bigint
+    );
+
+    -- Predecessors, dependencies and locks. Each lock lets one of the candidates pass.
+    CREATE FUNCTION pgjobs_meet_locks(ids bigint[]) RETURNS pgjobs_candidate[]
+    LANGUAGE plpgsql AS $$
     BEGIN
-        RETURN count(*) FROM (
-            SELECT FROM pgjobs_job
-            WHERE keys IS NOT NULL AND keys ->> 'limit_key' = of_limit
-                AND status IN ('READY', 'RUNNING')
-            LIMIT most
-        ) AS place;
+        RETURN ARRAY(
+            WITH job AS MATERIALIZED (
+                SELECT id, queue_name, priority, turn, line, keys, dependencies,
+                    keys ->> 'lock' AS lock,
+                    keys ->> 'is_ordered' IS DISTINCT FROM 'false' AS is_ordered,
+                    dependencies IS NOT NULL
+                        OR keys ?| ARRAY['after', 'after_batches'] AS is_linked
+                FROM pgjobs_job
+                WHERE id = ANY (ids) AND status = 'WAITING'
+                FOR NO KEY UPDATE SKIP LOCKED
+            ),
+            met AS (
+                SELECT job.*,
+                    CASE
+                        WHEN link.obstacle IS NOT NULL THEN link.obstacle
+                        WHEN dependencies IS NOT NULL
+                            AND pgjobs_lacks_dependency(dependencies) THEN 'undecided'
+                        -- Others are not even candidates.
+                        WHEN is_linked AND NOT pgjobs_is_served(queue_name)
+                            THEN 'unserved'
+                        WHEN holder.id IS NOT NULL THEN 'lock'
+                    END AS obstacle,
+                    coalesce(link.predecessor_id, holder.id) AS blocker
+                FROM job
+                LEFT JOIN LATERAL (
+                    SELECT predecessor_id,
+                        CASE needs WHEN 'dependency' THEN needs ELSE 'predecessor' END
+                            AS obstacle
+                    FROM pgjobs_predecessor
+                    WHERE job.is_linked AND job_id = job.id AND is_open
+                    ORDER BY needs = 'dependency', predecessor_id LIMIT 1
+                ) AS link ON true
+                LEFT JOIN LATERAL (
+                    SELECT coalesce(
+                        (
+                            SELECT id FROM pgjobs_job
+                            WHERE keys IS NOT NULL AND keys ->> 'lock' = job.lock
+                                AND status IN ('READY', 'RUNNING')
+                        ),
+                        (
+                            SELECT first.id FROM (
+                                SELECT id FROM pgjobs_job
+                                WHERE keys IS NOT NULL
+                                    AND keys ->> 'lock' BETWEEN job.lock AND job.lock
+                                    AND (keys ->> 'is_ordered')
+                                        IS DISTINCT FROM 'false'
+                                    AND finished_at IS NULL
+                                ORDER BY keys ->> 'lock', id LIMIT 1
+                            ) AS first
+                            WHERE job.is_ordered AND first.id < job.id
+                        )
+                    ) AS id
+                    WHERE job.lock IS NOT NULL
+                ) AS holder ON true
+            )
+            SELECT ROW(
+                id, queue_name, priority, turn, line, lock, is_ordered,
+                keys ->> 'limit_key', keys -> 'max_running',
+                keys ->> 'rate_key', keys -> 'rate_interval', keys -> 'rate_burst',
+                CASE WHEN loses THEN 'lock' ELSE obstacle END,
+                CASE WHEN loses THEN first_id ELSE blocker END
+            )::pgjobs_candidate
+            FROM (
+                SELECT *, obstacle IS NULL AND lock IS NOT NULL AND first_id <> id AS loses
+                FROM (
+                    SELECT *, first_value(id) OVER (
+                            PARTITION BY obstacle IS NULL, lock
+                            ORDER BY priority DESC, turn
+                        ) AS first_id
+                    FROM met
+                ) AS placed
+            ) AS decided
+        );
+    END
+    $$;
+
+    -- Limits: as many of each pass as it has room for. One that allows less holds up those
+    -- behind it.
+    CREATE FUNCTION pgjobs_meet_limits(candidates pgjobs_candidate[])
+    RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS $$
+    BEGIN
+        RETURN ARRAY(
+            SELECT ROW(
+                id, queue_name, priority, turn, line, lock, is_ordered, limit_key,
+                max_running, rate_key, rate_interval, rate_burst,
+                CASE
+                    WHEN obstacle IS NULL AND bool_or(running + number > max_running)
+                        OVER same_limit THEN 'limit'
+                    ELSE obstacle
+                END,
+                blocker
+            )::pgjobs_candidate
+            FROM (
+                SELECT *, first_value(
+                        CASE
+                            WHEN number = 1 AND obstacle IS NULL AND limit_key IS NOT NULL
+                                THEN (
+                                    SELECT count(*) FROM (
+                                        SELECT FROM pgjobs_job
+                                        WHERE keys IS NOT NULL
+                                            AND keys ->> 'limit_key' = placed.limit_key
+                                            AND status IN ('READY', 'RUNNING')
+                                        LIMIT placed.max_running
+                                    ) AS place
+                                )
+                        END
+                    ) OVER same_limit AS running
+                FROM (
+                    SELECT *, row_number() OVER (
+                            PARTITION BY obstacle IS NULL, limit_key
+                            ORDER BY priority DESC, turn
+                        ) AS number
+                    FROM unnest(candidates)
+                ) AS placed
+                WINDOW same_limit AS (
+                    PARTITION BY obstacle IS NULL, limit_key ORDER BY number
+                )
+            ) AS counted
+            WINDOW same_limit AS (
+                PARTITION BY obstacle IS NULL, limit_key ORDER BY number
+            )
+        );
+    END
+    $$;
+
+    -- Rates: as many of each pass as it has tokens.
+    CREATE FUNCTION pgjobs_meet_rates(candidates pgjobs_candidate[], at timestamptz)
+    RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS $$
+    BEGIN
+        RETURN ARRAY(
+            SELECT ROW(
+                id, queue_name, priority, turn, line, lock, is_ordered, limit_key,
+                max_running, rate_key, rate_interval, rate_burst,
+                CASE
+                    WHEN obstacle IS NULL AND pgjobs_rate_opens_at(
+                            full_at, rate_interval, rate_burst, number, at
+                        ) > at
+                        THEN 'rate'
+                    ELSE obstacle
+                END,
+                blocker
+            )::pgjobs_candidate
+            FROM (
+                SELECT *, row_number() OVER (
+                        PARTITION BY obstacle IS NULL, rate_key
+                        ORDER BY priority DESC, turn
+                    ) AS number
+                FROM unnest(candidates)
+            ) AS placed
+            LEFT JOIN pgjobs_rate AS rate ON rate.key = rate_key
+        );
+    END
+    $$;
+
+    CREATE FUNCTION pgjobs_take_tokens(candidates pgjobs_candidate[], at timestamptz)
+    RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO pgjobs_rate AS rate (key, full_at)
+        SELECT rate_key, at + make_interval(secs => sum(rate_interval))
+        FROM unnest(candidates)
+        WHERE obstacle IS NULL AND rate_key IS NOT NULL
+        GROUP BY rate_key
+        ON CONFLICT (key) DO UPDATE
+            SET full_at = greatest(rate.full_at, at) + (excluded.full_at - at);
+    END
+    $$;
+
+    CREATE FUNCTION pgjobs_line_of(candidate pgjobs_candidate) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE AS $$
+    BEGIN
+        RETURN CASE candidate.obstacle
+            WHEN 'lock' THEN pgjobs_line(
+                CASE WHEN candidate.is_ordered THEN 'lock' ELSE 'mutex' END,
+                candidate.lock
+            )
+            WHEN 'limit' THEN pgjobs_line('limit', candidate.limit_key)
+            WHEN 'rate' THEN pgjobs_line('rate', candidate.rate_key)
+            WHEN 'dependency' THEN 'predecessor'
+            WHEN 'unserved' THEN 'arrived'
+            ELSE candidate.obstacle
+        END;
+    END
+    $$;
+
+    -- Let each candidate go, or stand in the line of what holds it back.
+    CREATE FUNCTION pgjobs_move(candidates pgjobs_candidate[]) RETURNS void
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE pgjobs_job AS job
+        SET status = CASE WHEN obstacle IS NULL THEN 'READY' ELSE 'WAITING' END,
+            waiting_for = CASE obstacle
+                WHEN 'undecided' THEN 'dependency'
+                WHEN 'unserved' THEN job.waiting_for
+                ELSE obstacle
+            END,
+            blocked_by_id = blocker,
+            line = next_line,
+            -- Behind what was enqueued while it waited: limit keys take turns.
+            turn = CASE
+                WHEN obstacle IS NULL AND starts_with(job.line, 'limit ')
+                    THEN nextval('pgjobs_turn')
+                ELSE job.turn
+            END
+        FROM (
+            SELECT id, obstacle, blocker, line,
+                CASE WHEN obstacle IS NOT NULL THEN pgjobs_line_of(candidate) END
+                    AS next_line
+            FROM unnest(candidates) AS candidate
+            OFFSET 0
+        ) AS decided
+        WHERE job.id = decided.id AND decided.line IS DISTINCT FROM next_line;
     END
     $$;
 
@@ -509,217 +742,71 @@ DECIDE = (
     ) LANGUAGE plpgsql AS $$
     DECLARE
         at timestamptz := clock_timestamp();
+        candidates pgjobs_candidate[] := pgjobs_meet_locks(ids);
+        are_limited boolean;
+        are_rated boolean;
     BEGIN
-        WITH candidate AS MATERIALIZED (
-            SELECT job.id, job.queue_name, job.priority, job.turn, job.line,
-                job.dependencies, flow.*,
-                job.dependencies IS NOT NULL
-                    OR job.keys ?| ARRAY['after', 'after_batches'] AS is_linked
-            FROM (
-                SELECT * FROM pgjobs_job
-                WHERE id = ANY (ids) AND status = 'WAITING'
-                FOR NO KEY UPDATE SKIP LOCKED
-            ) AS job
-            CROSS JOIN LATERAL jsonb_populate_record(
-                NULL::pgjobs_flow_control, job.keys
-            ) AS flow
-        ),
-        linked AS MATERIALIZED (
-            SELECT candidate.*,
-                CASE
-                    WHEN link.obstacle IS NOT NULL THEN link.obstacle
-                    WHEN dependencies IS NOT NULL
-                        AND pgjobs_lacks_dependency(dependencies) THEN 'undecided'
-                    -- Others are not even candidates.
-                    WHEN is_linked AND NOT pgjobs_is_served(queue_name) THEN 'unserved'
-                    WHEN holder.id IS NOT NULL THEN 'lock'
-                END AS obstacle,
-                coalesce(link.predecessor_id, holder.id) AS blocker
-            FROM candidate
-            LEFT JOIN LATERAL (
-                SELECT predecessor_id,
-                    CASE needs WHEN 'dependency' THEN needs ELSE 'predecessor' END
-                        AS obstacle
-                FROM pgjobs_predecessor
-                WHERE candidate.is_linked AND job_id = candidate.id AND is_open
-                ORDER BY needs = 'dependency', predecessor_id LIMIT 1
-            ) AS link ON true
-            LEFT JOIN LATERAL (
-                SELECT coalesce(
-                    (
-                        SELECT id FROM pgjobs_job
-                        WHERE keys IS NOT NULL AND keys ->> 'lock' = candidate.lock
-                            AND status IN ('READY', 'RUNNING')
-                    ),
-                    (
-                        SELECT first.id FROM (
-                            SELECT id FROM pgjobs_job
-                            WHERE keys IS NOT NULL
-                                AND keys ->> 'lock'
-                                    BETWEEN candidate.lock AND candidate.lock
-                                AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
-                                AND finished_at IS NULL
-                            ORDER BY keys ->> 'lock', id LIMIT 1
-                        ) AS first
-                        WHERE first.id < candidate.id
-                            AND candidate.is_ordered IS NOT false
+        SELECT array_agg(id), bool_or(limit_key IS NOT NULL), bool_or(rate_key IS NOT NULL)
+        INTO seen, are_limited, are_rated
+        FROM unnest(candidates);
+        IF are_limited THEN
+            candidates := pgjobs_meet_limits(candidates);
+        END IF;
+        IF are_rated THEN
+            candidates := pgjobs_meet_rates(candidates, at);
+            PERFORM pgjobs_take_tokens(candidates, at);
+        END IF;
+        PERFORM pgjobs_move(candidates);
+        SELECT array_agg(queue_name) FILTER (WHERE obstacle IS NULL),
+            array_agg(DISTINCT rate_key) FILTER (WHERE obstacle = 'rate'),
+            bool_or(obstacle = 'undecided')
+        INTO admitted_to, rate_keys, met_undecided
+        FROM unnest(candidates);
+        IF are_limited OR are_rated THEN
+            touched := pgjobs_left_free(candidates);
+        END IF;
+    END
+    $$;
+
+    -- The keys that these candidates could have had, but for another one: if they leave
+    -- a line, or others among them have made way, the next in line gets its chance.
+    CREATE FUNCTION pgjobs_left_free(candidates pgjobs_candidate[]) RETURNS jsonb[]
+    LANGUAGE plpgsql STABLE AS $$
+    BEGIN
+        RETURN ARRAY(
+            SELECT jsonb_strip_nulls(jsonb_build_object(
+                'lock', lock,
+                'limit_key', CASE WHEN obstacle = 'rate' THEN limit_key END
+            ))
+            FROM unnest(candidates) AS candidate
+            WHERE obstacle IN ('limit', 'rate')
+                AND (lock IS NOT NULL OR obstacle = 'rate' AND limit_key IS NOT NULL)
+                AND (
+                    line IS DISTINCT FROM pgjobs_line_of(candidate)
+                    OR id IN (SELECT blocker FROM unnest(candidates))
+                    OR limit_key IN (
+                        SELECT other.limit_key FROM unnest(candidates) AS other
+                        WHERE other.obstacle = 'limit'
                     )
-                ) AS id
-                WHERE candidate.lock IS NOT NULL
-            ) AS holder ON true
-        ),
-        -- One of each lock.
-        in_lock AS (
-            SELECT *, first_value(id) OVER same AS first_id, count(*) OVER (
-                    PARTITION BY obstacle IS NULL, lock
-                ) AS lock_seekers
-            FROM linked
-            WINDOW same AS (
-                PARTITION BY obstacle IS NULL, lock ORDER BY priority DESC, turn
-            )
-        ),
-        past_lock AS (
-            SELECT id, queue_name, priority, turn, line, lock, is_ordered, limit_key,
-                max_running, rate_key, rate_interval, rate_burst, lock_seekers,
-                CASE
-                    WHEN obstacle IS NULL AND lock IS NOT NULL AND first_id <> id
-                        THEN 'lock'
-                    ELSE obstacle
-                END AS obstacle,
-                CASE
-                    WHEN obstacle IS NULL AND lock IS NOT NULL AND first_id <> id
-                        THEN first_id
-                    ELSE blocker
-                END AS blocker
-            FROM in_lock
-        ),
-        -- As many of each limit as it has room for; one that allows less holds up those
-        -- behind it.
-        in_limit AS (
-            SELECT *, row_number() OVER same AS number, count(*) OVER (
-                    PARTITION BY obstacle IS NULL, limit_key
-                ) AS limit_seekers
-            FROM past_lock
-            WINDOW same AS (
-                PARTITION BY obstacle IS NULL, limit_key ORDER BY priority DESC, turn
-            )
-        ),
-        running AS (
-            SELECT *, first_value(
-                    CASE
-                        WHEN number = 1 AND obstacle IS NULL AND limit_key IS NOT NULL
-                            THEN pgjobs_number_running(limit_key, max_running)
-                    END
-                ) OVER (
-                    PARTITION BY obstacle IS NULL, limit_key ORDER BY number
-                ) AS running
-            FROM in_limit
-        ),
-        past_limit AS (
-            SELECT *,
-                CASE
-                    WHEN obstacle IS NULL AND bool_or(running + number > max_running)
-                        OVER (PARTITION BY obstacle IS NULL, limit_key ORDER BY number)
-                        THEN 'limit'
-                    ELSE obstacle
-                END AS later_obstacle
-            FROM running
-        ),
-        -- As many of each rate as it has tokens.
-        in_rate AS (
-            SELECT past_limit.*, full_at, row_number() OVER (
-                    PARTITION BY later_obstacle IS NULL, rate_key
-                    ORDER BY priority DESC, turn
-                ) AS rate_number
-            FROM past_limit LEFT JOIN pgjobs_rate AS rate ON rate.key = rate_key
-        ),
-        verdict AS MATERIALIZED (
-            SELECT *,
-                CASE last_obstacle
-                    WHEN 'lock' THEN pgjobs_line(
-                        CASE WHEN is_ordered IS false THEN 'mutex' ELSE 'lock' END, lock
-                    )
-                    WHEN 'limit' THEN pgjobs_line('limit', limit_key)
-                    WHEN 'rate' THEN pgjobs_line('rate', rate_key)
-                    WHEN 'dependency' THEN 'predecessor'
-                    WHEN 'unserved' THEN 'arrived'
-                    ELSE last_obstacle
-                END AS next_line
-            FROM (
-                SELECT *,
-                    CASE
-                        WHEN later_obstacle IS NULL AND rate_key IS NOT NULL
-                            AND pgjobs_rate_opens_at(
-                                full_at, rate_interval, rate_burst, rate_number, at
-                            ) > at
-                            THEN 'rate'
-                        ELSE later_obstacle
-                    END AS last_obstacle
-                FROM in_rate
-            ) AS decided
-        ),
-        moved AS (
-            UPDATE pgjobs_job AS job
-            SET status = CASE
-                    WHEN last_obstacle IS NULL THEN 'READY' ELSE 'WAITING'
-                END,
-                waiting_for = CASE last_obstacle
-                    WHEN 'undecided' THEN 'dependency'
-                    WHEN 'unserved' THEN job.waiting_for
-                    ELSE last_obstacle
-                END,
-                blocked_by_id = blocker,
-                line = next_line,
-                -- Behind what was enqueued while it waited: limit keys take turns.
-                turn = CASE
-                    WHEN last_obstacle IS NULL AND starts_with(job.line, 'limit ')
-                        THEN nextval('pgjobs_turn')
-                    ELSE job.turn
-                END
-            FROM verdict
-            WHERE job.id = verdict.id AND job.line IS DISTINCT FROM next_line
-        ),
-        taken AS (
-            INSERT INTO pgjobs_rate AS rate (key, full_at)
-            SELECT rate_key, at + make_interval(secs => sum(rate_interval))
-            FROM verdict WHERE last_obstacle IS NULL AND rate_key IS NOT NULL
-            GROUP BY rate_key
-            ON CONFLICT (key) DO UPDATE
-                SET full_at = greatest(rate.full_at, at) + (excluded.full_at - at)
-        )
-        SELECT array_agg(id),
-            array_agg(queue_name) FILTER (WHERE last_obstacle IS NULL),
-            array_agg(
-                CASE
-                    WHEN last_obstacle = 'rate' THEN jsonb_strip_nulls(
-                        jsonb_build_object('lock', lock, 'limit_key', limit_key)
-                    )
-                    ELSE jsonb_build_object('lock', lock)
-                END
-            ) FILTER (
-                WHERE last_obstacle IN ('limit', 'rate')
-                    AND num_nonnulls(
-                        lock, CASE last_obstacle WHEN 'rate' THEN limit_key END
-                    ) > 0
-                    AND (
-                        line IS DISTINCT FROM next_line
-                        OR lock_seekers > 1 OR limit_seekers > 1
-                    )
-            ),
-            array_agg(DISTINCT rate_key) FILTER (WHERE last_obstacle = 'rate'),
-            bool_or(last_obstacle = 'undecided')
-        INTO seen, admitted_to, touched, rate_keys, met_undecided
-        FROM verdict;
+                )
+        );
     END
     $$;
     """,
     """
     DROP FUNCTION pgjobs_decide(bigint[]);
+    DROP FUNCTION pgjobs_left_free(pgjobs_candidate[]);
+    DROP FUNCTION pgjobs_move(pgjobs_candidate[]);
+    DROP FUNCTION pgjobs_line_of(pgjobs_candidate);
+    DROP FUNCTION pgjobs_take_tokens(pgjobs_candidate[], timestamptz);
+    DROP FUNCTION pgjobs_meet_rates(pgjobs_candidate[], timestamptz);
+    DROP FUNCTION pgjobs_meet_limits(pgjobs_candidate[]);
+    DROP FUNCTION pgjobs_meet_locks(bigint[]);
+    DROP TYPE pgjobs_candidate;
     DROP FUNCTION pgjobs_next_in_lines(jsonb[], integer);
     DROP FUNCTION pgjobs_next_of_rates(jsonb[], integer);
     DROP FUNCTION pgjobs_next_of_limits(text[], integer);
     DROP FUNCTION pgjobs_next_of_locks(text[]);
-    DROP FUNCTION pgjobs_number_running(text, integer);
     DROP FUNCTION pgjobs_rate_opens_at(
         timestamptz, double precision, integer, bigint, timestamptz
     );
@@ -728,51 +815,43 @@ DECIDE = (
 
 ADMIT = (
     """
-    -- Take the batch of jobs that have ended or gone back: their successors may follow,
+    -- Take a batch of the jobs that have ended or gone back: their successors may follow,
     -- and their keys have room.
     CREATE FUNCTION pgjobs_take_left(
         most integer, OUT number integer,
         OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
     ) LANGUAGE plpgsql AS $$
     DECLARE
-        ids bigint[] := ARRAY(
-            SELECT id FROM pgjobs_job WHERE line IN ('recorded', 'left')
-            LIMIT most FOR NO KEY UPDATE SKIP LOCKED
-        );
         linked bigint[];
         batches bigint[];
     BEGIN
-        number := 0;
-        touched := '{}';
         followers := '{}';
         ended := '{}';
-        IF ids = '{}' THEN
-            RETURN;
-        END IF;
-        SELECT array_agg(id) FILTER (WHERE keys ? 'has_successors'),
-            array_agg(DISTINCT batch_id) FILTER (WHERE batch_id IS NOT NULL)
-        INTO linked, batches
-        FROM pgjobs_job WHERE id = ANY (ids) AND finished_at IS NOT NULL;
+        WITH taken AS (
+            UPDATE pgjobs_job SET line = NULL
+            WHERE id = ANY (ARRAY(
+                SELECT id FROM pgjobs_job WHERE line IN ('recorded', 'left')
+                LIMIT most FOR NO KEY UPDATE SKIP LOCKED
+            ))
+            RETURNING id, keys, batch_id, finished_at
+        )
+        SELECT count(*),
+            coalesce(
+                array_agg(keys) FILTER (WHERE keys ?| ARRAY['lock', 'limit_key']), '{}'
+            ),
+            array_agg(id) FILTER (
+                WHERE keys ? 'has_successors' AND finished_at IS NOT NULL
+            ),
+            array_agg(DISTINCT batch_id) FILTER (
+                WHERE batch_id IS NOT NULL AND finished_at IS NOT NULL
+            )
+        INTO number, touched, linked, batches
+        FROM taken;
         IF coalesce(linked, batches) IS NOT NULL THEN
             SELECT * INTO followers, ended
             FROM pgjobs_close_links(linked, batches, most);
+            PERFORM pgjobs_leave_open(linked, batches);
         END IF;
-        WITH taken AS (
-            UPDATE pgjobs_job AS job SET line = NULL
-            WHERE id = ANY (ids)
-                -- Others are left to the next admission.
-                AND NOT EXISTS (
-                    SELECT FROM pgjobs_predecessor AS link
-                    JOIN pgjobs_job AS follower ON follower.id = link.job_id
-                    WHERE job.keys ? 'has_successors' AND job.finished_at IS NOT NULL
-                        AND link.predecessor_id = job.id AND link.is_open
-                    OFFSET 0
-                )
-            RETURNING keys
-        )
-        SELECT count(*), coalesce(
-            array_agg(keys) FILTER (WHERE keys ?| ARRAY['lock', 'limit_key']), '{}'
-        ) INTO number, touched FROM taken;
     END
     $$;
 
@@ -785,11 +864,7 @@ ADMIT = (
         batches bigint[];
     BEGIN
         followers := '{}';
-        touched := '{}';
         ended := '{}';
-        IF NOT EXISTS (SELECT FROM pgjobs_note) THEN
-            RETURN;
-        END IF;
         WITH note AS (
             DELETE FROM pgjobs_note
             WHERE id = ANY (ARRAY(SELECT id FROM pgjobs_note ORDER BY id LIMIT most))
@@ -802,19 +877,7 @@ ADMIT = (
         IF coalesce(ids, batches) IS NOT NULL THEN
             PERFORM pgjobs_mark(ids);
             SELECT * INTO followers, ended FROM pgjobs_close_links(ids, batches, most);
-            -- Whose rows are held, or too many.
-            INSERT INTO pgjobs_note (job_id)
-            SELECT id FROM unnest(ids) AS given (id)
-            WHERE NOT EXISTS (
-                    SELECT FROM pgjobs_job WHERE id = given.id AND finished_at IS NULL
-                    OFFSET 0
-                )
-                AND EXISTS (
-                    SELECT FROM pgjobs_predecessor AS link
-                    JOIN pgjobs_job AS follower ON follower.id = link.job_id
-                    WHERE link.predecessor_id = given.id AND link.is_open
-                    OFFSET 0
-                );
+            PERFORM pgjobs_leave_open(ids, batches);
         END IF;
     END
     $$;
@@ -894,8 +957,7 @@ ADMIT = (
                 full_at, (keys ->> 'rate_interval')::double precision,
                 (keys ->> 'rate_burst')::integer, 1, full_at
             )
-            FROM pgjobs_heads(pgjobs_line('rate', rate.key), 1) AS head (id)
-            JOIN pgjobs_job AS job ON job.id = head.id
+            FROM pgjobs_heads(ARRAY[pgjobs_line('rate', rate.key)], '{1}')
         )
         WHERE key = ANY (rate_keys);
     END
@@ -908,27 +970,49 @@ ADMIT = (
     ) LANGUAGE plpgsql AS $$
     DECLARE
         most_queues CONSTANT integer := 100;
-        queues text[] := pgjobs_queues_of('arrived', after_queue, most_queues);
+        queues text[] := ARRAY(
+            WITH RECURSIVE queue (name, number) AS (
+                (
+                    SELECT queue_name, 1 FROM pgjobs_job
+                    WHERE line = 'arrived' AND queue_name > after_queue
+                    ORDER BY queue_name LIMIT 1
+                )
+                UNION ALL
+                SELECT (
+                    SELECT queue_name FROM pgjobs_job
+                    WHERE line = 'arrived' AND queue_name > queue.name
+                    ORDER BY queue_name LIMIT 1
+                ), number + 1
+                FROM queue WHERE queue.name IS NOT NULL AND number < most_queues
+            )
+            SELECT name FROM queue WHERE name IS NOT NULL
+        );
     BEGIN
-        ids := ARRAY(SELECT id FROM pgjobs_job WHERE line = 'unlinked' LIMIT most);
-        IF queues <> '{}' THEN
-            ids := ids || ARRAY(SELECT pgjobs_heads('arrived', most, queues));
-        END IF;
+        ids := ARRAY(SELECT id FROM pgjobs_job WHERE line = 'unlinked' LIMIT most)
+            || ARRAY(
+                SELECT head.id
+                FROM unnest(queues) AS queue (name)
+                CROSS JOIN LATERAL (
+                    SELECT id, priority, turn FROM pgjobs_job
+                    WHERE line = 'arrived' AND queue_name = queue.name
+                    ORDER BY priority DESC, turn LIMIT most
+                ) AS head
+                WHERE pgjobs_is_served(queue.name)
+                ORDER BY priority DESC, turn LIMIT most
+            );
         after_queue := CASE
             WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
         END;
-        touched := '{}';
-        ended := '{}';
-        IF ids = '{}' THEN
-            RETURN;
-        END IF;
         ended := pgjobs_link_arrived(ids, most);
         -- Those that are only due later needed no more than that.
         UPDATE pgjobs_job SET line = NULL WHERE id = ANY (ids) AND status = 'SCHEDULED';
-        -- Others may have waited longer for the same.
+        -- Others may have waited longer for the same. (In an ordered lock it is decided
+        -- by the ids.)
         touched := ARRAY(
             SELECT keys FROM pgjobs_job
-            WHERE id = ANY (ids) AND keys ?| ARRAY['lock', 'limit_key', 'rate_key']
+            WHERE id = ANY (ids) AND (
+                keys ?| ARRAY['limit_key', 'rate_key'] OR keys ->> 'is_ordered' = 'false'
+            )
         );
     END
     $$;
@@ -960,38 +1044,24 @@ ADMIT = (
     END
     $$;
 
-    -- As many others of the same lines, whose rows no other transaction holds. (Only the
-    -- first in an ordered lock can follow.)
-    CREATE FUNCTION pgjobs_pass_over(unseen bigint[]) RETURNS bigint[]
-    LANGUAGE plpgsql AS $$
+    -- As many others of the same lines as there are jobs whose rows cannot be had. (Of an
+    -- ordered lock only the first can follow.)
+    CREATE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE AS $$
     BEGIN
         RETURN ARRAY(
-            SELECT other.id
+            SELECT head.id
             FROM (
-                SELECT line AS name, count(*) AS number FROM pgjobs_job
-                WHERE id = ANY (unseen) AND status = 'WAITING'
-                    AND (
-                        line = 'arrived' OR starts_with(line, 'mutex ')
-                        OR starts_with(line, 'limit ') OR starts_with(line, 'rate ')
-                    )
-                GROUP BY line
-            ) AS held
-            CROSS JOIN LATERAL (
-                SELECT head.id
+                SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
                 FROM (
-                    SELECT name
-                    FROM unnest(pgjobs_queues_of(held.name, '', 1000)) AS name
-                    WHERE pgjobs_is_served(name)
-                    OFFSET 0
-                ) AS queue
-                CROSS JOIN LATERAL (
-                    SELECT id, priority, turn FROM pgjobs_job
-                    WHERE line = held.name AND queue_name = queue.name
-                    ORDER BY priority DESC, turn LIMIT held.number
-                    FOR NO KEY UPDATE SKIP LOCKED
-                ) AS head
-                ORDER BY priority DESC, turn LIMIT held.number
-            ) AS other
+                    SELECT line, count(*)::integer AS number FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                        AND line ~ '^(arrived$|mutex |limit |rate )'
+                    GROUP BY line
+                ) AS held
+            ) AS held
+            CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+            WHERE NOT head.id = ANY (unseen)
         );
     END
     $$;
@@ -1026,9 +1096,13 @@ ADMIT = (
         found record;
         touched jsonb[];
         ids bigint[];  -- to decide about
-        unseen bigint[];
+        unseen bigint[] := '{}';  -- their rows are held
         rate_keys text[] := '{}';
         admitted_to text[] := '{}';
+        some_arrived boolean;
+        some_noted boolean;
+        some_due boolean;
+        may_have_left boolean := true;
     BEGIN
         -- Only this level shows what others have committed since the statement began.
         -- The class of the lock is "pgjk" in ASCII.
@@ -1037,17 +1111,29 @@ ADMIT = (
         THEN
             RETURN;
         END IF;
-        found := pgjobs_take_arrived(most, after_queue);
-        after_queue := found.after_queue;
-        ids := found.ids;
-        touched := found.touched;
-        ended := found.ended;
-        has_more := after_queue <> '' OR cardinality(ids) >= most;
-        found := pgjobs_take_notes(most);
-        ids := ids || found.followers;
-        touched := touched || found.touched;
-        ended := ended || found.ended;
-        IF EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= clock_timestamp()) THEN
+        ids := '{}';
+        touched := '{}';
+        ended := '{}';
+        has_more := false;
+        SELECT EXISTS (SELECT FROM pgjobs_job WHERE line IN ('arrived', 'unlinked')),
+            EXISTS (SELECT FROM pgjobs_note),
+            EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= clock_timestamp())
+        INTO some_arrived, some_noted, some_due;
+        IF some_arrived THEN
+            found := pgjobs_take_arrived(most, after_queue);
+            after_queue := found.after_queue;
+            ids := found.ids;
+            touched := found.touched;
+            ended := found.ended;
+            has_more := after_queue <> '' OR cardinality(ids) >= most;
+        END IF;
+        IF some_noted THEN
+            found := pgjobs_take_notes(most);
+            ids := ids || found.followers;
+            touched := touched || found.touched;
+            ended := ended || found.ended;
+        END IF;
+        IF some_due THEN
             rate_keys := pgjobs_take_due_rates(most);
             touched := touched || ARRAY(
                 SELECT jsonb_build_object('rate_key', key, 'rate_burst', most)
@@ -1056,7 +1142,7 @@ ADMIT = (
         END IF;
         met_undecided := false;
         IF sweeps THEN
-            found := pgjobs_sweep(most, after_line, after_link);
+            found := pgjobs_sweep(4 * most, after_line, after_link);
             after_line := found.after_line;
             after_link := found.after_link;
             ids := ids || found.followers;
@@ -1065,34 +1151,35 @@ ADMIT = (
             met_undecided := EXISTS (SELECT FROM pgjobs_job WHERE line = 'undecided');
         END IF;
         LOOP
-            found := pgjobs_take_left(most);
-            ids := ids || found.followers;
-            touched := touched || found.touched;
-            ended := ended || found.ended;
+            IF may_have_left THEN
+                found := pgjobs_take_left(most);
+                ids := ids || found.followers;
+                touched := touched || found.touched;
+                ended := ended || found.ended;
+                may_have_left := found.ended <> '{}' OR found.number = most;
+            END IF;
             IF touched <> '{}' THEN
                 ids := ids || pgjobs_next_in_lines(touched, most);
                 touched := '{}';
             END IF;
-            EXIT WHEN ids = '{}' AND found.number = 0;
+            EXIT WHEN ids = '{}' AND NOT may_have_left;
             IF ids <> '{}' THEN
                 ids := ARRAY(SELECT DISTINCT unnest(ids));
                 found := pgjobs_decide(ids);
-                unseen := '{}';
                 IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
                     PERFORM pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
-                    unseen := ARRAY(
+                    unseen := unseen || ARRAY(
                         SELECT id FROM unnest(ids) AS id
                         WHERE (id = ANY (found.seen)) IS NOT TRUE
                     );
+                    ids := pgjobs_next_behind(unseen);
+                ELSE
+                    ids := '{}';
                 END IF;
                 admitted_to := admitted_to || found.admitted_to;
                 touched := coalesce(found.touched, '{}');
                 rate_keys := rate_keys || found.rate_keys;
                 met_undecided := met_undecided OR coalesce(found.met_undecided, false);
-                ids := '{}';
-                IF unseen <> '{}' THEN
-                    ids := pgjobs_pass_over(unseen);
-                END IF;
             END IF;
             IF clock_timestamp() > deadline THEN
                 INSERT INTO pgjobs_note (keys) SELECT unnest(touched);
@@ -1137,7 +1224,7 @@ ADMIT = (
         integer, double precision, boolean, text, text, bigint, integer, text[], text[]
     );
     DROP FUNCTION pgjobs_notify_admitted(text[], integer, text[], text[]);
-    DROP FUNCTION pgjobs_pass_over(bigint[]);
+    DROP FUNCTION pgjobs_next_behind(bigint[]);
     DROP FUNCTION pgjobs_note_unseen(bigint[], bigint[]);
     DROP FUNCTION pgjobs_take_due_rates(integer);
     DROP FUNCTION pgjobs_take_arrived(integer, text);

@@ -76,7 +76,8 @@ HOST_ROOM = (
 
 
 # `Job.dependencies` has what a job needs, and what it serves: the keys by which others
-# may need it. The triggers keep the rows by which a job that serves is found.
+# may need it. The triggers of pgjobs_job keep the rows by which a job that serves
+# is found.
 DEPEND = (
     """
     CREATE FUNCTION pgjobs_lacks_dependency(dependencies jsonb) RETURNS boolean
@@ -123,35 +124,8 @@ DEPEND = (
             WHERE known.finished_at IS DISTINCT FROM excluded.finished_at;
     END
     $$;
-
-    CREATE FUNCTION pgjobs_serve_changed() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-        PERFORM pgjobs_serve(CASE WHEN TG_OP = 'DELETE' THEN OLD.id ELSE NEW.id END);
-        RETURN NULL;
-    END
-    $$;
-    CREATE TRIGGER pgjobs_serve_changed
-        AFTER INSERT OR UPDATE OF status, dependencies ON pgjobs_job
-        FOR EACH ROW
-        WHEN (NEW.dependencies IS NOT NULL AND NEW.worker_id IS NULL)
-        EXECUTE FUNCTION pgjobs_serve_changed();
-    CREATE TRIGGER pgjobs_serve_deleted
-        AFTER DELETE ON pgjobs_job
-        FOR EACH ROW WHEN (OLD.dependencies IS NOT NULL)
-        EXECUTE FUNCTION pgjobs_serve_changed();
-    DO $$
-    BEGIN
-        EXECUTE format(
-            'ALTER FUNCTION pgjobs_serve_changed() SET search_path = pg_catalog, %I, '
-            'pg_temp', current_schema()
-        );
-    END
-    $$;
     """,
     """
-    DROP TRIGGER pgjobs_serve_deleted ON pgjobs_job;
-    DROP TRIGGER pgjobs_serve_changed ON pgjobs_job;
-    DROP FUNCTION pgjobs_serve_changed();
     DROP FUNCTION pgjobs_serve(bigint);
     DROP FUNCTION pgjobs_lacks_dependency(jsonb);
     """,

@@ -42,7 +42,8 @@ NOTIFY_QUEUE = (
     CREATE FUNCTION pgjobs_notify_queue() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         PERFORM pg_catalog.pg_notify('pgjobs', OLD.name);
-        PERFORM pg_catalog.pg_notify('pgjobs_admission', OLD.name);
+        -- Lines in which only jobs of this queue stand have been passed over.
+        PERFORM pg_catalog.pg_notify('pgjobs_admission', 'sweep');
         RETURN NULL;
     END
     $$;

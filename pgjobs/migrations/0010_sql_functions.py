@@ -730,7 +730,7 @@ ACTS = (
                     )
                 RETURNING * INTO retried;
                 DELETE FROM pgjobs_progress WHERE job_id = retried.id;
-                IF retried.keys IS NOT NULL THEN
+                IF retried.id IS NOT NULL THEN
                     PERFORM pgjobs_revive(ARRAY[retried.id]);
                 END IF;
                 RETURN retried.id IS NOT NULL;

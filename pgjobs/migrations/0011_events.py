@@ -99,7 +99,7 @@ DELIVER = (
                 max_crashes, timeout,
                 statement_timestamp() + make_interval(secs => expires_in),
                 process_units,
-                -- One lock for each handler and aggregate: see pgjobs_hold.
+                -- One lock for each handler and aggregate: see 0005_admission.
                 CASE
                     WHEN is_ordered AND aggregate_id IS NOT NULL
                         THEN coalesce(keys, '{}') || jsonb_build_object(

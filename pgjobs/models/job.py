@@ -248,9 +248,7 @@ class Job(models.Model):
 
     # Where a WAITING job stands, or one that has ended and that no admission has seen;
     # see migrations/0005_admission.py. NULL of most jobs.
-    line = models.TextField(  # noqa: DJ001
-        _("line"), null=True, blank=True, db_collation="C"
-    )
+    line = models.TextField(_("line"), null=True, blank=True)  # noqa: DJ001
 
     objects = JobManager()
 

@@ -5,8 +5,15 @@ SELECT job.id,
         WHEN job.line IN ('arrived', 'unlinked') THEN 'arrived'
         WHEN job.line = 'undecided' OR link.number > 0 THEN job.waiting_for
         WHEN job.waiting_for = 'lock' AND blocker.id IS NOT NULL THEN 'lock'
-        WHEN job.waiting_for = 'limit' AND flow.max_running
-            <= pgjobs_number_running(flow.limit_key, flow.max_running) THEN 'limit'
+        WHEN job.waiting_for = 'limit' AND flow.max_running <= (
+                SELECT count(*) FROM (
+                    SELECT FROM pgjobs_job
+                    WHERE keys IS NOT NULL AND keys ->> 'limit_key' = flow.limit_key
+                        AND status IN ('READY', 'RUNNING')
+                    LIMIT flow.max_running
+                ) AS running
+            )
+            THEN 'limit'
         WHEN job.waiting_for = 'rate' AND rate.opens_at > clock_timestamp() THEN 'rate'
     END,
     rate.opens_at, flow.max_running,

@@ -15,6 +15,7 @@ WITH old AS MATERIALIZED (
         WHERE job.status = kept.status
             AND job.finished_at IS NOT NULL
             AND job.finished_at < kept.since
+            AND job.line IS NULL  -- an admission has still to see that it ended
             AND NOT EXISTS (
                 SELECT FROM pgjobs_schedule
                 WHERE last_job_id IS NOT NULL AND last_job_id = job.id

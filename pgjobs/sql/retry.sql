@@ -52,7 +52,11 @@ retried AS (
         END
     FROM allowed
     WHERE job.id = allowed.id
-    RETURNING job.id, job.keys IS NOT NULL AS may_be_linked
+    RETURNING job.id,
+        job.keys IS NOT NULL
+            -- One that ended before an admission saw who waits for it has no mark.
+            OR EXISTS (SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id)
+            AS may_be_linked
 ),
 forgotten AS (
     DELETE FROM pgjobs_progress USING retried WHERE job_id = retried.id

@@ -41,14 +41,14 @@ class Listener:
         watchdog: Watchdog,
         is_beating: Callable[[], bool],
         enqueued: Callable[[str], None],
-        arrived: Callable[[], None],
+        arrived: Callable[[str], None],
     ):
         self.options = options
         self.own_channel = f"pgjobs_worker_{worker_id}"
         self.watchdog = watchdog
         self.is_beating = is_beating
         self.enqueued = enqueued  # takes the names of queues that may have new jobs
-        self.arrived = arrived  # called when jobs may wait to be admitted
+        self.arrived = arrived  # takes what is notified of jobs to be admitted
         self.bell = bell
         self.alarm: list[str] = []  # set while the loop sleeps and nobody has rung
         self.heard_cancel = False  # a job of this worker is to stop
@@ -113,7 +113,7 @@ class Listener:
         concerned, self.is_new = self.is_new, False
         self.heard_cancel |= concerned  # a request may have been lost, too
         if concerned:
-            self.arrived()
+            self.arrived("")
         try:
             for notification in self.connection.notifies(timeout=0):
                 self.last_heard = monotonic()
@@ -122,7 +122,7 @@ class Listener:
                         concerned = True
                         self.enqueued(notification.payload)
                 elif notification.channel == self.ADMISSION:
-                    self.arrived()
+                    self.arrived(notification.payload)
                 elif notification.payload == self.CANCEL:
                     self.heard_cancel = True
         except psycopg.Error as error:

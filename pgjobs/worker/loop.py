@@ -155,7 +155,7 @@ class Loop:
             self.watchdog,
             lambda: not self.heartbeat.is_late,
             self.marks.hear,
-            self.admitting.expect,
+            self.admitting.hear,
         )
         self.announcer = Announcer(options.database)
         self.maintenance = Maintenance(self.id)
@@ -526,6 +526,8 @@ class Loop:
         for job in rescued:
             if job.status == "READY":
                 self.expect_old_jobs()
+            elif job.status == "WAITING":
+                self.admitting.expect()
             else:
                 self.announcer.finished([job.id])
         if orphans:
