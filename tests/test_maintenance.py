@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from pgjobs import enqueue
-from pgjobs.models import Delivery, Event, Hold, Job, Schedule, Subscription, work
+from pgjobs.models import Delivery, Event, Job, Schedule, Subscription, work
 from pgjobs.worker import Loop
 from pgjobs.worker.maintenance import Chore
 from tests.actors import Hand, execute, hours, job_that_is, pass_time
@@ -72,13 +72,28 @@ def leave_jobs_of_the_dead() -> Callable[[], bool]:
     return Job.objects.ready().exists
 
 
-def leave_a_forgotten_key() -> Callable[[], bool]:
-    job = enqueue(noop.using(lock="a"))
+def leave_a_forgotten_job_in_line() -> Callable[[], bool]:
     execute("ALTER TABLE pgjobs_job DISABLE TRIGGER USER")
-    Job.objects.filter(pk=job.pk).update(status="WAITING", waiting_for="lock")
-    Hold.objects.update(state="lock")
+    Job.objects.create(
+        task="tests.noop",
+        queue_name="none",
+        status="WAITING",
+        waiting_for="lock",
+        keys={"lock": "a", "is_ordered": True},
+        line="lock a",
+    )
     execute("ALTER TABLE pgjobs_job ENABLE TRIGGER USER")
-    return Job.objects.ready().exists
+    return Job.objects.filter(status="SUCCESSFUL").exists
+
+
+def leave_a_job_behind_one_that_is_gone() -> Callable[[], bool]:
+    first = enqueue(noop)
+    last = enqueue(noop.using(queue_name="none", after=first))
+    wait_for(Job.objects.filter(pk=last.pk, line="predecessor").exists)
+    execute("ALTER TABLE pgjobs_job DISABLE TRIGGER USER")
+    execute("DELETE FROM pgjobs_job WHERE id = %(id)s", {"id": first.pk})
+    execute("ALTER TABLE pgjobs_job ENABLE TRIGGER USER")
+    return Job.objects.filter(status="CANCELLED").exists
 
 
 def leave_an_expired_job() -> Callable[[], bool]:
@@ -105,7 +120,8 @@ def leave_a_schedule_due() -> Callable[[], bool]:
     "leave",
     [
         leave_jobs_of_the_dead,
-        leave_a_forgotten_key,
+        leave_a_forgotten_job_in_line,
+        leave_a_job_behind_one_that_is_gone,
         leave_an_expired_job,
         leave_an_event_for_a_late_handler,
         leave_a_schedule_due,
