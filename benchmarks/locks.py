@@ -117,7 +117,7 @@ def server_seconds(pid: int) -> float:
 
 
 def worker_connection():
-    """Return a worker's connection, and its id; without a worker nothing is admitted."""
+    """Return a worker's connection and id: without a worker nothing is admitted."""
     from pgjobs.sql import statement
     from pgjobs.worker.connection import OwnConnection, Watchdog, plan_once
 
@@ -263,7 +263,7 @@ def admission(keys: str) -> list[float]:
 
 
 def others(number: str) -> list[float]:
-    """Return the seconds of a COMMIT of so many jobs, and of a job of another key after it.
+    """Return the seconds of a COMMIT of so many jobs, and of a job of another key.
 
     The many stand in a queue that no worker serves.
     """
