@@ -67,6 +67,10 @@ QUEUE = (
         IF NEW.keys ? 'batch_id' THEN
             NEW.batch_id := NEW.keys ->> 'batch_id';
         END IF;
+        IF NEW.status = 'WAITING' THEN
+            NEW.line := 'unlinked';  -- an admission finds out for what it waits
+            RETURN NEW;
+        END IF;
         IF NEW.run_after > statement_timestamp() THEN
             NEW.status := 'SCHEDULED';
             IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
@@ -101,6 +105,7 @@ QUEUE = (
                 OR NEW.keys IS NOT NULL
                 OR NEW.dependencies IS NOT NULL
             )
+            OR NEW.status = 'WAITING' AND NEW.line IS NULL
         )
         EXECUTE FUNCTION pgjobs_queue_inserted();
 
@@ -151,6 +156,7 @@ QUEUE = (
                 NEW.keys IS NOT NULL
                 OR NEW.dependencies IS NOT NULL
                 OR NEW.line IS NOT NULL
+                OR NEW.status = 'WAITING'
             )
             -- Said by the worker that records an end; it sees to it by itself.
             AND NEW.line IS DISTINCT FROM 'recorded'
