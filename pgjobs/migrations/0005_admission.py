@@ -285,9 +285,11 @@ LINKS = (
     $$;
 
     -- Make the links of jobs that have arrived, and look how their predecessors have
-    -- ended. Those that have not are marked, so that their end is noticed.
-    CREATE FUNCTION pgjobs_link_arrived(ids bigint[], most integer, OUT ended bigint[])
-    LANGUAGE plpgsql AS $$
+    -- ended. Those that have not are marked, so that their end is noticed. `followers`:
+    -- others that had waited for the same, too.
+    CREATE FUNCTION pgjobs_link_arrived(
+        ids bigint[], most integer, OUT followers bigint[], OUT ended bigint[]
+    ) LANGUAGE plpgsql AS $$
     DECLARE
         linked bigint[] := ARRAY(
             SELECT id FROM pgjobs_job
@@ -295,6 +297,7 @@ LINKS = (
         );
         predecessors bigint[];
     BEGIN
+        followers := '{}';
         ended := '{}';
         IF linked = '{}' THEN
             RETURN;
@@ -314,16 +317,15 @@ LINKS = (
             WHERE job_id = ANY (linked) AND is_open AND predecessor_id IS NOT NULL
         );
         PERFORM pgjobs_mark(predecessors);
-        ended := (
-            pgjobs_close_links(
-                predecessors,
-                ARRAY(
-                    SELECT DISTINCT batch_id FROM pgjobs_predecessor
-                    WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
-                ),
-                most
-            )
-        ).ended;
+        SELECT * INTO followers, ended
+        FROM pgjobs_close_links(
+            predecessors,
+            ARRAY(
+                SELECT DISTINCT batch_id FROM pgjobs_predecessor
+                WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
+            ),
+            most
+        );
     END
     $$;
     """,
@@ -931,6 +933,7 @@ ADMIT = (
         OUT ended bigint[]
     ) LANGUAGE plpgsql AS $$
     DECLARE
+        followers bigint[];
         most_queues CONSTANT integer := 100;
         queues text[] := pgjobs_queues_of('arrived', after_queue, most_queues);
     BEGIN
@@ -946,7 +949,7 @@ ADMIT = (
         IF ids = '{}' THEN
             RETURN;
         END IF;
-        ended := pgjobs_link_arrived(ids, most);
+        SELECT * INTO followers, ended FROM pgjobs_link_arrived(ids, most);
         -- Those that are only due later needed no more than that.
         UPDATE pgjobs_job SET line = NULL WHERE id = ANY (ids) AND status = 'SCHEDULED';
         -- Others may have waited longer for the same.
@@ -954,6 +957,7 @@ ADMIT = (
             SELECT keys FROM pgjobs_job
             WHERE id = ANY (ids) AND keys ?| ARRAY['lock', 'limit_key', 'rate_key']
         );
+        ids := ids || followers;
     END
     $$;
 
