@@ -1,9 +1,9 @@
 -- What holds WAITING jobs back at this moment, and the job that is in the way, if any.
 SELECT job.id,
     CASE
-        WHEN line = 'arrived' AND NOT pgjobs_is_served(job.queue_name) THEN 'unserved'
-        WHEN line IN ('arrived', 'unlinked') THEN 'arrived'
-        WHEN line = 'undecided' OR link.number > 0 THEN job.waiting_for
+        WHEN job.line = 'arrived' AND NOT pgjobs_is_served(job.queue_name) THEN 'unserved'
+        WHEN job.line IN ('arrived', 'unlinked') THEN 'arrived'
+        WHEN job.line = 'undecided' OR link.number > 0 THEN job.waiting_for
         WHEN job.waiting_for = 'lock' AND blocker.id IS NOT NULL THEN 'lock'
         WHEN job.waiting_for = 'limit' AND flow.max_running
             <= pgjobs_number_running(flow.limit_key, flow.max_running) THEN 'limit'
@@ -26,7 +26,7 @@ CROSS JOIN LATERAL (
     FROM pgjobs_predecessor WHERE job_id = job.id AND is_open
 ) AS link
 LEFT JOIN pgjobs_job AS blocker ON blocker.id = CASE
-    WHEN line IN ('arrived', 'unlinked') THEN NULL
+    WHEN job.line IN ('arrived', 'unlinked') THEN NULL
     WHEN link.number > 0 THEN link.predecessor_id
     ELSE coalesce(
         (
