@@ -130,10 +130,22 @@ DEPEND = (
         RETURN NULL;
     END
     $$;
-    CREATE TRIGGER pgjobs_serve_changed
-        AFTER INSERT OR UPDATE OF status, dependencies ON pgjobs_job
+    CREATE TRIGGER pgjobs_serve_inserted
+        AFTER INSERT ON pgjobs_job
         FOR EACH ROW
-        WHEN (NEW.dependencies IS NOT NULL AND NEW.worker_id IS NULL)
+        WHEN (NEW.dependencies -> 'serves' <> '[]' AND NEW.worker_id IS NULL)
+        EXECUTE FUNCTION pgjobs_serve_changed();
+    CREATE TRIGGER pgjobs_serve_changed
+        AFTER UPDATE OF status, dependencies ON pgjobs_job
+        FOR EACH ROW
+        -- Not each time that it waits, or is READY.
+        WHEN (
+            NEW.dependencies IS NOT NULL AND NEW.worker_id IS NULL
+            AND (
+                coalesce(OLD.finished_at, NEW.finished_at) IS NOT NULL
+                OR OLD.dependencies IS DISTINCT FROM NEW.dependencies
+            )
+        )
         EXECUTE FUNCTION pgjobs_serve_changed();
     CREATE TRIGGER pgjobs_serve_deleted
         AFTER DELETE ON pgjobs_job
@@ -151,6 +163,7 @@ DEPEND = (
     """
     DROP TRIGGER pgjobs_serve_deleted ON pgjobs_job;
     DROP TRIGGER pgjobs_serve_changed ON pgjobs_job;
+    DROP TRIGGER pgjobs_serve_inserted ON pgjobs_job;
     DROP FUNCTION pgjobs_serve_changed();
     DROP FUNCTION pgjobs_serve(bigint);
     DROP FUNCTION pgjobs_lacks_dependency(jsonb);
