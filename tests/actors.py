@@ -264,9 +264,11 @@ def job_that_is(status: str, **columns) -> Job:
             job = noop.using(run_after=hours(1)).enqueue()
         case Status.WAITING:
             job = noop.enqueue()
-            waiting = {"status": Status.WAITING, "waiting_for": "lock"}
-            Job.objects.filter(pk=job.pk).update(**waiting)
-            columns = {"line": "lock door", **columns}  # a line of which none is let go
+            Job.objects.filter(pk=job.pk).update(
+                status=Status.WAITING, waiting_for="lock"
+            )
+            # A trigger has put it in the line of those that have just arrived.
+            columns = {"line": "lock door", **columns}
         case Status.RUNNING:
             job = running_job()
         case _:

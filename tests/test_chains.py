@@ -679,6 +679,18 @@ def test_job_of_an_old_snapshot_is_told():
     assert told_statuses() == ["SUCCESSFUL", "READY"]
 
 
+@pytest.mark.parametrize("ended", ["job", "batch"])
+def test_job_that_comes_after_the_end_does_not_hide_it_from_those_before(ended):
+    """One admission sees a new successor, and an end that others wait for."""
+    batch = enqueue(group([noop.bind()]))
+    first = noop.using(after=batch if ended == "batch" else batch.jobs.get())
+    enqueue(first)
+    assert told_statuses() == ["READY", "WAITING"]
+    batch.jobs.all().succeed()
+    enqueue(first)
+    assert told_statuses() == ["SUCCESSFUL", "READY", "READY"]
+
+
 @pytest.mark.parametrize("looks_before", [False, True])
 def test_end_in_an_old_snapshot_tells_the_jobs_that_came_since(looks_before):
     first = enqueue(noop)

@@ -311,9 +311,11 @@ LINKS = (
     $$;
 
     -- Make the links of jobs that have arrived, and look how their predecessors have
-    -- ended. Those that have not are marked, so that their end is noticed.
-    CREATE FUNCTION pgjobs_link_arrived(ids bigint[], most integer, OUT ended bigint[])
-    LANGUAGE plpgsql AS $$
+    -- ended. Those that have not are marked, so that their end is noticed. `followers`:
+    -- others that had waited for the same, too.
+    CREATE FUNCTION pgjobs_link_arrived(
+        ids bigint[], most integer, OUT followers bigint[], OUT ended bigint[]
+    ) LANGUAGE plpgsql AS $$
     DECLARE
         linked bigint[] := ARRAY(
             SELECT id FROM pgjobs_job
@@ -321,6 +323,7 @@ LINKS = (
         );
         predecessors bigint[];
     BEGIN
+        followers := '{}';
         ended := '{}';
         IF linked = '{}' THEN
             RETURN;
@@ -342,16 +345,15 @@ LINKS = (
             WHERE job_id = ANY (linked) AND is_open AND predecessor_id IS NOT NULL
         );
         PERFORM pgjobs_mark(predecessors);
-        ended := (
-            pgjobs_close_links(
-                predecessors,
-                ARRAY(
-                    SELECT DISTINCT batch_id FROM pgjobs_predecessor
-                    WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
-                ),
-                most
-            )
-        ).ended;
+        SELECT * INTO followers, ended
+        FROM pgjobs_close_links(
+            predecessors,
+            ARRAY(
+                SELECT DISTINCT batch_id FROM pgjobs_predecessor
+                WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
+            ),
+            most
+        );
     END
     $$;
     """,
@@ -971,6 +973,7 @@ ADMIT = (
         OUT ended bigint[]
     ) LANGUAGE plpgsql AS $$
     DECLARE
+        followers bigint[];
         most_queues CONSTANT integer := 100;
         queues text[] := ARRAY(
             WITH RECURSIVE queue (name, number) AS (
@@ -1005,7 +1008,7 @@ ADMIT = (
         after_queue := CASE
             WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
         END;
-        ended := pgjobs_link_arrived(ids, most);
+        SELECT * INTO followers, ended FROM pgjobs_link_arrived(ids, most);
         -- Those that are only due later needed no more than that.
         UPDATE pgjobs_job SET line = NULL WHERE id = ANY (ids) AND status = 'SCHEDULED';
         -- Others may have waited longer for the same. (In an ordered lock it is decided
@@ -1016,6 +1019,7 @@ ADMIT = (
                 keys ?| ARRAY['limit_key', 'rate_key'] OR keys ->> 'is_ordered' = 'false'
             )
         );
+        ids := ids || followers;
     END
     $$;
 
