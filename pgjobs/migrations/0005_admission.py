@@ -322,6 +322,7 @@ LINKS = (
             WHERE id = ANY (ids) AND (line = 'unlinked' OR dependencies IS NOT NULL)
         );
         predecessors bigint[];
+        batches bigint[];
     BEGIN
         followers := '{}';
         ended := '{}';
@@ -345,15 +346,13 @@ LINKS = (
             WHERE job_id = ANY (linked) AND is_open AND predecessor_id IS NOT NULL
         );
         PERFORM pgjobs_mark(predecessors);
-        SELECT * INTO followers, ended
-        FROM pgjobs_close_links(
-            predecessors,
-            ARRAY(
-                SELECT DISTINCT batch_id FROM pgjobs_predecessor
-                WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
-            ),
-            most
+        batches := ARRAY(
+            SELECT DISTINCT batch_id FROM pgjobs_predecessor
+            WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
         );
+        SELECT * INTO followers, ended
+        FROM pgjobs_close_links(predecessors, batches, most);
+        PERFORM pgjobs_leave_open(predecessors, batches);
     END
     $$;
     """,
