@@ -20,6 +20,15 @@ from .server import Server, running_server
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 5
+# Kinds of jobs, and how many of them.
+DRAINS = {
+    "own-lock": 10_000,
+    "1,000-limit-keys": 10_000,
+    "1,000-locks": 20_000,
+    "line": 1_000,
+    "mutex": 1_000,
+    "limit": 1_000,
+}
 # As the worker's connection does: one statement after the other, in one plan.
 INSERTS = """
 DO $$ BEGIN
@@ -44,12 +53,9 @@ END $$
 """
 # The job table as if there were no keys, uniqueness, dependencies and units.
 WITHOUT_FLOW_CONTROL = """
-DROP TRIGGER pgjobs_check_flow_control ON pgjobs_job;
 DROP TRIGGER pgjobs_queue_changed ON pgjobs_job;
 DROP TRIGGER pgjobs_note_changed ON pgjobs_job;
 DROP TRIGGER pgjobs_note_deleted ON pgjobs_job;
-DROP TRIGGER pgjobs_serve_changed ON pgjobs_job;
-DROP TRIGGER pgjobs_serve_deleted ON pgjobs_job;
 DROP TRIGGER pgjobs_queue_inserted ON pgjobs_job;
 CREATE TRIGGER pgjobs_queue_inserted BEFORE INSERT ON pgjobs_job FOR EACH ROW
     WHEN (NEW.status = 'READY' AND NEW.run_after > statement_timestamp())
@@ -110,70 +116,212 @@ def server_seconds(pid: int) -> float:
     return cpu_seconds_of_tree(pid) + ended
 
 
-def claims(locked: str) -> float:
+def worker_connection():
+    """Return a worker's connection and id: without a worker nothing is admitted."""
+    from pgjobs.sql import statement
+    from pgjobs.worker.connection import OwnConnection, Watchdog, plan_once
+
+    own = OwnConnection("default", "benchmark", "", Watchdog(), 30, prepare=plan_once)
+    row = {"name": "benchmark", "host": "", "pid": 0, "queues": "", "excluded": ""}
+    row |= {"slots": 1, "units": None, "lease": 3600, "heartbeat_interval": 3600}
+    return own, own.execute(statement("register_worker"), row)[0][0]
+
+
+def bound(kind: str, number: int) -> list:
+    """Return jobs of a kind, ready to be enqueued."""
+    from benchmarks.project.tasks import TASKS
+
+    noop = TASKS["noop"]
+    task = {
+        "free": noop,
+        "own-lock": noop.using(lock="lock-{number}"),
+        "own-limit": noop.using(max_running=1, limit_key="key-{number}"),
+        "1,000-limit-keys": noop.using(max_running=1, limit_key="key-{number}"),
+        "line": noop.using(lock="one"),
+        "mutex": noop.using(lock="one", lock_mode="mutex"),
+        "limit": noop.using(max_running=1),
+        "1,000-locks": noop.using(lock="lock-{number}"),
+    }[kind]
+    most = 1000 if kind.startswith("1,000") else number
+    return [task.bind(n % most) for n in range(number)]
+
+
+def enqueueing(kind: str, number: str, server: str) -> list[float]:
+    """Return the processor time in us of one job, enqueued alone and with others."""
+    from pgjobs import enqueue_many
+    from pgjobs.models import Job
+
+    warm = bound(kind, 200)
+    enqueue_many(warm)
+    jobs = bound(kind, int(number))
+    used = []
+    for insert in (lambda: [Job.objects.insert([job]) for job in jobs], None):
+        begin = time.process_time() + server_seconds(int(server))
+        if insert:
+            insert()
+        else:
+            enqueue_many(bound(kind, int(number)))
+        used.append(time.process_time() + server_seconds(int(server)) - begin)
+    return [each / int(number) * 1e6 for each in used]
+
+
+def pickup(kind: str, number: str) -> float:
+    """Return milliseconds from COMMIT to the start of a job on an idle worker."""
+    from threading import Event, Thread
+
+    from pgjobs.models import Job
+    from pgjobs.tasks import task
+    from pgjobs.worker import Loop, WorkerOptions
+
+    started, moments = Event(), []
+
+    @task(name="benchmark.stamp", lock="lock-{number}" if kind == "own-lock" else None)
+    def stamp(number: int) -> None:
+        moments.append(time.perf_counter())
+        started.set()
+
+    loop = Loop(WorkerOptions(slots=10, poll=60.0))
+    thread = Thread(target=loop.run)
+    thread.start()
+    times = []
+    for n in range(int(number)):
+        time.sleep(0.01)  # until the worker sleeps again
+        started.clear()
+        Job.objects.enqueue(stamp, n)
+        committed = time.perf_counter()
+        started.wait(20)
+        times.append(moments[-1] - committed)
+    loop.stop()
+    thread.join()
+    return statistics.median(times[10:]) * 1000
+
+
+def claims(waiting: str) -> float:
     """Return milliseconds of a turn that claims one free job, the median."""
     from benchmarks.project.tasks import TASKS
     from pgjobs import enqueue_many
     from pgjobs.models import work
-    from pgjobs.sql import statement
-    from pgjobs.worker import WorkerOptions
-    from pgjobs.worker.connection import OwnConnection, Watchdog, plan_once
 
-    noop = TASKS["noop"]
-    enqueue_many([noop.using(lock="one").bind(n) for n in range(int(locked))])
-    own = OwnConnection("default", "benchmark", "", Watchdog(), 30, prepare=plan_once)
-    options = WorkerOptions()
-    row = {"name": "benchmark", "host": "", "pid": 0, "queues": "", "excluded": ""}
-    row |= {"slots": 1, "units": None, "lease": 3600, "heartbeat_interval": 3600}
-    own.execute(statement("register_worker"), row)  # none is admitted without a worker
-    while work.admit(own.execute).has_more:
-        pass
-    taken = work.turn(own.execute, 1, limit=1, queues=options.queues)
-    assert len(taken.claimed) == (1 if int(locked) else 0)  # the holder
+    own, worker = worker_connection()
+    for _ in range(int(waiting) // 10_000):
+        enqueue_many(bound("line", 10_000))
+    admit_all(own)
+    own.execute("VACUUM ANALYZE pgjobs_job")
+    taken = work.turn(own.execute, worker, limit=1)
+    assert len(taken.claimed) == (1 if int(waiting) else 0)  # the holder
     times = []
     for number in range(200):
-        noop.enqueue(number)
+        TASKS["noop"].enqueue(number)
         begin = time.perf_counter()
-        brought = work.turn(own.execute, 1, limit=4, queues=options.queues)
+        brought = work.turn(own.execute, worker, limit=4)
         times.append(time.perf_counter() - begin)
         assert len(brought.claimed) == 1
     return statistics.median(times) * 1000
 
 
-def drain(kind: str, number: str) -> float:
-    """Return the jobs per second of one worker process."""
-    from django.core.management import call_command
+def admit_all(own) -> list[float]:
+    """Admit until nothing moves; return the seconds of each statement."""
+    from pgjobs.models import work
+
+    seconds, position, has_more = [], work.BEGINNING, True
+    while has_more:
+        begin = time.perf_counter()
+        admission = work.admit(own.execute, position)
+        seconds.append(time.perf_counter() - begin)
+        position, has_more = admission.position, admission.has_more
+    return seconds
+
+
+def admission(keys: str) -> list[float]:
+    """Return milliseconds of admissions while so many keys are waited for.
+
+    The longest of those that take the jobs in, of those that sweep, and the median of
+    those that admit one job more.
+    """
+    from benchmarks.project.tasks import TASKS
+    from pgjobs import enqueue_many
+    from pgjobs.models import work
+
+    own, _ = worker_connection()
+    for _ in range(2):  # one has the place, one waits
+        jobs = bound("own-limit", int(keys))
+        for at in range(0, len(jobs), 10_000):
+            enqueue_many(jobs[at : at + 10_000])
+    longest = max(admit_all(own))
+    sweeps, position = [], work.BEGINNING
+    while not sweeps or position != work.BEGINNING:
+        begin = time.perf_counter()
+        position = work.admit(own.execute, position, sweeps=True).position
+        sweeps.append(time.perf_counter() - begin)
+    ones = []
+    for n in range(50):
+        TASKS["noop"].using(lock=f"another-{n}").enqueue(n)
+        begin = time.perf_counter()
+        assert work.admit(own.execute).admitted == 1
+        ones.append(time.perf_counter() - begin)
+    return [longest * 1000, max(sweeps) * 1000, statistics.median(ones) * 1000]
+
+
+def others(number: str) -> list[float]:
+    """Return the seconds of a COMMIT of so many jobs, and of a job of another key.
+
+    The many stand in a queue that no worker serves.
+    """
+    from threading import Thread
+
+    from django.db import transaction
 
     from benchmarks.project.tasks import TASKS
     from pgjobs import enqueue_many
+    from pgjobs.models import Job
+    from pgjobs.worker import Loop, WorkerOptions
 
-    noop = TASKS["noop"]
-    tasks = {
-        "free": lambda n: noop,
-        "locks": lambda n: noop.using(lock=f"lock-{n % 1000}"),
-        "limit": lambda n: noop.using(max_running=1),
-    }
-    enqueue_many([tasks[kind](n).bind(n) for n in range(int(number))])
+    loop = Loop(WorkerOptions(slots=4, queues=("default",)))
+    thread = Thread(target=loop.run)
+    thread.start()
+    task = TASKS["noop"].using(lock="bulk-{number}", queue_name="unserved")
+    with transaction.atomic():
+        enqueue_many([task.bind(n) for n in range(int(number))])
+        begin = time.perf_counter()
+    committed = time.perf_counter()
+    job = TASKS["noop"].using(lock="innocent", lock_mode="mutex").enqueue(0)
+    job.wait(timeout=60)
+    finished = time.perf_counter()
+    loop.stop()
+    thread.join()
+    assert Job.objects.filter(status="WAITING").count() == int(number)
+    return [committed - begin, finished - committed]
+
+
+def drain(number: str, kind: str) -> float:
+    """Return the jobs per second of one worker process with ten slots."""
+    from django.core.management import call_command
+
+    from pgjobs import enqueue_many
+
+    enqueue_many(bound(kind, int(number)))
     begin = time.perf_counter()
-    call_command("runjobs", "--drain", "--concurrency", "8", verbosity=0)
+    call_command("runjobs", "--drain", "--concurrency", "10", verbosity=0)
     return int(number) / (time.perf_counter() - begin)
 
 
 def chains(kind: str, number: str) -> float:
-    """Return the jobs per second of one worker process, in chains of five or not."""
+    """Return the jobs per second of one worker process, in chains or not."""
     from django.core.management import call_command
 
-    from benchmarks.project.tasks import TASKS
     from pgjobs import chain, enqueue, enqueue_many, group
 
-    bound = [TASKS["noop"].bind(n) for n in range(int(number))]
-    if kind == "chains":
-        fives = [bound[at : at + 5] for at in range(0, len(bound), 5)]
-        enqueue(group([chain(*five) for five in fives], then=bound[0]))
-    else:
-        enqueue_many(bound)
+    jobs = bound("free", int(number))
+    match kind:
+        case "free":
+            enqueue_many(jobs)
+        case "one":
+            enqueue(chain(*jobs))
+        case "fives":
+            fives = [jobs[at : at + 5] for at in range(0, len(jobs), 5)]
+            enqueue(group([chain(*five) for five in fives], then=jobs[0]))
     begin = time.perf_counter()
-    call_command("runjobs", "--drain", "--concurrency", "8", verbosity=0)
+    call_command("runjobs", "--drain", "--concurrency", "10", verbosity=0)
     return int(number) / (time.perf_counter() - begin)
 
 
@@ -214,9 +362,30 @@ def fresh(server: Server, code: str) -> float:
     return in_project(code, url)
 
 
-def compare(title: str, unit: str, one: Callable, other: Callable) -> None:
+def compare_enqueueing(server: Server, kind: str) -> None:
+    """Compare the processor time of client and server with that of a free job."""
+    rounds = [
+        [
+            fresh(server, f"enqueueing {each} 3000 {server.pid}")
+            for each in ("free", kind)
+        ]
+        for _ in range(ROUNDS)
+    ]
+    for index, how in enumerate(("alone", "with others")):
+        pairs = [(free[index], keyed[index]) for free, keyed in rounds]
+        first, second = (statistics.median(each) for each in zip(*pairs, strict=True))
+        quotient = statistics.median(b / a for a, b in pairs)
+        say(
+            f"| enqueueing, {kind}, {how} "
+            f"| {first:.0f} µs | {second:.0f} µs | {quotient:.2f} |"
+        )
+
+
+def compare(
+    title: str, unit: str, one: Callable, other: Callable, rounds: int = ROUNDS
+) -> None:
     """Measure both in turns; print the medians and the quotient."""
-    pairs = [(one(), other()) for _ in range(ROUNDS)]
+    pairs = [(one(), other()) for _ in range(rounds)]
     first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
     quotient = statistics.median(b / a for a, b in pairs)
     say(f"| {title} | {first:.2f} {unit} | {second:.2f} {unit} | {quotient:.2f} |")
@@ -270,29 +439,48 @@ def main() -> None:
     with running_server() as server:
         say("| | without | with | quotient |\n|---|---|---|---|")
         cost_of_plain_jobs(server)
+        for kind in ("own-lock", "own-limit"):
+            compare_enqueueing(server, kind)
         compare(
-            "claim of a free job, 100,000 behind one lock",
+            "COMMIT to start on an idle worker, own lock",
+            "ms",
+            lambda: fresh(server, "pickup free 200"),
+            lambda: fresh(server, "pickup own-lock 200"),
+        )
+        compare(
+            "claim of a free job behind 300,000 of one lock",
             "ms",
             lambda: fresh(server, "claims 0"),
-            lambda: fresh(server, "claims 100000"),
+            lambda: fresh(server, "claims 300000"),
+            rounds=1,
         )
-        compare(
-            "drain of 1,000 locks with 20 jobs each",
-            "jobs/s",
-            lambda: fresh(server, "drain free 20000"),
-            lambda: fresh(server, "drain locks 20000"),
+        for kind, number in DRAINS.items():
+            compare(
+                f"drain: {kind}",
+                "jobs/s",
+                lambda number=number: fresh(server, f"drain {number} free"),
+                lambda kind=kind, number=number: fresh(
+                    server, f"drain {number} {kind}"
+                ),
+            )
+        for kind, number in (("one", 500), ("fives", 5000)):
+            compare(
+                "drain: a chain of 500" if kind == "one" else "drain: chains of five",
+                "jobs/s",
+                lambda number=number: fresh(server, f"chains free {number}"),
+                lambda kind=kind, number=number: fresh(
+                    server, f"chains {kind} {number}"
+                ),
+            )
+        longest, sweep, one = fresh(server, "admission 100000")
+        say(
+            "\nAdmission while 100,000 keys are waited for: the longest statement "
+            f"{longest:.0f} ms, of a sweep {sweep:.0f} ms; one job more {one:.1f} ms."
         )
-        compare(
-            "drain with max_running=1",
-            "jobs/s",
-            lambda: fresh(server, "drain free 2000"),
-            lambda: fresh(server, "drain limit 2000"),
-        )
-        compare(
-            "drain of a group of chains of five",
-            "jobs/s",
-            lambda: fresh(server, "chains free 5000"),
-            lambda: fresh(server, "chains chains 5000"),
+        commit, delay = fresh(server, "others 20000")
+        say(
+            f"COMMIT of 20,000 jobs with keys: {commit:.2f} s; a job of another key, "
+            f"enqueued after it, has ended {delay:.2f} s later."
         )
         seconds, jobs, errors = fresh(server, "unique 8 1000")
         say(
@@ -307,7 +495,8 @@ if __name__ == "__main__":
 
         django.setup()
         name, *arguments = sys.argv[2].split()
-        runs = (setup, whole, claims, drain, chains, unique)
+        runs = (setup, whole, enqueueing, pickup, claims, admission, others)
+        runs += (drain, chains, unique)
         run = {each.__name__: each for each in runs}[name]
         say(json.dumps(run(*arguments)))
     else:

@@ -127,7 +127,7 @@ class KeyMaker:
             return key
         named = json.loads(self.stored.kwargs)
         texts = {
-            each: value if isinstance(value, str) else dump_sorted(value)
+            each: str(value) if type(value) in (str, int) else dump_sorted(value)
             for each, value in named.items()
         }
         try:

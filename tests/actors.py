@@ -264,12 +264,11 @@ def job_that_is(status: str, **columns) -> Job:
             job = noop.using(run_after=hours(1)).enqueue()
         case Status.WAITING:
             job = noop.enqueue()
-            columns = {
-                "status": Status.WAITING,
-                "waiting_for": "lock",
-                "line": "lock door",
-                **columns,
-            }
+            Job.objects.filter(pk=job.pk).update(
+                status=Status.WAITING, waiting_for="lock"
+            )
+            # A trigger has put it in the line of those that have just arrived.
+            columns = {"line": "lock door", **columns}
         case Status.RUNNING:
             job = running_job()
         case _:

@@ -240,14 +240,20 @@ def run(task, *args, **kwargs) -> Job:
 def statements_of_workers() -> Iterator[list[str]]:
     """Collect what the workers of this process execute, as "<role> <statement>"."""
     collected: list[str] = []
-    execute = OwnConnection.execute
+    execute, together = OwnConnection.execute, OwnConnection.together
 
     def collecting(self, query, parameters=None):
         collected.append(f"{self.role} {STATEMENTS.get(query, query)}")
         return execute(self, query, parameters)
 
-    OwnConnection.execute = collecting
+    def collecting_all(self, statements):
+        if not self.pooled:  # or it executes one after the other
+            queries = [STATEMENTS.get(query, query) for query, _ in statements]
+            collected.extend(f"{self.role} {query}" for query in queries)
+        return together(self, statements)
+
+    OwnConnection.execute, OwnConnection.together = collecting, collecting_all
     try:
         yield collected
     finally:
-        OwnConnection.execute = execute
+        OwnConnection.execute, OwnConnection.together = execute, together

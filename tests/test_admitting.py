@@ -6,7 +6,7 @@ from time import monotonic
 import pytest
 
 from pgjobs.models.work import Admission, Position
-from pgjobs.worker.admitting import BLOCKED_PAUSE, LONGEST_PAUSE, Admitting
+from pgjobs.worker.admitting import BLOCKED_PAUSE, LONGEST_PAUSE, SWEEP, Admitting
 
 HERE = Position("queue", "line", 7)
 
@@ -14,12 +14,12 @@ HERE = Position("queue", "line", 7)
 @pytest.fixture
 def admitting() -> Admitting:
     made = Admitting()
-    made.sweeping.due = inf
+    made.sweeps_all, made.sweeping.due = False, inf
     return made
 
 
-def brought(admitted=0, has_more=False, is_blocked=False) -> Admission:
-    return Admission(admitted, [], has_more, is_blocked, False, HERE)
+def brought(admitted=0, has_more=False, is_blocked=False, at=HERE) -> Admission:
+    return Admission(admitted, [], has_more, is_blocked, False, at)
 
 
 def test_worker_admits_as_it_starts_and_then_after_a_hint(admitting):
@@ -63,3 +63,27 @@ def test_worker_that_did_not_get_its_turn_to_sweep_still_has_to(admitting):
     admitting.sweeping.due = 0.0
     admitting.passed(brought(admitted=None), swept=True)
     assert admitting.sweeping.due <= admitting.due
+
+
+@pytest.mark.parametrize("why", ["it starts", "it hears of a queue that is resumed"])
+def test_worker_sweeps_all_lines_from_the_first_one_on(why, admitting):
+    admitting.position = HERE
+    if why == "it starts":
+        admitting = Admitting()
+        admitting.sweeping.due = inf
+    else:
+        admitting.hear(SWEEP)
+    assert admitting.begin() == (Position(), True)
+    admitting.passed(brought(at=HERE), swept=True)
+    assert admitting.is_due
+    assert admitting.begin() == (HERE, True)
+    admitting.passed(brought(at=Position("queue")), swept=True)
+    assert not admitting.is_expecting
+    assert admitting.begin() == (Position("queue"), False)
+
+
+def test_worker_that_hears_of_a_job_does_not_sweep(admitting):
+    admitting.passed(brought(), swept=False)
+    admitting.hear("mail")
+    assert admitting.is_due
+    assert admitting.begin() == (HERE, False)

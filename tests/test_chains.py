@@ -645,6 +645,7 @@ def test_job_that_comes_does_not_wait_for_a_predecessor_that_another_session_hol
         enqueue(noop.using(after=first))
         assert told_statuses() == ["READY", "WAITING"]
         assert work.admit(execute).is_blocked
+        other.rollback()
     assert told_statuses() == ["READY", "WAITING"]
     assert not Note.objects.exists()
     first.succeed()
@@ -676,6 +677,18 @@ def test_job_of_an_old_snapshot_is_told():
         old.commit()
     assert stored_statuses() == ["SUCCESSFUL", "WAITING"]
     assert told_statuses() == ["SUCCESSFUL", "READY"]
+
+
+@pytest.mark.parametrize("ended", ["job", "batch"])
+def test_job_that_comes_after_the_end_does_not_hide_it_from_those_before(ended):
+    """One admission sees a new successor, and an end that others wait for."""
+    batch = enqueue(group([noop.bind()]))
+    first = noop.using(after=batch if ended == "batch" else batch.jobs.get())
+    enqueue(first)
+    assert told_statuses() == ["READY", "WAITING"]
+    batch.jobs.all().succeed()
+    enqueue(first)
+    assert told_statuses() == ["SUCCESSFUL", "READY", "READY"]
 
 
 @pytest.mark.parametrize("looks_before", [False, True])

@@ -15,7 +15,7 @@ from django.db import connections, transaction
 from pgjobs import enqueue_many
 from pgjobs.checks import check_dependencies
 from pgjobs.definitions import store_definitions
-from pgjobs.models import Job, Predecessor, Prerequisite, Unsettled, work
+from pgjobs.models import Job, Note, Predecessor, Prerequisite, work
 from pgjobs.models.obstacles import described, obstacles
 from pgjobs.models.prerequisite import look_up
 from pgjobs.models.status import overview
@@ -24,7 +24,7 @@ from pgjobs.worker import depending
 from pgjobs.worker.depending import Deciding
 from tests import dependent_tasks as dependent
 from tests import tasks
-from tests.actors import Hand, execute, hours, overlapping, session
+from tests.actors import Hand, admit, execute, hours, overlapping, session
 from tests.processes import (
     drain,
     running_worker,
@@ -48,6 +48,27 @@ def statuses() -> dict[str, list[str]]:
     for name, status in Job.objects.order_by("pk").values_list("task", "status"):
         found.setdefault(name.removeprefix("tests."), []).append(status)
     return found
+
+
+def admit_all() -> None:
+    """Let a worker look at the jobs that wait, and leave."""
+    hand = Hand()
+    admit()
+    hand.vanish()
+
+
+def status_of(job: Job) -> str:
+    """Return the status once a worker has looked."""
+    admit_all()
+    job.refresh_from_db()
+    return job.status
+
+
+def decide(limit: int) -> int:
+    """Let a worker look for dependencies; return of how many jobs it has decided."""
+    admit_all()
+    with session() as worker:
+        return len(Deciding(worker.execute, limit).run())
 
 
 def only(task_name: str) -> Job:
@@ -85,7 +106,7 @@ def test_last_job_alone_brings_all_before_it_in_order(path):
     assert "Completed 3 jobs" in out.getvalue()
     assert tasks.lines(path) == ["refresh 42", "generate 42", "send 42"]
     again = dependent.send_client.enqueue(path, 42)
-    assert again.status == "READY"
+    assert status_of(again) == "READY"
     assert drain().finished == 1
     dependent.send_client.enqueue(path, 43)
     assert drain().finished == 3
@@ -105,8 +126,7 @@ def test_each_dependency_has_one_more_of_priority_up_to_the_highest(path):
 def test_dependency_that_several_wait_for_comes_before_the_most_urgent(path):
     for priority in (-90, 50, 10):
         dependent.use.using(priority=priority).enqueue(path)
-    with session() as worker:
-        assert len(Deciding(worker.execute, 10).run()) == 3
+    assert decide(10) == 3
     assert only("prepare").priority == 51
 
 
@@ -134,7 +154,7 @@ def test_many_dependents_share_one_dependency(path):
     with running_worker(slots=4), running_worker(slots=4):
         wait_for_all("SUCCESSFUL")
     assert len(statuses()["prepare"]) == 1
-    assert Unsettled.objects.count() == 0
+    assert Note.objects.count() == 0
 
 
 def test_dependents_that_commit_at_the_same_time_share_one_dependency(path):
@@ -168,8 +188,8 @@ def test_success_counts_only_within_the_window(path):
 def test_only_the_named_arguments_count(path):
     dependent.generate_client.enqueue(path, 1, month="2024-01")
     drain()
-    assert dependent.send_client.enqueue(path, 1).status == "READY"
-    assert dependent.send_client.enqueue(path, 2).status == "WAITING"
+    assert status_of(dependent.send_client.enqueue(path, 1)) == "READY"
+    assert status_of(dependent.send_client.enqueue(path, 2)) == "WAITING"
 
 
 def test_success_by_hand_counts(path):
@@ -197,7 +217,7 @@ def test_rolled_back_job_leaves_nothing(path):
         dependent.send_client.enqueue(path, 1)
         raise ZeroDivisionError
     drain()
-    assert Job.objects.count() == Unsettled.objects.count() == 0
+    assert Job.objects.count() == Note.objects.count() == 0
 
 
 def test_satisfied_dependency_costs_one_look_at_an_index(path):
@@ -205,13 +225,14 @@ def test_satisfied_dependency_costs_one_look_at_an_index(path):
     drain()
     with transaction.atomic():
         before = scans()
-        assert dependent.send_client.enqueue(path, 1).status == "READY"
+        job = dependent.send_client.enqueue(path, 1)
+        Hand()
+        assert work.admit(execute).admitted == 1
         after = scans()
     assert after["pgjobs_prerequisite"] - before["pgjobs_prerequisite"] == 1
-    for table in ("pgjobs_hold", "pgjobs_predecessor", "pgjobs_unsettled"):
-        assert after[table] == before[table]
+    assert rows_made("pgjobs_predecessor") == rows_made("pgjobs_note") == 0
     drain()
-    assert statuses()["send_client"] == ["SUCCESSFUL"]
+    wait_for_status(job, "SUCCESSFUL")
 
 
 def test_dependency_costs_one_look_however_often_it_has_succeeded(path):
@@ -225,10 +246,21 @@ def test_dependency_costs_one_look_however_often_it_has_succeeded(path):
         row.save(force_insert=True)
     with transaction.atomic():
         before = rows_read()
-        assert dependent.send_client.enqueue(path, 1).status == "READY"
+        dependent.send_client.enqueue(path, 1)
+        Hand()
+        assert work.admit(execute).admitted == 1
         assert rows_read() - before <= 1
         look_up(execute, [(row.key, 60.0)])
         assert rows_read() - before <= 2
+
+
+def rows_made(table: str) -> int:
+    ((number,),) = execute(
+        "SELECT count(*) FROM pg_stat_xact_user_tables"
+        " WHERE relname = %(table)s AND n_tup_ins > 0",
+        {"table": table},
+    )
+    return number
 
 
 def rows_read() -> int:
@@ -360,7 +392,7 @@ def test_job_of_a_task_that_nobody_knows_waits_and_fails_after_the_grace(
     drain()
     reason = wait_for_status(job, "FAILED").reason
     assert reason == "No task registered as 'tests.use'."
-    assert Unsettled.objects.count() == 0
+    assert Note.objects.count() == 0
 
 
 def test_task_that_does_not_depend_any_more_lets_its_jobs_go(path, monkeypatch):
@@ -376,8 +408,7 @@ def test_task_that_does_not_depend_any_more_lets_its_jobs_go(path, monkeypatch):
 def test_arguments_that_replace_others_have_needs_of_their_own(path):
     once = dependent.send_client.using(unique_key="one", on_conflict="replace")
     job = once.enqueue(path, 1)
-    with session() as worker:
-        assert len(Deciding(worker.execute, 1).run()) == 1
+    assert decide(1) == 1
     assert once.enqueue(path, 2) == job
     drain()
     wait_for_status(job, "SUCCESSFUL")
@@ -411,7 +442,7 @@ def test_job_that_sql_inserts_is_held_back(path):
 def test_job_that_sql_inserts_serves_others(path):
     insert("generate_client", f'{{"path": "{path}", "client": 7}}')
     drain()
-    assert dependent.send_client.enqueue(path, 7).status == "READY"
+    assert status_of(dependent.send_client.enqueue(path, 7)) == "READY"
 
 
 def test_job_that_sql_inserts_with_wrong_arguments_fails(path):
@@ -451,7 +482,7 @@ def test_such_a_job_runs_if_somebody_has_enqueued_the_report(foreign):
     drain()
     assert wait_for_status(report, "SUCCESSFUL")
     assert wait_for_status(job, "SUCCESSFUL")
-    assert foreign.send_report.enqueue(42, "b@example.com").status == "READY"
+    assert status_of(foreign.send_report.enqueue(42, "b@example.com")) == "READY"
 
 
 def test_such_tasks_are_enqueued_by_sql_one_job_for_each_value(foreign):
@@ -498,8 +529,7 @@ def test_job_waits_for_its_lock_after_its_dependency(path):
 
 def test_dependency_is_enqueued_with_the_options_that_it_was_given(path):
     dependent.use_on_the_side.enqueue(path)
-    with session() as worker:
-        assert len(Deciding(worker.execute, 1).run()) == 1
+    assert decide(1) == 1
     assert only("prepare").queue_name == "side"
 
 
@@ -531,7 +561,7 @@ def test_success_is_kept_as_long_as_a_window_needs_it(path):
         "generate_client": ["SUCCESSFUL"],
         "refresh_client": ["SUCCESSFUL"],
     }
-    assert dependent.send_client.enqueue(path, 1).status == "READY"
+    assert status_of(dependent.send_client.enqueue(path, 1)) == "READY"
     drain()
     age_success(only("generate_client"), hours=2)
     age_success(only("refresh_client"), hours=0.9)
@@ -571,15 +601,20 @@ def test_status_tells_of_jobs_for_which_no_worker_has_looked(path):
 
 def test_words_for_what_a_job_waits_for(path):
     job = dependent.use.enqueue(path)
-    said = obstacles("default", [job.pk])[job.pk]
-    assert described(said, []) == "waits until a worker looks for its dependency"
-    with session() as worker:
-        assert len(Deciding(worker.execute, 1).run()) == 1
+
+    def said() -> str:
+        return described(obstacles("default", [job.pk])[job.pk], [])
+
+    assert said() == "waits until its queue is served"
+    hand = Hand()
+    assert said() == "waits for a worker to admit it"
+    admit()
+    assert said() == "waits until a worker looks for its dependency"
+    hand.vanish()
+    assert decide(1) == 1
+    admit_all()
     prepare = only("prepare")
-    said = obstacles("default", [job.pk])[job.pk]
-    assert described(said, []) == (
-        f"waits for job {prepare.pk} in queue default, no worker"
-    )
+    assert said() == f"waits for job {prepare.pk} in queue default, no worker"
     (waiting,) = overview("default").waiting
     assert (waiting.kind, waiting.number) == ("dependency", 1)
 
@@ -598,24 +633,24 @@ def test_decision_is_left_to_one_worker_at_a_time(path):
             wait_for_status(job, "SUCCESSFUL")
 
 
-def test_note_of_a_job_that_waits_again_is_not_forgotten(path):
+def test_job_that_waits_again_while_a_worker_decides_is_not_forgotten(path):
     job = dependent.use.enqueue(path)
-    job.cancel()  # the note about it is left to the workers
+    admit_all()
+    job.cancel()
 
-    def wait_again():
-        job.retry()
-        execute("SET CONSTRAINTS ALL IMMEDIATE")
-
-    def decide():
+    def look():
         with session() as worker, worker.connection.transaction():
             assert Deciding(worker.execute, 1).run() == []
+            assert work.admit(worker.execute).admitted == 0
 
-    overlapping(wait_again, decide)
-    assert Unsettled.objects.count() == 1
+    overlapping(job.retry, look)
+    assert decide(1) == 1
+    assert statuses() == {"use": ["WAITING"], "prepare": ["READY"]}
 
 
 def test_two_workers_do_not_enqueue_the_same_dependency(path):
     enqueue_many([dependent.use.bind(path, number) for number in range(2)])
+    admit_all()
     with session() as one, session() as other:
         one.begin()
         other.begin()

@@ -40,7 +40,7 @@ from pgjobs.signals import job_enqueued
 from pgjobs.sql import statement
 from pgjobs.tasks import registry
 from tests import tasks
-from tests.actors import Hand, execute, hours, in_thread, session
+from tests.actors import Hand, admit, execute, hours, in_thread, session
 from tests.processes import (
     database_url,
     drain,
@@ -712,6 +712,8 @@ def test_other_aggregates_and_other_handlers_do_not_wait():
     store()
     for aggregate in ("a", "a", "b", None, None):
         publish(REFRESHED, {"satellite_id": 5}, aggregate_id=aggregate)
+    Hand()
+    admit()
     waiting = Job.objects.waiting().values_list("task", "keys__lock")
     assert sorted(waiting) == [
         ("tests.notify", "tests.notify a"),

@@ -120,7 +120,7 @@ def test_everybody_is_told_and_nobody_too_early_whatever_happens():
     run_state_machine_as_test(
         Flow,
         settings=settings(
-            max_examples=80,
+            max_examples=8,
             stateful_step_count=20,
             deadline=None,
             suppress_health_check=list(HealthCheck),

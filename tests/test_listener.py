@@ -46,8 +46,10 @@ def backends(role: str) -> list[int]:
 
 
 @pytest.fixture
-def sleeper():
+def sleeper(settings):
     """A worker that looks at the queue once a minute unless it is woken."""
+    # Nor does a sweep find soon what it was not told.
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     with running_worker(poll=60, name="sleeper") as loop:
         wait_for(lambda: loop.listener.alarm, "the worker sleeps")
         yield loop
@@ -56,6 +58,37 @@ def sleeper():
 def test_enqueued_job_wakes_it(sleeper):
     for _ in range(20):
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+
+
+def test_job_that_waits_to_be_admitted_wakes_it(sleeper):
+    job = tasks.noop.using(lock="door").enqueue()
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+    job.retry()
+    wait_for(lambda: Job.objects.get().life == 2)
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+    later = tasks.noop.using(run_after=timedelta(hours=1), max_running=1).enqueue()
+    later.run_now()
+    wait_for_status(later, "SUCCESSFUL", timeout=SOON)
+
+
+def test_end_of_a_job_by_hand_wakes_it_for_the_one_behind(sleeper):
+    first = tasks.noop.using(lock="door", run_after=timedelta(hours=1)).enqueue()
+    second = tasks.noop.using(lock="door").enqueue()
+    wait_for(lambda: waits_for_lock(second), "the second waits for the first")
+    first.cancel()
+    wait_for_status(second, "SUCCESSFUL", timeout=SOON)
+
+
+def test_deletion_of_a_job_wakes_it_for_the_one_behind(sleeper):
+    first = tasks.noop.using(lock="door", run_after=timedelta(hours=1)).enqueue()
+    second = tasks.noop.using(lock="door").enqueue()
+    wait_for(lambda: waits_for_lock(second), "the second waits for the first")
+    first.delete()
+    wait_for_status(second, "SUCCESSFUL", timeout=SOON)
+
+
+def waits_for_lock(job: Job) -> bool:
+    return Job.objects.filter(pk=job.pk, line="lock door").exists()
 
 
 def test_job_inserted_by_sql_wakes_it(sleeper):
@@ -106,9 +139,10 @@ def test_retry_and_run_now_wake_it(sleeper):
     wait_for_status(later, "SUCCESSFUL", timeout=SOON)
 
 
-def test_job_that_another_worker_releases_wakes_it(tmp_path):
+@pytest.mark.parametrize("lock", [None, "door"])
+def test_job_that_another_worker_releases_wakes_it(lock, tmp_path):
     path = str(tmp_path / "held")
-    job = enqueue(tasks.hold, path)
+    job = tasks.hold.using(lock=lock).enqueue(path)
     with WorkerThread(grace=0, slots=1) as leaver:
         wait_for(lambda: tasks.lines(path), "the job runs")
         with running_worker(poll=60) as loop:
@@ -154,7 +188,8 @@ def test_jobs_of_queues_that_it_does_not_serve_do_not_wake_it():
 
 def test_notifications_of_others_are_only_hints(sleeper):
     for payload in ("", "nonsense", "x" * 7_999, "default', 'default", "ä\n☃"):
-        execute("SELECT pg_notify('pgjobs', %s)", payload)
+        for channel in ("pgjobs", "pgjobs_admission"):
+            execute("SELECT pg_notify(%s, %s)", channel, payload)
         execute("SELECT pg_notify('pgjobs_worker_' || %s, %s)", sleeper.id, payload)
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
@@ -165,8 +200,8 @@ def test_without_notifications_it_polls(settings, how):
         settings.PGJOBS = {"LISTEN": False}
     with running_worker(poll=0.2, listen=False) as loop:
         wait_for(lambda: loop.listener.alarm, "the worker sleeps")
-        for _ in range(3):
-            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+        for task in (tasks.noop, tasks.noop.using(lock="door")) * 2:
+            wait_for_status(enqueue(task), "SUCCESSFUL", timeout=SOON)
         assert backends("listen") == []
 
 

@@ -11,7 +11,7 @@ import pgjobs
 from pgjobs import ALL, chain, task
 from pgjobs.definitions import store_definitions
 from pgjobs.models import Job, Progress, Status
-from tests.actors import Hand, overlapping, session
+from tests.actors import Hand, admit, overlapping, session
 from tests.operators import STATUSES, make_job
 from tests.processes import shared_queue, wait_for
 from tests.sql import enqueued, psql, refused
@@ -178,9 +178,11 @@ def test_lock_is_filled_in_and_holds_the_second_job_back():
     declare(lock="file-{path}-{size}")
     (job,) = enqueued("""'{"path": "a"}'""", "tests.file")
     assert job.keys == {"lock": "file-a-0", "is_ordered": True}
-    psql("SET CONSTRAINTS ALL IMMEDIATE")
     (second,) = enqueued("""'{"path": "a"}'""", "tests.file")
     assert (second.status, second.waiting_for) == (Status.WAITING, "lock")
+    Hand()
+    assert statuses([job, second]) == ["READY", "WAITING"]
+    second.refresh_from_db()
     assert second.blocked_by_id == job.pk
     (other,) = enqueued("""'{"path": "a"}', lock => 'mine'""", "tests.file")
     assert other.keys["lock"] == "mine"
@@ -435,16 +437,15 @@ def test_retry_gives_up_where_its_transaction_cannot_see_who_holds_the_key():
 @pytest.mark.parametrize("by_sql", [False, True])
 def test_retry_revives_what_was_cancelled_because_of_the_job(by_sql):
     jobs = chain(add.bind(1), add.bind(2), add.bind(3)).enqueue()
-    psql("SET CONSTRAINTS ALL IMMEDIATE")
+    assert statuses(jobs) == ["READY", "WAITING", "WAITING"]
     jobs[0].fail("no")
-    psql("SET CONSTRAINTS ALL IMMEDIATE")
     assert statuses(jobs) == ["FAILED", "CANCELLED", "CANCELLED"]
     assert act("pgjobs_retry", jobs[0].pk) if by_sql else jobs[0].retry()
-    psql("SET CONSTRAINTS ALL IMMEDIATE")
     assert statuses(jobs) == ["READY", "WAITING", "WAITING"]
 
 
 def statuses(jobs) -> list[str]:
+    admit()
     ids = [job.pk for job in jobs]
     found = Job.objects.filter(pk__in=ids).order_by("pk")
     return list(found.values_list("status", flat=True))

@@ -4,9 +4,7 @@ import pytest
 
 from pgjobs.definitions import store_definitions
 from pgjobs.models import Job, TaskDefinition
-from pgjobs.models.work import Key
-from pgjobs.worker.settling import Settling
-from tests.actors import session
+from tests.actors import Hand, admit, session
 from tests.processes import drain, shared_queue, wait_for
 from tests.sql import enqueued, psql, refused
 from tests.tasks import add, echo
@@ -243,17 +241,18 @@ def test_trigger_that_enqueues_for_each_row_notifies_once():
 def test_longest_names_still_fit_into_a_notification():
     """A payload may have 8,000 bytes, a channel 63."""
     with session() as worker, session() as sql:
-        worker.listen("pgjobs", "pgjobs_unsettled")
-        for _ in range(2):  # in one transaction of a level that sees no news
+        worker.listen("pgjobs", "pgjobs_admission")
+        for lock in ("NULL", "repeat('🙂', 500)"):
             sql.execute(
-                "BEGIN ISOLATION LEVEL REPEATABLE READ;"
                 "SELECT pgjobs_enqueue('tests.noop', '{}',"
-                " queue_name => repeat('🙂', 200), lock => repeat('🙂', 500));"
-                "COMMIT"
+                f" queue_name => repeat('🙂', 200), lock => {lock})"
             )
         heard = worker.heard()
-    assert ("pgjobs", "🙂" * 200) in heard
-    assert ("pgjobs_unsettled", "lock " + "🙂" * 500) in heard
+        Hand()
+        with_lock = Job.objects.exclude(keys=None)
+        admit()
+        assert with_lock.get().status == "READY"
+    assert heard == [("pgjobs", "🙂" * 200), ("pgjobs_admission", "🙂" * 200)]
 
 
 # The last channel that a worker listens to is its own.
@@ -264,22 +263,12 @@ WHERE datname = current_database() AND query LIKE 'LISTEN "pgjobs_worker%'
 JUNK = ("", EVIL, "lock", "lock ", "batch x", "predecessor ", "odd 5", "🙂", "x" * 7999)
 
 
-def test_junk_is_not_taken_for_a_key():
-    settling = Settling()
-    for payload in JUNK:
-        settling.hear(payload)
-    assert settling.tries == {}
-    settling.hear("lock a b")
-    settling.hear("batch 5")
-    assert list(settling.tries) == [Key("lock", "a b"), Key("batch", "5")]
-
-
 @shared_queue
 def test_junk_notifications_of_anybody_do_no_harm(start_worker):
     worker = start_worker("--poll", "60")
     with session() as sql:
         wait_for(lambda: sql.execute(LISTENS), "it listens")
-        for channel in ("pgjobs", "pgjobs_unsettled", "pgjobs_finished"):
+        for channel in ("pgjobs", "pgjobs_admission", "pgjobs_finished"):
             for payload in (*JUNK, "rate \t", f"batch {'9' * 18}", f"limit {EVIL}"):
                 sql.execute("SELECT pg_notify(%s, %s)", [channel, payload])
         sql.execute(

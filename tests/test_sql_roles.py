@@ -6,11 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from pgjobs import chain, subscribe, task
 from pgjobs.definitions import store_definitions
 from pgjobs.events import store_declared
-from pgjobs.models import Job
+from pgjobs.models import Job, Note, Prerequisite
+from tests import dependent_tasks
+from tests.actors import Hand, statuses
 from tests.settings import TEST_DATABASE
 from tests.sql import enqueued, psql, refused
 from tests.tasks import add
@@ -60,13 +63,11 @@ def grant(*titles: str) -> None:
 
 @contextmanager
 def acting() -> Iterator[None]:
-    """Be the role; constraints that wait for COMMIT are checked at its end."""
+    """Be the role."""
     psql(f"SET LOCAL ROLE {ROLE}")
     try:
         yield
-        psql("SET CONSTRAINTS ALL IMMEDIATE")
     finally:
-        psql("SET CONSTRAINTS ALL DEFERRED")
         psql("RESET ROLE")
 
 
@@ -138,6 +139,8 @@ REPLACED = "SELECT * FROM pgjobs_enqueue('tests.replaced', '{\"path\": \"a\"}')"
 def test_producer_enqueues_what_must_wait_and_batches():
     grant("producer")
     ((first,),), ((second,),) = call(LOCKED), call(LOCKED)
+    Hand()
+    assert statuses() == ["READY", "WAITING"]
     assert Job.objects.get(pk=second).blocked_by_id == first
     arguments = """'{"client_id": 1, "format": "ALL"}'"""
     everything = (
@@ -160,14 +163,21 @@ def test_replacing_needs_more():
 
 def test_acts_need_more():
     grant("producer", CHANGES)
-    first, second = chain(add.bind(1), add.bind(2)).enqueue()
-    psql("SET CONSTRAINTS ALL IMMEDIATE")
+    first, _ = chain(add.bind(1), add.bind(2)).enqueue()
+    assert statuses() == ["READY", "WAITING"]
     assert call(f"SELECT pgjobs_cancel({first.pk})") == [(True,)]
-    second.refresh_from_db()
-    assert second.status == "CANCELLED"
+    assert statuses() == ["CANCELLED", "CANCELLED"]
     assert call(f"SELECT pgjobs_retry({first.pk})") == [(True,)]
-    second.refresh_from_db()
-    assert second.status == "WAITING"
+    assert statuses() == ["READY", "WAITING"]
+
+
+def test_acts_on_jobs_that_others_depend_on_need_no_more():
+    job = dependent_tasks.refresh_client.enqueue("x", 1)
+    grant("producer", CHANGES)
+    assert call(f"SELECT pgjobs_cancel({job.pk})") == [(True,)]
+    assert not Prerequisite.objects.exists()
+    assert call(f"SELECT pgjobs_retry({job.pk})") == [(True,)]
+    assert Prerequisite.objects.get().job_id == job.pk
 
 
 PUBLISH = "SELECT pgjobs_publish('a.b', '{\"a\": 1}', aggregate_id => 'c')"
@@ -186,14 +196,41 @@ def test_publishing_needs_more():
         call("UPDATE pgjobs_event SET payload = '{}'")
 
 
-def test_nobody_can_make_a_trigger_of_those_that_run_as_their_owner():
-    grant("producer", CHANGES)
-    psql(f"GRANT CREATE ON SCHEMA public TO {ROLE}")
-    with refused("42501", "permission denied for function pgjobs_settle_changed"):
-        call(
-            "CREATE TABLE own (id int); CREATE TRIGGER own AFTER INSERT ON own"
-            " FOR EACH ROW EXECUTE FUNCTION pgjobs_settle_changed()"
-        )
+def test_no_function_runs_with_the_rights_of_its_owner():
+    definers = "SELECT proname FROM pg_proc WHERE prosecdef AND proname LIKE 'pgjobs%'"
+    assert psql(definers) == []
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"lock": "door", "is_ordered": False},
+        {"limit_key": "mail", "max_running": 1},
+        {"rate_key": "mail", "rate_interval": 1.0, "rate_burst": 1},
+        {"after": [1]},
+        {"after_batches": [1]},
+        {"batch_id": 1},
+    ],
+    ids=lambda keys: next(iter(keys)),
+)
+def test_role_that_may_only_insert_inserts_jobs_with_keys(keys):
+    psql(f"GRANT INSERT ON pgjobs_job TO {ROLE}")
+    for _ in range(2):
+        with acting():
+            psql(
+                "INSERT INTO pgjobs_job (task, keys) VALUES ('tests.noop', %s)",
+                [Jsonb(keys)],
+            )
+    assert Job.objects.filter(keys=keys).count() == 2
+
+
+def test_role_that_may_only_delete_leaves_no_note_and_the_sweep_finds_the_rest():
+    psql(f"GRANT SELECT, DELETE ON pgjobs_job TO {ROLE}")
+    first, _ = chain(add.bind(1), add.bind(2)).enqueue()
+    assert statuses() == ["READY", "WAITING"]
+    call(f"DELETE FROM pgjobs_job WHERE id = {first.pk}")
+    assert not Note.objects.exists()
+    assert statuses() == ["CANCELLED"]
 
 
 def test_admin_of_the_database_needs_no_grant():

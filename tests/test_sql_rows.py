@@ -82,7 +82,8 @@ def test_claim_takes_no_more_than_the_limit_whatever_the_plan(hand, off):
 
 def test_claim_takes_only_what_is_ready(hand):
     jobs = {status: job_that_is(status) for status in Status.values}
-    assert ids(hand.claim(10)) == [jobs["READY"].pk]
+    claimed = hand.turn(limit=10, is_idle=True).claimed
+    assert ids(claimed) == [jobs["READY"].pk]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_claim_makes_the_job_the_workers(hand):
         life=1,
         lease_token=row["lease_token"],
         enqueued_at=job.enqueued_at,
-        holds_back=False,
+        is_keyed=False,
         is_tied=False,
         turn=row["turn"],
     )
@@ -864,10 +865,10 @@ def test_due_jobs_are_promoted_and_others_wait():
     waiting = job_that_is("SCHEDULED")
     others = [job_that_is(status) for status in ("WAITING", "FAILED", "RUNNING")]
     before = [fields_of(job) for job in (waiting, *others)]
-    assert work.promote(execute) == 2
+    assert work.promote(execute) == (2, False)
     assert [fields_of(job)["status"] for job in due] == ["READY"] * 2
     assert [fields_of(job) for job in (waiting, *others)] == before
-    assert work.promote(execute) == 0
+    assert work.promote(execute) == (0, False)
 
 
 def test_the_longest_overdue_are_promoted_first(monkeypatch):
@@ -875,7 +876,7 @@ def test_the_longest_overdue_are_promoted_first(monkeypatch):
     jobs = [
         job_that_is("SCHEDULED", run_after=timezone.now() - hours(n)) for n in range(3)
     ]
-    assert [work.promote(execute) for _ in range(3)] == [2, 1, 0]
+    assert [work.promote(execute).number for _ in range(3)] == [2, 1, 0]
     assert Job.objects.ready().count() == 3
     Job.objects.update(status="SCHEDULED")
     work.promote(execute)

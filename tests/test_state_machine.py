@@ -256,7 +256,7 @@ class Queue(RuleBasedStateMachine):
         ]
         for model in due:
             model.status = "READY"
-        assert work.promote(execute) == len(due)
+        assert work.promote(execute) == (len(due), False)
         if prune:
             old = [id for id, model in self.models.items() if model.status in FINISHED]
             assert work.prune(execute, dict.fromkeys(FINISHED, 0.0)) == len(old)

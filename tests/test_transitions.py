@@ -51,7 +51,7 @@ NEW_LIFE = {
     "finished_at": None,
 }
 # What each act changes; what is not here it must not touch.
-NOT_WAITING = {"waiting_for": None}
+NOT_WAITING = {"waiting_for": None, "line": None}
 EFFECTS = {
     ("cancel", "READY"): CANCELLED,
     ("cancel", "SCHEDULED"): CANCELLED,
@@ -596,7 +596,7 @@ def test_retry_saves_a_job_from_being_pruned():
 def test_promotion_passes_over_what_an_act_has_locked(act):
     job = job_that_is("SCHEDULED", run_after=timezone.now())
     changed, promoted = overlapping(getattr(job, act), lambda: work.promote(execute))
-    assert (changed, promoted) == (True, 0)
+    assert (changed, promoted.number) == (True, 0)
 
 
 @transactional

@@ -239,7 +239,9 @@ CHECKS = (
                     THEN 'dependencies must be {"needs": [{"key": ..., "within": ...}], '
                         '"serves": [{"key": ..., "for": ...}]}'
             END;
-            IF fault IS NULL THEN
+            IF fault IS NULL
+                AND (TG_OP = 'UPDATE' OR NEW.dependencies -> 'serves' <> '[]')
+            THEN
                 EXECUTE pg_catalog.format(
                     'SELECT %I.pgjobs_serve($1)', TG_TABLE_SCHEMA
                 ) USING NEW.id;
@@ -327,7 +329,9 @@ NOTIFY_CHANGED = (
             AND (
                 -- An admission tells of what it has made READY by itself.
                 NEW.finished_at IS NULL AND OLD.status <> 'WAITING'
-                OR NEW.line = 'left' OR NEW.awaited OR NEW.dependencies IS NOT NULL
+                OR NEW.line = 'left' OR NEW.awaited
+                OR NEW.dependencies IS NOT NULL
+                AND coalesce(OLD.finished_at, NEW.finished_at) IS NOT NULL
             )
         )
         EXECUTE FUNCTION pgjobs_notify_changed();

@@ -12,39 +12,6 @@ from django.db import migrations
 
 from ._postgresql import RunPostgreSQL
 
-# What `keys` says of a lock, a limit and a rate; `pgjobs_check_job` refuses other types.
-KEYS = (
-    """
-    CREATE TYPE pgjobs_flow_control AS (
-        lock text,
-        is_ordered boolean,
-        limit_key text,
-        max_running integer,
-        rate_key text,
-        rate_interval double precision,  -- seconds for each job
-        rate_burst integer
-    );
-
-    CREATE FUNCTION pgjobs_ids(keys jsonb, name text) RETURNS bigint[]
-    LANGUAGE plpgsql IMMUTABLE AS $$
-    BEGIN
-        IF jsonb_typeof(keys -> name) <> 'array' THEN
-            RAISE 'keys: % must be an array of ids', name USING ERRCODE = '22023';
-        END IF;
-        RETURN ARRAY(
-            SELECT DISTINCT element::bigint
-            FROM jsonb_array_elements_text(keys -> name) AS element
-        );
-    END
-    $$;
-
-    """,
-    """
-    DROP FUNCTION pgjobs_ids(jsonb, text);
-    DROP TYPE pgjobs_flow_control;
-    """,
-)
-
 # Who has the place of a lock or of a limit, and the first of an ordered lock. Their
 # conditions begin with what a plain job fails at once.
 INDEXES = (
@@ -100,6 +67,10 @@ QUEUE = (
         IF NEW.keys ? 'batch_id' THEN
             NEW.batch_id := NEW.keys ->> 'batch_id';
         END IF;
+        IF NEW.status = 'WAITING' THEN
+            NEW.line := 'unlinked';  -- an admission finds out for what it waits
+            RETURN NEW;
+        END IF;
         IF NEW.run_after > statement_timestamp() THEN
             NEW.status := 'SCHEDULED';
             IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
@@ -134,6 +105,7 @@ QUEUE = (
                 OR NEW.keys IS NOT NULL
                 OR NEW.dependencies IS NOT NULL
             )
+            OR NEW.status = 'WAITING' AND NEW.line IS NULL
         )
         EXECUTE FUNCTION pgjobs_queue_inserted();
 
@@ -184,6 +156,7 @@ QUEUE = (
                 NEW.keys IS NOT NULL
                 OR NEW.dependencies IS NOT NULL
                 OR NEW.line IS NOT NULL
+                OR NEW.status = 'WAITING'
             )
             -- Said by the worker that records an end; it sees to it by itself.
             AND NEW.line IS DISTINCT FROM 'recorded'
@@ -319,5 +292,5 @@ class Migration(migrations.Migration):
 
     operations = [
         RunPostgreSQL(forwards, backwards)
-        for forwards, backwards in (LET_GO, KEYS, INDEXES, QUEUE, NOTES)
+        for forwards, backwards in (LET_GO, INDEXES, QUEUE, NOTES)
     ]

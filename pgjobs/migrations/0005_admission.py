@@ -321,9 +321,11 @@ LINKS = (
     $$;
 
     -- Make the links of jobs that have arrived, and look how their predecessors have
-    -- ended. Those that have not are marked, so that their end is noticed.
-    CREATE FUNCTION pgjobs_link_arrived(ids bigint[], most integer, OUT ended bigint[])
-    LANGUAGE plpgsql AS $$
+    -- ended. Those that have not are marked, so that their end is noticed. `followers`:
+    -- others that had waited for the same, too.
+    CREATE FUNCTION pgjobs_link_arrived(
+        ids bigint[], most integer, OUT followers bigint[], OUT ended bigint[]
+    ) LANGUAGE plpgsql AS $$
     DECLARE
         linked bigint[] := ARRAY(
             SELECT id FROM pgjobs_job
@@ -331,6 +333,7 @@ LINKS = (
         );
         predecessors bigint[];
     BEGIN
+        followers := '{}';
         ended := '{}';
         IF linked = '{}' THEN
             RETURN;
@@ -339,9 +342,11 @@ LINKS = (
         SELECT id, predecessor_id, named.batch_id, coalesce(keys ->> 'needs', 'success')
         FROM pgjobs_job AS job
         CROSS JOIN LATERAL (
-            SELECT unnest(pgjobs_ids(keys, 'after')), NULL::bigint
+            SELECT each.id::bigint, NULL::bigint
+            FROM jsonb_array_elements_text(keys -> 'after') AS each (id)
             UNION ALL
-            SELECT NULL::bigint, unnest(pgjobs_ids(keys, 'after_batches'))
+            SELECT NULL::bigint, each.id::bigint
+            FROM jsonb_array_elements_text(keys -> 'after_batches') AS each (id)
         ) AS named (predecessor_id, batch_id)
         WHERE id = ANY (linked)
         ON CONFLICT DO NOTHING;
@@ -350,16 +355,15 @@ LINKS = (
             WHERE job_id = ANY (linked) AND is_open AND predecessor_id IS NOT NULL
         );
         PERFORM pgjobs_mark(predecessors);
-        ended := (
-            pgjobs_close_links(
-                predecessors,
-                ARRAY(
-                    SELECT DISTINCT batch_id FROM pgjobs_predecessor
-                    WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
-                ),
-                most
-            )
-        ).ended;
+        SELECT * INTO followers, ended
+        FROM pgjobs_close_links(
+            predecessors,
+            ARRAY(
+                SELECT DISTINCT batch_id FROM pgjobs_predecessor
+                WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
+            ),
+            most
+        );
     END
     $$;
     """,
@@ -980,6 +984,7 @@ ADMIT = (
         OUT ended bigint[], OUT has_linked boolean
     ) LANGUAGE plpgsql AS $$
     DECLARE
+        followers bigint[];
         most_queues CONSTANT integer := 100;
         queues text[] := ARRAY(
             WITH RECURSIVE queue (name, number) AS (
@@ -1018,7 +1023,7 @@ ADMIT = (
         after_queue := CASE
             WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
         END;
-        ended := pgjobs_link_arrived(ids, most);
+        SELECT * INTO followers, ended FROM pgjobs_link_arrived(ids, most);
         -- Those that are only due later needed no more than that.
         UPDATE pgjobs_job SET line = NULL WHERE id = ANY (ids) AND status = 'SCHEDULED';
         -- Others may have waited longer for the same. (In an ordered lock it is decided
@@ -1029,6 +1034,7 @@ ADMIT = (
                 keys ?| ARRAY['limit_key', 'rate_key'] OR keys ->> 'is_ordered' = 'false'
             )
         );
+        ids := ids || followers;
     END
     $$;
 

@@ -14,7 +14,7 @@ from django.db import IntegrityError, connections, transaction
 
 from .. import signals
 from ..conf import settings
-from ..plain_json import check_json, dump, load
+from ..plain_json import check_json, dump, dump_checked, load
 from ..sql import statement
 from ..texts import storable
 
@@ -80,7 +80,10 @@ def enqueue(
     parameters: dict[str, Any] = columns(bound_tasks)
     if len(bound_tasks) == 1:
         sql = statement("enqueue_one")
-        parameters = {name: array and array[0] for name, array in parameters.items()}
+        parameters = {
+            name: array[0] if isinstance(array, list) else array
+            for name, array in parameters.items()
+        }
     else:
         sql = statement("enqueue")
     with connections[database].cursor() as cursor:
@@ -100,7 +103,7 @@ def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
             signals.send(signals.job_enqueued, model, job=job)
 
 
-def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list | None]:
+def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list | str | None]:
     """Return the jobs to insert as one array for each column; see `once` and `some`.
 
     To send a value takes longer than to insert it.
@@ -120,7 +123,7 @@ def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list | None]:
         "max_crashes": once([each.max_crashes for each in options]),
         "timeouts": some([each.time_limit for each in options]),
         "process_units": some([each.process_units for each in options]),
-        "keys": some([json_or_none(bound.keys) for bound in bound_tasks]),
+        "keys": all_keys(bound_tasks),
         "dependencies": some([json_or_none(each.dependencies) for each in bound_tasks]),
     }
 
@@ -137,6 +140,13 @@ def once(values: list) -> list:
 def some(values: list) -> list | None:
     """Return an array, or None where all values are NULL."""
     return values if any(value is not None for value in values) else None
+
+
+def all_keys(bound_tasks: "Sequence[NewJob]") -> str | None:
+    """Return what ties the jobs to others as one JSON array; None if nothing does."""
+    if not any(bound.keys for bound in bound_tasks):
+        return None
+    return dump_checked([bound.keys or None for bound in bound_tasks])
 
 
 def json_or_none(value: dict[str, Any] | None) -> str | None:
@@ -177,12 +187,20 @@ def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> 
         "enqueued_at": enqueued_at,
         "waiting_for": waiting_for,
         "line": line,
-        "keys": json.loads(json.dumps(bound.keys)) if bound.keys else None,
+        "keys": own_copy(bound.keys) if bound.keys else None,
         "batch_id": bound.keys.get("batch_id"),
         "dependencies": bound.dependencies,
         **key,
     }
     return model.of_columns(database, columns)
+
+
+def own_copy(keys: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys for another owner: of what they hold, only lists can change."""
+    return {
+        name: list(value) if isinstance(value, list | tuple) else value
+        for name, value in keys.items()
+    }
 
 
 def act(verb: str, queryset: "JobQuerySet", **parameters) -> Changed:

@@ -10,7 +10,7 @@ SELECT %(tasks)s, %(args)s::jsonb, %(kwargs)s::jsonb, %(queue_names)s, %(priorit
         coalesce(due, statement_timestamp())
             + make_interval(secs => %(expires_ins)s::float8)
     ),
-    %(process_units)s::bigint, %(keys)s::jsonb, %(dependencies)s::jsonb
+    %(process_units)s::bigint, %(keys)s::jsonb -> 0, %(dependencies)s::jsonb
 FROM (
     VALUES (
         coalesce(

@@ -3,7 +3,8 @@
 -- ids and turns rise in the order given; the rows come in the order of their keys, so
 -- that two of these statements never wait for each other.
 WITH job AS MATERIALIZED (
-    SELECT nextval('pgjobs_job_id_seq') AS id, nextval('pgjobs_turn') AS turn, given.*
+    SELECT nextval('pgjobs_job_id_seq') AS id, nextval('pgjobs_turn') AS turn, given.*,
+        nullif(%(keys)s::jsonb -> (position - 1)::integer, 'null') AS keys
     FROM (
         SELECT * FROM unnest(
             %(tasks)s::text[], %(args)s::text[], %(kwargs)s::text[],
@@ -13,11 +14,11 @@ WITH job AS MATERIALIZED (
             %(timeouts)s::double precision[], %(expires_ats)s::timestamptz[],
             %(expires_ins)s::double precision[], %(process_units)s::bigint[],
             %(unique_keys)s::text[], %(unique_fors)s::text[], %(periods)s::double precision[],
-            %(keys)s::jsonb[], %(dependencies)s::jsonb[]
+            %(dependencies)s::jsonb[]
         ) WITH ORDINALITY AS job (
             task, args, kwargs, queue_name, priority, run_after, delay,
             max_attempts, max_crashes, timeout, expires_at, expires_in, process_units,
-            unique_key, unique_for, period, keys, dependencies, position
+            unique_key, unique_for, period, dependencies, position
         )
         ORDER BY position
     ) AS given

@@ -25,7 +25,10 @@ SELECT job.id,
     blocker.id, blocker.status, blocker.queue_name, blocker.run_after,
     link.batch_id, link.number
 FROM pgjobs_job AS job
-CROSS JOIN LATERAL jsonb_populate_record(NULL::pgjobs_flow_control, job.keys) AS flow
+CROSS JOIN LATERAL (
+    SELECT keys ->> 'lock', keys ->> 'is_ordered' IS DISTINCT FROM 'false',
+        keys ->> 'limit_key', (keys -> 'max_running')::integer, keys ->> 'rate_key'
+) AS flow (lock, is_ordered, limit_key, max_running, rate_key)
 LEFT JOIN pgjobs_rate AS rate ON rate.key = flow.rate_key
 CROSS JOIN LATERAL (
     SELECT min(batch_id) AS batch_id, min(predecessor_id) AS predecessor_id,
@@ -50,7 +53,7 @@ LEFT JOIN pgjobs_job AS blocker ON blocker.id = CASE
                     AND finished_at IS NULL
                 ORDER BY keys ->> 'lock', id LIMIT 1
             ) AS first
-            WHERE first.id < job.id AND flow.is_ordered IS NOT false
+            WHERE first.id < job.id AND flow.is_ordered
         )
     )
 END

@@ -3,16 +3,17 @@
 -- depends on their arguments, so it is replaced, too.
 -- The notification: a job that stays SCHEDULED may be due earlier than workers know.
 WITH wanted AS (
-    SELECT DISTINCT ON (unique_key, unique_for) *
+    SELECT DISTINCT ON (unique_key, unique_for) *,
+        nullif(%(keys)s::jsonb -> (position - 1)::integer, 'null') AS keys
     FROM unnest(
         %(unique_keys)s::text[], %(unique_fors)s::text[],
         %(args)s::text[], %(kwargs)s::text[],
         %(run_afters)s::timestamptz[], %(delays)s::double precision[],
         %(expires_ats)s::timestamptz[], %(expires_ins)s::double precision[],
-        %(keys)s::jsonb[], %(dependencies)s::jsonb[]
+        %(dependencies)s::jsonb[]
     ) WITH ORDINALITY AS job (
         unique_key, unique_for, args, kwargs, run_after, delay, expires_at,
-        expires_in, keys, dependencies, position
+        expires_in, dependencies, position
     )
     ORDER BY unique_key, unique_for, position DESC
 ),

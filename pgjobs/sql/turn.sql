@@ -134,10 +134,7 @@ summary AS (
                         --spans AND run_after > statement_timestamp() - interval '1 s'
                     ORDER BY run_after LIMIT 1
                 ),
-                (
-                    SELECT opens_at FROM pgjobs_rate WHERE opens_at IS NOT NULL
-                    ORDER BY opens_at LIMIT 1
-                )
+                (SELECT min(opens_at) FROM pgjobs_rate)
             ) - clock_timestamp())::float8
         ) AS next_due,
         (SELECT bool_or(is_suspect) FROM candidate WHERE NOT is_expired)
