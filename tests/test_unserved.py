@@ -62,7 +62,7 @@ def test_job_of_a_paused_queue_takes_no_room_until_it_is_resumed(task):
     with session() as ear:
         ear.listen("pgjobs_admission")
         queue.resume()
-        assert ear.heard() == [("pgjobs_admission", "sweep")]
+        assert ("pgjobs_admission", "sweep") in ear.heard()
     assert work.admit(execute).admitted == 1
     assert stored_statuses() == ["READY", "SUCCESSFUL"]
 

@@ -258,8 +258,11 @@ LINKS = (
 
     -- Leave notes of what was not closed: too many links, or jobs whose rows other
     -- transactions hold.
-    CREATE FUNCTION pgjobs_leave_open(ids bigint[], batches bigint[]) RETURNS void
+    CREATE FUNCTION pgjobs_leave_open(ids bigint[], batches bigint[]) RETURNS integer
     LANGUAGE plpgsql AS $$
+    DECLARE
+        number integer;
+        number_of_batches integer;
     BEGIN
         INSERT INTO pgjobs_note (job_id)
         SELECT id FROM unnest(ids) AS given (id)
@@ -272,6 +275,7 @@ LINKS = (
                 WHERE predecessor_id = given.id AND is_open
                 OFFSET 0
             );
+        GET DIAGNOSTICS number = ROW_COUNT;
         INSERT INTO pgjobs_note (keys)
         SELECT jsonb_build_object('batch_id', id) FROM unnest(batches) AS given (id)
         CROSS JOIN LATERAL pgjobs_batch_outcome(id)
@@ -281,20 +285,24 @@ LINKS = (
                 AND (outcome <> 'UNFINISHED' OR needs = 'failure' AND failed IS NOT NULL)
             OFFSET 0
         );
+        GET DIAGNOSTICS number_of_batches = ROW_COUNT;
+        RETURN number + number_of_batches;
     END
     $$;
 
-    -- Mark unfinished jobs as those whose end others wait for.
-    CREATE FUNCTION pgjobs_mark(ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+    -- Mark unfinished jobs as those whose end others wait for. This and the function
+    -- above return how many notes they leave.
+    CREATE FUNCTION pgjobs_mark(ids bigint[]) RETURNS integer LANGUAGE plpgsql AS $$
     DECLARE
         unmarked bigint[] := ARRAY(
             SELECT id FROM pgjobs_job
             WHERE id = ANY (ids) AND finished_at IS NULL
                 AND NOT coalesce(keys ? 'has_successors', false)
         );
+        number integer;
     BEGIN
         IF unmarked = '{}' THEN
-            RETURN;
+            RETURN 0;
         END IF;
         UPDATE pgjobs_job
         SET keys = coalesce(keys, '{}') || '{"has_successors": true}'
@@ -307,6 +315,8 @@ LINKS = (
         INSERT INTO pgjobs_note (job_id)
         SELECT id FROM pgjobs_job
         WHERE id = ANY (unmarked) AND NOT coalesce(keys ? 'has_successors', false);
+        GET DIAGNOSTICS number = ROW_COUNT;
+        RETURN number;
     END
     $$;
 
@@ -860,7 +870,8 @@ ADMIT = (
 
     -- Take the notes: keys that have room, and jobs whose followers have to be told.
     CREATE FUNCTION pgjobs_take_notes(
-        most integer, OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
+        most integer, OUT number integer,
+        OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
     ) LANGUAGE plpgsql AS $$
     DECLARE
         ids bigint[];
@@ -873,14 +884,14 @@ ADMIT = (
             WHERE id = ANY (ARRAY(SELECT id FROM pgjobs_note ORDER BY id LIMIT most))
             RETURNING job_id, keys
         )
-        SELECT array_agg(job_id) FILTER (WHERE job_id IS NOT NULL),
+        SELECT count(*), array_agg(job_id) FILTER (WHERE job_id IS NOT NULL),
             array_agg((keys ->> 'batch_id')::bigint) FILTER (WHERE keys ? 'batch_id'),
             coalesce(array_agg(keys) FILTER (WHERE keys IS NOT NULL), '{}')
-        INTO ids, batches, touched FROM note;
+        INTO number, ids, batches, touched FROM note;
         IF coalesce(ids, batches) IS NOT NULL THEN
-            PERFORM pgjobs_mark(ids);
+            number := number - pgjobs_mark(ids);
             SELECT * INTO followers, ended FROM pgjobs_close_links(ids, batches, most);
-            PERFORM pgjobs_leave_open(ids, batches);
+            number := number - pgjobs_leave_open(ids, batches);
         END IF;
     END
     $$;
@@ -969,7 +980,7 @@ ADMIT = (
     -- What there is to look at: jobs to decide about, and keys that may have room.
     CREATE FUNCTION pgjobs_take_arrived(
         most integer, INOUT after_queue text, OUT ids bigint[], OUT touched jsonb[],
-        OUT ended bigint[]
+        OUT ended bigint[], OUT has_linked boolean
     ) LANGUAGE plpgsql AS $$
     DECLARE
         followers bigint[];
@@ -992,18 +1003,22 @@ ADMIT = (
             SELECT name FROM queue WHERE name IS NOT NULL
         );
     BEGIN
-        ids := ARRAY(SELECT id FROM pgjobs_job WHERE line = 'unlinked' LIMIT most)
-            || ARRAY(
-                SELECT head.id
-                FROM unnest(queues) AS queue (name)
-                CROSS JOIN LATERAL (
-                    SELECT id, priority, turn FROM pgjobs_job
-                    WHERE line = 'arrived' AND queue_name = queue.name
-                    ORDER BY priority DESC, turn LIMIT most
-                ) AS head
-                WHERE pgjobs_is_served(queue.name)
+        ids := ARRAY(
+            SELECT id FROM pgjobs_job WHERE line = 'unlinked'
+            LIMIT most FOR NO KEY UPDATE SKIP LOCKED
+        );
+        has_linked := ids <> '{}';
+        ids := ids || ARRAY(
+            SELECT head.id
+            FROM unnest(queues) AS queue (name)
+            CROSS JOIN LATERAL (
+                SELECT id, priority, turn FROM pgjobs_job
+                WHERE line = 'arrived' AND queue_name = queue.name
                 ORDER BY priority DESC, turn LIMIT most
-            );
+            ) AS head
+            WHERE pgjobs_is_served(queue.name)
+            ORDER BY priority DESC, turn LIMIT most
+        );
         after_queue := CASE
             WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
         END;
@@ -1039,13 +1054,18 @@ ADMIT = (
     $$;
 
     -- Leave notes of jobs whose rows other transactions hold, so that their lines are
-    -- looked at again.
-    CREATE FUNCTION pgjobs_note_unseen(ids bigint[], seen bigint[]) RETURNS void
+    -- looked at again; return how many. ("arrived" is looked at by any admission.)
+    CREATE FUNCTION pgjobs_note_unseen(ids bigint[], seen bigint[]) RETURNS integer
     LANGUAGE plpgsql AS $$
+    DECLARE
+        number integer;
     BEGIN
         INSERT INTO pgjobs_note (keys)
-        SELECT coalesce(keys, '{}') FROM pgjobs_job
+        SELECT DISTINCT CASE line WHEN 'arrived' THEN '{}' ELSE coalesce(keys, '{}') END
+        FROM pgjobs_job
         WHERE id = ANY (ids) AND NOT id = ANY (seen) AND status = 'WAITING';
+        GET DIAGNOSTICS number = ROW_COUNT;
+        RETURN number;
     END
     $$;
 
@@ -1108,6 +1128,9 @@ ADMIT = (
         some_noted boolean;
         some_due boolean;
         may_have_left boolean := true;
+        is_full boolean := false;  -- more may have arrived than it looks at
+        has_progress boolean := false;
+        number_noted integer := 0;  -- how many more notes there are
     BEGIN
         -- Only this level shows what others have committed since the statement began.
         -- The class of the lock is "pgjk" in ASCII.
@@ -1130,10 +1153,14 @@ ADMIT = (
             ids := found.ids;
             touched := found.touched;
             ended := found.ended;
-            has_more := after_queue <> '' OR cardinality(ids) >= most;
+            has_more := after_queue <> '';
+            is_full := cardinality(ids) >= most;
+            has_progress := found.has_linked;
         END IF;
         IF some_noted THEN
             found := pgjobs_take_notes(most);
+            number_noted := -found.number;
+            has_progress := has_progress OR found.followers <> '{}';
             ids := ids || found.followers;
             touched := touched || found.touched;
             ended := ended || found.ended;
@@ -1161,6 +1188,7 @@ ADMIT = (
                 ids := ids || found.followers;
                 touched := touched || found.touched;
                 ended := ended || found.ended;
+                has_progress := has_progress OR found.followers <> '{}';
                 may_have_left := found.ended <> '{}' OR found.number = most;
             END IF;
             IF touched <> '{}' THEN
@@ -1172,7 +1200,8 @@ ADMIT = (
                 ids := ARRAY(SELECT DISTINCT unnest(ids));
                 found := pgjobs_decide(ids);
                 IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
-                    PERFORM pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
+                    number_noted := number_noted
+                        + pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
                     unseen := unseen || ARRAY(
                         SELECT id FROM unnest(ids) AS id
                         WHERE (id = ANY (found.seen)) IS NOT TRUE
@@ -1181,6 +1210,7 @@ ADMIT = (
                 ELSE
                     ids := '{}';
                 END IF;
+                has_progress := has_progress OR is_full AND found.seen IS NOT NULL;
                 admitted_to := admitted_to || found.admitted_to;
                 touched := coalesce(found.touched, '{}');
                 rate_keys := rate_keys || found.rate_keys;
@@ -1200,7 +1230,12 @@ ADMIT = (
             PERFORM pgjobs_notify_admitted(admitted_to, room, served, excluded);
         END IF;
         is_blocked := EXISTS (SELECT FROM pgjobs_note)
-            OR EXISTS (SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left'));
+            OR EXISTS (
+                SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left', 'unlinked')
+            );
+        -- Where nothing has moved, other transactions hold the rows.
+        has_more := has_more OR (is_full OR is_blocked)
+            AND (has_progress OR ended <> '{}' OR number_noted < 0);
     END
     $$;
 
