@@ -146,51 +146,51 @@ def bound(kind: str, number: int) -> list:
     return [task.bind(n % most) for n in range(number)]
 
 
-def enqueueing(kind: str, number: str, server: str) -> list[float]:
+def enqueueing(kind: str, number: str) -> list[float]:
     """Return the processor time in us of one job, enqueued alone and with others."""
+    from django.db import connection
+
     from pgjobs import enqueue_many
     from pgjobs.models import Job
 
-    warm = bound(kind, 200)
-    enqueue_many(warm)
-    jobs = bound(kind, int(number))
-    used = []
-    for insert in (lambda: [Job.objects.insert([job]) for job in jobs], None):
-        begin = time.process_time() + server_seconds(int(server))
-        if insert:
-            insert()
-        else:
-            enqueue_many(bound(kind, int(number)))
-        used.append(time.process_time() + server_seconds(int(server)) - begin)
-    return [each / int(number) * 1e6 for each in used]
+    def session_seconds() -> float:
+        pid = connection.connection.info.backend_pid
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+    def used(insert: Callable) -> float:
+        begin = time.process_time() + session_seconds()
+        insert(bound(kind, int(number)))
+        used = time.process_time() + session_seconds() - begin
+        return used / int(number) * 1e6
+
+    def one_by_one(jobs: list) -> None:
+        for job in jobs:
+            Job.objects.insert([job])
+
+    enqueue_many(bound(kind, 300))
+    one_by_one(bound(kind, 300))
+    return [used(one_by_one), used(enqueue_many)]
 
 
 def pickup(kind: str, number: str) -> float:
     """Return milliseconds from COMMIT to the start of a job on an idle worker."""
-    from threading import Event, Thread
+    from threading import Thread
 
-    from pgjobs.models import Job
-    from pgjobs.tasks import task
+    from benchmarks.project.tasks import HAS_STARTED, MOMENTS, note_moment
     from pgjobs.worker import Loop, WorkerOptions
 
-    started, moments = Event(), []
-
-    @task(name="benchmark.stamp", lock="lock-{number}" if kind == "own-lock" else None)
-    def stamp(number: int) -> None:
-        moments.append(time.perf_counter())
-        started.set()
-
+    lock = "lock-{number}" if kind == "own-lock" else None
     loop = Loop(WorkerOptions(slots=10, poll=60.0))
     thread = Thread(target=loop.run)
     thread.start()
     times = []
     for n in range(int(number)):
         time.sleep(0.01)  # until the worker sleeps again
-        started.clear()
-        Job.objects.enqueue(stamp, n)
+        HAS_STARTED.clear()
+        note_moment.using(lock=lock).enqueue(n)
         committed = time.perf_counter()
-        started.wait(20)
-        times.append(moments[-1] - committed)
+        HAS_STARTED.wait(20)
+        times.append(MOMENTS[-1] - committed)
     loop.stop()
     thread.join()
     return statistics.median(times[10:]) * 1000
@@ -365,10 +365,7 @@ def fresh(server: Server, code: str) -> float:
 def compare_enqueueing(server: Server, kind: str) -> None:
     """Compare the processor time of client and server with that of a free job."""
     rounds = [
-        [
-            fresh(server, f"enqueueing {each} 3000 {server.pid}")
-            for each in ("free", kind)
-        ]
+        [fresh(server, f"enqueueing {each} 5000") for each in ("free", kind)]
         for _ in range(ROUNDS)
     ]
     for index, how in enumerate(("alone", "with others")):

@@ -1,3 +1,5 @@
+import time
+from threading import Event
 from typing import Literal
 
 from benchmarks import tasks
@@ -9,3 +11,14 @@ TASKS = {"noop": task(tasks.noop), "stamp": task(tasks.stamp)}
 @task
 def report(client_id: int, month: str, format: Literal["csv", "json", "parquet"]):
     """Be enqueued by SQL, with three parameters to check."""
+
+
+MOMENTS: list[float] = []
+HAS_STARTED = Event()
+
+
+@task
+def note_moment(number: int) -> None:
+    """Note when the job started, for a benchmark in the worker's own process."""
+    MOMENTS.append(time.perf_counter())
+    HAS_STARTED.set()
