@@ -88,7 +88,7 @@ def test_list_shows_states_and_counts_with_few_queries(django_assert_max_num_que
     for status in ("READY", "READY", "SCHEDULED", "RUNNING"):
         make_job(status, queue_name="<b>")
     client.get(LIST)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         page = text_of(client.get(LIST))
     assert "&lt;b&gt;" in page
     assert "<b>" not in page

@@ -97,7 +97,15 @@ class TestJobstatus:
         age(90)
         error = refused("jobstatus", "--check")
         assert error.returncode == 1
-        assert str(error) == ("Queue default has 1 ready job, but no worker serves it.")
+        assert str(error) == (
+            "Queue default has 1 job to run, but no worker serves it."
+        )
+
+    def test_check_fails_when_no_worker_will_admit_the_jobs_of_a_queue(self):
+        make_worker(excluded="default")
+        enqueue(noop.using(lock="door"))
+        age(90)
+        assert "1 job to run, but no worker" in str(refused("jobstatus", "--check"))
 
     def test_check_is_content_when_a_living_worker_serves_the_queue(self):
         make_worker(queues="default")

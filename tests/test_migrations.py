@@ -26,13 +26,13 @@ INDEXES = {
     " WHERE (process_units IS NOT NULL AND status = 'READY')",
     "pgjobs_job_line": "(line, queue_name, priority DESC, turn)"
     " WHERE (line IS NOT NULL)",
-    "pgjobs_job_lock": "(((keys ->> 'lock'))) WHERE ((keys IS NOT NULL)"
-    " AND status IN ('READY', 'RUNNING') AND ((keys ->> 'lock') IS NOT NULL))",
-    "pgjobs_job_lock_order": "(((keys ->> 'lock')), id) WHERE ((keys IS NOT NULL)"
-    " AND (finished_at IS NULL) AND ((keys ->> 'lock') IS NOT NULL)"
+    "pgjobs_job_lock": "(((keys ->> 'lock'))) WHERE (((keys ->> 'lock') IS NOT NULL)"
+    " AND status IN ('READY', 'RUNNING'))",
+    "pgjobs_job_lock_order": "(((keys ->> 'lock')), id)"
+    " WHERE (((keys ->> 'lock') IS NOT NULL) AND (finished_at IS NULL)"
     " AND ((keys ->> 'is_ordered') IS DISTINCT FROM 'false'))",
-    "pgjobs_job_limit": "(((keys ->> 'limit_key'))) WHERE ((keys IS NOT NULL)"
-    " AND status IN ('READY', 'RUNNING') AND ((keys ->> 'limit_key') IS NOT NULL))",
+    "pgjobs_job_limit": "(((keys ->> 'limit_key')))"
+    " WHERE (((keys ->> 'limit_key') IS NOT NULL) AND status IN ('READY', 'RUNNING'))",
     "pgjobs_job_unique": "(unique_key, unique_for) WHERE ((unique_key IS NOT NULL) AND"
     " pgjobs_holds_key((unique_for), unique_until, (status), attempts, finished_at))",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",

@@ -32,6 +32,10 @@ class QueueStatus:
     waiting: int = 0
     running: int = 0
     oldest_ready_seconds: float | None = None
+    # Of the WAITING jobs that no admission has looked at: none does, if no worker serves
+    # the queue.
+    arrived: int = 0
+    oldest_arrived_seconds: float | None = None
     paused_seconds: float | None = None
     max_running: int | None = None
     note: str = ""
@@ -127,6 +131,15 @@ def queue_statuses(jobs, now: datetime) -> list[QueueStatus]:
             setattr(queue, str(status).lower(), row["number"])
             if status == Status.READY:
                 queue.oldest_ready_seconds = (now - row["oldest"]).total_seconds()
+    for row in (
+        jobs.filter(line="arrived")
+        .values("queue_name")
+        .annotate(number=Count("pk"), oldest=Min("enqueued_at"))
+        .order_by("queue_name")
+    ):
+        queue = queues.setdefault(row["queue_name"], QueueStatus(row["queue_name"]))
+        queue.arrived = row["number"]
+        queue.oldest_arrived_seconds = (now - row["oldest"]).total_seconds()
     return [queues[name] for name in sorted(queues)]
 
 
@@ -271,7 +284,8 @@ def schedule_problems(database: str, now: datetime) -> list[str]:
 
 
 def is_unserved(queue: QueueStatus, alive) -> bool:
-    waits = (queue.oldest_ready_seconds or 0) > PATIENCE.total_seconds()
+    longest = max(queue.oldest_ready_seconds or 0, queue.oldest_arrived_seconds or 0)
+    waits = longest > PATIENCE.total_seconds()
     if queue.paused_seconds is not None:
         return False  # somebody wants it so
     return waits and not any(worker.serves(queue.name) for worker in alive)
@@ -279,7 +293,7 @@ def is_unserved(queue: QueueStatus, alive) -> bool:
 
 def unserved(queue: QueueStatus) -> str:
     return ngettext(
-        "Queue %(queue)s has %(number)d ready job, but no worker serves it.",
-        "Queue %(queue)s has %(number)d ready jobs, but no worker serves it.",
-        queue.ready,
-    ) % {"queue": queue.name, "number": queue.ready}
+        "Queue %(queue)s has %(number)d job to run, but no worker serves it.",
+        "Queue %(queue)s has %(number)d jobs to run, but no worker serves it.",
+        queue.ready + queue.arrived,
+    ) % {"queue": queue.name, "number": queue.ready + queue.arrived}
