@@ -32,8 +32,7 @@ class QueueStatus:
     waiting: int = 0
     running: int = 0
     oldest_ready_seconds: float | None = None
-    # Of the WAITING jobs that no admission has looked at: none does, if no worker serves
-    # the queue.
+    # Jobs that no admission has looked at; none will, as long as no worker serves them.
     arrived: int = 0
     oldest_arrived_seconds: float | None = None
     paused_seconds: float | None = None
