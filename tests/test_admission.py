@@ -21,7 +21,13 @@ from tests.actors import (
     statuses,
     stored_statuses,
 )
-from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
+from tests.processes import (
+    drain,
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_status,
+)
 from tests.tasks import noop
 
 pytestmark = shared_queue
@@ -627,3 +633,45 @@ def test_job_that_is_put_off_makes_room_until_it_is_due():
     hand.set_back(hand.claim_one(), "SNOOZE", delay=hours(1).total_seconds())
     assert work.admit(execute).admitted == 1
     assert stored_statuses() == ["SCHEDULED", "READY"]
+
+
+@pytest.fixture
+def broken_admission():
+    """Let each admission raise an error that no database outage explains."""
+    ((source,),) = execute(
+        "SELECT pg_get_functiondef('pgjobs_meet_locks(bigint[])'::regprocedure)"
+    )
+    execute(
+        "CREATE OR REPLACE FUNCTION pgjobs_meet_locks(ids bigint[])"
+        " RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS"
+        " $$ BEGIN RETURN 1 / 0; END $$"
+    )
+    yield source
+    execute(source)
+
+
+def test_plain_jobs_run_while_every_admission_fails(broken_admission, caplog):
+    with running_worker(poll=600) as loop:
+        locked, first = enqueue(noop.using(lock="door")), enqueue(noop)
+        wait_for_status(first, "SUCCESSFUL")
+        wait_for(lambda: loop.admitting.is_failing, "an admission has failed")
+        wait_for_status(enqueue(noop), "SUCCESSFUL")
+        locked.refresh_from_db()
+        assert locked.status == "WAITING"
+        assert loop.faults.since is None
+    assert "Admission failed, plain jobs go on: division by zero" in caplog.text
+
+
+def test_drain_ends_while_every_admission_fails_and_says_what_is_left(broken_admission):
+    enqueue(noop.using(lock="door"))
+    enqueue(noop)
+    drain()
+    assert stored_statuses() == ["WAITING", "SUCCESSFUL"]
+
+
+def test_worker_admits_again_once_admissions_do_not_fail_any_more(broken_admission):
+    with running_worker(poll=600) as loop:
+        locked = enqueue(noop.using(lock="door"))
+        wait_for(lambda: loop.admitting.is_failing, "an admission has failed")
+        execute(broken_admission)
+        wait_for_status(locked, "SUCCESSFUL")

@@ -15,6 +15,8 @@ from .maintenance import RESCUE_PER_HEARTBEAT, Chore
 FIRST_PAUSE = 0.002  # seconds, until it is tried again while another worker admits
 BLOCKED_PAUSE = 0.02  # and while other transactions hold rows
 LONGEST_PAUSE = 1.0
+FIRST_FAILURE_PAUSE = 0.5  # after an error of its statement
+LONGEST_FAILURE_PAUSE = 60.0
 SWEEP = "sweep"  # what is notified when a queue may be served again
 
 
@@ -22,6 +24,7 @@ class Admitting:
     def __init__(self) -> None:
         self.due = 0.0  # monotonic time
         self.pause = FIRST_PAUSE
+        self.failure_pause = FIRST_FAILURE_PAUSE
         self.position = BEGINNING
         # Lines may wait for this worker to serve their queues.
         self.sweeps_all = True
@@ -30,7 +33,7 @@ class Admitting:
 
     @property
     def next_event(self) -> float:
-        return min(self.due, self.sweeping.due)
+        return self.due if self.is_failing else min(self.due, self.sweeping.due)
 
     @property
     def is_due(self) -> bool:
@@ -39,11 +42,12 @@ class Admitting:
     @property
     def is_expecting(self) -> bool:
         """Whether jobs may wait to be admitted, now or soon."""
-        return self.due < inf
+        return self.due < inf and not self.is_failing
 
     def expect(self) -> None:
         """Note that jobs may wait to be admitted."""
-        self.due = 0.0
+        if not self.is_failing:
+            self.due = 0.0
 
     def hear(self, payload: str) -> None:
         """Take what was notified of jobs that wait to be admitted."""
@@ -55,6 +59,16 @@ class Admitting:
         """Return where to go on, and whether to sweep this time."""
         return self.position, self.sweeps_all or self.sweeping.is_due()
 
+    def failed(self) -> None:
+        """Put the next one off, longer each time: its statement raised an error."""
+        self.due = self.sweeping.due = monotonic() + self.failure_pause
+        self.failure_pause = min(2 * self.failure_pause, LONGEST_FAILURE_PAUSE)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last one failed, and it is not yet time to try again."""
+        return self.failure_pause > FIRST_FAILURE_PAUSE and monotonic() < self.due
+
     def passed(self, admission: Admission, swept: bool) -> None:
         """Plan the next one."""
         now = monotonic()
@@ -64,6 +78,7 @@ class Admitting:
             if swept:  # it is still due, but not before the next try
                 self.sweeping.due = self.due
             return
+        self.failure_pause = FIRST_FAILURE_PAUSE
         self.position = admission.position
         if swept:
             self.sweeping.done()

@@ -61,6 +61,8 @@ ASK_FOR_LOCKED_SECONDS = 1.0  # between two looks whether rows are still locked
 HEAR_SECONDS = 0.01  # between two looks of a busy loop at what was notified
 LAST_SECONDS = 2.0  # for announcing the last jobs that ended
 RELEASE_TRIES = 3
+# Errors of what a statement does or reads; the connection is well.
+BROKEN = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError)
 
 
 class ExitCode(IntEnum):
@@ -357,17 +359,28 @@ class Loop:
             "units": self.units,
             "spans": spans,
         }
-        if not (self.admitting.is_due or self.ledger.holds_back(successes)):
+        is_wanted = self.admitting.is_due or self.ledger.holds_back(successes)
+        if not is_wanted or self.admitting.is_failing:
             brought = work.turn(self.connection.execute, self.id, **how)
             if brought.holds_back:  # since the job was claimed
                 self.admitting.expect()
             return brought
         position, sweeps = self.admitting.begin()
-        brought, admission = work.admitting_turn(
-            self.connection.together, self.id, position, sweeps, **how
-        )
+        try:
+            brought, admission = work.admitting_turn(
+                self.connection.together, self.id, position, sweeps, **how
+            )
+        except BROKEN as error:  # admission, or else this raises it again:
+            brought = work.turn(self.connection.execute, self.id, **how)
+            self.admission_failed(error)
+            return brought
         self.note_admission(admission, sweeps)
         return brought
+
+    def admission_failed(self, error: psycopg.Error) -> None:
+        """Put the next admission off: an error in it must not stop all other jobs."""
+        self.admitting.failed()
+        logger.error("Admission failed, plain jobs go on: %s", str(error).strip())
 
     def note_admission(self, admission: work.Admission, swept: bool) -> None:
         self.admitting.passed(admission, swept)
@@ -601,8 +614,11 @@ class Loop:
     def look_for_forgotten(self) -> None:
         """Before a drain ends, see whether something waits for nothing."""
         position = work.Position()
-        while True:
-            admission = work.admit(self.connection.execute, position, sweeps=True)
+        while not self.admitting.is_failing:
+            try:
+                admission = work.admit(self.connection.execute, position, sweeps=True)
+            except BROKEN as error:
+                return self.admission_failed(error)
             self.note_admission(admission, swept=True)
             position = admission.position
             if admission.admitted or position == work.Position():
