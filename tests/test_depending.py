@@ -591,6 +591,8 @@ def test_failed_cancelled_and_deleted_jobs_meet_nobodys_needs(path):
 
 def test_status_tells_of_jobs_for_which_no_worker_has_looked(path):
     job = dependent.send_client.enqueue(path, 1)
+    Hand()
+    admit()
     ago = job.enqueued_at - timedelta(seconds=61)
     assert overview("default").problems == []
     Job.objects.filter(pk=job.pk).update(enqueued_at=ago)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext, ngettext
 from .batch import Batch, progress_of
 from .database import database_time
 from .event import Event
-from .job import Job, Status, WaitingFor
+from .job import Job, Status
 from .obstacles import described, lines, obstacles
 from .queue import Queue
 from .schedule import Schedule
@@ -236,9 +236,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[str]:
             % number
         )
     found += schedule_problems(jobs.db, now)
-    undecided = jobs.waiting().filter(
-        waiting_for=WaitingFor.DEPENDENCY, blocked_by_id=None
-    )
+    undecided = jobs.filter(line="undecided")
     undecided = undecided.annotate(since=Greatest("enqueued_at", "run_after"))
     if number := undecided.filter(since__lt=now - PATIENCE)[:MOST_COUNTED].count():
         found.append(
