@@ -249,7 +249,7 @@ def test_longest_names_still_fit_into_a_notification():
             )
         heard = worker.heard()
         Hand()
-        with_lock = Job.objects.exclude(keys=None)
+        with_lock = Job.objects.exclude(keys__isnull=True)
         admit()
         assert with_lock.get().status == "READY"
     assert heard == [("pgjobs", "🙂" * 200), ("pgjobs_admission", "🙂" * 200)]

@@ -64,6 +64,11 @@ class Admitting:
         self.due = self.sweeping.due = monotonic() + self.failure_pause
         self.failure_pause = min(2 * self.failure_pause, LONGEST_FAILURE_PAUSE)
 
+    def recovered(self) -> None:
+        """Note that what failed was the database, which is back."""
+        self.failure_pause = FIRST_FAILURE_PAUSE
+        self.expect()
+
     @property
     def is_failing(self) -> bool:
         """Whether the last one failed, and it is not yet time to try again."""

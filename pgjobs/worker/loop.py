@@ -261,6 +261,8 @@ class Loop:
             self.outlook.expect_jobs()
             self.faults.met(error)
         else:
+            if self.faults.since is not None:
+                self.admitting.recovered()
             self.faults.passed()
 
     def turn(self) -> None:
@@ -370,16 +372,17 @@ class Loop:
             brought, admission = work.admitting_turn(
                 self.connection.together, self.id, position, sweeps, **how
             )
-        except BROKEN as error:  # admission, or else this raises it again:
+        except BROKEN as error:
+            self.admitting.failed()
+            # Raises it again if it was not the admission's:
             brought = work.turn(self.connection.execute, self.id, **how)
-            self.admission_failed(error)
+            self.tell_of_admission(error)
             return brought
         self.note_admission(admission, sweeps)
         return brought
 
-    def admission_failed(self, error: psycopg.Error) -> None:
-        """Put the next admission off: an error in it must not stop all other jobs."""
-        self.admitting.failed()
+    def tell_of_admission(self, error: psycopg.Error) -> None:
+        """Log the error of an admission: it must not stop all other jobs."""
         logger.error("Admission failed, plain jobs go on: %s", str(error).strip())
 
     def note_admission(self, admission: work.Admission, swept: bool) -> None:
@@ -618,7 +621,8 @@ class Loop:
             try:
                 admission = work.admit(self.connection.execute, position, sweeps=True)
             except BROKEN as error:
-                return self.admission_failed(error)
+                self.admitting.failed()
+                return self.tell_of_admission(error)
             self.note_admission(admission, swept=True)
             position = admission.position
             if admission.admitted or position == work.Position():
