@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connections
 
@@ -221,25 +221,21 @@ def admitting_turn(
     limit: int = 0,
     queues: Iterable[str] | None = None,
     excluded: Iterable[str] = (),
-    is_idle: bool = False,
-    units: HostUnits | None = None,
-    spans: Sequence[Span] | None = None,
+    **look: Any,
 ) -> tuple[Turn, Admission]:
     """Record successes, admit jobs that wait, and claim, in one round trip.
 
     So what the recorded jobs have left goes to the next ones in line, and may be
-    claimed at once. See `turn` and `admit`.
+    claimed at once. See `admit`, and `turn` for the rest of the arguments.
     """
-    record = statement("record_successes"), success_parameters(worker_id, successes)
-    *recording, admitting, claiming = together(
-        [
-            *([record] if successes else []),
-            admit_statement(position, sweeps, limit, queues, excluded),
-            turn_statement(
-                worker_id, (), limit, queues, excluded, is_idle, units, spans
-            ),
-        ]
-    )
+    statements = [
+        admit_statement(position, sweeps, limit, queues, excluded),
+        turn_statement(worker_id, (), limit, queues, excluded, **look),
+    ]
+    if successes:
+        parameters = success_parameters(worker_id, successes)
+        statements.insert(0, (statement("record_successes"), parameters))
+    *recording, admitting, claiming = together(statements)
     recorded = {token for rows in recording for (token,) in rows}
     turn = read_turn(claiming)._replace(recorded=recorded)
     return turn, read_admission(admitting)

@@ -616,7 +616,7 @@ class Loop:
 
     def look_for_forgotten(self) -> None:
         """Before a drain ends, see whether something waits for nothing."""
-        position = work.Position()
+        position = work.BEGINNING
         while not self.admitting.is_failing:
             try:
                 admission = work.admit(self.connection.execute, position, sweeps=True)
@@ -625,7 +625,7 @@ class Loop:
                 return self.tell_of_admission(error)
             self.note_admission(admission, swept=True)
             position = admission.position
-            if admission.admitted or position == work.Position():
+            if admission.admitted or position == work.BEGINNING:
                 break
         self.decide_dependencies()
 
