@@ -19,6 +19,7 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Attempt, Job, Worker
 from pgjobs.worker import ExitCode, supervisor
 from pgjobs.worker.audience import Tally
+from pgjobs.worker.bell import Bell
 from pgjobs.worker.lifeline import Lifeline
 from pgjobs.worker.supervisor import Line, Place, Supervisor
 from tests import tasks
@@ -143,6 +144,21 @@ def test_signal_between_two_starts_is_the_end(supervise, monkeypatch):
 
     it = supervise("ready(); sys.exit(77)", during=stop_in_the_pause)
     assert (it.exit_code, it.starts) == (ExitCode.STOPPED, 1)
+
+
+def test_signal_ends_the_sleep_even_if_its_handler_comes_too_late(
+    supervise, monkeypatch
+):
+    # As after a signal just before the system call: only the handler rings in vain.
+    monkeypatch.setattr(Bell, "ring", lambda self: None)
+
+    def terminate(it, path):
+        wait_for(lambda: it.is_proven)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    script = "ready(); line.settimeout(5); line.recv(1)"
+    it = supervise(script, is_finite=False, during=terminate)
+    assert (it.exit_code, it.signals) == (ExitCode.STOPPED, 1)
 
 
 def stop_when_all_have_started(number: int, times: int = 1):

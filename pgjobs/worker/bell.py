@@ -1,6 +1,7 @@
 """A pipe that ends a sleep, from any thread and from signal handlers."""
 
 import os
+import signal
 
 
 class Bell:
@@ -10,12 +11,22 @@ class Bell:
         self.read_end, self.write_end = os.pipe()
         os.set_blocking(self.read_end, False)
         os.set_blocking(self.write_end, False)
+        self.hears_signals = False
 
     def ring(self) -> None:
         try:
             os.write(self.write_end, b"!")
         except (BlockingIOError, OSError):
             return  # full: it rings already; or closed: nobody sleeps
+
+    def hear_signals(self) -> None:
+        """Ring at each signal of this process; for the main thread.
+
+        A handler that is written in Python cannot end every sleep: Python calls it
+        after the system call, even if the signal came just before that.
+        """
+        self.hears_signals = True
+        signal.set_wakeup_fd(self.write_end, warn_on_full_buffer=False)
 
     def clear(self) -> None:
         try:
@@ -26,6 +37,8 @@ class Bell:
 
     def close(self) -> None:
         """Fall silent; whoever rings later must not write to another file."""
+        if self.hears_signals:
+            signal.set_wakeup_fd(-1)
         ends = self.read_end, self.write_end
         self.read_end = self.write_end = -1
         for end in ends:

@@ -208,6 +208,7 @@ class Supervisor:
 
     @contextmanager
     def handling_signals(self) -> Iterator[None]:
+        self.bell.hear_signals()
         handlers = dict.fromkeys(STOPPING_SIGNALS, self.stop)
         handlers[signal.SIGCHLD] = lambda *args: self.bell.ring()
         before = {

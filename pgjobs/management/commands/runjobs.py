@@ -22,6 +22,7 @@ from ...models.status import LIVE
 from ...tasks import registry
 from ...worker import ExitCode, Loop, WorkerOptions
 from ...worker.audience import Tally
+from ...worker.bell import Bell
 from ...worker.http import LAST_PORT, Address, Server
 from ...worker.lifeline import Lifeline
 from ...worker.memory import resident_bytes
@@ -210,7 +211,7 @@ class Command(BaseCommand):
         who = f"Worker {chosen.name}"
         narrator.print(*banner(chosen, who, options["verbosity"]))
         loop = Loop(chosen, narrator)
-        with stopping_on_signals(loop.stop):
+        with stopping_on_signals(loop.stop, loop.bell):
             code = self.run_loop(loop, options, narrator)
         self.print_end(chosen, narrator, narrator.tally)
         if code == ExitCode.RESTART and self.has_given_up:
@@ -231,7 +232,8 @@ class Command(BaseCommand):
         self.check_start(chosen, options)
         loop = Loop(chosen, reporter)
         reporter.lifeline.obey(loop.stop)
-        with stopping_on_signals(reporter.lifeline.signalled):
+        lifeline = reporter.lifeline
+        with stopping_on_signals(lifeline.signalled, lifeline.bell):
             return self.run_loop(loop, options, reporter)
 
     def check_start(self, chosen: WorkerOptions, options: dict) -> None:
@@ -393,11 +395,12 @@ def worker_options(alias: str, options: dict) -> WorkerOptions:
 
 
 @contextmanager
-def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Let SIGTERM and SIGINT call `stop`, where Python allows it."""
+def stopping_on_signals(stop: Callable[[], None], bell: Bell) -> Iterator[None]:
+    """Let SIGTERM and SIGINT call `stop` and ring the bell, where Python allows it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    bell.hear_signals()
     before = {
         number: signal.signal(number, lambda *args: stop())
         for number in STOPPING_SIGNALS
