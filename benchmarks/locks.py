@@ -119,7 +119,7 @@ def server_seconds(pid: int) -> float:
 def worker_connection():
     """Return a worker's connection and id: without a worker nothing is admitted."""
     from pgjobs.sql import statement
-    from pgjobs.worker.connection import OwnConnection, Watchdog, plan_once
+    from pgjobs.worker.connections.connection import OwnConnection, Watchdog, plan_once
 
     own = OwnConnection("default", "benchmark", "", Watchdog(), 30, prepare=plan_once)
     row = {"name": "benchmark", "host": "", "pid": 0, "queues": "", "excluded": ""}
@@ -200,20 +200,20 @@ def claims(waiting: str) -> float:
     """Return milliseconds of a turn that claims one free job, the median."""
     from benchmarks.project.tasks import TASKS
     from pgjobs import enqueue_many
-    from pgjobs.models import work
+    from pgjobs.queue import claiming
 
     own, worker = worker_connection()
     for _ in range(int(waiting) // 10_000):
         enqueue_many(bound("line", 10_000))
     admit_all(own)
     own.execute("VACUUM ANALYZE pgjobs_job")
-    taken = work.turn(own.execute, worker, limit=1)
+    taken = claiming.turn(own.execute, worker, limit=1)
     assert len(taken.claimed) == (1 if int(waiting) else 0)  # the holder
     times = []
     for number in range(200):
         TASKS["noop"].enqueue(number)
         begin = time.perf_counter()
-        brought = work.turn(own.execute, worker, limit=4)
+        brought = claiming.turn(own.execute, worker, limit=4)
         times.append(time.perf_counter() - begin)
         assert len(brought.claimed) == 1
     return statistics.median(times) * 1000
@@ -221,12 +221,12 @@ def claims(waiting: str) -> float:
 
 def admit_all(own) -> list[float]:
     """Admit until nothing moves; return the seconds of each statement."""
-    from pgjobs.models import work
+    from pgjobs.queue import admitting
 
-    seconds, position, has_more = [], work.BEGINNING, True
+    seconds, position, has_more = [], admitting.BEGINNING, True
     while has_more:
         begin = time.perf_counter()
-        admission = work.admit(own.execute, position)
+        admission = admitting.admit(own.execute, position)
         seconds.append(time.perf_counter() - begin)
         position, has_more = admission.position, admission.has_more
     return seconds
@@ -240,7 +240,7 @@ def admission(keys: str) -> list[float]:
     """
     from benchmarks.project.tasks import TASKS
     from pgjobs import enqueue_many
-    from pgjobs.models import work
+    from pgjobs.queue import admitting
 
     own, _ = worker_connection()
     for _ in range(2):  # one has the place, one waits
@@ -248,16 +248,16 @@ def admission(keys: str) -> list[float]:
         for at in range(0, len(jobs), 10_000):
             enqueue_many(jobs[at : at + 10_000])
     longest = max(admit_all(own))
-    sweeps, position = [], work.BEGINNING
-    while not sweeps or position != work.BEGINNING:
+    sweeps, position = [], admitting.BEGINNING
+    while not sweeps or position != admitting.BEGINNING:
         begin = time.perf_counter()
-        position = work.admit(own.execute, position, sweeps=True).position
+        position = admitting.admit(own.execute, position, sweeps=True).position
         sweeps.append(time.perf_counter() - begin)
     ones = []
     for n in range(50):
         TASKS["noop"].using(lock=f"another-{n}").enqueue(n)
         begin = time.perf_counter()
-        assert work.admit(own.execute).admitted == 1
+        assert admitting.admit(own.execute).admitted == 1
         ones.append(time.perf_counter() - begin)
     return [longest * 1000, max(sweeps) * 1000, statistics.median(ones) * 1000]
 

@@ -140,8 +140,8 @@ def used_by(pid: int) -> float:
 
 def each_second():
     """Return a schedule that is due each second, whatever is still running."""
+    from pgjobs.base.queue_database import database_time
     from pgjobs.models import Schedule
-    from pgjobs.models.database import database_time
 
     schedule = Schedule(
         name="each second",

@@ -38,10 +38,15 @@ class WorkerStatement:
 
     def __init__(self) -> None:
         from benchmarks.systems import pgjobs
-        from pgjobs.models import work
-        from pgjobs.worker.connection import OwnConnection, Watchdog, plan_once
+        from pgjobs.queue import claiming, recording
+        from pgjobs.worker.connections.connection import (
+            OwnConnection,
+            Watchdog,
+            plan_once,
+        )
 
-        self.work, self.fill = work, pgjobs.fill
+        self.claiming, self.recording = claiming, recording
+        self.fill = pgjobs.fill
         pgjobs.setup()
         self.connection = OwnConnection(
             "default", "loop", "benchmark", Watchdog(), 30, prepare=plan_once
@@ -49,10 +54,9 @@ class WorkerStatement:
 
     def turn(self, done: list, batch: int) -> list:
         execute = self.connection.execute
-        brought = self.work.turn(execute, 1, successes=done, limit=batch)
-        return [
-            self.work.Success(job.id, job.lease_token, None) for job in brought.claimed
-        ]
+        brought = self.claiming.turn(execute, 1, successes=done, limit=batch)
+        success = self.recording.Success
+        return [success(job.id, job.lease_token, None) for job in brought.claimed]
 
 
 def drain(client: BareSQL | WorkerStatement, batch: int) -> float:

@@ -1,15 +1,15 @@
 """Background jobs for Django with the project's own PostgreSQL as the only queue."""
 
-from .backoff import constant, exponential, linear
-from .chains import chain, group
-from .context import current_job
-from .dependencies import Dependency, same
 from .draining import drain
-from .events import apublish, current_event, publish, subscribe
 from .exceptions import Cancel, Fail, Retry, Snooze
-from .schedules import schedule
-from .tasks import aenqueue, enqueue, enqueue_many, task
-from .write_all import ALL
+from .tasks.backoff import constant, exponential, linear
+from .tasks.chains import chain, group
+from .tasks.dependencies import Dependency, same
+from .tasks.events import apublish, current_event, publish, subscribe
+from .tasks.running_job import current_job
+from .tasks.schedules import schedule
+from .tasks.task import aenqueue, enqueue, enqueue_many, task
+from .tasks.write_all import ALL
 
 __version__ = "0.1.0"
 

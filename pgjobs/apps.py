@@ -12,7 +12,7 @@ class PgjobsConfig(AppConfig):
 
     def ready(self) -> None:
         from . import checks  # noqa: F401  (registers them)
-        from .tasks import registry
+        from .tasks.task import registry
 
         registry.discover()
         post_migrate.connect(store_declared, sender=self)
@@ -20,9 +20,9 @@ class PgjobsConfig(AppConfig):
 
 def store_declared(using: str, apps=None, **kwargs) -> None:
     """Store what the code declares, once the database has all that is needed for it."""
-    from . import events, schedules
     from .conf import settings
-    from .definitions import store_definitions
+    from .tasks import events, schedules
+    from .tasks.definitions import store_definitions
 
     connection = connections[using]
     if using != settings.DATABASE or connection.vendor != "postgresql":

@@ -12,13 +12,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import dependencies, schedules
+from .base.connections import pool_size
 from .conf import problems, settings
-from .connections import pool_size
-from .dependencies import Dependency
 from .exceptions import InvalidArguments, InvalidTask, UnknownTask
-from .keys import Key, placeholders
-from .tasks import Task, registry
+from .tasks import dependencies, schedules
+from .tasks.dependencies import Dependency
+from .tasks.flow_control import Key, placeholders
+from .tasks.task import Task, registry
 from .views import status_permission
 
 TAG = "pgjobs"

@@ -8,7 +8,7 @@ from django.db import connections
 from .conf import settings
 
 if TYPE_CHECKING:
-    from .worker.audience import Ending
+    from .worker.observer import Ending
 
 
 def drain(
@@ -23,7 +23,7 @@ def drain(
     """
     # Models cannot be imported before the apps are ready, this package must be.
     from .worker import ExitCode, Loop, WorkerOptions
-    from .worker.audience import Audience, Tally
+    from .worker.observer import Audience, Tally
 
     class Counting(Audience):
         def __init__(self) -> None:

@@ -15,10 +15,10 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
-from .addresses import id_of
+from .base.addresses import id_of
+from .base.plain_json import dump
 from .conf import settings
 from .models import Job, Status
-from .plain_json import dump
 
 # Seconds until another look pays.
 SHORTEST_WAIT = 1

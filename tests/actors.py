@@ -9,16 +9,11 @@ from django.db import connection, connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from pgjobs.connections import connect
-from pgjobs.models import (
-    Attempt,
-    Job,
-    Rate,
-    Status,
-    Worker,
-    work,
-)
-from pgjobs.models.work import ClaimedJob, Recorded, Setback, Success
+from pgjobs.base.connections import connect
+from pgjobs.models import Attempt, Job, Rate, Status, Worker
+from pgjobs.queue import admitting, claiming, recording, statements, upkeep
+from pgjobs.queue.claiming import ClaimedJob
+from pgjobs.queue.recording import Recorded, Setback, Success
 from pgjobs.sql import statement
 from tests.processes import wait_for
 from tests.tasks import noop
@@ -125,7 +120,9 @@ def overlapping(first: Callable, second: Callable):
 class Hand:
     """A worker without threads: each statement when the test wants it."""
 
-    def __init__(self, name: str = "hand", execute: work.Execute = execute, **columns):
+    def __init__(
+        self, name: str = "hand", execute: statements.Execute = execute, **columns
+    ):
         now = timezone.now()
         self.execute = execute
         self.row = Worker.objects.create(
@@ -145,8 +142,8 @@ class Hand:
         )
         self.id = self.row.pk
 
-    def turn(self, *successes: Success, limit: int = 0, **options) -> work.Turn:
-        return work.turn(
+    def turn(self, *successes: Success, limit: int = 0, **options) -> claiming.Turn:
+        return claiming.turn(
             self.execute, self.id, successes=successes, limit=limit, **options
         )
 
@@ -166,7 +163,7 @@ class Hand:
         return self.turn(success).recorded == {token}
 
     def record(self, *setbacks: Setback) -> list[Recorded]:
-        return work.record(self.execute, self.id, self.row.name, setbacks)
+        return recording.record(self.execute, self.id, self.row.name, setbacks)
 
     def set_back(self, job: ClaimedJob, verdict: str, reason="", **how) -> str | None:
         """Record a setback; return the job's status, or None if it did not count."""
@@ -175,8 +172,8 @@ class Hand:
         assert [each.lease_token for each in recorded] in ([], [job.lease_token])
         return recorded[0].status if recorded else None
 
-    def rescue(self) -> list[work.Rescued]:
-        return work.rescue(self.execute, self.id)
+    def rescue(self) -> list[upkeep.Rescued]:
+        return upkeep.rescue(self.execute, self.id)
 
     def beat(self) -> None:
         """Give a sign of life."""
@@ -207,20 +204,20 @@ def run_next(verdict: str = "SUCCESS", hand: Hand | None = None) -> int:
     return job.id
 
 
-def admit(execute: work.Execute = execute, sweeps: bool = True) -> int:
+def admit(execute: statements.Execute = execute, sweeps: bool = True) -> int:
     """Do what a worker does with jobs that wait; return how many it admitted.
 
     Sweeps all lines, until nothing moves; or only looks at what rows and notes tell.
     """
-    total, position = 0, work.BEGINNING
+    total, position = 0, admitting.BEGINNING
     while True:
-        admission = work.admit(execute, position, sweeps)
+        admission = admitting.admit(execute, position, sweeps)
         if admission.admitted is None:  # another worker admits
             return total
         total += admission.admitted
         position = admission.position
         has_more = admission.admitted or admission.ended or admission.has_more
-        if not has_more and position == work.BEGINNING:
+        if not has_more and position == admitting.BEGINNING:
             return total
 
 

@@ -2,7 +2,7 @@
 
 from django.utils.autoreload import StatReloader
 
-from pgjobs.worker import supervisor
+from pgjobs.worker.process import supervisor
 
 supervisor.SHORTEST_PAUSE = 0.05
 StatReloader.SLEEP_TIME = 0.1

@@ -1,6 +1,7 @@
 """Imported as a task module: makes a worker process lose patience sooner."""
 
-from pgjobs.worker import connection, heartbeat, listener, loop
+from pgjobs.worker import loop
+from pgjobs.worker.connections import connection, heartbeat, listener
 
 loop.STATEMENT_SECONDS = 1.0
 listener.SUBSCRIBE_SECONDS = 1.0

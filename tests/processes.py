@@ -20,8 +20,8 @@ import pytest
 from pgjobs.models import Job
 from pgjobs.sql import statement
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
-from pgjobs.worker.audience import Audience
-from pgjobs.worker.connection import OwnConnection
+from pgjobs.worker.connections.connection import OwnConnection
+from pgjobs.worker.observer import Audience
 from tests import settings as test_settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +33,9 @@ shared_queue = pytest.mark.django_db(
 )
 # The files of pgjobs/sql by their text.
 STATEMENTS = {
-    **{statement(path.stem): path.stem for path in (ROOT / "pgjobs/sql").glob("*.sql")},
+    **{
+        statement(path.stem): path.stem for path in (ROOT / "pgjobs/sql").rglob("*.sql")
+    },
     statement("turn", variant="units"): "turn",
     statement("turn", variant="spans"): "turn",
 }

@@ -37,10 +37,10 @@ from passes.prediction import (
 from passes.tasks import recompute_passes, refresh_elements
 from pyarrow import csv, parquet
 
-from pgjobs import events
 from pgjobs.models import Event, Job
 from pgjobs.models.event import State
-from pgjobs.schedules import declarations
+from pgjobs.tasks import events
+from pgjobs.tasks.schedules import declarations
 from tests.processes import database_url
 
 CBERS_2 = """CBERS 2

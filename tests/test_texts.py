@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgjobs.texts import storable
+from pgjobs.base.texts import storable
 from tests.actors import execute
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.utils.translation import ngettext_lazy
 from ..conf import FINISHED
 from ..models import Job, Status
 from ..models.job import QUEUED, JobQuerySet
-from ..models.transitions import Changed
+from ..queue.acts import Changed
 from .forms import ActForm, ReasonForm, ResultForm
 
 UNFINISHED = (*QUEUED, Status.RUNNING)

@@ -15,7 +15,7 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Job, Status
-from ..models.transitions import Changed
+from ..queue.acts import Changed
 from .acts import Act
 from .listing import count_up_to
 from .texts import excerpt

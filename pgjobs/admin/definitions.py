@@ -12,10 +12,10 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from ..base.plain_json import dump
 from ..exceptions import UnknownTask
 from ..models import Job, TaskDefinition
-from ..plain_json import dump
-from ..tasks import registry
+from ..tasks.task import registry
 from .buttons import ButtonsAdmin, button
 from .job_form import JobForm
 from .json_text import indented, tokens

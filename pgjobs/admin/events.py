@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Event, Status, Subscription
 from ..models.event import EventQuerySet, Origin, State
-from ..models.transitions import Changed
+from ..queue.acts import Changed
 from .buttons import ButtonsAdmin, button
 from .confirmation import ConfirmationPages, is_across, selection
 from .details import beginning, json_block

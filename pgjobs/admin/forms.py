@@ -6,8 +6,8 @@ from django import forms
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from ..models.transitions import result_text
-from ..plain_json import check_json, dump
+from ..base.plain_json import check_json, dump
+from ..queue.acts import result_text
 
 
 class ActForm(forms.Form):

@@ -9,12 +9,12 @@ from django.contrib.admin import widgets
 from django.core.exceptions import NON_FIELD_ERRORS
 from django.utils.translation import gettext_lazy as _
 
+from ..base.plain_json import dump
 from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from ..models import Job
-from ..plain_json import dump
-from ..schemas import Schema, parameters_of
-from ..tasks import Task
-from ..write_all import ALL, IN_JSON
+from ..tasks.schemas import Schema, parameters_of
+from ..tasks.task import Task
+from ..tasks.write_all import ALL, IN_JSON
 from .forms import JsonField
 from .texts import excerpt
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Job, Queue
-from ..models.status import LIVE, QueueStatus, database_time, queue_statuses
+from ..reports.status import LIVE, QueueStatus, database_time, queue_statuses
 from .buttons import ButtonsAdmin, button
 from .confirmation import ConfirmationPages
 from .forms import ActForm

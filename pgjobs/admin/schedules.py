@@ -17,19 +17,14 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..exceptions import (
-    AlreadyEnqueued,
-    InvalidArguments,
-    InvalidTask,
-    UnknownTask,
-)
+from ..base.plain_json import dump
+from ..base.queue_database import database_time
+from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, UnknownTask
 from ..models import Job, Schedule, Status, Tick
-from ..models.database import database_time
 from ..models.schedule import TIMING_FIELDS, UNITS, State, Unit
-from ..plain_json import dump
-from ..recurrence import Recurrence
-from ..schedules import check_name, run_now
-from ..tasks import registry
+from ..tasks.recurrence import Recurrence
+from ..tasks.schedules import check_name, run_now
+from ..tasks.task import registry
 from .buttons import ButtonsAdmin, button
 from .confirmation import ConfirmationPages
 from .forms import ActForm, JsonField

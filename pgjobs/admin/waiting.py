@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from ..models import Job, Status
-from ..models.obstacles import described, obstacles
-from ..models.status import living_workers
-from ..models.units import described_shortage, units_in_use
+from ..reports.obstacles import described, obstacles
+from ..reports.status import living_workers
+from ..reports.units import described_shortage, units_in_use
 
 
 def attach_obstacles(jobs: Iterable[Job]) -> None:

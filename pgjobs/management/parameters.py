@@ -9,11 +9,11 @@ from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 
+from ..base.texts import storable
 from ..conf import MOST_UNITS, settings
 from ..exceptions import InvalidTask, non_negative_seconds
-from ..tasks import check_queue_name
-from ..texts import storable
-from ..worker.http import LAST_PORT, LOOPBACK, Address
+from ..tasks.task import check_queue_name
+from ..worker.process.http import LAST_PORT, LOOPBACK, Address
 from .refusals import explained
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

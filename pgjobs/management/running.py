@@ -17,11 +17,11 @@ from django.db.models import Count
 from ..conf import MOST_UNITS, settings
 from ..models import Job, Queue
 from ..models.job import WaitingFor
-from ..models.work import Setback
-from ..tasks import registry
+from ..queue.recording import Setback
+from ..tasks.task import registry
 from ..worker import WorkerOptions
-from ..worker.audience import Audience, Ending, Tally
-from ..worker.lifeline import Lifeline
+from ..worker.observer import Audience, Ending, Tally
+from ..worker.process.pipe import Lifeline
 
 logger = logging.getLogger("pgjobs.worker")
 

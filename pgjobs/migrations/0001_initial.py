@@ -7,8 +7,8 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-import pgjobs.models.database
-import pgjobs.plain_json
+import pgjobs.base.plain_json
+import pgjobs.base.queue_database
 
 from ._postgresql import RunPostgreSQL
 
@@ -163,7 +163,7 @@ class Migration(migrations.Migration):
                     "args",
                     models.JSONField(
                         db_default=models.Value([], models.JSONField()),
-                        decoder=pgjobs.plain_json.LenientDecoder,
+                        decoder=pgjobs.base.plain_json.LenientDecoder,
                         verbose_name="unnamed arguments",
                     ),
                 ),
@@ -171,7 +171,7 @@ class Migration(migrations.Migration):
                     "kwargs",
                     models.JSONField(
                         db_default=models.Value({}, models.JSONField()),
-                        decoder=pgjobs.plain_json.LenientDecoder,
+                        decoder=pgjobs.base.plain_json.LenientDecoder,
                         verbose_name="arguments",
                     ),
                 ),
@@ -221,7 +221,7 @@ class Migration(migrations.Migration):
                 (
                     "return_value",
                     models.JSONField(
-                        decoder=pgjobs.plain_json.LenientDecoder,
+                        decoder=pgjobs.base.plain_json.LenientDecoder,
                         null=True,
                         verbose_name="result",
                     ),
@@ -230,7 +230,7 @@ class Migration(migrations.Migration):
                     "keys",
                     models.JSONField(
                         blank=True,
-                        decoder=pgjobs.plain_json.LenientDecoder,
+                        decoder=pgjobs.base.plain_json.LenientDecoder,
                         null=True,
                         verbose_name="ties to other jobs",
                     ),
@@ -261,7 +261,7 @@ class Migration(migrations.Migration):
                     "dependencies",
                     models.JSONField(
                         blank=True,
-                        decoder=pgjobs.plain_json.LenientDecoder,
+                        decoder=pgjobs.base.plain_json.LenientDecoder,
                         null=True,
                         verbose_name="dependencies",
                     ),
@@ -481,7 +481,7 @@ class Migration(migrations.Migration):
                     "payload",
                     models.JSONField(
                         db_default=models.Value({}, models.JSONField()),
-                        decoder=pgjobs.plain_json.LenientDecoder,
+                        decoder=pgjobs.base.plain_json.LenientDecoder,
                         verbose_name="payload",
                     ),
                 ),
@@ -746,7 +746,7 @@ class Migration(migrations.Migration):
                     models.JSONField(
                         blank=True,
                         db_default=models.Value([], models.JSONField()),
-                        decoder=pgjobs.plain_json.LenientDecoder,
+                        decoder=pgjobs.base.plain_json.LenientDecoder,
                         default=list,
                         verbose_name="unnamed arguments",
                     ),
@@ -756,7 +756,7 @@ class Migration(migrations.Migration):
                     models.JSONField(
                         blank=True,
                         db_default=models.Value({}, models.JSONField()),
-                        decoder=pgjobs.plain_json.LenientDecoder,
+                        decoder=pgjobs.base.plain_json.LenientDecoder,
                         default=dict,
                         verbose_name="arguments",
                     ),
@@ -933,7 +933,7 @@ class Migration(migrations.Migration):
                 (
                     "return_value",
                     models.JSONField(
-                        decoder=pgjobs.plain_json.LenientDecoder,
+                        decoder=pgjobs.base.plain_json.LenientDecoder,
                         null=True,
                         verbose_name="result",
                     ),
@@ -1019,7 +1019,7 @@ class Migration(migrations.Migration):
                     "keys",
                     models.JSONField(
                         blank=True,
-                        decoder=pgjobs.plain_json.LenientDecoder,
+                        decoder=pgjobs.base.plain_json.LenientDecoder,
                         null=True,
                         verbose_name="lock, limit and rate",
                     ),
@@ -1410,7 +1410,7 @@ class Migration(migrations.Migration):
             model_name="job",
             constraint=models.UniqueConstraint(
                 condition=models.Q(
-                    ("unique_key__isnull", False), pgjobs.models.database.HoldsKey()
+                    ("unique_key__isnull", False), pgjobs.base.queue_database.HoldsKey()
                 ),
                 fields=("unique_key", "unique_for"),
                 name="pgjobs_job_unique",

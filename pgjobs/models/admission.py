@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from .database import QueueManager
+from ..base.queue_database import QueueManager
 
 
 class Rate(models.Model):

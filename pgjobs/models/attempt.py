@@ -1,7 +1,7 @@
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from .database import QueueManager
+from ..base.queue_database import QueueManager
 from .job import Job
 
 

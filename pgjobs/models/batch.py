@@ -8,11 +8,11 @@ from django.db.models import Count
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from ..base.queue_database import QueueManager
 from ..conf import FINISHED
-from .database import QueueManager
 
 if TYPE_CHECKING:
-    from .transitions import Changed
+    from ..queue.acts import Changed
 
 
 @dataclass(frozen=True)

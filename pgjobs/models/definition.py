@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from django.db import connections, models, transaction
 from django.utils.translation import gettext_lazy as _
 
+from ..base.queue_database import QueueManager, declare_alone
 from ..sql import statement
-from .database import QueueManager, declare_alone
 
 FIELDS = ("name", "origin", "description", "parameters", "options")
 

@@ -13,12 +13,12 @@ from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.translation import gettext_lazy as _
 
+from ..base.plain_json import LenientDecoder
+from ..base.queue_database import QueueManager, declare_alone
 from ..conf import FINISHED
-from ..plain_json import LenientDecoder
-from . import outbox
-from .database import QueueManager, declare_alone
+from ..queue import events as outbox
+from ..queue.acts import Changed
 from .job import EMPTY_OBJECT, Job
-from .transitions import Changed
 
 BATCH = 1_000  # events that one transaction delivers again
 # Deliveries by their jobs, in words for which there are indexes.

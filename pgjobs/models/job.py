@@ -11,12 +11,12 @@ from django.db.models.base import ModelState
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from ..addresses import status_url
+from ..base.addresses import status_url
+from ..base.plain_json import LenientDecoder
+from ..base.queue_database import HoldsKey, QueueManager
 from ..conf import FINISHED
-from ..plain_json import LenientDecoder
-from . import transitions, unique, waiting, work
-from .database import HoldsKey, QueueManager
-from .transitions import Changed
+from ..queue import acts, claiming, unique, waiting
+from ..queue.acts import Changed
 
 
 class Status(models.TextChoices):
@@ -91,33 +91,33 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def retry(self) -> Changed:
         """Put finished jobs back in the queue, each with a new life."""
-        return transitions.act("retry", self)
+        return acts.act("retry", self)
 
     def cancel(self, reason: str = "") -> Changed:
         """Cancel queued jobs; ask running ones to stop."""
-        return transitions.act("cancel", self, reason=reason or "Cancelled.")
+        return acts.act("cancel", self, reason=reason or "Cancelled.")
 
     def fail(self, reason: str = "") -> Changed:
         """Fail unfinished jobs; who runs one of them loses it."""
-        return transitions.act("fail", self, reason=reason or "Failed by hand.")
+        return acts.act("fail", self, reason=reason or "Failed by hand.")
 
     def succeed(self, return_value: Any = None) -> Changed:
         """Finish unfinished jobs as successful; who runs one of them loses it.
 
         Raises ValueError if `return_value` is not JSON.
         """
-        return transitions.act("succeed", self, return_value=return_value)
+        return acts.act("succeed", self, return_value=return_value)
 
     def run_now(self) -> Changed:
         """Let scheduled jobs run without waiting for their time."""
-        return transitions.act("run_now", self)
+        return acts.act("run_now", self)
 
     def discard(self) -> Changed:
         """Delete jobs, but not the running ones.
 
         `delete()` is Django's: it deletes those, too, and their workers find them gone.
         """
-        return transitions.act("discard", self)
+        return acts.act("discard", self)
 
 
 class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
@@ -133,7 +133,7 @@ class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
         """
         if any(bound.unique_key for bound in bound_tasks):
             return unique.enqueue(self.model, self.db, bound_tasks)
-        return transitions.enqueue(self.model, self.db, bound_tasks)
+        return acts.enqueue(self.model, self.db, bound_tasks)
 
     def claim(
         self, worker, limit: int = 1, queues: Iterable[str] | None = None
@@ -142,7 +142,7 @@ class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
 
         `queues`: names, or None for all. The order is that of execution.
         """
-        return work.claim(self.model, self.db, worker, limit, queues)
+        return claiming.claim(self.model, self.db, worker, limit, queues)
 
 
 class Job(models.Model):

@@ -6,7 +6,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from .database import QueueManager
+from ..base.queue_database import QueueManager
 
 NAME = RegexValidator(
     r"^[^,\x00-\x1f\x7f-\x9f]+\Z",

@@ -10,13 +10,13 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from ..plain_json import LenientDecoder
-from ..timetable import LONGEST_INTERVAL, SHORTEST_INTERVAL, Timetable
-from .database import QueueManager, database_time, declare_alone
+from ..base.plain_json import LenientDecoder
+from ..base.queue_database import QueueManager, database_time, declare_alone
+from ..base.timetable import LONGEST_INTERVAL, SHORTEST_INTERVAL, Timetable
+from ..queue.schedules import cannot_fire
 from .job import EMPTY_ARRAY, EMPTY_OBJECT, Job
 
 NO_TIME = timedelta(0)
-LONGEST_ERROR = 1_000
 INTERVALS = (
     (604_800, ngettext_lazy("%(count)d week", "%(count)d weeks", "count")),
     (86_400, ngettext_lazy("%(count)d day", "%(count)d days", "count")),
@@ -406,11 +406,6 @@ class Tick(models.Model):
 
     def __str__(self) -> str:
         return f"{self.schedule_id} {self.time}"
-
-
-def cannot_fire(error: Exception) -> str:
-    reason = f"It cannot fire: {type(error).__name__}: {error}"
-    return reason[:LONGEST_ERROR]
 
 
 def as_declared(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from django.db import connections, models
 from django.utils.translation import gettext_lazy as _
 
-from ..plain_json import LenientDecoder
+from ..base.plain_json import LenientDecoder
+from ..base.queue_database import QueueManager
 from ..sql import statement
-from .database import QueueManager
 from .job import Job
 
 LONGEST_NAME = 200

@@ -2,7 +2,7 @@ from django.db import models
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from .database import QueueManager
+from ..base.queue_database import QueueManager
 
 
 class Worker(models.Model):

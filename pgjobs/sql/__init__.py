@@ -1,7 +1,13 @@
-"""The statements of pgjobs, one to a file, named by what they do."""
+"""The statements that Python sends, one to a file, named by what they do.
+
+The folders say who sends them: the application, a worker for its own jobs, a worker
+for all (upkeep), or a report.
+"""
 
 from functools import cache
 from importlib.resources import files
+
+FOLDERS = ("app", "worker", "upkeep", "reports")
 
 
 @cache
@@ -13,8 +19,17 @@ def statement(name: str, variant: str = "") -> str:
     Without the other comments, and the indentation: psycopg parses what is longer than
     4,096 characters with each execution anew.
     """
-    text = files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    text = text_of(name)
     if variant:
         text = text.replace(f"--{variant} ", "")
     first, *lines = (line.strip() for line in text.splitlines())
     return "\n".join([first, *(line for line in lines if line[:2] != "--")])
+
+
+def text_of(name: str) -> str:
+    """Return the text of a file; its name is unique among all folders."""
+    for folder in FOLDERS:
+        file = files(__name__).joinpath(folder, f"{name}.sql")
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    raise LookupError(f"There is no statement {name!r}.")

@@ -3,8 +3,9 @@
 import logging
 from typing import Any
 
-from ..models.prerequisite import Decided
-from ..models.work import ClaimedJob, HeavyJob, Rescued
+from ..queue.claiming import ClaimedJob
+from ..queue.dependencies import Decided
+from ..queue.upkeep import HeavyJob, Rescued
 
 logger = logging.getLogger("pgjobs.job")
 

@@ -3,9 +3,9 @@
 import logging
 from time import monotonic
 
-from .executor import Executor
 from .memory import resident_bytes
 from .options import WorkerOptions
+from .slots.executor import Executor
 
 logger = logging.getLogger("pgjobs.worker")
 

@@ -18,39 +18,37 @@ from typing import Any, Literal
 import psycopg
 
 from ..conf import FINISHED, settings
-from ..context import RunningJob
 from ..exceptions import DatabaseLost
-from ..models import work
-from ..models.work import (
-    ClaimedJob,
-    HostUnits,
-    Outcome,
-    Setback,
-    Span,
-    Success,
-    release,
-)
+from ..queue import admitting, claiming, recording, upkeep
+from ..queue.claiming import ClaimedJob, HostUnits, Span
+from ..queue.recording import Outcome, Setback, Success, release
 from ..sql import statement
-from .admitting import Admitting
-from .announcer import Announcer
-from .atomic import warn_of_long_transactions
-from .audience import Audience, Ending
-from .bell import Bell
-from .cleaning import watch_sessions
-from .connection import OwnConnection, Watchdog, hold_session_lock, plan_once
-from .depending import Depending
-from .executor import Executor
-from .faults import Faults
-from .heartbeat import Heartbeat
+from ..tasks.running_job import RunningJob
+from .claim_cursors import Marks
+from .connections.bell import Bell
+from .connections.connection import (
+    OwnConnection,
+    Watchdog,
+    hold_session_lock,
+    plan_once,
+)
+from .connections.faults import Faults
+from .connections.heartbeat import Heartbeat
+from .connections.listener import Listener
+from .in_flight import Ledger
 from .job_log import described, is_heard, log
-from .ledger import Ledger
 from .lifetime import Lifetime
-from .listener import Listener
-from .maintenance import Maintenance
-from .marks import Marks
+from .observer import Audience, Ending
 from .options import WorkerOptions
-from .outlook import Outlook
-from .scheduler import Scheduler
+from .poll_schedule import Outlook
+from .slots.atomic import warn_of_long_transactions
+from .slots.cleaning import watch_sessions
+from .slots.executor import Executor
+from .upkeep.admission import Admitting
+from .upkeep.announcer import Announcer
+from .upkeep.dependencies import Depending
+from .upkeep.maintenance import Maintenance
+from .upkeep.schedules import Scheduler
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -333,7 +331,7 @@ class Loop:
         brought = self.take_turn(successes, limit, spans)
         self.settle(successes, dict.fromkeys(brought.recorded, "SUCCESSFUL"))
         if brought.met_expired:
-            self.announce_expired(work.expire(self.connection.execute))
+            self.announce_expired(upkeep.expire(self.connection.execute))
         if brought.claimed:
             self.ledger.claim(brought.claimed)
             self.executor.submit(brought.claimed)
@@ -350,7 +348,7 @@ class Loop:
 
     def take_turn(
         self, successes: Sequence[Success], limit: int, spans: Sequence[Span] | None
-    ) -> work.Turn:
+    ) -> claiming.Turn:
         """Record successes and claim; in between admit, if jobs may wait for that."""
         how: dict[str, Any] = {
             "successes": successes,
@@ -363,19 +361,19 @@ class Loop:
         }
         is_wanted = self.admitting.is_due or self.ledger.holds_back(successes)
         if not is_wanted or self.admitting.is_failing:
-            brought = work.turn(self.connection.execute, self.id, **how)
+            brought = claiming.turn(self.connection.execute, self.id, **how)
             if brought.holds_back:  # since the job was claimed
                 self.admitting.expect()
             return brought
         position, sweeps = self.admitting.begin()
         try:
-            brought, admission = work.admitting_turn(
+            brought, admission = admitting.admitting_turn(
                 self.connection.together, self.id, position, sweeps, **how
             )
         except BROKEN as error:
             self.admitting.failed()
             # Raises it again if it was not the admission's:
-            brought = work.turn(self.connection.execute, self.id, **how)
+            brought = claiming.turn(self.connection.execute, self.id, **how)
             self.tell_of_admission(error)
             return brought
         self.note_admission(admission, sweeps)
@@ -385,7 +383,7 @@ class Loop:
         """Log the error of an admission: it must not stop all other jobs."""
         logger.error("Admission failed, plain jobs go on: %s", str(error).strip())
 
-    def note_admission(self, admission: work.Admission, swept: bool) -> None:
+    def note_admission(self, admission: admitting.Admission, swept: bool) -> None:
         self.admitting.passed(admission, swept)
         self.announcer.finished(admission.ended)
         if admission.admitted:
@@ -402,14 +400,14 @@ class Loop:
 
     def look_back(self) -> None:
         """Look for jobs before the marks; the next look begins at them."""
-        found = work.look_back(self.connection.execute, self.marks.turns)
+        found = claiming.look_back(self.connection.execute, self.marks.turns)
         self.marks.looked_back(*found)
 
     def make_queues(self, claimed: Sequence[ClaimedJob]) -> None:
         """Give queues that are met for the first time the row to pause them by."""
         names = {job.queue_name for job in claimed} - self.known_queues
         if names:
-            work.make_queues(self.connection.execute, names)
+            upkeep.make_queues(self.connection.execute, names)
             self.known_queues |= names
 
     def room(self, being_recorded: int = 0) -> int:
@@ -430,9 +428,9 @@ class Loop:
         return self.outlook.deserves_look(is_idle) and self.room() > 0
 
     def promote(self) -> None:
-        number = work.BATCH
-        while number == work.BATCH:
-            number, must_admit = work.promote(self.connection.execute)
+        number = upkeep.BATCH
+        while number == upkeep.BATCH:
+            number, must_admit = upkeep.promote(self.connection.execute)
             if must_admit:
                 self.admitting.expect()
         self.marks.doubt()
@@ -447,7 +445,7 @@ class Loop:
     def set_locked_aside(self) -> None:
         """Keep the outcomes whose rows somebody holds for later; record the others."""
         ids = [each.id for each in self.ledger.unrecorded]
-        self.ledger.locked = work.locked(self.connection.execute, self.id, ids)
+        self.ledger.locked = recording.locked(self.connection.execute, self.id, ids)
         self.ask_for_locked_at = monotonic() + ASK_FOR_LOCKED_SECONDS
 
     def settle_completed(self) -> None:
@@ -468,7 +466,7 @@ class Loop:
     def record_setbacks(self) -> None:
         setbacks = self.ledger.setbacks
         if setbacks:
-            recorded = work.record(
+            recorded = recording.record(
                 self.connection.execute, self.id, self.options.name, setbacks
             )
             self.expect_followers(setbacks)
@@ -482,7 +480,9 @@ class Loop:
         """
         missing = [each for each in outcomes if each.lease_token not in status_of]
         if missing:
-            status_of |= dict(work.recorded_before(self.connection.execute, missing))
+            status_of |= dict(
+                recording.recorded_before(self.connection.execute, missing)
+            )
         endings = self.ledger.settle(outcomes, status_of)
         self.announce(endings)
         stored = [ending for ending in endings if ending.status is not None]
@@ -521,7 +521,7 @@ class Loop:
         stored: set[int] = set()
         try:
             reports = [report for _, report in taken]
-            stored = work.report(self.connection.execute, self.id, reports)
+            stored = recording.report(self.connection.execute, self.id, reports)
         finally:
             for job, report in taken:
                 if job.id not in stored and job.lease_token in self.ledger.in_flight:
@@ -547,7 +547,9 @@ class Loop:
             else:
                 self.announcer.finished([job.id])
         if orphans:
-            work.record(self.connection.execute, self.id, self.options.name, orphans)
+            recording.record(
+                self.connection.execute, self.id, self.options.name, orphans
+            )
             logger.warning("Released jobs=%s claimed unnoticed", len(orphans))
 
     def hear(self) -> None:
@@ -582,7 +584,7 @@ class Loop:
         if self.listener.heard_cancel:
             self.listener.heard_cancel = False
             if len(self.ledger):
-                asked = work.cancel_requests(self.connection.execute, self.id)
+                asked = recording.cancel_requests(self.connection.execute, self.id)
                 self.cancelling += asked
         while self.cancelling:
             self.executor.cancel(self.cancelling.popleft())
@@ -616,16 +618,18 @@ class Loop:
 
     def look_for_forgotten(self) -> None:
         """Before a drain ends, see whether something waits for nothing."""
-        position = work.BEGINNING
+        position = admitting.BEGINNING
         while not self.admitting.is_failing:
             try:
-                admission = work.admit(self.connection.execute, position, sweeps=True)
+                admission = admitting.admit(
+                    self.connection.execute, position, sweeps=True
+                )
             except BROKEN as error:
                 self.admitting.failed()
                 return self.tell_of_admission(error)
             self.note_admission(admission, swept=True)
             position = admission.position
-            if admission.admitted or position == work.BEGINNING:
+            if admission.admitted or position == admitting.BEGINNING:
                 break
         self.decide_dependencies()
 

@@ -6,13 +6,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
-from ...exceptions import (
-    AlreadyEnqueued,
-    InvalidArguments,
-    InvalidTask,
-    UnknownTask,
-)
-from ...tasks import registry
+from ...exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, UnknownTask
+from ...tasks.task import registry
 from ..parameters import add_database, ready_database, seconds
 
 

@@ -3,7 +3,7 @@ from dataclasses import asdict
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ...models.status import (
+from ...reports.status import (
     MOST_COUNTED,
     Overview,
     QueueStatus,

@@ -3,7 +3,8 @@ from collections.abc import Callable
 from django.core.management.base import BaseCommand
 
 from ...conf import FINISHED, settings
-from ...models import outbox, work
+from ...queue import events as outbox
+from ...queue import upkeep
 from ..parameters import add_database, ready_database, seconds
 
 
@@ -41,7 +42,7 @@ class Command(BaseCommand):
         age_of_events = settings.EVENT_RETENTION if older is None else older
         with ready_database(options["database"]) as alias:
             execute = outbox.execute_on(alias)
-            jobs = in_batches(lambda: work.prune(execute, ages))
+            jobs = in_batches(lambda: upkeep.prune(execute, ages))
             events = 0
             if not options["status"]:
                 events = in_batches(lambda: outbox.prune(execute, age_of_events))

@@ -5,9 +5,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
-from ...models import Subscription, outbox
-from ...models.database import database_time
+from ...base.queue_database import database_time
+from ...models import Subscription
 from ...models.event import Delivered, deliver_again
+from ...queue import events as outbox
 from ..parameters import add_database, ready_database, seconds
 
 

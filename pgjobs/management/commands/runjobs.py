@@ -13,20 +13,20 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 from django.utils.autoreload import get_child_arguments
 
-from ... import events, schedules
+from ...base.connections import pool_size
 from ...conf import settings
-from ...connections import pool_size
-from ...definitions import store_definitions
 from ...models import Job
-from ...models.status import LIVE
-from ...tasks import registry
+from ...reports.status import LIVE
+from ...tasks import events, schedules
+from ...tasks.definitions import store_definitions
+from ...tasks.task import registry
 from ...worker import ExitCode, Loop, WorkerOptions
-from ...worker.audience import Tally
-from ...worker.bell import Bell
-from ...worker.http import LAST_PORT, Address, Server
-from ...worker.lifeline import Lifeline
+from ...worker.connections.bell import Bell
 from ...worker.memory import resident_bytes
-from ...worker.supervisor import STOPPING_SIGNALS, Supervisor
+from ...worker.observer import Tally
+from ...worker.process.http import LAST_PORT, Address, Server
+from ...worker.process.pipe import Lifeline
+from ...worker.process.supervisor import STOPPING_SIGNALS, Supervisor
 from ..parameters import (
     add_database,
     check_migrations,

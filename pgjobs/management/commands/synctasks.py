@@ -1,9 +1,9 @@
 from django.core.management.base import BaseCommand, CommandError
 
-from ...definitions import declared
 from ...exceptions import InvalidTask
 from ...models import TaskDefinition
 from ...models.definition import Synced
+from ...tasks.definitions import declared
 from ..parameters import add_database, ready_database
 
 WORDS = {"new": "+", "changed": "~", "gone": "-"}

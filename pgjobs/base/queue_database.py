@@ -1,0 +1,59 @@
+"""Which database the queue is in, and what time it is there."""
+
+from datetime import datetime
+
+from django.db import connections, models
+
+from ..conf import settings
+
+DECLARING_LOCK = 0x70676A73  # of an advisory lock ("pgjs" in ASCII)
+
+
+class QueueManager(models.Manager):
+    """A manager of the database that PGJOBS["DATABASE"] names."""
+
+    @property
+    def db(self) -> str:
+        return self._db or settings.DATABASE
+
+    def get_queryset(self):
+        return super().get_queryset().using(self.db)
+
+
+class HoldsKey(models.Func):
+    """Whether a job with a unique key holds it: a function of the database decides.
+
+    A generated column would be computed with each version of each row, also of those
+    without a key. Other vendors have the table, but no queue.
+    """
+
+    arity = 5
+    output_field = models.BooleanField()
+
+    def __init__(self):
+        columns = ("unique_for", "unique_until", "status", "attempts", "finished_at")
+        super().__init__(*columns)
+
+    def as_sql(self, compiler, connection, **context):
+        return "NULL", []
+
+    def as_postgresql(self, compiler, connection, **context):
+        return super().as_sql(
+            compiler, connection, function="pgjobs_holds_key", **context
+        )
+
+    def deconstruct(self):
+        return "pgjobs.base.queue_database.HoldsKey", (), {}
+
+
+def database_time(database: str) -> datetime:
+    """Return the database's clock: no other decides what is due or dead."""
+    with connections[database].cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        return cursor.fetchone()[0]
+
+
+def declare_alone(database: str) -> None:
+    """Keep other processes from storing declarations until the transaction ends."""
+    with connections[database].cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DECLARING_LOCK])

@@ -1,0 +1,107 @@
+"""Admission: jobs that wait become READY."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ..sql import statement
+from .claiming import Turn, read_turn, turn_statement
+from .recording import Success, success_parameters
+from .statements import Execute, Together
+
+# Of one admission: jobs and keys of each kind, and seconds.
+MOST_ADMITTED = 250
+ADMISSION_SECONDS = 0.02
+
+
+class Position(NamedTuple):
+    """Where the next admission goes on: behind which queue, line and link."""
+
+    queue: str = ""
+    line: str = ""
+    link: int = 0
+
+
+BEGINNING = Position()
+
+
+class Admission(NamedTuple):
+    """What an admission brought."""
+
+    admitted: int | None  # jobs that are READY now; None: another worker admits
+    ended: list[int]  # ids of the jobs that it ended, because of their predecessors
+    has_more: bool  # there is more to do at once
+    is_blocked: bool  # other transactions hold rows that it needs
+    met_undecided: bool  # a worker has to look for dependencies
+    position: Position
+
+
+def admitting_turn(
+    together: Together,
+    worker_id: int,
+    position: Position,
+    sweeps: bool,
+    *,
+    successes: Sequence[Success] = (),
+    limit: int = 0,
+    queues: Iterable[str] | None = None,
+    excluded: Iterable[str] = (),
+    **look: Any,
+) -> tuple[Turn, Admission]:
+    """Record successes, admit jobs that wait, and claim, in one round trip.
+
+    So what the recorded jobs have left goes to the next ones in line, and may be
+    claimed at once. See `admit`, and `turn` for the rest of the arguments.
+    """
+    statements = [
+        admit_statement(position, sweeps, limit, queues, excluded),
+        turn_statement(worker_id, (), limit, queues, excluded, **look),
+    ]
+    if successes:
+        parameters = success_parameters(worker_id, successes)
+        statements.insert(0, (statement("record_successes"), parameters))
+    *recording, admitting, claiming = together(statements)
+    recorded = {token for rows in recording for (token,) in rows}
+    turn = read_turn(claiming)._replace(recorded=recorded)
+    return turn, read_admission(admitting)
+
+
+def admit(
+    execute: Execute, position: Position = BEGINNING, sweeps: bool = False
+) -> Admission:
+    """Make jobs READY that wait for nothing any more, a batch.
+
+    `sweeps`: look also at lines that nothing has touched, and links, a batch.
+    """
+    return read_admission(execute(*admit_statement(position, sweeps)))
+
+
+def admit_statement(
+    position: Position,
+    sweeps: bool,
+    room: int = 0,
+    queues: Iterable[str] | None = None,
+    excluded: Iterable[str] = (),
+) -> tuple[str, dict]:
+    return statement("admit"), {
+        "most": MOST_ADMITTED,
+        "seconds": ADMISSION_SECONDS,
+        "sweeps": sweeps,
+        "after_queue": position.queue,
+        "after_line": position.line,
+        "after_link": position.link,
+        "room": room,
+        "queues": None if queues is None else list(queues),
+        "excluded": list(excluded),
+    }
+
+
+def read_admission(rows: list[tuple]) -> Admission:
+    ((admitted, ended, has_more, is_blocked, met_undecided, *position),) = rows
+    return Admission(
+        admitted,
+        ended or [],
+        bool(has_more),
+        bool(is_blocked),
+        bool(met_undecided),
+        Position(*position),
+    )

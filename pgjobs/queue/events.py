@@ -1,0 +1,98 @@
+"""The outbox: publishing events, and delivering them to who subscribes.
+
+The functions that take `execute` run a statement on one of the worker's own
+connections, the others on Django's.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from .. import signals
+from ..base.queue_database import database_time
+from ..sql import statement
+from .statements import Execute, execute_on
+
+if TYPE_CHECKING:
+    from ..models.event import Event
+
+BATCH = 1_000  # events that one statement touches
+
+
+def publish(
+    model: "type[Event]",
+    database: str,
+    name: str,
+    payload: str,
+    aggregate_id: str | None,
+    correlation_id: str | None,
+) -> "Event":
+    """Insert an event and the jobs of its deliveries, in the caller's transaction."""
+    given = {
+        "name": name,
+        "payload": payload,
+        "aggregate_id": aggregate_id,
+        "correlation_id": correlation_id,
+    }
+    ((id, published_at),) = execute_on(database)(statement("publish"), given)
+    columns = {"id": id, **given, "published_at": published_at}  # in the model's order
+    columns["payload"] = json.loads(payload)
+    event = model.from_db(database, list(columns), list(columns.values()))
+    job_model = model._meta.apps.get_model("pgjobs", "Job")
+    if signals.job_enqueued.has_listeners(job_model):
+        for job in job_model.objects.using(database).filter(delivery__event=id):
+            signals.send(signals.job_enqueued, job_model, job=job)
+    return event
+
+
+def deliver(database: str, ids: list[int], task: str | None, origin: str) -> int:
+    """Deliver events to those subscribers, or to the one, that never had them."""
+    parameters = {"ids": ids, "task": task, "origin": origin}
+    return execute_on(database)(statement("deliver"), parameters)[0][0]
+
+
+def deliver_late(execute: Execute, grace: float) -> int:
+    """Deliver events that nobody had subscribed to, a batch; return how many.
+
+    `grace`: seconds since they were published.
+    """
+    parameters = {"grace": grace, "limit": BATCH}
+    return execute(statement("deliver_late"), parameters)[0][0]
+
+
+def catch_up(database: str, task: str, since: datetime, grace: float) -> int:
+    """Deliver what was published while the task did not subscribe; return how many.
+
+    But nothing that was published more than `grace` seconds ago.
+    """
+    earliest = database_time(database) - timedelta(seconds=grace)
+    batches = replayable(database, task, max(since, earliest), None)
+    return sum(deliver(database, ids, task, "late") for ids in batches)
+
+
+def replayable(
+    database: str, task: str, since: datetime, name: str | None
+) -> Iterator[list[int]]:
+    """Yield ids, in batches, of the events since then to which the task subscribes.
+
+    `name`: only these, a name or "tle.*".
+    """
+    execute = execute_on(database)
+    parameters = {"task": task, "since": since, "name": name, "limit": BATCH}
+    after = 0
+    while ids := [
+        id for (id,) in execute(statement("replayable"), {**parameters, "after": after})
+    ]:
+        yield ids
+        after = ids[-1]
+
+
+def prune(execute: Execute, age: float | None) -> int:
+    """Delete a batch of the events published longer ago; return how many.
+
+    Those with deliveries that have failed, or are not finished, are kept.
+    """
+    if age is None:
+        return 0
+    return execute(statement("prune_events"), {"age": age, "limit": BATCH})[0][0]

@@ -1,0 +1,142 @@
+"""Recording: what becomes of jobs that have run."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from django.db import connections
+
+from ..conf import settings
+from ..sql import statement
+from .statements import Execute, array
+
+if TYPE_CHECKING:
+    from .claiming import ClaimedJob
+
+LONGEST_LOG = 64_000
+
+
+class Success(NamedTuple):
+    """A job whose task returned."""
+
+    id: int
+    lease_token: int
+    return_value: str | None  # JSON text
+
+
+class Completed(NamedTuple):
+    """A job whose task recorded its success in its own transaction."""
+
+    id: int
+    lease_token: int
+
+
+class Setback(NamedTuple):
+    """A job whose attempt did not succeed, and what its task or worker said of it."""
+
+    id: int
+    lease_token: int
+    verdict: str  # FAIL, RETRY, SNOOZE, RELEASE, UNKNOWN or CANCEL; see record.sql
+    reason: str
+    delay: float = 0.0  # seconds before the job may run again
+    exception_class: str = ""
+    message: str = ""
+    traceback: str = ""
+    dependencies: dict | None = None  # that the job's row is to have from now on
+
+
+Outcome = Success | Completed | Setback
+
+
+def release(job: "ClaimedJob", reason: str) -> Setback:
+    """Return the outcome of a job that goes back to the queue; nothing failed."""
+    return Setback(job.id, job.lease_token, "RELEASE", reason, message=reason)
+
+
+class Recorded(NamedTuple):
+    lease_token: int
+    status: str
+
+
+def success_parameters(worker_id: int, successes: Sequence[Success]) -> dict:
+    in_order = sorted(successes)  # by id, as all do who lock several jobs
+    ids, lease_tokens, values = zip(*in_order, strict=True) if in_order else ([],) * 3
+    return {
+        "worker_id": worker_id,
+        "ids": array(ids),
+        "lease_tokens": array(lease_tokens),
+        # Most tasks return nothing.
+        "return_values": list(values) if any(values) else None,
+    }
+
+
+def locked(execute: Execute, worker_id: int, ids: Iterable[int]) -> set[int]:
+    """Return the lease tokens of those jobs whose rows another transaction holds."""
+    parameters = {"worker_id": worker_id, "ids": array(ids)}
+    return {token for (token,) in execute(statement("locked"), parameters)}
+
+
+def record(
+    execute: Execute, worker_id: int, worker_name: str, setbacks: Sequence[Setback]
+) -> list[Recorded]:
+    """Record attempts that did not succeed; return what became of their jobs."""
+    rows = execute(
+        statement("record"),
+        {
+            "worker_id": worker_id,
+            "worker_name": worker_name,
+            "outcomes": json.dumps([each._asdict() for each in setbacks]),
+            "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
+        },
+    )
+    return [Recorded._make(row) for row in rows]
+
+
+def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recorded]:
+    """Return which outcomes were stored although the answer got lost."""
+    rows = execute(
+        statement("in_doubt"),
+        {
+            "ids": array(each.id for each in outcomes),
+            "lease_tokens": array(each.lease_token for each in outcomes),
+        },
+    )
+    return [Recorded._make(row) for row in rows]
+
+
+def orphans(
+    execute: Execute, worker_id: int, lease_tokens: Iterable[int]
+) -> list[Setback]:
+    """Return the releases of jobs that the worker owns without knowing of them."""
+    rows = execute(
+        statement("orphans"),
+        {"worker_id": worker_id, "lease_tokens": array(lease_tokens)},
+    )
+    reason = "Released: the answer to its claim was lost."
+    return [Setback(id, token, "RELEASE", reason, message=reason) for id, token in rows]
+
+
+def cancel_requests(execute: Execute, worker_id: int) -> list[int]:
+    """Return the lease tokens of the worker's jobs that were asked to stop."""
+    rows = execute(statement("cancel_requests"), {"worker_id": worker_id})
+    return [token for (token,) in rows]
+
+
+def still_owned(database: str, id: int, lease_token: int) -> bool:
+    """Whether the job still belongs to who claimed it; asked on Django's connection."""
+    with connections[database].cursor() as cursor:
+        cursor.execute(statement("still_owned"), {"id": id, "lease_token": lease_token})
+        return cursor.fetchone()[0]
+
+
+def report(execute: Execute, worker_id: int, reports: Sequence[dict]) -> set[int]:
+    """Store progress and log lines of running jobs; return the ids of those jobs."""
+    rows = execute(
+        statement("report"),
+        {
+            "worker_id": worker_id,
+            "reports": json.dumps(reports),
+            "longest_log": LONGEST_LOG,
+        },
+    )
+    return {id for (id,) in rows}

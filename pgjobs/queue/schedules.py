@@ -1,0 +1,189 @@
+"""Firing schedules: what is due, what that means for each, and the jobs it makes.
+
+The functions that take `execute` run statements on one of the worker's own
+connections, `fire` inside a transaction of the caller's.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import connections
+
+from ..base.timetable import Timetable
+from ..sql import statement
+from . import acts, unique
+from .statements import Execute
+from .unique import NewUniqueJob
+
+logger = logging.getLogger("pgjobs.schedules")
+
+BATCH = 200  # schedules that one transaction fires
+LONGEST_ERROR = 1_000
+MOST_CAUGHT_UP = 1_000  # missed ticks that catch_up="all" makes jobs of, at a time
+PUNCTUAL = timedelta(seconds=60)  # a tick fired later counts as missed
+
+# A unique key of a job that is not committed yet is not waited for any longer.
+SHORT_WAIT = "SET LOCAL lock_timeout = '10ms'"
+NOTE_TICK = """
+INSERT INTO pgjobs_tick (schedule_id, time)
+VALUES (%(schedule)s, clock_timestamp()) RETURNING id
+"""
+
+
+class DueSchedule(NamedTuple):
+    """A schedule whose time has come, as it was when the worker looked."""
+
+    id: int
+    name: str
+    every: timedelta | None
+    cron: str
+    timezone: str
+    origin: datetime
+    start: datetime | None
+    end: datetime | None
+    anchor: str
+    overlap: str
+    catch_up: str
+    next_run_at: datetime
+    is_unfinished: bool  # its last run
+    now: datetime  # by the clock of the database
+
+    @property
+    def timetable(self) -> Timetable:
+        return Timetable(
+            every=self.every,
+            cron=self.cron,
+            timezone=self.timezone,
+            origin=self.origin,
+            start=self.start,
+            end=self.end,
+        )
+
+
+class Plan(NamedTuple):
+    """What becomes of a schedule that is due."""
+
+    id: int
+    expected: datetime  # the next run as it was
+    next_run_at: datetime | None
+    ticks: Sequence[datetime] = ()  # those that get a job
+    skips: int = 0
+    error: str = ""
+
+
+class Fired(NamedTuple):
+    """A tick of a schedule that this worker has won; no tick: it was only moved on."""
+
+    schedule_id: int
+    tick_id: int | None
+    task: str
+    args: str
+    kwargs: str
+    jitter: float  # seconds
+
+
+def next_fire(execute: Execute) -> float | None:
+    """Return the seconds until the next schedule is due, if any will be."""
+    return execute(statement("next_fire"), {})[0][0]
+
+
+def due_schedules(execute: Execute) -> list[DueSchedule]:
+    """Return a batch of the schedules that are due."""
+    rows = execute(statement("due_schedules"), {"limit": BATCH})
+    return [DueSchedule(*row) for row in rows]
+
+
+def plan(due: DueSchedule) -> Plan:
+    """Decide which ticks get a job, and when the schedule is due again."""
+    try:
+        return plan_from_end(due) if due.anchor == "end" else plan_fixed(due)
+    except Exception as error:
+        # A row that SQL has made: an unknown time zone, a cron that is none.
+        logger.exception("Schedule name=%s cannot fire", due.name)
+        return Plan(due.id, due.next_run_at, None, error=cannot_fire(error))
+
+
+def plan_fixed(due: DueSchedule) -> Plan:
+    timetable = due.timetable
+    next_run_at = timetable.after(due.now)
+    if due.is_unfinished and due.overlap == "skip":
+        return Plan(due.id, due.next_run_at, next_run_at, skips=1)
+    count = MOST_CAUGHT_UP if due.catch_up == "all" else 1
+    passed = timetable.latest(due.next_run_at, due.now, count) or [due.next_run_at]
+    ticks = [] if is_missed(due, passed[-1]) else passed
+    return Plan(due.id, due.next_run_at, next_run_at, ticks)
+
+
+def plan_from_end(due: DueSchedule) -> Plan:
+    """Plan a schedule whose next run nobody knows before the end of this one."""
+    assert due.every is not None
+    if due.is_unfinished:
+        return Plan(due.id, due.next_run_at, None, skips=1)
+    if is_missed(due, due.next_run_at):
+        return Plan(due.id, due.next_run_at, due.now + due.every)
+    return Plan(due.id, due.next_run_at, None, [due.next_run_at])
+
+
+def is_missed(due: DueSchedule, tick: datetime) -> bool:
+    """Whether the tick is left out, because nobody was there in time."""
+    return due.catch_up == "none" and due.now - tick > PUNCTUAL
+
+
+def fire(
+    execute: Execute,
+    plans: Sequence[Plan],
+    bind: Callable[[Fired], NewUniqueJob],
+) -> tuple[int, int]:
+    """Carry out plans; return how many were won, and how many jobs they made.
+
+    `bind` makes of a tick what its job is made of. Of several workers that have
+    planned the same, one wins. A tick whose job would have a unique key that another
+    job holds is skipped. Raises psycopg's LockNotAvailable if nobody can know that yet.
+    """
+    won = [Fired._make(row) for row in execute(statement("fire"), columns(plans))]
+    fired = [each for each in won if each.tick_id is not None]
+    ids: list[int | None] = []
+    if fired:
+        ids = insert(execute, [bind(each) for each in fired])
+        ticks = [each.tick_id for each in fired]
+        execute(statement("link_ticks"), {"ticks": ticks, "jobs": ids})
+    made = [id for id in ids if id is not None]
+    return len({each.schedule_id for each in won}), len(made)
+
+
+def insert(execute: Execute, new_jobs: Sequence[NewUniqueJob]) -> list[int | None]:
+    """Insert the jobs of ticks; return their ids, None where a unique key is taken."""
+    if any(each.unique_key for each in new_jobs):
+        execute(SHORT_WAIT, {})
+        return unique.insert_free(execute, new_jobs)
+    rows = execute(statement("enqueue"), acts.columns(new_jobs))
+    return sorted(row[0] for row in rows)  # in the order given
+
+
+def note_run(database: str, schedule_id: int, job_id: int) -> None:
+    """Note a run that somebody asked for, in his transaction."""
+    with connections[database].cursor() as cursor:
+        cursor.execute(NOTE_TICK, {"schedule": schedule_id})
+        parameters = {"ticks": [cursor.fetchone()[0]], "jobs": [job_id]}
+        cursor.execute(statement("link_ticks"), parameters)
+
+
+def columns(plans: Sequence[Plan]) -> dict[str, list]:
+    ticks = [(each.id, tick) for each in plans for tick in each.ticks]
+    return {
+        "ids": [each.id for each in plans],
+        "expected": [each.expected for each in plans],
+        "next_runs": [each.next_run_at for each in plans],
+        "skips": [each.skips for each in plans],
+        "errors": [each.error for each in plans],
+        "tick_schedules": [id for id, _ in ticks],
+        "tick_times": [time for _, time in ticks],
+    }
+
+
+def cannot_fire(error: Exception) -> str:
+    """Return what a schedule's row says of the error that keeps it from firing."""
+    reason = f"It cannot fire: {type(error).__name__}: {error}"
+    return reason[:LONGEST_ERROR]

@@ -1,0 +1,114 @@
+"""Waiting for the end of a job: woken by NOTIFY, polling as the backstop."""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+from asgiref.sync import sync_to_async
+from django.db import connections
+
+from ..base import connections as own_connections
+from ..conf import FINISHED, settings
+from ..exceptions import JobCancelled, JobFailed, non_negative_seconds
+
+if TYPE_CHECKING:
+    from ..models.job import Job
+
+HELD_SECONDS = 0.1  # until another look at a row that somebody holds
+
+# Asks for the notification while reading. A row that somebody holds is not waited for:
+# his transaction may last, and end the job unannounced. We then ask again.
+LOOK = """
+WITH asked AS (
+    UPDATE pgjobs_job SET awaited = true
+    WHERE id = (
+        SELECT id FROM pgjobs_job
+        WHERE id = %(id)s AND finished_at IS NULL AND NOT awaited
+        FOR NO KEY UPDATE SKIP LOCKED
+    )
+    RETURNING id
+)
+SELECT status, return_value::text, reason, awaited OR EXISTS (SELECT FROM asked)
+FROM pgjobs_job WHERE id = %(id)s
+"""
+
+
+class State(NamedTuple):
+    status: str
+    return_value: str | None  # JSON text
+    reason: str
+    will_notify: bool
+
+
+def wait(job: "Job", timeout: float | timedelta | None) -> Any:
+    """Return the result of the job once it has ended; see `Job.wait`."""
+    refuse_transaction(job)
+    seconds = None if timeout is None else non_negative_seconds("timeout", timeout)
+    deadline = math.inf if seconds is None else monotonic() + seconds
+    with listening(database_of(job), job.pk) as connection:
+        while (state := look(connection, job.pk)).status not in FINISHED:
+            remaining = deadline - monotonic()
+            if remaining <= 0:
+                raise TimeoutError(
+                    f"Job {job.pk} is {state.status} after {seconds:g} s of waiting."
+                )
+            longest = settings.POLL_INTERVAL if state.will_notify else HELD_SECONDS
+            doze(connection, job.pk, min(longest, remaining))
+    return result_of(job, state)
+
+
+async def await_result(job: "Job", timeout: float | timedelta | None) -> Any:
+    """Return the result of the job once it has ended, from async code."""
+    await sync_to_async(refuse_transaction)(job)  # where the caller's transaction is
+    return await sync_to_async(wait, thread_sensitive=False)(job, timeout)
+
+
+def refuse_transaction(job: "Job") -> None:
+    if connections[database_of(job)].in_atomic_block:
+        raise RuntimeError(
+            f"Waiting for job {job.pk} inside a transaction could last for ever: "
+            "what this transaction enqueued starts when it commits."
+        )
+
+
+def database_of(job: "Job") -> str:
+    return job._state.db or settings.DATABASE
+
+
+@contextmanager
+def listening(alias: str, id: int) -> Iterator[psycopg.Connection]:
+    """Open a connection that hears of finished jobs."""
+    changes = settings.LISTEN if isinstance(settings.LISTEN, dict) else {}
+    with own_connections.connect(alias, "wait", str(id), **changes) as connection:
+        if settings.LISTEN:
+            connection.execute("LISTEN pgjobs_finished")
+        yield connection
+
+
+def look(connection: psycopg.Connection, id: int) -> State:
+    row = connection.execute(LOOK, {"id": id}).fetchone()
+    if row is None:
+        raise JobFailed(f"Job {id} does not exist (any more).")
+    return State._make(row)
+
+
+def doze(connection: psycopg.Connection, id: int, longest: float) -> None:
+    """Sleep until the job's notification, or until it is time for another look."""
+    deadline = monotonic() + longest
+    while (seconds := deadline - monotonic()) > 0:
+        for notification in connection.notifies(timeout=seconds, stop_after=1):
+            if notification.payload == str(id):
+                return
+
+
+def result_of(job: "Job", state: State) -> Any:
+    if state.status == "FAILED":
+        raise JobFailed(f"Job {job.pk} ({job.task}) failed: {state.reason}")
+    if state.status == "CANCELLED":
+        raise JobCancelled(f"Job {job.pk} ({job.task}) was cancelled: {state.reason}")
+    return None if state.return_value is None else json.loads(state.return_value)

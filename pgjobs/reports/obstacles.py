@@ -1,0 +1,132 @@
+"""What holds waiting jobs back at this moment, in words.
+
+`Job.blocked_by_id` is what it was when a job began to wait: to keep it true, each end
+of a job would rewrite all that wait.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db import connections
+from django.utils.timezone import localtime, now
+from django.utils.translation import gettext, ngettext
+
+from ..models.worker import Worker
+from ..sql import statement
+
+MOST_KEYS = 20
+MOST_COUNTED = 1_000
+
+
+class Obstacle(NamedTuple):
+    """The first thing in the way of a job; `waiting_for` None: it has just gone.
+
+    "arrived": no admission has looked at it yet; "unserved": nor will one, as long as
+    its queue is paused or no worker serves it.
+    """
+
+    job_id: int
+    waiting_for: str | None
+    opens_at: datetime | None  # when the rate allows a job
+    max_running: int | None
+    key: str | None
+    blocker_id: int | None
+    blocker_status: str | None
+    blocker_queue: str | None
+    blocker_run_after: datetime | None
+    batch_id: int | None  # one that it waits for
+    links: int  # predecessors and batches that it waits for
+
+
+class Line(NamedTuple):
+    """Those that wait for one key."""
+
+    obstacle: Obstacle  # of the first
+    number: int  # MOST_COUNTED at most
+
+
+def obstacles(database: str, ids: Iterable[int]) -> dict[int, Obstacle]:
+    """Return what holds each of these jobs back, of those that wait."""
+    ids = list(ids)
+    if not ids:
+        return {}
+    rows = execute(database, "obstacles", {"ids": ids})
+    return {row[0]: Obstacle._make(row) for row in rows}
+
+
+def lines(database: str) -> list[Line]:
+    """Return some of the locks, limits and rates that jobs wait for."""
+    parameters = {"keys": MOST_KEYS, "most": MOST_COUNTED}
+    numbers = dict(execute(database, "lines", parameters))
+    found = obstacles(database, numbers)
+    return [Line(found[id], number) for id, number in numbers.items() if id in found]
+
+
+def execute(database: str, name: str, parameters: dict) -> list[tuple]:
+    with connections[database].cursor() as cursor:
+        cursor.execute(statement(name), parameters)
+        return cursor.fetchall()
+
+
+def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
+    """Say what the job waits for; `workers`: those alive."""
+    match obstacle.waiting_for:
+        case "predecessor" | "dependency":
+            return described_links(obstacle, workers)
+        case "lock":
+            return described_blocker(obstacle, workers)
+        case "limit":
+            return ngettext(
+                "waits until fewer than %(number)d job of its limit runs",
+                "waits until fewer than %(number)d jobs of its limit run",
+                obstacle.max_running or 0,
+            ) % {"number": obstacle.max_running}
+        case "rate":
+            time = moment(obstacle.opens_at)
+            return gettext("waits for its rate, until %(time)s") % {"time": time}
+        case "arrived":
+            return gettext("waits for a worker to admit it")
+        case "unserved":
+            return gettext("waits until its queue is served")
+    return gettext("may run in a moment")
+
+
+def described_links(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
+    if obstacle.links == 0:
+        return gettext("waits until a worker looks for its dependency")
+    if obstacle.blocker_id is None:
+        text = gettext("waits for batch %(id)s") % {"id": obstacle.batch_id}
+    else:
+        text = described_blocker(obstacle, workers)
+    if (others := obstacle.links - 1) < 1:
+        return text
+    more = ngettext(
+        "%(text)s, and for %(n)d more", "%(text)s, and for %(n)d more", others
+    )
+    return more % {"text": text, "n": others}
+
+
+def described_blocker(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
+    queue = obstacle.blocker_queue or ""
+    values = {"id": obstacle.blocker_id, "queue": queue}
+    match obstacle.blocker_status:
+        case "SCHEDULED":
+            values["time"] = moment(obstacle.blocker_run_after)
+            return gettext("waits for job %(id)s, due %(time)s") % values
+        # One that has to be admitted waits where no worker would run it.
+        case "READY" | "WAITING" if not any(worker.serves(queue) for worker in workers):
+            text = gettext("waits for job %(id)s in queue %(queue)s, no worker")
+            return text % values
+        case "WAITING":
+            return gettext("waits for job %(id)s, which waits itself") % values
+    return gettext("waits for job %(id)s") % values
+
+
+def moment(time: datetime | None) -> str:
+    """Return the local time, with the date unless it is today's."""
+    if time is None:
+        return "?"
+    local = localtime(time)
+    is_today = local.date() == localtime(now()).date()
+    return f"{local:%H:%M}" if is_today else f"{local:%Y-%m-%d %H:%M}"

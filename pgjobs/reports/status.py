@@ -1,0 +1,296 @@
+"""What is going on: counts, ages and workers, read without walking finished jobs."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Min
+from django.db.models.functions import Coalesce, Greatest, Now
+from django.utils.translation import gettext, ngettext
+
+from ..base.queue_database import database_time
+from ..models.batch import Batch, progress_of
+from ..models.event import Event
+from ..models.job import Job, Status
+from ..models.queue import Queue
+from ..models.schedule import Schedule
+from ..models.worker import Worker
+from .obstacles import described, lines, obstacles
+from .units import too_heavy, units_in_use
+
+MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
+MOST_BATCHES = 20  # that are looked at
+PATIENCE = timedelta(seconds=60)  # before something that should happen is a problem
+
+LIVE = (Status.READY, Status.SCHEDULED, Status.WAITING, Status.RUNNING)
+
+
+@dataclass
+class QueueStatus:
+    name: str
+    ready: int = 0
+    scheduled: int = 0
+    waiting: int = 0
+    running: int = 0
+    oldest_ready_seconds: float | None = None
+    # Jobs that no admission has looked at; none will, as long as no worker serves them.
+    arrived: int = 0
+    oldest_arrived_seconds: float | None = None
+    paused_seconds: float | None = None
+    max_running: int | None = None
+    note: str = ""
+
+
+@dataclass
+class WorkerStatus:
+    name: str
+    queues: str
+    slots: int
+    running: int
+    units: int | None  # of its host, for the jobs of all workers there
+    units_in_use: int  # by them
+    heartbeat_seconds: float
+    is_alive: bool
+
+
+@dataclass
+class WaitingStatus:
+    """Jobs that wait for one lock, limit or rate, or for their predecessors."""
+
+    kind: str  # lock, limit, rate, predecessor or dependency
+    key: str  # empty unless it is a lock, limit or rate
+    number: int  # of these: MOST_COUNTED of obstacles.py at most
+    first: str  # what the first of them waits for, in words
+
+
+@dataclass
+class BatchStatus:
+    """A batch that has not ended."""
+
+    id: int
+    description: str
+    total: int
+    finished: int
+    failed: int
+
+
+@dataclass
+class Overview:
+    queues: list[QueueStatus] = field(default_factory=list)
+    workers: list[WorkerStatus] = field(default_factory=list)
+    waiting: list[WaitingStatus] = field(default_factory=list)  # some of them
+    batches: list[BatchStatus] = field(default_factory=list)  # of the latest ones
+    finished: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
+    events: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
+    problems: list[str] = field(default_factory=list)
+
+
+def overview(database: str) -> Overview:
+    """Return the state of the queue in this database."""
+    jobs = Job.objects.using(database)
+    now = database_time(database)
+    workers = list(Worker.objects.using(database).order_by("name", "pk"))
+    queues = add_known(queue_statuses(jobs, now), Queue.objects.using(database), now)
+    return Overview(
+        queues=queues,
+        workers=worker_statuses(jobs, workers, now),
+        waiting=waiting_statuses(database, living_workers(database)),
+        batches=batch_statuses(database),
+        finished={
+            str(status): jobs.with_status(status)[:MOST_COUNTED].count()
+            for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
+        },
+        events=event_counts(database),
+        problems=problems(jobs, queues, workers, now),
+    )
+
+
+def event_counts(database: str) -> dict[str, int]:
+    """Return how many events wait for somebody: for a handler, or for a decision."""
+    events = Event.objects.using(database)
+    return {
+        "unhandled": events.unhandled()[:MOST_COUNTED].count(),
+        "dead": events.dead()[:MOST_COUNTED].count(),
+    }
+
+
+def queue_statuses(jobs, now: datetime) -> list[QueueStatus]:
+    """Return the queues that have unfinished jobs."""
+    queues: dict[str, QueueStatus] = {}
+    for status in LIVE:
+        ready_since = Greatest("enqueued_at", Coalesce("run_after", "enqueued_at"))
+        rows = (
+            jobs.with_status(status)
+            .values("queue_name")
+            .annotate(number=Count("pk"), oldest=Min(ready_since))
+            .order_by("queue_name")
+        )
+        for row in rows:
+            name = row["queue_name"]
+            queue = queues.setdefault(name, QueueStatus(name))
+            setattr(queue, str(status).lower(), row["number"])
+            if status == Status.READY:
+                queue.oldest_ready_seconds = (now - row["oldest"]).total_seconds()
+    for row in (
+        jobs.filter(line="arrived")
+        .values("queue_name")
+        .annotate(number=Count("pk"), oldest=Min("enqueued_at"))
+        .order_by("queue_name")
+    ):
+        queue = queues.setdefault(row["queue_name"], QueueStatus(row["queue_name"]))
+        queue.arrived = row["number"]
+        queue.oldest_arrived_seconds = (now - row["oldest"]).total_seconds()
+    return [queues[name] for name in sorted(queues)]
+
+
+def living_workers(database: str) -> list[Worker]:
+    """Return the workers whose lease has not run out."""
+    alive = Worker.objects.using(database).filter(lease_until__gt=Now())
+    return list(alive)
+
+
+def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
+    return linked_statuses(database, alive) + [
+        WaitingStatus(
+            kind=obstacle.waiting_for,
+            key=obstacle.key or "",
+            number=number,
+            first=described(obstacle, alive),
+        )
+        for obstacle, number in lines(database)
+        if obstacle.waiting_for is not None
+    ]
+
+
+def linked_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
+    """Return how many jobs wait for predecessors, and for dependencies."""
+    waiting = Job.objects.using(database).waiting().order_by("waiting_for")
+    rows = waiting.filter(waiting_for__in=("predecessor", "dependency"))
+    found = list(rows.values_list("waiting_for").annotate(Count("pk"), Min("pk")))
+    now = obstacles(database, [first for _, _, first in found])
+    return [
+        WaitingStatus(kind, "", number, described(now[first], alive))
+        for kind, number, first in found
+        if first in now
+    ]
+
+
+def batch_statuses(database: str) -> list[BatchStatus]:
+    latest = list(Batch.objects.using(database).order_by("-pk")[:MOST_BATCHES])
+    ids = [batch.pk for batch in latest]
+    progress = progress_of(Batch.objects.using(database).filter(pk__in=ids))
+    return [
+        BatchStatus(batch.pk, batch.description, of.total, of.finished, of.failed)
+        for batch in latest
+        if (of := progress.get(batch.pk)) and not of.is_finished
+    ]
+
+
+def add_known(found: list[QueueStatus], known, now: datetime) -> list[QueueStatus]:
+    """Return the queues with what operators decided about them.
+
+    Queues without jobs are among them if something is held back there.
+    """
+    queues = {queue.name: queue for queue in found}
+    for row in known:
+        if row.name not in queues and row.paused_at is None and not row.max_running:
+            continue
+        queue = queues.setdefault(row.name, QueueStatus(row.name))
+        queue.max_running, queue.note = row.max_running, row.note
+        if row.paused_at is not None:
+            queue.paused_seconds = (now - row.paused_at).total_seconds()
+    return [queues[name] for name in sorted(queues)]
+
+
+def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
+    rows = jobs.running().values("worker_id").annotate(number=Count("pk"))
+    running = {row["worker_id"]: row["number"] for row in rows.order_by()}
+    in_use = units_in_use(jobs.db)
+    return [
+        WorkerStatus(
+            name=worker.name,
+            queues=worker.described_queues,
+            slots=worker.slots,
+            running=running.get(worker.pk, 0),
+            units=worker.units,
+            units_in_use=in_use.get(worker.host, 0),
+            heartbeat_seconds=(now - worker.heartbeat_at).total_seconds(),
+            is_alive=worker.lease_until > now,
+        )
+        for worker in workers
+    ]
+
+
+def problems(jobs, queues, workers, now: datetime) -> list[str]:
+    """Return what an operator should look at, in words."""
+    alive = [worker for worker in workers if worker.lease_until > now]
+    found = [unserved(queue) for queue in queues if is_unserved(queue, alive)]
+    found += too_heavy(jobs.db, alive)
+    overdue = jobs.scheduled().filter(run_after__lt=now - PATIENCE)
+    if number := overdue[:MOST_COUNTED].count():
+        found.append(
+            ngettext(
+                "%d scheduled job is overdue: does a worker run?",
+                "%d scheduled jobs are overdue: does a worker run?",
+                number,
+            )
+            % number
+        )
+    found += schedule_problems(jobs.db, now)
+    undecided = jobs.filter(line="undecided")
+    undecided = undecided.annotate(since=Greatest("enqueued_at", "run_after"))
+    if number := undecided.filter(since__lt=now - PATIENCE)[:MOST_COUNTED].count():
+        found.append(
+            ngettext(
+                "%d job waits for a dependency that no worker has looked for.",
+                "%d jobs wait for dependencies that no worker has looked for.",
+                number,
+            )
+            % number
+        )
+    known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
+    if number := jobs.running().exclude(worker_id__in=known).count():
+        found.append(
+            ngettext(
+                "%d running job has a dead worker and waits for its rescue.",
+                "%d running jobs have a dead worker and wait for their rescue.",
+                number,
+            )
+            % number
+        )
+    return found
+
+
+def schedule_problems(database: str, now: datetime) -> list[str]:
+    active = Schedule.objects.using(database).active()
+    found = [
+        gettext("Schedule %(name)s does not fire: %(error)s")
+        % {"name": name, "error": error}
+        for name, error in active.exclude(error="").values_list("name", "error")[:100]
+    ]
+    overdue = active.filter(next_run_at__lt=now - PATIENCE)
+    if number := overdue.count():
+        found.append(
+            ngettext(
+                "%d schedule is overdue: does a worker run?",
+                "%d schedules are overdue: does a worker run?",
+                number,
+            )
+            % number
+        )
+    return found
+
+
+def is_unserved(queue: QueueStatus, alive) -> bool:
+    longest = max(queue.oldest_ready_seconds or 0, queue.oldest_arrived_seconds or 0)
+    waits = longest > PATIENCE.total_seconds()
+    if queue.paused_seconds is not None:
+        return False  # somebody wants it so
+    return waits and not any(worker.serves(queue.name) for worker in alive)
+
+
+def unserved(queue: QueueStatus) -> str:
+    return ngettext(
+        "Queue %(queue)s has %(number)d job to run, but no worker serves it.",
+        "Queue %(queue)s has %(number)d jobs to run, but no worker serves it.",
+        queue.ready + queue.arrived,
+    ) % {"queue": queue.name, "number": queue.ready + queue.arrived}

@@ -1,0 +1,77 @@
+"""Process units: what running jobs take of their hosts, who waits in vain."""
+
+from collections.abc import Iterable
+
+from django.db.models import BigIntegerField, Count, Sum, Value
+from django.db.models.functions import Coalesce
+from django.utils.translation import gettext, ngettext
+
+from ..models.job import Job
+from ..models.worker import Worker
+
+
+def units_in_use(database: str) -> dict[str, int]:
+    """Return the units that running jobs take, by host."""
+    units = Coalesce("process_units", Value(1, BigIntegerField()))
+    rows = (
+        Job.objects.using(database)
+        .running()
+        .values("worker__host")
+        .annotate(units=Sum(units))
+        .order_by()
+    )
+    return {row["worker__host"]: row["units"] for row in rows}
+
+
+def most_units(queue_name: str, workers: Iterable[Worker]) -> int | None:
+    """Return the largest total of those who serve the queue; None: there is no limit.
+
+    `workers`: those alive.
+    """
+    totals = [worker.units for worker in workers if worker.serves(queue_name)]
+    if not totals or None in totals:
+        return None
+    return max(total for total in totals if total is not None)
+
+
+def too_heavy(database: str, workers: Iterable[Worker]) -> list[str]:
+    """Say which ready jobs take more units than any worker has that serves them."""
+    workers = list(workers)
+    heavy = Job.objects.using(database).ready().filter(process_units__isnull=False)
+    rows = heavy.values("queue_name", "process_units").annotate(number=Count("pk"))
+    found = []
+    for row in rows.order_by("queue_name", "process_units"):
+        most = most_units(row["queue_name"], workers)
+        if most is not None and row["process_units"] > most:
+            text = ngettext(
+                "%(number)d ready job in queue %(queue)s takes %(units)d process "
+                "units, but the workers there have %(most)d: it can never run.",
+                "%(number)d ready jobs in queue %(queue)s take %(units)d process units "
+                "each, but the workers there have %(most)d: they can never run.",
+                row["number"],
+            )
+            values = {"number": row["number"], "queue": row["queue_name"]}
+            found.append(text % {**values, "units": row["process_units"], "most": most})
+    return found
+
+
+def described_shortage(
+    job: Job, workers: Iterable[Worker], in_use: dict[str, int]
+) -> str:
+    """Say what a ready job waits for if no host has room for it, else nothing.
+
+    `workers`: those alive. `in_use`: see `units_in_use`.
+    """
+    serving = [worker for worker in workers if worker.serves(job.queue_name)]
+    most = most_units(job.queue_name, serving)
+    if most is None:
+        return ""
+    units = job.process_units or 1
+    if units > most:
+        text = gettext(
+            "takes %(units)d process units, the workers have %(most)d: can never run"
+        )
+        return text % {"units": units, "most": most}
+    if any(units <= (each.units or 0) - in_use.get(each.host, 0) for each in serving):
+        return ""
+    return gettext("waits for %(units)d process units") % {"units": units}

@@ -1,0 +1,313 @@
+"""Arguments: bound to a task's signature, checked by its type hints, kept as JSON.
+
+A parameter's hint decides what it takes, as pydantic's strict JSON mode does:
+`"5"` is no int, `True` is no int, an int is a float; dates, UUIDs, Decimals and
+Enums pass as themselves or in their JSON form. A list or tuple in the place of a
+hint is a choice, like `Literal`. No hint, or `Any`, takes any JSON.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from inspect import Parameter
+from typing import Any, Literal, NamedTuple
+
+from ..base.plain_json import check_text, dump_checked, load
+from ..conf import settings
+from ..exceptions import InvalidArguments, InvalidTask
+from .hints import AnyJson, Hint, signature_of
+from .write_all import ALL
+
+NO_ALL = "is ALL, which only enqueue takes, for parameters that write_all names"
+
+
+class Stored(NamedTuple):
+    """Arguments as the job row keeps them: JSON texts."""
+
+    args: str  # array: only what has no name of its own
+    kwargs: str  # object: everything else, by name
+
+
+class Signature:
+    """The parameters of one task: checks, stores and reads back its arguments."""
+
+    def __init__(self, task_name: str, function: Callable):
+        self.task_name = task_name
+        self.signature = signature_of(task_name, function)
+        self.parameters = {
+            name: ArgumentOf(task_name, parameter)
+            for name, parameter in self.signature.parameters.items()
+        }
+
+    def store(self, args: tuple, kwargs: dict) -> Stored:
+        """Return the checked arguments as JSON, the defaults filled in.
+
+        Raises InvalidArguments, which names every fault.
+        """
+        fitting = self.store_fitting(args, kwargs) if self.named_only else None
+        if fitting is not None:
+            return self.as_json([], fitting)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError:
+            raise InvalidArguments(
+                self.task_name, dict(self.faults_of_call(args, kwargs))
+            ) from None
+        bound.apply_defaults()
+        faults: dict[str, str] = {}
+        positional: list = []
+        named: dict[str, Any] = {}
+        for path, parameter, value in self.spread(bound.arguments):
+            try:
+                check_text(path)
+                stored = parameter.hint.store(value)
+            except ValueError as error:
+                faults[path] = NO_ALL if value is ALL else str(error)
+                continue
+            if parameter.kind is Parameter.VAR_POSITIONAL:
+                positional.append(stored)
+            elif path in named:
+                faults[path] = "is given twice, by position and by name"
+            else:
+                named[path] = stored
+        if faults:
+            raise InvalidArguments(self.task_name, faults)
+        return self.as_json(positional, named)
+
+    def store_fitting(self, args: tuple, kwargs: dict) -> dict | None:
+        """Return the JSON data of a call without faults; None: look for them."""
+        if len(args) > self.places:
+            return None
+        named: dict[str, Any] = {}
+        rest = len(kwargs)
+        for place, (name, parameter) in enumerate(self.parameters.items()):
+            if place < len(args):
+                value = args[place]
+            elif name in kwargs:
+                value = kwargs[name]
+                rest -= 1
+            elif parameter.is_required:
+                return None
+            else:
+                value = parameter.default
+            try:
+                named[name] = parameter.hint.store(value)
+            except ValueError:
+                return None
+        return None if rest else named
+
+    def load(self, stored: Stored) -> tuple[tuple, dict]:
+        """Return the positional and the named arguments to call the task with.
+
+        Raises InvalidArguments where the row does not fit the signature.
+        """
+        try:
+            positional, named = load(stored.args), load(stored.kwargs)
+        except (ValueError, RecursionError) as error:
+            raise InvalidArguments(
+                self.task_name, {"arguments": f"cannot be read: {error}"}
+            ) from None
+        if self.named_only and not positional:
+            fitting = self.load_fitting(named)
+            if fitting is not None:
+                return (), fitting
+        arguments = self.gather(positional, named)
+        faults: dict[str, str] = {}
+        for path, parameter, value in list(self.spread(arguments)):
+            try:
+                parameter.put(arguments, path, parameter.hint.load(value))
+            except ValueError as error:
+                faults[path] = str(error)
+        faults.update(self.gathering_faults(arguments, positional, named))
+        if faults:
+            raise InvalidArguments(self.task_name, faults)
+        return self.call_with(arguments)
+
+    def load_fitting(self, named: dict) -> dict | None:
+        """Return what most tasks are called with; None: look for faults."""
+        arguments = {}
+        for name, parameter in self.parameters.items():
+            if name in named:
+                try:
+                    arguments[name] = parameter.hint.load(named[name])
+                except ValueError:
+                    return None
+            elif parameter.is_required:
+                return None
+        return arguments if len(arguments) == len(named) else None
+
+    def spread(self, arguments: dict) -> Iterator[tuple[str, "ArgumentOf", Any]]:
+        """Yield (path, parameter, value), each of *args and **kwargs by itself."""
+        for name, value in arguments.items():
+            parameter = self.parameters[name]
+            if parameter.kind is Parameter.VAR_POSITIONAL:
+                for index, each in enumerate(value):
+                    yield f"{name}[{index}]", parameter, each
+            elif parameter.kind is Parameter.VAR_KEYWORD:
+                for key, each in value.items():
+                    yield key, parameter, each
+            else:
+                yield name, parameter, value
+
+    def as_json(self, positional: list, named: dict) -> Stored:
+        args = dump_checked(positional) if positional else "[]"
+        stored = Stored(args, dump_checked(named))
+        most = settings.MAX_ARGUMENT_BYTES
+        # No character takes more than four bytes.
+        if 4 * (len(stored.args) + len(stored.kwargs)) > most:
+            size = sum(len(part.encode()) for part in stored)
+            if size > most:
+                fault = (
+                    f"are {size} bytes of JSON, more than the {most} that "
+                    "PGJOBS['MAX_ARGUMENT_BYTES'] allows"
+                )
+                raise InvalidArguments(self.task_name, {"arguments": fault})
+        return stored
+
+    def gather(self, positional: list, named: dict) -> dict:
+        """Return {parameter: value} in the signature's order, from the stored parts."""
+        rest = dict(named)
+        arguments: dict[str, Any] = {}
+        for name, parameter in self.parameters.items():
+            if parameter.kind is Parameter.VAR_POSITIONAL:
+                arguments[name] = list(positional)
+            elif parameter.kind is not Parameter.VAR_KEYWORD and name in rest:
+                arguments[name] = rest.pop(name)
+        if self.var_keyword:
+            arguments[self.var_keyword] = rest
+        return arguments
+
+    def call_with(self, arguments: dict) -> tuple[tuple, dict]:
+        if self.named_only:
+            return (), arguments
+        bound = inspect.BoundArguments(self.signature, arguments)
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def faults_of_call(self, args: tuple, kwargs: dict) -> Iterator[tuple[str, str]]:
+        """Yield every fault of a call that the signature refuses."""
+        by_position = [p for p in self.parameters.values() if p.takes_position]
+        given = {p.name: value for p, value in zip(by_position, args, strict=False)}
+        for name, value in {**kwargs, **given}.items():
+            try:
+                if name in self.parameters:
+                    self.parameters[name].hint.store(value)
+            except ValueError as error:
+                yield name, NO_ALL if value is ALL else str(error)
+        yield from self.binding_faults(args, kwargs, by_position)
+
+    def binding_faults(self, args, kwargs, by_position) -> Iterator[tuple[str, str]]:
+        if len(args) > len(by_position) and not self.var_positional:
+            expected = f"takes {len(by_position)} positional, got {len(args)}"
+            yield "arguments", expected
+        given = {p.name for p, _ in zip(by_position, args, strict=False)}
+        for name, parameter in self.parameters.items():
+            by_name = name in kwargs and parameter.takes_name
+            if by_name and name in given:
+                yield name, "is given twice, by position and by name"
+            elif parameter.is_required and not by_name and name not in given:
+                yield name, "is missing"
+        yield from self.unknown_faults(kwargs, lambda parameter: parameter.takes_name)
+
+    def gathering_faults(self, arguments, positional, named):
+        if positional and not self.var_positional:
+            yield "args", "holds values, but the task takes none without a name"
+        for name, parameter in self.parameters.items():
+            if parameter.is_required and name not in arguments:
+                yield name, "is missing"
+        yield from self.unknown_faults(named, lambda parameter: True)
+
+    def unknown_faults(self, names, is_known) -> Iterator[tuple[str, str]]:
+        if self.var_keyword:
+            return
+        for name in names:
+            parameter = self.parameters.get(name)
+            variable = parameter and parameter.kind is Parameter.VAR_POSITIONAL
+            if not parameter or variable or not is_known(parameter):
+                yield str(name), "is no parameter of this task"
+
+    @cached_property
+    def var_positional(self) -> str | None:
+        return self.name_of(Parameter.VAR_POSITIONAL)
+
+    @cached_property
+    def var_keyword(self) -> str | None:
+        return self.name_of(Parameter.VAR_KEYWORD)
+
+    def name_of(self, kind) -> str | None:
+        return next((n for n, p in self.parameters.items() if p.kind is kind), None)
+
+    @cached_property
+    def places(self) -> int:
+        """How many arguments can be passed by position, if all can be by name."""
+        return sum(parameter.takes_position for parameter in self.parameters.values())
+
+    @cached_property
+    def named_only(self) -> bool:
+        """Whether every argument can be passed by its name, as most tasks allow."""
+        kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+        return all(parameter.kind in kinds for parameter in self.parameters.values())
+
+
+class ArgumentOf:
+    """One parameter of a task and what its hint takes."""
+
+    def __init__(self, task_name: str, parameter: Parameter):
+        self.name = parameter.name
+        self.kind = parameter.kind
+        self.default = parameter.default
+        self.hint = self.hint_of(task_name, parameter.annotation)
+        self.check_default(task_name)
+
+    @property
+    def is_variable(self) -> bool:
+        return self.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is Parameter.empty and not self.is_variable
+
+    @property
+    def takes_position(self) -> bool:
+        by_position = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+        return self.kind in by_position
+
+    @property
+    def takes_name(self) -> bool:
+        by_name = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+        return self.kind in by_name
+
+    def hint_of(self, task_name: str, annotation) -> AnyJson | Hint:
+        if annotation is Any:
+            return AnyJson()
+        if self.default is None:
+            annotation = Literal[None] | annotation
+        try:
+            return Hint(annotation)
+        except ValueError as error:
+            raise InvalidTask(
+                f"{task_name}: the hint of parameter {self.name!r} cannot be kept as "
+                f"JSON ({error}). Pass what identifies the object, such as its "
+                "primary key."
+            ) from error
+
+    def check_default(self, task_name: str) -> None:
+        if self.default is Parameter.empty:
+            return
+        try:
+            self.hint.store(self.default)
+        except ValueError as error:
+            raise InvalidTask(
+                f"{task_name}: the default of parameter {self.name!r} does not fit "
+                f"its hint: {error}."
+            ) from None
+
+    def put(self, arguments: dict, path: str, value) -> None:
+        """Put a converted value where `Signature.spread` found it."""
+        if self.kind is Parameter.VAR_POSITIONAL:
+            index = int(path.removeprefix(self.name)[1:-1])
+            arguments[self.name][index] = value
+        elif self.kind is Parameter.VAR_KEYWORD:
+            arguments[self.name][path] = value
+        else:
+            arguments[self.name] = value

@@ -1,0 +1,62 @@
+"""Backoff: how long a job waits after a failure.
+
+A backoff is any callable that takes the number of failures so far (1 after the
+first) and returns seconds.
+"""
+
+import random
+from collections.abc import Callable
+from datetime import timedelta
+
+from ..exceptions import InvalidTask, non_negative_seconds
+
+Backoff = Callable[[int], float]
+Seconds = float | timedelta
+
+
+def exponential(
+    base: float = 2, cap: Seconds = 3600, jitter: bool | Seconds = True
+) -> Backoff:
+    """Return a backoff of `base ** failures` seconds, at most `cap`.
+
+    `jitter` adds up to 5 seconds at random (True), up to that many seconds (a
+    number) or none (False), so that jobs which failed together come back apart.
+    """
+    base, longest = seconds_of("base", base), seconds_of("cap", cap)
+    spread = seconds_of("jitter", 5.0 * jitter if isinstance(jitter, bool) else jitter)
+
+    def wait(failures: int) -> float:
+        try:
+            delay = base**failures + random.uniform(0, spread)
+        except OverflowError:
+            return longest
+        return min(delay, longest)
+
+    return wait
+
+
+def linear(step: Seconds = 60, cap: Seconds = 3600) -> Backoff:
+    """Return a backoff of `step * failures` seconds, at most `cap`."""
+    each, longest = seconds_of("step", step), seconds_of("cap", cap)
+
+    def wait(failures: int) -> float:
+        return min(each * failures, longest)
+
+    return wait
+
+
+def constant(seconds: Seconds = 60) -> Backoff:
+    """Return a backoff that is always the same; 0 retries at once."""
+    always = seconds_of("seconds", seconds)
+
+    def wait(failures: int) -> float:
+        return always
+
+    return wait
+
+
+def seconds_of(name: str, value: Seconds) -> float:
+    try:
+        return non_negative_seconds(name, value)
+    except ValueError as error:
+        raise InvalidTask(str(error)) from None

@@ -1,0 +1,151 @@
+"""What the database is told of the tasks: by it SQL checks and makes jobs."""
+
+import inspect
+from datetime import timedelta
+from string import Formatter
+from typing import Any
+
+from ..conf import settings
+from .dependencies import Dependency
+from .flow_control import Key, read_rate
+from .schemas import parameters_of, summary_of
+from .task import TASK_OPTIONS, Task, registry
+from .unique import seconds_of
+
+# These are told in another form.
+OTHERWISE = frozenset(
+    {
+        "lock",
+        "max_running",
+        "limit_key",
+        "rate",
+        "rate_key",
+        "burst",
+        "unique",
+        "unique_key",
+        "unique_for",
+        "on_conflict",
+        "write_all",
+    }
+)
+
+
+def declared() -> list[dict[str, Any]]:
+    """Return the fields of every task's definition; raise InvalidTask.
+
+    Of two tasks with one name, of which `check` complains, the one that a worker runs.
+    """
+    by_name = {task.name: task for task in registry.tasks.values()}
+    return [definition_of(task) for task in by_name.values()]
+
+
+def definition_of(task: Task) -> dict[str, Any]:
+    docstring = inspect.getdoc(task.function)
+    return {
+        "name": task.name,
+        "origin": ".".join(task.origin),
+        "description": summary_of(docstring),
+        "parameters": parameters_of(task.signature, docstring),
+        "options": options_of(task),
+    }
+
+
+def options_of(task: Task) -> dict[str, Any]:
+    """Return the task's options as JSON; those that are not given are left out."""
+    options = task.options
+    told = {
+        name: as_json(getattr(options, name))
+        for name in sorted(TASK_OPTIONS - OTHERWISE)
+        if getattr(options, name) is not None
+    }
+    if task.aliases:
+        told["aliases"] = list(task.aliases)
+    if keys := keys_of(task):
+        told["keys"] = keys
+    if options.is_unique:
+        told |= uniqueness_of(task)
+    if values := options.values(task.signature):
+        told["write_all"] = values
+    return told | {"max_argument_bytes": settings.MAX_ARGUMENT_BYTES}
+
+
+def as_json(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case timedelta():
+            return value.total_seconds()
+        case list() | tuple():
+            return [as_json(each) for each in value]
+        case Dependency():
+            return {"task": value.task_name, "seconds": value.seconds}
+        case type():
+            return f"{value.__module__}.{value.__qualname__}"
+    return named(value)
+
+
+def named(function: Any) -> str:
+    """Return where a callable is defined; its repr could change with each start."""
+    if inspect.isfunction(function):
+        name = function.__qualname__.partition(".<locals>")[0]  # exponential, not wait
+        return f"{function.__module__}.{name}"
+    return type(function).__qualname__
+
+
+def keys_of(task: Task) -> dict[str, Any]:
+    """Return the keys of a job as `HoldingBack.keys` does, with texts to fill in."""
+    options = task.options
+    told: dict[str, Any] = {}
+    if options.lock is not None:
+        told["lock"] = template(options.lock)
+        told["is_ordered"] = options.lock_mode == "ordered"
+    if options.max_running is not None:
+        told["limit_key"] = template_or_name(options.limit_key, task)
+        told["max_running"] = options.max_running
+    if options.rate is not None:
+        count, seconds = read_rate(options.rate)
+        told["rate_key"] = template_or_name(options.rate_key, task)
+        told["rate_interval"] = seconds / count
+        told["rate_burst"] = count if options.burst is None else options.burst
+    return told
+
+
+def uniqueness_of(task: Task) -> dict[str, Any]:
+    options = task.options
+    told: dict[str, Any] = {"on_conflict": options.on_conflict}
+    if options.unique_key is not None:
+        told["unique_key"] = template(options.unique_key)
+    elif isinstance(options.unique, tuple):
+        told["unique"] = sorted(options.unique)
+    else:
+        told["unique"] = True
+    if isinstance(options.unique_for, str):
+        return told | {"unique_for": options.unique_for}
+    return told | {
+        "unique_for": "period",
+        "unique_period": seconds_of(options.unique_for),
+    }
+
+
+def template_or_name(key: Key | None, task: Task) -> dict[str, Any]:
+    return {"parts": [[task.name, None]]} if key is None else template(key)
+
+
+def template(key: Key) -> dict[str, Any]:
+    """Return a key in parts: texts, each followed by the argument to fill in.
+
+    SQL cannot call a function of Python's: it is only named.
+    """
+    if not isinstance(key, str):
+        return {"function": named(key)}
+    if "{" not in key and "}" not in key:
+        return {"parts": [[key, None]]}
+    parts = [[text, name] for text, name, _, _ in Formatter().parse(key)]
+    return {"parts": parts}
+
+
+def store_definitions(database: str) -> None:
+    """Bring the rows in line with the code; raise InvalidTask."""
+    from ..models import TaskDefinition
+
+    TaskDefinition.objects.db_manager(database).sync(declared())

@@ -1,0 +1,272 @@
+"""Events: published in the caller's transaction, delivered to every subscribed task."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+
+from ..base.plain_json import check_text, dump, shortened
+from ..conf import settings
+from ..exceptions import InvalidEvent, InvalidTask
+from .arguments import Stored
+from .flow_control import placeholders
+from .hints import json_data
+from .running_job import current_job
+from .task import J, P, R, Task, registry
+
+if TYPE_CHECKING:
+    from ..models import Event
+
+LONGEST_TEXT = 200  # of names and ids
+NAME = re.compile(r"[^\s*\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
+MAX_ATTEMPTS = 8  # of handlers that do not say otherwise
+
+
+class Subscribed(NamedTuple):
+    """What a task subscribes to: the name of an event, or "tle.*"."""
+
+    event: str
+    is_ordered: bool
+
+
+class PublishedEvent(NamedTuple):
+    """The event that a job delivers."""
+
+    id: int
+    name: str
+    payload: dict[str, Any]
+    published_at: datetime
+    aggregate_id: str | None
+    correlation_id: str | None
+
+
+# Publishing
+
+
+def publish(
+    name: str,
+    payload: Mapping[str, Any] | None = None,
+    *,
+    aggregate_id: str | int | UUID | None = None,
+    correlation_id: str | int | UUID | None = None,
+) -> "Event":
+    """Insert an event, and a job for each subscribed task, in the caller's transaction.
+
+    `name`: such as "tle.refreshed". `payload`: the arguments of the handlers, by their
+    names; dates, UUIDs, Decimals and the like are kept in their JSON form.
+    `aggregate_id`: what the event is about, such as "satellite-5"; handlers may ask for
+    its events in order. `correlation_id`: to find again what belongs together. Returns
+    the event, saved. Raises InvalidEvent before anything is written.
+    """
+    from ..models import Event
+    from ..queue import events as outbox
+
+    if not (isinstance(name, str) and NAME.fullmatch(name)):
+        raise InvalidEvent(
+            f"name of an event must be 1 to {LONGEST_TEXT} characters without spaces, "
+            f"control characters and *, got {shortened(name)}."
+        )
+    return outbox.publish(
+        Event,
+        Event.objects.db,
+        name,
+        payload_text({} if payload is None else payload),
+        id_text("aggregate_id", aggregate_id),
+        id_text("correlation_id", correlation_id),
+    )
+
+
+async def apublish(
+    name: str,
+    payload: Mapping[str, Any] | None = None,
+    *,
+    aggregate_id: str | int | UUID | None = None,
+    correlation_id: str | int | UUID | None = None,
+) -> "Event":
+    """Publish from async code; see `publish`."""
+    return await sync_to_async(publish)(
+        name, payload, aggregate_id=aggregate_id, correlation_id=correlation_id
+    )
+
+
+def payload_text(payload: Any) -> str:
+    """Return a payload as JSON text; raise InvalidEvent if it cannot be stored."""
+    named = isinstance(payload, Mapping) and all(isinstance(n, str) for n in payload)
+    if not named:
+        raise InvalidEvent(
+            "payload of an event must be a dict of arguments by their names, got "
+            f"{shortened(payload)}."
+        )
+    try:
+        text = dump(json_data(dict(payload)))
+    except ValueError as error:
+        raise InvalidEvent(f"payload of an event: {error}.") from error
+    size = len(text.encode())
+    if size > settings.MAX_ARGUMENT_BYTES:
+        raise InvalidEvent(
+            f"payload of an event is {size} bytes of JSON, more than the "
+            f"{settings.MAX_ARGUMENT_BYTES} that PGJOBS['MAX_ARGUMENT_BYTES'] allows."
+        )
+    return text
+
+
+def id_text(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, UUID) or type(value) is int:
+        value = str(value)
+    fault = f"must be a text of 1 to {LONGEST_TEXT} characters, got {shortened(value)}"
+    try:
+        if isinstance(value, str) and 1 <= len(value) <= LONGEST_TEXT:
+            check_text(value)
+            return value
+    except ValueError as error:
+        fault = str(error)
+    raise InvalidEvent(f"{name} of an event {fault}.")
+
+
+# Subscribing
+
+
+def subscribe(
+    event: str, *, ordered_by: Literal["aggregate"] | None = None
+) -> Callable[[Task[P, R, J]], Task[P, R, J]]:
+    """Let a task handle events; written above `@task`, as often as need be.
+
+    `event`: a name such as "tle.refreshed", or "tle.*" for all that begin so. Each
+    delivery is a job of the task, whose arguments are the payload; it has 8 attempts if
+    the task does not say otherwise. `ordered_by="aggregate"`: the events of one
+    aggregate_id run one after the other, in the order in which they were published.
+    Raises InvalidTask.
+    """
+    check_pattern(event)
+    if ordered_by not in (None, "aggregate"):
+        raise InvalidTask(
+            f"ordered_by of @subscribe must be 'aggregate' or None, got {ordered_by!r}."
+        )
+    subscribed = Subscribed(event, ordered_by is not None)
+
+    def add(task: Task[P, R, J]) -> Task[P, R, J]:
+        if not isinstance(task, Task):
+            raise InvalidTask(
+                f"@subscribe takes a task, got {task!r}: write it above @task."
+            )
+        check_handler(task, subscribed)
+        task.subscriptions.append(subscribed)
+        return task
+
+    return add
+
+
+def check_pattern(event: Any) -> None:
+    stem = event.removesuffix(".*") if isinstance(event, str) else ""
+    if not NAME.fullmatch(stem) or len(event) > LONGEST_TEXT:
+        raise InvalidTask(
+            "@subscribe takes the name of an event, such as 'tle.refreshed', or "
+            f"'tle.*' for all that begin so, got {shortened(event)}."
+        )
+
+
+def check_handler(task: Task[Any, Any, Any], subscribed: Subscribed) -> None:
+    """Raise InvalidTask if the database cannot make this task's jobs by itself."""
+    name = f"{task.function.__module__}.{task.function.__qualname__}"
+    options = task.options
+    if subscribed.event in {each.event for each in task.subscriptions}:
+        raise InvalidTask(f"{name} subscribes to {subscribed.event!r} twice.")
+    if options.is_unique:
+        raise InvalidTask(
+            f"{name} cannot be unique and subscribe to events: each is delivered. "
+            "Let the handler enqueue a unique task."
+        )
+    if subscribed.is_ordered and options.lock is not None:
+        raise InvalidTask(
+            f"{name} cannot have a lock and ordered_by='aggregate', which is one."
+        )
+    for option in ("lock", "limit_key", "rate_key"):
+        key = getattr(options, option)
+        if callable(key) or (key is not None and any(placeholders(key))):
+            raise InvalidTask(
+                f"{option} of {name} must be a plain text, got {key!r}: the database "
+                "makes the jobs of a handler, and does not call Python. "
+                "ordered_by='aggregate' gives each aggregate a lock of its own."
+            )
+
+
+def declarations() -> Iterator[tuple[Task, Subscribed]]:
+    """Yield every subscription that the tasks of this process declare."""
+    for task in registry.tasks.values():
+        for subscribed in task.subscriptions:
+            yield task, subscribed
+
+
+def store_declared(database: str) -> None:
+    """Bring the stored subscriptions in line with the declared ones.
+
+    Events of the last UNHANDLED_EVENT_GRACE seconds are delivered that had no
+    subscriber, or were published while a subscriber was not declared: by a worker of an
+    older release, for instance, that has started in the middle of a deploy.
+    """
+    from ..models import Subscription
+    from ..queue import events as outbox
+
+    declared = {
+        (task.name, subscribed.event): row_of(task, subscribed)
+        for task, subscribed in declarations()
+    }
+    grace = settings.UNHANDLED_EVENT_GRACE
+    returned = Subscription.objects.db_manager(database).declare(declared)
+    for task_name, inactive_at in returned:
+        outbox.catch_up(database, task_name, inactive_at, grace)
+    execute = outbox.execute_on(database)
+    while outbox.deliver_late(execute, grace) == outbox.BATCH:
+        pass  # there may be more
+
+
+def row_of(task: Task, subscribed: Subscribed) -> dict[str, Any]:
+    """Return what the database must know to make the handler's jobs."""
+    options = task.options
+    assert not isinstance(options.expires, datetime)  # which belongs to one job
+    says = "max_attempts" in task.given_options
+    keys = None
+    if options.holds_back:  # its keys are plain texts: no arguments are needed
+        keys = options.keys(task.signature, (), {}, Stored("[]", "{}"))
+    return {
+        "is_ordered": subscribed.is_ordered,
+        "queue_name": options.queue_name,
+        "priority": options.priority,
+        "max_attempts": options.max_attempts if says else MAX_ATTEMPTS,
+        "max_crashes": options.max_crashes,
+        "timeout": options.time_limit,
+        "expires_in": options.expires.total_seconds() if options.expires else None,
+        "process_units": options.process_units,
+        "keys": keys,
+    }
+
+
+# Handling
+
+
+def current_event() -> PublishedEvent:
+    """Return the event that the running job delivers.
+
+    Raises RuntimeError outside of a job, and in one that no event has made.
+    """
+    event = current_job().event
+    if event is None:
+        raise RuntimeError(
+            "current_event() was called in a job that delivers no event: somebody "
+            "enqueued it, or its event was deleted."
+        )
+    return event
+
+
+def event_of(job_id: int) -> PublishedEvent | None:
+    """Return the event that a job delivers, if there is one."""
+    from ..models import Event
+
+    events = Event.objects.filter(deliveries=job_id)
+    row = events.values_list(*PublishedEvent._fields).first()
+    return row and PublishedEvent._make(row)

@@ -1,0 +1,236 @@
+"""Keys that jobs share: of their lock, their limit and their rate.
+
+A key is a text, a text with placeholders such as "file-{path}", or a callable of the
+task's arguments. Each job gets the text that comes of its own arguments.
+"""
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from string import Formatter
+from typing import TYPE_CHECKING, Any
+
+from ..base.plain_json import check_text, dump_sorted
+from ..exceptions import LONGEST_DELAY, InvalidArguments, InvalidTask
+
+if TYPE_CHECKING:
+    from .arguments import Signature, Stored
+
+Key = str | Callable[..., str | None]
+
+LONGEST_KEY = 500
+MOST = 2_147_483_647
+PERIODS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
+RATE = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(PERIODS)})")
+LOCK_MODES = ("ordered", "mutex")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldingBack:
+    """What `@task(...)` and `.using(...)` say about when a task's jobs must wait."""
+
+    lock: Key | None = None
+    lock_mode: str = "ordered"
+    max_running: int | None = None
+    limit_key: Key | None = None
+    rate: str | None = None
+    rate_key: Key | None = None
+    burst: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("lock", "limit_key", "rate_key"):
+            check_key(name, getattr(self, name))
+        if self.lock_mode not in LOCK_MODES:
+            raise InvalidTask(
+                f"lock_mode must be 'ordered' or 'mutex', got {self.lock_mode!r}."
+            )
+        check_number("max_running", self.max_running)
+        check_number("burst", self.burst)
+        check_rate(self.rate)
+        check_burst(self.rate, self.burst)
+        for name, needed in (
+            ("limit_key", "max_running"),
+            ("rate_key", "rate"),
+            ("burst", "rate"),
+        ):
+            if getattr(self, name) is not None and getattr(self, needed) is None:
+                raise InvalidTask(f"{name} needs {needed}, which is not given.")
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether anything can hold the jobs back."""
+        return (self.lock, self.max_running, self.rate) != (None, None, None)
+
+    def check_placeholders(self, function: Callable) -> None:
+        """Raise InvalidTask for a placeholder that is no parameter of the function."""
+        for name in ("lock", "limit_key", "rate_key"):
+            check_placeholders(name, getattr(self, name), function)
+
+    def keys(
+        self, signature: "Signature", args: tuple, kwargs: dict, stored: "Stored"
+    ) -> dict[str, Any]:
+        """Return the keys of a job with these arguments, as the database reads them.
+
+        Raises InvalidArguments if a key does not come out as a text, 1 to 500
+        characters long.
+        """
+        maker = KeyMaker(signature, args, kwargs, stored)
+        columns: dict[str, Any] = {}
+        lock = maker.make("lock", self.lock)
+        if lock is not None:
+            columns |= {"lock": lock, "is_ordered": self.lock_mode == "ordered"}
+        if self.max_running is not None:
+            key = maker.make("limit_key", self.limit_key)
+            columns["limit_key"] = signature.task_name if key is None else key
+            columns["max_running"] = self.max_running
+        if self.rate is not None:
+            count, seconds = read_rate(self.rate)
+            key = maker.make("rate_key", self.rate_key)
+            columns["rate_key"] = signature.task_name if key is None else key
+            columns["rate_interval"] = seconds / count
+            columns["rate_burst"] = count if self.burst is None else self.burst
+        return columns
+
+
+class KeyMaker:
+    """Makes the keys of one job."""
+
+    def __init__(self, signature, args, kwargs, stored):
+        self.signature = signature
+        self.args = args
+        self.kwargs = kwargs
+        self.stored = stored
+
+    def make(self, name: str, key: Key | None) -> str | None:
+        if key is None:
+            return None
+        made = self.called(name, key) if callable(key) else self.filled_in(name, key)
+        if made is not None and (fault := fault_of_text(made)):
+            raise self.invalid(name, fault)
+        return made
+
+    def called(self, name: str, key: Callable) -> Any:
+        bound = self.signature.signature.bind(*self.args, **self.kwargs)
+        bound.apply_defaults()
+        try:
+            return key(*bound.args, **bound.kwargs)
+        except Exception as error:
+            error.add_note(f"Raised by the {name} of task {self.signature.task_name}.")
+            raise
+
+    def filled_in(self, name: str, key: str) -> str:
+        """Fill in the arguments as they are stored: equal ones give equal keys."""
+        if "{" not in key and "}" not in key:
+            return key
+        named = json.loads(self.stored.kwargs)
+        texts = {
+            each: str(value) if type(value) in (str, int) else dump_sorted(value)
+            for each, value in named.items()
+        }
+        try:
+            return key.format_map(texts)
+        except KeyError as error:
+            raise self.invalid(name, f"{key!r} needs the argument {error}") from None
+
+    def invalid(self, name: str, fault: str) -> InvalidArguments:
+        return InvalidArguments(self.signature.task_name, {name: fault})
+
+
+def key_of_arguments(task_name: str, arguments: Any) -> str:
+    """Return a text that only these arguments have, as JSON data, of this task."""
+    text = dump_sorted(arguments)
+    key = f"{task_name}:{text}"
+    if len(key) <= LONGEST_KEY:
+        return key
+    return f"{task_name}:sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def check_key(name: str, key: Any) -> None:
+    if key is None or (callable(key) and not isinstance(key, type)):
+        return
+    if fault := fault_of_text(key):
+        raise InvalidTask(f"{name} {fault}.")
+    try:
+        fields = list(placeholders(key))
+    except ValueError as error:
+        raise InvalidTask(f"{name} {key!r} cannot be read: {error}.") from None
+    for field in fields:
+        if not field.isidentifier():
+            raise InvalidTask(
+                f"{name} {key!r}: a placeholder must be the name of a parameter alone, "
+                f"got {{{field}}}. A callable of the arguments can do more."
+            )
+
+
+def fault_of_text(key: Any) -> str | None:
+    if not isinstance(key, str):
+        return f"must be a text of 1 to {LONGEST_KEY} characters, got {key!r}"
+    if not 1 <= len(key) <= LONGEST_KEY:
+        return f"must be 1 to {LONGEST_KEY} characters long, got {len(key)}"
+    try:
+        check_text(key)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def placeholders(key: str) -> Iterator[str]:
+    """Yield what stands between the braces."""
+    for _, field, format_spec, conversion in Formatter().parse(key):
+        if field is not None:
+            conversion = f"!{conversion}" if conversion else ""
+            yield field + conversion + (f":{format_spec}" if format_spec else "")
+
+
+def check_placeholders(name: str, key: Key | None, function: Callable) -> None:
+    if not isinstance(key, str):
+        return
+    parameters = inspect.signature(function).parameters.values()
+    variable = {each.name for each in parameters if each.kind is each.VAR_POSITIONAL}
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return  # any name may be given; what is missing shows when a job is enqueued
+    known = [each.name for each in parameters if each.name not in variable]
+    for field in placeholders(key):
+        if field not in known:
+            raise InvalidTask(
+                f"{name} {key!r}: {{{field}}} is no parameter of "
+                f"{function.__qualname__}, which has {', '.join(known) or 'none'}."
+            )
+
+
+def check_number(name: str, value: Any) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (whole and 1 <= value <= MOST):
+        raise InvalidTask(
+            f"{name} must be a whole number of at least 1, got {value!r}."
+        )
+
+
+def check_rate(rate: Any) -> None:
+    if rate is not None and not (isinstance(rate, str) and RATE.fullmatch(rate)):
+        raise InvalidTask(
+            f"rate must be a number per {', '.join(PERIODS)}, such as '100/minute', "
+            f"got {rate!r}."
+        )
+
+
+def check_burst(rate: str | None, burst: int | None) -> None:
+    """Raise InvalidTask if nobody would live to see all of it come back."""
+    if rate is None or burst is None:
+        return
+    count, seconds = read_rate(rate)
+    most = int(LONGEST_DELAY * count // seconds)
+    if burst > most:
+        raise InvalidTask(
+            f"burst must be at most {most} with rate={rate!r}, so many as it lets go "
+            f"in 100 years, got {burst}."
+        )
+
+
+def read_rate(rate: str) -> tuple[int, int]:
+    """Return how many, in how many seconds."""
+    count, _, period = rate.partition("/")
+    return int(count), PERIODS[period]

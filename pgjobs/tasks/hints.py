@@ -1,0 +1,185 @@
+"""Type hints: what a value must be, how it is kept as JSON, and how it comes back."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, Literal, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..base.plain_json import check_json, dump, shortened
+from ..exceptions import InvalidTask
+
+# NaN stays what it is, to be refused.
+ANYTHING: TypeAdapter[Any] = TypeAdapter(Any, config={"ser_json_inf_nan": "constants"})
+PLAIN_TYPES = (int, str, bool, float)
+MOST_FAULTS = 5  # told of one value: a list may hold any number of them
+# How to ask for a signature whose hints may name what is not there.
+UNRESOLVED: dict[str, Any] = {}
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
+
+    UNRESOLVED = {"annotation_format": Format.FORWARDREF}
+
+
+class AnyJson:
+    """No hint, or `Any`: takes JSON, and leaves it as it is."""
+
+    def store(self, value) -> Any:
+        """Return the value; raise ValueError if it is not JSON."""
+        check_json(value)
+        return value
+
+    def load(self, data) -> Any:
+        return data
+
+
+class Hint:
+    """A type hint. Raises ValueError if its values cannot be kept as JSON."""
+
+    def __init__(self, hint):
+        self.hint = hint
+        self.plain_type = hint if hint in PLAIN_TYPES else None
+        self.adapter = adapter_of(hint)
+
+    def store(self, value) -> Any:
+        """Return the value as JSON data; raise ValueError where it does not fit."""
+        if type(value) is self.plain_type and self.plain_type is not float:
+            check_json(value)
+            return value
+        try:
+            converted = self.convert(value)
+        except ValidationError as error:
+            raise ValueError(faults_of(error)) from None
+        data = self.adapter.dump_python(
+            converted, mode="json", by_alias=True, round_trip=True, warnings=False
+        )
+        check_json(data)
+        self.check_arrival(converted, data)
+        return data
+
+    def convert(self, value) -> Any:
+        """Return the value as the hint wants it, from itself or its JSON form."""
+        try:
+            return self.adapter.validate_python(value, strict=True)
+        except ValidationError:
+            check_json(value)  # only what is JSON already may pass in its JSON form
+            return self.adapter.validate_json(dump(value), strict=True)
+
+    def check_arrival(self, value, data) -> None:
+        """Raise ValueError unless the task would get this very value.
+
+        JSON keeps no tuple that has no hint, no date in the company of `str`, and no
+        more of an object than its hint names.
+        """
+        arriving = self.load(data)
+        if arriving != value:
+            raise ValueError(
+                f"would arrive as {shortened(arriving)}, got {shortened(value)}"
+            )
+
+    def load(self, data) -> Any:
+        """Return what the task is to get; raise ValueError where it does not fit."""
+        if type(data) is self.plain_type:
+            return data
+        try:
+            return self.adapter.validate_json(dump(data), strict=True)
+        except ValidationError as error:
+            raise ValueError(faults_of(error)) from None
+        except Exception as error:
+            # A validator of the project's own may raise anything.
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def json_data(value: Any) -> Any:
+    """Return what has no hint as JSON data; raise ValueError where there is none.
+
+    Dates, UUIDs, Decimals, Enums, tuples and models come in their JSON form.
+    """
+    try:
+        check_json(value)
+        return value
+    except ValueError:
+        data = dumped(value)
+    check_json(data)
+    return data
+
+
+def dumped(value: Any) -> Any:
+    try:
+        return ANYTHING.dump_python(value, mode="json", by_alias=True, round_trip=True)
+    except Exception as error:  # a serializer of the project's own may raise anything
+        raise ValueError(str(error)) from error
+
+
+def adapter_of(hint) -> TypeAdapter:
+    try:
+        adapter = TypeAdapter(hint)
+        adapter.rebuild(raise_errors=True)  # else told only with the first value
+    except Exception as error:
+        raise ValueError(str(error).splitlines()[0].split(". ")[0]) from error
+    return adapter
+
+
+def described(hint) -> dict[str, Any]:
+    """Return pydantic's JSON Schema of a hint, for people; {} if it has none."""
+    try:
+        return TypeAdapter(hint).json_schema()
+    except Exception:  # noqa: BLE001  (of a project's own type anything may come)
+        return {}
+
+
+def signature_of(task_name: str, function: Callable) -> inspect.Signature:
+    """Return the signature with its hints resolved, but for the result's.
+
+    Raises InvalidTask.
+    """
+    namespace = getattr(inspect.unwrap(function), "__globals__", {})
+    try:
+        signature = inspect.signature(function, **UNRESOLVED)
+        parameters = [
+            parameter.replace(annotation=resolved(parameter.annotation, namespace))
+            for parameter in signature.parameters.values()
+        ]
+    except Exception as error:  # a hint is an expression: it may raise anything
+        raise InvalidTask(
+            f"{task_name}: a type hint cannot be resolved: {error}."
+        ) from error
+    return signature.replace(parameters=parameters)
+
+
+def resolved(hint, namespace: dict) -> Any:
+    """Return the hint with the names in it looked up, as in `list["Client"]`.
+
+    A list or tuple in the place of a hint is a choice.
+    """
+    if isinstance(hint, str):
+        hint = eval(hint, namespace)
+    if isinstance(hint, list | tuple):
+        if not hint:
+            raise ValueError("a choice of nothing")
+        return Literal[tuple(hint)]
+    if hint is inspect.Parameter.empty:
+        return Any
+
+    def bearer(): ...
+
+    bearer.__annotations__ = {"hint": hint}
+    return get_type_hints(bearer, namespace, include_extras=True)["hint"]
+
+
+def faults_of(error: ValidationError) -> str:
+    """Return pydantic's complaints in one line."""
+    complaints = error.errors(include_url=False)
+    told = [fault_of(each) for each in complaints[:MOST_FAULTS]]
+    if len(complaints) > MOST_FAULTS:
+        told.append(f"and {len(complaints) - MOST_FAULTS} more")
+    return "; ".join(told)
+
+
+def fault_of(complaint) -> str:
+    where = "".join(f"[{part!r}]" for part in complaint["loc"])
+    message = complaint["msg"]
+    if message[1:2].islower():  # no acronym
+        message = message[0].lower() + message[1:]
+    return f"{where} {message}, got {shortened(complaint['input'])}".lstrip()

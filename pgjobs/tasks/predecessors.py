@@ -1,0 +1,90 @@
+"""What a job waits for: the jobs and batches that are to end before it runs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..exceptions import InvalidTask
+
+if TYPE_CHECKING:
+    from ..models import Batch, Job
+
+AfterFailure = Literal["cancel", "run"]
+# What a job needs of its predecessors, as pgjobs_predecessor has it.
+NEEDS = {"cancel": "success", "run": "end"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """What `.using(...)` says about the jobs that come before."""
+
+    after: "tuple[Job | Batch, ...]" = ()
+    after_failure: AfterFailure = "cancel"
+    batch: "Batch | None" = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "after", check_after(self.after))
+        if self.after_failure not in NEEDS:
+            raise InvalidTask(
+                f"after_failure must be 'cancel' or 'run', got {self.after_failure!r}."
+            )
+        if self.batch is not None:
+            check_batch(self.batch)
+
+    @property
+    def link_keys(self) -> dict[str, Any]:
+        """The part of `Job.keys` that says it."""
+        if not self.after and self.batch is None:
+            return {}
+        return keys_of(self.after, NEEDS[self.after_failure], self.batch)
+
+
+def keys_of(
+    after: "Iterable[Job | Batch]", needs: str, batch: "Batch | None"
+) -> dict[str, Any]:
+    """Return the part of `Job.keys` of a job after these, in this batch."""
+    from ..models import Job
+
+    jobs = sorted({each.pk for each in after if isinstance(each, Job)})
+    batches = sorted({each.pk for each in after if not isinstance(each, Job)})
+    keys: dict[str, Any] = {}
+    if jobs:
+        keys["after"] = jobs
+    if batches:
+        keys["after_batches"] = batches
+    if keys and needs != "success":
+        keys["needs"] = needs
+    if batch is not None:
+        keys["batch_id"] = batch.pk
+    return keys
+
+
+def check_after(after: Any) -> "tuple[Job | Batch, ...]":
+    """Return jobs and batches as a tuple; raise InvalidTask for anything else."""
+    if after == ():
+        return ()
+    from ..models import Batch, Job
+
+    if isinstance(after, Job | Batch):
+        after = (after,)
+    if isinstance(after, str) or not isinstance(after, Iterable):
+        raise InvalidTask(f"after must be a list of jobs and batches, got {after!r}.")
+    after = tuple(after)
+    for position, each in enumerate(after):
+        if not isinstance(each, Job | Batch):
+            raise InvalidTask(
+                f"after must be jobs and batches that are enqueued, got {each!r} at "
+                f"position {position}. Jobs that are not: use chain() and group()."
+            )
+        if each.pk is None:
+            raise InvalidTask(f"after: the job at position {position} was not saved.")
+    return after
+
+
+def check_batch(batch: Any) -> None:
+    from ..models import Batch
+
+    if not isinstance(batch, Batch):
+        raise InvalidTask(f"batch must be a batch, got {batch!r}.")
+    if batch.pk is None:
+        raise InvalidTask("batch: it was not saved.")

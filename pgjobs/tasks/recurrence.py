@@ -1,0 +1,114 @@
+"""What a declaration says of when a task runs again and again, checked at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from django.conf import settings as django_settings
+from django.utils.timezone import is_naive
+
+from ..base.timetable import EARLIEST, LATEST, checked_timezone, checked_when
+from ..exceptions import InvalidTask, non_negative_seconds
+
+CHOICES = {
+    "anchor": ("start", "end"),
+    "overlap": ("skip", "allow"),
+    "catch_up": ("latest", "all", "none"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recurrence:
+    """One schedule of a task, as its code declares it. Raises InvalidTask."""
+
+    every: timedelta | None = None
+    cron: str | None = None
+    timezone: str | None = None  # None: TIME_ZONE of the project
+    anchor: Literal["start", "end"] = "start"
+    overlap: Literal["skip", "allow"] = "skip"
+    catch_up: Literal["latest", "all", "none"] = "latest"
+    jitter: float | timedelta = 0
+    start: datetime | None = None
+    end: datetime | None = None
+    name: str | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            every, cron = checked_when(self.every, self.cron)
+            zone = self.timezone
+            if zone is None:  # an interval is the same in all of them
+                zone = django_settings.TIME_ZONE if cron else "UTC"
+            changes = {
+                "every": every,
+                "cron": cron,
+                "timezone": checked_timezone(zone),
+                "jitter": timedelta(
+                    seconds=non_negative_seconds("jitter", self.jitter)
+                ),
+            }
+        except ValueError as error:
+            raise InvalidTask(f"A schedule's {error}") from None
+        for name, value in changes.items():
+            object.__setattr__(self, name, value)
+        for name, choices in CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
+        if self.anchor == "end" and self.every is None:
+            raise InvalidTask(
+                "anchor='end' counts an interval from the end of a run: it goes with "
+                "every=, not with cron=."
+            )
+        check_dates(self.start, self.end)
+        if not isinstance(self.arguments, Mapping):
+            raise InvalidTask(
+                "arguments of a schedule must be a dict by the names of the task's "
+                f"parameters, got {self.arguments!r}."
+            )
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The fields of `Schedule` that need no task."""
+        return {
+            "every": self.every,
+            "cron": self.cron,
+            "timezone": self.timezone,
+            "anchor": self.anchor,
+            "overlap": self.overlap,
+            "catch_up": self.catch_up,
+            "jitter": self.jitter,
+            "start_at": self.start,
+            "end_at": self.end,
+        }
+
+
+# What @task takes; a schedule with arguments or a name of its own is made by @schedule.
+TASK_OPTIONS = frozenset(each.name for each in fields(Recurrence)) - {
+    "name",
+    "arguments",
+}
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        listed = " or ".join(map(repr, choices))
+        raise InvalidTask(f"{name} of a schedule must be {listed}, got {value!r}.")
+
+
+def check_dates(start: Any, end: Any) -> None:
+    for name, value in (("start", start), ("end", end)):
+        if value is None:
+            continue
+        if not isinstance(value, datetime) or is_naive(value):
+            raise InvalidTask(
+                f"{name} of a schedule must be an aware datetime, got {value!r}."
+            )
+        if not EARLIEST <= value < LATEST:
+            raise InvalidTask(
+                f"{name} of a schedule must lie in the years 1970 to 9998, got "
+                f"{value!r}."
+            )
+    if start is not None and end is not None and start >= end:
+        raise InvalidTask(
+            f"start of a schedule must be before its end, got {start!r} and {end!r}."
+        )

@@ -1,0 +1,212 @@
+"""The job that runs here: what `current_job()` returns inside a task."""
+
+import sys
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from datetime import datetime
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from django.utils import timezone
+
+from ..base.plain_json import shortened
+from ..base.texts import storable
+from ..exceptions import TaskCancelled
+
+if TYPE_CHECKING:
+    from ..models import Batch
+    from .events import PublishedEvent
+    from .steps import Steps
+
+R = TypeVar("R")
+
+LONGEST_MESSAGE = 500
+LONGEST_LINE = 2_000
+PROGRESS = ("done", "total", "message")
+MOST_LINES = 1_000  # kept between two writes; the oldest are dropped
+
+
+class ReportDesk(Protocol):
+    """Where a running job says that it has something to report, and asks."""
+
+    def reported(self, job: "RunningJob") -> None: ...
+
+    def still_owned(self, job: "RunningJob") -> bool: ...
+
+
+class RunningJob:
+    """The running job, as its own code sees it."""
+
+    def __init__(
+        self,
+        *,
+        id: int,
+        task_name: str,
+        queue_name: str,
+        attempt: int,
+        max_attempts: int,
+        life: int,
+        lease_token: int,
+        enqueued_at: datetime,
+        desk: ReportDesk,
+    ):
+        self.id = id
+        self.task_name = task_name
+        self.queue_name = queue_name
+        self.attempt = attempt
+        self.max_attempts = max_attempts
+        self.life = life
+        self.lease_token = lease_token
+        self.enqueued_at = enqueued_at
+        self.cancel_requested = False  # somebody has asked the job to stop
+        self._desk = desk
+        self._lock = Lock()
+        self._progress: dict[str, Any] | None = None
+        self._lines: list[str] = []
+
+    @property
+    def key(self) -> str:
+        """A key for idempotent calls: the same for all attempts of one life."""
+        return f"{self.id}:{self.life}"
+
+    def progress(
+        self, done: float, total: float | None = None, message: str = ""
+    ) -> None:
+        """Show how far the job is; visible at once, inside transactions too.
+
+        Writes are throttled: of several in a row the last one is stored.
+        """
+        check_amount("done", done)
+        if total is not None:
+            check_amount("total", total)
+        with self._lock:
+            self._progress = {
+                "done": done,
+                "total": total,
+                "message": storable(str(message), LONGEST_MESSAGE),
+            }
+        self._desk.reported(self)
+
+    def log(self, text: str) -> None:
+        """Add a line to the job's log, which its page in the admin shows."""
+        now = timezone.now().isoformat(sep=" ", timespec="milliseconds")
+        line = f"{now} {storable(str(text), LONGEST_LINE)}"
+        with self._lock:
+            self._lines.append(line)
+            del self._lines[:-MOST_LINES]
+        self._desk.reported(self)
+
+    def check_cancelled(self) -> None:
+        """Raise TaskCancelled if somebody has asked the job to stop."""
+        if self.cancel_requested:
+            raise TaskCancelled
+
+    def still_owned(self) -> bool:
+        """Ask the database whether the job is still this worker's: one query.
+
+        False if it was taken for dead, or the job was ended or deleted: whatever
+        this attempt still does is void.
+        """
+        return self._desk.still_owned(self)
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., R],
+        /,
+        *args: Any,
+        atomic: bool = False,
+        **kwargs: Any,
+    ) -> R:
+        """Call the function, once in this life of the job; return its result.
+
+        An attempt after the one that did it gets the stored result, which must be
+        JSON. `name`: its own for each call. `atomic`: what the function does in the
+        queue's database commits together with the mark that it is done. Without, a
+        crash right between the two lets the next attempt do it again.
+
+        Raises InvalidStep, and LeaseLost if the job was taken from this worker.
+        """
+        return self.steps.run(name, function, args, kwargs, atomic)
+
+    async def astep(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[R]] | Callable[..., R],
+        /,
+        *args: Any,
+        atomic: bool = False,
+        **kwargs: Any,
+    ) -> R:
+        """Call the function, or await it, once in this life of the job; see `step`."""
+        return await self.steps.arun(name, function, args, kwargs, atomic)
+
+    @cached_property
+    def batch(self) -> "Batch | None":
+        """The batch that the job belongs to: one query.
+
+        `task.using(batch=current_job().batch)` adds jobs to it.
+        """
+        from ..models import Batch
+
+        return Batch.objects.filter(jobs=self.id).first()
+
+    @cached_property
+    def steps(self) -> "Steps":
+        # Models cannot be imported before the apps are ready, tasks must be.
+        from .steps import Steps
+
+        return Steps(self)
+
+    @cached_property
+    def event(self) -> "PublishedEvent | None":
+        """The event that the job delivers; asked of the database once."""
+        from .events import event_of
+
+        return event_of(self.id)
+
+    def take_report(self) -> dict[str, Any] | None:
+        """Return what is new since the last call, for the worker to store."""
+        with self._lock:
+            progress, self._progress = self._progress, None
+            lines, self._lines = self._lines, []
+        if progress is None and not lines:
+            return None
+        return {
+            "id": self.id,
+            "lease_token": self.lease_token,
+            **(progress or {}),
+            "log": "".join(f"{line}\n" for line in lines),
+        }
+
+    def put_back(self, report: dict[str, Any]) -> None:
+        """Take back a report that could not be stored; the next one contains it."""
+        with self._lock:
+            if self._progress is None and "done" in report:
+                self._progress = {key: report[key] for key in PROGRESS}
+            self._lines[:0] = report["log"].split("\n")[:-1]
+            del self._lines[:-MOST_LINES]
+        self._desk.reported(self)
+
+
+current: ContextVar[RunningJob] = ContextVar("pgjobs_current_job")
+
+
+def current_job() -> RunningJob:
+    """Return the job that runs here; raise RuntimeError outside of a job."""
+    try:
+        return current.get()
+    except LookupError:
+        raise RuntimeError(
+            "current_job() was called outside of a job. A task that is called as a "
+            "plain function has none."
+        ) from None
+
+
+def check_amount(name: str, value) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= sys.float_info.max:  # also refuses NaN
+        raise ValueError(
+            f"{name} must be a number of at least 0, got {shortened(value)}."
+        )

@@ -1,0 +1,199 @@
+"""Schedules that code declares, and what the jobs of schedules are made of."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from random import uniform
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.db import transaction
+
+from ..base.plain_json import check_text, dump, shortened
+from ..exceptions import InvalidArguments, InvalidTask, UnknownTask
+from .arguments import Stored
+from .recurrence import Recurrence
+from .task import J, Options, P, R, Task, registry
+from .unique import UniqueKey
+
+if TYPE_CHECKING:
+    from ..models import Job, Schedule
+    from ..queue.schedules import Fired
+
+LONGEST_NAME = 200
+
+
+class Declaration(NamedTuple):
+    """A schedule of a task, under the name that its row has."""
+
+    name: str
+    task: Task
+    recurrence: Recurrence
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The fields of the row; raises InvalidArguments, InvalidTask."""
+        stored = self.task.signature.store((), dict(self.recurrence.arguments))
+        return {
+            "task": self.task.name,
+            "args": json.loads(stored.args),
+            "kwargs": json.loads(stored.kwargs),
+            **self.recurrence.values,
+        }
+
+
+class ScheduledTask(NamedTuple):
+    """What one job of a schedule is made of."""
+
+    task_name: str
+    arguments: Stored
+    options: Options
+    keys: dict[str, Any]
+    unique_key: UniqueKey | None = None
+    dependencies: dict[str, Any] | None = None
+
+
+def schedule(
+    *, name: str | None = None, arguments: Mapping[str, Any] | None = None, **when: Any
+) -> Callable[[Task[P, R, J]], Task[P, R, J]]:
+    """Let a task run again and again; written above `@task`, as often as need be.
+
+    `every` (a timedelta) or `cron` (five fields, or "@daily"), with `timezone`
+    (default: TIME_ZONE). `arguments`: those of the task, by name. `name`: default the
+    task's name with the arguments; it must be unique.
+    `overlap`: "skip" (not while the last run is unfinished) or "allow".
+    `catch_up`: after a time without workers, "latest" (one run for all missed ones),
+    "all" or "none". `anchor`: "end" counts `every` from the end of the run.
+    `jitter`: each run waits so long at most, at random. `start`, `end`: aware
+    datetimes. Raises InvalidTask.
+    """
+    unknown = when.keys() - Recurrence.__dataclass_fields__
+    if unknown:
+        known = ", ".join(Recurrence.__dataclass_fields__)
+        raise InvalidTask(
+            f"@schedule has no option {', '.join(sorted(map(repr, unknown)))}; "
+            f"it has {known}."
+        )
+    recurrence = Recurrence(name=name, arguments=arguments or {}, **when)
+    if name is not None:
+        check_name(name)
+
+    def add(task: Task[P, R, J]) -> Task[P, R, J]:
+        if not isinstance(task, Task):
+            raise InvalidTask(
+                f"@schedule takes a task, got {task!r}: write it above @task."
+            )
+        task.recurrences.append(recurrence)
+        return task
+
+    return add
+
+
+def declarations() -> Iterator[Declaration]:
+    """Yield every schedule that the tasks of this process declare."""
+    for task in registry.tasks.values():
+        for recurrence in task.recurrences:
+            name = recurrence.name or default_name(task, recurrence)
+            yield Declaration(name, task, recurrence)
+
+
+def default_name(task: Task, recurrence: Recurrence) -> str:
+    """Return a name that stays as it is when the schedule's times change."""
+    if not recurrence.arguments:
+        return task.name
+    given = ", ".join(
+        f"{name}={value!r}" for name, value in recurrence.arguments.items()
+    )
+    return f"{task.name}({given})"[:LONGEST_NAME]
+
+
+def clashes() -> dict[str, list[Declaration]]:
+    """Return the names that more than one declaration has."""
+    by_name: dict[str, list[Declaration]] = {}
+    for each in declarations():
+        by_name.setdefault(each.name, []).append(each)
+    return {name: found for name, found in by_name.items() if len(found) > 1}
+
+
+def store_declared(database: str) -> None:
+    """Bring the rows in line with the declarations; raise InvalidTask if two clash."""
+    from ..models import Schedule
+
+    for name, found in clashes().items():
+        tasks = " and ".join(each.task.name for each in found)
+        raise InvalidTask(f"{len(found)} schedules have the name {name!r}: {tasks}.")
+    declared = {each.name: each.values for each in declarations()}
+    Schedule.objects.db_manager(database).declare(declared)
+
+
+# Jobs of schedules
+
+
+def bind(fired: "Fired") -> ScheduledTask:
+    """Return what the job of a tick is made of."""
+    delay = timedelta(seconds=uniform(0, fired.jitter)) if fired.jitter else None
+    return scheduled(fired.task, Stored(fired.args, fired.kwargs), delay)
+
+
+def scheduled(
+    task_name: str, arguments: Stored, run_after: timedelta | None = None
+) -> ScheduledTask:
+    """Return what a job is made of.
+
+    Nobody here may know the task, in the middle of a deploy or because it is gone. Its
+    job is made all the same: it waits, and fails visibly if nobody ever knows it.
+    """
+    try:
+        task = registry.get(task_name).using(run_after=run_after)
+    except UnknownTask:
+        return ScheduledTask(task_name, arguments, Options(run_after=run_after), {})
+    try:
+        keys, unique_key = task.keys_of(arguments), task.unique_key_of(arguments)
+    except InvalidArguments:  # by now; the job fails when it runs, and says why
+        keys, unique_key = {}, None
+    return ScheduledTask(
+        task_name,
+        arguments,
+        task.options,
+        keys,
+        unique_key,
+        dependencies_of(task, arguments),
+    )
+
+
+def dependencies_of(task: Task, arguments: Stored) -> dict[str, Any] | None:
+    """Return what the job needs and serves; None leaves it to the worker to say why."""
+    try:
+        return task.dependencies_of(arguments) if task.is_tied else None
+    except (InvalidArguments, InvalidTask, UnknownTask):
+        return None
+
+
+def run_now(schedule: "Schedule") -> "Job":
+    """Enqueue a job of the schedule at once; its times stay as they are.
+
+    Raises AlreadyEnqueued if another job holds its unique key.
+    """
+    from ..models import Job, Schedule
+    from ..queue import schedules as firing
+
+    database = schedule._state.db or Schedule.objects.db
+    arguments = Stored(dump(schedule.args), dump(schedule.kwargs))
+    bound = scheduled(schedule.task, arguments)
+    options = replace(bound.options, on_conflict="raise")
+    with transaction.atomic(using=database):
+        jobs = Job.objects.db_manager(database)
+        (job,) = jobs.insert([bound._replace(options=options)])
+        firing.note_run(database, schedule.pk, job.pk)
+    schedule.refresh_from_db(using=database)
+    return job
+
+
+def check_name(name: Any) -> None:
+    fault = f"must be 1 to {LONGEST_NAME} characters, got {shortened(name)}"
+    try:
+        if isinstance(name, str) and 0 < len(name.strip()) <= len(name) <= LONGEST_NAME:
+            return check_text(name)
+    except ValueError as error:
+        fault = str(error)
+    raise InvalidTask(f"name of a schedule {fault}.")

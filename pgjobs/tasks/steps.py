@@ -1,0 +1,202 @@
+"""Steps: parts of a job that are done once per life, whatever happens to it."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import iscoroutinefunction, sync_to_async
+from django.db import connections, transaction
+
+from ..base.plain_json import check_json, check_text, dump, shortened
+from ..base.transactions import writing_only_to
+from ..conf import settings
+from ..exceptions import InvalidStep, LeaseLost
+from ..models import step as stored
+
+if TYPE_CHECKING:
+    from .running_job import RunningJob
+
+MOST_STEPS = 1_000  # in one life of a job
+LARGEST_RESULT = 64_000  # bytes of JSON; a retry reads the results of all steps
+
+
+class DoneElsewhere(Exception):
+    """Another worker has marked the step while it was done here."""
+
+
+class Steps:
+    """The steps of one attempt: those done in earlier ones, and those it does."""
+
+    def __init__(self, job: "RunningJob"):
+        self.job = job
+        self.results: dict[str, str | None] | None = None  # JSON text by name
+        self.called: set[str] = set()
+        self.lock = Lock()
+
+    def run(self, name: str, function: Callable, args, kwargs, atomic: bool) -> Any:
+        """See `RunningJob.step`."""
+        refuse_async(name, function)
+        with self.called_once(name, atomic):
+            if not self.is_done(name):
+                do = self.do_in_transaction if atomic else self.do
+                do(name, function, args, kwargs)
+            return self.result(name)
+
+    def do(self, name: str, function: Callable, args, kwargs) -> None:
+        refuse_transaction(name)
+        text = storable_result(name, function(*args, **kwargs))
+        self.remember(name, text, self.mark(name, text))
+
+    def do_in_transaction(self, name: str, function: Callable, args, kwargs) -> None:
+        database = settings.DATABASE
+        is_first = True
+        try:
+            with transaction.atomic(database):
+                with writing_only_to(database):
+                    text = storable_result(name, function(*args, **kwargs))
+                is_first = self.mark(name, text)
+                if not is_first:
+                    raise DoneElsewhere
+        except DoneElsewhere:
+            text = None  # what was done here is undone
+        self.remember(name, text, is_first)
+
+    async def arun(
+        self, name: str, function: Callable, args, kwargs, atomic: bool
+    ) -> Any:
+        """See `RunningJob.astep`."""
+        if not is_async(function):
+            return await sync_to_async(self.run)(name, function, args, kwargs, atomic)
+        with self.called_once(name, atomic):
+            if atomic:
+                raise InvalidStep(
+                    f"Step {name!r} cannot be atomic: a transaction of Django's cannot "
+                    "span an await. Give it a function defined by def."
+                )
+            if not await sync_to_async(self.is_done)(name):
+                await sync_to_async(refuse_transaction)(name)
+                text = storable_result(name, await function(*args, **kwargs))
+                is_first = await sync_to_async(self.mark)(name, text)
+                await sync_to_async(self.remember)(name, text, is_first)
+            return await sync_to_async(self.result)(name)
+
+    @contextmanager
+    def called_once(self, name: str, atomic: bool) -> Iterator[None]:
+        """Refuse a name for the second time in an attempt, unless the first failed."""
+        check_name(name)
+        if not isinstance(atomic, bool):
+            raise InvalidStep(
+                f"atomic of step {name!r} must be True or False, got {atomic!r}."
+            )
+        with self.lock:
+            if name in self.called:
+                raise InvalidStep(
+                    f"Step {name!r} was called before in this attempt. Give each call "
+                    f"a name of its own, such as {name + '-1'!r}."
+                )
+            self.called.add(name)
+        try:
+            yield
+        except BaseException:
+            self.called.discard(name)
+            raise
+
+    def is_done(self, name: str) -> bool:
+        """Whether the step needs no doing; raises InvalidStep if there are too many."""
+        results = self.load()
+        if name not in results and len(results) >= MOST_STEPS:
+            raise InvalidStep(
+                f"Step {name!r} is one too many: a job may have {MOST_STEPS}. Enqueue "
+                "a job for each part instead."
+            )
+        return name in results
+
+    def load(self) -> dict[str, str | None]:
+        """Return the results so far; a first attempt has none to look for."""
+        if self.results is None:
+            self.results = {} if self.job.attempt == 1 else self.read()
+        return self.results
+
+    def read(self) -> dict[str, str | None]:
+        return stored.results_of(settings.DATABASE, self.job.id, self.job.life)
+
+    def result(self, name: str) -> Any:
+        """Return the step's result as every attempt gets it: read from its JSON."""
+        text = self.load()[name]
+        return None if text is None else json.loads(text)
+
+    def mark(self, name: str, text: str | None) -> bool:
+        """Store that the step is done; return whether nobody else had done it."""
+        marked = stored.mark(
+            settings.DATABASE, self.job.id, self.job.lease_token, name, text
+        )
+        if not marked.is_owner:
+            raise LeaseLost(self.job.id)
+        return marked.is_written
+
+    def remember(self, name: str, text: str | None, is_first: bool) -> None:
+        """Keep the result; that of who was first counts for all attempts."""
+        if is_first:
+            self.load()[name] = text
+        else:
+            self.results = self.read()
+
+
+def is_async(function: Callable) -> bool:
+    return iscoroutinefunction(function) or getattr(function, "is_async", False)
+
+
+def refuse_async(name: str, function: Callable) -> None:
+    """Raise InvalidStep where only `astep` can run the step."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        if not is_async(function):
+            return
+    raise InvalidStep(
+        f"Step {name!r} is one of async code: use `await current_job().astep(...)`."
+    )
+
+
+def refuse_transaction(name: str) -> None:
+    """Raise InvalidStep where a mark could be rolled back alone."""
+    if not connections[settings.DATABASE].get_autocommit():
+        raise InvalidStep(
+            f"Step {name!r} was called in a transaction, whose rollback would forget "
+            "it. Call it outside, or with atomic=True: then both are rolled back."
+        )
+
+
+def check_name(name: Any) -> None:
+    if not isinstance(name, str) or not 1 <= len(name) <= stored.LONGEST_NAME:
+        raise InvalidStep(
+            f"The name of a step must be 1 to {stored.LONGEST_NAME} characters, got "
+            f"{shortened(name)}."
+        )
+    try:
+        check_text(name)
+    except ValueError as error:
+        raise InvalidStep(f"The name of step {name!a} {error}.") from None
+
+
+def storable_result(name: str, value: Any) -> str | None:
+    """Return a step's result as JSON text; raise InvalidStep if there is none."""
+    if value is None:
+        return None
+    try:
+        check_json(value)
+    except ValueError as error:
+        raise InvalidStep(
+            f"The result of step {name!r} cannot be stored: {error}."
+        ) from None
+    text = dump(value)
+    size = len(text.encode())
+    if size > LARGEST_RESULT:
+        raise InvalidStep(
+            f"The result of step {name!r} is {size} bytes of JSON, and a step may keep "
+            f"{LARGEST_RESULT}. Store it elsewhere and return its key."
+        )
+    return text

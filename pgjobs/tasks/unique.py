@@ -1,0 +1,148 @@
+"""Unique jobs: by which of its arguments a job is, for how long, and what if not."""
+
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ..exceptions import InvalidTask, non_negative_seconds
+from .flow_control import Key, KeyMaker, check_key, check_placeholders, key_of_arguments
+
+if TYPE_CHECKING:
+    from .arguments import Signature, Stored
+
+UniqueFor = Literal["unfinished", "waiting"] | float | timedelta
+OnConflict = Literal["return", "raise", "replace", "skip"]
+
+ON_CONFLICT = ("return", "raise", "replace", "skip")
+# By themselves the others say nothing.
+WHAT = ("unique", "unique_key")
+HOW = ("unique_for", "on_conflict")
+
+
+class UniqueKey(NamedTuple):
+    """The key of one job."""
+
+    key: str
+    held: str  # unfinished, waiting or period
+    seconds: float | None = None  # of the period
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniqueness:
+    """What `@task(...)` and `.using(...)` say about how unique a task's jobs are."""
+
+    unique: bool | tuple[str, ...] = False
+    unique_key: Key | None = None
+    unique_for: UniqueFor = "unfinished"
+    on_conflict: OnConflict = "return"
+
+    def __post_init__(self) -> None:
+        check_unique(self.unique)
+        check_key("unique_key", self.unique_key)
+        if self.unique and self.unique_key is not None:
+            raise InvalidTask("Give unique or unique_key, but not both.")
+        check_unique_for(self.unique_for)
+        if self.on_conflict not in ON_CONFLICT:
+            raise InvalidTask(
+                f"on_conflict must be {', '.join(map(repr, ON_CONFLICT))}, got "
+                f"{self.on_conflict!r}."
+            )
+
+    @property
+    def is_unique(self) -> bool:
+        return bool(self.unique) or self.unique_key is not None
+
+    def check_names(self, function: Callable) -> None:
+        """Raise InvalidTask for a name that is no parameter of the function."""
+        check_placeholders("unique_key", self.unique_key, function)
+        if not isinstance(self.unique, tuple):
+            return
+        parameters = inspect.signature(function).parameters
+        known = [
+            name
+            for name, each in parameters.items()
+            if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        ]
+        for name in self.unique:
+            if name not in known:
+                raise InvalidTask(
+                    f"unique: {name!r} is no parameter of {function.__qualname__}, "
+                    f"which has {', '.join(known) or 'none'}."
+                )
+
+    def unique_key_of(
+        self, signature: "Signature", args: tuple, kwargs: dict, stored: "Stored"
+    ) -> UniqueKey | None:
+        """Return the key of a job with these arguments; None if its callable did.
+
+        Raises InvalidArguments if it does not come out as a text, 1 to 500 characters
+        long.
+        """
+        if self.unique:
+            key: str | None = self.key_of_arguments(signature.task_name, stored)
+        else:
+            maker = KeyMaker(signature, args, kwargs, stored)
+            key = maker.make("unique_key", self.unique_key)
+        if key is None:
+            return None
+        if isinstance(self.unique_for, str):
+            return UniqueKey(key, self.unique_for)
+        return UniqueKey(key, "period", seconds_of(self.unique_for))
+
+    def key_of_arguments(self, task_name: str, stored: "Stored") -> str:
+        """Return the task's name and its arguments, or as many as need be."""
+        arguments: Any = json.loads(stored.kwargs)
+        if isinstance(self.unique, tuple):
+            arguments = {name: arguments[name] for name in sorted(self.unique)}
+        elif stored.args != "[]":
+            arguments = [json.loads(stored.args), arguments]
+        return key_of_arguments(task_name, arguments)
+
+
+def check_given(given: set[str], options: Uniqueness) -> None:
+    """Raise InvalidTask if it was said how a job is unique, but not by what."""
+    if options.is_unique or not given.intersection(HOW):
+        return
+    name = next(each for each in HOW if each in given)
+    raise InvalidTask(f"{name} needs unique or unique_key, which are not given.")
+
+
+def overridden(changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes of a task's options, by which a new key replaces the old."""
+    if "unique_key" in changes and "unique" not in changes:
+        return {"unique": False, **changes}
+    if "unique" in changes and "unique_key" not in changes:
+        return {"unique_key": None, **changes}
+    return changes
+
+
+def check_unique(value: Any) -> None:
+    if isinstance(value, bool):
+        return
+    names = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+    if not names or not value or len(set(value)) < len(value):
+        raise InvalidTask(
+            "unique must be True (by all arguments) or a tuple of parameters' names, "
+            f"got {value!r}."
+        )
+
+
+def check_unique_for(value: Any) -> None:
+    if value in ("unfinished", "waiting"):
+        return
+    try:
+        seconds = seconds_of(value)
+    except ValueError:
+        raise InvalidTask(
+            "unique_for must be 'unfinished', 'waiting', or a period in seconds or as "
+            f"a timedelta, got {value!r}."
+        ) from None
+    if seconds == 0:
+        raise InvalidTask("unique_for must be more than 0 s.")
+
+
+def seconds_of(period: Any) -> float:
+    return non_negative_seconds("unique_for", period)

@@ -1,0 +1,146 @@
+"""`ALL`: one job for each of the values that a parameter may have."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from inspect import Parameter
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from ..exceptions import InvalidArguments, InvalidTask
+from .hints import UNRESOLVED
+from .schemas import Schema, schema_of
+
+if TYPE_CHECKING:
+    from .arguments import Signature
+
+IN_JSON = "ALL"  # how SQL and JSON say it; Python may, too
+MOST_JOBS = 10_000  # of one call
+
+
+class All:
+    """All values of a parameter; there is but one, `ALL`."""
+
+    def __repr__(self) -> str:
+        return IN_JSON
+
+
+ALL: Any = All()  # to type checkers it fits every parameter
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingAll:
+    """What `@task(...)` says about parameters that take `ALL`."""
+
+    write_all: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "write_all", names_of(self.write_all))
+
+    def values(self, signature: "Signature") -> dict[str, list]:
+        """Return the values of each parameter that takes ALL, in their JSON form.
+
+        Raises InvalidTask for one that has no choices.
+        """
+        return {
+            name: values_of(signature, name)
+            for name in signature.parameters  # in their order, not in that of write_all
+            if name in self.write_all
+        }
+
+    def check_write_all(self, function: Callable) -> None:
+        """Raise InvalidTask for a name that is no parameter of the function."""
+        if not self.write_all:
+            return
+        known = list(inspect.signature(function, **UNRESOLVED).parameters)
+        for name in self.write_all:
+            if name not in known:
+                raise InvalidTask(
+                    f"write_all: {name!r} is no parameter of {function.__qualname__}, "
+                    f"which has {', '.join(known) or 'none'}."
+                )
+
+
+def names_of(given: Any) -> tuple[str, ...]:
+    """Take names in a list or tuple, or in one text, separated by commas."""
+    names = given.split(",") if isinstance(given, str) else given
+    if not isinstance(names, list | tuple) or not all(
+        isinstance(name, str) for name in names
+    ):
+        raise InvalidTask(f"write_all must be names of parameters, got {given!r}.")
+    names = [name.strip() for name in names]
+    if len(set(names)) < len(names):
+        raise InvalidTask(f"write_all names a parameter twice, got {given!r}.")
+    return tuple(names)
+
+
+def values_of(signature: "Signature", name: str) -> list:
+    parameter = signature.parameters[name]
+    values = list(dict.fromkeys(choices_in(schema_of(parameter.hint))))
+    where = f"{signature.task_name}: write_all names {name!r}"
+    if not values or parameter.is_variable:
+        raise InvalidTask(
+            f"{where}, which has no choices. Give it some: {name}: ['csv', 'json'], "
+            "a Literal or an Enum."
+        )
+    if IN_JSON in values:
+        raise InvalidTask(
+            f"{where}, of which {IN_JSON!r} is a choice: it would mean two things."
+        )
+    return values
+
+
+def choices_in(schema: Schema) -> Iterator[Any]:
+    """Yield the choices; None is none of them, but the lack of a value."""
+    for each in schema.get("enum", ()):
+        if each is not None:
+            yield each
+    for member in schema.get("anyOf", ()):
+        yield from choices_in(member)
+
+
+def expanded(
+    signature: "Signature", values: dict[str, list], args: tuple, kwargs: dict
+) -> list[tuple[tuple, dict]] | None:
+    """Return the arguments of each job; None if no parameter was given ALL.
+
+    Raises InvalidArguments.
+    """
+    by_position = [
+        each.name
+        for each in signature.parameters.values()
+        if each.takes_position and each.kind is not Parameter.VAR_POSITIONAL
+    ]
+    places: list[int | str] = []
+    choices = []
+    for name, all_values in values.items():
+        place: int | str = name
+        given = kwargs.get(name)
+        if name in by_position[: len(args)]:
+            place = by_position.index(name)
+            given = args[place]
+        if given is ALL or (isinstance(given, str) and given == IN_JSON):
+            places.append(place)
+            choices.append(all_values)
+    if not places:
+        return None
+    check_number(signature, choices)
+    return [
+        replaced(args, kwargs, dict(zip(places, chosen, strict=True)))
+        for chosen in product(*choices)
+    ]
+
+
+def replaced(args: tuple, kwargs: dict, chosen: dict) -> tuple[tuple, dict]:
+    positional = tuple(chosen.get(place, value) for place, value in enumerate(args))
+    named = {place: value for place, value in chosen.items() if isinstance(place, str)}
+    return positional, {**kwargs, **named}
+
+
+def check_number(signature: "Signature", choices: list[list]) -> None:
+    number = 1
+    for each in choices:
+        number *= len(each)
+    if number > MOST_JOBS:
+        fault = f"would be {number} jobs, more than {MOST_JOBS} at once"
+        raise InvalidArguments(signature.task_name, {IN_JSON: fault})

@@ -1,0 +1,1 @@
+"""The connections of a worker to its database, and what wakes it."""

@@ -1,0 +1,273 @@
+"""The worker's own connections: opened on use, dropped when broken, never stuck."""
+
+import logging
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from time import monotonic
+
+import psycopg
+from psycopg.sql import Literal
+
+from ...base.connections import connect, is_pooled
+from ...queue.upkeep import LOCK_CLASS
+
+logger = logging.getLogger("pgjobs.worker")
+
+# The planner's guesses about a queue are outdated by the time it makes them: on a
+# fresh table it sorts the whole backlog for each claim. These leave it one plan, the
+# walk along the index, and let it keep that plan.
+# To compile a plan would take a hundred times as long as to run it.
+# Who holds the row of one running job for long must not stop all others.
+ONE_PLAN = """
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET plan_cache_mode = force_generic_plan;
+SET jit = off;
+SET lock_timeout = '1s';
+SET default_transaction_isolation = 'read committed';
+SET statement_timeout = '25s'
+"""
+
+# Names mean what they mean to the triggers. Both call some functions, and PostgreSQL
+# compiles one anew each time that the search path is another than before.
+PATH_OF_TRIGGERS = """
+SELECT set_config('search_path', split_part(setting, '=', 2), false)
+FROM pg_proc, unnest(proconfig) AS setting
+WHERE pg_proc.oid = to_regprocedure('pgjobs_queue_changed()')
+    AND setting LIKE 'search_path=%'
+"""
+
+# Who is stopped inside of a transaction must not keep others from its rows for long.
+BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
+PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
+HOLD_LOCK = "SELECT pg_try_advisory_lock_shared(%(lock_class)s, %(id)s)"
+
+
+class Watchdog:
+    """Cuts connections whose statement takes too long.
+
+    A half-open connection gives no error, ever: a statement on it blocks until
+    somebody shuts its socket down.
+    """
+
+    TICK = 1.0
+
+    def __init__(self) -> None:
+        self.deadlines: dict[psycopg.Connection, float] = {}
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(
+            target=self.watch, name="pgjobs-watchdog", daemon=True
+        )
+        self.thread.start()
+
+    @contextmanager
+    def guard(self, connection: psycopg.Connection, seconds: float) -> Iterator[None]:
+        self.deadlines[connection] = monotonic() + seconds
+        try:
+            yield
+        finally:
+            self.deadlines.pop(connection, None)
+
+    def watch(self) -> None:
+        while not self.stopped.wait(self.TICK):
+            now = monotonic()
+            for connection, deadline in list(self.deadlines.items()):
+                if now > deadline:
+                    cut(connection)
+
+    def stop(self) -> None:
+        self.stopped.set()
+        self.thread.join()
+
+
+def cut(connection: psycopg.Connection) -> None:
+    """Shut the socket of a connection down, from any thread."""
+    logger.warning("Connection pid=%s is stuck and cut", connection.info.backend_pid)
+    try:
+        duplicate = os.dup(connection.fileno())
+        with socket.socket(fileno=duplicate) as end:
+            end.shutdown(socket.SHUT_RDWR)
+    except (OSError, psycopg.Error):
+        return  # it is closed already
+
+
+def numbered(query: str) -> tuple[str, list[str]]:
+    """Return a query with $1, $2 and so on, as PREPARE has them, and their names."""
+    names: list[str] = []
+
+    def number(match: re.Match) -> str:
+        name = match[1]
+        if name is None:
+            return "%"
+        if name not in names:
+            names.append(name)
+        return f"${names.index(name) + 1}"
+
+    return PLACEHOLDER.sub(number, query), names
+
+
+class OwnConnection:
+    """A connection with one user, which opens itself and knows when it is broken."""
+
+    def __init__(
+        self,
+        alias: str,
+        role: str,
+        name: str,
+        watchdog: Watchdog,
+        limit: float,
+        prepare: Callable[["OwnConnection"], None] | None = None,
+    ):
+        self.alias = alias
+        self.role = role
+        self.name = name
+        self.watchdog = watchdog
+        self.limit = limit  # seconds that a statement may take
+        self.prepare = prepare
+        self.connection: psycopg.Connection | None = None
+        self.cursor: psycopg.Cursor  # one for all: a new one learns all types anew
+        self.text_cursor: psycopg.Cursor
+        # By query: the names of a statement prepared here, and of its parameters.
+        self.prepared: dict[str, tuple[str, list[str]]] = {}
+        self.pooled = False
+
+    def execute(self, query: str, parameters: dict | None = None) -> list[tuple]:
+        """Run one statement and return its rows; raises psycopg.Error.
+
+        After an error that leaves the connection in doubt the next call opens a new
+        one.
+        """
+        connection = self.connection or self.open()
+        try:
+            with self.watchdog.guard(connection, self.limit):
+                cursor = self.cursor.execute(query, parameters)
+                # Not by its description, which is made anew for all columns.
+                return [] if cursor.rownumber is None else cursor.fetchall()
+        except psycopg.errors.LockNotAvailable:
+            raise  # an OperationalError, too, but the connection is well
+        except (
+            psycopg.OperationalError,
+            psycopg.InterfaceError,
+            psycopg.InternalError,  # read-only after a failover, among others
+        ):
+            self.close()
+            raise
+
+    def together(self, statements: Sequence[tuple[str, dict]]) -> list[list[tuple]]:
+        """Run statements in one round trip and one transaction; return their rows.
+
+        PostgreSQL gets them as one message. So each sees what the ones before it have
+        done, and a process that is stopped meanwhile leaves no transaction open.
+        """
+        connection = self.connection or self.open()
+        if self.pooled:  # where nothing can be prepared
+            return [self.execute(*each) for each in statements]
+        message = "; ".join(self.execution(*each) for each in statements)
+        try:
+            with self.watchdog.guard(connection, self.limit):
+                cursor = self.text_cursor.execute(message)
+                rows = [cursor.fetchall()]
+                while cursor.nextset():
+                    rows.append(cursor.fetchall())
+                return rows
+        except psycopg.errors.LockNotAvailable:
+            raise
+        except (
+            psycopg.OperationalError,
+            psycopg.InterfaceError,
+            psycopg.InternalError,
+        ):
+            self.close()
+            raise
+
+    def execution(self, query: str, parameters: dict) -> str:
+        """Return the EXECUTE of a statement, which is prepared the first time."""
+        assert self.connection is not None
+        if (prepared := self.prepared.get(query)) is None:
+            name = f"pgjobs_{len(self.prepared)}"
+            text, names = numbered(query)
+            self.connection.execute(f"PREPARE {name} AS {text}")
+            prepared = self.prepared[query] = (name, names)
+        name, names = prepared
+        if not names:
+            return f"EXECUTE {name}"
+        values = (Literal(parameters[each]) for each in names)
+        return f"EXECUTE {name} ({', '.join(map(self.literal, values))})"
+
+    def literal(self, value: Literal) -> str:
+        return value.as_string(self.connection)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run the statements of a block in one transaction."""
+        try:
+            for each in BEGIN:
+                self.execute(each)
+            yield
+        except BaseException:
+            if self.connection is not None:
+                with suppress(psycopg.Error):
+                    self.execute("ROLLBACK")
+            raise
+        self.execute("COMMIT")
+
+    def open(self) -> psycopg.Connection:
+        self.connection = connection = connect(self.alias, self.role, self.name)
+        self.cursor = connection.cursor(binary=True)
+        self.text_cursor = connection.cursor()
+        self.prepared = {}
+        try:
+            with self.watchdog.guard(connection, self.limit):
+                self.pooled = is_pooled(connection)
+                if self.prepare:
+                    self.prepare(self)
+        except BaseException:
+            self.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+
+def plan_once(own: OwnConnection) -> None:
+    """Prepare the loop's connection for its few statements, run over and over.
+
+    Behind a pooler a session's settings and prepared statements would be those of
+    somebody else.
+    """
+    connection = own.connection
+    assert connection is not None
+    if not own.pooled:
+        connection.prepare_threshold = 1
+        connection.execute(ONE_PLAN)
+        connection.execute(PATH_OF_TRIGGERS)
+        return
+    ((level,),) = own.execute("SHOW default_transaction_isolation")
+    if level != "read committed":
+        logger.error(
+            "Behind a pooler the database must default to READ COMMITTED, not to %s: "
+            "jobs that wait for a lock, limit or rate are not admitted",
+            level.upper(),
+        )
+
+
+def hold_session_lock(own: OwnConnection, worker_id: int) -> bool:
+    """Hold the lock that tells others of this process's life; False if impossible.
+
+    PostgreSQL lets it go when the process dies. It is shared by all sessions of the
+    worker, so that one that was cut off does not make it look dead. Behind a pooler
+    there is no such lock: the session would be somebody else's.
+    """
+    if own.pooled:
+        return False
+    parameters = {"lock_class": LOCK_CLASS, "id": worker_id}
+    return own.execute(HOLD_LOCK, parameters)[0][0]

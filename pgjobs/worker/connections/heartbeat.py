@@ -1,0 +1,105 @@
+"""The worker's signs of life, on a thread and a connection of their own."""
+
+import logging
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+import psycopg
+
+from ...conf import settings
+from ...sql import statement
+from ..options import WorkerOptions
+from .connection import OwnConnection, Watchdog, hold_session_lock
+
+logger = logging.getLogger("pgjobs.worker")
+
+RETRY_SECONDS = 1.0
+LEAST_PATIENCE = 5.0  # seconds that a beat may take
+
+
+class Heartbeat:
+    """Renews the worker's row until the last job has ended.
+
+    Holds the session lock, by which others learn of a crash within seconds rather than
+    at the end of the lease.
+    """
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        row: dict,
+        watchdog: Watchdog,
+        on_cancel: Callable[[list[int]], None],
+    ):
+        self.interval = settings.HEARTBEAT_INTERVAL
+        self.lease = settings.LEASE_DURATION
+        self.row = row
+        self.on_cancel = on_cancel  # gets the tokens of jobs that are to stop
+        self.last_beat = monotonic()
+        self.has_lock = False
+        self.connection = OwnConnection(
+            options.database,
+            "heartbeat",
+            options.name,
+            watchdog,
+            limit=max(2 * self.interval, LEAST_PATIENCE),
+        )
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(
+            target=self.run, name="pgjobs-heartbeat", daemon=True
+        )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether others may take this worker for dead, so that it must not claim."""
+        return monotonic() - self.last_beat > self.lease
+
+    @property
+    def is_late(self) -> bool:
+        return monotonic() - self.last_beat > 1.5 * self.interval
+
+    def start(self) -> None:
+        self.beat()
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.stopped.set()
+        self.thread.join()
+        self.connection.close()
+
+    def run(self) -> None:
+        delay = self.interval
+        while not self.stopped.wait(delay):
+            try:
+                self.beat()
+                delay = self.interval
+            except psycopg.Error as error:
+                level = logging.WARNING if delay == self.interval else logging.DEBUG
+                logger.log(level, "Heartbeat failed: %s", str(error).strip())
+                delay = self.pause_after(delay)
+            except Exception:  # a dead heartbeat would get living jobs rescued
+                logger.exception("Heartbeat failed")
+                delay = self.pause_after(delay)
+
+    def pause_after(self, delay: float) -> float:
+        """Return the wait before the next try.
+
+        The first one is at once: if the connection is lost, so is the session lock,
+        and others notice soon.
+        """
+        return 0.0 if delay == self.interval else min(RETRY_SECONDS, self.interval / 5)
+
+    def beat(self) -> None:
+        if self.connection.connection is None:
+            self.has_lock = False
+            self.connection.open()
+        if not self.has_lock:
+            self.has_lock = hold_session_lock(self.connection, self.row["id"])
+        begun = monotonic()  # the process may be frozen before it hears the answer
+        rows = self.connection.execute(
+            statement("heartbeat"), {**self.row, "holds_session_lock": self.has_lock}
+        )
+        self.last_beat = begun
+        if lease_tokens := rows[0][0]:
+            self.on_cancel(lease_tokens)

@@ -1,0 +1,215 @@
+"""The one place where a worker sleeps, and everything that can wake it."""
+
+import logging
+import random
+import select
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+import psycopg
+from psycopg import sql
+
+from ...base.connections import connect, is_pooled
+from ...conf import settings
+from ..options import WorkerOptions
+from .bell import Bell
+from .connection import Watchdog
+
+logger = logging.getLogger("pgjobs.worker")
+
+SUBSCRIBE_SECONDS = 10.0
+
+
+class Listener:
+    """Waits for notifications and for the bell.
+
+    Notifications are hints that a look at the queue may pay; without them the
+    worker polls. The connection is opened beside the loop, which never waits for it.
+    """
+
+    CHANNEL = "pgjobs"
+    CANCEL = "cancel"  # what the worker's own channel says when a job is to stop
+    ADMISSION = "pgjobs_admission"
+    LONGEST_PAUSE = 10.0  # seconds between two tries to connect
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        worker_id: int,
+        bell: Bell,
+        watchdog: Watchdog,
+        is_beating: Callable[[], bool],
+        enqueued: Callable[[str], None],
+        arrived: Callable[[str], None],
+    ):
+        self.options = options
+        self.own_channel = f"pgjobs_worker_{worker_id}"
+        self.watchdog = watchdog
+        self.is_beating = is_beating
+        self.enqueued = enqueued  # takes the names of queues that may have new jobs
+        self.arrived = arrived  # takes what is notified of jobs to be admitted
+        self.bell = bell
+        self.alarm: list[str] = []  # set while the loop sleeps and nobody has rung
+        self.heard_cancel = False  # a job of this worker is to stop
+        self.is_new = False  # what was notified before it listened is lost
+        self.wanted = options.listen and settings.LISTEN is not False
+        self.connection: psycopg.Connection | None = None
+        self.connecting: threading.Thread | None = None
+        self.failures = 0
+        self.next_try = 0.0
+        self.last_heard = 0.0
+
+    def ring(self) -> None:
+        """Wake the loop if it sleeps; called after what it shall find was put down."""
+        alarm = self.alarm
+        if alarm:
+            self.bell.ring()
+            # Once is enough: each ring hands the interpreter to another thread. Only
+            # now, and only that alarm: who is slow must not switch the next one off.
+            alarm.clear()
+
+    def wait(self, timeout: float, has_work: Callable[[], bool]) -> bool:
+        """Sleep until the bell, a notification or the time-out.
+
+        Returns whether the queue deserves a look. `has_work` is asked once the bell
+        works, so that nothing is slept through.
+        """
+        self.keep_connected()
+        if self.has_been_told():
+            return True
+        deadline = monotonic() + timeout
+        self.alarm = ["set"]
+        try:
+            while not has_work() and (remaining := deadline - monotonic()) > 0:
+                readable = self.sleep(remaining)
+                if self.bell.read_end in readable:
+                    self.bell.clear()
+                    return False
+                if readable and self.heard():
+                    return True
+        finally:
+            self.alarm = []
+        return False
+
+    def sleep(self, seconds: float) -> list[int]:
+        """Return the descriptors that woke us, none after the time-out."""
+        poll = select.poll()  # select() refuses descriptors over 1023
+        poll.register(self.bell.read_end, select.POLLIN)
+        if self.connection is not None:
+            poll.register(self.connection.fileno(), select.POLLIN)
+        return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
+
+    def has_been_told(self) -> bool:
+        """Take what was notified while the loop was too busy to sleep."""
+        if self.connection is None or not (self.is_new or self.sleep(0)):
+            return False
+        return self.heard()
+
+    def heard(self) -> bool:
+        """Take what was notified; whether any of it concerns this worker's queues."""
+        if self.connection is None:
+            return False
+        concerned, self.is_new = self.is_new, False
+        self.heard_cancel |= concerned  # a request may have been lost, too
+        if concerned:
+            self.arrived("")
+        try:
+            for notification in self.connection.notifies(timeout=0):
+                self.last_heard = monotonic()
+                if notification.channel == self.CHANNEL:
+                    if self.serves(notification.payload):
+                        concerned = True
+                        self.enqueued(notification.payload)
+                elif notification.channel == self.ADMISSION:
+                    self.arrived(notification.payload)
+                elif notification.payload == self.CANCEL:
+                    self.heard_cancel = True
+        except psycopg.Error as error:
+            self.drop(str(error).strip())
+            return True  # what was notified meanwhile is lost: look
+        return concerned
+
+    def serves(self, queue_name: str) -> bool:
+        if self.options.queues is not None:
+            return queue_name in self.options.queues
+        return queue_name not in self.options.excluded
+
+    def keep_connected(self) -> None:
+        """Notice a connection that went silent; open another one beside the loop."""
+        if not self.wanted:
+            return
+        if self.connection is not None:
+            if self.is_silent:
+                self.is_new = self.heard()  # a busy loop has not listened
+                if self.is_silent and self.is_beating():
+                    self.drop("no echo of the heartbeats")
+        elif self.connecting is None and monotonic() >= self.next_try:
+            self.connecting = threading.Thread(
+                target=self.connect, name="pgjobs-listen", daemon=True
+            )
+            self.connecting.start()
+
+    @property
+    def is_silent(self) -> bool:
+        patience = 3 * settings.HEARTBEAT_INTERVAL
+        return self.connection is not None and (
+            monotonic() - self.last_heard > patience
+        )
+
+    def connect(self) -> None:
+        changes = settings.LISTEN if isinstance(settings.LISTEN, dict) else {}
+        options = self.options
+        try:
+            connection = connect(options.database, "listen", options.name, **changes)
+            with self.watchdog.guard(connection, SUBSCRIBE_SECONDS):
+                self.subscribe(connection)
+        except psycopg.Error as error:
+            level = logging.DEBUG if self.failures else logging.WARNING
+            self.failures += 1
+            pause = min(2.0**self.failures / 2, self.LONGEST_PAUSE)
+            self.next_try = monotonic() + pause * random.uniform(0.5, 1)
+            logger.log(level, "LISTEN failed, polling: %s", str(error).strip())
+        finally:
+            self.connecting = None
+            self.bell.ring()
+
+    def subscribe(self, connection: psycopg.Connection) -> None:
+        if is_pooled(connection):
+            connection.close()
+            self.wanted = False
+            logger.warning(
+                "LISTEN is impossible through a pooler, polling. "
+                "PGJOBS['LISTEN'] can name a direct connection."
+            )
+            return
+        for channel in (self.CHANNEL, self.ADMISSION, self.own_channel):
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        self.failures = 0
+        self.last_heard = monotonic()
+        self.is_new = True
+        self.connection = connection
+
+    @property
+    def state(self) -> str:
+        """Return "on", "off", or "connecting" (polling until then)."""
+        if self.connection is not None:
+            return "on"
+        return "connecting" if self.wanted else "off"
+
+    def drop(self, reason: str) -> None:
+        logger.warning("LISTEN connection lost, polling: %s", reason)
+        connection, self.connection = self.connection, None
+        self.next_try = 0.0
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        self.wanted = False
+        connecting = self.connecting
+        if connecting is not None:
+            connecting.join()
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+        self.bell.close()

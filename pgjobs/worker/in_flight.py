@@ -1,0 +1,92 @@
+"""The books of a worker: the jobs that it holds, and outcomes not yet stored."""
+
+from collections.abc import Iterable, Sequence
+from time import monotonic
+
+from ..queue.claiming import ClaimedJob
+from ..queue.recording import Completed, Outcome, Setback, Success
+from .observer import Ending
+
+
+class Ledger:
+    """Jobs in flight by lease token; an outcome stays until it is settled."""
+
+    def __init__(self) -> None:
+        self.in_flight: dict[int, ClaimedJob] = {}
+        self.claimed_at: dict[int, float] = {}  # monotonic time, as the next
+        self.ended_at: dict[int, float] = {}
+        self.unrecorded: list[Outcome] = []
+        self.locked: set[int] = set()  # tokens of outcomes that cannot be stored now
+
+    def __len__(self) -> int:
+        return len(self.in_flight)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.in_flight and not self.unrecorded
+
+    def claim(self, jobs: Iterable[ClaimedJob]) -> None:
+        now = monotonic()
+        for job in jobs:
+            self.in_flight[job.lease_token] = job
+            self.claimed_at[job.lease_token] = now
+
+    def put(self, outcomes: Iterable[Outcome]) -> None:
+        now = monotonic()
+        for outcome in outcomes:
+            self.ended_at[outcome.lease_token] = now
+            self.unrecorded.append(outcome)
+
+    @property
+    def recordable(self) -> list[Outcome]:
+        if not self.locked:
+            return self.unrecorded
+        return [each for each in self.unrecorded if each.lease_token not in self.locked]
+
+    @property
+    def successes(self) -> list[Success]:
+        return [each for each in self.recordable if isinstance(each, Success)]
+
+    def holds_back(self, outcomes: Iterable[Outcome]) -> bool:
+        """Whether other jobs may wait for the end of one of these."""
+        return any(self.in_flight[each.lease_token].is_keyed for each in outcomes)
+
+    @property
+    def completed(self) -> list[Completed]:
+        return [each for each in self.unrecorded if isinstance(each, Completed)]
+
+    @property
+    def setbacks(self) -> list[Setback]:
+        return [each for each in self.recordable if isinstance(each, Setback)]
+
+    @property
+    def still_running(self) -> list[ClaimedJob]:
+        done = {outcome.lease_token for outcome in self.unrecorded}
+        return [job for token, job in self.in_flight.items() if token not in done]
+
+    @property
+    def runs_suspect(self) -> bool:
+        """Whether the only job in flight is one that must be alone."""
+        return len(self.in_flight) == 1 and any(
+            job.is_suspect for job in self.in_flight.values()
+        )
+
+    def settle(
+        self, outcomes: Sequence[Outcome], status_of: dict[int, str]
+    ) -> list[Ending]:
+        """Forget outcomes that are stored, or whose job is not ours any more.
+
+        `status_of`: what their jobs, by lease token, are now.
+        """
+        endings = []
+        for outcome in outcomes:
+            token = outcome.lease_token
+            ended_at = self.ended_at.pop(token, 0.0)
+            job = self.in_flight.pop(token, None)
+            if job is not None:
+                seconds = ended_at - self.claimed_at.pop(token)
+                endings.append(Ending(job, status_of.get(token), outcome, seconds))
+        self.unrecorded = [
+            each for each in self.unrecorded if each.lease_token in self.ended_at
+        ]
+        return endings

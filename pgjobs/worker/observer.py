@@ -1,0 +1,75 @@
+"""Who is told what a worker does, and the count of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ..queue.claiming import ClaimedJob
+    from ..queue.recording import Outcome
+
+
+class Ending(NamedTuple):
+    """The end of one attempt, once it is recorded."""
+
+    job: ClaimedJob
+    status: str | None  # of the job, now; None: it was taken from this worker
+    outcome: Outcome
+    seconds: float  # since the worker claimed it
+
+
+class Audience:
+    """Hears what a worker does, from the loop's thread, which waits meanwhile.
+
+    It may put off what it does about it, until `due` at the latest.
+    """
+
+    due = math.inf  # monotonic time at which `catch_up` is to be called
+
+    def catch_up(self) -> None:
+        """Do what was put off."""
+
+    def started(self) -> None:
+        """The worker is registered and about to claim."""
+
+    def recorded(self, endings: Sequence[Ending]) -> None:
+        """Attempts have ended: those of one turn."""
+
+    def stopping(self, running: int) -> None:
+        """The worker was asked to stop while so many jobs run."""
+
+
+@dataclass
+class Tally:
+    """What a run has done so far."""
+
+    completed: int = 0  # jobs that this run finished; of these:
+    failed: int = 0
+    cancelled: int = 0
+    retried: int = 0  # attempts that failed and are to be tried again
+
+    def count_all(self, endings: Sequence[Ending]) -> None:
+        others = [each for each in endings if each.status != "SUCCESSFUL"]
+        self.completed += len(endings) - len(others)
+        for ending in others:
+            self.count(ending)
+
+    def count(self, ending: Ending) -> None:
+        """Count an ending that is no success."""
+        match ending.status:
+            case "FAILED":
+                self.completed += 1
+                self.failed += 1
+            case "CANCELLED":
+                self.completed += 1
+                self.cancelled += 1
+            case _ if getattr(ending.outcome, "verdict", "") == "RETRY":
+                self.retried += 1
+
+    def add(self, other: Tally) -> None:
+        for field in fields(self):
+            total = getattr(self, field.name) + getattr(other, field.name)
+            setattr(self, field.name, total)

@@ -1,0 +1,240 @@
+"""Probes and nudges over HTTP: GET /healthz, GET /readyz, POST /nudge.
+
+Answered beside the loop, which never waits for a client. Clients that are slow, silent
+or many hold a few threads, for seconds.
+"""
+
+import json
+import logging
+import select
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
+from socketserver import TCPServer, ThreadingMixIn
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..connections.bell import Bell
+from . import health
+
+if TYPE_CHECKING:
+    from ..loop import Loop
+
+logger = logging.getLogger("pgjobs.worker")
+
+LOOPBACK = "127.0.0.1"
+LAST_PORT = 65_535
+MOST_CLIENTS = 16  # at a time; the others wait in the socket's backlog
+HEAD_SECONDS = 2.0  # that a client may take to ask
+LONGEST_HEAD = 16_384
+END_OF_HEAD = b"\r\n\r\n"
+BODY_SECONDS = 1.0  # for which we read, and ignore, what he goes on sending
+LONGEST_BODY = 65_536
+PAUSE_SECONDS = 0.1
+
+
+class Address(NamedTuple):
+    """Where to listen; port 0 is one that is free."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def for_child(self, number: int) -> "Address":
+        """Return the address of the n-th of several processes, counted from 1."""
+        return self._replace(port=self.port + number - 1) if self.port else self
+
+
+class Route(NamedTuple):
+    methods: tuple[str, ...]
+    answer: Callable[["Loop"], dict[str, Any]]
+
+
+def nudge(loop: "Loop") -> dict[str, Any]:
+    """Let the loop look at the queue, without waiting until it does."""
+    loop.nudge()
+    return {"ok": True}
+
+
+ROUTES = {
+    "/healthz": Route(("GET", "HEAD"), health.liveness),
+    "/readyz": Route(("GET", "HEAD"), health.readiness),
+    "/nudge": Route(("POST",), nudge),
+}
+
+
+class Server(ThreadingMixIn, TCPServer):
+    """Listens from its creation on, and answers for the length of a `with` block.
+
+    Raises OSError if it cannot listen. `log` is told of each request.
+    """
+
+    allow_reuse_address = True
+    request_queue_size = 128
+    timeout = 0  # handle_request() takes who is there, and waits for nobody
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(
+        self, address: Address, loop: "Loop", log: Callable[[str], Any] | None = None
+    ):
+        self.loop = loop
+        self.log = log
+        places: list[Any] = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+        self.address_family, _, _, _, place = places[0]
+        super().__init__(place, Handler)
+        self.address = Address(*self.socket.getsockname()[:2])
+        self.vacancies = threading.Semaphore(MOST_CLIENTS)
+        self.is_closing = False
+        self.bell = Bell()
+        self.thread = threading.Thread(target=self.run, name="pgjobs-http", daemon=True)
+
+    def __enter__(self) -> "Server":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.is_closing = True
+        self.bell.ring()
+        self.vacancies.release()  # it may wait for a client to go
+        self.thread.join()
+        self.bell.close()
+
+    def run(self) -> None:
+        # Not serve_forever(): that wakes twice a second, and ends as slowly.
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        poll.register(self.bell.read_end, select.POLLIN)
+        while not self.is_closing:
+            poll.poll()
+            self.handle_request()
+        self.server_close()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            sleep(PAUSE_SECONDS)  # no descriptor is free: the client knocks on
+            raise
+
+    def process_request(self, request, client_address) -> None:
+        self.vacancies.acquire()
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self.vacancies.release()
+            raise
+
+    def process_request_thread(self, request, client_address) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.vacancies.release()
+
+    def handle_error(self, request, client_address) -> None:
+        if not isinstance(sys.exception(), OSError):  # that is: the client is gone
+            logger.exception("HTTP request failed")
+
+    def shutdown_request(self, request) -> None:
+        """End a connection, after reading what the client goes on sending.
+
+        To close while there is something to read resets the connection, and he may
+        never see the answer.
+        """
+        with suppress(OSError):
+            request.shutdown(socket.SHUT_WR)
+            receive(request, BODY_SECONDS, LONGEST_BODY)
+        self.close_request(request)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request; the connection ends with it."""
+
+    server: Server
+    wbufsize = -1  # head and body leave in one packet
+    requestline = command = ""  # until the request is parsed
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.head = receive(self.connection, HEAD_SECONDS, LONGEST_HEAD, END_OF_HEAD)
+        self.rfile = BytesIO(self.head)
+        self.connection.settimeout(HEAD_SECONDS)  # for the answer
+
+    def handle(self) -> None:
+        self.raw_requestline = self.rfile.readline()
+        if self.head and END_OF_HEAD not in self.head:  # too long, or the client left
+            self.send_error(HTTPStatus.BAD_REQUEST)
+        elif self.head and self.parse_request():
+            self.respond()
+
+    def respond(self) -> None:
+        route = ROUTES.get(self.path.partition("?")[0])
+        if route is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+        elif self.command not in route.methods:
+            allowed = ", ".join(route.methods)
+            self.send_error(HTTPStatus.METHOD_NOT_ALLOWED, allowed=allowed)
+        else:
+            content = route.answer(self.server.loop)
+            ok, failed = HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE
+            self.answer(ok if content["ok"] else failed, content)
+
+    def send_error(self, code, message=None, explain=None, allowed=None) -> None:
+        content = {"ok": False, "error": HTTPStatus(code).phrase}
+        self.answer(code, content, {"Allow": allowed} if allowed else {})
+
+    def answer(self, status, content: dict, headers: dict | None = None) -> None:
+        body = json.dumps(content).encode() + b"\n"
+        self.request_version = self.protocol_version  # 0.9 would get no status line
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def version_string(self) -> str:
+        return "pgjobs"
+
+    def log_request(self, code="-", size="-") -> None:
+        if self.server.log:
+            # Quoted: what clients send can hold escape sequences.
+            client = self.client_address[0]
+            self.server.log(f"HTTP {client} {self.requestline!r} {int(code)}")
+
+    def log_message(self, format, *args) -> None:
+        """Print nothing to stderr."""
+
+
+def receive(
+    connection: socket.socket, seconds: float, longest: int, until: bytes | None = None
+) -> bytes:
+    """Return what arrives: up to a mark, the end, or the length; raises TimeoutError.
+
+    The time is that for all of it. A socket's time-out begins anew with each byte.
+    """
+    received = b""
+    deadline = monotonic() + seconds
+    while len(received) < longest and (until is None or until not in received):
+        left = deadline - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        some = connection.recv(4096)
+        if not some:
+            break
+        received += some
+    return received

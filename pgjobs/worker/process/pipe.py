@@ -1,0 +1,88 @@
+"""A worker's line to the supervisor that started it.
+
+Orders come in, the tally goes out, and the end of the line is the end of the
+supervisor, whatever ended it: then the worker ends too.
+"""
+
+import os
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import astuple
+from time import sleep
+
+from ..connections.bell import Bell
+from ..loop import ExitCode
+from ..observer import Tally
+
+# Together less than the five seconds in which no worker may outlive its supervisor.
+ORPHANS_GRACE = 1.5  # seconds that running jobs get to end
+ORPHANS_LAST_GRACE = 1.5  # and the worker itself, to release them
+
+
+class Lifeline:
+    """The worker's end of the line; the supervisor's is `supervisor.Line`."""
+
+    MESSAGE = struct.Struct("!4Q")  # a tally; the first one says that all is ready
+
+    def __init__(self, descriptor: int):
+        os.set_inheritable(descriptor, False)  # not for what jobs start
+        self.socket = socket.socket(fileno=descriptor)
+        self.bell = Bell()
+
+    def obey(self, stop: Callable[[], None]) -> None:
+        """Call `stop` once, or a second time, as the supervisor orders from now on.
+
+        One thread alone calls it: a signal and an order that come together, as by
+        Ctrl-C in a terminal, are one request to stop.
+        """
+        threading.Thread(
+            target=self.watch, args=[stop], name="pgjobs-lifeline", daemon=True
+        ).start()
+
+    def signalled(self, *args) -> None:
+        """Handle a signal of the worker's own: stop, but leave haste to orders."""
+        self.bell.ring()
+
+    def tell(self, tally: Tally) -> None:
+        """Send the tally; if the supervisor does not listen, the next one will do."""
+        try:
+            self.socket.send(self.MESSAGE.pack(*astuple(tally)), socket.MSG_DONTWAIT)
+        except OSError:
+            return
+
+    def watch(self, stop: Callable[[], None]) -> None:
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        poll.register(self.bell.read_end, select.POLLIN)
+        told = 0
+        while told < 2:
+            level = 0
+            for descriptor, _ in poll.poll():
+                if descriptor == self.bell.read_end:
+                    self.bell.clear()
+                    level = max(level, 1)
+                elif orders := self.orders():
+                    level = max(level, int(max(orders)))
+                else:
+                    return self.end_alone(stop, told)
+            for _ in range(told, level):
+                stop()
+            told = max(told, level)
+
+    def orders(self) -> str:
+        """Return the orders that have come, "1" or "2" each; "" at the end."""
+        try:
+            return self.socket.recv(64).decode()
+        except OSError:
+            return ""
+
+    def end_alone(self, stop: Callable[[], None], told: int) -> None:
+        if told == 0:
+            stop()
+        sleep(ORPHANS_GRACE)
+        stop()
+        sleep(ORPHANS_LAST_GRACE)
+        os._exit(ExitCode.SECOND_SIGNAL)

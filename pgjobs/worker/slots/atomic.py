@@ -1,0 +1,160 @@
+"""Atomic tasks: the body, the jobs it enqueues and its completion commit together."""
+
+import logging
+from collections.abc import Callable
+from time import monotonic
+
+from django.db import OperationalError, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.transaction import TransactionManagementError
+from psycopg import ClientCursor
+from psycopg import Error as PostgreSQLError
+from psycopg.pq import ExecStatus, TransactionStatus
+
+from ...base.transactions import writing_only_to
+from ...conf import settings
+from ...exceptions import Cancel, Fail, LeaseLost
+from ...models import Job
+from ...queue.claiming import ClaimedJob
+from ...queue.recording import Completed
+from ...sql import statement
+from ..job_log import described
+
+logger = logging.getLogger("pgjobs.job")
+
+LONG_SECONDS = 60.0  # after which an open transaction is warned of
+
+# What pgjobs_refuse() raises in complete.sql.
+ENDED = "PGJ01"
+OVERTAKEN = "PGJ02"
+
+# The transactions that are open in this process, by lease token, and since when.
+open_since: dict[int, tuple[ClaimedJob, float]] = {}
+
+
+class Overtaken(Exception):
+    """The job was taken away or cancelled before its transaction could commit."""
+
+
+def run(job: ClaimedJob, body: Callable[[], str | None]) -> Completed:
+    """Run the body, which returns the result as JSON text, and record its success.
+
+    Raises whatever keeps the transaction from being committed: nothing was done then.
+    If the connection is lost during COMMIT, it may be done all the same. Who records
+    the failure learns it, because the job then has no owner any more.
+    """
+    open_since[job.lease_token] = job, monotonic()
+    is_committed = False
+    try:
+        with transaction.atomic(settings.DATABASE, durable=True):
+            connection = connections[settings.DATABASE]
+            begin(connection, job)
+            with writing_only_to(settings.DATABASE):
+                return_value = body()
+            refuse_broken(connection)
+            complete(connection, job, return_value)
+            is_committed = True
+            open_since.pop(job.lease_token, None)  # hooks may last
+    except Overtaken:
+        raise why_overtaken(job) from None
+    except BaseException:
+        if not is_committed:
+            raise
+        logger.exception(
+            "Job id=%s task=%s succeeded, but a function that it gave to on_commit "
+            "failed; those after it were not called",
+            job.id,
+            job.task,
+            extra=described(job),
+        )
+    finally:
+        open_since.pop(job.lease_token, None)
+    return Completed(job.id, job.lease_token)
+
+
+def begin(connection: BaseDatabaseWrapper, job: ClaimedJob) -> None:
+    """Begin the transaction and leave a mark that ends with it, in one round trip.
+
+    The driver by itself would send a BEGIN and wait before the first statement.
+    """
+    server = connection.connection
+    level = server.isolation_level
+    how = f"ISOLATION LEVEL {level.name.replace('_', ' ')}" if level else ""
+    both = f"BEGIN {how}; SET LOCAL pgjobs.lease_token = '{job.lease_token}'"
+    result = server.pgconn.exec_(both.encode())
+    if result.status != ExecStatus.COMMAND_OK:
+        raise OperationalError(result.error_message.decode(errors="replace"))
+
+
+def refuse_broken(connection: BaseDatabaseWrapper) -> None:
+    """Raise TransactionManagementError if what the task did could not be committed."""
+    if connections[connection.alias] is not connection:
+        connection.connection.close()
+        raise TransactionManagementError("The task has replaced its connection.")
+    if connection.closed_in_transaction:
+        raise TransactionManagementError(
+            "The task has closed its connection, and so rolled back what it did."
+        )
+    status = connection.connection.info.transaction_status
+    if connection.needs_rollback or status == TransactionStatus.INERROR:
+        raise TransactionManagementError(
+            "The transaction cannot be committed: the task has caught a database error "
+            "in it, or asked for a rollback. Put a transaction.atomic() block around "
+            "what may fail, and catch the error outside of it."
+        ) from connection.rollback_exc
+
+
+def complete(connection, job: ClaimedJob, return_value: str | None) -> None:
+    """Record the success and commit it with what the task did, in one round trip."""
+    parameters = {
+        "id": job.id,
+        "lease_token": job.lease_token,
+        "return_value": return_value,
+        "ended": ENDED,
+        "overtaken": OVERTAKEN,
+    }
+    with connection.wrap_database_errors:
+        try:
+            # Only the client can bind parameters in more than one statement.
+            ClientCursor(connection.connection).execute(
+                statement("complete"), parameters
+            )
+        except PostgreSQLError as error:
+            if error.sqlstate == ENDED:
+                # Another attempt would do again what this one may have committed.
+                raise Fail(
+                    "The task has ended its transaction by itself. An atomic task must "
+                    "not commit or roll back: what it did until then may be done by "
+                    "halves."
+                ) from None
+            if error.sqlstate == OVERTAKEN:
+                raise Overtaken from None
+            raise
+
+
+def why_overtaken(job: ClaimedJob) -> Exception:
+    """Return the error that says why the job could not be completed."""
+    owned = Job.objects.filter(pk=job.id, lease_token=job.lease_token)
+    row = owned.values_list("worker_id", "cancel_requested_at").first()
+    if row is None or row[0] is None:
+        return LeaseLost(job.id)
+    if row[1] is None:
+        return Fail("The task has changed the row of its own job; it is rolled back.")
+    return Cancel("Cancelled while it ran; what it had done is rolled back.")
+
+
+def warn_of_long_transactions() -> None:
+    """Log, once for each, the atomic jobs that have run for long."""
+    for token, (job, since) in list(open_since.items()):
+        seconds = monotonic() - since
+        if seconds < LONG_SECONDS:
+            continue
+        open_since.pop(token, None)
+        logger.warning(
+            "Job id=%s task=%s has been in its transaction for %.0f s: VACUUM can "
+            "remove nothing that died since. Split it, or use steps",
+            job.id,
+            job.task,
+            seconds,
+            extra=described(job),
+        )

@@ -1,0 +1,124 @@
+"""Leaving a thread's database connections fit for the next job.
+
+What a job may have changed in its session is noticed as it says so, in SQL, and such a
+connection is not used again. Other jobs pay no round trip.
+"""
+
+import contextlib
+import logging
+import re
+from functools import cache
+from weakref import WeakSet
+
+import psycopg
+from django.conf import settings as django_settings
+from django.db import connections, reset_queries
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+from psycopg.pq import TransactionStatus
+
+from ...base.transactions import BEFORE_STATEMENT
+
+logger = logging.getLogger("pgjobs.job")
+
+# Statements after whose transaction the session is as before; all others may change it.
+HARMLESS = re.compile(
+    rf"""{BEFORE_STATEMENT}
+    (SELECT | INSERT | UPDATE | DELETE | MERGE | WITH | VALUES | TABLE | EXPLAIN | SHOW
+    | BEGIN | START | COMMIT | ROLLBACK | SAVEPOINT | RELEASE | LOCK | COPY | NOTIFY
+    | TRUNCATE | ANALYZE | VACUUM | REFRESH | FETCH | CLOSE
+    | SET \s+ (LOCAL | TRANSACTION | CONSTRAINTS))\b""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+# What changes the session nevertheless; a second statement may be anything.
+CHANGING = re.compile(
+    r"set_config | advisory_lock | dblink_connect | \bINTO \s+ TEMP | ; \s* \S",
+    re.IGNORECASE | re.VERBOSE,
+)
+# SELECT function(...), where the function is not one of these.
+CALL = re.compile(
+    r"""\s* SELECT \s+ (?! (pg_catalog\.)? (pg_notify | pg_sleep | nextval | setval
+    | now | clock_timestamp | pg_(try_)?advisory_xact_lock | pg_backend_pid) \b)
+    ["\w.]+ \s* \( (?! .* \b FROM \b)""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+
+changed_sessions: WeakSet[psycopg.Connection] = WeakSet()
+
+
+def may_change_session(sql: str) -> bool:
+    """Whether something of the statement may outlive its transaction in the session."""
+    return not HARMLESS.match(sql) or bool(CHANGING.search(sql) or CALL.match(sql))
+
+
+class SessionWatch:
+    """A cursor that notes what may change the session."""
+
+    def execute(self, query, *args, **kwargs):
+        self.note(query)
+        return super().execute(query, *args, **kwargs)  # type: ignore[misc]
+
+    def executemany(self, query, *args, **kwargs):
+        self.note(query)
+        return super().executemany(query, *args, **kwargs)  # type: ignore[misc]
+
+    def note(self, query) -> None:
+        if not isinstance(query, str) or may_change_session(query):
+            changed_sessions.add(self.connection)  # type: ignore[attr-defined]
+
+
+@cache
+def watching(cursor_factory: type) -> type:
+    return type(cursor_factory.__name__, (SessionWatch, cursor_factory), {})
+
+
+def watch_session(connection: BaseDatabaseWrapper, **named) -> None:
+    """Watch all cursors of a new connection, also those made beside Django."""
+    raw = connection.connection
+    if not isinstance(raw, psycopg.Connection):
+        return  # of another kind of database
+    if not issubclass(raw.cursor_factory, SessionWatch):
+        raw.cursor_factory = watching(raw.cursor_factory)  # type: ignore[arg-type]
+
+
+def watch_sessions() -> None:
+    """Watch the connections that this process opens from now on."""
+    connection_created.connect(watch_session, dispatch_uid="pgjobs")
+
+
+def clean_connections() -> None:
+    """Leave this thread's database connections fit for the next job."""
+    if django_settings.DEBUG:
+        reset_queries()
+    for connection in connections.all(initialized_only=True):
+        try:
+            if is_spoilt(connection):
+                drop(connection)
+            else:
+                connection.close_if_unusable_or_obsolete()
+        except Exception:
+            logger.exception("Connection alias=%s is dropped", connection.alias)
+            drop(connection)
+
+
+def is_spoilt(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the next job would notice what was done with the connection."""
+    if connection.in_atomic_block or connection.execute_wrappers:
+        return True
+    raw = connection.connection
+    return isinstance(raw, psycopg.Connection) and (
+        raw.closed
+        or not raw.autocommit
+        or raw.info.transaction_status != TransactionStatus.IDLE
+        or raw in changed_sessions
+    )
+
+
+def drop(connection: BaseDatabaseWrapper) -> None:
+    """Forget a connection and end its session, and what was open in it."""
+    raw = connection.connection
+    del connections[connection.alias]
+    with contextlib.suppress(Exception):
+        if raw is not None:
+            raw.close()
+        connection.close()  # gives it back to a pool, which replaces it

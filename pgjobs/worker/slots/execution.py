@@ -1,0 +1,296 @@
+"""One execution of one job: everything that can happen becomes an outcome."""
+
+import asyncio
+import logging
+import threading
+from contextvars import Context
+from typing import TYPE_CHECKING, Protocol
+
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+
+from ... import signals
+from ...exceptions import (
+    Fail,
+    Interruption,
+    InvalidArguments,
+    InvalidTask,
+    TaskCancelled,
+    TaskTimeout,
+    UnknownTask,
+)
+from ...models import Job
+from ...queue.acts import result_text
+from ...queue.claiming import ClaimedJob
+from ...queue.recording import Outcome, Setback, Success
+from ...tasks.arguments import Stored
+from ...tasks.running_job import ReportDesk, RunningJob, current
+from ...tasks.task import Options, Task, registry
+from ..job_log import log
+from . import atomic
+from .cleaning import clean_connections
+from .forks import NoSecondWorker
+from .interruption import CoroutineStopper, Stopper, ThreadStopper, run_stoppable
+from .outcomes import coroutine_stack, describe, setback, setback_of, thread_stack
+from .threads import BorrowedThread
+
+if TYPE_CHECKING:
+    from .event_loop import EventLoop
+
+UNKNOWN_TASK_DELAY = 10.0  # seconds until a worker looks again whether it knows it
+
+
+class Desk(ReportDesk, Protocol):
+    """Where an execution says that it has begun."""
+
+    def began(self, execution: "Execution") -> None: ...
+
+
+class Execution:
+    """A claimed job in a slot."""
+
+    stopper: Stopper
+
+    def __init__(
+        self,
+        job: ClaimedJob,
+        task: Task | None,
+        desk: Desk,
+        default_limit: float | None,
+    ):
+        self.job = job
+        self.task = task
+        self.desk = desk
+        self.options = task.options if task else Options()
+        # A row that was inserted by SQL leaves it to the task.
+        self.limit = job.timeout or self.options.time_limit or default_limit
+        self.running = RunningJob(
+            id=job.id,
+            task_name=job.task,
+            queue_name=job.queue_name,
+            attempt=job.attempt,
+            max_attempts=job.max_attempts,
+            life=job.life,
+            lease_token=job.lease_token,
+            enqueued_at=job.enqueued_at,
+            desk=desk,
+        )
+
+    # From outside, on any thread
+
+    def cancel(self) -> None:
+        """Tell the job that it is to stop, in the way that its task wants it."""
+        if not self.running.cancel_requested:
+            self.running.cancel_requested = True
+            if self.options.cancel == "interrupt":
+                self.stop(TaskCancelled)
+
+    def stop(self, cause: type[Interruption]) -> None:
+        self.stopper.stop(cause)
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        """The thread that the job has at the moment."""
+        raise NotImplementedError
+
+    def where(self) -> str:
+        """Return the stack of the job's code as it is at the moment."""
+        raise NotImplementedError
+
+    def given_up(self) -> Setback:
+        """Return the outcome of an attempt that did not end in time."""
+        outcome = self.ended_by(TaskTimeout())
+        where = f"It did not stop, and was here:\n{self.where()}"
+        return outcome._replace(traceback=f"{where}\n{outcome.traceback}")
+
+    # What all executions have in common
+
+    def prepare(self) -> Setback | None:
+        """Decode the arguments; return what keeps the job from running."""
+        if self.task is None:
+            reason = str(UnknownTask(self.job.task))
+            return setback(self.job, "UNKNOWN", reason, delay=UNKNOWN_TASK_DELAY)
+        try:
+            stored = Stored(self.job.args, self.job.kwargs)
+            self.args, self.kwargs = self.task.signature.load(stored)
+            if self.task.is_tied and not self.job.is_tied:
+                return self.tie(self.task)
+        except (InvalidArguments, InvalidTask, UnknownTask) as error:
+            return setback(self.job, "FAIL", str(error), error)
+        return None
+
+    def tie(self, task: Task) -> Setback:
+        """Give a job that SQL inserted back, with what it depends on.
+
+        The database then lets it wait, or others for it.
+        """
+        stored = task.stored_anew(Stored(self.job.args, self.job.kwargs))
+        reason = "Released: the database did not know what it depends on."
+        released = setback(self.job, "RELEASE", reason)
+        return released._replace(dependencies=task.dependencies_of(stored))
+
+    def succeeded(self, return_value: str | None) -> Success:
+        return Success(self.job.id, self.job.lease_token, return_value)
+
+    def ended_by(self, error: BaseException) -> Setback:
+        if isinstance(error, TaskTimeout) and self.limit is not None:
+            error.args = (f"The attempt took longer than {self.limit:g} s.",)
+        return setback_of(self.job, self.options, error)
+
+    def broken_by(self, error: BaseException) -> Setback:
+        return setback(self.job, "FAIL", describe(error), error)
+
+
+class ThreadExecution(Execution):
+    """A job whose task is a plain function."""
+
+    def __init__(self, *common) -> None:
+        super().__init__(*common)
+        self.stopper: ThreadStopper = ThreadStopper()
+        self.own_thread: threading.Thread | None = None
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        return self.own_thread
+
+    def where(self) -> str:
+        return thread_stack(self.own_thread)
+
+    def run(self) -> Outcome:
+        """Run the job on this thread; never raises."""
+        self.own_thread = threading.current_thread()
+        return job_context(self.running).run(self.run_in_context)
+
+    def run_in_context(self) -> Outcome:
+        try:
+            return self.prepare() or self.attempt()
+        except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
+            return self.broken_by(error)
+        finally:
+            clean_connections()
+
+    def attempt(self) -> Outcome:
+        try:
+            announce_started(self.job)
+            if self.options.atomic:
+                return atomic.run(self.job, self.result)
+            return self.succeeded(self.result())
+        except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
+            return self.ended_by(error)
+
+    def result(self) -> str | None:
+        """Call the task and return its result as JSON text."""
+        self.desk.began(self)
+        return json_result(run_stoppable(self.stopper, self.call))
+
+    def call(self):
+        """Call the task; only in here may it be interrupted."""
+        assert self.task is not None  # or prepare() would have said so
+        return self.task.function(*self.args, **self.kwargs)
+
+
+class CoroutineExecution(Execution):
+    """A job whose task is a coroutine function; it runs on the event loop."""
+
+    def __init__(
+        self,
+        job: ClaimedJob,
+        task: Task,
+        desk: Desk,
+        default_limit: float | None,
+        event_loop: "EventLoop",
+        borrowed: BorrowedThread,
+    ):
+        super().__init__(job, task, desk, default_limit)
+        self.event_loop = event_loop
+        self.stopper: CoroutineStopper = CoroutineStopper(event_loop.loop)
+        self.borrowed = borrowed  # for its synchronous code
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        return self.borrowed.thread
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether this job has kept the event loop from turning for some time."""
+        return self.event_loop.observer.blocking is self
+
+    def where(self) -> str:
+        task = self.stopper.task
+        waiting = coroutine_stack(task.get_coro()) if task else ""
+        return waiting or thread_stack(self.event_loop.thread)  # it runs right now
+
+    def stop(self, cause: type[Interruption]) -> None:
+        super().stop(cause)
+        self.borrowed.stop(cause)
+
+    async def run(self) -> Outcome:
+        """Run the job as a task of the event loop; never raises."""
+        try:
+            async with ThreadSensitiveContext() as context:
+                # Otherwise asgiref would start a thread for each job.
+                SyncToAsync.context_to_thread_executor[context] = self.borrowed
+                return self.prepare() or await self.attempt()
+        except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
+            return self.broken_by(error)
+
+    async def attempt(self) -> Outcome:
+        try:
+            if signals.job_started.has_listeners(Job):
+                await sync_to_async(announce_started)(self.job)
+            else:
+                log(logging.DEBUG, self.job, "started")
+            if self.task is not None and self.task.subscriptions:
+                # On the event loop `current_event()` could not ask the database.
+                await sync_to_async(getattr)(self.running, "event")
+            self.desk.began(self)
+            return self.succeeded(json_result(await self.call()))
+        except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
+            return self.ended_by(error)
+
+    async def call(self):
+        """Await the task; only in here may it be cancelled."""
+        assert self.task is not None
+        self.stopper.open()
+        try:
+            with NoSecondWorker():
+                return await self.task.function(*self.args, **self.kwargs)
+        except asyncio.CancelledError as error:
+            if self.stopper.cause is None:
+                raise
+            raise self.stopper.cause from error
+        finally:
+            self.stopper.close()
+
+
+def json_result(value) -> str | None:
+    """Return a task's result as JSON text; raise Fail if it cannot be stored."""
+    try:
+        return result_text(value)
+    except BaseException as error:  # a result's own methods run here
+        why = str(error) if isinstance(error, ValueError) else describe(error)
+        raise Fail(f"The result cannot be stored: {why}.") from error
+
+
+def find_task(name: str) -> Task | None:
+    try:
+        return registry.get(name)
+    except UnknownTask:
+        return None
+
+
+def job_context(running: RunningJob) -> Context:
+    """Return a context of the job's own.
+
+    The language or time zone that a job activates ends with it.
+    """
+    context = Context()
+    context.run(current.set, running)
+    return context
+
+
+def announce_started(job: ClaimedJob) -> None:
+    log(logging.DEBUG, job, "started")
+    if signals.job_started.has_listeners(Job):
+        instance = Job.objects.filter(pk=job.id).first()
+        if instance is not None:
+            signals.send(signals.job_started, Job, job=instance)

@@ -1,0 +1,234 @@
+"""The slots: where claimed jobs run, each on a thread or on the event loop."""
+
+import logging
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ...conf import settings
+from ...exceptions import TaskTimeout
+from ...queue import recording
+from ...queue.claiming import ClaimedJob
+from ...queue.recording import Outcome, Setback, release
+from ...tasks.running_job import RunningJob
+from ..job_log import log
+from .deadlines import Deadlines
+from .event_loop import EventLoop
+from .execution import CoroutineExecution, Execution, ThreadExecution, find_task
+from .threads import BorrowedThread, Threads
+
+
+class Executor:
+    """Runs up to `slots` jobs at a time; others wait.
+
+    Outcomes and reports wait in inboxes that the loop empties; `ring` wakes it.
+    """
+
+    def __init__(self, slots: int, ring: Callable[[], None], database: str):
+        self.slots = slots
+        self.ring = ring
+        self.database = database
+        self.default_limit = settings.TIMEOUT  # read once: it is asked for each job
+        self.lock = threading.Lock()
+        self.running: dict[int, Execution] = {}  # by lease token, as all here
+        self.waiting: OrderedDict[int, ClaimedJob] = OrderedDict()
+        self.outcomes: deque[Outcome] = deque()
+        self.reporting: dict[int, RunningJob] = {}
+        self.deadlines = Deadlines()
+        self.threads = Threads()
+        self.event_loop: EventLoop | None = None
+        self.given_up = 0  # jobs whose code runs on although they have ended
+
+    # Running
+
+    def submit(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Run jobs in the free slots, and the others as soon as there are more."""
+        with self.lock:
+            self.waiting.update((job.lease_token, job) for job in jobs)
+        self.fill_slots()
+
+    def next_execution(self) -> Execution | None:
+        """Give a slot to the job that has waited longest, if there is one."""
+        if not self.waiting or len(self.running) >= self.slots:
+            return None
+        token, job = self.waiting.popitem(last=False)
+        execution = self.running[token] = self.execution_of(job)
+        return execution
+
+    def execution_of(self, job: ClaimedJob) -> Execution:
+        task = find_task(job.task)
+        if task is None or not task.is_async:
+            return ThreadExecution(job, task, self, self.default_limit)
+        if self.event_loop is None:
+            self.event_loop = EventLoop(self.deadlines, self.ended, self.blocked)
+        return CoroutineExecution(
+            job,
+            task,
+            self,
+            self.default_limit,
+            self.event_loop,
+            BorrowedThread(self.threads),
+        )
+
+    def begin(self, execution: Execution) -> None:
+        if isinstance(execution, CoroutineExecution):
+            execution.event_loop.start(execution)
+        elif isinstance(execution, ThreadExecution):
+            self.threads.put(partial(self.run, execution))
+
+    def began(self, execution: Execution) -> None:
+        """Count the time from now on: the task's own code begins."""
+        if execution.limit is not None:
+            time_out = partial(self.time_out, execution)
+            self.deadlines.set(execution, execution.limit, time_out)
+
+    def run(self, execution: ThreadExecution) -> None:
+        """Run the job on this thread, then those that have waited for its slot."""
+        following: Execution | None = execution
+        while isinstance(following, ThreadExecution):
+            execution, outcome = following, following.run()
+            with self.lock:
+                following = self.vacate(execution, outcome)
+                if not isinstance(following, ThreadExecution):
+                    self.threads.free()  # before anybody can use the slot
+            self.tell_end(execution)
+        if following:
+            self.begin(following)
+
+    def ended(self, execution: CoroutineExecution, outcome: Outcome) -> None:
+        """Take note of a coroutine's end; called once its thread is given back."""
+        with self.lock:
+            following = self.vacate(execution, outcome)
+        self.tell_end(execution)
+        if following:
+            self.begin(following)
+
+    def vacate(self, execution: Execution, outcome: Outcome) -> Execution | None:
+        """Put the outcome down, unless the job was given up before.
+
+        Returns what takes its slot, if anything waits.
+        """
+        if self.running.pop(execution.job.lease_token, None) is None:
+            log(logging.WARNING, execution.job, "ended long after it was given up")
+            return None
+        self.outcomes.append(outcome)
+        return self.next_execution()
+
+    def tell_end(self, execution: Execution) -> None:
+        if execution.limit is not None:
+            self.deadlines.lift(execution)
+        self.ring()
+
+    # Stopping what runs
+
+    def cancel(self, lease_token: int) -> None:
+        """Pass on that a job is to stop; what nothing has begun ends here."""
+        with self.lock:
+            execution = self.running.get(lease_token)
+            job = self.waiting.pop(lease_token, None)
+        if execution:
+            execution.cancel()
+        elif job:
+            reason = "Cancelled before it began."
+            self.outcomes.append(
+                Setback(job.id, lease_token, "CANCEL", reason, message=reason)
+            )
+
+    def time_out(self, execution: Execution) -> None:
+        """Stop an attempt whose time is over; give it up if it does not stop."""
+        execution.stop(TaskTimeout)
+        give_up = partial(self.give_up, execution)
+        self.deadlines.set(execution, settings.TIMEOUT_GRACE, give_up)
+
+    def give_up(self, execution: Execution) -> None:
+        """End an attempt whose code runs on; what that still does is void.
+
+        Its slot gets a new thread. The old one cannot be ended, so the worker is to
+        begin anew when it is idle.
+        """
+        with self.lock:
+            if self.running.pop(execution.job.lease_token, None) is None:
+                return  # it has just ended
+            self.given_up += 1
+        log(logging.ERROR, execution.job, "is given up: it does not stop")
+        self.threads.replace(execution.thread)
+        self.outcomes.append(execution.given_up())
+        if isinstance(execution, CoroutineExecution) and execution.is_blocking:
+            self.abandon(execution)
+        self.fill_slots()
+
+    def blocked(self, execution: CoroutineExecution) -> None:
+        """Do not wait for an event loop that a job blocks which was given up."""
+        if execution.job.lease_token not in self.running:
+            self.abandon(execution)
+            self.fill_slots()
+
+    def abandon(self, blocking: CoroutineExecution) -> None:
+        """Release the jobs that share a blocked event loop; others get a new one."""
+        with self.lock:
+            if self.event_loop is blocking.event_loop:
+                self.event_loop = None
+            neighbours = [
+                each
+                for each in self.running.values()
+                if isinstance(each, CoroutineExecution)
+                and each.event_loop is blocking.event_loop
+            ]
+            for each in neighbours:
+                del self.running[each.job.lease_token]
+        blocking.event_loop.abandon()
+        for each in neighbours:
+            self.deadlines.lift(each)
+            self.threads.replace(each.thread)
+            reason = f"Released: job {blocking.job.id} blocks the event loop."
+            self.outcomes.append(release(each.job, reason))
+
+    def fill_slots(self) -> None:
+        """Begin what waits, in the slots that are free."""
+        while True:
+            with self.lock:
+                execution = self.next_execution()
+            if execution is None:
+                return self.ring()
+            self.begin(execution)
+
+    def withdraw(self) -> list[ClaimedJob]:
+        """Return the jobs that no slot has begun, and run them no more."""
+        with self.lock:
+            jobs = list(self.waiting.values())
+            self.waiting.clear()
+        return jobs
+
+    # What jobs say of themselves
+
+    def reported(self, job: RunningJob) -> None:
+        """Note that a running job has something to report."""
+        self.reporting[job.lease_token] = job
+        self.ring()
+
+    def still_owned(self, job: RunningJob) -> bool:
+        return recording.still_owned(self.database, job.id, job.lease_token)
+
+    # What the loop takes
+
+    def take_outcomes(self) -> list[Outcome]:
+        outcomes = []
+        while self.outcomes:
+            outcomes.append(self.outcomes.popleft())
+        return outcomes
+
+    def take_reports(self) -> list[tuple[RunningJob, dict]]:
+        reports = []
+        while self.reporting:
+            _, job = self.reporting.popitem()
+            if report := job.take_report():
+                reports.append((job, report))
+        return reports
+
+    def stop(self) -> None:
+        """End the threads; they must have no jobs any more."""
+        if self.event_loop is not None:
+            self.event_loop.stop()
+        self.deadlines.stop()
+        self.threads.stop()

@@ -1,0 +1,142 @@
+"""What the end of an attempt means for its job: verdicts, reasons and tracebacks."""
+
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Iterable
+from types import FrameType, TracebackType
+
+from ...base.texts import storable
+from ...exceptions import (
+    Cancel,
+    Fail,
+    Retry,
+    Snooze,
+    TaskCancelled,
+    non_negative_seconds,
+)
+from ...queue.claiming import ClaimedJob
+from ...queue.recording import Setback
+from ...tasks.task import Options
+
+logger = logging.getLogger("pgjobs.job")
+
+LONGEST_REASON = 1_000
+LONGEST_MESSAGE = 10_000
+LONGEST_TRACEBACK = 32_000
+OWN_DIRECTORY = os.path.dirname(__file__)
+
+
+def setback_of(job: ClaimedJob, options: Options, error: BaseException) -> Setback:
+    """Return what the error that ended the attempt means for the job."""
+    match error:
+        case Snooze():
+            return setback(job, "SNOOZE", str(error), delay=error.delay)
+        case Cancel() | TaskCancelled():
+            return setback(job, "CANCEL", str(error))
+        case Fail():
+            return setback(job, "FAIL", str(error), error)
+        case Retry():
+            delay = error.after
+            if delay is None:
+                delay = backoff_of(job, options)
+            return setback(job, "RETRY", str(error), error, delay=delay)
+    if not options.retries(error):
+        return setback(job, "FAIL", describe(error), error)
+    return setback(job, "RETRY", describe(error), error, backoff_of(job, options))
+
+
+def backoff_of(job: ClaimedJob, options: Options) -> float:
+    """Return the seconds to wait before the next attempt."""
+    failures = job.failures + 1
+    try:
+        return non_negative_seconds("backoff", options.backoff(failures))
+    except BaseException:
+        logger.exception("Backoff of task=%s failed, using the default", job.task)
+        return Options().backoff(failures)
+
+
+def setback(
+    job: ClaimedJob,
+    verdict: str,
+    reason: str,
+    error: BaseException | None = None,
+    delay: float = 0.0,
+) -> Setback:
+    return Setback(
+        id=job.id,
+        lease_token=job.lease_token,
+        verdict=verdict,
+        reason=storable(reason, LONGEST_REASON),
+        delay=non_negative_seconds("delay", delay),
+        exception_class="" if error is None else class_path(error),
+        message=storable(reason, LONGEST_MESSAGE),
+        traceback="" if error is None else traceback_text(error),
+    )
+
+
+def describe(error: BaseException) -> str:
+    """Return class and message of an error, whatever its `__str__` does."""
+    try:
+        message = str(error)
+    except BaseException as broken:  # noqa: BLE001  (storing an error cannot fail)
+        message = f"<its message raises {type(broken).__name__}>"
+    name = type(error).__name__
+    return f"{name}: {message}" if message else name
+
+
+def class_path(error: BaseException) -> str:
+    cls = type(error)
+    module = "" if cls.__module__ == "builtins" else f"{cls.__module__}."
+    return storable(f"{module}{cls.__qualname__}", LONGEST_REASON)
+
+
+def traceback_text(error: BaseException) -> str:
+    """Return the traceback from the task's own frame on, bounded."""
+    try:
+        lines = traceback.format_exception(
+            type(error), error, own_frames(error.__traceback__), limit=-100
+        )
+        return storable("".join(lines), LONGEST_TRACEBACK)
+    except BaseException as broken:  # noqa: BLE001  (storing an error cannot fail)
+        return f"<the traceback cannot be formatted: {type(broken).__name__}>"
+
+
+def own_frames(frames: TracebackType | None) -> TracebackType | None:
+    """Leave out the worker's frames: the task's author looks for his own."""
+    while frames and frames.tb_next and is_worker_code(frames.tb_frame):
+        frames = frames.tb_next
+    return frames
+
+
+def is_worker_code(frame: FrameType) -> bool:
+    return os.path.dirname(frame.f_code.co_filename) == OWN_DIRECTORY
+
+
+def thread_stack(thread: threading.Thread | None) -> str:
+    """Return where a thread is at the moment, outermost first."""
+    frame = None if thread is None else sys._current_frames().get(thread.ident or 0)
+    if frame is None:
+        return ""
+    frames = (each for each, _ in reversed(list(traceback.walk_stack(frame))))
+    return stack_text(frames)
+
+
+def coroutine_stack(coroutine) -> str:
+    """Return where a coroutine waits, outermost first."""
+    frames = []
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        frames.append(frame)
+        coroutine = coroutine.cr_await
+    return stack_text(frames)
+
+
+def stack_text(frames: Iterable[FrameType]) -> str:
+    """Return the frames that are not the worker's own as text, bounded."""
+    lines = traceback.StackSummary.extract(
+        ((each, each.f_lineno) for each in frames if not is_worker_code(each)),
+        limit=-100,
+    ).format()
+    return storable("".join(lines), LONGEST_TRACEBACK)

@@ -1,0 +1,170 @@
+"""The threads that jobs run on: started when needed, used again, never too many."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor as FutureExecutor
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+
+from django.db import connections
+
+from ...exceptions import Interruption
+from .cleaning import clean_connections
+from .interruption import ThreadStopper, run_stoppable
+
+
+class Threads:
+    """As many threads as there was work at the same time.
+
+    Each piece of work calls `free` when it lets its thread go, before it tells
+    anybody: whoever then brings new work starts no thread too many.
+
+    To wake a thread takes longer than a short job. So whoever brings work wakes one
+    only, which wakes the next if there is more to do; a thread that has ended its work
+    takes another by itself. While there is work, an idle thread has been called.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.works: deque[Callable[[], None]] = deque()
+        self.calls: SimpleQueue[None] = SimpleQueue()
+        self.is_called = False  # an idle thread, which has not come yet
+        self.is_stopping = False
+        self.alive: list[threading.Thread] = []
+        self.working: set[threading.Thread] = set()
+        self.started = 0
+
+    def put(self, work: Callable[[], None]) -> None:
+        """Have the work done at once, by an idle thread or a new one."""
+        with self.lock:
+            self.works.append(work)
+            if len(self.works) + len(self.working) > len(self.alive):
+                self.start_another()
+            self.call_another()
+
+    def start_another(self) -> None:
+        self.started += 1
+        thread = threading.Thread(
+            target=self.run, name=f"pgjobs-slot-{self.started}", daemon=True
+        )
+        self.alive.append(thread)
+        thread.start()
+
+    def call_another(self) -> None:
+        has_idle = len(self.alive) > len(self.working)
+        if self.works and has_idle and not self.is_called:
+            self.is_called = True
+            self.calls.put(None)
+
+    def run(self) -> None:
+        """Do one piece of work after the other; the body of every thread."""
+        this = threading.current_thread()
+        while (work := self.take_work(this)) is not None:
+            work()
+            if this not in self.alive:
+                break  # replaced meanwhile
+        connections.close_all()
+
+    def take_work(self, this: threading.Thread) -> Callable[[], None] | None:
+        """Return some work as soon as there is any; None: the thread is to end."""
+        while True:
+            with self.lock:
+                if self.works:
+                    self.working.add(this)
+                    work = self.works.popleft()
+                    self.call_another()
+                    return work
+                if self.is_stopping:
+                    return None
+            self.calls.get()
+            self.is_called = False
+
+    def free(self) -> None:
+        """Let the current thread go: its work is done, or as good as done."""
+        with self.lock:
+            self.working.discard(threading.current_thread())
+
+    def replace(self, thread: threading.Thread | None) -> None:
+        """Count no more on a thread that does not come back from its work."""
+        with self.lock:
+            if thread is not None and thread in self.working:
+                self.working.remove(thread)
+                self.alive.remove(thread)
+
+    def stop(self) -> None:
+        """End the threads; they must have no work any more."""
+        self.is_stopping = True
+        for _ in self.alive:
+            self.calls.put(None)
+        for thread in self.alive:
+            thread.join()
+
+
+class BorrowedThread(FutureExecutor):
+    """The one thread on which the synchronous code of an async job runs.
+
+    Django's connections belong to a thread, so all of a job's code must see the same
+    one. It is taken with the first call and given back, cleaned, at the job's end.
+    """
+
+    def __init__(self, threads: Threads):
+        self.threads = threads
+        self.calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.stopper = ThreadStopper()
+        self.is_taken = False
+        self.thread: threading.Thread | None = None
+
+    def submit(self, function, /, *args, **kwargs) -> Future:
+        future: Future = Future()
+        self.calls.put(partial(self.call, future, partial(function, *args, **kwargs)))
+        if not self.is_taken:
+            self.is_taken = True
+            self.threads.put(self.serve)
+        return future
+
+    def serve(self) -> None:
+        self.thread = threading.current_thread()
+        while (call := self.calls.get()) is not None:
+            call()
+        clean_connections()
+        self.threads.free()
+        self.then()
+
+    def call(self, future: Future, function: Callable) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        self.stopper = ThreadStopper()
+        try:
+            future.set_result(
+                run_stoppable(self.stopper, partial(call_for_future, function))
+            )
+        except BaseException as error:  # noqa: BLE001  (the job gets it)
+            future.set_exception(error)
+
+    def stop(self, cause: type[Interruption]) -> None:
+        """Raise in the call that runs now, if there is one."""
+        self.stopper.stop(cause)
+
+    def give_back(self, then: Callable[[], None]) -> None:
+        """Let the thread go after its last call; `then` is called last of all."""
+        self.then = then
+        if self.is_taken:
+            self.calls.put(None)
+        else:
+            then()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Do nothing: asgiref calls this, too early and on the event loop."""
+
+
+def call_for_future(function: Callable, /, *args, **kwargs):
+    """Call a function whose end an asyncio future is to tell.
+
+    It cannot tell of a StopIteration, and who awaits it would do so for ever.
+    """
+    try:
+        return function(*args, **kwargs)
+    except StopIteration as error:
+        raise RuntimeError("synchronous code raised StopIteration") from error

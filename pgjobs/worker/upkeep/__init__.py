@@ -1,0 +1,1 @@
+"""Upkeep: what a worker does for all jobs, now and then."""

@@ -1,0 +1,189 @@
+"""Decides for whom jobs wait that depend on others, and enqueues what is missing.
+
+The database lets a job wait whose dependency has no recent success. What its task
+depends on, and what such a job is made of, is known in Python: a worker decides, any,
+but one at a time.
+"""
+
+import logging
+from math import inf
+from time import monotonic
+
+import psycopg
+
+from ...base.texts import storable
+from ...exceptions import InvalidArguments, UnknownTask
+from ...models.job import HIGHEST_PRIORITY
+from ...queue import dependencies
+from ...queue.dependencies import BATCH, Decided, Decision, Undecided
+from ...queue.statements import Execute
+from ...tasks.arguments import Stored
+from ...tasks.dependencies import Need
+from ...tasks.task import BoundTask, registry
+from ..connections.connection import OwnConnection
+from ..slots.outcomes import LONGEST_REASON, describe
+from .schedules import CONNECTION_ERRORS
+
+logger = logging.getLogger("pgjobs.worker")
+
+SOON = 0.05  # seconds until another look, when somebody held what was needed
+
+
+class Depending:
+    """Knows when jobs may wait for a decision, and makes it."""
+
+    def __init__(self) -> None:
+        self.due = inf  # monotonic time; until somebody tells
+        self.limit = BATCH
+
+    @property
+    def is_due(self) -> bool:
+        return monotonic() >= self.due
+
+    @property
+    def is_expecting(self) -> bool:
+        """Whether jobs wait for a decision, now or soon."""
+        return self.due < inf
+
+    def expect(self) -> None:
+        """Note that a job waits for a decision."""
+        self.due = 0.0
+
+    def run(self, connection: OwnConnection) -> list[Decided]:
+        """Decide about a batch of jobs; return what has become of them."""
+        deciding = Deciding(connection.execute, self.limit)
+        try:
+            with connection.transaction():
+                decided = deciding.run()
+        except psycopg.errors.LockNotAvailable:
+            self.due = monotonic() + SOON
+            return []
+        except CONNECTION_ERRORS:
+            raise
+        except psycopg.Error as error:
+            decided = self.blame(connection, deciding.jobs, error)
+        else:
+            self.limit = BATCH
+        self.due = 0.0 if decided or self.limit == 1 else inf
+        return decided
+
+    def blame(
+        self, connection: OwnConnection, jobs: list[Undecided], error: psycopg.Error
+    ) -> list[Decided]:
+        """Fail the job about which nothing can be stored; find it one by one."""
+        if not jobs:
+            raise error
+        if len(jobs) > 1:
+            self.limit = 1
+            return []
+        self.limit = BATCH
+        logger.exception("Job id=%s cannot wait for its dependencies", jobs[0].id)
+        failed = failure(jobs[0], describe(error))
+        return dependencies.carry_out(connection.execute, [failed])
+
+
+class Deciding:
+    """One transaction, which decides about a batch."""
+
+    def __init__(self, execute: Execute, limit: int):
+        self.execute = execute
+        self.limit = limit
+        self.jobs: list[Undecided] = []
+        self.tied: dict[int, dict] = {}  # what each job needs and serves
+        self.needs: dict[int, list[Need]] = {}
+        self.failures: dict[int, Decision] = {}
+        self.coming: dict[str, int] = {}  # who will meet a need, by its key
+
+    def run(self) -> list[Decided]:
+        self.jobs = dependencies.undecided(self.execute, registry.names(), self.limit)
+        if not self.jobs:
+            return []
+        for job in self.jobs:
+            self.read(job)
+        self.look_up()
+        self.enqueue_missing()
+        decisions = [self.decision(job) for job in self.jobs]
+        return dependencies.carry_out(self.execute, decisions)
+
+    def read(self, job: Undecided) -> None:
+        """Note what the job needs, as its task has it now."""
+        try:
+            task = registry.get(job.task)
+            stored = task.stored_anew(Stored(job.args, job.kwargs))
+            self.tied[job.id] = task.dependencies_of(stored)
+            self.needs[job.id] = task.needs_of(stored)
+        except Exception as error:  # noqa: BLE001  (values are made by anybody's code)
+            self.fail(job, reason_of(error))
+
+    def look_up(self) -> None:
+        """Leave of the needs those that are not met."""
+        wanted = {
+            (need.key, need.seconds) for needs in self.needs.values() for need in needs
+        }
+        found = dependencies.look_up(self.execute, wanted) if wanted else {}
+        for id, needs in self.needs.items():
+            self.needs[id] = [
+                need for need in needs if not found[need.key, need.seconds].is_met
+            ]
+        for (key, _), each in found.items():
+            if each.coming is not None:
+                self.coming[key] = each.coming
+
+    def enqueue_missing(self) -> None:
+        """Enqueue a job for each need that nobody will meet yet."""
+        new: dict[str, BoundTask] = {}
+        # Of several that need the same, the most urgent says with which priority.
+        for job in sorted(self.jobs, key=lambda job: -job.priority):
+            for need in self.needs.get(job.id, ()):
+                if need.key in self.coming or need.key in new:
+                    continue
+                try:
+                    new[need.key] = bind(need, job.priority)
+                except Exception as error:  # noqa: BLE001  (keys, too)
+                    self.fail(job, f"{cannot_enqueue(need)}: {reason_of(error)}")
+                    break
+        if new:
+            ids = dependencies.enqueue(self.execute, list(new.values()))
+            self.coming |= {
+                key: id for key, id in zip(new, ids, strict=True) if id is not None
+            }
+
+    def decision(self, job: Undecided) -> Decision:
+        if job.id in self.failures:
+            return self.failures[job.id]
+        needs = self.needs[job.id]
+        for need in needs:
+            if need.key not in self.coming:
+                taken = "another job holds its unique key, and has ended"
+                return failure(job, f"{cannot_enqueue(need)}: {taken}")
+        ids = [self.coming[need.key] for need in needs]
+        return Decision(job.id, self.tied[job.id], list(dict.fromkeys(ids)))
+
+    def fail(self, job: Undecided, reason: str) -> None:
+        self.needs.pop(job.id, None)
+        self.failures[job.id] = failure(job, reason)
+
+
+def bind(need: Need, priority: int) -> BoundTask:
+    """Return what the job is made of that is to meet a need."""
+    first = need.task.using(priority=min(priority + 1, HIGHEST_PRIORITY))
+    return first.bind(**need.arguments)
+
+
+def cannot_enqueue(need: Need) -> str:
+    return f"Cannot enqueue {need.task.name}, on which the job depends"
+
+
+def reason_of(error: Exception) -> str:
+    """Return what was wrong; of arguments, which have no value."""
+    if not isinstance(error, InvalidArguments):
+        reason = str(error) if isinstance(error, UnknownTask) else describe(error)
+        return reason.rstrip(".")
+    missing = [name for name, fault in error.faults.items() if fault == "is missing"]
+    if len(missing) < len(error.faults):
+        return str(error).rstrip(".")
+    return f"no value for {', '.join(map(repr, missing))}"
+
+
+def failure(job: Undecided, reason: str) -> Decision:
+    return Decision(job.id, None, reason=storable(f"{reason}.", LONGEST_REASON))

@@ -1,0 +1,314 @@
+"""The admin of schedules, over HTTP; the command that lists them; what is checked."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.core.management import call_command
+
+from pgjobs import schedule, task
+from pgjobs.base.queue_database import database_time
+from pgjobs.checks import check_schedules
+from pgjobs.models import Job, Schedule
+from pgjobs.reports.status import overview
+from pgjobs.tasks.schedules import run_now, store_declared
+from tests.operators import messages_of, operator, text_of
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
+
+LIST = "/admin/pgjobs/schedule/"
+HOUR = timedelta(hours=1)
+ALL = (
+    "view_schedule",
+    "change_schedule",
+    "add_schedule",
+    "delete_schedule",
+    "run_schedule",
+    "pause_schedule",
+    "view_job_arguments",
+)
+FIELDS = {
+    "name": "nightly",
+    "task": "tests.add",
+    "arguments": '{"a": 1}',
+    "every": "",
+    "cron": "0 3 * * mon-fri",
+    "timezone": "Europe/Berlin",
+    "anchor": "start",
+    "overlap": "skip",
+    "catch_up": "latest",
+    "jitter": "0",
+    "start_at_0": "",
+    "start_at_1": "",
+    "end_at_0": "",
+    "end_at_1": "",
+}
+
+
+def report(region: str = "all"):
+    pass
+
+
+@pytest.fixture
+def declared() -> Schedule:
+    task(every=HOUR)(report)
+    store_declared("default")
+    return Schedule.objects.get(name="tests.report")
+
+
+def page_of(made: Schedule) -> str:
+    return f"{LIST}{made.pk}/change/"
+
+
+def test_schedule_is_made_by_hand():
+    client = operator(*ALL)
+    response = client.post(f"{LIST}add/", FIELDS)
+    assert response.status_code == 302, text_of(response)
+    made = Schedule.objects.get()
+    assert made.kwargs == {"a": 1, "b": 1}
+    assert made.in_words == "At 03:00 on Monday through Friday (Europe/Berlin)"
+    assert made.next_run_at > database_time("default")
+    assert made.declared is None
+    assert "At 03:00 on Monday" in text_of(client.get(LIST))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"cron": "60 * * * *"}, "is no cron expression"),
+        ({"cron": "@reboot"}, "but not"),
+        ({"cron": "0 0 31 2 *"}, "never fires"),
+        ({"cron": "* " * 5_000}, "at most 200"),
+        ({"cron": ""}, "either every= or cron="),
+        ({"every": "01:00:00"}, "either every= or cron="),
+        ({"every": "0.5", "cron": ""}, "between 1 s"),
+        ({"timezone": "Mars/Olympus"}, "timezone must be"),
+        ({"anchor": "end"}, "goes with every="),
+        ({"jitter": "-5"}, "jitter must be"),
+        ({"arguments": "{"}, "Enter valid JSON"),
+        ({"arguments": "[1]"}, "Enter a JSON object"),
+        ({"arguments": '{"a": "x"}'}, "Invalid arguments for tests.add"),
+        ({"arguments": ""}, "is missing"),
+        ({"arguments": "[" * 100_000}, "recursion"),
+        ({"task": "os.system"}, "Select a valid choice"),
+        ({"name": " "}, "required"),
+        ({"start_at_0": "2026-05-02", "start_at_1": "0:00",
+          "end_at_0": "2026-05-01", "end_at_1": "0:00"}, "before its end"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_a_form_error(changes, told):
+    response = operator(*ALL).post(f"{LIST}add/", FIELDS | changes)
+    assert response.status_code == 200
+    assert told in text_of(response).replace("&#x27;", "'")
+    assert not Schedule.objects.exists()
+
+
+def test_name_that_is_taken_is_a_form_error():
+    client = operator(*ALL)
+    client.post(f"{LIST}add/", FIELDS)
+    assert "already exists" in text_of(client.post(f"{LIST}add/", FIELDS))
+
+
+def test_change_by_hand_says_that_it_differs_from_the_code(declared):
+    client = operator(*ALL)
+    fields = FIELDS | {"cron": "", "every": "00:05:00", "timezone": "UTC"}
+    fields["arguments"] = '{"region": "north"}'
+    assert client.post(page_of(declared), fields).status_code == 302
+    store_declared("default")
+    changed = Schedule.objects.get()
+    assert changed.every == timedelta(minutes=5)
+    assert changed.name == "tests.report"  # not up to people
+    assert changed.next_run_at < database_time("default") + timedelta(minutes=5)
+    page = text_of(client.get(page_of(declared)))
+    assert "differs from the code" in page
+    assert "every: the code says 3600.0, here it is 300.0" in page
+    assert "time zone: " not in page
+    assert "The arguments are not those of the code" in page
+
+
+def test_change_does_not_undo_what_a_worker_did_meanwhile(declared, monkeypatch):
+    client = operator(*ALL)
+    fields = FIELDS | {"cron": "", "every": "01:00:00", "timezone": "UTC"}
+    fields |= {"overlap": "allow", "arguments": "{}"}
+    clean = Schedule.full_clean
+
+    def and_fire(self, *args, **kwargs):
+        Schedule.objects.update(run_count=41, next_run_at=self.next_run_at + HOUR)
+        return clean(self, *args, **kwargs)
+
+    monkeypatch.setattr(Schedule, "full_clean", and_fire)
+    client.post(page_of(declared), fields)
+    after = Schedule.objects.get()
+    assert (after.overlap, after.run_count) == ("allow", 41)
+    assert after.next_run_at == declared.next_run_at + HOUR
+
+
+@pytest.mark.parametrize("verb", ["run_now", "pause", "resume"])
+def test_button_asks_before_it_acts(declared, verb):
+    if verb == "resume":
+        declared.pause()
+    before = Schedule.objects.values().get()
+    response = operator(*ALL).get(f"{LIST}{verb}/{declared.pk}/")
+    assert response.status_code == 200
+    assert "tests.report" in text_of(response)
+    assert (Schedule.objects.values().get(), Job.objects.count()) == (before, 0)
+
+
+def test_buttons_run_pause_and_resume(declared):
+    client = operator(*ALL)
+    client.post(f"{LIST}run_now/{declared.pk}/")
+    assert Job.objects.get().task == "tests.report"
+    response = client.post(f"{LIST}pause/{declared.pk}/")
+    assert messages_of(response)[-1] == "tests.report: It is paused."
+    assert Schedule.objects.get().paused
+    response = client.post(f"{LIST}pause/{declared.pk}/")
+    assert "was not changed" in messages_of(response)[-1]
+    client.post(f"{LIST}resume/{declared.pk}/")
+    assert not Schedule.objects.get().paused
+    assert LogEntry.objects.count() == 3
+
+
+def test_button_says_which_job_holds_the_unique_key(declared):
+    task(unique=True)(report)
+    job = run_now(declared)
+    response = operator(*ALL).post(f"{LIST}run_now/{declared.pk}/")
+    assert f"Job {job.pk} (tests.report) already holds" in messages_of(response)[-1]
+    assert Job.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "permission"),
+    [("run_now", "run_schedule"), ("pause", "pause_schedule")],
+)
+def test_each_button_asks_for_a_permission_of_its_own(declared, verb, permission):
+    others = [each for each in ALL if each != permission]
+    url = f"{LIST}{verb}/{declared.pk}/"
+    assert operator(*others).post(url).status_code == 403
+    assert operator("view_schedule", permission).post(url).status_code == 302
+
+
+def test_page_shows_the_next_five_runs_and_how_the_last_one_ended(declared):
+    job = run_now(declared)
+    job.fail("It was the rain.")
+    page = text_of(operator(*ALL).get(page_of(declared)))
+    assert "Every 1 hour" in page
+    assert "It was the rain." in page
+    assert f"/admin/pgjobs/job/{job.pk}/change/" in page
+    assert len(declared.next_runs(5)) == 5
+
+
+def test_arguments_are_shown_to_those_who_may_see_them_only(declared):
+    Schedule.objects.update(kwargs={"region": "very-secret-region"})
+    others = [each for each in ALL if each != "view_job_arguments"]
+    for permissions in (others, ["view_schedule"]):
+        page = text_of(operator(*permissions).get(page_of(declared)))
+        assert "very-secret-region" not in page
+    for permissions in (ALL, ["view_schedule", "view_job_arguments"]):
+        page = text_of(operator(*permissions).get(page_of(declared)))
+        assert "very-secret-region" in page
+
+
+def test_who_may_not_see_arguments_leaves_them_as_they_are(declared):
+    Schedule.objects.update(kwargs={"region": "north"})
+    client = operator(*[each for each in ALL if each != "view_job_arguments"])
+    fields = FIELDS | {"cron": "", "every": "00:05:00", "timezone": "UTC"}
+    for arguments in ({}, {"arguments": '{"region": "south"}'}):
+        del fields["arguments"]
+        response = client.post(page_of(declared), fields | arguments)
+        assert response.status_code == 302, text_of(response)
+        fields |= {"arguments": ""}
+        changed = Schedule.objects.get()
+        assert changed.every == timedelta(minutes=5)
+        assert changed.kwargs == {"region": "north"}
+
+
+def test_who_may_only_look_gets_no_form_and_no_buttons(declared):
+    page = text_of(operator("view_schedule").get(page_of(declared)))
+    assert 'name="every"' not in page
+    assert "/run_now/" not in page
+
+
+def test_schedule_of_the_code_cannot_be_deleted_and_an_orphan_can(declared):
+    client = operator(*ALL)
+    url = f"{LIST}{declared.pk}/delete/"
+    assert client.post(url, {"post": "yes"}).status_code == 403
+    Schedule.objects.update(orphaned=True)
+    assert client.post(url, {"post": "yes"}).status_code == 302
+    assert not Schedule.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a\x1b[31mb", "é" * 200])
+def test_page_shows_any_name(name):
+    made = Schedule(name=name, task="tests.noop", cron="0 3 * * *")
+    made.plan_anew(database_time("default"))
+    made.save()
+    Schedule.objects.update(timezone="<b>", error="<i>")
+    client = operator(*ALL)
+    for url in (LIST, page_of(made)):
+        page = text_of(client.get(url))
+        assert "<script>alert" not in page
+        assert "<b>" not in page
+        assert "<i>" not in page
+
+
+# The command
+
+
+def listed(capsys, *options: str) -> str:
+    call_command("schedules", *options)
+    return capsys.readouterr().out
+
+
+def test_command_lists_schedules(declared, capsys):
+    run_now(declared).succeed()
+    Schedule.objects.update(every=timedelta(minutes=10))
+    declared.pause()
+    printed = listed(capsys)
+    for word in ("tests.report", "Every 10 minutes", "SUCCESSFUL", "Paused", "differs"):
+        assert word in printed
+
+
+def test_command_lists_what_sql_has_broken(declared, capsys):
+    Schedule.objects.update(every=None, cron="never ever", timezone="Mars")
+    assert "never ever (Mars)" in listed(capsys)
+    (row,) = json.loads(listed(capsys, "--json"))
+    assert len(row["next_runs"]) == 1
+
+
+def test_command_without_schedules_says_so(capsys):
+    assert listed(capsys) == "No schedules.\n\n"
+
+
+def test_command_prints_json_for_programs(declared, capsys):
+    (row,) = json.loads(listed(capsys, "--json"))
+    assert row["name"] == "tests.report"
+    assert row["state"] == "active"
+    assert row["every_seconds"] == 3600
+    assert len(row["next_runs"]) == 5
+
+
+# Checks and problems
+
+
+def test_check_finds_two_schedules_of_one_name():
+    schedule(every=HOUR)(task(every=2 * HOUR)(report))
+    (error,) = check_schedules()
+    assert error.id == "pgjobs.E020"
+
+
+def test_check_finds_arguments_that_do_not_fit():
+    schedule(every=HOUR, arguments={"area": "north"})(task(report))
+    (error,) = check_schedules()
+    assert error.id == "pgjobs.E021"
+    assert "area" in error.msg
+
+
+def test_jobstatus_tells_of_schedules_that_are_overdue_or_broken(declared):
+    assert overview("default").problems == []
+    Schedule.objects.update(next_run_at=declared.origin_at - HOUR, error="no zone")
+    problems = overview("default").problems
+    assert problems == [
+        "Schedule tests.report does not fire: no zone",
+        "1 schedule is overdue: does a worker run?",
+    ]

@@ -1,0 +1,216 @@
+"""Python's enqueue and SQL's: the same verdict, and the same row, for any arguments."""
+
+import enum
+import json
+import re
+from collections.abc import Callable
+from datetime import date, datetime, time
+from decimal import Decimal
+from types import FunctionType
+from typing import Annotated, Any, Literal, NewType
+from uuid import UUID
+
+import pytest
+from annotated_types import Ge, Interval, Len
+from django.db import models, transaction
+from django.db.utils import Error
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from pydantic import Field, PositiveInt
+
+from pgjobs import task
+from pgjobs.exceptions import InvalidArguments
+from pgjobs.tasks.definitions import store_definitions
+from tests.actors import execute
+
+pytestmark = pytest.mark.django_db
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = 2
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 5
+
+
+class Format(models.TextChoices):
+    CSV = "csv", "Comma-separated"
+    JSON = "json", "JSON"
+
+
+HINTS: list[Any] = [
+    Any,
+    int,
+    float,
+    str,
+    bool,
+    None,
+    date,
+    datetime,
+    time,
+    Decimal,
+    Decimal | None,
+    UUID,
+    list,
+    dict,
+    tuple,
+    Colour,
+    Level,
+    Format,
+    ["csv", "json", None],
+    (1, 2, 3),
+    Literal["1", 1],
+    int | None,
+    int | float,
+    float | int | str,
+    str | list[int] | None,
+    Literal["a"] | int | dict[str, Any] | bool,
+    list[int | None],
+    list[list[float]],
+    tuple[int, str],
+    tuple[date, ...],
+    dict[str, datetime],
+    PositiveInt,
+    Annotated[int, Interval(ge=-5, lt=5)],
+    Annotated[float, Ge(0.5)],
+    Annotated[str, Len(1, 3)],
+    Annotated[list[str], Field(min_length=1, max_length=2)],
+    NewType("ClientId", int),
+]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"lock": "value-{value}", "queue_name": "odd", "priority": -3, "timeout": 2.5},
+    {"unique": True, "unique_for": "waiting", "max_attempts": 7, "max_crashes": 1},
+    {"unique_key": "{value}{{}}", "lock_mode": "mutex", "max_running": 2},
+    {"rate": "90/minute", "burst": 3, "limit_key": "{value}", "max_running": 1},
+    {"unique": ("value",), "unique_for": 60, "lock": "one"},
+]
+# Not the same row for row: id, turn, and what the clock says.
+ROW = """
+SELECT to_jsonb(job) - '{id,turn,enqueued_at,unique_until}'::text[]
+    || jsonb_build_object('period', unique_until - enqueued_at > '59 s')
+FROM pgjobs_job AS job WHERE id = %(id)s
+"""
+
+
+def task_with(number: int, hint: Any, options: dict[str, Any]):
+    def body(value): ...
+
+    name = f"parity_{number}"
+    function = FunctionType(body.__code__, globals(), name)
+    function.__qualname__ = name
+    function.__annotations__ = {"value": hint}
+    return task(**options)(function)
+
+
+@pytest.fixture
+def tasks(db):
+    made = [
+        task_with(number, hint, OPTIONS[number % len(OPTIONS)])
+        for number, hint in enumerate(HINTS)
+    ]
+    store_definitions("default")
+    return made
+
+
+# What JSON can say of numbers, and PostgreSQL keeps: a float shows its decimal places.
+floats = st.floats(allow_nan=False, allow_infinity=False).filter(
+    lambda number: "e+" not in repr(number) and repr(number) != "-0.0"
+)
+WORDS = """
+a 1 csv red ALL éééé 2024-02-29 2023-02-29 2024-13-01 0000-01-01
+2024-02-29T23:59:59Z 2024-02-29_10:00:00.12+0530 2024-02-29T24:00:00
+2024-02-29T10:00:00,123456789-00:00 2024-02-29T10:00:00+24:00
+2024-02-29T10:00:00+01 2024-02-29T10:00:60 2024-02-29t00:00
+550E8400-E29B-41D4-A716-446655440000 550e8400e29b41d4a716446655440000
+{550e8400-e29b-41d4-a716-446655440000} urn:uuid:550e8400
+10:00 23:59:59.5Z 24:00 10:00:00,123456789+01:00 10
+1.50 +007 .5 5. . -1.0 1.2.3 -0 NaN Infinity 0.000001 99999999999999999999.10
+urn:uuid:550e8400-e29b-41d4-a716-446655440000
+"""
+ODD_WORDS = ("", "2024-02-29 00:00", "a\nb\"c\\d\x7f\x1f\u2028'%s{}")
+words = st.sampled_from([*WORDS.split(), *ODD_WORDS])
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+moments = st.one_of(
+    st.dates().map(str),
+    st.datetimes().map(datetime.isoformat),
+    st.times().map(time.isoformat),
+    st.uuids().map(str),
+    st.decimals(places=2, allow_nan=False, allow_infinity=False).map(str),
+)
+integers = st.one_of(
+    st.integers(-6, 6),
+    st.integers(),
+    st.sampled_from([10**15, 10**16, -(10**400), 2**14_000 - 1, 2**14_000]),
+)
+scalars = st.one_of(st.none(), st.booleans(), integers, floats, words, texts, moments)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(words | texts, inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+others = st.dictionaries(st.sampled_from(["other", "value "]), scalars, max_size=1)
+arguments = st.one_of(
+    values.map(lambda value: {"value": value}),
+    st.builds(lambda value, rest: {"value": value, **rest}, values, others),
+    others,
+)
+
+
+def outcome(enqueue: Callable[[], int]) -> Any:
+    """Return the stored row, or the names of the faulty parameters."""
+    try:
+        with transaction.atomic():
+            row = execute(ROW, {"id": enqueue()})[0][0]
+            transaction.set_rollback(True)
+            return row
+    except InvalidArguments as error:
+        return set(error.faults)
+    except Error as error:
+        diagnosis = error.__cause__.diag
+        assert diagnosis.sqlstate == "22023", error
+        assert diagnosis.message_hint or ":" in diagnosis.message_primary
+        return {diagnosis.column_name}
+
+
+def is_number_in_text(value: Any) -> bool:
+    """Whether pydantic would take it for seconds since 1970; SQL does not."""
+    return isinstance(value, str) and bool(re.fullmatch(r"[+-]?\d+\.?\d*", value))
+
+
+def compare(task, given: dict[str, Any]) -> None:
+    by_python = outcome(lambda: task.enqueue(**given).pk)
+    by_sql = outcome(
+        lambda: execute(
+            "SELECT id FROM pgjobs_enqueue(%(task)s, %(arguments)s)",
+            {"task": task.name, "arguments": json.dumps(given)},
+        )[0][0]
+    )
+    if isinstance(by_python, set):
+        assert isinstance(by_sql, set), (by_python, by_sql)
+        assert by_sql <= by_python
+    elif by_sql != by_python:  # of numbers the value counts, not how it is written
+        assert execute(
+            "SELECT %(python)s::jsonb = %(sql)s::jsonb",
+            {"python": by_python, "sql": by_sql},
+        ) == [(True,)], (by_python, by_sql)
+
+
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(number=st.integers(0, len(HINTS) - 1), given_arguments=arguments)
+@example(number=1, given_arguments={})
+def test_any_arguments_have_the_same_verdict_and_row(tasks, number, given_arguments):
+    if HINTS[number] in (date, datetime, time) and is_number_in_text(
+        given_arguments.get("value")
+    ):
+        return
+    compare(tasks[number], given_arguments)

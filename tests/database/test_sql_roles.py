@@ -1,0 +1,254 @@
+"""Roles: what a producer of jobs needs, as docs/sql.md says it, and nothing less."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from pgjobs import chain, subscribe, task
+from pgjobs.models import Job, Note, Prerequisite
+from pgjobs.tasks.definitions import store_definitions
+from pgjobs.tasks.events import store_declared
+from tests import dependent_tasks
+from tests.actors import Hand, statuses
+from tests.settings import TEST_DATABASE
+from tests.sql import enqueued, psql, refused
+from tests.tasks import add
+
+pytestmark = pytest.mark.django_db
+
+ROOT = Path(__file__).resolve().parents[2]
+MIGRATIONS = ROOT / "pgjobs/migrations"
+DOCUMENT = ROOT / "docs/sql.md"
+GRANTS = dict(
+    re.findall(
+        r"```sql\n-- grants: ([^\n]*)\n(.*?)```", DOCUMENT.read_text(), re.DOTALL
+    )
+)
+# Roles are the server's: those of runs side by side must not meet.
+ROLE = f"producer_of_{TEST_DATABASE}"
+CALLS = (
+    "SELECT * FROM pgjobs_enqueue('tests.add', '{\"a\": 1}')",
+    "CALL pgjobs_insert_job('tests', 'add', 1, '{\"a\": 1}')",
+)
+
+
+@pytest.fixture(autouse=True)
+def role(db):
+    """A role of the test's transaction, which goes with it."""
+    psql(f"CREATE ROLE {ROLE}")
+    declare_tasks()
+    store_definitions("default")
+
+
+def declare_tasks() -> None:
+    task(name="tests.locked", lock="x-{path}", max_running=2, rate="5/day")(file)
+    task(name="tests.replaced", unique=True, on_conflict="replace")(other_file)
+    task(name="tests.unique", unique=True)(third_file)
+
+
+def file(path: str): ...
+def other_file(path: str): ...
+def third_file(path: str): ...
+def handler(a: int): ...
+
+
+def grant(*titles: str) -> None:
+    for title in titles:
+        psql(GRANTS[title].replace("producer", ROLE))
+
+
+@contextmanager
+def acting() -> Iterator[None]:
+    """Be the role."""
+    psql(f"SET LOCAL ROLE {ROLE}")
+    try:
+        yield
+    finally:
+        psql("RESET ROLE")
+
+
+def call(statement: str) -> list[tuple]:
+    with acting():
+        return psql(statement)
+
+
+@pytest.mark.parametrize("statement", CALLS)
+def test_nobody_may_call_the_functions_without_being_told_so(statement):
+    with refused("42501", "permission denied for (function|procedure)"):
+        call(statement)
+
+
+@pytest.mark.parametrize("statement", CALLS)
+def test_functions_alone_lend_nobody_a_right(statement):
+    """SECURITY INVOKER: EXECUTE is not enough."""
+    psql(f"GRANT EXECUTE ON ALL ROUTINES IN SCHEMA public TO {ROLE}")
+    with refused("42501", "permission denied for table"):
+        call(statement)
+
+
+@pytest.mark.parametrize("statement", CALLS)
+def test_producer_enqueues(statement):
+    grant("producer")
+    call(statement)
+    assert Job.objects.get().kwargs == {"a": 1, "b": 1}
+
+
+def test_producer_gets_the_same_errors_as_anybody():
+    grant("producer")
+    with refused("22023", "valid integer", column="a"):
+        call("SELECT * FROM pgjobs_enqueue('tests.add', '{\"a\": \"x\"}')")
+    with refused("22023", "No task registered"):
+        call("SELECT * FROM pgjobs_enqueue('nobody', '{}')")
+
+
+def test_producer_inserts_plain_rows_and_unique_jobs_and_asks_for_a_status():
+    grant("producer")
+    call("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
+    unique = "SELECT * FROM pgjobs_enqueue('tests.unique', '{\"path\": \"a\"}')"
+    ((first,),) = call(unique)
+    assert call(unique) == [(first,)]
+    assert call(f"SELECT pgjobs_job_status({first})") == [("READY",)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE pgjobs_job SET priority = 5",
+        "DELETE FROM pgjobs_job",
+        "DELETE FROM pgjobs_taskdefinition",
+        "UPDATE pgjobs_taskdefinition SET options = '{}'",
+        "SELECT pgjobs_cancel(1)",
+        "SELECT pgjobs_retry(1)",
+        "SELECT * FROM pgjobs_worker",
+    ],
+)
+def test_producer_may_do_nothing_else(statement):
+    grant("producer")
+    with refused("42501"):
+        call(statement)
+
+
+LOCKED = "SELECT * FROM pgjobs_enqueue('tests.locked', '{\"path\": \"a\"}')"
+REPLACED = "SELECT * FROM pgjobs_enqueue('tests.replaced', '{\"path\": \"a\"}')"
+
+
+def test_producer_enqueues_what_must_wait_and_batches():
+    grant("producer")
+    ((first,),), ((second,),) = call(LOCKED), call(LOCKED)
+    Hand()
+    assert statuses() == ["READY", "WAITING"]
+    assert Job.objects.get(pk=second).blocked_by_id == first
+    arguments = """'{"client_id": 1, "format": "ALL"}'"""
+    everything = (
+        f"SELECT count(*) FROM pgjobs_enqueue('exports.export_data', {arguments})"
+    )
+    assert call(everything) == [(3,)]
+
+
+CHANGES = "producer that also changes jobs"
+
+
+def test_replacing_needs_more():
+    grant("producer")
+    ((first,),) = call(REPLACED)
+    with refused("42501"):
+        call(REPLACED)
+    grant(CHANGES)
+    assert call(REPLACED) == [(first,)]
+
+
+def test_acts_need_more():
+    grant("producer", CHANGES)
+    first, _ = chain(add.bind(1), add.bind(2)).enqueue()
+    assert statuses() == ["READY", "WAITING"]
+    assert call(f"SELECT pgjobs_cancel({first.pk})") == [(True,)]
+    assert statuses() == ["CANCELLED", "CANCELLED"]
+    assert call(f"SELECT pgjobs_retry({first.pk})") == [(True,)]
+    assert statuses() == ["READY", "WAITING"]
+
+
+def test_acts_on_jobs_that_others_depend_on_need_no_more():
+    job = dependent_tasks.refresh_client.enqueue("x", 1)
+    grant("producer", CHANGES)
+    assert call(f"SELECT pgjobs_cancel({job.pk})") == [(True,)]
+    assert not Prerequisite.objects.exists()
+    assert call(f"SELECT pgjobs_retry({job.pk})") == [(True,)]
+    assert Prerequisite.objects.get().job_id == job.pk
+
+
+PUBLISH = "SELECT pgjobs_publish('a.b', '{\"a\": 1}', aggregate_id => 'c')"
+
+
+def test_publishing_needs_more():
+    subscribe("a.*", ordered_by="aggregate")(task(name="tests.handler")(handler))
+    store_declared("default")
+    grant("producer")
+    with refused("42501"):
+        call(PUBLISH)
+    grant("producer that also publishes")
+    ((event,),) = call(PUBLISH)
+    assert Job.objects.get().delivery.event_id == event
+    with refused("42501"):
+        call("UPDATE pgjobs_event SET payload = '{}'")
+
+
+def test_no_function_runs_with_the_rights_of_its_owner():
+    definers = "SELECT proname FROM pg_proc WHERE prosecdef AND proname LIKE 'pgjobs%'"
+    assert psql(definers) == []
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"lock": "door", "is_ordered": False},
+        {"limit_key": "mail", "max_running": 1},
+        {"rate_key": "mail", "rate_interval": 1.0, "rate_burst": 1},
+        {"after": [1]},
+        {"after_batches": [1]},
+        {"batch_id": 1},
+    ],
+    ids=lambda keys: next(iter(keys)),
+)
+def test_role_that_may_only_insert_inserts_jobs_with_keys(keys):
+    psql(f"GRANT INSERT ON pgjobs_job TO {ROLE}")
+    for _ in range(2):
+        with acting():
+            psql(
+                "INSERT INTO pgjobs_job (task, keys) VALUES ('tests.noop', %s)",
+                [Jsonb(keys)],
+            )
+    assert Job.objects.filter(keys=keys).count() == 2
+
+
+def test_role_that_may_only_delete_leaves_no_note_and_the_sweep_finds_the_rest():
+    psql(f"GRANT SELECT, DELETE ON pgjobs_job TO {ROLE}")
+    first, _ = chain(add.bind(1), add.bind(2)).enqueue()
+    assert statuses() == ["READY", "WAITING"]
+    call(f"DELETE FROM pgjobs_job WHERE id = {first.pk}")
+    assert not Note.objects.exists()
+    assert statuses() == ["CANCELLED"]
+
+
+def test_admin_of_the_database_needs_no_grant():
+    assert len(enqueued("""'{"a": 1}'""", "tests.add")) == 1
+
+
+def test_public_may_call_none_of_the_functions():
+    texts = [
+        path.read_text()
+        for name in ("*_task_definitions.py", "*_sql_functions.py")
+        for path in MIGRATIONS.glob(name)
+    ]
+    names = re.findall(r"CREATE (?:FUNCTION|PROCEDURE) (\w+)", "".join(texts))
+    assert len(names) > 30
+    names.remove("pgjobs_revive")  # which the application calls, whoever that is
+    public = psql(
+        "SELECT proname FROM pg_proc WHERE proname = ANY (%s) AND (proacl IS NULL OR"
+        " EXISTS (SELECT FROM aclexplode(proacl) WHERE grantee = 0))",
+        [names],
+    )
+    assert public == []

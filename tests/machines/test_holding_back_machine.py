@@ -1,0 +1,185 @@
+"""Locks, limits and rates: whatever is done, nobody is crowded and nobody forgotten.
+
+All runs in one transaction, and a worker admits after each step; the races of several
+are in test_locks.py and test_limits.py.
+"""
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from pgjobs import enqueue_many
+from pgjobs.models import Job, Note, Rate, Worker
+from pgjobs.queue import upkeep
+from tests.actors import Hand, admit, execute, hours
+from tests.tasks import noop
+
+KEYS = st.fixed_dictionaries(
+    {},
+    optional={
+        "lock": st.sampled_from("ab"),
+        "lock_mode": st.sampled_from(["ordered", "ordered", "mutex"]),
+        "max_running": st.integers(1, 2),
+        "rate": st.sampled_from(["2/day", "3/hour"]),
+        "priority": st.integers(-1, 1),
+    },
+)
+ACTS = ["cancel", "fail", "succeed", "retry", "retry", "run_now", "discard"]
+VERDICTS = ["SUCCESS", "SUCCESS", "FAIL", "RETRY", "SNOOZE", "CANCEL", "RELEASE"]
+
+# A job stands in a line if, and only if, it waits, or its end has still to be seen to.
+MISMATCHED = """
+SELECT id, status, waiting_for, line FROM pgjobs_job
+WHERE line IS NULL AND status = 'WAITING'
+    OR line IN ('recorded', 'left') AND status NOT IN (
+        'SCHEDULED', 'SUCCESSFUL', 'FAILED', 'CANCELLED'
+    )
+    OR line NOT IN ('recorded', 'left', 'unlinked') AND status <> 'WAITING'
+"""
+CROWDED_LOCKS = """
+SELECT keys ->> 'lock' FROM pgjobs_job
+WHERE status IN ('READY', 'RUNNING') AND keys ? 'lock'
+GROUP BY 1 HAVING count(*) > 1
+"""
+CROWDED_LIMITS = """
+SELECT keys ->> 'limit_key' FROM pgjobs_job
+WHERE status IN ('READY', 'RUNNING') AND keys ? 'limit_key'
+GROUP BY 1 HAVING count(*) > max((keys ->> 'max_running')::int)
+"""
+# An admission leaves only those unseen whose queue is paused or unserved.
+UNSEEN = """
+SELECT id, line FROM pgjobs_job
+WHERE line IN ('recorded', 'left', 'unlinked')
+    OR line = 'arrived' AND pgjobs_is_served(queue_name)
+"""
+# Who waits does so for the obstacle that he names. A rate opens as time passes, though,
+# and jobs of one limit key that differ in what it allows wait for the first in line.
+WAITS_FOR_NOTHING = """
+SELECT job.id, job.waiting_for, line FROM pgjobs_job AS job
+WHERE status = 'WAITING' AND pgjobs_is_served(queue_name) AND CASE waiting_for
+    WHEN 'limit' THEN (keys ->> 'max_running')::int > (
+            SELECT count(*) FROM pgjobs_job AS other
+            WHERE other.keys ->> 'limit_key' = job.keys ->> 'limit_key'
+                AND other.status IN ('READY', 'RUNNING')
+        )
+        AND NOT EXISTS (
+            SELECT FROM pgjobs_job AS first
+            WHERE first.line = job.line AND pgjobs_is_served(first.queue_name)
+                AND (first.keys ->> 'max_running')::int
+                    < (job.keys ->> 'max_running')::int
+                AND (-first.priority, first.turn) < (-job.priority, job.turn)
+        )
+    WHEN 'rate' THEN NOT EXISTS (
+        SELECT FROM pgjobs_rate WHERE key = keys ->> 'rate_key' AND opens_at IS NOT NULL
+    )
+END
+"""
+# The first in line of a lock: nobody has the place, and nobody comes before.
+OVERTAKEN = """
+SELECT later.id FROM pgjobs_job AS later
+WHERE status = 'WAITING' AND waiting_for = 'lock' AND pgjobs_is_served(queue_name)
+    AND NOT EXISTS (
+        SELECT FROM pgjobs_job
+        WHERE keys ->> 'lock' = later.keys ->> 'lock'
+            AND (
+                status IN ('READY', 'RUNNING')
+                OR (
+                    (later.keys ->> 'is_ordered')::bool
+                    AND (keys ->> 'is_ordered')::bool
+                    AND finished_at IS NULL AND id < later.id
+                )
+            )
+    )
+"""
+
+
+class HoldingBack(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        for model in (Job, Worker, Note, Rate):
+            model.objects.all().delete()
+        self.hands = [Hand("one"), Hand("two")]
+        self.claimed = []
+
+    @initialize(kinds=st.lists(KEYS, min_size=3, max_size=8))
+    def begin(self, kinds):
+        enqueue_many([self.task(kind).bind() for kind in kinds])
+
+    def task(self, kind):
+        rates = {"rate_key": kind["rate"]} if "rate" in kind else {}
+        limits = {"limit_key": "limit"} if "max_running" in kind else {}
+        return noop.using(**kind, **rates, **limits)
+
+    @rule(kind=KEYS, later=st.booleans(), number=st.integers(1, 3))
+    def enqueue(self, kind, later, number):
+        task = self.task(kind).using(run_after=hours(1) if later else None)
+        enqueue_many([task.bind() for _ in range(number)])
+
+    @rule(which=st.integers(0, 1), limit=st.integers(1, 4))
+    def claim(self, which, limit):
+        hand = self.hands[which]
+        self.claimed += [(hand, job) for job in hand.claim(limit)]
+
+    @rule(data=st.data(), verdict=st.sampled_from(VERDICTS))
+    def record(self, data, verdict):
+        if self.claimed:
+            index = data.draw(st.integers(0, len(self.claimed) - 1))
+            hand, job = self.claimed.pop(index)
+            if verdict == "SUCCESS":
+                hand.succeed(job)
+            else:
+                delay = 60 if verdict == "SNOOZE" else 0
+                hand.set_back(job, verdict, delay=delay)
+
+    @rule(data=st.data(), act=st.sampled_from(ACTS))
+    def operate(self, data, act):
+        ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
+        if ids:
+            some = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=4))
+            getattr(Job.objects.filter(pk__in=some), act)()
+
+    @rule(which=st.integers(0, 1))
+    def die_and_rescue(self, which):
+        self.hands[which].vanish()
+        self.hands[which] = Hand("reborn")
+        self.hands[1 - which].rescue()
+
+    @rule()
+    def let_time_pass(self):
+        execute(
+            "UPDATE pgjobs_job SET run_after = now() - interval '1 hour'"
+            " WHERE status = 'SCHEDULED'"
+        )
+        execute("UPDATE pgjobs_rate SET full_at = full_at - interval '1 hour'")
+        execute("UPDATE pgjobs_rate SET opens_at = opens_at - interval '1 hour'")
+        upkeep.promote(execute)
+
+    @invariant()
+    def nobody_is_crowded_and_nobody_forgotten(self):
+        admit()
+        assert execute(MISMATCHED) == []
+        assert execute(UNSEEN) == []
+        assert execute(CROWDED_LOCKS) == []
+        assert execute(CROWDED_LIMITS) == []
+        assert execute(WAITS_FOR_NOTHING) == []
+        assert execute(OVERTAKEN) == []
+
+
+@pytest.mark.django_db
+def test_nobody_is_crowded_and_nobody_forgotten_whatever_happens():
+    run_state_machine_as_test(
+        HoldingBack,
+        settings=settings(
+            max_examples=8,
+            stateful_step_count=20,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,301 @@
+"""Queues: paused, resumed and limited, for all workers and at once."""
+
+import json
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, connections
+
+from pgjobs import enqueue_many
+from pgjobs.models import Job, Queue
+from pgjobs.queue.recording import Success
+from pgjobs.reports.status import overview
+from tests import tasks
+from tests.actors import Hand, hours, running_job, session
+from tests.operators import make_job
+from tests.processes import (
+    drain,
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_all,
+    wait_for_status,
+)
+
+pytestmark = shared_queue
+
+MAIL = tasks.noop.using(queue_name="mail")
+
+
+def make_queue(name: str = "mail", **columns) -> Queue:
+    return Queue.objects.create(name=name, **columns)
+
+
+def paused(name: str = "mail") -> Queue:
+    queue = make_queue(name)
+    assert queue.pause() is True
+    return queue
+
+
+def printed(*arguments: str, **options) -> str:
+    out = StringIO()
+    call_command(*arguments, stdout=out, **options)
+    return out.getvalue()
+
+
+# Rows
+
+
+def test_worker_makes_the_row_of_a_queue_with_its_first_job():
+    known = make_queue("known", max_running=2)
+    enqueue_many(
+        [tasks.noop.using(queue_name=name).bind() for name in ("new", "known", "new")]
+    )
+    assert drain().finished == 3
+    assert set(Queue.objects.values_list("name", "max_running")) == {
+        ("new", None),
+        (known.name, 2),
+    }
+
+
+@pytest.mark.parametrize("columns", [{"max_running": 0}, {"max_running": -1}])
+def test_database_refuses_a_limit_that_lets_nothing_run(columns):
+    with pytest.raises(IntegrityError, match="pgjobs_queue_max_running"):
+        make_queue(**columns)
+
+
+# Pausing
+
+
+def test_no_job_of_a_paused_queue_is_claimed_and_none_changes_its_status():
+    queue = paused()
+    ready, other = MAIL.enqueue(), tasks.noop.enqueue()
+    MAIL.using(run_after=hours(1)).enqueue()
+    hand = Hand()
+    brought = hand.turn(limit=5)
+    assert [job.id for job in brought.claimed] == [other.pk]
+    assert not brought.met_locked
+    assert set(mail_statuses()) == {"READY", "SCHEDULED"}
+    assert queue.resume() is True
+    assert [job.id for job in hand.claim()] == [ready.pk]
+
+
+def mail_statuses() -> list[str]:
+    jobs = Job.objects.filter(queue_name="mail").order_by("pk")
+    return list(jobs.values_list("status", flat=True))
+
+
+def test_acts_say_whether_they_changed_anything():
+    queue = make_queue()
+    assert [queue.pause(), queue.pause()] == [True, False]
+    assert queue.paused_at is not None
+    assert [queue.resume(), queue.resume()] == [True, False]
+    assert queue.paused_at is None
+
+
+def test_pausing_lets_running_jobs_end_and_resuming_wakes_the_worker(tmp_path):
+    path = str(tmp_path / "held")
+    held = tasks.hold.using(queue_name="mail").enqueue(path)
+    with running_worker(poll=60) as loop:
+        wait_for_status(held, "RUNNING")
+        queue = Queue.objects.get_or_create(name="mail")[0]
+        queue.pause()
+        waiting, other = MAIL.enqueue(), tasks.noop.enqueue()
+        wait_for_status(other, "SUCCESSFUL")
+        tasks.let_go(path)
+        wait_for_status(held, "SUCCESSFUL")
+        wait_for(lambda: loop.listener.alarm)
+        waiting.refresh_from_db()
+        assert waiting.status == "READY"
+        queue.resume()
+        wait_for_status(waiting, "SUCCESSFUL", timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("change", "wakes"),
+    [
+        (lambda queue: queue.resume(), True),
+        (lambda queue: Queue.objects.update(max_running=5), True),
+        (lambda queue: queue.delete(), True),
+        (lambda queue: Queue.objects.update(note="why"), False),
+    ],
+)
+def test_whoever_lets_more_run_wakes_the_workers(change, wakes):
+    queue = paused()
+    with session() as listening:
+        listening.listen("pgjobs")
+        change(queue)
+        assert listening.heard() == [("pgjobs", "mail")] * wakes
+
+
+def test_drain_passes_over_paused_queues_and_says_so():
+    paused("mail"), paused("news"), paused("empty")
+    for name in ("mail", "mail", "news", "default"):
+        tasks.noop.using(queue_name=name).enqueue()
+    assert printed("runjobs", "--drain").splitlines()[-2:] == [
+        "Completed 1 job",
+        "Left: 3 ready in paused queues: mail, news.",
+    ]
+
+
+# Limits
+
+
+def test_claims_fill_a_limited_queue_and_no_more():
+    make_queue(max_running=3)
+    enqueue_many([MAIL.bind() for _ in range(10)])
+    other = tasks.noop.using(priority=-5).enqueue()
+    one, two = Hand("one"), Hand("two")
+    assert len(one.claim(2)) == 2
+    brought = two.turn(limit=5)
+    assert [job.queue_name for job in brought.claimed] == ["mail", "default"]
+    assert brought.claimed[1].id == other.pk
+    assert brought.met_locked, "so that it looks again"
+    assert one.claim(5) == []
+
+
+def test_room_of_what_is_recorded_is_used_in_the_same_turn():
+    make_queue(max_running=1)
+    enqueue_many([MAIL.bind() for _ in range(3)])
+    hand = Hand()
+    claimed = hand.claim_one()
+    for _ in range(2):
+        success = Success(claimed.id, claimed.lease_token, None)
+        brought = hand.turn(success, limit=1)
+        assert brought.recorded == {claimed.lease_token}
+        (claimed,) = brought.claimed
+
+
+def test_limit_that_was_lowered_lets_running_jobs_end_first():
+    queue = make_queue(max_running=3)
+    enqueue_many([MAIL.bind() for _ in range(6)])
+    hand = Hand()
+    running = hand.claim(3)
+    Queue.objects.filter(pk=queue.pk).update(max_running=1)
+    for job in running:
+        assert hand.claim() == []
+        assert hand.succeed(job)
+    assert len(hand.claim(5)) == 1
+
+
+def test_two_claims_at_once_never_count_on_the_same_room():
+    make_queue(max_running=3)
+    enqueue_many([MAIL.bind() for _ in range(8)])
+    with session() as other:
+        hand = Hand("other", execute=other.execute)
+        other.begin()
+        assert len(hand.claim(2)) == 2
+        brought = Hand("second").turn(limit=5)
+        assert brought.claimed == []
+        assert brought.met_locked, "so that it looks again"
+        other.commit()
+        assert len(Hand("third").claim(5)) == 1
+
+
+def test_limit_is_exact_whatever_many_connections_do():
+    make_queue(max_running=3)
+    enqueue_many([MAIL.bind() for _ in range(60)])
+    barrier = threading.Barrier(4)
+
+    def work_off(number: int) -> int:
+        most = 0
+        try:
+            hand = Hand(str(number))
+            barrier.wait()
+            while Job.objects.ready().exists():
+                claimed = hand.claim(2)
+                most = max(most, Job.objects.running().count())
+                for job in claimed:
+                    assert hand.succeed(job)
+        finally:
+            connections.close_all()
+        return most
+
+    with ThreadPoolExecutor(4) as pool:
+        most = max(pool.map(work_off, range(4)))
+    assert 1 <= most <= 3
+    assert Job.objects.filter(status="SUCCESSFUL").count() == 60
+
+
+def test_room_of_a_killed_worker_comes_back_with_the_rescue(start_worker, tmp_path):
+    make_queue(max_running=2)
+    path = str(tmp_path / "held")
+    hold = tasks.hold.using(queue_name="mail", max_crashes=5)
+    first = enqueue_many([hold.bind(path) for _ in range(5)])[:2]
+    impatient = {"HEARTBEAT_INTERVAL": 0.3, "LEASE_DURATION": 1.5}
+    victim = start_worker("--poll", "60", settings=impatient)
+    wait_for(lambda: len(tasks.lines(path)) == 2, "two run")
+    start_worker("--poll", "60", settings=impatient)
+    victim.kill()
+    wait_for(lambda: len(tasks.lines(path)) == 4, "they run again elsewhere")
+    assert {job.pk for job in Job.objects.running()} == {job.pk for job in first}
+    tasks.let_go(path)
+    wait_for_all("SUCCESSFUL")
+    assert len(tasks.lines(path)) == 7
+
+
+def test_queue_that_others_fill_is_looked_at_again(tmp_path):
+    """The other worker may end without a word: nobody is told of free room."""
+    make_queue(max_running=1)
+    hand = Hand()
+    held = running_job(MAIL, hand=hand)
+    waiting = MAIL.enqueue()
+    with running_worker(poll=60, listen=False) as loop:
+        wait_for(lambda: loop.outlook.passed_over, "it met the full queue")
+        job = Job.objects.get(pk=held.pk)
+        Job.objects.filter(pk=held.pk).succeed()
+        assert job.status == "RUNNING"
+        wait_for_status(waiting, "SUCCESSFUL", timeout=10)
+
+
+# Commands
+
+
+def test_commands_pause_and_resume():
+    make_queue("known")
+    running_job(MAIL)
+    enqueue_many([MAIL.bind() for _ in range(2)])
+    assert printed("pausejobs", "mail", "known", "--note", "moving").splitlines() == [
+        "Paused mail: 2 ready jobs held back, 1 running job left to end.",
+        "Paused known: 0 ready jobs held back, 0 running jobs left to end.",
+    ]
+    assert not Queue.objects.filter(paused_at=None).exists()
+    assert set(Queue.objects.values_list("note", flat=True)) == {"moving"}
+    assert printed("pausejobs", "mail") == "mail was paused already.\n"
+    assert printed("resumejobs", "mail", "nothing").splitlines() == [
+        "Resumed mail.",
+        "nothing was not paused.",
+    ]
+    assert printed("resumejobs", "known", verbosity=0) == ""
+    assert not Queue.objects.exclude(paused_at=None).exists()
+
+
+@pytest.mark.parametrize("command", ["pausejobs", "resumejobs"])
+@pytest.mark.parametrize("name", ["", "a,b", "x" * 201, "a\nb"])
+def test_commands_refuse_what_no_queue_is_called(command, name):
+    with pytest.raises(CommandError, match="must be 1 to 200 characters"):
+        call_command(command, name)
+
+
+def test_status_shows_what_is_held_back_and_complains_of_none_of_it():
+    paused("idle")
+    queue = make_queue(max_running=2, note="moving\nto Kiel")
+    make_queue("plain")
+    queue.pause()
+    make_job("READY", queue_name="mail", enqueued_at="2020-01-01T00:00Z")
+    state = overview("default")
+    assert [each.name for each in state.queues] == ["idle", "mail"]
+    assert state.queues[1].max_running == 2
+    assert state.queues[1].note == "moving\nto Kiel"
+    assert state.queues[1].paused_seconds is not None
+    assert state.problems == []
+    lines = printed("jobstatus").splitlines()
+    assert re.search(r"paused for \d+ s, at most 2 running, moving to Kiel$", lines[2])
+    data = json.loads(printed("jobstatus", "--json"))
+    assert data["queues"][1]["note"] == "moving\nto Kiel"
+    queue.resume()
+    assert len(overview("default").problems) == 1

@@ -1,0 +1,383 @@
+"""What the worker asks of the database: how often, and how much of it is read."""
+
+import threading
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
+
+from pgjobs import enqueue, enqueue_many
+from pgjobs.base.connections import connect
+from pgjobs.models import Job
+from pgjobs.queue import claiming
+from pgjobs.queue.claiming import Span, span_parameters
+from pgjobs.queue.recording import Success
+from pgjobs.queue.upkeep import LOCK_CLASS
+from pgjobs.sql import statement
+from pgjobs.worker.connections.connection import (
+    HOLD_LOCK,
+    ONE_PLAN,
+    OwnConnection,
+    Watchdog,
+    plan_once,
+)
+from pgjobs.worker.loop import STATEMENT_SECONDS, Loop
+from pgjobs.worker.upkeep.maintenance import Chore
+from tests import tasks
+from tests.actors import Hand, Session, session
+from tests.processes import (
+    drain,
+    let_it_turn,
+    running_worker,
+    shared_queue,
+    statements_of_workers,
+    wait_for,
+    wait_for_all,
+    wait_for_status,
+)
+
+pytestmark = shared_queue
+
+
+@pytest.fixture
+def calm(settings, monkeypatch):
+    """Heartbeats and maintenance stay out of the count."""
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    monkeypatch.setattr(Chore, "is_due", lambda own: False)
+
+
+def test_driver_need_not_parse_the_turn_each_time():
+    """It keeps what it made of a text, if that is not too long."""
+    for variant in ("", "units", "spans"):
+        assert len(statement("turn", variant)) <= MAX_CACHED_STATEMENT_LENGTH
+
+
+@pytest.mark.usefixtures("calm")
+def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
+    enqueue_many([tasks.noop.bind() for _ in range(400)])
+    with statements_of_workers() as executed:
+        assert drain(slots=4, prefetch=12).finished == 400
+    counted = Counter(each.split(maxsplit=1)[1] for each in executed)
+    assert counted.pop("turn") <= 100
+    assert counted.pop(HOLD_LOCK) == 2  # the loop's and the heartbeat's
+    assert counted.pop("cancel_requests", 0) <= 1  # once it listens
+    assert counted.pop("admit") <= 3  # as it starts, once it listens, before it ends
+    assert counted.pop("record_successes", 0) <= 2  # by those, in the same round trip
+    once = {"register_worker", "heartbeat", "promote", "next_fire", "leave"}
+    once |= {"make_queues"}
+    assert counted == dict.fromkeys(once, 1)
+
+
+def keep_outcomes_from(loop: Loop, monkeypatch) -> threading.Event:
+    """Let the loop, whatever wakes it, take no outcome before the event is set."""
+    may_take, take = threading.Event(), loop.executor.take_outcomes
+    monkeypatch.setattr(
+        loop.executor, "take_outcomes", lambda: take() if may_take.is_set() else []
+    )
+    return may_take
+
+
+@pytest.mark.usefixtures("calm")
+def test_jobs_that_end_together_share_a_statement(tmp_path, settings, monkeypatch):
+    # Nothing else wakes the worker meanwhile.
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    path = str(tmp_path / "held")
+    enqueue_many([tasks.hold.bind(path) for _ in range(8)])
+    with running_worker(slots=8, poll=600) as loop:
+        wait_for(lambda: len(tasks.lines(path)) == 8, "all run")
+        may_take = keep_outcomes_from(loop, monkeypatch)
+        tasks.let_go(path)
+        wait_for(lambda: len(loop.executor.outcomes) == 8, "all have ended")
+        with statements_of_workers() as executed:
+            may_take.set()
+            wait_for_all("SUCCESSFUL")
+    assert executed.count("loop turn") <= 2  # the other finds the queue empty
+
+
+@pytest.mark.usefixtures("calm")
+@pytest.mark.parametrize(("stops", "at_once"), [(False, [6, 6]), (True, [12])])
+def test_of_what_ended_half_is_recorded_at_once_while_there_is_more_to_claim(
+    stops, at_once, tmp_path, monkeypatch
+):
+    """The slots are to have something to run while a turn is on its way."""
+    recorded = []
+    turn = claiming.turn
+
+    def counting(*args, successes, **named):
+        recorded.append(len(successes))
+        return turn(*args, successes=successes, **named)
+
+    monkeypatch.setattr(claiming, "turn", counting)
+    path = str(tmp_path / "held")
+    enqueue_many([tasks.hold.bind(path) for _ in range(12)])
+    with running_worker(slots=4, prefetch=8, poll=600) as loop:
+        wait_for(lambda: len(tasks.lines(path)) == 4, "all slots are taken")
+        may_take = keep_outcomes_from(loop, monkeypatch)
+        tasks.let_go(path)
+        wait_for(lambda: len(loop.executor.outcomes) == 12, "all have ended")
+        if stops:
+            loop.stop()
+        may_take.set()
+        wait_for_all("SUCCESSFUL")
+    assert [number for number in recorded if number] == at_once
+
+
+def test_idle_worker_asks_little():
+    with running_worker(poll=600, queues=("none",)) as loop:
+        listener = loop.listener
+        wait_for(lambda: listener.connection and not listener.is_new, "it listens")
+        let_it_turn(loop)
+        wait_for(lambda: listener.alarm)
+        with statements_of_workers() as executed:
+            beat, chores = loop.heartbeat.interval, loop.maintenance.rescuing.interval
+            loop.heartbeat.beat()
+            for _ in range(3):
+                loop.maintenance.rescuing.due = 0
+                loop.bell.ring()
+                wait_for(lambda: loop.maintenance.rescuing.due)
+    assert set(executed) <= {
+        "heartbeat heartbeat",
+        "loop chores",
+        "loop prune",
+        "loop forget_rates",
+        "loop prune_events",
+    }
+    assert beat / chores <= 2.5, "rescues for each heartbeat"
+
+
+@pytest.mark.usefixtures("calm")
+def test_setback_costs_one_statement_more_and_no_look_too_many():
+    job = enqueue(tasks.fail_with, "no")
+    with running_worker(poll=600) as loop:
+        wait_for_status(job, "FAILED")
+        wait_for(lambda: loop.listener.alarm)
+        with statements_of_workers() as executed:
+            job.retry()
+            wait_for(lambda: Job.objects.get(pk=job.pk).life == 2)
+            wait_for_status(job, "FAILED")
+            wait_for(lambda: loop.listener.alarm)
+    counted = Counter(executed)
+    assert counted["loop record"] == 1
+    assert counted["loop turn"] <= 4
+
+
+# What a claim reads
+
+
+def blocks_read_by_a_claim(limit: int = 4, spans: list[Span] | None = None) -> int:
+    """Return how many blocks a turn touches; nothing stays claimed."""
+    parameters = {
+        "worker_id": 1,
+        "ids": "{}",
+        "lease_tokens": "{}",
+        "return_values": [],
+        "limit": limit,
+        "queues": None,
+        "excluded": [],
+        "is_idle": True,
+        **(span_parameters(spans) if spans else {}),
+    }
+    return blocks_read_by("turn", parameters, variant="spans" if spans else "")
+
+
+def blocks_read_by(name: str, parameters: dict, variant: str = "") -> int:
+    """Return how many blocks a worker's statement touches; nothing of it stays."""
+    with connect("default", "test", "explain") as own:
+        own.execute(ONE_PLAN)
+        own.execute("VACUUM ANALYZE pgjobs_job")
+        for _ in range(2):  # the first one also reads the catalogue
+            with own.transaction(force_rollback=True):
+                explained = own.execute(
+                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "
+                    + statement(name, variant),
+                    parameters,
+                ).fetchone()[0]
+    top = explained[0]["Plan"]
+    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("promote", {"limit": 100}),
+        ("prune", {"statuses": ["SUCCESSFUL"], "ages": [3_600.0], "limit": 100}),
+    ],
+)
+def test_what_has_nothing_to_do_reads_no_more_when_thousands_wait_or_are_kept(
+    name, parameters
+):
+    assert blocks_read_by(name, parameters) < 40
+    later = tasks.noop.using(run_after=timedelta(days=1))
+    enqueue_many([later.bind() for _ in range(3_000)])
+    enqueue_many([tasks.noop.bind() for _ in range(3_000)])
+    Job.objects.ready().succeed()
+    assert blocks_read_by(name, parameters) < 40
+
+
+def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
+    later = tasks.noop.using(run_after=timedelta(days=1))
+    enqueue_many([tasks.noop.bind() for _ in range(20)])
+    later.enqueue()
+    before = blocks_read_by_a_claim()
+    low = tasks.noop.using(priority=-1, queue_name="archive")
+    enqueue_many([low.bind() for _ in range(3_000)])
+    Job.objects.filter(queue_name="archive").succeed()
+    enqueue_many([later.bind() for _ in range(3_000)])
+    after = blocks_read_by_a_claim()
+    assert after <= before + 20
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("prune", {"statuses": ["FAILED"], "ages": [3_600.0], "limit": 100}),
+        ("prune_events", {"age": 3_600.0, "limit": 100}),
+    ],
+)
+def test_what_keeps_a_row_from_being_pruned_is_asked_of_this_row(name, parameters):
+    """Joined with all that keeps rows, thousands of each take minutes."""
+    with connect("default", "test", "explain") as own:
+        own.execute(ONE_PLAN)
+        plan = own.execute("EXPLAIN " + statement(name), parameters).fetchall()
+    for_old, _, _ = "\n".join(line for (line,) in plan).partition("CTE pruned")
+    assert "Anti Join" not in for_old
+
+
+def test_claim_reads_no_more_of_a_long_queue_than_of_a_short_one():
+    enqueue_many([tasks.noop.bind() for _ in range(20)])
+    before = blocks_read_by_a_claim()
+    enqueue_many([tasks.noop.bind() for _ in range(5_000)])
+    after = blocks_read_by_a_claim()
+    assert after <= before + 20
+
+
+def run_under_a_snapshot(number: int, held: Session) -> int:
+    """Have so many jobs claimed and recorded, and their past kept; return the turn."""
+    held.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    held.execute("SELECT")
+    enqueue_many([tasks.noop.bind() for _ in range(number)])
+    hand = Hand()
+    claimed = hand.turn(limit=number).claimed
+    hand.turn(*(Success(job.id, job.lease_token, None) for job in claimed))
+    return max(job.turn for job in claimed)
+
+
+def test_look_at_a_mark_does_not_walk_over_what_a_long_transaction_keeps():
+    enqueue_many([tasks.noop.bind() for _ in range(4)])
+    before = blocks_read_by_a_claim()
+    Job.objects.all().delete()
+    with session() as held:
+        mark = run_under_a_snapshot(4_000, held)
+        enqueue_many([tasks.noop.bind() for _ in range(4)])
+        everywhere = blocks_read_by_a_claim()
+        at_mark = blocks_read_by_a_claim(spans=[Span("default", 0, 0, mark)])
+    assert everywhere > before + 100
+    assert at_mark <= before + 20
+
+
+def test_rescue_does_not_walk_over_what_living_workers_have_run():
+    with session() as held, connect("default", "test", "explain") as own:
+        own.execute(ONE_PLAN)
+        run_under_a_snapshot(2_000, held)
+        rescuer = Hand("rescuer")
+        ((explained,),) = own.execute(
+            "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("rescue"),
+            {"worker_id": rescuer.id, "lock_class": LOCK_CLASS, "limit": 1_000},
+        )
+    assert explained[0]["Plan"]["Shared Hit Blocks"] < 100
+
+
+def test_promotion_does_not_walk_over_what_is_not_due():
+    later = tasks.noop.using(run_after=timedelta(days=1))
+    enqueue_many([later.bind() for _ in range(2_000)])
+    with connect("default", "test", "explain") as own:
+        own.execute(ONE_PLAN)
+        ((explained,),) = own.execute(
+            "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("promote"),
+            {"limit": 1_000},
+        )
+    assert explained[0]["Plan"]["Shared Hit Blocks"] < 20
+
+
+# What the planner makes of it
+
+JIT_ABOVE_COST = 100_000  # PostgreSQL's default
+
+
+@pytest.fixture
+def own_connection():
+    watchdog = Watchdog()
+    own = OwnConnection("default", "test", "own", watchdog, 10, prepare=plan_once)
+    yield own
+    own.close()
+    watchdog.stop()
+
+
+def test_loop_has_nothing_compiled(own_connection):
+    """Compiling a plan takes a hundred times as long as running it."""
+    assert own_connection.execute("SHOW jit") == [("off",)]
+
+
+def scans(plan: dict):
+    """Yield the index scans of a plan."""
+    if "Index Name" in plan:
+        yield plan
+    for child in plan.get("Plans", ()):
+        yield from scans(child)
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        (
+            statement("turn"),
+            {
+                "ids": "{1,2}",
+                "lease_tokens": "{1,2}",
+                "return_values": [None, None],
+                "limit": 2,
+                "queues": None,
+                "excluded": [],
+                "is_idle": True,
+            },
+        ),
+        (
+            statement("record"),
+            {"outcomes": "[]", "unknown_task_grace": 1, "worker_name": ""},
+        ),
+    ],
+)
+def test_plan_that_was_made_for_a_small_table_walks_no_index_from_end_to_end(
+    own_connection, text, parameters
+):
+    """A worker that started on an empty queue keeps its plans as the table grows."""
+    enqueue_many([tasks.noop.bind() for _ in range(100)])
+    own_connection.execute("ANALYZE pgjobs_job")
+    ((explained,),) = own_connection.execute(
+        f"EXPLAIN (FORMAT JSON) {text}", {"worker_id": 1, **parameters}
+    )
+    by_key = [
+        scan
+        for scan in scans(explained[0]["Plan"])
+        if scan["Index Name"] == "pgjobs_job_pkey"
+    ]
+    assert by_key
+    assert all("Index Cond" in scan for scan in by_key)
+
+
+def test_server_ends_a_statement_of_the_loop_before_the_worker_cuts_it(own_connection):
+    """What is cut may still commit, and nobody hears of it."""
+    query = "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'"
+    ((milliseconds,),) = own_connection.execute(query)
+    assert 0 < milliseconds < 1_000 * STATEMENT_SECONDS
+
+
+def test_rescue_looks_cheap_even_where_nothing_can_be_set():
+    """Behind a pooler it runs with the settings of the server."""
+    with connect("default", "test", "explain") as own:
+        explained = own.execute(
+            "EXPLAIN (FORMAT JSON) " + statement("rescue"),
+            {"worker_id": 1, "lock_class": LOCK_CLASS, "limit": 1_000},
+        ).fetchone()[0]
+    assert explained[0]["Plan"]["Total Cost"] < JIT_ABOVE_COST

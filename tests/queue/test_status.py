@@ -1,0 +1,334 @@
+"""The address of a job: what it tells, to whom, and what it keeps to itself."""
+
+import json
+from datetime import datetime, timedelta
+
+import pytest
+from django.core import signing
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
+from django.core.management import call_command
+from django.test import Client, override_settings
+from django.urls import NoReverseMatch, path
+from django.utils import timezone
+
+from pgjobs import enqueue
+from pgjobs.base.addresses import SALT, id_of, token_of
+from pgjobs.models import Job, Progress
+from tests import tasks
+from tests.actors import Hand, execute, hours, job_that_is, running_job
+
+pytestmark = pytest.mark.django_db
+urlpatterns = [path("", lambda request: None)]  # of a project without pgjobs.urls
+
+UNFINISHED = ["READY", "SCHEDULED", "WAITING", "RUNNING"]
+FINISHED = ["SUCCESSFUL", "FAILED", "CANCELLED"]
+
+
+def status_of(client, job: Job):
+    response = client.get(job.get_status_url())
+    assert response.status_code == 200
+    return json.loads(response.content)
+
+
+def nobody(request, job):
+    return False
+
+
+def owner(request, job):
+    return job.kwargs == {"value": request.headers.get("X-User")}
+
+
+def refuse(request, job):
+    raise PermissionDenied
+
+
+async def absent_minded(request, job):
+    return False
+
+
+NO_FUNCTION = "somebody"
+
+
+def only(name: str):
+    return {"STATUS_PERMISSION": f"tests.test_status.{name}"}
+
+
+# What it tells
+
+
+def test_status_of_a_new_job_is_told_in_full(client):
+    job = enqueue(tasks.noop)
+    assert status_of(client, job) == {
+        "status": "READY",
+        "finished": False,
+        "progress": None,
+        "attempts": 0,
+        "max_attempts": 3,
+        "enqueued_at": job.enqueued_at.isoformat(),
+        "run_after": None,
+        "started_at": None,
+        "finished_at": None,
+        "reason": "",
+        "return_value": None,
+    }
+
+
+@pytest.mark.parametrize("status", UNFINISHED + FINISHED)
+def test_status_says_whether_the_job_is_finished(client, status):
+    job = job_that_is(status)
+    told = status_of(client, job)
+    assert (told["status"], told["finished"]) == (status, status in FINISHED)
+    assert (told["finished_at"] is not None) is (status in FINISHED)
+
+
+def test_running_job_tells_its_progress_attempt_and_times(client):
+    job = running_job()
+    Progress.objects.create(
+        job=job, done=3, total=10, message="third", updated_at=timezone.now()
+    )
+    told = status_of(client, job)
+    assert told["progress"] == {"done": 3, "total": 10, "message": "third"}
+    assert told["attempts"] == 1
+    assert datetime.fromisoformat(told["started_at"]) == job.started_at
+
+
+def test_job_that_only_logged_has_no_progress(client):
+    job = running_job()
+    Progress.objects.create(job=job, log="secret", updated_at=timezone.now())
+    assert status_of(client, job)["progress"] is None
+
+
+def test_successful_job_tells_its_result(client):
+    job = enqueue(tasks.noop)
+    job.succeed({"rows": [1, "zwei", None, 2.5, "</script>"]})
+    assert status_of(client, job)["return_value"] == job.return_value
+
+
+def test_failed_job_tells_the_reason_and_never_the_traceback(client):
+    hand = Hand()
+    job = enqueue(tasks.noop)
+    traceback = "Traceback (most recent call last): secret.py"
+    claimed = hand.claim_one()
+    hand.set_back(claimed, "FAIL", "ValueError: no", traceback=traceback)
+    response = client.get(job.get_status_url())
+    assert response.json()["reason"] == "ValueError: no"
+    assert b"Traceback" not in response.content
+
+
+def test_arguments_are_not_told(client):
+    job = enqueue(tasks.echo, "secret")
+    assert b"secret" not in client.get(job.get_status_url()).content
+
+
+@pytest.mark.parametrize(
+    "result", ["9" * 5_000, "[" * 3_000 + "]" * 3_000, "1" + "0" * 400 + ".5"]
+)
+def test_result_that_python_cannot_read_is_told_as_it_is(client, result):
+    job = enqueue(tasks.noop)
+    job.succeed()
+    execute(
+        "UPDATE pgjobs_job SET return_value = %(result)s::jsonb", {"result": result}
+    )
+    content = client.get(job.get_status_url()).content.decode()
+    assert content.endswith(f'"return_value":{result}}}')
+
+
+def test_progress_that_is_no_number_is_not_told(client):
+    job = running_job()
+    Progress.objects.create(
+        job=job, done=float("nan"), total=float("inf"), updated_at=timezone.now()
+    )
+    assert status_of(client, job)["progress"] == {
+        "done": None,
+        "total": None,
+        "message": "",
+    }
+
+
+def test_status_is_read_in_one_query(client, django_assert_num_queries):
+    job = running_job()
+    Progress.objects.create(job=job, done=1, log="x", updated_at=timezone.now())
+    url = job.get_status_url()
+    with django_assert_num_queries(1) as queries:
+        client.get(url)
+    (query,) = queries.captured_queries
+    assert "kwargs" not in query["sql"]
+    assert '"log"' not in query["sql"]
+
+
+# How it is asked for
+
+
+@pytest.mark.parametrize("status", ["READY", "WAITING", "RUNNING"])
+def test_unfinished_job_asks_to_come_again_in_a_second(client, status):
+    job = job_that_is(status)
+    assert client.get(job.get_status_url())["Retry-After"] == "1"
+
+
+@pytest.mark.parametrize("status", FINISHED)
+def test_finished_job_does_not_ask_to_come_again(client, status):
+    assert "Retry-After" not in client.get(job_that_is(status).get_status_url())
+
+
+@pytest.mark.parametrize(
+    ("due", "low", "high"),
+    [(-hours(1), 1, 1), (timedelta(seconds=30), 25, 30), (hours(1), 60, 60)],
+)
+def test_scheduled_job_asks_to_come_when_it_is_due_but_within_a_minute(
+    client, due, low, high
+):
+    job = job_that_is("SCHEDULED", run_after=timezone.now() + due)
+    assert low <= int(client.get(job.get_status_url())["Retry-After"]) <= high
+
+
+def test_answers_are_not_to_be_stored(client):
+    job = enqueue(tasks.noop)
+    for url in (job.get_status_url(), "/jobs/1.wrong/"):
+        response = client.get(url)
+        assert response["Cache-Control"] == "no-store"
+        assert response["Content-Type"] == "application/json"
+
+
+def test_head_is_answered_as_get_without_the_body(client):
+    response = client.head(enqueue(tasks.noop).get_status_url())
+    assert (response.status_code, response.content) == (200, b"")
+    assert response["Retry-After"] == "1"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_other_methods_are_refused(method):
+    client = Client(enforce_csrf_checks=True)
+    response = client.generic(method, enqueue(tasks.noop).get_status_url())
+    assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
+
+
+# Whom it answers
+
+
+def test_address_is_the_same_each_time_and_another_for_each_job():
+    first, second = enqueue(tasks.noop), enqueue(tasks.noop)
+    assert first.get_status_url() == Job.objects.get(pk=first.pk).get_status_url()
+    assert first.get_status_url() != second.get_status_url()
+    assert first.get_status_url().startswith("/jobs/")
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "{id}",
+        "{id}.",
+        ".",
+        "{id}.{signature}x",
+        "1{id}.{signature}",
+        " {id}.{signature}",
+        "{id}:{signature}",
+        "%00",
+        "☃.☃",
+        "%ED%A0%80",
+        "9" * 5_000,
+        "." * 5_000,
+    ],
+)
+def test_wrong_address_is_not_found(client, token):
+    id, _, signature = token_of(enqueue(tasks.noop).pk).partition(".")
+    url = f"/jobs/{token.format(id=id, signature=signature)}/"
+    response = client.get(url)
+    assert (response.status_code, response.json()) == (
+        404,
+        {"error": "There is no such job."},
+    )
+
+
+def test_signature_for_another_purpose_opens_nothing():
+    id = str(enqueue(tasks.noop).pk)
+    assert id_of(signing.Signer(sep=".", salt=SALT).sign(id)) == int(id)
+    assert id_of(signing.Signer(sep=".").sign(id)) is None
+    assert id_of(signing.Signer(sep=".", salt="mine").sign(id)) is None
+
+
+def test_wrong_signature_costs_no_query(client, django_assert_num_queries):
+    with django_assert_num_queries(0):
+        assert client.get("/jobs/1.wrong/").status_code == 404
+
+
+def test_address_outlives_a_change_of_the_secret_key(client, settings):
+    url = enqueue(tasks.noop).get_status_url()
+    old, settings.SECRET_KEY = settings.SECRET_KEY, "new"
+    assert client.get(url).status_code == 404
+    settings.SECRET_KEY_FALLBACKS = [old]
+    assert client.get(url).status_code == 200
+
+
+def test_deleted_job_is_not_found(client):
+    job = enqueue(tasks.noop)
+    url = job.get_status_url()
+    job.delete()
+    assert client.get(url).status_code == 404
+
+
+def test_pruned_job_is_not_found(client, transactional_db):
+    job = enqueue(tasks.noop)
+    job.succeed()
+    call_command("prunejobs", "--older", "0s", verbosity=0)
+    assert client.get(job.get_status_url()).status_code == 404
+
+
+def test_status_is_read_from_the_database_of_the_queue(client, settings):
+    job = enqueue(tasks.noop)
+    settings.PGJOBS = {"DATABASE": "queue"}
+    with pytest.raises(Exception, match="queue"):
+        client.get(job.get_status_url())
+
+
+def test_who_may_not_see_a_job_is_told_what_is_told_of_none(client, settings):
+    job = enqueue(tasks.noop)
+    missing = client.get("/jobs/1.wrong/")
+    for name in ("nobody", "refuse"):
+        settings.PGJOBS = only(name)
+        refused = client.get(job.get_status_url())
+        assert (refused.status_code, refused.content) == (404, missing.content)
+        assert refused.headers.items() == missing.headers.items()
+
+
+def test_permission_can_look_at_the_request_and_the_job(client, settings):
+    settings.PGJOBS = only("owner")
+    url = enqueue(tasks.echo, "anna").get_status_url()
+    assert client.get(url, headers={"X-User": "anna"}).status_code == 200
+    assert client.get(url, headers={"X-User": "otto"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tests.test_status.nowhere", "cannot be imported"),
+        ("no.such.module", "cannot be imported"),
+        ("undotted", "cannot be imported"),
+        ("tests.test_status.NO_FUNCTION", "no function but a str"),
+        ("tests.test_status.absent_minded", "must not be async"),
+    ],
+)
+def test_permission_that_cannot_say_no_lets_nobody_in(client, settings, name, message):
+    settings.PGJOBS = {"STATUS_PERMISSION": name}
+    with pytest.raises(ImproperlyConfigured, match=message) as caught:
+        client.get(enqueue(tasks.noop).get_status_url())
+    assert f"PGJOBS['STATUS_PERMISSION'] names {name!r}" in str(caught.value)
+
+
+# Where there is no address
+
+
+@override_settings(ROOT_URLCONF="tests.test_status")
+def test_project_without_the_urls_is_told_what_to_add():
+    with pytest.raises(NoReverseMatch, match=r"path\('jobs/', include\('pgjobs.urls'"):
+        enqueue(tasks.noop).get_status_url()
+
+
+def test_job_that_was_not_saved_has_no_address():
+    with pytest.raises(ValueError, match="not saved"):
+        Job(task="tests.noop").get_status_url()
+
+
+def test_signing_needs_no_database(django_assert_num_queries):
+    job = enqueue(tasks.noop)
+    with django_assert_num_queries(0):
+        job.get_status_url()

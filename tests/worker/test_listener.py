@@ -1,0 +1,317 @@
+"""What wakes a sleeping worker; with notifications off, the poll."""
+
+import threading
+from datetime import timedelta
+
+import psycopg
+import pytest
+from django.db import connection, transaction
+
+from pgjobs import enqueue, signals
+from pgjobs.base.connections import parameters_of
+from pgjobs.models import Job
+from pgjobs.worker import ExitCode
+from tests import tasks
+from tests.actors import session
+from tests.processes import (
+    WorkerThread,
+    let_it_turn,
+    running_worker,
+    shared_queue,
+    statements_of_workers,
+    wait_for,
+    wait_for_all,
+    wait_for_status,
+)
+
+pytestmark = shared_queue
+
+SOON = 5.0  # seconds; far from a minute, in which the sleepers poll
+
+
+def execute(query, *parameters):
+    with connection.cursor() as cursor:
+        cursor.execute(query, parameters)
+        return cursor.fetchall() if cursor.description else []
+
+
+def backends(role: str) -> list[int]:
+    """The process ids of the server for the workers' connections of this role."""
+    rows = execute(
+        "SELECT pid FROM pg_stat_activity"
+        " WHERE application_name LIKE %s AND datname = current_database()",
+        f"pgjobs:{role}:%",
+    )
+    return [pid for (pid,) in rows]
+
+
+@pytest.fixture
+def sleeper(settings):
+    """A worker that looks at the queue once a minute unless it is woken."""
+    # Nor does a sweep find soon what it was not told.
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    with running_worker(poll=60, name="sleeper") as loop:
+        wait_for(lambda: loop.listener.alarm, "the worker sleeps")
+        yield loop
+
+
+def test_enqueued_job_wakes_it(sleeper):
+    for _ in range(20):
+        wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+
+
+def test_job_that_waits_to_be_admitted_wakes_it(sleeper):
+    job = tasks.noop.using(lock="door").enqueue()
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+    job.retry()
+    wait_for(lambda: Job.objects.get().life == 2)
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+    later = tasks.noop.using(run_after=timedelta(hours=1), max_running=1).enqueue()
+    later.run_now()
+    wait_for_status(later, "SUCCESSFUL", timeout=SOON)
+
+
+def test_end_of_a_job_by_hand_wakes_it_for_the_one_behind(sleeper):
+    first = tasks.noop.using(lock="door", run_after=timedelta(hours=1)).enqueue()
+    second = tasks.noop.using(lock="door").enqueue()
+    wait_for(lambda: waits_for_lock(second), "the second waits for the first")
+    first.cancel()
+    wait_for_status(second, "SUCCESSFUL", timeout=SOON)
+
+
+def test_deletion_of_a_job_wakes_it_for_the_one_behind(sleeper):
+    first = tasks.noop.using(lock="door", run_after=timedelta(hours=1)).enqueue()
+    second = tasks.noop.using(lock="door").enqueue()
+    wait_for(lambda: waits_for_lock(second), "the second waits for the first")
+    first.delete()
+    wait_for_status(second, "SUCCESSFUL", timeout=SOON)
+
+
+def waits_for_lock(job: Job) -> bool:
+    return Job.objects.filter(pk=job.pk, line="lock door").exists()
+
+
+def test_job_inserted_by_sql_wakes_it(sleeper):
+    execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop'), ('tests.noop')")
+    wait_for_all("SUCCESSFUL", timeout=SOON)
+    assert Job.objects.count() == 2
+
+
+def test_job_wakes_it_when_its_transaction_commits(sleeper):
+    with transaction.atomic():
+        job = enqueue(tasks.noop)
+        wait_for_status(outside(tasks.noop), "SUCCESSFUL", timeout=SOON)
+        job.refresh_from_db()
+        assert (job.status, job.attempts) == ("READY", 0)
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+
+
+def outside(task) -> Job:
+    """Enqueue a job on another connection."""
+    with psycopg.connect(**parameters_of("default"), autocommit=True) as own:
+        row = own.execute(
+            "INSERT INTO pgjobs_job (task) VALUES (%s) RETURNING id", [task.name]
+        ).fetchone()
+    return Job(pk=row[0], task=task.name)
+
+
+def test_delayed_job_starts_when_it_is_due(sleeper):
+    job = tasks.noop.using(run_after=timedelta(seconds=0.3)).enqueue()
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+    late = (job.started_at - job.run_after).total_seconds()
+    assert 0 <= late < 1
+
+
+def test_delayed_job_does_not_wait_for_a_later_one(sleeper):
+    tasks.noop.using(run_after=timedelta(seconds=30)).enqueue()
+    job = tasks.noop.using(run_after=timedelta(seconds=0.3)).enqueue()
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+
+
+def test_retry_and_run_now_wake_it(sleeper):
+    job = enqueue(tasks.noop)
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+    job.retry()
+    wait_for(lambda: Job.objects.get().life == 2)
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+    later = tasks.noop.using(run_after=timedelta(hours=1)).enqueue()
+    later.run_now()
+    wait_for_status(later, "SUCCESSFUL", timeout=SOON)
+
+
+@pytest.mark.parametrize("lock", [None, "door"])
+def test_job_that_another_worker_releases_wakes_it(lock, tmp_path):
+    path = str(tmp_path / "held")
+    job = tasks.hold.using(lock=lock).enqueue(path)
+    with WorkerThread(grace=0, slots=1) as leaver:
+        wait_for(lambda: tasks.lines(path), "the job runs")
+        with running_worker(poll=60) as loop:
+            wait_for(lambda: loop.listener.alarm, "the other worker sleeps")
+            assert leaver.stop() == ExitCode.GRACE_OVER
+            wait_for(lambda: len(tasks.lines(path)) == 2, "it runs again", SOON)
+            tasks.let_go(path)
+            wait_for_status(job, "SUCCESSFUL")
+    assert (job.attempts, job.failures) == (2, 0)
+
+
+def test_job_enqueued_while_it_starts_is_not_slept_through(start_worker):
+    worker = start_worker("--poll", "60", registered=False)
+    jobs = []
+    while len(jobs) < 100 and not jobs_have_run(jobs):
+        jobs.append(enqueue(tasks.noop))
+        transaction.get_connection().close()
+    wait_for_all("SUCCESSFUL", timeout=SOON)
+    assert worker.stop() == 0
+
+
+def jobs_have_run(jobs) -> bool:
+    return Job.objects.finished().exists()
+
+
+def test_jobs_of_queues_that_it_does_not_serve_do_not_wake_it():
+    with running_worker(poll=60, queues=("mail",)) as loop:
+        wait_for(lambda: loop.listener.state == "on", "the worker listens")
+        wait_for(
+            lambda: loop.listener.alarm and not loop.listener.is_new,
+            "the worker sleeps",
+        )
+        let_it_turn(loop)  # it may just have begun to listen, and is about to look
+        heard = loop.listener.last_heard
+        with statements_of_workers() as executed:
+            tasks.noop.using(queue_name="other").enqueue()
+            wait_for(lambda: loop.listener.last_heard > heard, "it is notified")
+        job = tasks.noop.using(queue_name="mail").enqueue()
+        wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+    assert "loop turn" not in executed
+    assert Job.objects.ready().count() == 1
+
+
+def test_notifications_of_others_are_only_hints(sleeper):
+    for payload in ("", "nonsense", "x" * 7_999, "default', 'default", "ä\n☃"):
+        for channel in ("pgjobs", "pgjobs_admission"):
+            execute("SELECT pg_notify(%s, %s)", channel, payload)
+        execute("SELECT pg_notify('pgjobs_worker_' || %s, %s)", sleeper.id, payload)
+    wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+
+
+@pytest.mark.parametrize("how", ["option", "setting"])
+def test_without_notifications_it_polls(settings, how):
+    if how == "setting":
+        settings.PGJOBS = {"LISTEN": False}
+    with running_worker(poll=0.2, listen=False) as loop:
+        wait_for(lambda: loop.listener.alarm, "the worker sleeps")
+        for task in (tasks.noop, tasks.noop.using(lock="door")) * 2:
+            wait_for_status(enqueue(task), "SUCCESSFUL", timeout=SOON)
+        assert backends("listen") == []
+
+
+def test_connection_to_listen_on_can_be_another_one(settings):
+    settings.PGJOBS = {"LISTEN": {"options": "-c geqo_threshold=7"}}
+    with running_worker(poll=60):
+        wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+
+
+def test_wrong_parameters_to_listen_with_leave_the_poll(settings, caplog):
+    settings.PGJOBS = {"LISTEN": {"host": "/nowhere"}}
+    with WorkerThread(poll=0.2):
+        wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+    assert "LISTEN failed, polling" in caplog.text
+
+
+def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
+    for _ in range(3):
+        (backend,) = wait_for(lambda: backends("listen"))
+        execute("SELECT pg_terminate_backend(%s, 5000)", backend)
+        # Its notification reaches nobody.
+        wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+    wait_for(lambda: backends("listen") not in ([], [backend]), "it listens again")
+
+
+def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatch):
+    """The worker learns of the break only, and does not sleep over it."""
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    with running_worker(poll=600) as loop:
+        wait_for(lambda: loop.listener.alarm, "the worker sleeps")
+        let_it_turn(loop)  # it has had the look that is due as it begins to listen
+        turn = loop.turn
+
+        def turn_while_the_connection_breaks():
+            monkeypatch.undo()
+            turn()
+            with session() as other:
+                backend = loop.listener.connection.info.backend_pid
+                other.execute(f"SELECT pg_terminate_backend({backend}, 5000)")
+                other.execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
+
+        monkeypatch.setattr(loop, "turn", turn_while_the_connection_breaks)
+        loop.bell.ring()  # for one more turn
+        wait_for(lambda: Job.objects.finished().exists(), timeout=SOON)
+
+
+def test_what_was_notified_before_it_listens_again_is_found(sleeper, monkeypatch):
+    enqueued = threading.Event()
+    subscribe = sleeper.listener.subscribe
+
+    def subscribe_late(connection):
+        assert enqueued.wait(SOON)
+        subscribe(connection)
+
+    monkeypatch.setattr(sleeper.listener, "subscribe", subscribe_late)
+    execute("SELECT pg_terminate_backend(%s, 5000)", backends("listen")[0])
+    wait_for(lambda: sleeper.listener.connecting and sleeper.listener.alarm)
+    let_it_turn(sleeper)
+    job = enqueue(tasks.noop)
+    let_it_turn(sleeper)
+    job.refresh_from_db()
+    assert job.status == "READY"
+    enqueued.set()
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+
+
+def test_outcome_that_comes_while_nobody_sleeps_is_not_slept_through(
+    settings, tmp_path, monkeypatch
+):
+    """A slot that puts its outcome down while the loop is busy rings no bell."""
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    path = str(tmp_path / "held")
+    with running_worker(poll=600) as loop:
+        turn = loop.turn
+
+        def turn_while_a_job_ends():
+            turn()
+            if tasks.lines(path):
+                monkeypatch.undo()
+                tasks.let_go(path)
+                wait_for(lambda: loop.executor.outcomes, "the job has ended")
+
+        monkeypatch.setattr(loop, "turn", turn_while_a_job_ends)
+        job = enqueue(tasks.hold, path)
+        wait_for(lambda: tasks.lines(path), "the job runs")
+        loop.bell.ring()  # for one more turn
+        wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+
+
+def test_worker_that_never_sleeps_hears_its_echoes(settings, caplog, monkeypatch):
+    """Its listening connection is not taken for dead while it is busy."""
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.3, "LEASE_DURATION": 3}
+    with running_worker(poll=60) as loop, statements_of_workers() as executed:
+        monkeypatch.setattr(loop, "has_work", lambda: True)
+        wait_for(lambda: executed.count("heartbeat heartbeat") > 6)
+        monkeypatch.undo()
+        wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+    assert "LISTEN connection lost" not in caplog.text
+
+
+def test_job_that_ends_rings_although_nobody_notifies(sleeper):
+    """A free slot, too, ends the sleep: outcomes do not wait for the poll."""
+    finished = []
+
+    def receive(sender, job, **kwargs):
+        finished.append(job.pk)
+
+    signals.job_finished.connect(receive)
+    try:
+        job = enqueue(tasks.sleep, 0.05)
+        wait_for(lambda: finished == [job.pk], timeout=SOON)
+    finally:
+        signals.job_finished.disconnect(receive)

@@ -1,0 +1,182 @@
+"""What every worker does for all: after a full batch the next one follows at once."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from time import monotonic
+
+import pytest
+from django.utils import timezone
+
+from pgjobs import enqueue
+from pgjobs.models import Delivery, Event, Job, Schedule, Subscription
+from pgjobs.queue import upkeep
+from pgjobs.worker import Loop
+from pgjobs.worker.upkeep.maintenance import Chore
+from tests.actors import Hand, execute, hours, job_that_is, pass_time
+from tests.processes import (
+    let_it_turn,
+    running_worker,
+    shared_queue,
+    statements_of_workers,
+    wait_for,
+    wait_for_all,
+)
+from tests.tasks import noop
+
+pytestmark = shared_queue
+
+SOON = 5.0  # seconds; far from a minute, the shortest pause between two chores
+
+
+@pytest.fixture
+def loop(settings, monkeypatch):
+    """A worker that runs nothing and has pauses of minutes between its chores."""
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    monkeypatch.setattr(upkeep, "BATCH", 2)
+    with running_worker(queues=("none",), poll=600) as loop:
+        yield loop
+
+
+def begin(loop: Loop, chore: Chore) -> None:
+    chore.due = 0
+    loop.bell.ring()
+
+
+def test_jobs_of_the_dead_are_rescued_without_a_pause_after_a_full_batch(loop):
+    dead = Hand("dead")
+    for _ in range(5):
+        enqueue(noop)
+    assert len(dead.claim(5)) == 5
+    dead.vanish()
+    begin(loop, loop.maintenance.rescuing)
+    wait_for_all("READY", timeout=SOON)
+
+
+def test_old_jobs_are_pruned_without_a_pause_after_a_full_batch(loop):
+    long_ago = timezone.now() - hours(99_999)
+    for _ in range(5):
+        job_that_is("SUCCESSFUL", finished_at=long_ago)
+    young = job_that_is("SUCCESSFUL")
+    begin(loop, loop.maintenance.pruning)
+    wait_for(lambda: Job.objects.count() == 1, "they are deleted", SOON)
+    assert Job.objects.get() == young
+
+
+# Each chore is left by what nobody is told of, and known by what it makes true.
+
+
+def leave_jobs_of_the_dead() -> Callable[[], bool]:
+    dead = Hand("dead")
+    enqueue(noop)
+    assert dead.claim()
+    dead.vanish()
+    return Job.objects.ready().exists
+
+
+def leave_a_forgotten_job_in_line() -> Callable[[], bool]:
+    execute("ALTER TABLE pgjobs_job DISABLE TRIGGER USER")
+    Job.objects.create(
+        task="tests.noop",
+        queue_name="none",
+        status="WAITING",
+        waiting_for="lock",
+        keys={"lock": "a", "is_ordered": True},
+        line="lock a",
+    )
+    execute("ALTER TABLE pgjobs_job ENABLE TRIGGER USER")
+    return Job.objects.filter(status="SUCCESSFUL").exists
+
+
+def leave_a_job_behind_one_that_is_gone() -> Callable[[], bool]:
+    first = enqueue(noop)
+    last = enqueue(noop.using(queue_name="none", after=first))
+    wait_for(Job.objects.filter(pk=last.pk, line="predecessor").exists)
+    execute("ALTER TABLE pgjobs_job DISABLE TRIGGER USER")
+    execute("DELETE FROM pgjobs_job WHERE id = %(id)s", {"id": first.pk})
+    execute("ALTER TABLE pgjobs_job ENABLE TRIGGER USER")
+    return Job.objects.filter(status="CANCELLED").exists
+
+
+def leave_an_expired_job() -> Callable[[], bool]:
+    job_that_is("READY", expires_at=timezone.now() - hours(1))
+    return Job.objects.filter(status="CANCELLED").exists
+
+
+def leave_an_event_for_a_late_handler() -> Callable[[], bool]:
+    Event.objects.create(name="x", payload={}, handlers=0)
+    Subscription.objects.create(task="tests.echo", event="x")
+    return Delivery.objects.exists
+
+
+def leave_a_schedule_due() -> Callable[[], bool]:
+    made = Schedule(name="s", task="tests.noop", every=hours(1))
+    made.plan_anew(timezone.now())
+    made.next_run_at = timezone.now() - hours(1)
+    made.save()
+    return Job.objects.filter(tick__schedule=made).exists
+
+
+@pytest.mark.usefixtures("no_schedules", "no_subscriptions")
+@pytest.mark.parametrize(
+    "leave",
+    [
+        leave_jobs_of_the_dead,
+        leave_a_forgotten_job_in_line,
+        leave_a_job_behind_one_that_is_gone,
+        leave_an_expired_job,
+        leave_an_event_for_a_late_handler,
+        leave_a_schedule_due,
+    ],
+)
+def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
+    let_it_turn(loop)
+    is_done = leave()
+    assert not is_done()
+    begin(loop, loop.maintenance.rescuing)
+    wait_for(is_done, timeout=SOON)
+
+
+@pytest.mark.usefixtures("no_schedules", "no_subscriptions")
+def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
+    let_it_turn(loop)
+    wait_for(lambda: loop.listener.alarm)
+    loop.outlook.look_at = look_at = monotonic() + 300
+    with statements_of_workers() as executed:
+        for _ in range(3):
+            begin(loop, loop.maintenance.rescuing)
+            wait_for(lambda: loop.maintenance.rescuing.due)
+    assert executed == ["loop chores"] * 3
+    assert loop.outlook.look_at > look_at, "the next poll comes later"
+
+
+def test_worker_that_cannot_listen_polls_although_it_looks_for_chores(settings):
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.2}
+    with running_worker(listen=False, poll=0.3) as loop:
+        let_it_turn(loop)
+        enqueue(noop)
+        wait_for_all("SUCCESSFUL", timeout=SOON)
+
+
+def test_worker_learns_from_its_chores_when_a_scheduled_job_is_due(loop):
+    let_it_turn(loop)
+    loop.listener.wanted = False
+    loop.listener.drop("for the test")
+    job = enqueue(noop.using(run_after=hours(1)))
+    due = timezone.now() + timedelta(seconds=0.5)
+    Job.objects.filter(pk=job.pk).update(run_after=due)
+    begin(loop, loop.maintenance.rescuing)
+    wait_for_all("READY", timeout=SOON)
+
+
+def test_worker_that_cannot_listen_learns_from_its_chores_when_a_rate_lets_jobs_go(
+    settings,
+):
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.2}
+    limited = noop.using(rate="1/hour")
+    with running_worker(listen=False, poll=0.3) as loop:
+        enqueue(limited)
+        wait_for_all("SUCCESSFUL", timeout=SOON)
+        assert enqueue(limited).status == "WAITING"
+        pass_time(3_600)
+        let_it_turn(loop)
+        wait_for_all("SUCCESSFUL", timeout=SOON)
