@@ -162,7 +162,9 @@ def test_options_are_json_that_does_not_change_with_the_process():
     assert options["backoff"] == "pgjobs.tasks.backoff.exponential"
     assert options["retry_on"] == ["builtins.OSError"]
     assert options["expires"] == 3600
-    assert options["unique_key"] == {"function": "tests.test_definitions.other"}
+    assert options["unique_key"] == {
+        "function": "tests.declaring.test_definitions.other"
+    }
     assert (options["unique_for"], options["unique_period"]) == ("period", 60)
     assert options["aliases"] == ["tests.old"]
     assert "0x" not in json.dumps(options)
@@ -226,7 +228,10 @@ def test_of_two_tasks_with_one_name_the_one_is_stored_that_a_worker_runs():
     last = task(name="tests.other")(documented)
     store_definitions("default")
     assert registry.get("tests.other") is last
-    assert definition("tests.other").origin == "tests.test_definitions.documented"
+    assert (
+        definition("tests.other").origin
+        == "tests.declaring.test_definitions.documented"
+    )
 
 
 # The command

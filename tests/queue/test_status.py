@@ -50,7 +50,7 @@ NO_FUNCTION = "somebody"
 
 
 def only(name: str):
-    return {"STATUS_PERMISSION": f"tests.test_status.{name}"}
+    return {"STATUS_PERMISSION": f"tests.queue.test_status.{name}"}
 
 
 # What it tells
@@ -300,11 +300,11 @@ def test_permission_can_look_at_the_request_and_the_job(client, settings):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tests.test_status.nowhere", "cannot be imported"),
+        ("tests.queue.test_status.nowhere", "cannot be imported"),
         ("no.such.module", "cannot be imported"),
         ("undotted", "cannot be imported"),
-        ("tests.test_status.NO_FUNCTION", "no function but a str"),
-        ("tests.test_status.absent_minded", "must not be async"),
+        ("tests.queue.test_status.NO_FUNCTION", "no function but a str"),
+        ("tests.queue.test_status.absent_minded", "must not be async"),
     ],
 )
 def test_permission_that_cannot_say_no_lets_nobody_in(client, settings, name, message):
@@ -317,7 +317,7 @@ def test_permission_that_cannot_say_no_lets_nobody_in(client, settings, name, me
 # Where there is no address
 
 
-@override_settings(ROOT_URLCONF="tests.test_status")
+@override_settings(ROOT_URLCONF="tests.queue.test_status")
 def test_project_without_the_urls_is_told_what_to_add():
     with pytest.raises(NoReverseMatch, match=r"path\('jobs/', include\('pgjobs.urls'"):
         enqueue(tasks.noop).get_status_url()

@@ -254,7 +254,7 @@ def test_whatever_a_task_raises_is_recorded_and_the_worker_lives():
         assert len(attempt.message) < 11_000, name
         assert len(attempt.traceback) < 33_000, name
     assert jobs["ValueError"].reason == "ValueError: no"
-    assert attempt_of(jobs["Own"]).exception_class == "tests.test_execution.Own"
+    assert attempt_of(jobs["Own"]).exception_class == "tests.worker.test_execution.Own"
     assert "cannot be formatted" not in attempt_of(jobs["a cycle"]).traceback
     assert jobs["Mute"].reason == "Mute: <its message raises ValueError>"
     assert jobs["NUL"].reason == "Odd: a\ufffdb"

@@ -83,7 +83,7 @@ def test_forked_process_ends_with_the_code_of_its_job(start_worker, tmp_path):
     expected = {"return": 0, "raise": 1, "exit": 3}
     kinds = [fork_in_thread, fork_on_event_loop, fork_in_called_code]
     worker = start_worker(
-        "--concurrency", "2", settings={"TASK_MODULES": ["tests.test_forks"]}
+        "--concurrency", "2", settings={"TASK_MODULES": ["tests.worker.test_forks"]}
     )
     jobs = {
         enqueue(kind, path, end): status
