@@ -18,8 +18,8 @@ from hypothesis.stateful import (
 
 from pgjobs import enqueue_many
 from pgjobs.exceptions import AlreadyEnqueued
+from pgjobs.fields import HoldsKey
 from pgjobs.models import Job, Worker, work
-from pgjobs.models.database import HoldsKey
 from pgjobs.models.job import FINISHED, QUEUED
 from tests.actors import Hand, execute, hours
 from tests.tasks import echo

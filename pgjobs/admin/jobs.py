@@ -8,8 +8,8 @@ from django.db.models import BooleanField, Case, ExpressionWrapper, Q, When
 from django.db.models.functions import Left
 from django.utils.translation import gettext_lazy as _
 
+from ..fields import HoldsKey
 from ..models import Job, Status
-from ..models.database import HoldsKey
 from . import acts
 from .buttons import ButtonsAdmin, button
 from .columns import LONGEST_REASON, JobColumns
