@@ -4,7 +4,7 @@ Migrations name this module and its operations: they never move.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from django.db import router
@@ -12,64 +12,14 @@ from django.db.migrations.operations.base import Operation
 
 HERE = Path(__file__).parent
 KINDS = ("function", "trigger", "rights")
-OURS = "^(function|trigger) pgjobs_"
 CREATED = re.compile(r"^CREATE (SEQUENCE|TYPE|FUNCTION) (\w+)", re.MULTILINE)
-ROUTINE = re.compile(
-    r"CREATE OR REPLACE (?:FUNCTION|PROCEDURE) (.*?)\bLANGUAGE\b", re.S
+TRIGGER = re.compile(r"CREATE OR REPLACE TRIGGER (\w+)")
+# What CREATE OR REPLACE does not replace: signature and type, or the table.
+HEAD = re.compile(
+    r"CREATE OR REPLACE (?:(?:FUNCTION|PROCEDURE)(.*?)\bLANGUAGE|TRIGGER.*?\bON (\w+))",
+    re.DOTALL,
 )
-TRIGGER = re.compile(r"CREATE OR REPLACE TRIGGER (\w+)\b.*?\bON (\w+)", re.S)
-
-# In the schema of our tables, and whatever order functions call one another in.
-PREPARE = """
-SELECT set_config('pgjobs.search_path', current_setting('search_path'), true);
-SELECT set_config('search_path', relnamespace::regnamespace || ', pg_temp', true),
-    set_config('check_function_bodies', 'off', true)
-FROM pg_class WHERE oid = 'pgjobs_job'::regclass
-"""
-RESTORE = """
-SELECT set_config('search_path', current_setting('pgjobs.search_path'), true),
-    set_config('check_function_bodies', 'on', true)
-"""
-# What is found by its kind and name in the current schema. A function that a constraint
-# or an index is made of goes when these are gone.
-DROP = """
-DO $drop$
-DECLARE
-    statement text;
-BEGIN
-    FOREACH statement IN ARRAY ARRAY(
-        SELECT drop_it
-        FROM (
-            SELECT 1, 'trigger ' || tgname, relnamespace,
-                format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
-            FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
-            WHERE NOT tgisinternal
-            UNION ALL
-            SELECT 2, 'function ' || proname, pronamespace,
-                format('DROP ROUTINE %s', oid::regprocedure)
-            FROM pg_proc
-            WHERE NOT EXISTS (
-                SELECT FROM pg_depend
-                WHERE refclassid = 'pg_proc'::regclass AND refobjid = pg_proc.oid
-                    AND classid IN ('pg_class'::regclass, 'pg_constraint'::regclass)
-            )
-            UNION ALL
-            SELECT 3, 'sequence ' || relname, relnamespace,
-                format('DROP SEQUENCE %s', oid::regclass)
-            FROM pg_class WHERE relkind = 'S'
-            UNION ALL
-            SELECT 4, 'type ' || typname, typnamespace,
-                format('DROP TYPE %s', oid::regtype)
-            FROM pg_type WHERE typtype = 'c'
-        ) AS object (place, name, namespace, drop_it)
-        WHERE namespace = current_schema()::regnamespace AND name ~ '<pattern>'
-        ORDER BY place
-    ) LOOP
-        EXECUTE statement;
-    END LOOP;
-END
-$drop$
-"""
+Changes = dict[str, tuple[str | None, str | None]]
 
 
 def definitions(root: Path = HERE) -> dict[str, str]:
@@ -82,31 +32,29 @@ def definitions(root: Path = HERE) -> dict[str, str]:
         if match := TRIGGER.search(text):
             found[f"trigger {match[1]}"] = f"{text.strip()}\n"
     found["rights"] = (root / "rights.sql").read_text()
-    return {name: without_comment(text) for name, text in found.items()}
+    # PostgreSQL never sees the comment above a definition.
+    return {name: re.sub(r"\A(--.*\n)+", "", text) for name, text in found.items()}
 
 
-def without_comment(text: str) -> str:
-    """Return a definition without the lines above it, which PostgreSQL never sees."""
-    return re.sub(r"\A(--.*\n)+", "", text)
+def head(text: str) -> list[str]:
+    match = HEAD.search(text)
+    return (match[1] or match[2]).split() if match else []
 
 
-def head(text: str) -> str:
-    """Return what CREATE OR REPLACE does not replace: signature and type, or table."""
-    match = ROUTINE.search(text) or TRIGGER.search(text)
-    return " ".join(match[match.lastindex or 0].split()) if match else ""
+def read(path: str) -> str:
+    return (HERE / path).read_text()
 
 
-def dropping(names: Iterable[str]) -> str:
-    return DROP.replace("<pattern>", f"^({'|'.join(names)})$")
+def dropping(pattern: str) -> str:
+    return read("installer/drop.sql").replace("<pattern>", pattern)
 
 
-def replacing(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
-    """Yield the statements that make new definitions of old ones."""
+def replacing(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    """Return the statements that make new definitions of old ones."""
     gone = [name for name in old if head(old[name]) != head(new.get(name, ""))]
-    if gone:
-        yield dropping(gone)
-    for name in sorted(new, key=lambda name: KINDS.index(name.split()[0])):
-        yield new[name]
+    order = sorted(new, key=lambda name: KINDS.index(name.split()[0]))
+    texts = [new[name] for name in order]
+    return [dropping(f"^({'|'.join(gone)})$"), *texts] if gone else texts
 
 
 class PostgreSQLOperation(Operation):
@@ -115,27 +63,21 @@ class PostgreSQLOperation(Operation):
     reversible = True
     reduces_to_sql = True
 
-    def forwards(self) -> Iterable[str]:
-        raise NotImplementedError
-
-    def backwards(self) -> Iterable[str]:
-        raise NotImplementedError
-
     def state_forwards(self, app_label, state):
         """Change no model."""
 
     def database_forwards(self, app_label, schema_editor, from_state, to_state):
-        self.run(app_label, schema_editor, self.forwards)
+        self.run(app_label, schema_editor, self.forwards())
 
     def database_backwards(self, app_label, schema_editor, from_state, to_state):
-        self.run(app_label, schema_editor, self.backwards)
+        self.run(app_label, schema_editor, self.backwards())
 
-    def run(self, app_label, schema_editor, statements) -> None:
+    def run(self, app_label, schema_editor, statements: Iterable[str]) -> None:
         connection = schema_editor.connection
-        if connection.vendor != "postgresql":
-            return
-        if router.allow_migrate(connection.alias, app_label):
-            for statement in statements():
+        if connection.vendor == "postgresql" and router.allow_migrate(
+            connection.alias, app_label
+        ):
+            for statement in statements:
                 schema_editor.execute(statement, params=None)
 
     def describe(self) -> str:
@@ -149,46 +91,47 @@ class RunFiles(PostgreSQLOperation):
         self.paths = paths
 
     def forwards(self) -> list[str]:
-        return [(HERE / path).read_text() for path in self.paths]
+        return [read(path) for path in self.paths]
 
     def backwards(self) -> list[str]:
         created = CREATED.findall("".join(self.forwards()))
-        return [dropping(f"{kind.lower()} {name}" for kind, name in created)]
+        names = (f"{kind.lower()} {name}" for kind, name in created)
+        return [dropping(f"^({'|'.join(names)})$")]
 
 
 class InstallSQL(PostgreSQLOperation):
-    """Install functions, triggers and rights: what changed since the last release.
+    """Install functions, triggers and rights: what a release has changed.
 
-    `changes` has {name: (text before, text after)}, with None for what is not there.
-    What else a release had, for the freeze of the next one: the functions that its
-    statements call, and the digests of the files that migrations run. Without changes,
-    until the first release, the files are read.
+    `changes` has {name: (text before, text after)}, with None for what is not there;
+    without it, until the first release, the files are read. The rest is what freeze.py
+    has to know of a release: the functions that its statements call, and the digests
+    of the files that its migrations run.
     """
 
     def __init__(
         self,
-        changes: dict[str, tuple[str | None, str | None]] | None = None,
-        calls: list[str] | None = None,
+        changes: Changes | None = None,
+        calls: Iterable[str] = (),
         files: dict[str, str] | None = None,
     ):
-        self.changes = changes
-        self.calls = calls or []
-        self.files = files or {}
-
-    @property
-    def before(self) -> dict[str, str]:
-        return {name: old for name, (old, _) in (self.changes or {}).items() if old}
-
-    @property
-    def after(self) -> dict[str, str]:
-        if self.changes is None:
-            return definitions()
-        return {name: new for name, (_, new) in self.changes.items() if new}
+        self.changes, self.calls, self.files = changes, calls, files or {}
 
     def forwards(self) -> list[str]:
-        return [PREPARE, *replacing(self.before, self.after), RESTORE]
+        if self.changes is None:
+            return installing(replacing({}, definitions()))
+        return installing(replacing(side(self.changes, 0), side(self.changes, 1)))
 
     def backwards(self) -> list[str]:
         if self.changes is None:  # the files may have changed since
-            return [PREPARE, DROP.replace("<pattern>", OURS), RESTORE]
-        return [PREPARE, *replacing(self.after, self.before), RESTORE]
+            return installing([dropping("^(function|trigger) pgjobs_")])
+        return installing(replacing(side(self.changes, 1), side(self.changes, 0)))
+
+
+def side(changes: Changes, number: int) -> dict[str, str]:
+    """Return the texts before the changes (0), or after them (1)."""
+    texts = {name: both[number] for name, both in changes.items()}
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def installing(statements: list[str]) -> list[str]:
+    return [read("installer/prepare.sql"), *statements, read("installer/restore.sql")]

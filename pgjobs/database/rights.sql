@@ -25,7 +25,8 @@ BEGIN
             oid::regprocedure
         )
         FROM pg_proc
-        WHERE proname LIKE 'pgjobs\_%' AND pronamespace = current_schema()::regnamespace
+        WHERE proname LIKE 'pgjobs\_%'
+            AND pronamespace = quote_ident(current_schema())::regnamespace
     LOOP
         EXECUTE statement;
     END LOOP;

@@ -2,21 +2,6 @@
 -- statement. PostgreSQL fires those of one moment by their names. It reads the
 -- conditions of all triggers of a table with each statement, so that there are few.
 
--- A plain job that is due pays for the words of the condition, and for no call.
-CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
-    BEFORE INSERT ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.status = 'READY'
-        AND (
-            NEW.run_after > statement_timestamp()
-            OR NEW.keys IS NOT NULL
-            OR NEW.dependencies IS NOT NULL
-        )
-        OR NEW.status = 'WAITING' AND NEW.line IS NULL
-    )
-    EXECUTE FUNCTION pgjobs_queue_inserted();
-
 -- A claim never fires it (worker_id), nor does a worker that records an end and sees to
 -- the line by itself ('recorded'), nor an admission, which has decided: the last part.
 CREATE OR REPLACE TRIGGER pgjobs_queue_changed
@@ -38,8 +23,23 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_changed
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
 
--- The columns that neither a claim nor a success names; constraints/is_job.sql has those
--- that they name.
+-- A plain job that is due pays for the words of the condition, and for no call.
+CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.status = 'READY'
+        AND (
+            NEW.run_after > statement_timestamp()
+            OR NEW.keys IS NOT NULL
+            OR NEW.dependencies IS NOT NULL
+        )
+        OR NEW.status = 'WAITING' AND NEW.line IS NULL
+    )
+    EXECUTE FUNCTION pgjobs_queue_inserted();
+
+-- The columns that neither a claim nor a success names; constraints/is_job.sql has the
+-- others.
 CREATE OR REPLACE TRIGGER pgjobs_check_job
     AFTER INSERT OR UPDATE OF
         task, args, kwargs, queue_name, priority, timeout, process_units,
