@@ -3,7 +3,8 @@
 import pytest
 from django.db import transaction
 
-from tests.actors import execute
+from pgjobs.worker.connection import PATH_OF_FUNCTIONS
+from tests.actors import execute, session
 from tests.settings import TEST_DATABASE
 
 pytestmark = pytest.mark.django_db
@@ -90,3 +91,13 @@ def test_function_that_others_call_has_a_search_path_of_its_own(kind):
     )
     assert {path for _, path in paths} <= {"search_path=public, pg_temp"}
     assert len(paths) == (0 if kind == "prosecdef" else len(DOORS))
+
+
+def test_loop_has_the_search_path_of_the_functions():
+    """Else PostgreSQL would compile those that both call again and again."""
+    ((settings,),) = execute(
+        "SELECT proconfig FROM pg_proc WHERE proname = 'pgjobs_queue_changed'"
+    )
+    with session() as loop:
+        loop.execute(PATH_OF_FUNCTIONS)
+        assert settings == [f"search_path={loop.execute('SHOW search_path')[0][0]}"]

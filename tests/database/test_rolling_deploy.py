@@ -51,10 +51,7 @@ def test_workers_go_on_while_all_functions_are_replaced(
 ):
     with session() as sql:
         sql.execute("INSERT INTO pgjobs_queue (name, max_running) VALUES ('narrow', 2)")
-    workers = [
-        start_worker("--concurrency", "4", "--units", "8", settings=MODULES)
-        for _ in range(2)
-    ]
+    workers = [start_worker("--units", "8", settings=MODULES) for _ in range(2)]
     path = str(tmp_path / "notes")
     for number in range(INSTALLATIONS):
         enqueue_some(path, number)
