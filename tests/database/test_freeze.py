@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.db import transaction
 
-from pgjobs.database.freeze import check, freeze, operations
+from pgjobs.database.freeze import check, freeze, main, operations
 from pgjobs.database.install import HERE, InstallSQL, definitions, installing, replacing
 from tests.database.catalogue import catalogue, run
 
@@ -175,3 +175,16 @@ def test_file_that_a_migration_runs_stays_as_it_was_released(released, name):
     released.path(name).write_text(released.path(name).read_text() + "-- Changed.\n")
     with pytest.raises(SystemExit, match=rf"^{name}: it must stay"):
         check(released.root)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["--check"], None), ([], 2), (["0003_a", "--check"], 2)]
+)
+def test_command_takes_a_name_or_checks(monkeypatch, arguments, code):
+    monkeypatch.setattr("sys.argv", ["pgjobs.database", "freeze", *arguments])
+    if code is None:
+        main()
+    else:
+        with pytest.raises(SystemExit) as refused:
+            main()
+        assert refused.value.code == code
