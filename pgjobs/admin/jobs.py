@@ -8,7 +8,7 @@ from django.db.models import BooleanField, Case, ExpressionWrapper, Q, When
 from django.db.models.functions import Left
 from django.utils.translation import gettext_lazy as _
 
-from ..base.queue_database import HoldsKey
+from ..fields import HoldsKey
 from ..models import Job, Status
 from . import acts
 from .buttons import ButtonsAdmin, button

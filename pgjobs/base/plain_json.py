@@ -42,16 +42,6 @@ class UnreadableJson(str):
     """JSON text that PostgreSQL accepts and Python cannot read, as it is."""
 
 
-class LenientDecoder(json.JSONDecoder):
-    """Leaves what Python cannot read as text: a row must not hide all others."""
-
-    def decode(self, s: str, *args, **kwargs):
-        try:
-            return super().decode(s, *args, **kwargs)
-        except (ValueError, RecursionError):
-            return UnreadableJson(s)
-
-
 def check_json(value, depth: int = 0) -> None:
     """Raise ValueError unless the value is JSON that PostgreSQL and Python can read."""
     if value is None or isinstance(value, bool):

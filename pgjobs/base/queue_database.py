@@ -20,32 +20,6 @@ class QueueManager(models.Manager):
         return super().get_queryset().using(self.db)
 
 
-class HoldsKey(models.Func):
-    """Whether a job with a unique key holds it: a function of the database decides.
-
-    A generated column would be computed with each version of each row, also of those
-    without a key. Other vendors have the table, but no queue.
-    """
-
-    arity = 5
-    output_field = models.BooleanField()
-
-    def __init__(self):
-        columns = ("unique_for", "unique_until", "status", "attempts", "finished_at")
-        super().__init__(*columns)
-
-    def as_sql(self, compiler, connection, **context):
-        return "NULL", []
-
-    def as_postgresql(self, compiler, connection, **context):
-        return super().as_sql(
-            compiler, connection, function="pgjobs_holds_key", **context
-        )
-
-    def deconstruct(self):
-        return "pgjobs.base.queue_database.HoldsKey", (), {}
-
-
 def database_time(database: str) -> datetime:
     """Return the database's clock: no other decides what is due or dead."""
     with connections[database].cursor() as cursor:

@@ -16,6 +16,23 @@ OUTDATED = (
     errors.UndefinedObject,
     errors.UndefinedTable,
 )
+# PUBLIC may not execute our functions; triggers need no right.
+EXECUTE = """\
+DO $grant$
+DECLARE
+    routine regprocedure;
+BEGIN
+    FOR routine IN
+        SELECT oid FROM pg_proc
+        WHERE proname LIKE 'pgjobs\\_%' AND prorettype <> 'trigger'::regtype
+            AND pronamespace = (
+                SELECT relnamespace FROM pg_class WHERE oid = 'pgjobs_job'::regclass
+            )
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', routine, {name});
+    END LOOP;
+END
+$grant$;"""
 
 
 @contextmanager
@@ -62,10 +79,12 @@ def grants(alias: str) -> str:
     given = connections[alias].settings_dict
     name = given["OPTIONS"].get("assume_role") or given["USER"]
     role = sql.Identifier(name).as_string(None) if name else "<role>"
+    literal = sql.Literal(name or "<role>").as_string(None)
     models = apps.get_app_config("pgjobs").get_models()
     tables = ", ".join(model._meta.db_table for model in models)
     return (
         f"GRANT SELECT ON django_migrations TO {role};\n"
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {role};\n"
-        f"GRANT USAGE ON SEQUENCE pgjobs_lease_token, pgjobs_turn TO {role};"
+        f"GRANT USAGE ON SEQUENCE pgjobs_lease_token, pgjobs_turn TO {role};\n"
+        f"{EXECUTE.format(name=literal)}"
     )

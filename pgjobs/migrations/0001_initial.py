@@ -7,32 +7,8 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-import pgjobs.base.plain_json
-import pgjobs.base.queue_database
-
-from ._postgresql import RunPostgreSQL
-
-# While it is true nobody else can have the key. An attempt that has begun counts as
-# started for good, so that no job which goes back to the queue can meet a newer one.
-# In PL/pgSQL, which PostgreSQL does not inline: what it would have to parse with each
-# statement, for jobs without keys as well, took 13 us of an INSERT.
-HOLDS_KEY = (
-    """
-    CREATE FUNCTION pgjobs_holds_key(
-        unique_for text, unique_until timestamptz,
-        status text, attempts integer, finished_at timestamptz
-    ) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
-    BEGIN
-        RETURN CASE unique_for
-            WHEN 'unfinished' THEN finished_at IS NULL
-            WHEN 'waiting' THEN finished_at IS NULL AND attempts = 0
-            ELSE unique_until IS NOT NULL AND status NOT IN ('FAILED', 'CANCELLED')
-        END;
-    END
-    $$;
-    """,
-    "DROP FUNCTION pgjobs_holds_key(text, timestamptz, text, integer, timestamptz)",
-)
+import pgjobs.fields
+from pgjobs.database.install import RunFiles
 
 
 class Migration(migrations.Migration):
@@ -41,7 +17,7 @@ class Migration(migrations.Migration):
     dependencies = []
 
     operations = [
-        RunPostgreSQL(*HOLDS_KEY),
+        RunFiles("constraints/holds_key.sql", "constraints/is_job.sql"),
         migrations.CreateModel(
             name="Batch",
             fields=[
@@ -78,11 +54,63 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="Worker",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("name", models.TextField(verbose_name="name")),
+                ("host", models.TextField(verbose_name="host")),
+                ("pid", models.IntegerField(verbose_name="process id")),
+                (
+                    "queues",
+                    models.TextField(
+                        blank=True, help_text="Empty: all.", verbose_name="queues"
+                    ),
+                ),
+                (
+                    "excluded",
+                    models.TextField(blank=True, verbose_name="all queues but"),
+                ),
+                ("slots", models.IntegerField(verbose_name="slots")),
+                (
+                    "units",
+                    models.BigIntegerField(
+                        blank=True, null=True, verbose_name="process units of the host"
+                    ),
+                ),
+                ("started_at", models.DateTimeField(verbose_name="started at")),
+                (
+                    "heartbeat_at",
+                    models.DateTimeField(verbose_name="last sign of life"),
+                ),
+                ("beating_since", models.DateTimeField(verbose_name="beating since")),
+                ("lease_until", models.DateTimeField(verbose_name="lease until")),
+                (
+                    "heartbeat_interval",
+                    models.FloatField(verbose_name="heartbeat interval in seconds"),
+                ),
+                (
+                    "holds_session_lock",
+                    models.BooleanField(verbose_name="holds a session lock"),
+                ),
+            ],
+            options={
+                "verbose_name": "worker",
+                "verbose_name_plural": "workers",
+                "default_permissions": ("view",),
+            },
+        ),
+        migrations.CreateModel(
             name="Job",
             fields=[
-                # The columns of each job, the fixed ones before those of any length
-                # and those that are NULL for most last: PostgreSQL aligns each, and
-                # finds the first ones without walking over others.
+                # In the order of the model, which says why.
                 (
                     "id",
                     models.BigAutoField(
@@ -163,7 +191,7 @@ class Migration(migrations.Migration):
                     "args",
                     models.JSONField(
                         db_default=models.Value([], models.JSONField()),
-                        decoder=pgjobs.base.plain_json.LenientDecoder,
+                        decoder=pgjobs.fields.LenientDecoder,
                         verbose_name="unnamed arguments",
                     ),
                 ),
@@ -171,7 +199,7 @@ class Migration(migrations.Migration):
                     "kwargs",
                     models.JSONField(
                         db_default=models.Value({}, models.JSONField()),
-                        decoder=pgjobs.base.plain_json.LenientDecoder,
+                        decoder=pgjobs.fields.LenientDecoder,
                         verbose_name="arguments",
                     ),
                 ),
@@ -221,7 +249,7 @@ class Migration(migrations.Migration):
                 (
                     "return_value",
                     models.JSONField(
-                        decoder=pgjobs.base.plain_json.LenientDecoder,
+                        decoder=pgjobs.fields.LenientDecoder,
                         null=True,
                         verbose_name="result",
                     ),
@@ -230,7 +258,7 @@ class Migration(migrations.Migration):
                     "keys",
                     models.JSONField(
                         blank=True,
-                        decoder=pgjobs.base.plain_json.LenientDecoder,
+                        decoder=pgjobs.fields.LenientDecoder,
                         null=True,
                         verbose_name="ties to other jobs",
                     ),
@@ -261,7 +289,7 @@ class Migration(migrations.Migration):
                     "dependencies",
                     models.JSONField(
                         blank=True,
-                        decoder=pgjobs.base.plain_json.LenientDecoder,
+                        decoder=pgjobs.fields.LenientDecoder,
                         null=True,
                         verbose_name="dependencies",
                     ),
@@ -307,6 +335,19 @@ class Migration(migrations.Migration):
                         related_name="jobs",
                         to="pgjobs.batch",
                         verbose_name="batch",
+                    ),
+                ),
+                (
+                    "worker",
+                    models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="jobs",
+                        to="pgjobs.worker",
+                        verbose_name="worker",
                     ),
                 ),
             ],
@@ -385,60 +426,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Worker",
-            fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
-                    ),
-                ),
-                ("name", models.TextField(verbose_name="name")),
-                ("host", models.TextField(verbose_name="host")),
-                ("pid", models.IntegerField(verbose_name="process id")),
-                (
-                    "queues",
-                    models.TextField(
-                        blank=True, help_text="Empty: all.", verbose_name="queues"
-                    ),
-                ),
-                (
-                    "excluded",
-                    models.TextField(blank=True, verbose_name="all queues but"),
-                ),
-                ("slots", models.IntegerField(verbose_name="slots")),
-                (
-                    "units",
-                    models.BigIntegerField(
-                        blank=True, null=True, verbose_name="process units of the host"
-                    ),
-                ),
-                ("started_at", models.DateTimeField(verbose_name="started at")),
-                (
-                    "heartbeat_at",
-                    models.DateTimeField(verbose_name="last sign of life"),
-                ),
-                ("beating_since", models.DateTimeField(verbose_name="beating since")),
-                ("lease_until", models.DateTimeField(verbose_name="lease until")),
-                (
-                    "heartbeat_interval",
-                    models.FloatField(verbose_name="heartbeat interval in seconds"),
-                ),
-                (
-                    "holds_session_lock",
-                    models.BooleanField(verbose_name="holds a session lock"),
-                ),
-            ],
-            options={
-                "verbose_name": "worker",
-                "verbose_name_plural": "workers",
-                "default_permissions": ("view",),
-            },
-        ),
-        migrations.CreateModel(
             name="Progress",
             fields=[
                 (
@@ -481,7 +468,7 @@ class Migration(migrations.Migration):
                     "payload",
                     models.JSONField(
                         db_default=models.Value({}, models.JSONField()),
-                        decoder=pgjobs.base.plain_json.LenientDecoder,
+                        decoder=pgjobs.fields.LenientDecoder,
                         verbose_name="payload",
                     ),
                 ),
@@ -746,7 +733,7 @@ class Migration(migrations.Migration):
                     models.JSONField(
                         blank=True,
                         db_default=models.Value([], models.JSONField()),
-                        decoder=pgjobs.base.plain_json.LenientDecoder,
+                        decoder=pgjobs.fields.LenientDecoder,
                         default=list,
                         verbose_name="unnamed arguments",
                     ),
@@ -756,7 +743,7 @@ class Migration(migrations.Migration):
                     models.JSONField(
                         blank=True,
                         db_default=models.Value({}, models.JSONField()),
-                        decoder=pgjobs.base.plain_json.LenientDecoder,
+                        decoder=pgjobs.fields.LenientDecoder,
                         default=dict,
                         verbose_name="arguments",
                     ),
@@ -933,7 +920,7 @@ class Migration(migrations.Migration):
                 (
                     "return_value",
                     models.JSONField(
-                        decoder=pgjobs.base.plain_json.LenientDecoder,
+                        decoder=pgjobs.fields.LenientDecoder,
                         null=True,
                         verbose_name="result",
                     ),
@@ -1019,7 +1006,7 @@ class Migration(migrations.Migration):
                     "keys",
                     models.JSONField(
                         blank=True,
-                        decoder=pgjobs.base.plain_json.LenientDecoder,
+                        decoder=pgjobs.fields.LenientDecoder,
                         null=True,
                         verbose_name="lock, limit and rate",
                     ),
@@ -1111,20 +1098,6 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "notes",
                 "default_permissions": (),
             },
-        ),
-        migrations.AddField(
-            model_name="job",
-            name="worker",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                db_index=False,
-                null=True,
-                on_delete=django.db.models.deletion.DO_NOTHING,
-                related_name="jobs",
-                to="pgjobs.worker",
-                verbose_name="worker",
-            ),
         ),
         migrations.CreateModel(
             name="Delivery",
@@ -1410,7 +1383,7 @@ class Migration(migrations.Migration):
             model_name="job",
             constraint=models.UniqueConstraint(
                 condition=models.Q(
-                    ("unique_key__isnull", False), pgjobs.base.queue_database.HoldsKey()
+                    ("unique_key__isnull", False), pgjobs.fields.HoldsKey()
                 ),
                 fields=("unique_key", "unique_for"),
                 name="pgjobs_job_unique",
@@ -1421,5 +1394,11 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(
                 fields=("event", "task"), name="pgjobs_delivery_once"
             ),
+        ),
+        RunFiles(
+            "tables/jobs.sql",
+            "tables/admission.sql",
+            "tables/schedules.sql",
+            "tables/events.sql",
         ),
     ]

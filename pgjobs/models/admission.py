@@ -1,4 +1,4 @@
-"""What admission keeps beside the jobs themselves: see migrations/0005_admission.py."""
+"""What admission keeps beside the jobs: see database/functions/admission/admit.sql."""
 
 from django.db import models
 from django.db.models import Q

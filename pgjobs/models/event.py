@@ -1,7 +1,7 @@
 """Events: what was published, who subscribes, and which job delivers it to whom.
 
-Rows of events and deliveries are made by functions of the database (see the migration),
-so that Python and SQL publish alike.
+Rows of events and deliveries are made by functions of the database, in
+database/functions/events/, so that Python and SQL publish alike.
 """
 
 from datetime import datetime
@@ -13,9 +13,9 @@ from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.translation import gettext_lazy as _
 
-from ..base.plain_json import LenientDecoder
 from ..base.queue_database import QueueManager, declare_alone
 from ..conf import FINISHED
+from ..fields import LenientDecoder
 from ..queue import events as outbox
 from ..queue.acts import Changed
 from .job import EMPTY_OBJECT, Job
@@ -273,8 +273,8 @@ class Event(models.Model):
 class Delivery(models.Model):
     """A job that delivers an event to a task: each event once to each task."""
 
-    # The constraints are in the migration: deliveries go with their event and with
-    # their job, whoever deletes them.
+    # The constraints are in database/tables/events.sql: deliveries are deleted with
+    # their event and with their job, also by SQL.
     job = models.OneToOneField(
         Job,
         models.DO_NOTHING,

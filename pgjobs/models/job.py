@@ -12,9 +12,9 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..base.addresses import status_url
-from ..base.plain_json import LenientDecoder
-from ..base.queue_database import HoldsKey, QueueManager
+from ..base.queue_database import QueueManager
 from ..conf import FINISHED
+from ..fields import HoldsKey, LenientDecoder
 from ..queue import acts, claiming, unique, waiting
 from ..queue.acts import Changed
 
@@ -152,65 +152,60 @@ class Job(models.Model):
     workers; `save()` is no way to change a status.
     """
 
+    # The fields stand in the order of the table's columns: the fixed ones before those
+    # of any length, and last those that are NULL for most jobs. PostgreSQL aligns each
+    # column, and finds the first ones without walking over others.
+
+    # Rises with the ids (database/tables/jobs.sql makes it an identity), and again when
+    # a limit admits the job, so that limit keys take turns.
+    turn = models.BigIntegerField(_("turn"), db_default=0)
+    # New at each claim and never reset: a worker with an older one changes nothing.
+    lease_token = models.BigIntegerField(_("lease token"), db_default=0)
+    enqueued_at = models.DateTimeField(_("enqueued at"), db_default=Now())
+    attempts = models.IntegerField(_("attempts"), db_default=0)
+    failures = models.IntegerField(_("failures"), db_default=0)
+    life = models.IntegerField(_("life"), db_default=1)
+    priority = models.SmallIntegerField(_("priority"), db_default=0)
+    max_attempts = models.SmallIntegerField(_("most attempts"), db_default=3)
+    crashes = models.SmallIntegerField(_("crashes"), db_default=0)
+    max_crashes = models.SmallIntegerField(_("most crashes"), db_default=3)
+    # A process waits for the end and wants to be notified.
+    awaited = models.BooleanField(_("awaited"), db_default=False)
+
     task = models.CharField(_("task"), max_length=200)
+    queue_name = models.CharField(_("queue"), max_length=200, db_default="default")
+    status = models.CharField(
+        _("status"), max_length=10, choices=Status, db_default=Status.READY
+    )
     args = models.JSONField(
         _("unnamed arguments"), decoder=LenientDecoder, db_default=EMPTY_ARRAY
     )
     kwargs = models.JSONField(
         _("arguments"), decoder=LenientDecoder, db_default=EMPTY_OBJECT
     )
-    queue_name = models.CharField(_("queue"), max_length=200, db_default="default")
-    priority = models.SmallIntegerField(_("priority"), db_default=0)
-    status = models.CharField(
-        _("status"), max_length=10, choices=Status, db_default=Status.READY
-    )
+    reason = models.TextField(_("reason"), db_default="")
+
+    started_at = models.DateTimeField(_("started at"), null=True)
+    last_attempted_at = models.DateTimeField(_("last attempted at"), null=True)
+    finished_at = models.DateTimeField(_("finished at"), null=True)
     run_after = models.DateTimeField(_("run after"), null=True, blank=True)
     # A job that no attempt has begun by then is cancelled.
     expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
-
-    attempts = models.IntegerField(_("attempts"), db_default=0)
-    failures = models.IntegerField(_("failures"), db_default=0)
-    max_attempts = models.SmallIntegerField(_("most attempts"), db_default=3)
-    crashes = models.SmallIntegerField(_("crashes"), db_default=0)
-    max_crashes = models.SmallIntegerField(_("most crashes"), db_default=3)
+    cancel_requested_at = models.DateTimeField(_("cancel requested at"), null=True)
     # None: what the task or PGJOBS["TIMEOUT"] say.
     timeout = models.FloatField(
         _("time limit of an attempt in seconds"), null=True, blank=True
     )
-    # What it takes of its host while it runs; None: 1, and nothing is looked up for it.
+    # Units of its host that are in use while it runs. NULL counts as 1, and keeps the
+    # row out of the index of units.
     process_units = models.BigIntegerField(_("process units"), null=True, blank=True)
-    life = models.IntegerField(_("life"), db_default=1)
-
-    # New at each claim, never reset: who holds an older one changes nothing.
-    lease_token = models.BigIntegerField(_("lease token"), db_default=0)
-    # No constraint: a worker that is gone must not hinder the rescue of its jobs.
-    worker = models.ForeignKey(
-        "pgjobs.Worker",
-        models.DO_NOTHING,
-        null=True,
-        blank=True,
-        related_name="jobs",
-        db_constraint=False,
-        db_index=False,
-        verbose_name=_("worker"),
-    )
-    cancel_requested_at = models.DateTimeField(_("cancel requested at"), null=True)
-
-    enqueued_at = models.DateTimeField(_("enqueued at"), db_default=Now())
-    started_at = models.DateTimeField(_("started at"), null=True)
-    last_attempted_at = models.DateTimeField(_("last attempted at"), null=True)
-    finished_at = models.DateTimeField(_("finished at"), null=True)
     return_value = models.JSONField(_("result"), decoder=LenientDecoder, null=True)
-    reason = models.TextField(_("reason"), db_default="")
-    # Somebody waits for the end and wants to be notified.
-    awaited = models.BooleanField(_("awaited"), db_default=False)
-
     # What ties it to other jobs: its lock, limit and rate (see `keys.py`), its
     # predecessors and its batch (see `links.py`).
     keys = models.JSONField(
         _("ties to other jobs"), decoder=LenientDecoder, null=True, blank=True
     )
-    # NULL, unlike an empty text, costs a job that waits for nothing nothing.
+    # NULL rather than "": it takes no space in the row, and most jobs never wait.
     waiting_for = models.CharField(  # noqa: DJ001
         _("waits for"), max_length=11, choices=WaitingFor, null=True, blank=True
     )
@@ -222,9 +217,18 @@ class Job(models.Model):
     dependencies = models.JSONField(
         _("dependencies"), decoder=LenientDecoder, null=True, blank=True
     )
-    # Rises with the ids (the migration makes it an identity), and again when a limit
-    # lets the job go: so that limit keys take turns.
-    turn = models.BigIntegerField(_("turn"), db_default=0)
+    # NULL rather than "": it takes no space in the row of a job without a key.
+    unique_key = models.CharField(  # noqa: DJ001
+        _("unique key"), max_length=500, null=True, blank=True
+    )
+    unique_for = models.CharField(  # noqa: DJ001
+        _("unique"), max_length=10, choices=UniqueFor, null=True, blank=True
+    )
+    # End of the period; NULL also once the key was given up.
+    unique_until = models.DateTimeField(_("unique until"), null=True, blank=True)
+    # Where a WAITING job stands, or one that has ended and that no admission has seen;
+    # see database/functions/admission/admit.sql. NULL of most jobs.
+    line = models.TextField(_("line"), null=True, blank=True)  # noqa: DJ001
     # From `keys`, by a trigger.
     batch = models.ForeignKey(
         "pgjobs.Batch",
@@ -236,19 +240,17 @@ class Job(models.Model):
         db_index=False,
         verbose_name=_("batch"),
     )
-    # NULL, unlike an empty text, costs a job without a key nothing.
-    unique_key = models.CharField(  # noqa: DJ001
-        _("unique key"), max_length=500, null=True, blank=True
+    # No constraint: a worker that is gone must not hinder the rescue of its jobs.
+    worker = models.ForeignKey(
+        "pgjobs.Worker",
+        models.DO_NOTHING,
+        null=True,
+        blank=True,
+        related_name="jobs",
+        db_constraint=False,
+        db_index=False,
+        verbose_name=_("worker"),
     )
-    unique_for = models.CharField(  # noqa: DJ001
-        _("unique"), max_length=10, choices=UniqueFor, null=True, blank=True
-    )
-    # End of the period; NULL also once the key was given up.
-    unique_until = models.DateTimeField(_("unique until"), null=True, blank=True)
-
-    # Where a WAITING job stands, or one that has ended and that no admission has seen;
-    # see migrations/0005_admission.py. NULL of most jobs.
-    line = models.TextField(_("line"), null=True, blank=True)  # noqa: DJ001
 
     objects = JobManager()
 
@@ -277,7 +279,7 @@ class Job(models.Model):
                 condition=Q(status="SCHEDULED"),
                 name="pgjobs_job_scheduled",
             ),
-            # All that an admission has to look at, see migrations/0005_admission.py.
+            # All that an admission has to look at: see functions/admission/admit.sql.
             models.Index(
                 "line",
                 "queue_name",
@@ -317,7 +319,7 @@ class Job(models.Model):
             ),
         ]
         # What else a row must be like is said by functions of the database, in
-        # migrations/0002_database_objects.py.
+        # database/constraints/is_job.sql and database/functions/jobs/check_job.sql.
         constraints = [
             models.UniqueConstraint(
                 fields=["unique_key", "unique_for"],

@@ -10,9 +10,9 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from ..base.plain_json import LenientDecoder
 from ..base.queue_database import QueueManager, database_time, declare_alone
 from ..base.timetable import LONGEST_INTERVAL, SHORTEST_INTERVAL, Timetable
+from ..fields import LenientDecoder
 from ..queue.schedules import cannot_fire
 from .job import EMPTY_ARRAY, EMPTY_OBJECT, Job
 
@@ -372,8 +372,8 @@ class Schedule(models.Model):
 class Tick(models.Model):
     """A moment at which a schedule fired. The database has each only once."""
 
-    # The constraints are in the migration: ticks go with their schedule and with
-    # their job, whoever deletes them.
+    # The constraints are in database/tables/schedules.sql: ticks are deleted with
+    # their schedule and with their job, also by SQL.
     schedule = models.ForeignKey(
         Schedule,
         models.DO_NOTHING,

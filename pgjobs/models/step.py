@@ -5,8 +5,8 @@ from typing import NamedTuple
 from django.db import connections, models
 from django.utils.translation import gettext_lazy as _
 
-from ..base.plain_json import LenientDecoder
 from ..base.queue_database import QueueManager
+from ..fields import LenientDecoder
 from ..sql import statement
 from .job import Job
 
@@ -16,7 +16,7 @@ LONGEST_NAME = 200
 class Step(models.Model):
     """A part of a job that is done once per life, and what it returned."""
 
-    # The constraint is in the migration, as that of attempts.
+    # The constraint is in database/tables/jobs.sql, as that of attempts.
     job = models.ForeignKey(
         Job,
         models.DO_NOTHING,

@@ -38,9 +38,8 @@ INDEXES = {
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",
 }
 OBJECTS = """
-SELECT 'table', relname FROM pg_class
-    WHERE relname LIKE 'pgjobs%' AND relkind IN ('r', 'S')
-UNION SELECT 'index', indexname FROM pg_indexes WHERE tablename LIKE 'pgjobs%'
+SELECT 'relation', relname FROM pg_class WHERE relname LIKE 'pgjobs%'
+UNION SELECT 'type', typname FROM pg_type WHERE typname LIKE 'pgjobs%'
 UNION SELECT 'function', proname FROM pg_proc WHERE proname LIKE 'pgjobs%'
 UNION SELECT 'trigger', tgname FROM pg_trigger WHERE tgname LIKE 'pgjobs%'
 UNION SELECT 'constraint', conname FROM pg_constraint WHERE conname LIKE 'pgjobs%'
@@ -65,20 +64,29 @@ def test_migrations_can_be_taken_back_and_made_again():
         transaction.set_rollback(True)
 
 
+def test_only_the_tables_are_left_without_the_functions():
+    functions = "SELECT proname FROM pg_proc WHERE proname LIKE 'pgjobs%' ORDER BY 1"
+    triggers = "SELECT tgname FROM pg_trigger WHERE tgname LIKE 'pgjobs%'"
+    with transaction.atomic():
+        migrate("0001")
+        # The unique index and the constraint of the table are made of these.
+        assert execute(functions) == [("pgjobs_holds_key",), ("pgjobs_is_job",)]
+        assert execute(triggers) == []
+        transaction.set_rollback(True)
+
+
 @pytest.mark.django_db(transaction=True, available_apps=["pgjobs", "tests"])
-def test_jobs_stay_runnable_and_in_their_order_when_locks_are_taken_back():
+def test_jobs_stay_as_they_are_while_the_functions_are_installed_again():
     locked = noop.using(lock="door").bind()
     jobs = enqueue_many([locked, locked, noop.bind(), noop.using(unique=True).bind()])
-    waiting = Job.objects.get(pk=jobs[1].pk)
-    assert waiting.status == "WAITING"
+    before = list(Job.objects.order_by("pk").values())
     with transaction.atomic():
-        migrate("0003")
-        ready = "SELECT id FROM pgjobs_job WHERE status = 'READY' ORDER BY id"
-        assert execute(ready) == [(job.pk,) for job in jobs]
+        migrate("0001")
         migrate()
+        assert list(Job.objects.order_by("pk").values()) == before
         later = execute("INSERT INTO pgjobs_job (task) VALUES ('later') RETURNING id")
         claimed = [job.id for job in Hand().claim(10)]
-        assert claimed == [*(job.pk for job in jobs), later[0][0]]
+        assert claimed == [jobs[0].pk, jobs[2].pk, jobs[3].pk, later[0][0]]
         transaction.set_rollback(True)
 
 
@@ -129,6 +137,17 @@ def plain(definition: str) -> str:
 def test_job_table_has_exactly_the_intended_indexes():
     """Each index costs every job; one that covers a claim may not be missing."""
     assert definitions("pgjobs_job") == INDEXES
+
+
+def test_columns_of_jobs_stand_in_the_order_of_the_fields():
+    """Which the model explains, and which no migration would notice by itself."""
+    names = """
+        SELECT attname FROM pg_attribute
+        WHERE attrelid = 'pgjobs_job'::regclass AND attnum > 0 AND NOT attisdropped
+        ORDER BY attnum
+    """
+    fields = [(field.column,) for field in Job._meta.concrete_fields]
+    assert execute(names) == fields
 
 
 def test_lines_are_sorted_by_their_bytes():

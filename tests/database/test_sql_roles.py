@@ -21,7 +21,6 @@ from tests.tasks import add
 pytestmark = pytest.mark.django_db
 
 ROOT = Path(__file__).resolve().parents[2]
-MIGRATIONS = ROOT / "pgjobs/migrations"
 DOCUMENT = ROOT / "docs/sql.md"
 GRANTS = dict(
     re.findall(
@@ -235,20 +234,3 @@ def test_role_that_may_only_delete_leaves_no_note_and_the_sweep_finds_the_rest()
 
 def test_admin_of_the_database_needs_no_grant():
     assert len(enqueued("""'{"a": 1}'""", "tests.add")) == 1
-
-
-def test_public_may_call_none_of_the_functions():
-    texts = [
-        path.read_text()
-        for name in ("*_task_definitions.py", "*_sql_functions.py")
-        for path in MIGRATIONS.glob(name)
-    ]
-    names = re.findall(r"CREATE (?:FUNCTION|PROCEDURE) (\w+)", "".join(texts))
-    assert len(names) > 30
-    names.remove("pgjobs_revive")  # which the application calls, whoever that is
-    public = psql(
-        "SELECT proname FROM pg_proc WHERE proname = ANY (%s) AND (proacl IS NULL OR"
-        " EXISTS (SELECT FROM aclexplode(proacl) WHERE grantee = 0))",
-        [names],
-    )
-    assert public == []

@@ -17,8 +17,8 @@ from hypothesis.stateful import (
 )
 
 from pgjobs import enqueue_many
-from pgjobs.base.queue_database import HoldsKey
 from pgjobs.exceptions import AlreadyEnqueued
+from pgjobs.fields import HoldsKey
 from pgjobs.models import Job, Worker
 from pgjobs.models.job import FINISHED, QUEUED
 from pgjobs.queue import upkeep

@@ -86,7 +86,7 @@ def test_role_that_may_do_nothing_is_told_what_it_needs(stranger):
     for command in COMMANDS:
         told = refusal(command)
         assert "permission denied for table django_migrations" in told
-        assert told.count("GRANT ") == 3
+        assert told.count("GRANT ") == 4
 
 
 def test_what_a_role_is_told_to_need_is_enough_for_all_commands(stranger, owner):

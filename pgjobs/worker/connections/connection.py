@@ -34,13 +34,12 @@ SET default_transaction_isolation = 'read committed';
 SET statement_timeout = '25s'
 """
 
-# Names mean what they mean to the triggers. Both call some functions, and PostgreSQL
-# compiles one anew each time that the search path is another than before.
-PATH_OF_TRIGGERS = """
-SELECT set_config('search_path', split_part(setting, '=', 2), false)
-FROM pg_proc, unnest(proconfig) AS setting
-WHERE pg_proc.oid = to_regprocedure('pgjobs_queue_changed()')
-    AND setting LIKE 'search_path=%'
+# The search path with which database/install.py installs functions. The loop and the
+# triggers call some functions both, and PostgreSQL compiles a function again each time
+# that the path is another than before.
+PATH_OF_FUNCTIONS = """
+SELECT set_config('search_path', relnamespace::regnamespace || ', pg_temp', false)
+FROM pg_class WHERE oid = to_regclass('pgjobs_job')
 """
 
 # Who is stopped inside of a transaction must not keep others from its rows for long.
@@ -249,7 +248,7 @@ def plan_once(own: OwnConnection) -> None:
     if not own.pooled:
         connection.prepare_threshold = 1
         connection.execute(ONE_PLAN)
-        connection.execute(PATH_OF_TRIGGERS)
+        connection.execute(PATH_OF_FUNCTIONS)
         return
     ((level,),) = own.execute("SHOW default_transaction_isolation")
     if level != "read committed":

@@ -1,7 +1,7 @@
 """When a worker admits jobs that wait: after a hint, and now and then without one.
 
-What an admission decides is said in migrations/0005_admission.py. Any worker does it,
-one at a time; one that does not get its turn tries again soon.
+What an admission decides is said in database/functions/admission/admit.sql. Any
+worker does it, one at a time; one that does not get its turn tries again soon.
 """
 
 import random

@@ -1,0 +1,5 @@
+"""`python -m pgjobs.database freeze NAME`: write the migration of a release."""
+
+from .freeze import main
+
+main()

@@ -1,0 +1,46 @@
+-- Raise an error that says what is wrong if a row cannot be a job, in those columns
+-- that a claim and a success change. (functions/jobs/check_job.sql has the others.)
+-- PostgreSQL parses the expression of a constraint with each statement, and calls its
+-- function with each version of a row, so that fewer columns are cheaper.
+--
+-- Never replace it, rows that are there already would not be checked. A change is a
+-- function with a new name in a file of its own, and a constraint made of it: a
+-- migration creates both and drops the old ones.
+CREATE FUNCTION pgjobs_is_job(
+    status text, worker_id bigint, waiting_for text, run_after timestamptz,
+    attempts integer, failures integer, crashes smallint, lease_token bigint,
+    started_at timestamptz, last_attempted_at timestamptz, finished_at timestamptz
+) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    fault text := CASE
+        WHEN (status = 'RUNNING') <> (worker_id IS NOT NULL)
+            THEN 'it has a worker_id if, and only if, its status is RUNNING'
+        WHEN (finished_at IS NOT NULL)
+            <> (status IN ('SUCCESSFUL', 'FAILED', 'CANCELLED'))
+            THEN 'it has a finished_at if, and only if, its status is SUCCESSFUL, '
+                'FAILED or CANCELLED'
+        WHEN (status = 'WAITING') <> (waiting_for IS NOT NULL)
+            THEN 'it has a waiting_for if, and only if, its status is WAITING'
+        WHEN status = 'SCHEDULED' AND run_after IS NULL
+            THEN 'it needs a run_after to be SCHEDULED'
+        WHEN finished_at IS NULL
+            AND status NOT IN ('READY', 'RUNNING', 'SCHEDULED', 'WAITING')
+            THEN format('there is no status %L', status)
+        WHEN least(attempts, failures, crashes, lease_token) < 0
+            THEN 'attempts, failures, crashes and lease_token only rise'
+        WHEN greatest(failures, crashes) > attempts
+            THEN 'there cannot be more failures or crashes than attempts'
+        WHEN least(started_at, last_attempted_at, finished_at)
+                < '1970-01-01 00:00+00'
+            OR greatest(started_at, last_attempted_at, finished_at)
+                >= '9999-01-01 00:00+00'
+            THEN 'all times must be from 1970 to 9998'
+    END;
+BEGIN
+    IF fault IS NOT NULL THEN
+        RAISE 'This is no job: %.', fault
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'pgjobs_is_job';
+    END IF;
+    RETURN true;
+END
+$$;

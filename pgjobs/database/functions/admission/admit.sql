@@ -1,0 +1,166 @@
+-- Decide which of the jobs that wait become READY.
+--
+-- This is one statement of one worker at a time: it tries an advisory lock and never
+-- waits for it, and PostgreSQL releases the lock with the statement's commit. It
+-- decides by the rows of pgjobs_job alone, so nothing can disagree with them:
+--
+-- - A *line* is the jobs that wait for one thing: "lock door" (ordered), "mutex door",
+--   "limit mail", "rate mail", "predecessor". Jobs in "undecided" need a worker's
+--   Python to find or enqueue a dependency first.
+-- - "arrived" are the jobs that no admission has looked at yet. Those of paused and
+--   unserved queues stay there, where they take no room. "unlinked" are the jobs that
+--   come after other jobs. An admission looks those up before they may be deleted,
+--   whatever the queue.
+-- - "left" and "recorded" are the jobs that have ended, or gone back to be SCHEDULED,
+--   and whose keys and successors no admission has looked at yet.
+--
+-- An admission looks at what arrived and left, and at the heads of those lines whose
+-- key it has touched. So its work grows with what happened, not with what waits. It
+-- leaves what it does not get done as it is, or in a note (pgjobs_note), for the next
+-- admission.
+--
+-- `room`: how many jobs of the `served` queues the caller claims at once; it need not
+-- be notified of them. `served` is NULL if the caller serves all queues but the
+-- `excluded`. `admitted` is NULL if another worker admits right now. `ended`: the jobs
+-- that this admission ended. `has_more`: there is more to do at once. `is_blocked`:
+-- there will be, as soon as other transactions release the rows that they hold.
+--
+-- The planner's guesses about a queue are outdated by the time it makes them; the
+-- settings leave it one plan, the walk along an index.
+CREATE OR REPLACE FUNCTION pgjobs_admit(
+    most integer, seconds double precision, sweeps boolean,
+    INOUT after_queue text, INOUT after_line text, INOUT after_link bigint,
+    room integer, served text[], excluded text[],
+    OUT admitted integer, OUT ended bigint[], OUT has_more boolean,
+    OUT is_blocked boolean, OUT met_undecided boolean
+) LANGUAGE plpgsql
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    deadline timestamptz := clock_timestamp() + make_interval(secs => seconds);
+    found record;
+    touched jsonb[];
+    ids bigint[];  -- to decide about
+    unseen bigint[] := '{}';  -- their rows are held
+    rate_keys text[] := '{}';
+    admitted_to text[] := '{}';
+    some_arrived boolean;
+    some_noted boolean;
+    some_due boolean;
+    may_have_left boolean := true;
+    is_full boolean := false;  -- more may have arrived than it looks at
+    has_progress boolean := false;
+    number_noted integer := 0;  -- how many more notes there are
+BEGIN
+    -- Only this level shows what others have committed since the statement began.
+    -- The class of the lock is "pgjk" in ASCII.
+    IF current_setting('transaction_isolation') <> 'read committed'
+        OR NOT pg_try_advisory_xact_lock(x'70676a6b'::int, 0)
+    THEN
+        RETURN;
+    END IF;
+    ids := '{}';
+    touched := '{}';
+    ended := '{}';
+    has_more := false;
+    SELECT EXISTS (SELECT FROM pgjobs_job WHERE line IN ('arrived', 'unlinked')),
+        EXISTS (SELECT FROM pgjobs_note),
+        EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= clock_timestamp())
+    INTO some_arrived, some_noted, some_due;
+    IF some_arrived THEN
+        found := pgjobs_take_arrived(most, after_queue);
+        after_queue := found.after_queue;
+        ids := found.ids;
+        touched := found.touched;
+        ended := found.ended;
+        has_more := after_queue <> '';
+        is_full := cardinality(ids) >= most;
+        has_progress := found.has_linked;
+    END IF;
+    IF some_noted THEN
+        found := pgjobs_take_notes(most);
+        number_noted := -found.number;
+        has_progress := has_progress OR found.followers <> '{}';
+        ids := ids || found.followers;
+        touched := touched || found.touched;
+        ended := ended || found.ended;
+    END IF;
+    IF some_due THEN
+        rate_keys := pgjobs_take_due_rates(most);
+        touched := touched || ARRAY(
+            SELECT jsonb_build_object('rate_key', key, 'rate_burst', most)
+            FROM unnest(rate_keys) AS key
+        );
+    END IF;
+    met_undecided := false;
+    IF sweeps THEN
+        found := pgjobs_sweep(4 * most, after_line, after_link);
+        after_line := found.after_line;
+        after_link := found.after_link;
+        ids := ids || found.followers;
+        touched := touched || found.touched;
+        ended := ended || found.ended;
+        met_undecided := EXISTS (SELECT FROM pgjobs_job WHERE line = 'undecided');
+    END IF;
+    LOOP
+        IF may_have_left THEN
+            found := pgjobs_take_left(most);
+            ids := ids || found.followers;
+            touched := touched || found.touched;
+            ended := ended || found.ended;
+            has_progress := has_progress OR found.followers <> '{}';
+            may_have_left := found.ended <> '{}' OR found.number = most;
+        END IF;
+        IF touched <> '{}' THEN
+            ids := ids || pgjobs_next_in_lines(touched, most);
+            touched := '{}';
+        END IF;
+        EXIT WHEN ids = '{}' AND NOT may_have_left;
+        IF ids <> '{}' THEN
+            ids := ARRAY(SELECT DISTINCT unnest(ids));
+            found := pgjobs_decide(ids);
+            IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
+                number_noted := number_noted
+                    + pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
+                unseen := unseen || ARRAY(
+                    SELECT id FROM unnest(ids) AS id
+                    WHERE (id = ANY (found.seen)) IS NOT TRUE
+                );
+                ids := pgjobs_next_behind(unseen);
+            ELSE
+                ids := '{}';
+            END IF;
+            has_progress := has_progress OR is_full AND found.seen IS NOT NULL;
+            admitted_to := admitted_to || found.admitted_to;
+            touched := coalesce(found.touched, '{}');
+            rate_keys := rate_keys || found.rate_keys;
+            met_undecided := met_undecided OR coalesce(found.met_undecided, false);
+        END IF;
+        IF clock_timestamp() > deadline THEN
+            INSERT INTO pgjobs_note (keys) SELECT unnest(touched);
+            has_more := true;
+            EXIT;
+        END IF;
+    END LOOP;
+    IF rate_keys <> '{}' THEN
+        PERFORM pgjobs_expect_tokens(rate_keys);
+    END IF;
+    admitted := cardinality(admitted_to);
+    IF admitted > room OR admitted > 0 AND (served IS NOT NULL OR excluded <> '{}') THEN
+        PERFORM pgjobs_notify_admitted(admitted_to, room, served, excluded);
+    END IF;
+    is_blocked := EXISTS (SELECT FROM pgjobs_note)
+        OR EXISTS (
+            SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left', 'unlinked')
+        );
+    -- Where nothing has moved, other transactions hold the rows.
+    has_more := has_more OR (is_full OR is_blocked)
+        AND (has_progress OR ended <> '{}' OR number_noted < 0);
+END
+$$;

@@ -1,0 +1,37 @@
+-- Decide about these jobs: one without an obstacle becomes READY, the others stand in
+-- the line of their first obstacle. Each job that passes takes room from those behind
+-- it. A job that finds its lock free, but no room, leaves the lock to the next in line;
+-- such keys are *touched* again. `seen`: the jobs whose rows no other transaction
+-- holds.
+CREATE OR REPLACE FUNCTION pgjobs_decide(
+    ids bigint[],
+    OUT seen bigint[], OUT admitted_to text[], OUT touched jsonb[],
+    OUT rate_keys text[], OUT met_undecided boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+    at timestamptz := clock_timestamp();
+    candidates pgjobs_candidate[] := pgjobs_meet_locks(ids);
+    are_limited boolean;
+    are_rated boolean;
+BEGIN
+    SELECT array_agg(id), bool_or(limit_key IS NOT NULL), bool_or(rate_key IS NOT NULL)
+    INTO seen, are_limited, are_rated
+    FROM unnest(candidates);
+    IF are_limited THEN
+        candidates := pgjobs_meet_limits(candidates);
+    END IF;
+    IF are_rated THEN
+        candidates := pgjobs_meet_rates(candidates, at);
+        PERFORM pgjobs_take_tokens(candidates, at);
+    END IF;
+    PERFORM pgjobs_move(candidates);
+    SELECT array_agg(queue_name) FILTER (WHERE obstacle IS NULL),
+        array_agg(DISTINCT rate_key) FILTER (WHERE obstacle = 'rate'),
+        bool_or(obstacle = 'undecided')
+    INTO admitted_to, rate_keys, met_undecided
+    FROM unnest(candidates);
+    IF are_limited OR are_rated THEN
+        touched := pgjobs_left_free(candidates);
+    END IF;
+END
+$$;

@@ -1,0 +1,25 @@
+-- Return the keys that these candidates could have had, but for another key: if such a
+-- candidate leaves a line, or another one has made way for it, the next in line gets
+-- its chance.
+CREATE OR REPLACE FUNCTION pgjobs_left_free(candidates pgjobs_candidate[])
+RETURNS jsonb[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT jsonb_strip_nulls(jsonb_build_object(
+            'lock', lock,
+            'limit_key', CASE WHEN obstacle = 'rate' THEN limit_key END
+        ))
+        FROM unnest(candidates) AS candidate
+        WHERE obstacle IN ('limit', 'rate')
+            AND (lock IS NOT NULL OR obstacle = 'rate' AND limit_key IS NOT NULL)
+            AND (
+                line IS DISTINCT FROM pgjobs_line_of(candidate)
+                OR id IN (SELECT blocker FROM unnest(candidates))
+                OR limit_key IN (
+                    SELECT other.limit_key FROM unnest(candidates) AS other
+                    WHERE other.obstacle = 'limit'
+                )
+            )
+    );
+END
+$$;

@@ -1,0 +1,30 @@
+-- Find out which of the candidates meet a rate: as many of each rate pass as it has
+-- tokens.
+CREATE OR REPLACE FUNCTION pgjobs_meet_rates(
+    candidates pgjobs_candidate[], at timestamptz
+) RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT ROW(
+            id, queue_name, priority, turn, line, lock, is_ordered, limit_key,
+            max_running, rate_key, rate_interval, rate_burst,
+            CASE
+                WHEN obstacle IS NULL AND pgjobs_rate_opens_at(
+                        full_at, rate_interval, rate_burst, number, at
+                    ) > at
+                    THEN 'rate'
+                ELSE obstacle
+            END,
+            blocker
+        )::pgjobs_candidate
+        FROM (
+            SELECT *, row_number() OVER (
+                    PARTITION BY obstacle IS NULL, rate_key
+                    ORDER BY priority DESC, turn
+                ) AS number
+            FROM unnest(candidates)
+        ) AS placed
+        LEFT JOIN pgjobs_rate AS rate ON rate.key = rate_key
+    );
+END
+$$;

@@ -1,0 +1,29 @@
+-- Make each candidate READY, or put it in the line of its obstacle.
+CREATE OR REPLACE FUNCTION pgjobs_move(candidates pgjobs_candidate[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE pgjobs_job AS job
+    SET status = CASE WHEN obstacle IS NULL THEN 'READY' ELSE 'WAITING' END,
+        waiting_for = CASE obstacle
+            WHEN 'undecided' THEN 'dependency'
+            WHEN 'unserved' THEN job.waiting_for
+            ELSE obstacle
+        END,
+        blocked_by_id = blocker,
+        line = next_line,
+        -- Behind what was enqueued while it waited, so that limit keys take turns.
+        turn = CASE
+            WHEN obstacle IS NULL AND starts_with(job.line, 'limit ')
+                THEN nextval('pgjobs_turn')
+            ELSE job.turn
+        END
+    FROM (
+        SELECT id, obstacle, blocker, line,
+            CASE WHEN obstacle IS NOT NULL THEN pgjobs_line_of(candidate) END
+                AS next_line
+        FROM unnest(candidates) AS candidate
+        OFFSET 0
+    ) AS decided
+    WHERE job.id = decided.id AND decided.line IS DISTINCT FROM next_line;
+END
+$$;

@@ -1,0 +1,21 @@
+-- Return jobs behind those whose rows other transactions hold: twice as many from each
+-- line. (In an ordered lock only the first job can follow.)
+CREATE OR REPLACE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT head.id
+        FROM (
+            SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
+            FROM (
+                SELECT line, count(*)::integer AS number FROM pgjobs_job
+                WHERE id = ANY (unseen) AND status = 'WAITING'
+                    AND line ~ '^(arrived$|mutex |limit |rate )'
+                GROUP BY line
+            ) AS held
+        ) AS held
+        CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+        WHERE NOT head.id = ANY (unseen)
+    );
+END
+$$;

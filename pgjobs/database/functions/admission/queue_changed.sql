@@ -1,0 +1,42 @@
+-- Put a job in its line when its status or keys change. Statements only say READY, or
+-- that a job has ended; a job whose keys others may wait for stands in the line "left"
+-- from its end until an admission has seen it.
+CREATE OR REPLACE FUNCTION pgjobs_queue_changed() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    CASE
+    WHEN NEW.finished_at IS NOT NULL THEN
+        IF OLD.finished_at IS NULL THEN
+            NEW.line := CASE WHEN NEW.keys IS NOT NULL THEN 'left' END;
+        END IF;
+    WHEN NEW.status = 'READY' THEN
+        IF OLD.status = 'READY'
+            -- The mark that others wait for its end changes nothing else.
+            AND coalesce(OLD.keys, '{}') - 'has_successors'
+                = coalesce(NEW.keys, '{}') - 'has_successors'
+            AND OLD.dependencies IS NOT DISTINCT FROM NEW.dependencies
+        THEN
+            RETURN NEW;
+        END IF;
+        NEW.line := NULL;
+        NEW.blocked_by_id := NULL;
+        NEW.waiting_for := pgjobs_first_obstacle(NEW.keys, NEW.dependencies);
+        IF NEW.waiting_for IS NOT NULL THEN
+            NEW.status := 'WAITING';
+            NEW.line := pgjobs_first_line(NEW.keys);
+        END IF;
+    WHEN NEW.status = 'SCHEDULED' THEN
+        IF OLD.status <> 'SCHEDULED' THEN
+            NEW.line := CASE OLD.line WHEN 'unlinked' THEN 'unlinked' ELSE 'left' END;
+        END IF;
+    WHEN NEW.status = 'WAITING' THEN
+        IF OLD.status <> 'WAITING' THEN
+            NEW.line := pgjobs_first_line(NEW.keys);
+        END IF;
+    ELSE
+        NULL;
+    END CASE;
+    RETURN NEW;
+END
+$$;

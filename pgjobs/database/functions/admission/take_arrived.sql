@@ -1,0 +1,59 @@
+-- Return what there is to look at: jobs to decide about, and keys that may have room.
+CREATE OR REPLACE FUNCTION pgjobs_take_arrived(
+    most integer, INOUT after_queue text, OUT ids bigint[], OUT touched jsonb[],
+    OUT ended bigint[], OUT has_linked boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+    followers bigint[];
+    most_queues CONSTANT integer := 100;
+    queues text[] := ARRAY(
+        WITH RECURSIVE queue (name, number) AS (
+            (
+                SELECT queue_name, 1 FROM pgjobs_job
+                WHERE line = 'arrived' AND queue_name > after_queue
+                ORDER BY queue_name LIMIT 1
+            )
+            UNION ALL
+            SELECT (
+                SELECT queue_name FROM pgjobs_job
+                WHERE line = 'arrived' AND queue_name > queue.name
+                ORDER BY queue_name LIMIT 1
+            ), number + 1
+            FROM queue WHERE queue.name IS NOT NULL AND number < most_queues
+        )
+        SELECT name FROM queue WHERE name IS NOT NULL
+    );
+BEGIN
+    ids := ARRAY(
+        SELECT id FROM pgjobs_job WHERE line = 'unlinked'
+        LIMIT most FOR NO KEY UPDATE SKIP LOCKED
+    );
+    has_linked := ids <> '{}';
+    ids := ids || ARRAY(
+        SELECT head.id
+        FROM unnest(queues) AS queue (name)
+        CROSS JOIN LATERAL (
+            SELECT id, priority, turn FROM pgjobs_job
+            WHERE line = 'arrived' AND queue_name = queue.name
+            ORDER BY priority DESC, turn LIMIT most
+        ) AS head
+        WHERE pgjobs_is_served(queue.name)
+        ORDER BY priority DESC, turn LIMIT most
+    );
+    after_queue := CASE
+        WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
+    END;
+    SELECT * INTO followers, ended FROM pgjobs_link_arrived(ids, most);
+    -- Jobs that are only due later needed no more than their links.
+    UPDATE pgjobs_job SET line = NULL WHERE id = ANY (ids) AND status = 'SCHEDULED';
+    -- Others may have waited longer for the same keys. (In an ordered lock the ids
+    -- decide.)
+    touched := ARRAY(
+        SELECT keys FROM pgjobs_job
+        WHERE id = ANY (ids) AND (
+            keys ?| ARRAY['limit_key', 'rate_key'] OR keys ->> 'is_ordered' = 'false'
+        )
+    );
+    ids := ids || followers;
+END
+$$;

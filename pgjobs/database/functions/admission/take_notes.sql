@@ -1,0 +1,28 @@
+-- Take a batch of notes: keys that have room, and jobs and batches whose followers have
+-- to be looked at. `number`: how many notes fewer there are.
+CREATE OR REPLACE FUNCTION pgjobs_take_notes(
+    most integer, OUT number integer,
+    OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    ids bigint[];
+    batches bigint[];
+BEGIN
+    followers := '{}';
+    ended := '{}';
+    WITH note AS (
+        DELETE FROM pgjobs_note
+        WHERE id = ANY (ARRAY(SELECT id FROM pgjobs_note ORDER BY id LIMIT most))
+        RETURNING job_id, keys
+    )
+    SELECT count(*), array_agg(job_id) FILTER (WHERE job_id IS NOT NULL),
+        array_agg((keys ->> 'batch_id')::bigint) FILTER (WHERE keys ? 'batch_id'),
+        coalesce(array_agg(keys) FILTER (WHERE keys IS NOT NULL), '{}')
+    INTO number, ids, batches, touched FROM note;
+    IF coalesce(ids, batches) IS NOT NULL THEN
+        number := number - pgjobs_mark(ids);
+        SELECT * INTO followers, ended FROM pgjobs_close_links(ids, batches, most);
+        number := number - pgjobs_leave_open(ids, batches);
+    END IF;
+END
+$$;

@@ -1,0 +1,83 @@
+-- Enqueue a job by SQL, as Python's `enqueue` would: see docs/sql.md. A task's
+-- definition (`definitions.py`) is all that this knows of its options, and the JSON
+-- Schema in it (`schemas.py`) all that this knows of its parameters.
+--
+-- This and the other functions for producers run with the rights of their caller.
+-- Errors about arguments have the SQLSTATE 22023 (about NULL: 22004), and the
+-- parameter's name as the column of the error. Names mean our tables, whatever the
+-- caller's search_path is.
+CREATE OR REPLACE FUNCTION pgjobs_enqueue(
+    task text, arguments jsonb DEFAULT '{}',
+    priority integer DEFAULT NULL, queue_name text DEFAULT NULL,
+    run_after timestamptz DEFAULT NULL, unique_key text DEFAULT NULL,
+    lock text DEFAULT NULL
+) RETURNS TABLE (id bigint) LANGUAGE plpgsql ROWS 1
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    definition pgjobs_taskdefinition := pgjobs_definition(task);
+    options jsonb := definition.options;
+    expanded jsonb[];
+    batch jsonb;  -- what `keys` says of it
+    job pgjobs_job;
+BEGIN
+    IF jsonb_typeof(arguments) IS DISTINCT FROM 'object' THEN
+        RAISE EXCEPTION 'Invalid arguments for %: arguments: must be a JSON object, '
+            'got %.', definition.name, coalesce(pgjobs_shortened(arguments), 'NULL')
+            USING ERRCODE = CASE
+                    WHEN arguments IS NULL THEN '22004' ELSE '22023'
+                END,
+                COLUMN = 'arguments', HINT = pgjobs_usage(definition.parameters);
+    END IF;
+    PERFORM pgjobs_check_options(priority, queue_name, run_after);
+    job.task := definition.name;
+    job.queue_name := coalesce(queue_name, options ->> 'queue_name');
+    job.priority := coalesce(priority, (options -> 'priority')::integer);
+    job.run_after := run_after;
+    job.expires_at := coalesce(run_after, statement_timestamp())
+        + make_interval(secs => (options -> 'expires')::double precision);
+    job.max_attempts := options -> 'max_attempts';
+    job.max_crashes := options -> 'max_crashes';
+    job.timeout := options -> 'timeout';
+    job.process_units := options -> 'process_units';
+    IF options ? 'write_all' THEN
+        expanded := pgjobs_expanded(definition, arguments);
+        IF expanded IS NOT NULL THEN
+            INSERT INTO pgjobs_batch AS new (description) VALUES (definition.name)
+            RETURNING jsonb_build_object('batch_id', new.id) INTO batch;
+        END IF;
+    END IF;
+    FOREACH arguments IN ARRAY coalesce(expanded, ARRAY[arguments]) LOOP
+        job.kwargs := pgjobs_checked_arguments(definition, arguments);
+        job.keys := batch;
+        IF lock IS NOT NULL OR options ? 'keys' THEN
+            job.keys := coalesce(batch, '{}')
+                || pgjobs_keys(definition, job.kwargs, lock);
+        END IF;
+        IF unique_key IS NOT NULL OR options ? 'on_conflict' THEN
+            job.unique_key := coalesce(
+                pgjobs_checked_key('unique_key', unique_key),
+                pgjobs_unique_key(definition, job.kwargs)
+            );
+            job.unique_for := coalesce(options ->> 'unique_for', 'unfinished');
+            job.unique_until := statement_timestamp() + make_interval(
+                secs => (options -> 'unique_period')::double precision
+            );
+            id := pgjobs_insert_unique(
+                job, coalesce(options ->> 'on_conflict', 'return')
+            );
+            CONTINUE WHEN id IS NULL;
+        ELSE
+            INSERT INTO pgjobs_job AS new
+                (task, kwargs, queue_name, priority, run_after, expires_at,
+                 max_attempts, max_crashes, timeout, process_units, keys)
+            VALUES
+                (job.task, job.kwargs, job.queue_name, job.priority, job.run_after,
+                 job.expires_at, job.max_attempts, job.max_crashes, job.timeout,
+                 job.process_units, job.keys)
+            RETURNING new.id INTO id;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,50 @@
+-- Deliver events that had no subscriber when they were published and have one now, up
+-- to `grace` seconds after that. Return the number of events. One worker does it at a
+-- time, so that jobs have their ids in the order of the events ("pgje" in ASCII is the
+-- lock).
+--
+-- The names are found by hopping along the index: most events have no subscriber, and
+-- however many events there are of them, they are not read.
+CREATE OR REPLACE FUNCTION pgjobs_deliver_late(grace float8, most integer)
+RETURNS bigint LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    names text[];
+    events pgjobs_event[];
+    delivered bigint;
+BEGIN
+    WITH RECURSIVE unhandled (name) AS (
+        (SELECT name FROM pgjobs_event WHERE handlers = 0 ORDER BY name LIMIT 1)
+        UNION ALL
+        SELECT (
+            SELECT event.name FROM pgjobs_event AS event
+            WHERE handlers = 0 AND event.name > unhandled.name
+            ORDER BY event.name LIMIT 1
+        )
+        FROM unhandled WHERE unhandled.name IS NOT NULL
+    )
+    SELECT array_agg(name) INTO names FROM unhandled
+    WHERE name IS NOT NULL AND EXISTS (SELECT FROM pgjobs_handlers(name));
+    IF names IS NULL OR NOT pg_try_advisory_xact_lock(x'70676a65'::bigint) THEN
+        RETURN 0;
+    END IF;
+    events := ARRAY(
+        SELECT event FROM pgjobs_event AS event
+        WHERE handlers = 0 AND name = ANY (names)
+            AND published_at
+                > statement_timestamp() - make_interval(secs => grace)
+        ORDER BY id
+        LIMIT most
+        FOR NO KEY UPDATE SKIP LOCKED
+    );
+    UPDATE pgjobs_event AS event SET handlers = made.number
+    FROM (
+        SELECT event_id, count(*) AS number
+        FROM pgjobs_deliver(events, 'late', NULL) AS event_id GROUP BY event_id
+    ) AS made
+    WHERE event.id = made.event_id;
+    GET DIAGNOSTICS delivered = ROW_COUNT;
+    RETURN delivered;
+END
+$$;

@@ -1,0 +1,33 @@
+-- Insert a job with a unique key, or do what `on_conflict` says. Return its id, or the
+-- id of the job that there is instead, or NULL.
+CREATE OR REPLACE FUNCTION pgjobs_insert_unique(job pgjobs_job, on_conflict text)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    inserted bigint;
+BEGIN
+    LOOP
+        INSERT INTO pgjobs_job
+            (task, kwargs, queue_name, priority, run_after, expires_at,
+             max_attempts, max_crashes, timeout, process_units, keys, unique_key,
+             unique_for, unique_until)
+        VALUES
+            (job.task, job.kwargs, job.queue_name, job.priority, job.run_after,
+             job.expires_at, job.max_attempts, job.max_crashes, job.timeout,
+             job.process_units, job.keys, job.unique_key, job.unique_for,
+             job.unique_until)
+        ON CONFLICT (unique_key, unique_for)
+            WHERE unique_key IS NOT NULL
+                AND pgjobs_holds_key(
+                    unique_for, unique_until, status, attempts, finished_at
+                )
+            DO NOTHING
+        RETURNING id INTO inserted;
+        IF NOT FOUND THEN
+            inserted := pgjobs_conflict(job, on_conflict);
+        END IF;
+        IF inserted IS DISTINCT FROM 0 THEN
+            RETURN inserted;
+        END IF;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,82 @@
+-- Close the links that lead to those of these jobs that have ended, and to these
+-- batches. `followers`: jobs that may have nothing more to wait for. `ended`: jobs that
+-- needed something else of their predecessor, and were ended here.
+CREATE OR REPLACE FUNCTION pgjobs_close_links(
+    ids bigint[], batches bigint[], most integer,
+    OUT followers bigint[], OUT ended bigint[]
+) LANGUAGE plpgsql AS $$
+BEGIN
+    WITH told AS MATERIALIZED (
+        (SELECT link.id AS link_id, link.job_id, link.needs, link.batch_id, outcome,
+            link.predecessor_id AS culprit
+        FROM (
+            SELECT given.id, coalesce(job.status, 'GONE') AS outcome
+            FROM unnest(ids) AS given (id)
+            LEFT JOIN pgjobs_job AS job ON job.id = given.id
+            WHERE job.id IS NULL OR job.finished_at IS NOT NULL
+        ) AS predecessor
+        CROSS JOIN LATERAL (
+            SELECT * FROM pgjobs_predecessor AS each
+            WHERE each.predecessor_id = predecessor.id AND each.is_open
+            LIMIT most
+        ) AS link
+        LIMIT most)
+        UNION ALL
+        (SELECT link.id, link.job_id, link.needs, link.batch_id,
+            CASE outcome WHEN 'UNFINISHED' THEN 'FAILED' ELSE outcome END,
+            coalesce(culprit, failed)
+        FROM unnest(batches) AS given (id)
+        CROSS JOIN LATERAL pgjobs_batch_outcome(given.id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM pgjobs_predecessor AS each
+            WHERE each.batch_id = given.id AND each.is_open
+                AND (
+                    outcome <> 'UNFINISHED'
+                    OR each.needs = 'failure' AND failed IS NOT NULL
+                )
+            LIMIT most
+        ) AS link
+        LIMIT most)
+    ),
+    -- Another transaction may hold the row of a follower; then its link stays open.
+    held AS MATERIALIZED (
+        SELECT id, finished_at FROM pgjobs_job
+        WHERE id = ANY (ARRAY(SELECT job_id FROM told))
+        FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    closed AS (
+        UPDATE pgjobs_predecessor SET is_open = false
+        WHERE id = ANY (ARRAY(
+            SELECT link_id FROM told
+            WHERE job_id IN (SELECT id FROM held)
+                OR NOT EXISTS (
+                    SELECT FROM pgjobs_job WHERE id = told.job_id OFFSET 0
+                )
+        ))
+    ),
+    unmet AS MATERIALIZED (
+        SELECT DISTINCT ON (job_id) told.* FROM told
+        WHERE NOT pgjobs_meets(needs, outcome)
+            AND job_id IN (SELECT id FROM held WHERE finished_at IS NULL)
+        ORDER BY job_id, link_id
+    ),
+    given_up AS (
+        UPDATE pgjobs_job AS job
+        SET status = CASE needs WHEN 'dependency' THEN 'FAILED' ELSE 'CANCELLED' END,
+            finished_at = clock_timestamp(),
+            waiting_for = NULL,
+            -- The retry of this one revives a cancelled job.
+            blocked_by_id = CASE WHEN needs <> 'failure' THEN culprit END,
+            reason = pgjobs_reason_of_end(needs, outcome, culprit, unmet.batch_id)
+        FROM unmet
+        WHERE job.id = unmet.job_id AND status IN ('READY', 'SCHEDULED', 'WAITING')
+        RETURNING job.id
+    )
+    SELECT ARRAY(
+            SELECT id FROM held
+            WHERE finished_at IS NULL AND id NOT IN (SELECT job_id FROM unmet)
+        ),
+        ARRAY(SELECT id FROM given_up)
+    INTO followers, ended;
+END
+$$;

@@ -1,0 +1,45 @@
+-- Make the links of jobs that have arrived, and close those whose predecessor has
+-- ended. The other predecessors are marked, so that their end is noticed. `followers`:
+-- other jobs that had waited for the same predecessors.
+CREATE OR REPLACE FUNCTION pgjobs_link_arrived(
+    ids bigint[], most integer, OUT followers bigint[], OUT ended bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    linked bigint[] := ARRAY(
+        SELECT id FROM pgjobs_job
+        WHERE id = ANY (ids) AND (line = 'unlinked' OR dependencies IS NOT NULL)
+    );
+    predecessors bigint[];
+    batches bigint[];
+BEGIN
+    followers := '{}';
+    ended := '{}';
+    IF linked = '{}' THEN
+        RETURN;
+    END IF;
+    INSERT INTO pgjobs_predecessor (job_id, predecessor_id, batch_id, needs)
+    SELECT id, predecessor_id, named.batch_id, coalesce(keys ->> 'needs', 'success')
+    FROM pgjobs_job AS job
+    CROSS JOIN LATERAL (
+        SELECT each.id::bigint, NULL::bigint
+        FROM jsonb_array_elements_text(keys -> 'after') AS each (id)
+        UNION ALL
+        SELECT NULL::bigint, each.id::bigint
+        FROM jsonb_array_elements_text(keys -> 'after_batches') AS each (id)
+    ) AS named (predecessor_id, batch_id)
+    WHERE id = ANY (linked)
+    ON CONFLICT DO NOTHING;
+    predecessors := ARRAY(
+        SELECT DISTINCT predecessor_id FROM pgjobs_predecessor
+        WHERE job_id = ANY (linked) AND is_open AND predecessor_id IS NOT NULL
+    );
+    PERFORM pgjobs_mark(predecessors);
+    batches := ARRAY(
+        SELECT DISTINCT batch_id FROM pgjobs_predecessor
+        WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
+    );
+    SELECT * INTO followers, ended
+    FROM pgjobs_close_links(predecessors, batches, most);
+    PERFORM pgjobs_leave_open(predecessors, batches);
+END
+$$;

@@ -1,0 +1,81 @@
+-- Do what the retry of these jobs means for others; Python's retry calls it, too. The
+-- retried jobs wait again for those of their predecessors that have not ended. Jobs
+-- that were cancelled because of them, and those that were cancelled because of these,
+-- wait again. A revived job takes its unique key again, unless another job holds it;
+-- then it stays cancelled.
+CREATE OR REPLACE FUNCTION pgjobs_revive(ids bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    WITH RECURSIVE lost (id, batch_id) AS (
+        SELECT id, batch_id FROM pgjobs_job WHERE id = ANY (ids)
+        UNION
+        SELECT job.id, job.batch_id
+        FROM lost
+        CROSS JOIN LATERAL (
+            SELECT job_id FROM pgjobs_predecessor WHERE predecessor_id = lost.id
+            UNION ALL
+            SELECT job_id FROM pgjobs_predecessor WHERE batch_id = lost.batch_id
+        ) AS link
+        JOIN pgjobs_job AS job ON job.id = link.job_id
+        WHERE job.status = 'CANCELLED' AND job.blocked_by_id = lost.id
+    ),
+    cancelled AS MATERIALIZED (
+        SELECT id, unique_for,
+            CASE
+                WHEN unique_for <> 'period' OR unique_until > clock_timestamp()
+                    THEN unique_key
+            END AS wanted_key
+        FROM pgjobs_job
+        WHERE id = ANY (ARRAY(SELECT id FROM lost)) AND status = 'CANCELLED'
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ),
+    ranked AS (
+        SELECT *, row_number() OVER (
+            PARTITION BY wanted_key, unique_for ORDER BY id DESC
+        ) AS place
+        FROM cancelled
+    ),
+    allowed AS MATERIALIZED (
+        SELECT id FROM ranked
+        WHERE wanted_key IS NULL
+            OR place = 1 AND NOT EXISTS (
+                SELECT FROM pgjobs_job AS other
+                WHERE other.unique_key = wanted_key
+                    AND other.unique_for = ranked.unique_for
+                    AND pgjobs_holds_key(
+                        other.unique_for, other.unique_until, other.status,
+                        other.attempts, other.finished_at
+                    )
+            )
+    ),
+    -- The next admission looks again at what had ended for a job before.
+    opened AS (
+        UPDATE pgjobs_predecessor SET is_open = true
+        WHERE job_id = ANY (ARRAY(SELECT id FROM allowed))
+    ),
+    linked AS (
+        UPDATE pgjobs_predecessor AS link
+        SET is_open = EXISTS (
+                SELECT FROM pgjobs_job
+                WHERE id = link.predecessor_id
+                    AND (finished_at IS NULL OR id IN (SELECT id FROM allowed))
+            ) OR EXISTS (
+                SELECT FROM pgjobs_job
+                WHERE batch_id = link.batch_id
+                    AND (finished_at IS NULL OR id IN (SELECT id FROM allowed))
+            )
+        WHERE job_id = ANY (ids)
+        RETURNING job_id, is_open
+    )
+    UPDATE pgjobs_job
+    SET status = 'WAITING',
+        waiting_for = 'predecessor',
+        finished_at = NULL,
+        expires_at = NULL,
+        reason = '',
+        unique_until = CASE WHEN unique_until > clock_timestamp() THEN unique_until END
+    WHERE id = ANY (ARRAY(SELECT id FROM allowed))
+        OR id = ANY (ARRAY(SELECT job_id FROM linked WHERE is_open)) AND status = 'READY';
+END
+$$;

@@ -1,0 +1,10 @@
+-- Wake the workers of a queue that was resumed or has more room, also by SQL.
+CREATE OR REPLACE FUNCTION pgjobs_notify_queue() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_catalog.pg_notify('pgjobs', OLD.name);
+    -- Admissions have passed over the lines with jobs of this queue alone.
+    PERFORM pg_catalog.pg_notify('pgjobs_admission', 'sweep');
+    RETURN NULL;
+END
+$$;

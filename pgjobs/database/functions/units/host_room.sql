@@ -1,0 +1,67 @@
+-- Return how many process units are free on a host.
+--
+-- They are counted for each claim, from running rows alone, so that nothing can leak:
+-- the jobs of a dead worker take units until their rescue. The count is made under a
+-- lock that is held until the claim is committed. No worker waits for that lock:
+-- without it `free` is NULL, and the worker looks again (as for pgjobs_room). VOLATILE
+-- lets the count see what was committed since the statement began, and what the
+-- statement itself has recorded.
+--
+-- Nothing behind (last_priority, last_turn) may start: that is the place of a job for
+-- which units have been short for longer than `patience`. Units that become free are
+-- kept for it.
+CREATE OR REPLACE FUNCTION pgjobs_host_room(
+    here text, total bigint, patience double precision,
+    OUT free bigint, OUT last_priority integer, OUT last_turn bigint
+) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- The class of these locks: "pgju" in ASCII.
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(
+        1885825653, pg_catalog.hashtext(here)
+    ) THEN
+        RETURN;
+    END IF;
+    SELECT greatest(total - coalesce(sum(coalesce(job.process_units, 1)), 0), 0)
+    INTO free
+    FROM pgjobs_worker AS worker
+    JOIN pgjobs_job AS job ON job.worker_id = worker.id
+    WHERE worker.host = here AND job.status = 'RUNNING';
+
+    SELECT job.priority, job.turn INTO last_priority, last_turn
+    FROM pgjobs_job AS job
+    WHERE job.status = 'READY'
+        AND job.process_units > free AND job.process_units <= total
+        AND greatest(job.enqueued_at, job.run_after, job.last_attempted_at)
+            <= clock_timestamp() - make_interval(secs => patience)
+        -- It does not wait for units if no worker here would take it anyway.
+        AND EXISTS (
+            SELECT FROM pgjobs_worker AS worker
+            WHERE worker.host = here
+                AND worker.units >= job.process_units
+                AND worker.lease_until > clock_timestamp()
+                AND (
+                    worker.queues = ''
+                    OR job.queue_name = ANY (string_to_array(worker.queues, ','))
+                )
+                AND NOT job.queue_name
+                    = ANY (string_to_array(worker.excluded, ','))
+        )
+        AND NOT EXISTS (
+            SELECT FROM pgjobs_queue AS queue
+            WHERE queue.name = job.queue_name
+                AND (
+                    queue.paused_at IS NOT NULL
+                    OR queue.max_running <= (
+                        SELECT count(*) FROM pgjobs_job AS other
+                        WHERE other.status = 'RUNNING'
+                            AND other.queue_name = queue.name
+                    )
+                )
+        )
+    ORDER BY job.priority DESC, job.turn
+    LIMIT 1;
+    -- No job waits for units: a place behind all others.
+    last_priority := coalesce(last_priority, -1000);
+    last_turn := coalesce(last_turn, 0);
+END
+$$;

@@ -1,0 +1,137 @@
+"""Migration operations that install the files of this package.
+
+Migrations name this module and its operations: they never move.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from django.db import router
+from django.db.migrations.operations.base import Operation
+
+HERE = Path(__file__).parent
+KINDS = ("function", "trigger", "rights")
+CREATED = re.compile(r"^CREATE (SEQUENCE|TYPE|FUNCTION) (\w+)", re.MULTILINE)
+TRIGGER = re.compile(r"CREATE OR REPLACE TRIGGER (\w+)")
+# What CREATE OR REPLACE does not replace: signature and type, or the table.
+HEAD = re.compile(
+    r"CREATE OR REPLACE (?:(?:FUNCTION|PROCEDURE)(.*?)\bLANGUAGE|TRIGGER.*?\bON (\w+))",
+    re.DOTALL,
+)
+Changes = dict[str, tuple[str | None, str | None]]
+
+
+def definitions(root: Path = HERE) -> dict[str, str]:
+    """Return {kind and name: text} of everything that is replaced when it changes."""
+    found = {
+        f"function pgjobs_{path.stem}": path.read_text()
+        for path in sorted(root.glob("functions/*/*.sql"))
+    }
+    for text in (root / "triggers.sql").read_text().split("\n\n"):
+        if match := TRIGGER.search(text):
+            found[f"trigger {match[1]}"] = f"{text.strip()}\n"
+    found["rights"] = (root / "rights.sql").read_text()
+    # PostgreSQL never sees the comment above a definition.
+    return {name: re.sub(r"\A(--.*\n)+", "", text) for name, text in found.items()}
+
+
+def head(text: str) -> list[str]:
+    match = HEAD.search(text)
+    return (match[1] or match[2]).split() if match else []
+
+
+def read(path: str) -> str:
+    return (HERE / path).read_text()
+
+
+def dropping(pattern: str) -> str:
+    return read("installer/drop.sql").replace("<pattern>", pattern)
+
+
+def replacing(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    """Return the statements that make new definitions of old ones."""
+    gone = [name for name in old if head(old[name]) != head(new.get(name, ""))]
+    order = sorted(new, key=lambda name: KINDS.index(name.split()[0]))
+    texts = [new[name] for name in order]
+    return [dropping(f"^({'|'.join(gone)})$"), *texts] if gone else texts
+
+
+class PostgreSQLOperation(Operation):
+    """Statements for PostgreSQL; another vendor's database has tables and no queue."""
+
+    reversible = True
+    reduces_to_sql = True
+
+    def state_forwards(self, app_label, state):
+        """Change no model."""
+
+    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+        self.run(app_label, schema_editor, self.forwards())
+
+    def database_backwards(self, app_label, schema_editor, from_state, to_state):
+        self.run(app_label, schema_editor, self.backwards())
+
+    def run(self, app_label, schema_editor, statements: Iterable[str]) -> None:
+        connection = schema_editor.connection
+        if connection.vendor == "postgresql" and router.allow_migrate(
+            connection.alias, app_label
+        ):
+            for statement in statements:
+                schema_editor.execute(statement, params=None)
+
+    def describe(self) -> str:
+        return "Install what pgjobs/database/ has"
+
+
+class RunFiles(PostgreSQLOperation):
+    """Run files that never change, and drop what they created beside the tables."""
+
+    def __init__(self, *paths: str):
+        self.paths = paths
+
+    def forwards(self) -> list[str]:
+        return [read(path) for path in self.paths]
+
+    def backwards(self) -> list[str]:
+        created = CREATED.findall("".join(self.forwards()))
+        names = (f"{kind.lower()} {name}" for kind, name in created)
+        return [dropping(f"^({'|'.join(names)})$")]
+
+
+class InstallSQL(PostgreSQLOperation):
+    """Install functions, triggers and rights: what a release has changed.
+
+    `changes` has {name: (text before, text after)}, with None for what is not there;
+    without it, until the first release, the files are read. The rest is what freeze.py
+    has to know of a release: the functions that its statements call, and the digests
+    of the files that its migrations run.
+    """
+
+    def __init__(
+        self,
+        changes: Changes | None = None,
+        calls: Iterable[str] = (),
+        files: dict[str, str] | None = None,
+    ):
+        self.changes, self.calls, self.files = changes, calls, files or {}
+
+    def forwards(self) -> list[str]:
+        if self.changes is None:
+            return installing(replacing({}, definitions()))
+        return installing(replacing(side(self.changes, 0), side(self.changes, 1)))
+
+    def backwards(self) -> list[str]:
+        if self.changes is None:  # the files may have changed since
+            return installing([dropping("^(function|trigger) pgjobs_")])
+        return installing(replacing(side(self.changes, 1), side(self.changes, 0)))
+
+
+def side(changes: Changes, number: int) -> dict[str, str]:
+    """Return the texts before the changes (0), or after them (1)."""
+    texts = {name: both[number] for name, both in changes.items()}
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def installing(statements: list[str]) -> list[str]:
+    return [read("installer/prepare.sql"), *statements, read("installer/restore.sql")]

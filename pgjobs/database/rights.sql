@@ -1,0 +1,34 @@
+-- PUBLIC may execute none of our functions, except those that a role needs for writing
+-- rows if it has rights on the tables only:
+--
+-- - is_job and holds_key: a constraint and an index of pgjobs_job are made of them;
+-- - serve, first_obstacle, first_line and leave_note: triggers of pgjobs_job call them
+--   with the rights of the statement that fires them.
+--
+-- All of these run with their caller's rights, and lend none. (A trigger function needs
+-- no right to fire.) This runs after each installation, because a new function may be
+-- executed by PUBLIC until it is revoked.
+DO $$
+DECLARE
+    statement text;
+BEGIN
+    FOR statement IN
+        SELECT format(
+            CASE
+                WHEN proname IN (
+                    'pgjobs_is_job', 'pgjobs_holds_key', 'pgjobs_serve',
+                    'pgjobs_first_obstacle', 'pgjobs_first_line', 'pgjobs_leave_note'
+                )
+                    THEN 'GRANT EXECUTE ON ROUTINE %s TO PUBLIC'
+                ELSE 'REVOKE ALL ON ROUTINE %s FROM PUBLIC'
+            END,
+            oid::regprocedure
+        )
+        FROM pg_proc
+        WHERE proname LIKE 'pgjobs\_%'
+            AND pronamespace = quote_ident(current_schema())::regnamespace
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+END
+$$;

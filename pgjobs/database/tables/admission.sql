@@ -1,0 +1,21 @@
+-- These find the jobs that have the place of a lock or of a limit, and the first job of
+-- an ordered lock. Their conditions are short, and begin with a test that a plain job
+-- fails at once, because PostgreSQL reads them with each statement.
+
+-- The last line of defence: whatever goes wrong, no two jobs of a lock can run.
+CREATE UNIQUE INDEX pgjobs_job_lock ON pgjobs_job ((keys ->> 'lock'))
+    WHERE (keys ->> 'lock') IS NOT NULL AND status IN ('READY', 'RUNNING');
+CREATE INDEX pgjobs_job_lock_order ON pgjobs_job ((keys ->> 'lock'), id)
+    WHERE (keys ->> 'lock') IS NOT NULL AND finished_at IS NULL
+        AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false';
+CREATE INDEX pgjobs_job_limit ON pgjobs_job ((keys ->> 'limit_key'))
+    WHERE (keys ->> 'limit_key') IS NOT NULL AND status IN ('READY', 'RUNNING');
+
+-- A job that an admission decides about, and the first obstacle that it meets, if any.
+-- Functions take and return it, so that a change is a type with a new name.
+CREATE TYPE pgjobs_candidate AS (
+    id bigint, queue_name text, priority integer, turn bigint, line text,
+    lock text, is_ordered boolean, limit_key text, max_running integer,
+    rate_key text, rate_interval double precision, rate_burst integer,
+    obstacle text, blocker bigint
+);

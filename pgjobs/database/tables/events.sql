@@ -1,0 +1,23 @@
+-- Deliveries are deleted with their event and with their job, also by SQL.
+ALTER TABLE pgjobs_delivery ADD CONSTRAINT pgjobs_delivery_event
+    FOREIGN KEY (event_id) REFERENCES pgjobs_event (id) ON DELETE CASCADE;
+ALTER TABLE pgjobs_delivery ADD CONSTRAINT pgjobs_delivery_job
+    FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
+
+-- Refuse what SQL could insert but a worker not read.
+ALTER TABLE pgjobs_event
+    ADD CONSTRAINT pgjobs_event_name CHECK (
+        name <> '' AND name !~ '[*[:space:][:cntrl:]]'
+    ),
+    ADD CONSTRAINT pgjobs_event_payload CHECK (jsonb_typeof(payload) = 'object'),
+    ADD CONSTRAINT pgjobs_event_ids CHECK (
+        aggregate_id <> '' AND correlation_id <> ''
+    ),
+    ADD CONSTRAINT pgjobs_event_time CHECK (
+        published_at >= '1970-01-01 00:00+00'
+        AND published_at < '9999-01-01 00:00+00'
+    );
+
+-- Truncation would take an exclusive lock and make every publisher wait.
+ALTER TABLE pgjobs_event SET (vacuum_truncate = off);
+ALTER TABLE pgjobs_delivery SET (vacuum_truncate = off);

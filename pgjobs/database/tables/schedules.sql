@@ -1,0 +1,23 @@
+-- Ticks are deleted with their schedule and with their job, also by SQL.
+ALTER TABLE pgjobs_tick ADD CONSTRAINT pgjobs_tick_schedule
+    FOREIGN KEY (schedule_id) REFERENCES pgjobs_schedule (id) ON DELETE CASCADE;
+ALTER TABLE pgjobs_tick ADD CONSTRAINT pgjobs_tick_job
+    FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
+
+-- Refuse what SQL could insert but a worker not read.
+ALTER TABLE pgjobs_schedule
+    ADD CONSTRAINT pgjobs_schedule_arguments CHECK (
+        jsonb_typeof(args) = 'array' AND jsonb_typeof(kwargs) = 'object'
+    ),
+    ADD CONSTRAINT pgjobs_schedule_words CHECK (
+        anchor IN ('start', 'end') AND overlap IN ('skip', 'allow')
+        AND catch_up IN ('latest', 'all', 'none') AND task <> '' AND name <> ''
+    ),
+    ADD CONSTRAINT pgjobs_schedule_times CHECK (
+        least(next_run_at, origin_at, start_at, end_at, last_run_at)
+            >= '1970-01-01 00:00+00'
+        AND greatest(next_run_at, origin_at, start_at, end_at, last_run_at)
+            < '9999-01-01 00:00+00'
+    );
+
+ALTER TABLE pgjobs_schedule SET (fillfactor = 50, vacuum_truncate = off);

@@ -1,0 +1,96 @@
+-- All triggers, in firing order: BEFORE the row is written, AFTER it, AFTER the
+-- statement. PostgreSQL fires those of one moment by their names. It reads the
+-- conditions of all triggers of a table with each statement, so that there are few.
+
+-- A claim never fires it (worker_id), nor does a worker that records an end and sees to
+-- the line by itself ('recorded'), nor an admission, which has decided: the last part.
+CREATE OR REPLACE TRIGGER pgjobs_queue_changed
+    BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND (
+            NEW.keys IS NOT NULL
+            OR NEW.dependencies IS NOT NULL
+            OR NEW.line IS NOT NULL
+            OR NEW.status = 'WAITING'
+        )
+        AND NEW.line IS DISTINCT FROM 'recorded'
+        AND NOT (
+            OLD.status = 'WAITING'
+            AND (NEW.status = 'WAITING' OR NEW.status = 'READY' AND NEW.line IS NULL)
+        )
+    )
+    EXECUTE FUNCTION pgjobs_queue_changed();
+
+-- A plain job that is due pays for the words of the condition, and for no call.
+CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.status = 'READY'
+        AND (
+            NEW.run_after > statement_timestamp()
+            OR NEW.keys IS NOT NULL
+            OR NEW.dependencies IS NOT NULL
+        )
+        OR NEW.status = 'WAITING' AND NEW.line IS NULL
+    )
+    EXECUTE FUNCTION pgjobs_queue_inserted();
+
+-- The columns that neither a claim nor a success names; constraints/is_job.sql has the
+-- others.
+CREATE OR REPLACE TRIGGER pgjobs_check_job
+    AFTER INSERT OR UPDATE OF
+        task, args, kwargs, queue_name, priority, timeout, process_units,
+        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies
+    ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+
+-- The job was replaced by one with other keys, and the old ones are free.
+CREATE OR REPLACE TRIGGER pgjobs_note_changed
+    AFTER UPDATE OF keys ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        OLD.keys ->> 'lock' <> coalesce(NEW.keys ->> 'lock', '')
+        OR OLD.keys ->> 'limit_key' <> coalesce(NEW.keys ->> 'limit_key', '')
+    )
+    EXECUTE FUNCTION pgjobs_note_changed();
+
+-- Only a job with keys or dependencies can leave something behind.
+CREATE OR REPLACE TRIGGER pgjobs_note_deleted
+    AFTER DELETE ON pgjobs_job
+    FOR EACH ROW WHEN (OLD.keys IS NOT NULL OR OLD.dependencies IS NOT NULL)
+    EXECUTE FUNCTION pgjobs_note_deleted();
+
+-- The condition is tested in place, so that claims and records pay for no call. An
+-- admission tells of what it has made READY by itself (OLD.status <> 'WAITING').
+CREATE OR REPLACE TRIGGER pgjobs_notify_changed
+    AFTER UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        OLD.status <> NEW.status AND NEW.worker_id IS NULL
+        AND (
+            NEW.finished_at IS NULL AND OLD.status <> 'WAITING'
+            OR NEW.line = 'left' OR NEW.awaited
+            OR NEW.dependencies IS NOT NULL
+            AND coalesce(OLD.finished_at, NEW.finished_at) IS NOT NULL
+        )
+    )
+    EXECUTE FUNCTION pgjobs_notify_changed();
+
+-- A queue that may have more room than before wakes its workers.
+CREATE OR REPLACE TRIGGER pgjobs_notify_queue
+    AFTER UPDATE OF paused_at, max_running OR DELETE ON pgjobs_queue
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_notify_queue();
+
+-- A TRUNCATE fires no trigger of rows.
+CREATE OR REPLACE TRIGGER pgjobs_note_truncated
+    AFTER TRUNCATE ON pgjobs_job
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_note_truncated();
+
+-- One notification per queue and statement, however many rows it inserts.
+CREATE OR REPLACE TRIGGER pgjobs_notify_inserted
+    AFTER INSERT ON pgjobs_job REFERENCING NEW TABLE AS inserted
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_notify_inserted();

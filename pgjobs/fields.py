@@ -1,0 +1,43 @@
+"""What migrations name of the models' fields. It never moves, and no name goes."""
+
+import json
+
+from django.db import models
+
+from .base.plain_json import UnreadableJson
+
+
+class LenientDecoder(json.JSONDecoder):
+    """Leaves what Python cannot read as text: a row must not hide all others."""
+
+    def decode(self, s: str, *args, **kwargs):
+        try:
+            return super().decode(s, *args, **kwargs)
+        except (ValueError, RecursionError):
+            return UnreadableJson(s)
+
+
+class HoldsKey(models.Func):
+    """Whether a job with a unique key holds it: a function of the database decides.
+
+    A generated column would be computed with each version of each row, also of those
+    without a key. Other vendors have the table, but no queue.
+    """
+
+    arity = 5
+    output_field = models.BooleanField()
+
+    def __init__(self):
+        columns = ("unique_for", "unique_until", "status", "attempts", "finished_at")
+        super().__init__(*columns)
+
+    def as_sql(self, compiler, connection, **context):
+        return "NULL", []
+
+    def as_postgresql(self, compiler, connection, **context):
+        return super().as_sql(
+            compiler, connection, function="pgjobs_holds_key", **context
+        )
+
+    def deconstruct(self):
+        return "pgjobs.fields.HoldsKey", (), {}

@@ -1,0 +1,105 @@
+"""A migrated database has what the files say, in whatever schema."""
+
+import re
+
+import pytest
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+
+from pgjobs.database.install import HERE, InstallSQL, definitions
+from tests.actors import execute
+from tests.database.catalogue import catalogue, run
+
+pytestmark = pytest.mark.django_db
+
+ROUTINE = re.compile(r"^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (\w+)", re.M)
+FILES = {
+    path.relative_to(HERE): path.read_text()
+    for directory in ("constraints", "functions")
+    for path in sorted((HERE / directory).rglob("*.sql"))
+}
+
+
+def test_migrated_database_has_what_the_files_say():
+    before = catalogue()
+    with transaction.atomic():
+        run(InstallSQL().backwards())
+        assert sorted(catalogue()) == [
+            "function pgjobs_holds_key",
+            "function pgjobs_is_job",
+        ]
+        run(InstallSQL().forwards())
+        assert catalogue() == before
+        transaction.set_rollback(True)
+
+
+def test_bodies_in_the_database_are_those_of_the_files():
+    bodies = dict(
+        execute("SELECT proname, prosrc FROM pg_proc WHERE proname ~ '^pgjobs'")
+    )
+    assert bodies == {
+        ROUTINE.findall(text)[0]: text.split("$$")[1] for text in FILES.values()
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_file_has_one_function_and_its_name_and_says_what_it_is_for(path):
+    assert ROUTINE.findall(FILES[path]) == [f"pgjobs_{path.stem}"]
+    assert FILES[path].startswith("-- ")
+
+
+def test_function_of_a_constraint_cannot_be_replaced():
+    """An index that is made of one would not notice."""
+    for path, text in FILES.items():
+        assert ("CREATE OR REPLACE" in text) == (path.parts[0] != "constraints")
+
+
+def test_triggers_stand_in_their_firing_order():
+    fired = execute(
+        """
+        SELECT 'trigger ' || tgname FROM pg_trigger
+        WHERE tgname LIKE 'pgjobs%' AND NOT tgisinternal
+        ORDER BY tgtype & 2 DESC, tgtype & 1 DESC, tgname  -- BEFORE; FOR EACH ROW
+        """
+    )
+    written = [name for name in definitions() if name.startswith("trigger ")]
+    assert written == [name for (name,) in fired]
+
+
+def test_installation_leaves_the_settings_of_the_session():
+    names = ("search_path", "check_function_bodies")
+    before = [execute(f"SHOW {name}") for name in names]
+    run(InstallSQL().forwards())
+    assert [execute(f"SHOW {name}") for name in names] == before
+
+
+def test_installation_drops_no_function_of_the_project():
+    execute("CREATE FUNCTION pgjobsish() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+    run(InstallSQL().backwards())
+    assert execute("SELECT pgjobsish()") == [(1,)]
+
+
+def test_two_schemas_of_a_database_have_functions_of_their_own():
+    public = catalogue()
+    with transaction.atomic():
+        execute('CREATE SCHEMA "Other one"')
+        execute('SET LOCAL search_path = "Other one"')
+        migrate(MigrationExecutor(connection).loader.graph.leaf_nodes("pgjobs"))
+        other = catalogue()
+        assert other.keys() == public.keys()
+        path = """SET search_path TO 'public', 'pg_temp'"""
+        assert {name for name in public if path in public[name]} == {
+            name for name in other if path.replace("public", "Other one") in other[name]
+        }
+        assert "public" not in "".join(other.values()).replace("TO PUBLIC", "")
+        execute("INSERT INTO pgjobs_job (task, keys) VALUES ('a', '{\"lock\": \"b\"}')")
+        assert execute("SELECT status FROM pgjobs_job") == [("WAITING",)]
+        migrate([("pgjobs", None)])
+        assert catalogue() == {}
+        execute("SET LOCAL search_path = public")
+        assert catalogue() == public
+        transaction.set_rollback(True)
+
+
+def migrate(targets: list) -> None:
+    MigrationExecutor(connection).migrate(targets)

@@ -1,0 +1,103 @@
+"""Who may execute the functions, and with which settings they run."""
+
+import pytest
+from django.db import transaction
+
+from pgjobs.worker.connections.connection import PATH_OF_FUNCTIONS
+from tests.actors import execute, session
+from tests.settings import TEST_DATABASE
+
+pytestmark = pytest.mark.django_db
+
+# Roles are the server's: those of runs side by side must not meet.
+ROLE = f"writer_of_{TEST_DATABASE}"
+PUBLIC = """
+SELECT proname FROM pg_proc
+WHERE proname LIKE 'pgjobs%' AND has_function_privilege('public', oid, 'EXECUTE')
+ORDER BY proname
+"""
+# What producers of jobs call by themselves.
+DOORS = [
+    "pgjobs_cancel",
+    "pgjobs_enqueue",
+    "pgjobs_insert_job",
+    "pgjobs_job_status",
+    "pgjobs_publish",
+    "pgjobs_retry",
+]
+NEEDED_BY_WRITERS = {
+    "pgjobs_first_line": "UPDATE pgjobs_job SET status = 'READY'",
+    "pgjobs_first_obstacle": "UPDATE pgjobs_job SET status = 'READY'",
+    "pgjobs_holds_key": "INSERT INTO pgjobs_job (task, unique_key, unique_for)"
+    " VALUES ('new', 'key', 'unfinished')",
+    "pgjobs_is_job": "INSERT INTO pgjobs_job (task) VALUES ('new')",
+    "pgjobs_leave_note": "DELETE FROM pgjobs_job",
+    "pgjobs_serve": "INSERT INTO pgjobs_job (task, dependencies) VALUES ('new',"
+    """ '{"needs": [], "serves": [{"key": "k", "for": 5}]}')""",
+}
+
+
+@pytest.fixture
+def role(db):
+    """A role of the test's transaction that may write rows, and nothing else."""
+    execute(f"CREATE ROLE {ROLE}")
+    tables = "pgjobs_job, pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite"
+    execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {ROLE}")
+    execute(
+        "INSERT INTO pgjobs_job (task, run_after, keys)"
+        " VALUES ('later', now() + interval '1 hour', '{\"lock\": \"door\"}')"
+    )
+
+
+def write(statement: str) -> None:
+    """Run a statement as the role."""
+    with transaction.atomic():
+        execute(f"SET LOCAL ROLE {ROLE}")
+        execute(statement)
+        execute("RESET ROLE")
+
+
+def test_public_may_execute_only_what_writers_of_rows_need():
+    assert [name for (name,) in execute(PUBLIC)] == sorted(NEEDED_BY_WRITERS)
+
+
+@pytest.mark.parametrize("statement", NEEDED_BY_WRITERS.values(), ids=NEEDED_BY_WRITERS)
+def test_role_with_rights_on_the_tables_writes_rows(role, statement):
+    write(statement)
+
+
+@pytest.mark.parametrize(("name", "statement"), NEEDED_BY_WRITERS.items())
+def test_role_could_not_write_rows_without_what_public_may_execute(
+    role, name, statement
+):
+    """So that the list does not grow beyond what is needed."""
+    execute(f"REVOKE EXECUTE ON ROUTINE {name} FROM PUBLIC")
+    with pytest.raises(Exception, match=f"permission denied for function {name}"):
+        write(statement)
+
+
+@pytest.mark.parametrize("kind", ["prosecdef", "proname = ANY (%(doors)s)"])
+def test_function_that_others_call_has_a_search_path_of_its_own(kind):
+    """Their names mean our tables, whatever the caller's search_path says."""
+    paths = execute(
+        f"""
+        SELECT proname, (
+            SELECT setting FROM unnest(proconfig) AS setting
+            WHERE setting LIKE 'search_path=%%'
+        )
+        FROM pg_proc WHERE proname LIKE 'pgjobs%%' AND {kind}
+        """,
+        {"doors": DOORS},
+    )
+    assert {path for _, path in paths} <= {"search_path=public, pg_temp"}
+    assert len(paths) == (0 if kind == "prosecdef" else len(DOORS))
+
+
+def test_loop_has_the_search_path_of_the_functions():
+    """Else PostgreSQL would compile those that both call again and again."""
+    ((settings,),) = execute(
+        "SELECT proconfig FROM pg_proc WHERE proname = 'pgjobs_queue_changed'"
+    )
+    with session() as loop:
+        loop.execute(PATH_OF_FUNCTIONS)
+        assert settings == [f"search_path={loop.execute('SHOW search_path')[0][0]}"]
