@@ -18,7 +18,8 @@ from .exceptions import InvalidArguments, InvalidTask, UnknownTask
 from .tasks import dependencies, schedules
 from .tasks.dependencies import Dependency
 from .tasks.flow_control import Key, placeholders
-from .tasks.task import Task, registry
+from .tasks.registry import registry
+from .tasks.task import Task
 from .views import status_permission
 
 TAG = "pgjobs"

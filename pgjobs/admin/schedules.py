@@ -23,8 +23,8 @@ from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, Unknown
 from ..models import Job, Schedule, Status, Tick
 from ..models.schedule import TIMING_FIELDS, UNITS, State, Unit
 from ..tasks.recurrence import Recurrence
+from ..tasks.registry import registry
 from ..tasks.schedules import check_name, run_now
-from ..tasks.task import registry
 from .buttons import ButtonsAdmin, button
 from .confirmation import ConfirmationPages
 from .forms import ActForm, JsonField

@@ -1,6 +1,7 @@
 """Enqueueing: in the caller's transaction, in one statement, heard by workers."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -306,7 +307,7 @@ def test_jobs_of_one_statement_keep_their_order_whatever_they_are():
     later = noop.using(run_after=hours(1))
     bound = [later.bind(), add.bind(1), noop.using(priority=50).bind(), later.bind()]
     jobs = enqueue_many(bound)
-    assert [job.task for job in jobs] == [each.task_name for each in bound]
+    assert [job.task for job in jobs] == [each.task.name for each in bound]
     assert ids() == [job.pk for job in jobs]
     statuses = ["SCHEDULED", "READY", "READY", "SCHEDULED"]
     assert [job.status for job in jobs] == statuses
@@ -339,8 +340,8 @@ def test_only_bound_tasks_can_be_enqueued_together(thing):
 
 
 def test_one_bad_job_stops_all():
-    bad = noop.using(priority=5).bind()
-    object.__setattr__(bad.options, "priority", 500)  # past our own checks
+    bound = noop.bind()
+    bad = replace(bound, new_job=bound.new_job._replace(priority=500))  # unchecked
     with pytest.raises(IntegrityError), transaction.atomic():
         enqueue_many([noop.bind(), bad])
     assert ids() == []
