@@ -14,7 +14,7 @@ from .. import signals
 from ..base.plain_json import load
 from ..exceptions import AlreadyEnqueued
 from ..sql import statement
-from .new_job import NewJob, columns_of, parameters_of, parameters_of_one
+from .new_job import STORED, NewJob, parameters_of, parameters_of_one
 from .statements import Execute, execute_on
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 BATCH = 10_000  # unique keys that one query looks for
 
-# The columns of a row that are the same in each new job.
-NEW = {
+# What the columns of a new job are, unless it says otherwise.
+NEW: dict[str, Any] = {
     "attempts": 0,
     "failures": 0,
     "crashes": 0,
@@ -38,7 +38,20 @@ NEW = {
     "reason": "",
     "awaited": False,
     "blocked_by_id": None,
+    "keys": None,
+    "batch_id": None,
 }
+# What the statements return of each new row, in this order.
+RETURNED = (
+    "id",
+    "turn",
+    "status",
+    "run_after",
+    "expires_at",
+    "enqueued_at",
+    "waiting_for",
+    "line",
+)
 # What connects a job to those before and after it, in its `keys`. It stays when another
 # job replaces its arguments.
 LINK_KEYS = ["after", "after_batches", "needs", "batch_id", "has_successors"]
@@ -107,25 +120,15 @@ def inserted(
     model: "type[Job]", database: str, new_job: NewJob, row, unique_until=None
 ) -> "Job":
     """Return the job that was just inserted, without reading it again."""
-    id, turn, status, run_after, expires_at, enqueued_at, waiting_for, line = row
-    keys = new_job.keys or {}
-    columns = {
-        **NEW,
-        **columns_of(new_job),
-        "id": id,
-        "turn": turn,
-        "args": load(new_job.args),
-        "kwargs": load(new_job.kwargs),
-        "status": status,
-        "run_after": run_after,
-        "expires_at": expires_at,
-        "enqueued_at": enqueued_at,
-        "waiting_for": waiting_for,
-        "line": line,
-        "keys": own_copy(keys) if keys else None,
-        "batch_id": keys.get("batch_id"),
-        "unique_until": unique_until,
-    }
+    columns = NEW.copy()
+    columns.update(zip(STORED, new_job, strict=False))
+    columns.update(zip(RETURNED, row, strict=True))
+    columns["args"] = load(new_job.args)
+    columns["kwargs"] = load(new_job.kwargs)
+    if new_job.keys:
+        columns["keys"] = own_copy(new_job.keys)
+        columns["batch_id"] = new_job.keys.get("batch_id")
+    columns["unique_until"] = unique_until
     return model.of_columns(database, columns)
 
 

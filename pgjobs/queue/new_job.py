@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ..base.plain_json import dump_checked
@@ -13,7 +12,8 @@ from ..sql.columns import COLUMNS
 class NewJob(NamedTuple):
     """A job to insert: the values of its columns, and what they are computed of.
 
-    A tuple, because many of them are made at a time and then turned into columns.
+    A tuple, because many of them are made at a time and then turned into columns. The
+    first fields are those of STORED, in that order.
     """
 
     task: str
@@ -27,6 +27,8 @@ class NewJob(NamedTuple):
     process_units: int | None = None
     # What it needs to have succeeded before, and what it provides to others.
     dependencies: dict[str, Any] | None = None
+    unique_key: str | None = None
+    unique_for: str | None = None
     # A moment, or seconds from the insertion.
     run_after: datetime | None = None
     delay: float | None = None
@@ -35,17 +37,14 @@ class NewJob(NamedTuple):
     expires_in: float | None = None
     # Of its lock, limit and rate, its predecessors and its batch: see `Job.keys`.
     keys: dict[str, Any] | None = None
-    unique_key: str | None = None
-    unique_for: str | None = None
-    unique_period: float | None = None  # seconds
+    unique_period: float | None = None  # seconds, with unique_for="period"
     # What becomes of it if another job holds its unique key.
     on_conflict: str = "return"
 
 
 SENT_ONCE = frozenset(column.name for column in COLUMNS if column.once)
-# The columns of the row that have the job's own value.
+# The columns of the row that have the job's own value: its first fields.
 STORED = (*(column.name for column in COLUMNS), "unique_key", "unique_for")
-stored_values = attrgetter(*STORED)
 
 
 def parameters_of_one(job: NewJob) -> dict[str, Any]:
@@ -81,8 +80,3 @@ def shortest(name: str, values: list) -> list | None:
 
 def json_or_none(value: dict[str, Any] | None) -> str | None:
     return json.dumps(value) if value else None
-
-
-def columns_of(job: NewJob) -> dict[str, Any]:
-    """Return the columns of the row that have the job's own value."""
-    return dict(zip(STORED, stored_values(job), strict=True))

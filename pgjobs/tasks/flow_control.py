@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ class FlowControl:
             if getattr(self, name) is not None and getattr(self, needed) is None:
                 raise InvalidTask(f"{name} needs {needed}, which is not given.")
 
-    @property
+    @cached_property
     def has_flow_control(self) -> bool:
         """Whether anything can hold the jobs back."""
         return (self.lock, self.max_running, self.rate) != (None, None, None)

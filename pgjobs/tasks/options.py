@@ -11,6 +11,8 @@ from django.utils import timezone
 
 from ..conf import MOST_UNITS
 from ..exceptions import InvalidTask, non_negative_seconds
+from ..queue.new_job import NewJob
+from .arguments import Stored
 from .backoff import Backoff, exponential
 from .dependencies import Dependencies, Dependency
 from .flow_control import FlowControl, Key
@@ -86,6 +88,14 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
         return isinstance(error, self.retry_on) and not isinstance(
             error, self.no_retry_on
         )
+
+    def new_job(self, task_name: str, stored: Stored) -> NewJob:
+        """Return a job with these arguments; its keys and dependencies are missing."""
+        return NewJob(task_name, *stored, *self.columns_in_order)
+
+    @cached_property
+    def columns_in_order(self) -> tuple:
+        return NewJob("", "", "", **self.columns)[3:]
 
     @cached_property
     def columns(self) -> dict[str, Any]:

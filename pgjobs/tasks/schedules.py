@@ -135,10 +135,8 @@ def scheduled(
     try:
         task = registry.get(task_name).using(run_after=run_after)
     except UnknownTask:
-        options = Options(run_after=run_after)
-        return NewJob(task_name, stored.args, stored.kwargs, **options.columns)
-    new_job = NewJob(task_name, stored.args, stored.kwargs, **task.options.columns)
-    return new_job._replace(
+        return Options(run_after=run_after).new_job(task_name, stored)
+    return task.options.new_job(task_name, stored)._replace(
         **key_columns(task, stored), dependencies=dependencies_of(task, stored)
     )
 

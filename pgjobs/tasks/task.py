@@ -175,7 +175,7 @@ class Task(Generic[P, R, J]):
         Raises InvalidArguments.
         """
         stored = self.signature.store(args, kwargs)
-        new_job = NewJob(self.name, stored.args, stored.kwargs, **self.options.columns)
+        new_job = self.options.new_job(self.name, stored)
         if self.has_keys:
             new_job = new_job._replace(**self.key_columns(stored, args, kwargs))
         if self.has_dependencies:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..exceptions import InvalidTask, non_negative_seconds
@@ -43,7 +44,7 @@ class Unique:
                 f"{self.on_conflict!r}."
             )
 
-    @property
+    @cached_property
     def is_unique(self) -> bool:
         return bool(self.unique) or self.unique_key is not None
 
