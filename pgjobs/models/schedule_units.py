@@ -32,7 +32,6 @@ UNITS = {
     "jitter": Unit(_("jitter"), ("jitter",)),
     "dates": Unit(_("start and end"), ("start_at", "end_at")),
 }
-DECLARED_FIELDS = tuple(name for unit in UNITS.values() for name in unit.fields)
 TIMING_FIELDS = (*UNITS["when"].fields, *UNITS["dates"].fields)
 
 

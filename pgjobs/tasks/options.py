@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..models import Batch, Job
 
 # No control characters, and no lone surrogates, which PostgreSQL cannot store.
-QUEUE_NAME = re.compile(r"[^,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
+QUEUE_NAME = re.compile(r"(?! )[^,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}(?<! )")
 EARLIEST = datetime(1970, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 LATEST = datetime(9999, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 CANCEL = ("interrupt", "cooperative")
@@ -60,7 +60,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
         if self.process_units is not None:
             check_whole("process_units", self.process_units, 1, MOST_UNITS)
         check_choice("cancel", self.cancel, CANCEL)
-        check_time("run_after", self.run_after)
+        check_run_after(self.run_after)
         check_expires(self.expires, self.run_after)
         check_backoff(self.backoff)
         if not isinstance(self.atomic, bool):
@@ -108,7 +108,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
             "timeout": self.time_limit,
             "process_units": self.process_units,
             "run_after": moment(self.run_after),
-            "delay": seconds(self.run_after),
+            "delay": delay(self.run_after),
             "expires_at": moment(self.expires),
             "expires_in": seconds(self.expires),
             "keys": self.link_keys or None,
@@ -214,7 +214,7 @@ def check_queue_name(name: Any) -> None:
     if not isinstance(name, str) or not QUEUE_NAME.fullmatch(name):
         raise InvalidTask(
             "queue_name must be 1 to 200 characters without commas or control "
-            f"characters, got {name!r}."
+            f"characters, and not begin or end with a space, got {name!r}."
         )
 
 
@@ -249,6 +249,12 @@ def check_backoff(value: Any) -> None:
             "backoff must be a callable from the number of failures to seconds, "
             f"such as exponential(), got {value!r}."
         )
+
+
+def check_run_after(value: Any) -> None:
+    """Raise InvalidTask for what is no time. One that is over means now."""
+    if not isinstance(value, timedelta) or value >= timedelta(0):
+        check_time("run_after", value)
 
 
 def check_time(name: str, value: Any) -> None:
@@ -294,6 +300,12 @@ def exception_classes(name: str, value: Any) -> tuple[type[BaseException], ...]:
 
 def moment(value: datetime | timedelta | None) -> datetime | None:
     return None if isinstance(value, timedelta) else value
+
+
+def delay(value: datetime | timedelta | None) -> float | None:
+    """Return the seconds to wait."""
+    waits = seconds(value)
+    return None if waits is None else max(waits, 0.0)
 
 
 def seconds(value: datetime | timedelta | None) -> float | None:

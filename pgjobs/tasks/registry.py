@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
 
 from ..conf import settings
@@ -74,7 +75,7 @@ class Registry:
     def discover(self) -> None:
         """Import the `tasks` module of every app, and PGJOBS["TASK_MODULES"]."""
         autodiscover_modules("tasks")
-        for module in settings.TASK_MODULES:
+        for module in task_modules():
             try:
                 importlib.import_module(module)
             except ImportError as error:
@@ -88,6 +89,18 @@ class Registry:
             for name in task.names:
                 claims.setdefault(name, []).append(task)
         return {name: tasks for name, tasks in claims.items() if len(tasks) > 1}
+
+
+def task_modules() -> tuple[str, ...]:
+    """Return PGJOBS["TASK_MODULES"].
+
+    There are none if it cannot be read. The system check reports that, so that it must
+    be able to run.
+    """
+    try:
+        return settings.TASK_MODULES
+    except ImproperlyConfigured:
+        return ()
 
 
 registry = Registry()

@@ -8,6 +8,7 @@ from types import ModuleType
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from pgjobs import task
@@ -165,6 +166,7 @@ def test_default_name_that_is_too_long_is_refused():
 
 WRONG_OPTIONS = [
     ("queue_name", ["", "a,b", "a\n", "\0", "\x9f", "x" * 201, "\ud800", 5, b"a"]),
+    ("queue_name", [" ", " a", "a ", "  a  "]),
     ("priority", [101, -101, 40_000, True, 1.5, "5", NAN]),
     ("max_attempts", [0, -1, 10**9, True, 1.5, "3"]),
     ("max_crashes", [0, -1, 10**9, True, 1.5, "3"]),
@@ -182,7 +184,6 @@ RUN_AFTER = [
     datetime.max.replace(tzinfo=UTC),
     datetime.min.replace(tzinfo=UTC),
     datetime(1969, 12, 31, tzinfo=UTC),
-    timedelta(seconds=-1),
     timedelta.max,
     timedelta(days=40_000),
     5,
@@ -229,6 +230,15 @@ def test_unusual_queue_names_are_names(name):
 )
 def test_aware_time_or_timedelta_can_be_waited_for(run_after):
     assert noop.using(run_after=run_after).options.run_after == run_after
+
+
+@pytest.mark.parametrize("name", ["queue_name", "priority", "colour", "unique_for"])
+def test_wrong_option_is_a_value_error_like_wrong_arguments(name):
+    """What a caller got wrong is caught by one `except`."""
+    with pytest.raises(ValueError, match=name):
+        noop.using(**{name: "\n"})
+    with pytest.raises(ImproperlyConfigured, match=name):
+        declared(**{name: "\n"})
 
 
 def test_using_leaves_the_task_as_it_is():

@@ -167,6 +167,15 @@ def test_what_is_not_due_is_scheduled(run_after, status):
     assert job.status == status
 
 
+@pytest.mark.parametrize("past", [timedelta(seconds=-1), timedelta.min])
+def test_time_that_is_over_means_now(past):
+    job = noop.using(run_after=past, expires=hours(1)).enqueue()
+    job.refresh_from_db()
+    assert job.status == "READY"
+    assert job.run_after == job.enqueued_at
+    assert job.expires_at == job.enqueued_at + hours(1)
+
+
 def test_timedelta_counts_from_now_on_the_database_clock():
     job = noop.using(run_after=hours(1)).enqueue()
     ((wait,),) = execute(
