@@ -5,10 +5,11 @@ from .exceptions import Cancel, Fail, Retry, Snooze
 from .tasks.backoff import constant, exponential, linear
 from .tasks.chains import chain, group
 from .tasks.dependencies import Dependency, same
+from .tasks.enqueueing import aenqueue, enqueue, enqueue_many
 from .tasks.events import apublish, current_event, publish, subscribe
 from .tasks.running_job import current_job
 from .tasks.schedules import schedule
-from .tasks.task import aenqueue, enqueue, enqueue_many, task
+from .tasks.task import task
 from .tasks.write_all import ALL
 
 __version__ = "0.1.0"

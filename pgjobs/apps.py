@@ -4,6 +4,11 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
+from .conf import settings
+from .tasks import events, schedules
+from .tasks.definitions import store_definitions
+from .tasks.registry import registry
+
 
 class PgjobsConfig(AppConfig):
     name = "pgjobs"
@@ -12,7 +17,6 @@ class PgjobsConfig(AppConfig):
 
     def ready(self) -> None:
         from . import checks  # noqa: F401  (registers them)
-        from .tasks.task import registry
 
         registry.discover()
         post_migrate.connect(store_declared, sender=self)
@@ -20,10 +24,6 @@ class PgjobsConfig(AppConfig):
 
 def store_declared(using: str, apps=None, **kwargs) -> None:
     """Store what the code declares, once the database has all that is needed for it."""
-    from .conf import settings
-    from .tasks import events, schedules
-    from .tasks.definitions import store_definitions
-
     connection = connections[using]
     if using != settings.DATABASE or connection.vendor != "postgresql":
         return

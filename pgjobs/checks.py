@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
-from graphlib import CycleError, TopologicalSorter
 
 import psycopg
 from django.apps import apps
@@ -17,8 +16,10 @@ from .conf import problems, settings
 from .exceptions import InvalidArguments, InvalidTask, UnknownTask
 from .tasks import dependencies, schedules
 from .tasks.dependencies import Dependency
+from .tasks.dependency_graph import circles, dependency_graph, reachable
 from .tasks.flow_control import Key, placeholders
-from .tasks.task import Task, registry
+from .tasks.registry import registry
+from .tasks.task import Task
 from .views import status_permission
 
 TAG = "pgjobs"
@@ -291,44 +292,6 @@ def shared_lock_problems() -> Iterator[CheckMessage]:
                     obj=task,
                     id="pgjobs.W044",
                 )
-
-
-def reachable(graph: dict[str, set[str]], name: str) -> set[str]:
-    """Return the tasks on which a task depends, also by others."""
-    found: set[str] = set()
-    new = {name}
-    while new:
-        new = {target for each in new for target in graph.get(each, ())} - found
-        found |= new
-    return found
-
-
-def dependency_graph() -> dict[str, set[str]]:
-    """Return on which tasks each task depends, by their names."""
-    graph: dict[str, set[str]] = {}
-    for task in registry.tasks.values():
-        targets = graph.setdefault(task.name, set())
-        for each in task.options.dependencies:
-            with suppress(UnknownTask):
-                targets.add(registry.get(each.task_name).name)
-    return graph
-
-
-def circles() -> Iterator[list[str]]:
-    """Yield the names of tasks that depend on each other; no task is in two circles."""
-    graph = dependency_graph()
-    while True:
-        try:
-            list(TopologicalSorter(graph).static_order())
-        except CycleError as error:
-            circle = error.args[1][::-1]  # who depends comes first
-            yield circle
-            for name in set(circle):
-                del graph[name]
-            for targets in graph.values():
-                targets.difference_update(circle)
-        else:
-            return
 
 
 @register(TAG)

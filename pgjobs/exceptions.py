@@ -9,8 +9,12 @@ if TYPE_CHECKING:
     from .models import Job
 
 
-class InvalidTask(ImproperlyConfigured):
-    """The declaration of a task, or an option given to it, cannot work."""
+class InvalidTask(ImproperlyConfigured, ValueError):
+    """The declaration of a task, or an option given to it, cannot work.
+
+    A ValueError, too, as InvalidArguments and InvalidEvent are: one `except` catches
+    what a caller got wrong.
+    """
 
 
 class InvalidArguments(ValueError):

@@ -1,5 +1,9 @@
 """Each system check finds its fault, and names a cure."""
 
+import json
+import os
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
@@ -35,6 +39,34 @@ def database(settings):
 
 def test_a_good_set_up_has_no_messages():
     assert found() == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ([1], "PGJOBS must be a dict, got [1]."),
+        ({"TASK_MODULES": "a.string"}, "PGJOBS['TASK_MODULES'] must be a list"),
+        ({"TASK_MODULES": [5]}, "PGJOBS['TASK_MODULES'] must be a non-empty string"),
+        ({"DATABASE": 5}, "PGJOBS['DATABASE'] must be a non-empty string"),
+    ],
+    ids=repr,
+)
+def test_wrong_settings_are_a_message_of_the_command_and_no_traceback(given, complaint):
+    run = subprocess.run(
+        [sys.executable, "-m", "django", "check"],
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "tests.settings",
+            "PGJOBS_TEST_SETTINGS": json.dumps(given),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.returncode == 1
+    assert f"(pgjobs.E001) {complaint}" in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 def test_an_unknown_setting_is_named_with_its_nearest_match(settings):

@@ -1,7 +1,8 @@
 """The layers: a module imports only from its own layer and from those below.
 
-Read with `ast`, so that nothing needs to run. Imports for type checkers only do not
-count; imports inside functions count, unless they are listed here with their reason.
+Read with `ast`, so that nothing needs to run. Imports inside functions count, unless
+they are listed here with their reason. Of imports for type checkers only that of `Job`
+may point upwards.
 """
 
 import ast
@@ -32,27 +33,12 @@ LAYERS = [
     ("admin", "apps", "checks", "draining", "management", "urls", "views", "pgjobs"),
 ]
 LATE_IMPORTS = {
-    # Models cannot be imported before the apps are ready, tasks must be.
-    ("tasks.task", "models"),
-    ("tasks.chains", "models"),
-    ("tasks.predecessors", "models"),
-    ("tasks.running_job", "models"),
-    ("tasks.running_job", "tasks.events"),
-    ("tasks.running_job", "tasks.steps"),
-    ("tasks.definitions", "models"),
-    ("tasks.events", "models"),
-    ("tasks.events", "queue.events"),
-    ("tasks.schedules", "models"),
-    ("tasks.schedules", "queue.schedules"),
+    # Models cannot be imported before the apps are ready. Tasks must be.
+    ("tasks.tables", "models"),
     ("draining", "worker"),
     ("draining", "worker.observer"),
-    # Django imports the app's configuration first of all.
+    # The checks need the models. Django imports the app's configuration first of all.
     ("apps", "checks"),
-    ("apps", "conf"),
-    ("apps", "tasks.definitions"),
-    ("apps", "tasks.events"),
-    ("apps", "tasks.schedules"),
-    ("apps", "tasks.task"),
 }
 # The only modules that may import a package from outside.
 KEEPERS = {
@@ -69,6 +55,8 @@ class Import(NamedTuple):
     imported: str
     line: int
     is_late: bool  # inside of a function
+    is_typing: bool  # for type checkers only
+    name: str  # that is imported
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line} imports {self.imported}"
@@ -90,23 +78,27 @@ PATHS = {
 
 def imports_of(module: str) -> Iterator[Import]:
     tree = ast.parse(PATHS[module].read_text())
-    yield from imports_in(tree, module, is_late=False)
+    yield from imports_in(tree, module, is_late=False, is_typing=False)
 
 
-def imports_in(node: ast.AST, module: str, is_late: bool) -> Iterator[Import]:
+def imports_in(
+    node: ast.AST, module: str, is_late: bool, is_typing: bool
+) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
-            continue
         if isinstance(child, ast.Import | ast.ImportFrom):
-            for name in imported_by(child, module):
-                yield Import(module, name, child.lineno, is_late)
+            for imported, name in imported_by(child, module):
+                yield Import(module, imported, child.lineno, is_late, is_typing, name)
         inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
-        yield from imports_in(child, module, is_late or inside)
+        types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        yield from imports_in(child, module, is_late or inside, is_typing or types)
 
 
-def imported_by(node: ast.Import | ast.ImportFrom, module: str) -> Iterator[str]:
+def imported_by(
+    node: ast.Import | ast.ImportFrom, module: str
+) -> Iterator[tuple[str, str]]:
+    """Yield each module that is imported, or imported from, and the name."""
     if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
+        yield from ((alias.name, alias.name) for alias in node.names)
         return
     base = node.module or ""
     if node.level:
@@ -115,7 +107,7 @@ def imported_by(node: ast.Import | ast.ImportFrom, module: str) -> Iterator[str]
         base = ".".join([*parts, *([base] if base else [])])
     for alias in node.names:
         full = f"{base}.{alias.name}".lstrip(".")
-        yield full if full in PATHS else base or "pgjobs"
+        yield (full if full in PATHS else base or "pgjobs"), alias.name
 
 
 def package_of(module: str) -> list[str]:
@@ -136,8 +128,10 @@ def layer_of(module: str) -> int:
     raise LookupError(f"{module} stands in no layer: give it one in {__file__}")
 
 
-OURS = [each for module in PATHS for each in imports_of(module)]
+ALL = [each for module in PATHS for each in imports_of(module)]
+OURS = [each for each in ALL if not each.is_typing]
 INTERNAL = [each for each in OURS if each.imported in PATHS]
+FOR_TYPES = [each for each in ALL if each.is_typing and each.imported in PATHS]
 
 
 @pytest.mark.parametrize("module", PATHS)
@@ -155,6 +149,15 @@ def test_modules_import_from_their_own_layer_and_below():
         str(each)
         for each in INTERNAL
         if layer_of(each.imported) > layer_of(each.module)
+    ]
+    assert wrong == []
+
+
+def test_imports_for_types_point_upwards_for_the_job_only():
+    wrong = [
+        str(each)
+        for each in FOR_TYPES
+        if layer_of(each.imported) > layer_of(each.module) and each.name != "Job"
     ]
     assert wrong == []
 
@@ -197,4 +200,7 @@ def test_reader_of_imports_is_not_blind():
         ("tasks.hints", "pydantic"),
         ("management.commands.runjobs", "worker"),
     } <= seen
-    assert ("queue.acts", "tasks.task") not in seen
+    assert ("queue.acts", "models") not in seen
+    assert ("queue.acts", "models") in {
+        (each.module, each.imported) for each in FOR_TYPES
+    }

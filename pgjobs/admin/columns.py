@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import UnknownTask
 from ..models import Job, Status
-from ..tasks.task import registry
+from ..tasks.registry import registry
 from .links import page
 from .texts import block, excerpt
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from ..base.plain_json import dump
 from ..exceptions import UnknownTask
 from ..models import Job, TaskDefinition
-from ..tasks.task import registry
+from ..tasks.registry import registry
 from .buttons import ButtonsAdmin, button
 from .job_form import JobForm
 from .json_text import indented, tokens

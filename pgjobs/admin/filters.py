@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Job, Status, Worker
-from ..tasks.task import registry
+from ..tasks.registry import registry
 from .ids import read_id
 from .texts import excerpt
 

@@ -21,10 +21,11 @@ from ..base.plain_json import dump
 from ..base.queue_database import database_time
 from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, UnknownTask
 from ..models import Job, Schedule, Status, Tick
-from ..models.schedule import TIMING_FIELDS, UNITS, State, Unit
+from ..models.schedule import State
+from ..models.schedule_units import TIMING_FIELDS, UNITS, Unit
 from ..tasks.recurrence import Recurrence
+from ..tasks.registry import registry
 from ..tasks.schedules import check_name, run_now
-from ..tasks.task import registry
 from .buttons import ButtonsAdmin, button
 from .confirmation import ConfirmationPages
 from .forms import ActForm, JsonField

@@ -12,7 +12,7 @@ from django.db.migrations.executor import MigrationExecutor
 from ..base.texts import storable
 from ..conf import MOST_UNITS, settings
 from ..exceptions import InvalidTask, non_negative_seconds
-from ..tasks.task import check_queue_name
+from ..tasks.options import check_queue_name
 from ..worker.process.http import LAST_PORT, LOOPBACK, Address
 from .refusals import explained
 

@@ -18,7 +18,7 @@ from ..conf import MOST_UNITS, settings
 from ..models import Job, Queue
 from ..models.job import WaitingFor
 from ..queue.recording import Setback
-from ..tasks.task import registry
+from ..tasks.registry import registry
 from ..worker import WorkerOptions
 from ..worker.observer import Audience, Ending, Tally
 from ..worker.process.pipe import Lifeline

@@ -1,4 +1,4 @@
-"""The queue: its tables, and every statement that changes a job's status."""
+"""The tables of the queue, and the verbs of their rows."""
 
 from .admission import Note, Rate
 from .attempt import Attempt
@@ -10,8 +10,9 @@ from .predecessor import Predecessor
 from .prerequisite import Prerequisite
 from .progress import Progress
 from .queue import Queue
-from .schedule import Schedule, Tick
+from .schedule import Schedule
 from .step import Step
+from .tick import Tick
 from .worker import Worker
 
 __all__ = [

@@ -4,6 +4,7 @@ Rows of events and deliveries are made by functions of the database, in
 database/functions/events/, so that Python and SQL publish alike.
 """
 
+import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -13,11 +14,14 @@ from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.translation import gettext_lazy as _
 
+from .. import signals
 from ..base.queue_database import QueueManager, declare_alone
 from ..conf import FINISHED
 from ..fields import LenientDecoder
 from ..queue import events as outbox
 from ..queue.acts import Changed
+from ..queue.inserting import announce_enqueued
+from ..queue.statements import execute_on
 from .job import EMPTY_OBJECT, Job
 
 BATCH = 1_000  # events that one transaction delivers again
@@ -202,7 +206,33 @@ class EventQuerySet(models.QuerySet["Event"]):
         return Changed(changed, skipped)
 
 
-EventManager = QueueManager.from_queryset(EventQuerySet)
+class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[misc]
+    def publish(
+        self,
+        name: str,
+        payload: str,
+        aggregate_id: str | None,
+        correlation_id: str | None,
+    ) -> "Event":
+        """Insert an event and the jobs of its deliveries, in the caller's transaction.
+
+        `payload`: JSON text.
+        """
+        id, published_at = outbox.publish(
+            execute_on(self.db), name, payload, aggregate_id, correlation_id
+        )
+        if signals.job_enqueued.has_listeners(Job):
+            jobs = Job.objects.using(self.db).filter(delivery__event=id)
+            announce_enqueued(Job, jobs)
+        columns = {
+            "id": id,
+            "name": name,
+            "payload": json.loads(payload),
+            "aggregate_id": aggregate_id,
+            "correlation_id": correlation_id,
+            "published_at": published_at,
+        }
+        return Event.from_db(self.db, list(columns), list(columns.values()))
 
 
 class Event(models.Model):

@@ -15,8 +15,9 @@ from ..base.addresses import status_url
 from ..base.queue_database import QueueManager
 from ..conf import FINISHED
 from ..fields import HoldsKey, LenientDecoder
-from ..queue import acts, claiming, unique, waiting
+from ..queue import acts, claiming, inserting, waiting
 from ..queue.acts import Changed
+from ..queue.new_job import NewJob
 
 
 class Status(models.TextChoices):
@@ -123,17 +124,15 @@ class JobQuerySet(models.QuerySet["Job"]):
 class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
     def enqueue(self, task, /, *args, **kwargs) -> Any:
         """Insert a job of this task in the caller's transaction; return it, saved."""
-        return self.insert([task.bind(*args, **kwargs)])[0]
+        return self.insert([task.bind(*args, **kwargs).new_job])[0]
 
-    def insert(self, bound_tasks: Sequence) -> list[Any]:
+    def insert(self, new_jobs: Sequence[NewJob]) -> list[Any]:
         """Insert jobs, all or none; return them in the same order.
 
-        In the place of one whose unique key another job holds stands what its task's
-        `on_conflict` says. Raises AlreadyEnqueued.
+        Where another job holds the unique key, the list has what `on_conflict` says.
+        Raises AlreadyEnqueued.
         """
-        if any(bound.unique_key for bound in bound_tasks):
-            return unique.enqueue(self.model, self.db, bound_tasks)
-        return acts.enqueue(self.model, self.db, bound_tasks)
+        return inserting.insert(self.model, self.db, new_jobs)
 
     def claim(
         self, worker, limit: int = 1, queues: Iterable[str] | None = None

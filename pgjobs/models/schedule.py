@@ -1,13 +1,12 @@
-"""Schedules: jobs that are enqueued again and again, and the ticks they had."""
+"""Schedules: jobs that are enqueued again and again."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
-from django.utils.translation import gettext, ngettext_lazy
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager, database_time, declare_alone
@@ -15,15 +14,9 @@ from ..base.timetable import LONGEST_INTERVAL, SHORTEST_INTERVAL, Timetable
 from ..fields import LenientDecoder
 from ..queue.schedules import cannot_fire
 from .job import EMPTY_ARRAY, EMPTY_OBJECT, Job
+from .schedule_units import TIMING_FIELDS, UNITS, as_declared, interval
 
 NO_TIME = timedelta(0)
-INTERVALS = (
-    (604_800, ngettext_lazy("%(count)d week", "%(count)d weeks", "count")),
-    (86_400, ngettext_lazy("%(count)d day", "%(count)d days", "count")),
-    (3_600, ngettext_lazy("%(count)d hour", "%(count)d hours", "count")),
-    (60, ngettext_lazy("%(count)d minute", "%(count)d minutes", "count")),
-    (1, ngettext_lazy("%(count)g second", "%(count)g seconds", "count")),
-)
 
 
 class Overlap(models.TextChoices):
@@ -49,25 +42,6 @@ class State(models.TextChoices):
     RUNNING = "running", _("Waits for the end of its run")
     BROKEN = "broken", _("Broken")
     ENDED = "ended", _("Ended")
-
-
-class Unit(NamedTuple):
-    """What a declaration says, and people may change, as one."""
-
-    label: str
-    fields: tuple[str, ...]
-
-
-UNITS = {
-    "when": Unit(_("when"), ("every", "cron", "timezone", "anchor")),
-    "arguments": Unit(_("arguments"), ("args", "kwargs")),
-    "overlap": Unit(_("overlap"), ("overlap",)),
-    "catch_up": Unit(_("catch up"), ("catch_up",)),
-    "jitter": Unit(_("jitter"), ("jitter",)),
-    "dates": Unit(_("start and end"), ("start_at", "end_at")),
-}
-DECLARED_FIELDS = tuple(name for unit in UNITS.values() for name in unit.fields)
-TIMING_FIELDS = (*UNITS["when"].fields, *UNITS["dates"].fields)
 
 
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
@@ -367,73 +341,3 @@ class Schedule(models.Model):
         except Exception:  # noqa: BLE001  (SQL can store any cron and any time zone)
             later = []  # the worker that fires it will say why
         return [self.next_run_at, *later]
-
-
-class Tick(models.Model):
-    """A moment at which a schedule fired. The database has each only once."""
-
-    # The constraints are in database/tables/schedules.sql: ticks are deleted with
-    # their schedule and with their job, also by SQL.
-    schedule = models.ForeignKey(
-        Schedule,
-        models.DO_NOTHING,
-        related_name="ticks",
-        db_constraint=False,
-        db_index=False,
-        verbose_name=_("schedule"),
-    )
-    time = models.DateTimeField(_("time"))
-    job = models.OneToOneField(
-        Job,
-        models.DO_NOTHING,
-        related_name="tick",
-        null=True,
-        db_constraint=False,
-        verbose_name=_("job"),
-    )
-
-    objects = QueueManager()
-
-    class Meta:
-        verbose_name = _("tick")
-        verbose_name_plural = _("ticks")
-        default_permissions = ("view",)
-        constraints = [
-            models.UniqueConstraint(
-                fields=["schedule", "time"], name="pgjobs_tick_once"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.schedule_id} {self.time}"
-
-
-def as_declared(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {unit: value} of a schedule's fields, as JSON."""
-    return {name: as_json(values, unit.fields) for name, unit in UNITS.items()}
-
-
-def as_json(values: Mapping[str, Any], fields: tuple[str, ...]) -> Any:
-    if len(fields) == 1:
-        return json_value(values[fields[0]])
-    return {field: json_value(values[field]) for field in fields}
-
-
-def json_value(value: Any) -> Any:
-    match value:
-        case timedelta():
-            return value.total_seconds()
-        case datetime():
-            return value.astimezone(UTC).isoformat()
-        case models.Choices():
-            return str(value)
-    return value
-
-
-def interval(duration: timedelta) -> str:
-    """Return a duration in words, in the largest unit that divides it."""
-    seconds = duration.total_seconds()
-    for size, words in INTERVALS:
-        if seconds % size == 0 and (seconds >= size):
-            return words % {"count": seconds // size}
-    return INTERVALS[-1][1] % {"count": seconds}

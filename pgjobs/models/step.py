@@ -1,16 +1,12 @@
 """The steps that a job has done, and their results."""
 
-from typing import NamedTuple
-
-from django.db import connections, models
+from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager
 from ..fields import LenientDecoder
-from ..sql import statement
+from ..queue.steps import LONGEST_NAME
 from .job import Job
-
-LONGEST_NAME = 200
 
 
 class Step(models.Model):
@@ -44,34 +40,3 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-
-class Marked(NamedTuple):
-    """What became of a mark: whose it is when it was not written."""
-
-    is_owner: bool
-    is_written: bool
-
-
-def results_of(database: str, job_id: int, life: int) -> dict[str, str | None]:
-    """Return the results, as JSON text, of the steps done in this life, by name."""
-    with connections[database].cursor() as cursor:
-        cursor.execute(statement("steps"), {"job_id": job_id, "life": life})
-        return dict(cursor.fetchall())
-
-
-def mark(
-    database: str, job_id: int, lease_token: int, name: str, return_value: str | None
-) -> Marked:
-    """Note that a step is done, in the caller's transaction if there is one."""
-    with connections[database].cursor() as cursor:
-        cursor.execute(
-            statement("mark_step"),
-            {
-                "job_id": job_id,
-                "lease_token": lease_token,
-                "name": name,
-                "return_value": return_value,
-            },
-        )
-        return Marked._make(cursor.fetchone())

@@ -1,67 +1,25 @@
-"""The transitions that the application and its operators make, one statement each.
+"""The acts of the application and its operators on jobs, one statement each."""
 
-Those that a worker makes stand in `work.py`.
-"""
-
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 from django.db import IntegrityError, connections, transaction
+from django.db.models import QuerySet
 
 from .. import signals
-from ..base.plain_json import check_json, dump, dump_checked, load
+from ..base.plain_json import check_json, dump
 from ..base.texts import storable
 from ..conf import settings
 from ..sql import statement
 
 if TYPE_CHECKING:
-    from ..models.job import Job, JobQuerySet
-    from ..tasks.arguments import Stored
-    from ..tasks.task import Options
+    from ..models import Job
 
 BATCH = 10_000  # rows that one statement of a bulk act touches
 LONGEST_REASON = 1_000
 MOST_TRIES = 100  # each fails only if somebody else was faster
-
-# What the columns of each new job are.
-NEW = {
-    "attempts": 0,
-    "failures": 0,
-    "crashes": 0,
-    "life": 1,
-    "lease_token": 0,
-    "worker_id": None,
-    "cancel_requested_at": None,
-    "started_at": None,
-    "last_attempted_at": None,
-    "finished_at": None,
-    "return_value": None,
-    "reason": "",
-    "awaited": False,
-    "blocked_by_id": None,
-    "unique_key": None,
-    "unique_for": None,
-    "unique_until": None,
-}
-
-
-class NewJob(Protocol):
-    """What a job is made of: a `BoundTask`, or a schedule's."""
-
-    @property
-    def task_name(self) -> str: ...
-    @property
-    def arguments(self) -> "Stored": ...
-    @property
-    def keys(self) -> dict[str, Any]: ...
-    @property
-    def dependencies(self) -> dict[str, Any] | None: ...
-    @property
-    def options(self) -> "Options": ...
 
 
 class Changed(NamedTuple):
@@ -71,139 +29,7 @@ class Changed(NamedTuple):
     skipped: int
 
 
-def enqueue(
-    model: "type[Job]", database: str, bound_tasks: "Sequence[NewJob]"
-) -> "list[Job]":
-    """Insert jobs in one statement, in the caller's transaction."""
-    if not bound_tasks:
-        return []
-    parameters: dict[str, Any] = columns(bound_tasks)
-    if len(bound_tasks) == 1:
-        sql = statement("enqueue_one")
-        parameters = {
-            name: array[0] if isinstance(array, list) else array
-            for name, array in parameters.items()
-        }
-    else:
-        sql = statement("enqueue")
-    with connections[database].cursor() as cursor:
-        cursor.execute(sql, parameters)
-        rows = sorted(cursor.fetchall())
-    jobs = [
-        inserted(model, database, bound, row)
-        for bound, row in zip(bound_tasks, rows, strict=True)
-    ]
-    announce_enqueued(model, jobs)
-    return jobs
-
-
-def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
-    if signals.job_enqueued.has_listeners(model):
-        for job in jobs:
-            signals.send(signals.job_enqueued, model, job=job)
-
-
-def columns(bound_tasks: "Sequence[NewJob]") -> dict[str, list | str | None]:
-    """Return the jobs to insert as one array for each column; see `once` and `some`.
-
-    To send a value takes longer than to insert it.
-    """
-    options = [bound.options for bound in bound_tasks]
-    return {
-        "tasks": once([bound.task_name for bound in bound_tasks]),
-        "args": once([bound.arguments.args for bound in bound_tasks]),
-        "kwargs": [bound.arguments.kwargs for bound in bound_tasks],
-        "queue_names": once([each.queue_name for each in options]),
-        "priorities": once([each.priority for each in options]),
-        "run_afters": some([moment(each.run_after) for each in options]),
-        "delays": some([seconds(each.run_after) for each in options]),
-        "expires_ats": some([moment(each.expires) for each in options]),
-        "expires_ins": some([seconds(each.expires) for each in options]),
-        "max_attempts": once([each.max_attempts for each in options]),
-        "max_crashes": once([each.max_crashes for each in options]),
-        "timeouts": some([each.time_limit for each in options]),
-        "process_units": some([each.process_units for each in options]),
-        "keys": all_keys(bound_tasks),
-        "dependencies": some([json_or_none(each.dependencies) for each in bound_tasks]),
-    }
-
-
-def once(values: list) -> list:
-    """Return an array of one where all values are the same.
-
-    The statements take the first one where an array is shorter than the others.
-    """
-    first = values[:1]
-    return first if first * len(values) == values else values
-
-
-def some(values: list) -> list | None:
-    """Return an array, or None where all values are NULL."""
-    return values if any(value is not None for value in values) else None
-
-
-def all_keys(bound_tasks: "Sequence[NewJob]") -> str | None:
-    """Return what ties the jobs to others as one JSON array; None if nothing does."""
-    if not any(bound.keys for bound in bound_tasks):
-        return None
-    return dump_checked([bound.keys or None for bound in bound_tasks])
-
-
-def json_or_none(value: dict[str, Any] | None) -> str | None:
-    return json.dumps(value) if value else None
-
-
-def moment(value: datetime | timedelta | None) -> datetime | None:
-    return None if isinstance(value, timedelta) else value
-
-
-def seconds(value: datetime | timedelta | None) -> float | None:
-    return value.total_seconds() if isinstance(value, timedelta) else None
-
-
-def inserted(model: "type[Job]", database: str, bound: "NewJob", row, **key) -> "Job":
-    """Return the job that was just inserted, without reading it again.
-
-    `key`: the columns of a unique job that have other values than a plain one's.
-    """
-    id, turn, status, run_after, expires_at, enqueued_at, waiting_for, line = row
-    arguments, options = bound.arguments, bound.options
-    columns = {
-        **NEW,
-        "id": id,
-        "turn": turn,
-        "task": bound.task_name,
-        "args": load(arguments.args),
-        "kwargs": load(arguments.kwargs),
-        "queue_name": options.queue_name,
-        "priority": options.priority,
-        "status": status,
-        "run_after": run_after,
-        "expires_at": expires_at,
-        "max_attempts": options.max_attempts,
-        "max_crashes": options.max_crashes,
-        "timeout": options.time_limit,
-        "process_units": options.process_units,
-        "enqueued_at": enqueued_at,
-        "waiting_for": waiting_for,
-        "line": line,
-        "keys": own_copy(bound.keys) if bound.keys else None,
-        "batch_id": bound.keys.get("batch_id"),
-        "dependencies": bound.dependencies,
-        **key,
-    }
-    return model.of_columns(database, columns)
-
-
-def own_copy(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys for another owner: of what they hold, only lists can change."""
-    return {
-        name: list(value) if isinstance(value, list | tuple) else value
-        for name, value in keys.items()
-    }
-
-
-def act(verb: str, queryset: "JobQuerySet", **parameters) -> Changed:
+def act(verb: str, queryset: "QuerySet[Job]", **parameters) -> Changed:
     """Run the act `verb` on every job of the queryset, a batch at a time."""
     if "return_value" in parameters:
         parameters["return_value"] = result_text(parameters["return_value"])
@@ -255,7 +81,7 @@ def revive(database: str, ids: list[int]) -> None:
             cursor.execute(statement("revive"), {"ids": ids})
 
 
-def batches(queryset: "JobQuerySet") -> Iterator[list[int]]:
+def batches(queryset: "QuerySet[Job]") -> Iterator[list[int]]:
     """Yield the ids of the queryset, which the acts must not change meanwhile."""
     if queryset.query.is_sliced or queryset.query.combinator:
         ids = sorted(set(queryset.values_list("pk", flat=True)))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..conf import settings
 from ..sql import statement
@@ -13,7 +13,7 @@ from .statements import Execute, array, execute_on
 from .upkeep import expire
 
 if TYPE_CHECKING:
-    from ..models import Job, Worker
+    from ..models import Job
 
 
 class ClaimedJob(NamedTuple):
@@ -179,7 +179,7 @@ def look_back(execute: Execute, marks: Marks) -> tuple[Marks, float]:
 def claim(
     model: "type[Job]",
     database: str,
-    worker: "Worker",
+    worker: Any,  # one of the model
     limit: int,
     queues: Iterable[str] | None,
 ) -> "list[Job]":

@@ -2,26 +2,14 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..conf import settings
 from ..sql import statement
-from . import unique
-from .acts import columns
 from .statements import Execute
-
-if TYPE_CHECKING:
-    from ..tasks.bound import BoundTask
 
 BATCH = 100  # jobs that one transaction decides about
 MOST = 1_000  # that it looks at
-
-HOLDERS = """
-SELECT unique_key, id FROM pgjobs_job
-WHERE unique_key = ANY (%(unique_keys)s::text[])
-    AND pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at)
-    AND finished_at IS NULL
-"""
 
 
 class Undecided(NamedTuple):
@@ -83,23 +71,6 @@ def look_up(
     keys, withins = map(list, zip(*needs, strict=True))
     rows = execute(statement("prerequisites"), {"keys": keys, "withins": withins})
     return {(key, within): Found(*found) for key, within, *found in rows}
-
-
-def enqueue(execute: Execute, bound_tasks: "Sequence[BoundTask]") -> list[int | None]:
-    """Insert jobs on the worker's connection; return their ids, in the order given.
-
-    In the place of one whose unique key another job holds stands that job, or None if
-    it has ended.
-    """
-    if not any(bound.unique_key for bound in bound_tasks):
-        rows = execute(statement("enqueue"), columns(bound_tasks))
-        return sorted(row[0] for row in rows)
-    ids = unique.insert_free(execute, bound_tasks)
-    keys = unique.key_columns(bound_tasks)
-    holders = dict(execute(HOLDERS, keys))
-    return [
-        id or holders.get(key) for id, key in zip(ids, keys["unique_keys"], strict=True)
-    ]
 
 
 def carry_out(execute: Execute, decisions: Sequence[Decision]) -> list[Decided]:

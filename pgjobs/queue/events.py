@@ -4,46 +4,35 @@ The functions that take `execute` run a statement on one of the worker's own
 connections, the others on Django's.
 """
 
-import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
-from .. import signals
 from ..base.queue_database import database_time
 from ..sql import statement
 from .statements import Execute, execute_on
-
-if TYPE_CHECKING:
-    from ..models.event import Event
 
 BATCH = 1_000  # events that one statement touches
 
 
 def publish(
-    model: "type[Event]",
-    database: str,
+    execute: Execute,
     name: str,
     payload: str,
     aggregate_id: str | None,
     correlation_id: str | None,
-) -> "Event":
-    """Insert an event and the jobs of its deliveries, in the caller's transaction."""
-    given = {
+) -> tuple[int, datetime]:
+    """Insert an event and the jobs of its deliveries, in the caller's transaction.
+
+    Returns the event's id, and when it was published.
+    """
+    parameters = {
         "name": name,
         "payload": payload,
         "aggregate_id": aggregate_id,
         "correlation_id": correlation_id,
     }
-    ((id, published_at),) = execute_on(database)(statement("publish"), given)
-    columns = {"id": id, **given, "published_at": published_at}  # in the model's order
-    columns["payload"] = json.loads(payload)
-    event = model.from_db(database, list(columns), list(columns.values()))
-    job_model = model._meta.apps.get_model("pgjobs", "Job")
-    if signals.job_enqueued.has_listeners(job_model):
-        for job in job_model.objects.using(database).filter(delivery__event=id):
-            signals.send(signals.job_enqueued, job_model, job=job)
-    return event
+    ((id, published_at),) = execute(statement("publish"), parameters)
+    return id, published_at
 
 
 def deliver(database: str, ids: list[int], task: str | None, origin: str) -> int:

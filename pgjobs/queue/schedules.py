@@ -13,9 +13,9 @@ from django.db import connections
 
 from ..base.timetable import Timetable
 from ..sql import statement
-from . import acts, unique
+from .inserting import insert_free
+from .new_job import NewJob
 from .statements import Execute
-from .unique import NewUniqueJob
 
 logger = logging.getLogger("pgjobs.schedules")
 
@@ -134,7 +134,7 @@ def is_missed(due: DueSchedule, tick: datetime) -> bool:
 def fire(
     execute: Execute,
     plans: Sequence[Plan],
-    bind: Callable[[Fired], NewUniqueJob],
+    bind: Callable[[Fired], NewJob],
 ) -> tuple[int, int]:
     """Carry out plans; return how many were won, and how many jobs they made.
 
@@ -146,20 +146,14 @@ def fire(
     fired = [each for each in won if each.tick_id is not None]
     ids: list[int | None] = []
     if fired:
-        ids = insert(execute, [bind(each) for each in fired])
+        new_jobs = [bind(each) for each in fired]
+        if any(each.unique_key for each in new_jobs):
+            execute(SHORT_WAIT, {})
+        ids = insert_free(execute, new_jobs)
         ticks = [each.tick_id for each in fired]
         execute(statement("link_ticks"), {"ticks": ticks, "jobs": ids})
     made = [id for id in ids if id is not None]
     return len({each.schedule_id for each in won}), len(made)
-
-
-def insert(execute: Execute, new_jobs: Sequence[NewUniqueJob]) -> list[int | None]:
-    """Insert the jobs of ticks; return their ids, None where a unique key is taken."""
-    if any(each.unique_key for each in new_jobs):
-        execute(SHORT_WAIT, {})
-        return unique.insert_free(execute, new_jobs)
-    rows = execute(statement("enqueue"), acts.columns(new_jobs))
-    return sorted(row[0] for row in rows)  # in the order given
 
 
 def note_run(database: str, schedule_id: int, job_id: int) -> None:

@@ -6,6 +6,9 @@ for all (upkeep), or a report.
 
 from functools import cache
 from importlib.resources import files
+from string import Template
+
+from .columns import MARKS
 
 FOLDERS = ("app", "worker", "upkeep", "reports")
 
@@ -14,12 +17,13 @@ FOLDERS = ("app", "worker", "upkeep", "reports")
 def statement(name: str, variant: str = "") -> str:
     """Return the statement of `<name>.sql`, with its first line to know it by.
 
+    The marks of `columns.py` are filled in.
     `variant`: a word; lines that begin with "--" and the word are code in it.
 
     Without the other comments, and the indentation: psycopg parses what is longer than
     4,096 characters with each execution anew.
     """
-    text = text_of(name)
+    text = Template(text_of(name)).substitute(MARKS)
     if variant:
         text = text.replace(f"--{variant} ", "")
     first, *lines = (line.strip() for line in text.splitlines())

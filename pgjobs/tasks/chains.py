@@ -1,15 +1,17 @@
 """Chains and groups: jobs that are built first, and enqueued together."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from ..exceptions import InvalidTask
-from .bound import BoundTask
+from ..queue.new_job import NewJob
+from . import tables
 from .predecessors import NEEDS, keys_of
+from .task import BoundTask
 
 if TYPE_CHECKING:
     from ..models import Batch, Job
@@ -111,7 +113,7 @@ def group(
             )
         if isinstance(part, BoundTask) and part.options.batch is not None:
             raise InvalidTask(
-                f"{part.task_name} says batch= and stands in a group, which is another."
+                f"{part.task.name} says batch= and stands in a group, which is another."
             )
     return Group(checked, then, on_failure, description)
 
@@ -169,16 +171,17 @@ class Node:
         """What to wait for."""
         return [] if self.job is None else [self.job]
 
-    def prepared(self) -> BoundTask:
+    def prepared(self) -> NewJob:
         """Return what to insert, now that what it waits for is inserted."""
         after = [*self.bound.options.after]
         for each in self.after:
             after += each.ends
         batch = self.batch.row if self.batch else self.bound.options.batch
-        keys = {**self.bound.keys, **keys_of(after, self.needs, batch)}
+        new_job = self.bound.new_job
+        keys = {**(new_job.keys or {}), **keys_of(after, self.needs, batch)}
         if self.has_successors:
             keys["has_successors"] = True
-        return replace(self.bound, keys=keys)
+        return new_job._replace(keys=keys)
 
 
 class Members:
@@ -218,14 +221,12 @@ class Plan:
         self.batches: list[Members] = []
 
     def enqueue(self, part: Chain | Group) -> Any:
-        from ..models import Job
-
         results: list[Node | Members] = []
         after: list[Node | Members] = []
         for each in part.parts if isinstance(part, Chain) else (part,):
             after = self.add(each, after, None)
             results += after
-        with transaction.atomic(using=Job.objects.db):
+        with transaction.atomic(using=tables.Job.objects.db):
             self.insert()
         found = [each.result for each in results]
         return found if isinstance(part, Chain) else found[0]
@@ -264,17 +265,15 @@ class Plan:
 
     def insert(self) -> None:
         """Insert the batches, then the jobs, one statement for each level."""
-        from ..models import Batch, Job
-
-        rows = [Batch(description=batch.description) for batch in self.batches]
-        for batch, row in zip(
-            self.batches, Batch.objects.bulk_create(rows), strict=True
-        ):
+        rows = [tables.Batch(description=each.description) for each in self.batches]
+        tables.Batch.objects.bulk_create(rows)
+        for batch, row in zip(self.batches, rows, strict=True):
             batch.row = row
         levels: dict[int, list[Node]] = {}
         for node in self.nodes:
             levels.setdefault(node.level, []).append(node)
         for level in sorted(levels):
-            jobs = Job.objects.insert([node.prepared() for node in levels[level]])
+            new_jobs = [node.prepared() for node in levels[level]]
+            jobs = tables.Job.objects.insert(new_jobs)
             for node, job in zip(levels[level], jobs, strict=True):
                 node.job = job

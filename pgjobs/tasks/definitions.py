@@ -6,10 +6,13 @@ from string import Formatter
 from typing import Any
 
 from ..conf import settings
+from . import tables
 from .dependencies import Dependency
 from .flow_control import Key, read_rate
+from .options import TASK_OPTIONS
+from .registry import registry
 from .schemas import parameters_of, summary_of
-from .task import TASK_OPTIONS, Task, registry
+from .task import Task
 from .unique import seconds_of
 
 # These are told in another form.
@@ -93,7 +96,7 @@ def named(function: Any) -> str:
 
 
 def keys_of(task: Task) -> dict[str, Any]:
-    """Return the keys of a job as `HoldingBack.keys` does, with texts to fill in."""
+    """Return the keys of a job as `FlowControl` does, with texts to fill in."""
     options = task.options
     told: dict[str, Any] = {}
     if options.lock is not None:
@@ -146,6 +149,4 @@ def template(key: Key) -> dict[str, Any]:
 
 def store_definitions(database: str) -> None:
     """Bring the rows in line with the code; raise InvalidTask."""
-    from ..models import TaskDefinition
-
-    TaskDefinition.objects.db_manager(database).sync(declared())
+    tables.TaskDefinition.objects.db_manager(database).sync(declared())

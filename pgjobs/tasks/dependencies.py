@@ -6,6 +6,7 @@ with one look-up whether a need is met. See database/functions/dependencies/.
 """
 
 import inspect
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -133,7 +134,7 @@ class Need(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Depending:
+class Dependencies:
     """What `@task(...)` says about what a task's jobs depend on."""
 
     dependencies: tuple[Dependency, ...] = ()
@@ -214,6 +215,26 @@ def needs_of(
     if faults:
         raise InvalidArguments(signature.task_name, faults)
     return needs
+
+
+def served_by(
+    task_name: str, stored: "Stored", served: dict[frozenset[str], float]
+) -> list[dict[str, Any]]:
+    """Return the keys under which others may need a job with these arguments.
+
+    `served`: see `Registry.served`.
+    """
+    arguments = json.loads(stored.kwargs)
+    return [
+        {
+            "key": key_of_arguments(
+                task_name, {name: arguments[name] for name in names}
+            ),
+            "for": seconds,
+        }
+        for names, seconds in served.items()
+        if names <= arguments.keys()
+    ]
 
 
 def named_arguments(signature: "Signature", stored: "Stored") -> dict[str, Any]:

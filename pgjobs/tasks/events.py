@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -11,11 +10,15 @@ from asgiref.sync import sync_to_async
 from ..base.plain_json import check_text, dump, shortened
 from ..conf import settings
 from ..exceptions import InvalidEvent, InvalidTask
+from ..queue.events import BATCH, catch_up, deliver_late
+from ..queue.statements import execute_on
+from . import tables
 from .arguments import Stored
 from .flow_control import placeholders
 from .hints import json_data
-from .running_job import current_job
-from .task import J, P, R, Task, registry
+from .registry import registry
+from .running_job import PublishedEvent, current_job
+from .task import J, P, R, Task
 
 if TYPE_CHECKING:
     from ..models import Event
@@ -23,6 +26,15 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 200  # of names and ids
 NAME = re.compile(r"[^\s*\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 MAX_ATTEMPTS = 8  # of handlers that do not say otherwise
+# The columns of a handler's jobs that its subscription has, too.
+OF_DELIVERIES = (
+    "queue_name",
+    "priority",
+    "max_crashes",
+    "timeout",
+    "expires_in",
+    "process_units",
+)
 
 
 class Subscribed(NamedTuple):
@@ -30,17 +42,6 @@ class Subscribed(NamedTuple):
 
     event: str
     is_ordered: bool
-
-
-class PublishedEvent(NamedTuple):
-    """The event that a job delivers."""
-
-    id: int
-    name: str
-    payload: dict[str, Any]
-    published_at: datetime
-    aggregate_id: str | None
-    correlation_id: str | None
 
 
 # Publishing
@@ -61,17 +62,12 @@ def publish(
     its events in order. `correlation_id`: to find again what belongs together. Returns
     the event, saved. Raises InvalidEvent before anything is written.
     """
-    from ..models import Event
-    from ..queue import events as outbox
-
     if not (isinstance(name, str) and NAME.fullmatch(name)):
         raise InvalidEvent(
             f"name of an event must be 1 to {LONGEST_TEXT} characters without spaces, "
             f"control characters and *, got {shortened(name)}."
         )
-    return outbox.publish(
-        Event,
-        Event.objects.db,
+    return tables.Event.objects.publish(
         name,
         payload_text({} if payload is None else payload),
         id_text("aggregate_id", aggregate_id),
@@ -209,39 +205,30 @@ def store_declared(database: str) -> None:
     subscriber, or were published while a subscriber was not declared: by a worker of an
     older release, for instance, that has started in the middle of a deploy.
     """
-    from ..models import Subscription
-    from ..queue import events as outbox
-
     declared = {
         (task.name, subscribed.event): row_of(task, subscribed)
         for task, subscribed in declarations()
     }
     grace = settings.UNHANDLED_EVENT_GRACE
-    returned = Subscription.objects.db_manager(database).declare(declared)
+    returned = tables.Subscription.objects.db_manager(database).declare(declared)
     for task_name, inactive_at in returned:
-        outbox.catch_up(database, task_name, inactive_at, grace)
-    execute = outbox.execute_on(database)
-    while outbox.deliver_late(execute, grace) == outbox.BATCH:
+        catch_up(database, task_name, inactive_at, grace)
+    execute = execute_on(database)
+    while deliver_late(execute, grace) == BATCH:
         pass  # there may be more
 
 
 def row_of(task: Task, subscribed: Subscribed) -> dict[str, Any]:
     """Return what the database must know to make the handler's jobs."""
     options = task.options
-    assert not isinstance(options.expires, datetime)  # which belongs to one job
     says = "max_attempts" in task.given_options
     keys = None
-    if options.holds_back:  # its keys are plain texts: no arguments are needed
-        keys = options.keys(task.signature, (), {}, Stored("[]", "{}"))
+    if options.has_flow_control:  # its keys are plain texts: no arguments are needed
+        keys = options.flow_control_keys(task.signature, (), {}, Stored("[]", "{}"))
     return {
+        **{name: options.columns[name] for name in OF_DELIVERIES},
         "is_ordered": subscribed.is_ordered,
-        "queue_name": options.queue_name,
-        "priority": options.priority,
         "max_attempts": options.max_attempts if says else MAX_ATTEMPTS,
-        "max_crashes": options.max_crashes,
-        "timeout": options.time_limit,
-        "expires_in": options.expires.total_seconds() if options.expires else None,
-        "process_units": options.process_units,
         "keys": keys,
     }
 
@@ -261,12 +248,3 @@ def current_event() -> PublishedEvent:
             "enqueued it, or its event was deleted."
         )
     return event
-
-
-def event_of(job_id: int) -> PublishedEvent | None:
-    """Return the event that a job delivers, if there is one."""
-    from ..models import Event
-
-    events = Event.objects.filter(deliveries=job_id)
-    row = events.values_list(*PublishedEvent._fields).first()
-    return row and PublishedEvent._make(row)

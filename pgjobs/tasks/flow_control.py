@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ LOCK_MODES = ("ordered", "mutex")
 
 
 @dataclass(frozen=True, kw_only=True)
-class HoldingBack:
+class FlowControl:
     """What `@task(...)` and `.using(...)` say about when a task's jobs must wait."""
 
     lock: Key | None = None
@@ -59,8 +60,8 @@ class HoldingBack:
             if getattr(self, name) is not None and getattr(self, needed) is None:
                 raise InvalidTask(f"{name} needs {needed}, which is not given.")
 
-    @property
-    def holds_back(self) -> bool:
+    @cached_property
+    def has_flow_control(self) -> bool:
         """Whether anything can hold the jobs back."""
         return (self.lock, self.max_running, self.rate) != (None, None, None)
 
@@ -69,7 +70,7 @@ class HoldingBack:
         for name in ("lock", "limit_key", "rate_key"):
             check_placeholders(name, getattr(self, name), function)
 
-    def keys(
+    def flow_control_keys(
         self, signature: "Signature", args: tuple, kwargs: dict, stored: "Stored"
     ) -> dict[str, Any]:
         """Return the keys of a job with these arguments, as the database reads them.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..exceptions import InvalidTask
+from . import tables
 
 if TYPE_CHECKING:
     from ..models import Batch, Job
@@ -15,7 +16,7 @@ NEEDS = {"cancel": "success", "run": "end"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Links:
+class Predecessors:
     """What `.using(...)` says about the jobs that come before."""
 
     after: "tuple[Job | Batch, ...]" = ()
@@ -43,10 +44,9 @@ def keys_of(
     after: "Iterable[Job | Batch]", needs: str, batch: "Batch | None"
 ) -> dict[str, Any]:
     """Return the part of `Job.keys` of a job after these, in this batch."""
-    from ..models import Job
-
-    jobs = sorted({each.pk for each in after if isinstance(each, Job)})
-    batches = sorted({each.pk for each in after if not isinstance(each, Job)})
+    waited_for = list(after)
+    jobs = sorted({each.pk for each in waited_for if isinstance(each, tables.Job)})
+    batches = sorted({each.pk for each in waited_for if isinstance(each, tables.Batch)})
     keys: dict[str, Any] = {}
     if jobs:
         keys["after"] = jobs
@@ -63,15 +63,13 @@ def check_after(after: Any) -> "tuple[Job | Batch, ...]":
     """Return jobs and batches as a tuple; raise InvalidTask for anything else."""
     if after == ():
         return ()
-    from ..models import Batch, Job
-
-    if isinstance(after, Job | Batch):
+    if isinstance(after, tables.Job | tables.Batch):
         after = (after,)
     if isinstance(after, str) or not isinstance(after, Iterable):
         raise InvalidTask(f"after must be a list of jobs and batches, got {after!r}.")
     after = tuple(after)
     for position, each in enumerate(after):
-        if not isinstance(each, Job | Batch):
+        if not isinstance(each, tables.Job | tables.Batch):
             raise InvalidTask(
                 f"after must be jobs and batches that are enqueued, got {each!r} at "
                 f"position {position}. Jobs that are not: use chain() and group()."
@@ -82,9 +80,7 @@ def check_after(after: Any) -> "tuple[Job | Batch, ...]":
 
 
 def check_batch(batch: Any) -> None:
-    from ..models import Batch
-
-    if not isinstance(batch, Batch):
+    if not isinstance(batch, tables.Batch):
         raise InvalidTask(f"batch must be a batch, got {batch!r}.")
     if batch.pk is None:
         raise InvalidTask("batch: it was not saved.")

@@ -6,18 +6,18 @@ from contextvars import ContextVar
 from datetime import datetime
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from django.utils import timezone
 
 from ..base.plain_json import shortened
 from ..base.texts import storable
 from ..exceptions import TaskCancelled
+from . import tables
+from .steps import Steps
 
 if TYPE_CHECKING:
     from ..models import Batch
-    from .events import PublishedEvent
-    from .steps import Steps
 
 R = TypeVar("R")
 
@@ -33,6 +33,17 @@ class ReportDesk(Protocol):
     def reported(self, job: "RunningJob") -> None: ...
 
     def still_owned(self, job: "RunningJob") -> bool: ...
+
+
+class PublishedEvent(NamedTuple):
+    """The event that a job delivers."""
+
+    id: int
+    name: str
+    payload: dict[str, Any]
+    published_at: datetime
+    aggregate_id: str | None
+    correlation_id: str | None
 
 
 class RunningJob:
@@ -148,22 +159,15 @@ class RunningJob:
 
         `task.using(batch=current_job().batch)` adds jobs to it.
         """
-        from ..models import Batch
-
-        return Batch.objects.filter(jobs=self.id).first()
+        return tables.Batch.objects.filter(jobs=self.id).first()
 
     @cached_property
-    def steps(self) -> "Steps":
-        # Models cannot be imported before the apps are ready, tasks must be.
-        from .steps import Steps
-
+    def steps(self) -> Steps:
         return Steps(self)
 
     @cached_property
-    def event(self) -> "PublishedEvent | None":
+    def event(self) -> PublishedEvent | None:
         """The event that the job delivers; asked of the database once."""
-        from .events import event_of
-
         return event_of(self.id)
 
     def take_report(self) -> dict[str, Any] | None:
@@ -202,6 +206,13 @@ def current_job() -> RunningJob:
             "current_job() was called outside of a job. A task that is called as a "
             "plain function has none."
         ) from None
+
+
+def event_of(job_id: int) -> PublishedEvent | None:
+    """Return the event that a job delivers, if there is one."""
+    events = tables.Event.objects.filter(deliveries=job_id)
+    row = events.values_list(*PublishedEvent._fields).first()
+    return row and PublishedEvent._make(row)
 
 
 def check_amount(name: str, value) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from random import uniform
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,14 +10,17 @@ from django.db import transaction
 
 from ..base.plain_json import check_text, dump, shortened
 from ..exceptions import InvalidArguments, InvalidTask, UnknownTask
+from ..queue.new_job import NewJob
+from ..queue.schedules import Fired, note_run
+from . import tables
 from .arguments import Stored
+from .options import Options
 from .recurrence import Recurrence
-from .task import J, Options, P, R, Task, registry
-from .unique import UniqueKey
+from .registry import registry
+from .task import J, P, R, Task
 
 if TYPE_CHECKING:
     from ..models import Job, Schedule
-    from ..queue.schedules import Fired
 
 LONGEST_NAME = 200
 
@@ -40,17 +42,6 @@ class Declaration(NamedTuple):
             "kwargs": json.loads(stored.kwargs),
             **self.recurrence.values,
         }
-
-
-class ScheduledTask(NamedTuple):
-    """What one job of a schedule is made of."""
-
-    task_name: str
-    arguments: Stored
-    options: Options
-    keys: dict[str, Any]
-    unique_key: UniqueKey | None = None
-    dependencies: dict[str, Any] | None = None
 
 
 def schedule(
@@ -117,54 +108,60 @@ def clashes() -> dict[str, list[Declaration]]:
 
 def store_declared(database: str) -> None:
     """Bring the rows in line with the declarations; raise InvalidTask if two clash."""
-    from ..models import Schedule
-
     for name, found in clashes().items():
         tasks = " and ".join(each.task.name for each in found)
         raise InvalidTask(f"{len(found)} schedules have the name {name!r}: {tasks}.")
     declared = {each.name: each.values for each in declarations()}
-    Schedule.objects.db_manager(database).declare(declared)
+    tables.Schedule.objects.db_manager(database).declare(declared)
 
 
 # Jobs of schedules
 
 
-def bind(fired: "Fired") -> ScheduledTask:
-    """Return what the job of a tick is made of."""
+def bind(fired: Fired) -> NewJob:
+    """Return the job of a tick."""
     delay = timedelta(seconds=uniform(0, fired.jitter)) if fired.jitter else None
     return scheduled(fired.task, Stored(fired.args, fired.kwargs), delay)
 
 
 def scheduled(
-    task_name: str, arguments: Stored, run_after: timedelta | None = None
-) -> ScheduledTask:
-    """Return what a job is made of.
+    task_name: str, stored: Stored, run_after: timedelta | None = None
+) -> NewJob:
+    """Return the job of a schedule.
 
-    Nobody here may know the task, in the middle of a deploy or because it is gone. Its
-    job is made all the same: it waits, and fails visibly if nobody ever knows it.
+    In the middle of a deploy this process may not know the task, or it is gone. Its job
+    is made all the same. It waits, and fails visibly if no worker ever knows the task.
     """
     try:
         task = registry.get(task_name).using(run_after=run_after)
     except UnknownTask:
-        return ScheduledTask(task_name, arguments, Options(run_after=run_after), {})
-    try:
-        keys, unique_key = task.keys_of(arguments), task.unique_key_of(arguments)
-    except InvalidArguments:  # by now; the job fails when it runs, and says why
-        keys, unique_key = {}, None
-    return ScheduledTask(
-        task_name,
-        arguments,
-        task.options,
-        keys,
-        unique_key,
-        dependencies_of(task, arguments),
+        return Options(run_after=run_after).new_job(task_name, stored)
+    return task.options.new_job(task_name, stored)._replace(
+        **key_columns(task, stored), dependencies=dependencies_of(task, stored)
     )
 
 
-def dependencies_of(task: Task, arguments: Stored) -> dict[str, Any] | None:
-    """Return what the job needs and serves; None leaves it to the worker to say why."""
+def key_columns(task: Task, stored: Stored) -> dict[str, Any]:
+    """Return the columns of the job's keys.
+
+    Arguments may not fit any more. Then there are none, and the job fails when it runs.
+    """
+    if not task.has_keys:
+        return {}
     try:
-        return task.dependencies_of(arguments) if task.is_tied else None
+        args, kwargs = task.signature.load(stored)
+        return task.key_columns(stored, tuple(args), kwargs)
+    except InvalidArguments:
+        return {}
+
+
+def dependencies_of(task: Task, stored: Stored) -> dict[str, Any] | None:
+    """Return the dependencies of the job.
+
+    If they cannot be made there are none, and the worker that runs the job says why.
+    """
+    try:
+        return task.dependencies_of(stored) if task.has_dependencies else None
     except (InvalidArguments, InvalidTask, UnknownTask):
         return None
 
@@ -174,17 +171,12 @@ def run_now(schedule: "Schedule") -> "Job":
 
     Raises AlreadyEnqueued if another job holds its unique key.
     """
-    from ..models import Job, Schedule
-    from ..queue import schedules as firing
-
-    database = schedule._state.db or Schedule.objects.db
-    arguments = Stored(dump(schedule.args), dump(schedule.kwargs))
-    bound = scheduled(schedule.task, arguments)
-    options = replace(bound.options, on_conflict="raise")
+    database = schedule._state.db or tables.Schedule.objects.db
+    stored = Stored(dump(schedule.args), dump(schedule.kwargs))
+    new_job = scheduled(schedule.task, stored)._replace(on_conflict="raise")
     with transaction.atomic(using=database):
-        jobs = Job.objects.db_manager(database)
-        (job,) = jobs.insert([bound._replace(options=options)])
-        firing.note_run(database, schedule.pk, job.pk)
+        (job,) = tables.Job.objects.db_manager(database).insert([new_job])
+        note_run(database, schedule.pk, job.pk)
     schedule.refresh_from_db(using=database)
     return job
 

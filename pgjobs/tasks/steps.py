@@ -14,7 +14,7 @@ from ..base.plain_json import check_json, check_text, dump, shortened
 from ..base.transactions import writing_only_to
 from ..conf import settings
 from ..exceptions import InvalidStep, LeaseLost
-from ..models import step as stored
+from ..queue import steps as stored
 
 if TYPE_CHECKING:
     from .running_job import RunningJob

@@ -5,7 +5,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..exceptions import InvalidTask, non_negative_seconds
 from .flow_control import Key, KeyMaker, check_key, check_placeholders, key_of_arguments
@@ -22,16 +23,8 @@ WHAT = ("unique", "unique_key")
 HOW = ("unique_for", "on_conflict")
 
 
-class UniqueKey(NamedTuple):
-    """The key of one job."""
-
-    key: str
-    held: str  # unfinished, waiting or period
-    seconds: float | None = None  # of the period
-
-
 @dataclass(frozen=True, kw_only=True)
-class Uniqueness:
+class Unique:
     """What `@task(...)` and `.using(...)` say about how unique a task's jobs are."""
 
     unique: bool | tuple[str, ...] = False
@@ -51,11 +44,11 @@ class Uniqueness:
                 f"{self.on_conflict!r}."
             )
 
-    @property
+    @cached_property
     def is_unique(self) -> bool:
         return bool(self.unique) or self.unique_key is not None
 
-    def check_names(self, function: Callable) -> None:
+    def check_unique_names(self, function: Callable) -> None:
         """Raise InvalidTask for a name that is no parameter of the function."""
         check_placeholders("unique_key", self.unique_key, function)
         if not isinstance(self.unique, tuple):
@@ -73,13 +66,13 @@ class Uniqueness:
                     f"which has {', '.join(known) or 'none'}."
                 )
 
-    def unique_key_of(
+    def unique_columns(
         self, signature: "Signature", args: tuple, kwargs: dict, stored: "Stored"
-    ) -> UniqueKey | None:
-        """Return the key of a job with these arguments; None if its callable did.
+    ) -> dict[str, Any]:
+        """Return the columns of the key of a job with these arguments.
 
-        Raises InvalidArguments if it does not come out as a text, 1 to 500 characters
-        long.
+        There is none if a callable returns None. Raises InvalidArguments unless the key
+        is a text, 1 to 500 characters long.
         """
         if self.unique:
             key: str | None = self.key_of_arguments(signature.task_name, stored)
@@ -87,10 +80,14 @@ class Uniqueness:
             maker = KeyMaker(signature, args, kwargs, stored)
             key = maker.make("unique_key", self.unique_key)
         if key is None:
-            return None
+            return {}
         if isinstance(self.unique_for, str):
-            return UniqueKey(key, self.unique_for)
-        return UniqueKey(key, "period", seconds_of(self.unique_for))
+            return {"unique_key": key, "unique_for": self.unique_for}
+        return {
+            "unique_key": key,
+            "unique_for": "period",
+            "unique_period": seconds_of(self.unique_for),
+        }
 
     def key_of_arguments(self, task_name: str, stored: "Stored") -> str:
         """Return the task's name and its arguments, or as many as need be."""
@@ -102,7 +99,7 @@ class Uniqueness:
         return key_of_arguments(task_name, arguments)
 
 
-def check_given(given: set[str], options: Uniqueness) -> None:
+def check_given(given: set[str], options: Unique) -> None:
     """Raise InvalidTask if it was said how a job is unique, but not by what."""
     if options.is_unique or not given.intersection(HOW):
         return

@@ -7,7 +7,11 @@ from inspect import Parameter
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from django.db import transaction
+
 from ..exceptions import InvalidArguments, InvalidTask
+from ..queue.new_job import NewJob
+from . import tables
 from .hints import UNRESOLVED
 from .schemas import Schema, schema_of
 
@@ -29,7 +33,7 @@ ALL: Any = All()  # to type checkers it fits every parameter
 
 
 @dataclass(frozen=True, kw_only=True)
-class WritingAll:
+class WriteAll:
     """What `@task(...)` says about parameters that take `ALL`."""
 
     write_all: tuple[str, ...] = ()
@@ -144,3 +148,19 @@ def check_number(signature: "Signature", choices: list[list]) -> None:
     if number > MOST_JOBS:
         fault = f"would be {number} jobs, more than {MOST_JOBS} at once"
         raise InvalidArguments(signature.task_name, {IN_JSON: fault})
+
+
+def insert_as_batch(new_jobs: list[NewJob], description: str | None) -> Any:
+    """Insert jobs as one batch, all or none; return those that were not skipped.
+
+    `description`: of the batch. It is None if the jobs belong to another batch already.
+    """
+    with transaction.atomic(using=tables.Job.objects.db):
+        if description is not None:
+            batch = tables.Batch.objects.create(description=description)
+            new_jobs = [
+                each._replace(keys={**(each.keys or {}), "batch_id": batch.pk})
+                for each in new_jobs
+            ]
+        jobs = tables.Job.objects.insert(new_jobs)
+        return [job for job in jobs if job is not None]

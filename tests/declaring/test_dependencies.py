@@ -33,7 +33,7 @@ def made(function, *dependencies, **options):
 
 
 def needs(sender, *args, **kwargs) -> list[dict]:
-    return sender.bind(*args, **kwargs).dependencies["needs"]
+    return sender.bind(*args, **kwargs).new_job.dependencies["needs"]
 
 
 # Declaring
@@ -181,16 +181,16 @@ def test_job_knows_what_it_needs_and_what_it_serves():
     bound = generator.bind(42)
     key = 'tests.generate:{"client_id":42}'
     both = 'tests.generate:{"client_id":42,"month":"2026-10-01"}'
-    assert bound.dependencies == {
+    assert bound.new_job.dependencies == {
         "needs": [{"key": 'tests.refresh:{"client_id":42}', "within": 300}],
         "serves": [{"key": key, "for": 7_200}, {"key": both, "for": DEFAULT_WINDOW}],
     }
 
 
 def test_task_without_dependencies_has_none():
-    assert task(refresh).bind(1).dependencies is None
+    assert task(refresh).bind(1).new_job.dependencies is None
     made(send, Dependency("tests.refresh", client_id=same))
-    assert task(refresh).bind(1).dependencies is not None
+    assert task(refresh).bind(1).new_job.dependencies is not None
 
 
 def test_dependency_on_a_task_that_is_not_here_is_refused():

@@ -4,7 +4,7 @@ import pytest
 
 from pgjobs import enqueue_many, task
 from pgjobs.exceptions import InvalidArguments, InvalidTask
-from pgjobs.tasks.task import Options
+from pgjobs.tasks.options import Options
 from tests import tasks
 
 
@@ -17,8 +17,12 @@ def declared(**options):
     return task(**options)(convert)
 
 
+def keys_of_job(bound) -> dict:
+    return bound.new_job.keys or {}
+
+
 def keys_of(*args, lock, **kwargs) -> str | None:
-    return declared(lock=lock).bind(*args, **kwargs).keys.get("lock")
+    return keys_of_job(declared(lock=lock).bind(*args, **kwargs)).get("lock")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +41,7 @@ def test_key_is_made_of_the_arguments(lock, key):
 
 
 def test_job_without_lock_limit_and_rate_has_no_keys():
-    assert tasks.noop.bind().keys == {}
+    assert keys_of_job(tasks.noop.bind()) == {}
 
 
 def test_key_is_that_of_the_stored_argument_however_it_was_given():
@@ -46,7 +50,7 @@ def test_key_is_that_of_the_stored_argument_however_it_was_given():
 
 
 def test_limit_and_rate_are_those_of_the_task_unless_a_key_is_given():
-    made = declared(name="x.y", max_running=2, rate="30/minute").bind("a").keys
+    made = keys_of_job(declared(name="x.y", max_running=2, rate="30/minute").bind("a"))
     assert made == {
         "limit_key": "x.y",
         "max_running": 2,
@@ -57,12 +61,12 @@ def test_limit_and_rate_are_those_of_the_task_unless_a_key_is_given():
     keyed = declared(
         max_running=2, limit_key="{path}", rate="30/minute", rate_key="r", burst=1
     )
-    made = keyed.bind("a").keys
+    made = keys_of_job(keyed.bind("a"))
     assert (made["limit_key"], made["rate_key"], made["rate_burst"]) == ("a", "r", 1)
 
 
 def test_using_changes_what_was_declared():
-    made = declared(lock="a").using(lock="b", lock_mode="mutex").bind("p").keys
+    made = keys_of_job(declared(lock="a").using(lock="b", lock_mode="mutex").bind("p"))
     assert made == {"lock": "b", "is_ordered": False}
 
 
@@ -123,7 +127,7 @@ def test_error_of_a_callable_says_whose_it_is():
 
 def test_placeholder_of_a_name_that_was_not_given_is_refused():
     anything = tasks.anything.using(lock="{customer}")
-    assert anything.bind(customer=5).keys["lock"] == "5"
+    assert keys_of_job(anything.bind(customer=5))["lock"] == "5"
     with pytest.raises(InvalidArguments, match="needs the argument 'customer'"):
         anything.bind(other=5)
 
@@ -138,4 +142,4 @@ def test_jobs_with_and_without_keys_are_enqueued_together():
 
 
 def test_options_hold_nothing_back_by_themselves():
-    assert not Options().holds_back
+    assert not Options().has_flow_control

@@ -526,7 +526,7 @@ def test_transaction_that_holds_a_unique_key_stops_no_worker():
     made = make(task=alone.name, kwargs={"place": "here"})
     with session() as somebody:
         somebody.begin()
-        key = alone.bind().unique_key.key
+        key = alone.bind().new_job.unique_key
         somebody.execute(
             "INSERT INTO pgjobs_job (task, unique_key, unique_for)"
             " VALUES ('x', %(key)s, 'unfinished')",

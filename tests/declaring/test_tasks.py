@@ -8,13 +8,15 @@ from types import ModuleType
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from pgjobs import task
 from pgjobs.exceptions import InvalidArguments, InvalidTask, UnknownTask
 from pgjobs.tasks import Task, aenqueue, enqueue, registry
 from pgjobs.tasks.backoff import constant
-from pgjobs.tasks.task import Options, Registry
+from pgjobs.tasks.options import Options
+from pgjobs.tasks.registry import Registry
 from tests.tasks import add, noop
 
 INF, NAN = float("inf"), float("nan")
@@ -164,6 +166,7 @@ def test_default_name_that_is_too_long_is_refused():
 
 WRONG_OPTIONS = [
     ("queue_name", ["", "a,b", "a\n", "\0", "\x9f", "x" * 201, "\ud800", 5, b"a"]),
+    ("queue_name", [" ", " a", "a ", "  a  "]),
     ("priority", [101, -101, 40_000, True, 1.5, "5", NAN]),
     ("max_attempts", [0, -1, 10**9, True, 1.5, "3"]),
     ("max_crashes", [0, -1, 10**9, True, 1.5, "3"]),
@@ -181,7 +184,6 @@ RUN_AFTER = [
     datetime.max.replace(tzinfo=UTC),
     datetime.min.replace(tzinfo=UTC),
     datetime(1969, 12, 31, tzinfo=UTC),
-    timedelta(seconds=-1),
     timedelta.max,
     timedelta(days=40_000),
     5,
@@ -230,6 +232,15 @@ def test_aware_time_or_timedelta_can_be_waited_for(run_after):
     assert noop.using(run_after=run_after).options.run_after == run_after
 
 
+@pytest.mark.parametrize("name", ["queue_name", "priority", "colour", "unique_for"])
+def test_wrong_option_is_a_value_error_like_wrong_arguments(name):
+    """What a caller got wrong is caught by one `except`."""
+    with pytest.raises(ValueError, match=name):
+        noop.using(**{name: "\n"})
+    with pytest.raises(ImproperlyConfigured, match=name):
+        declared(**{name: "\n"})
+
+
 def test_using_leaves_the_task_as_it_is():
     urgent = add.using(priority=90, queue_name="fast")
     assert (add.options.priority, add.options.queue_name) == (0, "default")
@@ -250,7 +261,7 @@ def test_using_does_not_look_at_the_signature_anew():
 
 
 def test_using_refuses_options_it_does_not_know():
-    with pytest.raises(TypeError, match="backoff"):
+    with pytest.raises(InvalidTask, match=r"\.using has no option 'backoff'"):
         noop.using(backoff=constant(1))
 
 

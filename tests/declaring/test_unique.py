@@ -69,7 +69,7 @@ def let_period_pass() -> None:
 
 
 def key_of(bound) -> str | None:
-    return bound.unique_key and bound.unique_key.key
+    return bound.new_job.unique_key
 
 
 def holds_key(job) -> bool:

@@ -1,6 +1,7 @@
 """Enqueueing: in the caller's transaction, in one statement, heard by workers."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -166,6 +167,15 @@ def test_what_is_not_due_is_scheduled(run_after, status):
     assert job.status == status
 
 
+@pytest.mark.parametrize("past", [timedelta(seconds=-1), timedelta.min])
+def test_time_that_is_over_means_now(past):
+    job = noop.using(run_after=past, expires=hours(1)).enqueue()
+    job.refresh_from_db()
+    assert job.status == "READY"
+    assert job.run_after == job.enqueued_at
+    assert job.expires_at == job.enqueued_at + hours(1)
+
+
 def test_timedelta_counts_from_now_on_the_database_clock():
     job = noop.using(run_after=hours(1)).enqueue()
     ((wait,),) = execute(
@@ -306,7 +316,7 @@ def test_jobs_of_one_statement_keep_their_order_whatever_they_are():
     later = noop.using(run_after=hours(1))
     bound = [later.bind(), add.bind(1), noop.using(priority=50).bind(), later.bind()]
     jobs = enqueue_many(bound)
-    assert [job.task for job in jobs] == [each.task_name for each in bound]
+    assert [job.task for job in jobs] == [each.task.name for each in bound]
     assert ids() == [job.pk for job in jobs]
     statuses = ["SCHEDULED", "READY", "READY", "SCHEDULED"]
     assert [job.status for job in jobs] == statuses
@@ -339,8 +349,8 @@ def test_only_bound_tasks_can_be_enqueued_together(thing):
 
 
 def test_one_bad_job_stops_all():
-    bad = noop.using(priority=5).bind()
-    object.__setattr__(bad.options, "priority", 500)  # past our own checks
+    bound = noop.bind()
+    bad = replace(bound, new_job=bound.new_job._replace(priority=500))  # unchecked
     with pytest.raises(IntegrityError), transaction.atomic():
         enqueue_many([noop.bind(), bad])
     assert ids() == []

@@ -21,7 +21,7 @@ from pgjobs import Cancel, Fail, Retry, Snooze, current_job, enqueue, signals, t
 from pgjobs.exceptions import InvalidTask, JobCancelled, LeaseLost, TaskTimeout
 from pgjobs.models import Attempt, Job, Progress
 from pgjobs.queue.recording import Completed
-from pgjobs.tasks.task import Options
+from pgjobs.tasks.options import Options
 from pgjobs.worker import ExitCode
 from pgjobs.worker.slots import atomic
 from tests import tasks

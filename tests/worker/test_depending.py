@@ -368,10 +368,10 @@ def test_job_whose_dependency_cannot_be_stored_fails_and_others_go_on(
     bind = depending.bind
 
     def bind_wrongly(need, priority):
-        bound = bind(need, priority)
+        new_job = bind(need, priority)
         if need.arguments["number"] != 2:
-            return bound
-        return replace(bound, arguments=bound.arguments._replace(kwargs="[]"))
+            return new_job
+        return new_job._replace(kwargs="[]")
 
     monkeypatch.setattr(depending, "bind", bind_wrongly)
     jobs = enqueue_many([dependent.need_only_one.bind(each) for each in (1, 2, 3)])

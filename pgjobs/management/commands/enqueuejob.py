@@ -7,7 +7,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
 from ...exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, UnknownTask
-from ...tasks.task import registry
+from ...tasks.registry import registry
 from ..parameters import add_database, ready_database, seconds
 
 

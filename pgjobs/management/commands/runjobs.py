@@ -19,7 +19,7 @@ from ...models import Job
 from ...reports.status import LIVE
 from ...tasks import events, schedules
 from ...tasks.definitions import store_definitions
-from ...tasks.task import registry
+from ...tasks.registry import registry
 from ...worker import ExitCode, Loop, WorkerOptions
 from ...worker.connections.bell import Bell
 from ...worker.memory import resident_bytes

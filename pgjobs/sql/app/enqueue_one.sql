@@ -1,21 +1,19 @@
 -- Insert one job, as enqueue.sql does many: without arrays PostgreSQL plans it in half
 -- the time, which is most of what a single enqueue costs the server.
-INSERT INTO pgjobs_job
-    (task, args, kwargs, queue_name, priority, run_after, max_attempts, max_crashes,
-     timeout, expires_at, process_units, keys, dependencies)
-SELECT %(tasks)s, %(args)s::jsonb, %(kwargs)s::jsonb, %(queue_names)s, %(priorities)s,
-    due, %(max_attempts)s, %(max_crashes)s, %(timeouts)s::float8,
+INSERT INTO pgjobs_job ($columns, run_after, expires_at, keys)
+SELECT $parameters,
+    due,
     coalesce(
-        %(expires_ats)s::timestamptz,
+        %(expires_at)s::timestamptz,
         coalesce(due, statement_timestamp())
-            + make_interval(secs => %(expires_ins)s::float8)
+            + make_interval(secs => %(expires_in)s::float8)
     ),
-    %(process_units)s::bigint, %(keys)s::jsonb -> 0, %(dependencies)s::jsonb
+    %(keys)s::jsonb -> 0
 FROM (
     VALUES (
         coalesce(
-            %(run_afters)s::timestamptz,
-            statement_timestamp() + make_interval(secs => %(delays)s::float8)
+            %(run_after)s::timestamptz,
+            statement_timestamp() + make_interval(secs => %(delay)s::float8)
         )
     )
 ) AS time (due)

@@ -7,43 +7,31 @@ WITH job AS MATERIALIZED (
         nullif(%(keys)s::jsonb -> (position - 1)::integer, 'null') AS keys
     FROM (
         SELECT * FROM unnest(
-            %(tasks)s::text[], %(args)s::text[], %(kwargs)s::text[],
-            %(queue_names)s::text[], %(priorities)s::smallint[],
-            %(run_afters)s::timestamptz[], %(delays)s::double precision[],
-            %(max_attempts)s::smallint[], %(max_crashes)s::smallint[],
-            %(timeouts)s::double precision[], %(expires_ats)s::timestamptz[],
-            %(expires_ins)s::double precision[], %(process_units)s::bigint[],
-            %(unique_keys)s::text[], %(unique_fors)s::text[], %(periods)s::double precision[],
-            %(dependencies)s::jsonb[]
+            $arrays,
+            %(run_after)s::timestamptz[], %(delay)s::double precision[],
+            %(expires_at)s::timestamptz[], %(expires_in)s::double precision[],
+            %(unique_key)s::text[], %(unique_for)s::text[],
+            %(unique_period)s::double precision[]
         ) WITH ORDINALITY AS job (
-            task, args, kwargs, queue_name, priority, run_after, delay,
-            max_attempts, max_crashes, timeout, expires_at, expires_in, process_units,
-            unique_key, unique_for, period, dependencies, position
+            $columns, run_after, delay, expires_at, expires_in,
+            unique_key, unique_for, unique_period, position
         )
         ORDER BY position
     ) AS given
 ),
 inserted AS (
     INSERT INTO pgjobs_job
-        (id, turn, task, args, kwargs, queue_name, priority, run_after, max_attempts,
-         max_crashes, timeout, expires_at, process_units, unique_key, unique_for,
-         unique_until, keys, dependencies)
-    SELECT id, turn, coalesce(task, (%(tasks)s::text[])[1]),
-        coalesce(args, (%(args)s::text[])[1])::jsonb,
-        kwargs::jsonb,
-        coalesce(queue_name, (%(queue_names)s::text[])[1]),
-        coalesce(priority, (%(priorities)s::smallint[])[1]),
+        (id, turn, $columns, run_after, expires_at, keys,
+         unique_key, unique_for, unique_until)
+    SELECT id, turn, $values,
         due,
-        coalesce(max_attempts, (%(max_attempts)s::smallint[])[1]),
-        coalesce(max_crashes, (%(max_crashes)s::smallint[])[1]),
-        timeout,
         coalesce(
             expires_at,
             coalesce(due, statement_timestamp()) + make_interval(secs => expires_in)
         ),
-        process_units, unique_key, unique_for,
-        statement_timestamp() + make_interval(secs => period),
-        keys, dependencies
+        keys,
+        unique_key, unique_for,
+        statement_timestamp() + make_interval(secs => unique_period)
     FROM job
     CROSS JOIN LATERAL (
         VALUES (

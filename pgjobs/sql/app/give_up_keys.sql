@@ -10,3 +10,4 @@ WITH over AS MATERIALIZED (
 )
 UPDATE pgjobs_job SET unique_until = NULL
 WHERE id = ANY (ARRAY(SELECT id FROM over))
+RETURNING id

@@ -1,19 +1,18 @@
 -- Give jobs that hold these unique keys other arguments and another time, unless they
--- have started. Of several jobs for one key the last one counts. What holds them back
--- depends on their arguments, so it is replaced, too.
+-- have started. Of several jobs for one key the last one counts. Locks, limits and rates
+-- follow from the arguments, so they are replaced, too. Other options stay as they are.
 -- The notification: a job that stays SCHEDULED may be due earlier than workers know.
 WITH wanted AS (
     SELECT DISTINCT ON (unique_key, unique_for) *,
         nullif(%(keys)s::jsonb -> (position - 1)::integer, 'null') AS keys
     FROM unnest(
-        %(unique_keys)s::text[], %(unique_fors)s::text[],
-        %(args)s::text[], %(kwargs)s::text[],
-        %(run_afters)s::timestamptz[], %(delays)s::double precision[],
-        %(expires_ats)s::timestamptz[], %(expires_ins)s::double precision[],
-        %(dependencies)s::jsonb[]
+        $arrays,
+        %(run_after)s::timestamptz[], %(delay)s::double precision[],
+        %(expires_at)s::timestamptz[], %(expires_in)s::double precision[],
+        %(unique_key)s::text[], %(unique_for)s::text[]
     ) WITH ORDINALITY AS job (
-        unique_key, unique_for, args, kwargs, run_after, delay, expires_at,
-        expires_in, dependencies, position
+        $columns, run_after, delay, expires_at, expires_in,
+        unique_key, unique_for, position
     )
     ORDER BY unique_key, unique_for, position DESC
 ),

@@ -23,8 +23,10 @@ from ...queue.acts import result_text
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Outcome, Setback, Success
 from ...tasks.arguments import Stored
+from ...tasks.options import Options
+from ...tasks.registry import registry
 from ...tasks.running_job import ReportDesk, RunningJob, current
-from ...tasks.task import Options, Task, registry
+from ...tasks.task import Task
 from ..job_log import log
 from . import atomic
 from .cleaning import clean_connections
@@ -112,7 +114,7 @@ class Execution:
         try:
             stored = Stored(self.job.args, self.job.kwargs)
             self.args, self.kwargs = self.task.signature.load(stored)
-            if self.task.is_tied and not self.job.is_tied:
+            if self.task.has_dependencies and not self.job.is_tied:
                 return self.tie(self.task)
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
             return setback(self.job, "FAIL", str(error), error)
@@ -123,7 +125,7 @@ class Execution:
 
         The database then lets it wait, or others for it.
         """
-        stored = task.stored_anew(Stored(self.job.args, self.job.kwargs))
+        stored = task.normalized(Stored(self.job.args, self.job.kwargs))
         reason = "Released: the database did not know what it depends on."
         released = setback(self.job, "RELEASE", reason)
         return released._replace(dependencies=task.dependencies_of(stored))

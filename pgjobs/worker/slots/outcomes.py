@@ -19,7 +19,7 @@ from ...exceptions import (
 )
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Setback
-from ...tasks.task import Options
+from ...tasks.options import Options
 
 logger = logging.getLogger("pgjobs.job")
 

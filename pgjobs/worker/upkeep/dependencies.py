@@ -16,10 +16,12 @@ from ...exceptions import InvalidArguments, UnknownTask
 from ...models.job import HIGHEST_PRIORITY
 from ...queue import dependencies
 from ...queue.dependencies import BATCH, Decided, Decision, Undecided
+from ...queue.inserting import insert_or_find
+from ...queue.new_job import NewJob
 from ...queue.statements import Execute
 from ...tasks.arguments import Stored
 from ...tasks.dependencies import Need
-from ...tasks.task import BoundTask, registry
+from ...tasks.registry import registry
 from ..connections.connection import OwnConnection
 from ..slots.outcomes import LONGEST_REASON, describe
 from .schedules import CONNECTION_ERRORS
@@ -109,7 +111,7 @@ class Deciding:
         """Note what the job needs, as its task has it now."""
         try:
             task = registry.get(job.task)
-            stored = task.stored_anew(Stored(job.args, job.kwargs))
+            stored = task.normalized(Stored(job.args, job.kwargs))
             self.tied[job.id] = task.dependencies_of(stored)
             self.needs[job.id] = task.needs_of(stored)
         except Exception as error:  # noqa: BLE001  (values are made by anybody's code)
@@ -131,7 +133,7 @@ class Deciding:
 
     def enqueue_missing(self) -> None:
         """Enqueue a job for each need that nobody will meet yet."""
-        new: dict[str, BoundTask] = {}
+        new: dict[str, NewJob] = {}
         # Of several that need the same, the most urgent says with which priority.
         for job in sorted(self.jobs, key=lambda job: -job.priority):
             for need in self.needs.get(job.id, ()):
@@ -143,7 +145,7 @@ class Deciding:
                     self.fail(job, f"{cannot_enqueue(need)}: {reason_of(error)}")
                     break
         if new:
-            ids = dependencies.enqueue(self.execute, list(new.values()))
+            ids = insert_or_find(self.execute, list(new.values()))
             self.coming |= {
                 key: id for key, id in zip(new, ids, strict=True) if id is not None
             }
@@ -164,10 +166,10 @@ class Deciding:
         self.failures[job.id] = failure(job, reason)
 
 
-def bind(need: Need, priority: int) -> BoundTask:
+def bind(need: Need, priority: int) -> NewJob:
     """Return what the job is made of that is to meet a need."""
     first = need.task.using(priority=min(priority + 1, HIGHEST_PRIORITY))
-    return first.bind(**need.arguments)
+    return first.bind(**need.arguments).new_job
 
 
 def cannot_enqueue(need: Need) -> str:

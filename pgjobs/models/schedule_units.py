@@ -1,0 +1,66 @@
+"""What a schedule's declaration says, in the units in which people may change it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db.models import Choices
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+INTERVALS = (
+    (604_800, ngettext_lazy("%(count)d week", "%(count)d weeks", "count")),
+    (86_400, ngettext_lazy("%(count)d day", "%(count)d days", "count")),
+    (3_600, ngettext_lazy("%(count)d hour", "%(count)d hours", "count")),
+    (60, ngettext_lazy("%(count)d minute", "%(count)d minutes", "count")),
+    (1, ngettext_lazy("%(count)g second", "%(count)g seconds", "count")),
+)
+
+
+class Unit(NamedTuple):
+    """What a declaration says, and people may change, as one."""
+
+    label: str
+    fields: tuple[str, ...]
+
+
+UNITS = {
+    "when": Unit(_("when"), ("every", "cron", "timezone", "anchor")),
+    "arguments": Unit(_("arguments"), ("args", "kwargs")),
+    "overlap": Unit(_("overlap"), ("overlap",)),
+    "catch_up": Unit(_("catch up"), ("catch_up",)),
+    "jitter": Unit(_("jitter"), ("jitter",)),
+    "dates": Unit(_("start and end"), ("start_at", "end_at")),
+}
+TIMING_FIELDS = (*UNITS["when"].fields, *UNITS["dates"].fields)
+
+
+def as_declared(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return {unit: value} of a schedule's fields, as JSON."""
+    return {name: as_json(values, unit.fields) for name, unit in UNITS.items()}
+
+
+def as_json(values: Mapping[str, Any], fields: tuple[str, ...]) -> Any:
+    if len(fields) == 1:
+        return json_value(values[fields[0]])
+    return {field: json_value(values[field]) for field in fields}
+
+
+def json_value(value: Any) -> Any:
+    match value:
+        case timedelta():
+            return value.total_seconds()
+        case datetime():
+            return value.astimezone(UTC).isoformat()
+        case Choices():
+            return str(value)
+    return value
+
+
+def interval(duration: timedelta) -> str:
+    """Return a duration in words, in the largest unit that divides it."""
+    seconds = duration.total_seconds()
+    for size, words in INTERVALS:
+        if seconds % size == 0 and (seconds >= size):
+            return words % {"count": seconds // size}
+    return INTERVALS[-1][1] % {"count": seconds}

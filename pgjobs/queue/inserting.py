@@ -1,0 +1,252 @@
+"""Inserting jobs. No caller ever meets an IntegrityError because of a unique key.
+
+PostgreSQL's unique index decides which of several jobs is first. What becomes of the
+others is found out afterwards. If the first one has given up its key meanwhile, they
+are tried again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.db import connections, transaction
+
+from .. import signals
+from ..base.plain_json import load
+from ..exceptions import AlreadyEnqueued
+from ..sql import statement
+from .new_job import STORED, NewJob, parameters_of, parameters_of_one
+from .statements import Execute, execute_on
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+BATCH = 10_000  # unique keys that one query looks for
+
+# What the columns of a new job are, unless it says otherwise.
+NEW: dict[str, Any] = {
+    "attempts": 0,
+    "failures": 0,
+    "crashes": 0,
+    "life": 1,
+    "lease_token": 0,
+    "worker_id": None,
+    "cancel_requested_at": None,
+    "started_at": None,
+    "last_attempted_at": None,
+    "finished_at": None,
+    "return_value": None,
+    "reason": "",
+    "awaited": False,
+    "blocked_by_id": None,
+    "keys": None,
+    "batch_id": None,
+}
+# What the statements return of each new row, in this order.
+RETURNED = (
+    "id",
+    "turn",
+    "status",
+    "run_after",
+    "expires_at",
+    "enqueued_at",
+    "waiting_for",
+    "line",
+)
+# What connects a job to those before and after it, in its `keys`. It stays when another
+# job replaces its arguments.
+LINK_KEYS = ["after", "after_batches", "needs", "batch_id", "has_successors"]
+HOLDERS = """
+SELECT unique_key, id FROM pgjobs_job
+WHERE unique_key = ANY (%(unique_keys)s::text[])
+    AND pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at)
+    AND finished_at IS NULL
+"""
+
+
+# In the caller's transaction
+
+
+def insert(
+    model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "list[Job | None]":
+    """Insert jobs in the caller's transaction, all or none.
+
+    Returns for each the job, or what its `on_conflict` says if another job holds its
+    unique key. Raises AlreadyEnqueued, having inserted nothing.
+    """
+    if any(each.unique_key for each in new_jobs):
+        return insert_unique(model, database, new_jobs)
+    jobs = insert_plain(model, database, new_jobs) if new_jobs else []
+    announce_enqueued(model, jobs)
+    return [*jobs]
+
+
+def insert_plain(
+    model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "list[Job]":
+    if len(new_jobs) == 1:
+        sql, parameters = statement("enqueue_one"), parameters_of_one(new_jobs[0])
+    else:
+        sql, parameters = statement("enqueue"), parameters_of(new_jobs)
+    with connections[database].cursor() as cursor:
+        cursor.execute(sql, parameters)
+        rows = sorted(cursor.fetchall())
+    return [
+        inserted(model, database, new_job, row)
+        for new_job, row in zip(new_jobs, rows, strict=True)
+    ]
+
+
+def insert_unique(
+    model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "list[Job | None]":
+    inserting = Inserting(model, database, new_jobs)
+    if len(new_jobs) == 1:  # what one statement inserts needs no transaction
+        inserting.run()
+    else:
+        with transaction.atomic(using=database):
+            inserting.run()
+    announce_enqueued(model, inserting.new)
+    return inserting.jobs
+
+
+def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
+    if signals.job_enqueued.has_listeners(model):
+        for job in jobs:
+            signals.send(signals.job_enqueued, model, job=job)
+
+
+def inserted(
+    model: "type[Job]", database: str, new_job: NewJob, row, unique_until=None
+) -> "Job":
+    """Return the job that was just inserted, without reading it again."""
+    columns = NEW.copy()
+    columns.update(zip(STORED, new_job, strict=False))
+    columns.update(zip(RETURNED, row, strict=True))
+    columns["args"] = load(new_job.args)
+    columns["kwargs"] = load(new_job.kwargs)
+    if new_job.keys:
+        columns["keys"] = own_copy(new_job.keys)
+        columns["batch_id"] = new_job.keys.get("batch_id")
+    columns["unique_until"] = unique_until
+    return model.of_columns(database, columns)
+
+
+def own_copy(keys: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys for another owner: of what they hold, only lists can change."""
+    return {
+        name: list(value) if isinstance(value, list | tuple) else value
+        for name, value in keys.items()
+    }
+
+
+class Inserting:
+    """The jobs of one call, of which some may find that their keys are held."""
+
+    def __init__(self, model: "type[Job]", database: str, new_jobs: Sequence[NewJob]):
+        self.model = model
+        self.database = database
+        self.execute = execute_on(database)
+        self.new_jobs = new_jobs
+        self.jobs: list[Job | None] = [None] * len(new_jobs)
+        self.new: list[Job] = []
+
+    def run(self) -> None:
+        missing = list(range(len(self.new_jobs)))
+        while missing:
+            if missing := self.insert(missing):
+                missing = self.resolve(missing)
+
+    def insert(self, positions: list[int]) -> list[int]:
+        """Insert the jobs whose keys are free; return the positions of the others."""
+        parameters = parameters_of([self.new_jobs[each] for each in positions])
+        held = set(positions)
+        for index, until, *row in self.execute(statement("enqueue_unique"), parameters):
+            position = positions[index]
+            new_job = self.new_jobs[position]
+            job = inserted(self.model, self.database, new_job, row, until)
+            self.jobs[position] = job
+            self.new.append(job)
+            held.remove(position)
+        return sorted(held)
+
+    def resolve(self, positions: list[int]) -> list[int]:
+        """Find the holders of the keys; return the positions whose keys are free."""
+        new_jobs = [self.new_jobs[each] for each in positions]
+        give_up_keys(self.execute, new_jobs)
+        replaced = self.replace(new_jobs)
+        holders = {
+            (job.unique_key, job.unique_for): job for job in self.holders(new_jobs)
+        }
+        free = []
+        for position, new_job in zip(positions, new_jobs, strict=True):
+            holder = holders.get((new_job.unique_key, new_job.unique_for))
+            on_conflict = new_job.on_conflict
+            if holder is None:
+                free.append(position)
+            elif on_conflict == "raise":
+                raise AlreadyEnqueued(holder)
+            elif on_conflict == "replace" and not (
+                holder.pk in replaced or holder.attempts or holder.is_finished
+            ):
+                free.append(position)  # the holder came after the replacement
+            elif on_conflict != "skip":
+                self.jobs[position] = holder
+        self.refresh({job.pk: job for job in holders.values()})
+        return free
+
+    def replace(self, new_jobs: list[NewJob]) -> set[int]:
+        """Replace jobs that have not started, where that is asked for; return ids."""
+        replacing = [each for each in new_jobs if each.on_conflict == "replace"]
+        if not replacing:
+            return set()
+        parameters = {**parameters_of(replacing), "link_keys": LINK_KEYS}
+        return {id for id, _ in self.execute(statement("replace"), parameters)}
+
+    def holders(self, new_jobs: list[NewJob]) -> "Iterator[Job]":
+        keys = list({each.unique_key for each in new_jobs})
+        holding = self.model.objects.using(self.database).holding_keys()
+        for at in range(0, len(keys), BATCH):
+            yield from holding.filter(unique_key__in=keys[at : at + BATCH])
+
+    def refresh(self, latest: "dict[int, Job]") -> None:
+        """Show jobs that this call has inserted as it has replaced them since."""
+        self.new = [latest.get(job.pk, job) for job in self.new]
+        self.jobs = [latest.get(job.pk, job) if job else None for job in self.jobs]
+
+
+# On one of the worker's own connections
+
+
+def insert_free(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None]:
+    """Insert the jobs whose unique keys are free, if they have one.
+
+    Returns the id of each, or None if another job holds its key.
+    """
+    if not any(each.unique_key for each in new_jobs):
+        rows = execute(statement("enqueue"), parameters_of(new_jobs))
+        return sorted(row[0] for row in rows)  # in the order given
+    give_up_keys(execute, new_jobs)
+    rows = execute(statement("enqueue_unique"), parameters_of(new_jobs))
+    ids = {position: id for position, _, id, *_ in rows}
+    return [ids.get(position) for position in range(len(new_jobs))]
+
+
+def insert_or_find(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None]:
+    """Insert jobs; return their ids, or those of the jobs that hold their keys.
+
+    None stands for a job whose key is held by one that has ended.
+    """
+    ids = insert_free(execute, new_jobs)
+    keys = [job.unique_key for id, job in zip(ids, new_jobs, strict=True) if id is None]
+    holders = dict(execute(HOLDERS, {"unique_keys": keys})) if keys else {}
+    return [
+        id or holders.get(job.unique_key) for id, job in zip(ids, new_jobs, strict=True)
+    ]
+
+
+def give_up_keys(execute: Execute, new_jobs: Sequence[NewJob]) -> None:
+    """Free those of the jobs' keys whose period is over."""
+    keys = {each.unique_key for each in new_jobs if each.unique_period}
+    if keys:
+        execute(statement("give_up_keys"), {"unique_keys": list(keys)})

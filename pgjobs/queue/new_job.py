@@ -1,0 +1,82 @@
+"""What one INSERT of a job needs, as one flat value."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ..base.plain_json import dump_checked
+from ..sql.columns import COLUMNS
+
+
+class NewJob(NamedTuple):
+    """A job to insert: the values of its columns, and what they are computed of.
+
+    A tuple, because many of them are made at a time and then turned into columns. The
+    first fields are those of STORED, in that order.
+    """
+
+    task: str
+    args: str  # JSON text
+    kwargs: str  # JSON text
+    queue_name: str = "default"
+    priority: int = 0
+    max_attempts: int = 3
+    max_crashes: int = 3
+    timeout: float | None = None
+    process_units: int | None = None
+    # What it needs to have succeeded before, and what it provides to others.
+    dependencies: dict[str, Any] | None = None
+    unique_key: str | None = None
+    unique_for: str | None = None
+    # A moment, or seconds from the insertion.
+    run_after: datetime | None = None
+    delay: float | None = None
+    # A moment, or seconds from when the job could run.
+    expires_at: datetime | None = None
+    expires_in: float | None = None
+    # Of its lock, limit and rate, its predecessors and its batch: see `Job.keys`.
+    keys: dict[str, Any] | None = None
+    unique_period: float | None = None  # seconds, with unique_for="period"
+    # What becomes of it if another job holds its unique key.
+    on_conflict: str = "return"
+
+
+SENT_ONCE = frozenset(column.name for column in COLUMNS if column.once)
+# The columns of the row that have the job's own value: its first fields.
+STORED = (*(column.name for column in COLUMNS), "unique_key", "unique_for")
+
+
+def parameters_of_one(job: NewJob) -> dict[str, Any]:
+    """Return the parameters of the statement that inserts one job."""
+    return {
+        **job._asdict(),
+        "dependencies": json_or_none(job.dependencies),
+        "keys": dump_checked([job.keys]) if job.keys else None,
+    }
+
+
+def parameters_of(jobs: Sequence[NewJob]) -> dict[str, Any]:
+    """Return the jobs to insert as one array for each column.
+
+    To send a value takes longer than to insert it. So an array of equal values has
+    only one, if its column is sent once, and there is no array of NULLs.
+    """
+    columns = dict(zip(NewJob._fields, map(list, zip(*jobs, strict=True)), strict=True))
+    columns["dependencies"] = [json_or_none(each) for each in columns["dependencies"]]
+    keys = columns.pop("keys")
+    return {
+        **{name: shortest(name, values) for name, values in columns.items()},
+        "keys": dump_checked([each or None for each in keys]) if any(keys) else None,
+    }
+
+
+def shortest(name: str, values: list) -> list | None:
+    if name in SENT_ONCE:
+        first = values[:1]
+        return first if first * len(values) == values else values
+    return None if values.count(None) == len(values) else values
+
+
+def json_or_none(value: dict[str, Any] | None) -> str | None:
+    return json.dumps(value) if value else None

@@ -1,0 +1,65 @@
+"""The columns of a new job that have one value each: what its INSERT is made of.
+
+The statements that insert jobs have marks in their texts, such as `$columns`, for the
+lists that follow from this table. What they compute of several values stands in them.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    """A column of `pgjobs_job` that an application fills."""
+
+    name: str  # also that of the parameter
+    type: str  # of the parameter
+    # Jobs of one call mostly agree on it, so that it is sent once if they do. The
+    # others are not sent at all if they are NULL in all jobs.
+    once: bool = False
+    cast: str = ""  # to the column's own type
+
+
+COLUMNS = (
+    Column("task", "text", once=True),
+    Column("args", "text", once=True, cast="::jsonb"),
+    Column("kwargs", "text", cast="::jsonb"),
+    Column("queue_name", "text", once=True),
+    Column("priority", "smallint", once=True),
+    Column("max_attempts", "smallint", once=True),
+    Column("max_crashes", "smallint", once=True),
+    Column("timeout", "double precision"),
+    Column("process_units", "bigint"),
+    Column("dependencies", "jsonb"),
+)
+
+
+def array_of(column: Column) -> str:
+    return f"%({column.name})s::{column.type}[]"
+
+
+def parameter_of(column: Column) -> str:
+    return f"%({column.name})s::{column.cast[2:] or column.type}"
+
+
+def value_of(column: Column) -> str:
+    """Return the value of one of several jobs.
+
+    An array that is shorter than the others has one value for all.
+    """
+    value = column.name
+    if column.once:
+        value = f"coalesce({value}, ({array_of(column)})[1])"
+    return value + column.cast
+
+
+def listed(parts: Iterable[str]) -> str:
+    return ", ".join(parts)
+
+
+# What stands for each mark.
+MARKS = {
+    "columns": listed(column.name for column in COLUMNS),
+    "parameters": listed(map(parameter_of, COLUMNS)),
+    "arrays": listed(map(array_of, COLUMNS)),
+    "values": listed(map(value_of, COLUMNS)),
+}

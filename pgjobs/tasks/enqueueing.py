@@ -1,0 +1,82 @@
+"""Enqueueing: `enqueue`, `aenqueue` and `enqueue_many`."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, overload
+
+from ..exceptions import InvalidTask
+from . import tables
+from .chains import Chain, Group
+from .task import BoundTask, J, P, R, Task
+
+if TYPE_CHECKING:
+    from ..models import Batch, Job
+
+
+@overload
+def enqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J: ...
+
+
+@overload
+def enqueue(task: Chain, /) -> "list[Job | Batch]": ...
+
+
+@overload
+def enqueue(task: Group, /) -> "Batch": ...
+
+
+def enqueue(task, /, *args, **kwargs):
+    """Insert a job in the caller's transaction and return it, saved.
+
+    `task` may also be a chain or a group; see there what is returned. If another job
+    holds the unique key, the task's `on_conflict` decides.
+
+    Raises InvalidArguments, which names every fault, before anything is written.
+    """
+    return checked_task(task, args, kwargs).enqueue(*args, **kwargs)
+
+
+@overload
+async def aenqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J: ...
+
+
+@overload
+async def aenqueue(task: Chain, /) -> "list[Job | Batch]": ...
+
+
+@overload
+async def aenqueue(task: Group, /) -> "Batch": ...
+
+
+async def aenqueue(task, /, *args, **kwargs):
+    """Insert a job from async code; see `enqueue`."""
+    return await checked_task(task, args, kwargs).aenqueue(*args, **kwargs)
+
+
+def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
+    """Insert jobs in one statement, all or none; return them in the same order.
+
+    `bound_tasks`: what `task.bind(...)` returns. Where another job holds the unique
+    key, also an earlier one of this call, the list has what the task's `on_conflict`
+    returns. Raises AlreadyEnqueued.
+    """
+    bound_tasks = list(bound_tasks)
+    for index, bound in enumerate(bound_tasks):
+        if not isinstance(bound, BoundTask):
+            raise InvalidTask(
+                f"enqueue_many takes what task.bind(...) returns, got {bound!r} at "
+                f"position {index}."
+            )
+    return tables.Job.objects.insert([bound.new_job for bound in bound_tasks])
+
+
+def checked_task(task: Any, args: tuple, kwargs: dict) -> Task | Chain | Group:
+    if isinstance(task, Task):
+        return task
+    if isinstance(task, Chain | Group):
+        if args or kwargs:
+            raise InvalidTask(
+                "A chain or group takes no arguments: its jobs have theirs."
+            )
+        return task
+    cure = "decorate the function with @task" if callable(task) else "pass the task"
+    raise InvalidTask(f"enqueue takes a task, got {task!r}: {cure}.")

@@ -1,0 +1,312 @@
+"""The options of a task and of its jobs: their names, types, defaults and checks."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from django.utils import timezone
+
+from ..conf import MOST_UNITS
+from ..exceptions import InvalidTask, non_negative_seconds
+from ..queue.new_job import NewJob
+from .arguments import Stored
+from .backoff import Backoff, exponential
+from .dependencies import Dependencies, Dependency
+from .flow_control import FlowControl, Key
+from .predecessors import AfterFailure, Predecessors
+from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
+from .unique import Unique, UniqueFor
+from .write_all import WriteAll
+
+if TYPE_CHECKING:
+    from ..models import Batch, Job
+
+# No control characters, and no lone surrogates, which PostgreSQL cannot store.
+QUEUE_NAME = re.compile(r"(?! )[^,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}(?<! )")
+EARLIEST = datetime(1970, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
+LATEST = datetime(9999, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
+CANCEL = ("interrupt", "cooperative")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
+    """What `@task(...)` and `.using(...)` say about a task's jobs."""
+
+    queue_name: str = "default"
+    priority: int = 0
+    max_attempts: int = 3
+    max_crashes: int = 3
+    timeout: float | timedelta | None = None
+    process_units: int | None = None
+    cancel: Literal["interrupt", "cooperative"] = "interrupt"
+    run_after: datetime | timedelta | None = None
+    expires: datetime | timedelta | None = None
+    backoff: Backoff = field(default_factory=exponential)
+    retry_on: tuple[type[BaseException], ...] = (BaseException,)
+    no_retry_on: tuple[type[BaseException], ...] = ()
+    atomic: bool = False
+
+    def __post_init__(self) -> None:
+        for feature in (FlowControl, Predecessors, Unique, Dependencies, WriteAll):
+            feature.__post_init__(self)
+        check_queue_name(self.queue_name)
+        check_whole("priority", self.priority, -100, 100)
+        check_whole("max_attempts", self.max_attempts, 1, 32_767)
+        check_whole("max_crashes", self.max_crashes, 1, 32_767)
+        check_timeout(self.timeout)
+        if self.process_units is not None:
+            check_whole("process_units", self.process_units, 1, MOST_UNITS)
+        check_choice("cancel", self.cancel, CANCEL)
+        check_run_after(self.run_after)
+        check_expires(self.expires, self.run_after)
+        check_backoff(self.backoff)
+        if not isinstance(self.atomic, bool):
+            raise InvalidTask(f"atomic must be True or False, got {self.atomic!r}.")
+        for name in ("retry_on", "no_retry_on"):
+            classes = exception_classes(name, getattr(self, name))
+            object.__setattr__(self, name, classes)
+
+    def check(self, function: Callable) -> None:
+        """Raise InvalidTask for names that the function has no parameter for."""
+        self.check_placeholders(function)
+        self.check_unique_names(function)
+        self.check_sources(function)
+        self.check_write_all(function)
+
+    @property
+    def time_limit(self) -> float | None:
+        """The timeout in seconds."""
+        if self.timeout is None:
+            return None
+        return non_negative_seconds("timeout", self.timeout)
+
+    def retries(self, error: BaseException) -> bool:
+        """Whether a job that raised this error is tried again."""
+        return isinstance(error, self.retry_on) and not isinstance(
+            error, self.no_retry_on
+        )
+
+    def new_job(self, task_name: str, stored: Stored) -> NewJob:
+        """Return a job with these arguments; its keys and dependencies are missing."""
+        return NewJob(task_name, *stored, *self.columns_in_order)
+
+    @cached_property
+    def columns_in_order(self) -> tuple:
+        return NewJob("", "", "", **self.columns)[3:]
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The values of a `NewJob` that do not depend on its arguments."""
+        return {
+            "queue_name": self.queue_name,
+            "priority": self.priority,
+            "max_attempts": self.max_attempts,
+            "max_crashes": self.max_crashes,
+            "timeout": self.time_limit,
+            "process_units": self.process_units,
+            "run_after": moment(self.run_after),
+            "delay": delay(self.run_after),
+            "expires_at": moment(self.expires),
+            "expires_in": seconds(self.expires),
+            "keys": self.link_keys or None,
+            "on_conflict": self.on_conflict,
+        }
+
+
+# Which options belong to a task, and which to a single job.
+TASK_OPTIONS = frozenset(Options.__dataclass_fields__) - {"run_after", "after", "batch"}
+JOB_OPTIONS = frozenset(Options.__dataclass_fields__) - {
+    "cancel",
+    "backoff",
+    "retry_on",
+    "no_retry_on",
+    "atomic",
+    "dependencies",
+    "write_all",
+}
+
+
+class KeyOptions(TypedDict, total=False):
+    """For type checkers; `on_conflict` stands alone, since the result depends on it."""
+
+    unique: bool | tuple[str, ...]
+    unique_key: Key
+    unique_for: UniqueFor
+    lock: Key
+    lock_mode: Literal["ordered", "mutex"]
+    max_running: int
+    limit_key: Key
+    rate: str
+    rate_key: Key
+    burst: int
+    after_failure: AfterFailure
+
+
+class TaskOptions(KeyOptions, total=False):
+    name: str | None
+    aliases: Iterable[str]
+    queue_name: str
+    priority: int
+    max_attempts: int
+    max_crashes: int
+    timeout: float | timedelta | None
+    process_units: int
+    cancel: Literal["interrupt", "cooperative"]
+    backoff: Backoff
+    retry_on: type[BaseException] | tuple[type[BaseException], ...]
+    no_retry_on: type[BaseException] | tuple[type[BaseException], ...]
+    atomic: bool
+    dependencies: Dependency | list[Dependency]
+    expires: timedelta | None
+    every: timedelta
+    cron: str
+    timezone: str
+    anchor: Literal["start", "end"]
+    overlap: Literal["skip", "allow"]
+    catch_up: Literal["latest", "all", "none"]
+    jitter: float | timedelta
+    start: datetime
+    end: datetime
+
+
+class JobOptions(KeyOptions, total=False):
+    queue_name: str | None
+    priority: int | None
+    run_after: datetime | timedelta | None
+    max_attempts: int | None
+    max_crashes: int | None
+    timeout: float | timedelta | None
+    process_units: int | None
+    expires: datetime | timedelta | None
+    after: "Job | Batch | Iterable[Job | Batch] | None"
+    batch: "Batch | None"
+
+
+def check_task_options(options: Mapping[str, Any]) -> None:
+    """Raise InvalidTask for what `@task` does not take."""
+    known = {"name", "aliases", *TASK_OPTIONS, *RECURRENCE_OPTIONS}
+    check_known("@task", options, known)
+    if isinstance(options.get("expires"), datetime):
+        raise InvalidTask(
+            "expires of a task must be a timedelta; a datetime belongs to one job: "
+            "use .using(expires=...)."
+        )
+
+
+def check_job_options(options: Mapping[str, Any]) -> None:
+    """Raise InvalidTask for what `.using` does not take."""
+    check_known(".using", options, JOB_OPTIONS)
+
+
+def check_known(where: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
+    unknown = options.keys() - set(known)
+    if unknown:
+        raise InvalidTask(
+            f"{where} has no option {', '.join(sorted(map(repr, unknown)))}; "
+            f"it has {', '.join(sorted(known))}."
+        )
+
+
+def check_queue_name(name: Any) -> None:
+    if not isinstance(name, str) or not QUEUE_NAME.fullmatch(name):
+        raise InvalidTask(
+            "queue_name must be 1 to 200 characters without commas or control "
+            f"characters, and not begin or end with a space, got {name!r}."
+        )
+
+
+def check_whole(name: str, value: Any, least: int, most: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise InvalidTask(
+            f"{name} must be a whole number between {least} and {most}, got {value!r}."
+        )
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        listed = " or ".join(map(repr, choices))
+        raise InvalidTask(f"{name} must be {listed}, got {value!r}.")
+
+
+def check_timeout(value: Any) -> None:
+    if value is None:
+        return
+    try:
+        seconds = non_negative_seconds("timeout", value)
+    except ValueError as error:
+        raise InvalidTask(str(error)) from None
+    if seconds == 0:
+        raise InvalidTask("timeout must be more than 0 s.")
+
+
+def check_backoff(value: Any) -> None:
+    if not callable(value):
+        raise InvalidTask(
+            "backoff must be a callable from the number of failures to seconds, "
+            f"such as exponential(), got {value!r}."
+        )
+
+
+def check_run_after(value: Any) -> None:
+    """Raise InvalidTask for what is no time. One that is over means now."""
+    if not isinstance(value, timedelta) or value >= timedelta(0):
+        check_time("run_after", value)
+
+
+def check_time(name: str, value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, timedelta):
+        try:
+            non_negative_seconds(name, value)
+        except ValueError as error:
+            raise InvalidTask(str(error)) from None
+        return
+    if not isinstance(value, datetime) or timezone.is_naive(value):
+        raise InvalidTask(
+            f"{name} must be an aware datetime or a timedelta, got {value!r}."
+        )
+    if not EARLIEST <= value < LATEST:
+        raise InvalidTask(f"{name} must lie in the years 1970 to 9998, got {value!r}.")
+
+
+def check_expires(value: Any, run_after: Any) -> None:
+    check_time("expires", value)
+    if value == timedelta(0):
+        raise InvalidTask("expires must be more than 0 s.")
+    if (
+        isinstance(value, datetime)
+        and isinstance(run_after, datetime)
+        and value <= run_after
+    ):
+        raise InvalidTask(
+            f"expires must be later than run_after, got {value!r} and {run_after!r}."
+        )
+
+
+def exception_classes(name: str, value: Any) -> tuple[type[BaseException], ...]:
+    classes = value if isinstance(value, tuple) else (value,)
+    for each in classes:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise InvalidTask(
+                f"{name} must be exception classes in a tuple, got {value!r}."
+            )
+    return classes
+
+
+def moment(value: datetime | timedelta | None) -> datetime | None:
+    return None if isinstance(value, timedelta) else value
+
+
+def delay(value: datetime | timedelta | None) -> float | None:
+    """Return the seconds to wait."""
+    waits = seconds(value)
+    return None if waits is None else max(waits, 0.0)
+
+
+def seconds(value: datetime | timedelta | None) -> float | None:
+    return value.total_seconds() if isinstance(value, timedelta) else None
