@@ -19,10 +19,13 @@ from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
+
+from .listing import TableAdmin
 
 FROM_PAGE = "from=page"  # rather than from a row of the list
 ROW_TEMPLATE = "admin/change_list_item_object_tools.html"  # the package's
@@ -57,7 +60,7 @@ def button(
     return decorate
 
 
-class ButtonsAdmin(ActionsModelAdmin):
+class ButtonsAdmin(TableAdmin, ActionsModelAdmin):
     """A model admin whose `actions_row` and `actions_detail` name `@button` methods."""
 
     def object_behind_button(self, request, button, pk):
@@ -115,6 +118,17 @@ class ButtonsAdmin(ActionsModelAdmin):
         return add_preserved_filters(
             {"opts": self.opts, "preserved_filters": filters}, url
         )
+
+    def page(self, request, template: str, title: str, context: dict):
+        """Return a page of its own in the frame of this admin."""
+        frame = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "media": self.media,
+            "has_view_permission": True,
+            "title": title,
+        }
+        return TemplateResponse(request, template, frame | context)
 
     def get_list_display(self, request):
         columns = tuple(admin.ModelAdmin.get_list_display(self, request))

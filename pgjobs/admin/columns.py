@@ -1,10 +1,7 @@
 """What the list and the page show of a job's columns."""
 
 from django.contrib import admin
-from django.urls import reverse
-from django.utils.formats import date_format
 from django.utils.html import format_html
-from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -12,9 +9,17 @@ from ..exceptions import UnknownTask
 from ..models import Job, Status
 from ..tasks.task import registry
 from .links import page
-from .texts import block, excerpt
+from .markup import (
+    LONGEST_CELL,
+    full,
+    preformatted,
+    short,
+    shown,
+    status_and_note,
+    status_word,
+)
+from .texts import excerpt
 
-LONGEST_CELL = 80
 LONGEST_REASON = 2_000
 
 # What happened to a job of this status last, or will happen next, and when.
@@ -39,9 +44,9 @@ class JobColumns:
 
     # A method rather than the field, as others here: nobody can sort by it, which the
     # database could only do by reading all jobs.
-    @admin.display(description=_("task"))
-    def task_name(self, job: Job) -> str:
-        return excerpt(job.task, LONGEST_CELL)
+    task_name = short("task", _("task"))
+    queue = short("queue_name", _("queue"))
+    full_unique_key = full("unique_key", _("unique key"))
 
     @admin.display(description=_("task"))
     def task_and_state(self, job: Job) -> str:
@@ -55,44 +60,28 @@ class JobColumns:
 
     @admin.display(description=_("status"))
     def status_word(self, job: Job) -> str:
-        word = format_html(
-            '<span class="pgjobs-status pgjobs-{}">{}</span>',
-            job.status.lower(),
-            job.get_status_display(),
-        )
-        if job.status == Status.RUNNING and job.cancel_requested_at:
-            return format_html("{} {}", word, gettext("asked to cancel"))
-        return word
+        asked = job.status == Status.RUNNING and job.cancel_requested_at
+        note = gettext("asked to cancel") if asked else ""
+        return status_word(job.status.lower(), job.get_status_display(), note)
 
     @admin.display(description=_("status"))
     def status_and_reason(self, job: Job) -> str:
         reason = excerpt(obstacle_of(job) or job.reason_start, LONGEST_CELL)
         if not reason:
             return self.status_word(job)
-        note = format_html('<div class="pgjobs-reason">{}</div>', reason)
-        return format_html("{}{}", self.status_word(job), note)
-
-    @admin.display(description=_("queue"))
-    def queue(self, job: Job) -> str:
-        return excerpt(job.queue_name, LONGEST_CELL)
+        return status_and_note(self.status_word(job), reason)
 
     @admin.display(description=_("latest"))
     def latest(self, job: Job) -> str:
         word, column = LATEST[job.status]
-        time = localtime(getattr(job, column))
-        return f"{word} {date_format(time, 'SHORT_DATETIME_FORMAT')}"
+        return f"{word} {shown(getattr(job, column))}"
 
     @admin.display(description=_("reason"))
     def full_reason(self, job: Job) -> str:
         reason = obstacle_of(job) or job.reason_start
         if not reason:
             return self.get_empty_value_display()
-        text = block(reason, LONGEST_REASON)
-        return format_html('<pre class="pgjobs-text">{}</pre>', text)
-
-    @admin.display(description=_("unique key"))
-    def full_unique_key(self, job: Job) -> str:
-        return block(job.unique_key or "", LONGEST_REASON)
+        return preformatted(reason, LONGEST_REASON)
 
     @admin.display(description=_("holds the unique key"), boolean=True)
     def holds_key(self, job: Job) -> bool | None:
@@ -111,10 +100,6 @@ class JobColumns:
             return self.get_empty_value_display()
         if job.worker is None:
             return gettext("worker %(id)s, which is gone") % {"id": job.worker_id}
-        url = reverse(
-            "admin:pgjobs_worker_change",
-            args=(job.worker_id,),
-            current_app=self.admin_site.name,
-        )
+        url = page("worker", job.worker_id, self.admin_site)
         name = excerpt(job.worker.name, LONGEST_CELL)
         return format_html('<a href="{}">{}</a>', url, name)

@@ -1,71 +1,45 @@
 """The admin of jobs: to look, and to act on them; nobody edits them by hand."""
 
 from django.contrib import admin
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import BadRequest
-from django.db.models import BooleanField, Case, ExpressionWrapper, Q, When
+from django.db.models import BooleanField, Case, Count, ExpressionWrapper, Q, When
 from django.db.models.functions import Left
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import HoldsKey
 from ..models import Job, Status
-from . import acts
-from .buttons import ButtonsAdmin, button
+from .acting import (
+    ActingAdmin,
+    counted,
+    effects_by_status,
+    name_of,
+    permitted,
+)
+from .acts import BULK_ACTIONS, BUTTONS, DELETE
 from .columns import LONGEST_REASON, JobColumns
-from .confirmation import ConfirmingAdmin
 from .details import details
 from .filters import FILTERS
-from .ids import read_id
 from .links import job_links
-from .listing import CappedPaginator, JobChangeList
-from .readonly import ReadOnlyAdmin
+from .listing import ReadOnlyAdmin, by_id_or_beginning
 from .waiting import attach_obstacles
 
-LONGEST_TASK = Job._meta.get_field("task").max_length
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
 
 
-def act_button(act: acts.Act):
-    @button(
-        label=act.label,
-        path=act.verb,
-        permission=act.permission,
-        is_offered=act.is_offered,
-    )
-    def view(self, request, job):
-        return self.act_on_job(request, act, job)
-
-    return view
-
-
-def bulk_action(act: acts.Act):
-    def action(model_admin, request, queryset):
-        return model_admin.act_on_selection(request, act, queryset)
-
-    # Named as Django's own, the bulk deletion takes its place.
-    action.__name__ = f"{act.verb}_selected"
-    action.short_description = act.bulk_label
-    action.allowed_permissions = (act.permission,)
-    if hasattr(admin, "ActionLocation"):  # Django 6.1: the detail page has its buttons
-        action.locations = [admin.ActionLocation.CHANGE_LIST]
-    return action
-
-
-class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
+@admin.register(Job)
+class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     """Jobs. Their columns, buttons and confirmations stand in modules of their own."""
 
     list_display = ("id", "task_name", "status_and_reason", "queue", "latest")
     list_display_links = ("id", "task_name")
     list_filter = FILTERS
-    list_per_page = 50
     ordering = ("-id",)
-    paginator = CappedPaginator
-    show_facets = admin.ShowFacets.NEVER
-    show_full_result_count = False
-    # What is searched is up to get_search_results.
+    sortable_by = ("id",)
+    # What is searched is up to `find`.
     search_fields = ("id", "task")
     search_help_text = _("An id, or the beginning of a task's name")
     fieldsets = (
@@ -101,46 +75,19 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
             },
         ),
     )
-    actions = [bulk_action(act) for act in acts.BULK_ACTIONS]
-    actions_row = actions_detail = (
-        "pgjobs_job_retry",
-        "pgjobs_job_run_now",
-        "pgjobs_job_cancel",
-        "pgjobs_job_fail",
-        "pgjobs_job_succeed",
-    )
-
-    pgjobs_job_retry = act_button(acts.RETRY)
-    pgjobs_job_run_now = act_button(acts.RUN_NOW)
-    pgjobs_job_cancel = act_button(acts.CANCEL)
-    pgjobs_job_fail = act_button(acts.FAIL)
-    pgjobs_job_succeed = act_button(acts.SUCCEED)
-
-    class Media:
-        css = {"all": ["pgjobs/admin.css"]}
+    acts = BUTTONS
+    bulk_acts = BULK_ACTIONS
 
     # Permissions
 
-    def has_retry_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.retry_job")
-
-    def has_cancel_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.cancel_job")
-
-    def has_fail_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.fail_job")
-
-    def has_run_now_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.run_job_now")
+    has_retry_permission = permitted("retry_job")
+    has_cancel_permission = permitted("cancel_job")
+    has_fail_permission = permitted("fail_job")
+    has_run_now_permission = permitted("run_job_now")
 
     def has_delete_permission(self, request, obj=None) -> bool:
         is_running = obj is not None and obj.status == Status.RUNNING
         return request.user.has_perm("pgjobs.delete_job") and not is_running
-
-    def lookup_allowed(self, lookup, value, request=None) -> bool:
-        # Any other, such as kwargs__password__startswith, would let people guess what
-        # they may not see, and read the whole table for it.
-        return lookup in {each.parameter_name for each in FILTERS}
 
     # Pages
 
@@ -159,30 +106,13 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
             .select_related("worker")
         )
 
-    def get_object(self, request, object_id, from_field=None):
-        job = super().get_object(request, object_id, from_field)
-        if job is not None:
-            attach_obstacles([job])
-        return job
+    def look_up(self, rows):
+        attach_obstacles(rows)
 
-    def get_changelist(self, request, **kwargs):
-        return JobChangeList
-
-    def get_search_results(self, request, queryset, search_term):
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        id = read_id(term.removeprefix("#"))
-        if id is not None:
-            return queryset.filter(pk=id), False
-        if len(term) > LONGEST_TASK:
-            return queryset.none(), False
-        return queryset.filter(task__startswith=term), False
+    def find(self, rows, term):
+        return by_id_or_beginning(rows, term, "task")
 
     def changelist_view(self, request, extra_context=None):
-        selected = request.POST.getlist(ACTION_CHECKBOX_NAME)
-        if any(read_id(each) is None for each in selected):
-            raise BadRequest("What is selected must be ids of jobs.")
         if len(request.META.get("QUERY_STRING", "")) > LONGEST_QUERY:
             raise BadRequest("The query is too long.")
         return super().changelist_view(request, extra_context)
@@ -196,5 +126,40 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
 
     def delete_view(self, request, object_id, extra_context=None):
         # In place of Django's, which does not look at the status when it deletes.
-        job = self.object_behind_button(request, acts.DELETE, unquote(object_id))
-        return self.act_on_job(request, acts.DELETE, job)
+        job = self.object_behind_button(request, DELETE, unquote(object_id))
+        return self.act_on_one(request, DELETE, job)
+
+    # Acts
+
+    def preview(self, act, row):
+        shown = {"status": row.get_status_display()}
+        running = row.status == Status.RUNNING
+        return super().preview(act, row) | shown | {"running": running}
+
+    def preview_of_many(self, act, rows):
+        counts = rows.order_by().values_list("status").annotate(number=Count("pk"))
+        numbers = dict(counts)
+        subject = counted(Job, sum(numbers.values()))
+        shown = effects_by_status(act, numbers, self.most_at_once)
+        return {"subject": subject, **shown}
+
+    def part_of(self, act, rows):
+        return super().part_of(act, rows.filter(status__in=act.statuses))
+
+    def why_not(self, act, row, changed) -> str:
+        names = {"job": name_of(row)}
+        this = Job.objects.filter(pk=row.pk).first()
+        if this and this.status in act.statuses and this.unique_key:
+            text = gettext("%(job)s was not changed: job %(id)s holds its unique key.")
+            return text % {**names, "id": holder_of_key(this)}
+        status = this.get_status_display() if this else gettext("gone")
+        text = gettext("%(job)s was not changed: its status is %(status)s.")
+        return text % {**names, "status": status}
+
+
+def holder_of_key(job) -> int | None:
+    """Return the job in the way of this one's retry, unless it has just gone."""
+    holders = Job.objects.holding_keys().filter(
+        unique_key=job.unique_key, unique_for=job.unique_for
+    )
+    return holders.values_list("pk", flat=True).first()

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.http import urlencode
 from django.utils.translation import gettext
 
 from ..models import Batch, Job, Predecessor, Status
@@ -82,3 +84,26 @@ def link_to_job(id: int, jobs: dict[int, Job], note: str, admin_site) -> Link:
 def page(model: str, id: int | None, admin_site) -> str:
     name = f"admin:pgjobs_{model}_change"
     return reverse(name, args=(id,), current_app=admin_site.name)
+
+
+def list_url(model: str, admin_site, **filters) -> str:
+    name = f"admin:pgjobs_{model}_changelist"
+    url = reverse(name, current_app=admin_site.name)
+    return f"{url}?{urlencode(filters)}" if filters else url
+
+
+def links_by_status(admin_site, counts, statuses: Iterable[Status], **filters) -> str:
+    """Return how many jobs there are of each status, as links to their lists.
+
+    `counts`: has a number by the name of each status. `filters`: of the list.
+    """
+    links = [
+        (
+            list_url("job", admin_site, **filters, status=status),
+            number,
+            Status(status).label.lower(),
+        )
+        for status in statuses
+        if (number := getattr(counts, status.lower()))
+    ]
+    return format_html_join(", ", '<a href="{}">{} {}</a>', links)
