@@ -4,6 +4,7 @@ A GET shows what would happen; only a POST of the page's form makes it happen.
 """
 
 from types import MethodType
+from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -174,25 +175,24 @@ def act_button(act: Act):
 
 
 def bulk_action(act: Act):
+    @admin.action(permissions=[act.permission], description=act.bulk_label)
     def action(model_admin, request, queryset):
         return model_admin.act_on_selection(request, act, queryset)
 
     # Named as Django's own, the bulk deletion takes its place.
     action.__name__ = f"{act.verb}_selected"
-    action.short_description = act.bulk_label
-    action.allowed_permissions = (act.permission,)
     if hasattr(admin, "ActionLocation"):  # Django 6.1: the detail page has its buttons
-        action.locations = [admin.ActionLocation.CHANGE_LIST]
+        vars(action)["locations"] = [admin.ActionLocation.CHANGE_LIST]
     return action
 
 
-def effects_by_status(act: Act, numbers: dict[str, int], most: int) -> dict:
+def effects_by_status(act: Act, numbers: dict[Any, int], most: int) -> dict:
     """Return what the confirmation page shows of many jobs, counted by status."""
     total = sum(numbers.values())
     return {
         "statuses": [
             (status, numbers[status], status in act.statuses)
-            for status in Status
+            for status in map(Status, Status.values)
             if numbers.get(status)
         ],
         "is_possible": any(numbers.get(status) for status in act.statuses),

@@ -39,7 +39,7 @@ class Act:
     # Gets the rows as a queryset, and what the form says. Guards by itself, in SQL.
     run: Callable[..., Changed]
     is_offered: Callable[[Any], bool]  # for a row
-    statuses: tuple[Status, ...] = ()  # of the jobs that it changes
+    statuses: tuple[Any, ...] = ()  # of the jobs that it changes
     form: type[ActForm] = ActForm
     flag: int = CHANGE  # of the log entry
     label: Any

@@ -109,7 +109,7 @@ class BatchAdmin(ReadOnlyAdmin, ActingAdmin):
 
 
 def numbers_of(counts: BatchProgress) -> dict[str, int]:
-    return {status: getattr(counts, status.lower()) for status in Status}
+    return {status: getattr(counts, status.lower()) for status in Status.values}
 
 
 def add_counts(batches: list[Batch]) -> None:

@@ -9,6 +9,7 @@ from ..exceptions import UnknownTask
 from ..models import Job, Status
 from ..tasks.task import registry
 from .links import page
+from .listing import TableAdmin
 from .markup import (
     LONGEST_CELL,
     full,
@@ -39,7 +40,7 @@ def obstacle_of(job: Job) -> str:
     return getattr(job, "obstacle", "")
 
 
-class JobColumns:
+class JobColumns(TableAdmin):
     """Methods for `list_display` and `fieldsets`. None of them reads the database."""
 
     # A method rather than the field, as others here: nobody can sort by it, which the

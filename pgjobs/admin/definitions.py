@@ -4,14 +4,14 @@ from django.contrib import admin, messages
 from django.contrib.admin.models import ADDITION, LogEntry
 from django.http import HttpResponseRedirect
 from django.utils.html import format_html
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.plain_json import dump
 from ..exceptions import UnknownTask
 from ..models import Job, TaskDefinition
 from ..tasks.task import registry
-from .acting import permitted
+from .acting import counted, permitted
 from .buttons import ButtonsAdmin, button
 from .filters import ChoiceFilter
 from .job_form import JobForm
@@ -103,18 +103,15 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         )
         if not jobs:
             text = gettext("Nothing was enqueued: another job holds the unique key.")
-            self.message_user(request, text, messages.WARNING)
         elif len(jobs) == 1:
             text = gettext("There is job %(id)d of %(task)s.")
-            named = {"id": jobs[0].pk, "task": excerpt(definition.name, LONGEST_CELL)}
-            self.message_user(request, text % named, messages.SUCCESS)
+            text %= {"id": jobs[0].pk, "task": excerpt(definition.name, LONGEST_CELL)}
         else:
-            text = ngettext(
-                "%(count)d job was enqueued.",
-                "%(count)d jobs were enqueued.",
-                len(jobs),
-            )
-            self.message_user(request, text % {"count": len(jobs)}, messages.SUCCESS)
+            text = gettext("%(jobs)s were enqueued.") % {
+                "jobs": counted(Job, len(jobs))
+            }
+        level = messages.SUCCESS if jobs else messages.WARNING
+        self.message_user(request, text, level)
 
     def url_of_jobs(self, request, jobs: list[Job]) -> str | None:
         """Return the page of a single job, for those who may see it."""

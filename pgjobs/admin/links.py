@@ -1,7 +1,7 @@
 """What came before a job and what comes after it: on its page."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.urls import reverse
 from django.utils.html import format_html_join
@@ -92,7 +92,7 @@ def list_url(model: str, admin_site, **filters) -> str:
     return f"{url}?{urlencode(filters)}" if filters else url
 
 
-def links_by_status(admin_site, counts, statuses: Iterable[Status], **filters) -> str:
+def links_by_status(admin_site, counts, statuses: Iterable[Any], **filters) -> str:
     """Return how many jobs there are of each status, as links to their lists.
 
     `counts`: has a number by the name of each status. `filters`: of the list.

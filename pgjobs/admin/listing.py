@@ -53,7 +53,7 @@ class TableAdmin(admin.ModelAdmin):
     show_facets = admin.ShowFacets.NEVER
     show_full_result_count = False
     sortable_by: Any = ()
-    actions = None
+    actions: Any = None
 
     class Media:
         css = {"all": ["pgjobs/admin.css"]}

@@ -297,7 +297,7 @@ class ScheduleAdmin(ActingAdmin):
             schedule.last_job_id, schedule.last_run_at, schedule.last_status
         )
 
-    def run_link(self, job_id: int, time, status: str) -> str:
+    def run_link(self, job_id: int, time, status) -> str:
         url = page("job", job_id, self.admin_site)
         word = status_word(status.lower(), Status(status).label)
         return format_html('<a href="{}">{}</a> {}', url, shown(time), word)
