@@ -45,7 +45,8 @@ class ActingAdmin(ButtonsAdmin):
 
     acts: tuple[Act, ...] = ()  # behind buttons
     bulk_acts: tuple[Act, ...] = ()
-    # A request must end before its server loses patience; the operator repeats the act.
+    # The request must end before the web server cuts it off. The operator repeats the
+    # act for the other rows.
     most_at_once = 100_000
 
     def __init__(self, model, admin_site):
@@ -56,7 +57,7 @@ class ActingAdmin(ButtonsAdmin):
         self.actions_row = self.actions_detail = tuple(names.values())
         self.actions = [bulk_action(act) for act in self.bulk_acts] or None
 
-    # What admins may say otherwise
+    # What subclasses override
 
     def preview(self, act: Act, row) -> dict:
         """Return what the confirmation page shows of a row."""
@@ -77,8 +78,8 @@ class ActingAdmin(ButtonsAdmin):
 
     def why_not(self, act: Act, row, changed: Changed) -> str:
         """Return why an act has not changed a row."""
-        if act.in_vain:
-            return act.in_vain % {"name": name_of(row)}
+        if act.unchanged:
+            return act.unchanged % {"name": name_of(row)}
         return sentences(act, changed, name_of(row))
 
     # One row
@@ -123,7 +124,7 @@ class ActingAdmin(ButtonsAdmin):
         return super().changelist_view(request, extra_context)
 
     def act_on_selection(self, request, act: Act, rows):
-        """Answer a bulk action's request; None leads back to the list."""
+        """Answer a bulk action's request; return None to lead back to the list."""
         form = act.form(request.POST if "confirmed" in request.POST else None)
         if not form.is_valid():
             context = self.preview_of_many(act, rows) | selection_context(request)
@@ -179,7 +180,7 @@ def bulk_action(act: Act):
     def action(model_admin, request, queryset):
         return model_admin.act_on_selection(request, act, queryset)
 
-    # Named as Django's own, the bulk deletion takes its place.
+    # By this name the bulk deletion replaces Django's own.
     action.__name__ = f"{act.verb}_selected"
     if hasattr(admin, "ActionLocation"):  # Django 6.1: the detail page has its buttons
         vars(action)["locations"] = [admin.ActionLocation.CHANGE_LIST]
@@ -230,7 +231,7 @@ def counted(model, number: int) -> str:
 
 
 def at_most(model, most: int, number: int) -> str | None:
-    """Return how many of so many rows one request handles, unless it is all."""
+    """Return how many of these rows one request handles, or None if it handles all."""
     return counted(model, most) if number > most else None
 
 
@@ -245,7 +246,7 @@ def sentences(act: Act, changed: Changed, name: str) -> str:
 def with_reason(text: str, form) -> str:
     """Return the text with the reason that the operator gave.
 
-    A result is not logged: not everybody who reads the log may see it.
+    A result is not logged: the log has readers that may not see results.
     """
     reason = form.cleaned_data.get("reason")
     return f"{text} {form.fields['reason'].label}: {reason}" if reason else text

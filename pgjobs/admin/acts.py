@@ -36,7 +36,8 @@ class Act:
 
     verb: str  # in URLs and names
     permission: str  # has_<permission>_permission of the admin
-    # Gets the rows as a queryset, and what the form says. Guards by itself, in SQL.
+    # It gets the rows as a queryset, and the form's fields as keywords. Its SQL checks
+    # the status itself.
     run: Callable[..., Changed]
     is_offered: Callable[[Any], bool]  # for a row
     statuses: tuple[Any, ...] = ()  # of the jobs that it changes
@@ -46,10 +47,11 @@ class Act:
     bulk_label: Any = ""
     effect: Any  # on the confirmation page
     effect_on_running: Any = ""
-    # Lazy plurals for {"count": 3, "name": "3 jobs"}; `name` may be that of a row.
+    # Lazy texts, filled with {"count": 3, "name": "3 jobs"}. After a button the name is
+    # that of the row.
     done: Any
     skipped: Any = SKIPPED
-    in_vain: Any = ""  # what is said if a row was not changed
+    unchanged: Any = ""  # the message if the row behind a button did not change
 
 
 RETRY = Act(

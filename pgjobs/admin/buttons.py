@@ -1,10 +1,10 @@
 """Buttons on rows and on the detail page, by django-admin-actions.
 
-That package (0.1.1) draws the buttons and makes their URLs; this is the only module
-that knows it. Left alone, it runs a method on a GET, asks for no permission, shows
-every button to everybody, and links into another site's or another model's method of
-the same name. So a button's method is a view here that checks the permission and finds
-the object, and what is drawn is decided anew for each user and object.
+That package (0.1.1) draws the buttons and makes their URLs; only this module knows it.
+Left alone, the package runs a method on a GET, asks for no permission, shows every
+button to every user, and links to a method of the same name of another site or model.
+Here a button's method is a view that checks the permission and finds the object. Which
+buttons a page shows depends on the user and on the object.
 
 List buttons are not offered: the package pastes the page's query into their links.
 """
@@ -133,7 +133,7 @@ class ButtonsAdmin(TableAdmin, ActionsModelAdmin):
         if not buttons:
             return columns
 
-        # A function, because a column's method is not told the request.
+        # A function inside, because a column's method does not get the request.
         @admin.display(description=_("actions"))
         def actions_holder(obj):  # the package's name, to which its CSS refers
             links = self.links(request, buttons, obj)

@@ -43,8 +43,8 @@ def obstacle_of(job: Job) -> str:
 class JobColumns(TableAdmin):
     """Methods for `list_display` and `fieldsets`. None of them reads the database."""
 
-    # A method rather than the field, as others here: nobody can sort by it, which the
-    # database could only do by reading all jobs.
+    # Methods rather than fields: a list can be sorted by a field, and to sort by these
+    # the database would have to read all jobs.
     task_name = short("task", _("task"))
     queue = short("queue_name", _("queue"))
     full_unique_key = full("unique_key", _("unique key"))

@@ -1,4 +1,4 @@
-"""The admin of tasks: what there is to enqueue, and a form that does it."""
+"""The admin of tasks: what can be enqueued, and a form that enqueues it."""
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import ADDITION, LogEntry
@@ -45,7 +45,7 @@ def is_known(definition: TaskDefinition) -> bool:
 
 @admin.register(TaskDefinition)
 class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
-    """Tasks, as the code declares them. Nobody edits them by hand."""
+    """Tasks, as the code declares them. The admin does not edit them."""
 
     list_display = ("short_name", "state", "takes", "queue")
     list_display_links = ("short_name",)
@@ -114,7 +114,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         self.message_user(request, text, level)
 
     def url_of_jobs(self, request, jobs: list[Job]) -> str | None:
-        """Return the page of a single job, for those who may see it."""
+        """Return the page of a single job, if the user may see it."""
         if len(jobs) != 1 or not request.user.has_perm("pgjobs.view_job"):
             return None
         return page("job", jobs[0].pk, self.admin_site)

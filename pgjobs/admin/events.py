@@ -1,4 +1,4 @@
-"""The admin of events: what became of each, and to deliver it again; who subscribes."""
+"""The admin of events and subscriptions: where events went, and redelivery."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ MOST_DELIVERIES = 200
 
 
 def by_ids(deliver: Callable[[EventQuerySet], Changed]) -> Callable[..., Changed]:
-    """Return the act, with the events found first: how they are found may be costly."""
+    """Return the act that finds the events first: their filter may be costly."""
 
     def run(events) -> Changed:
         return deliver(
@@ -126,7 +126,7 @@ FILTERS = (StateFilter, EventNameFilter, PublishedFilter)
 
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin, ActingAdmin):
-    """Events with their deliveries. Nobody edits them by hand."""
+    """Events with their deliveries. The admin does not edit them."""
 
     change_form_template = "admin/pgjobs/event/change_form.html"
     list_display = ("id", "short_name", "state_word", "short_aggregate", "published")
@@ -243,7 +243,7 @@ class InactiveFilter(ChoiceFilter):
 
 @admin.register(Subscription)
 class SubscriptionAdmin(ReadOnlyAdmin):
-    """Who handles which events: the code says so."""
+    """Which tasks handle which events. The code declares it."""
 
     list_display = ("task_name", "event_name", "is_ordered", "state", "since")
     list_display_links = ("task_name",)

@@ -1,4 +1,4 @@
-"""The admin of jobs: to look, and to act on them; nobody edits them by hand."""
+"""The admin of jobs: lists, pages and acts. It does not edit them."""
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
@@ -100,7 +100,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             .defer(*LARGE_COLUMNS)
             .annotate(
                 reason_start=Left("reason", LONGEST_REASON + 1),
-                is_tied=ExpressionWrapper(Q(keys__isnull=False), BooleanField()),
+                has_keys=ExpressionWrapper(Q(keys__isnull=False), BooleanField()),
                 holds_key=Case(When(unique_key__isnull=False, then=HoldsKey())),
             )
             .select_related("worker")
@@ -120,12 +120,12 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
         context.update(details(obj, may_see))
-        if obj.is_tied:
+        if obj.has_keys:
             context.update(job_links(obj, self.admin_site))
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
     def delete_view(self, request, object_id, extra_context=None):
-        # In place of Django's, which does not look at the status when it deletes.
+        # Django's own view would delete a running job.
         job = self.object_behind_button(request, DELETE, unquote(object_id))
         return self.act_on_one(request, DELETE, job)
 

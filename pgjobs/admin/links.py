@@ -16,9 +16,9 @@ LONGEST_NAME = 80
 
 
 class Link(NamedTuple):
-    """A job or batch that another one is tied to."""
+    """A job or batch that comes before or after another one."""
 
-    url: str | None  # None: it is gone
+    url: str | None  # None if the row is gone
     name: str
     status: str
     status_word: str

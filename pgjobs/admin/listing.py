@@ -1,4 +1,4 @@
-"""What all lists and pages of this app have in common: they stay cheap."""
+"""What all lists and pages share: they read no more of a table than they show."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ class CappedPaginator(Paginator):
 
 
 class TableAdmin(admin.ModelAdmin):
-    """A list and pages that read no more of a table than they show."""
+    """The base of all admins here."""
 
     list_per_page = 50
     paginator = CappedPaginator
@@ -59,7 +59,7 @@ class TableAdmin(admin.ModelAdmin):
         css = {"all": ["pgjobs/admin.css"]}
 
     def look_up(self, rows: list) -> None:
-        """Give the rows of a page what their columns show of other tables."""
+        """Attach to the rows of a page what their columns show of other tables."""
 
     def find(self, rows, term: str):
         """Return the rows that match a term of the search box."""
@@ -88,7 +88,7 @@ class TableAdmin(admin.ModelAdmin):
 
 
 class ReadOnlyAdmin(TableAdmin):
-    """Nobody adds or changes rows; to look at them takes the permission to view."""
+    """Rows that users view, and neither add nor change nor delete."""
 
     def has_add_permission(self, request) -> bool:
         return False

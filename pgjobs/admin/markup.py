@@ -1,4 +1,4 @@
-"""The few pieces of HTML of which columns are made."""
+"""Pieces of HTML that the columns of several lists share."""
 
 from datetime import datetime
 

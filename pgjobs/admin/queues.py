@@ -39,7 +39,7 @@ PAUSE = Act(
     ),
     effect_on_running=_("Running jobs go on until they end."),
     done=ngettext_lazy("%(name)s is paused.", "%(name)s are paused.", "count"),
-    in_vain=_("%(name)s was paused already."),
+    unchanged=_("%(name)s was paused already."),
 )
 RESUME = Act(
     verb="resume",
@@ -49,7 +49,7 @@ RESUME = Act(
     label=_("Resume"),
     effect=_("Workers start its jobs again."),
     done=ngettext_lazy("%(name)s is resumed.", "%(name)s are resumed.", "count"),
-    in_vain=_("%(name)s was not paused."),
+    unchanged=_("%(name)s was not paused."),
 )
 
 

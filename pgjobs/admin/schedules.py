@@ -67,7 +67,7 @@ PAUSE = Act(
     label=_("Pause"),
     effect=_("It does not fire until it is resumed. A run that has begun goes on."),
     done=_("%(name)s: It is paused."),
-    in_vain=_("%(name)s was not changed."),
+    unchanged=_("%(name)s was not changed."),
 )
 RESUME = Act(
     verb="resume",
@@ -75,9 +75,11 @@ RESUME = Act(
     run=counting(ScheduleQuerySet.resume),
     is_offered=lambda schedule: schedule.paused,
     label=_("Resume"),
-    effect=_("It fires again, from its next time on. What it missed is left out."),
+    effect=_(
+        "It fires again, from its next time on. The runs that it missed are skipped."
+    ),
     done=_("%(name)s: It fires again."),
-    in_vain=_("%(name)s was not changed."),
+    unchanged=_("%(name)s was not changed."),
 )
 
 
@@ -192,7 +194,7 @@ class StateFilter(ChoiceFilter):
 
 @admin.register(Schedule)
 class ScheduleAdmin(ActingAdmin):
-    """Schedules. What somebody changes here the code does not overwrite."""
+    """Schedules. What a user changes here the code does not overwrite."""
 
     form = ScheduleForm
     list_display = ("name", "when", "state_word", "next_run", "last_run", "run_count")
@@ -224,7 +226,7 @@ class ScheduleAdmin(ActingAdmin):
 
     def get_readonly_fields(self, request, obj=None):
         declared = ("name", "task") if obj is not None and obj.declared else ()
-        # What is only left out of the page a form of Django's would take all the same.
+        # To hide a field is not enough: Django's form would still accept its value.
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
         hidden = () if may_see else ("arguments",)
         return (*declared, *hidden, *self.readonly_fields)

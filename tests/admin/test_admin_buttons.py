@@ -208,7 +208,7 @@ def test_the_act_and_view_permissions_suffice(verb):
     assert client.post(address(verb, job)).status_code == 302
 
 
-def test_who_may_only_view_sees_no_buttons_and_no_actions():
+def test_user_that_may_only_view_sees_no_buttons_and_no_actions():
     client = operator("view_job")
     jobs = [make_job(status) for status in STATUSES]
     response = client.get(LIST)
@@ -577,7 +577,7 @@ def test_other_models_keep_their_tools(admin_client):
     assert "historylink" in page
 
 
-def test_retry_of_a_job_whose_key_is_taken_names_who_has_it(everything):
+def test_retry_of_a_job_whose_key_is_taken_names_the_holder(everything):
     columns = {"unique_key": "key", "unique_for": "unfinished"}
     job = make_job("FAILED", **columns)
     holder = make_job("READY", **columns)

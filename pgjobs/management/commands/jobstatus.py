@@ -29,7 +29,7 @@ class Command(BaseCommand):
             "--check",
             action="store_true",
             help="for monitoring: print only problems, exit with 1 if there are any "
-            "(a failed job is none: it waits for your decision)",
+            "(a failed job is not a problem by itself: it waits for your decision)",
         )
         add_database(parser)
 
