@@ -7,21 +7,25 @@ from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import UnknownTask
 from ..models import Job, Status
+from ..reports.reasons import Reason
 from ..tasks.task import registry
-from .links import page
+from .links import list_url, page
 from .listing import TableAdmin
 from .markup import (
     LONGEST_CELL,
+    ago,
     full,
+    lasting,
+    moment,
     preformatted,
     short,
-    shown,
     status_and_note,
     status_word,
 )
 from .texts import excerpt
 
 LONGEST_REASON = 2_000
+LONGEST_WHY = 200
 
 # What happened to a job of this status last, or will happen next, and when.
 LATEST = {
@@ -35,9 +39,17 @@ LATEST = {
 }
 
 
-def obstacle_of(job: Job) -> str:
-    """Return what a waiting job waits for, if it was looked up."""
-    return getattr(job, "obstacle", "")
+# What links to pages that show or cure why a job does not run are called.
+LABELS = {
+    "queue": _("the queue"),
+    "worker": _("workers"),
+    "job": _("job %(id)s"),
+    "batch": _("batch %(id)s"),
+}
+
+
+def short_reason(job: Job) -> str:
+    return excerpt(job.reason_start, LONGEST_CELL)
 
 
 class JobColumns(TableAdmin):
@@ -47,6 +59,13 @@ class JobColumns(TableAdmin):
     # the database would have to read all jobs.
     task_name = short("task", _("task"))
     queue = short("queue_name", _("queue"))
+    enqueued = moment("enqueued_at", _("enqueued"))
+    due = moment("run_after", _("due"))
+    expires = moment("expires_at", _("expires"))
+    asked_to_cancel = moment("cancel_requested_at", _("asked to cancel"))
+    started = moment("started_at", _("first started"))
+    last_attempted = moment("last_attempted_at", _("last started"))
+    finished = moment("finished_at", _("finished"))
     full_unique_key = full("unique_key", _("unique key"))
 
     @admin.display(description=_("task"))
@@ -67,22 +86,55 @@ class JobColumns(TableAdmin):
 
     @admin.display(description=_("status"))
     def status_and_reason(self, job: Job) -> str:
-        reason = excerpt(obstacle_of(job) or job.reason_start, LONGEST_CELL)
-        if not reason:
-            return self.status_word(job)
-        return status_and_note(self.status_word(job), reason)
+        note = self.why_link(job.why) if job.why else short_reason(job)
+        mark = self.status_word(job)
+        return status_and_note(mark, note) if note else mark
+
+    @admin.display(description=_("why it does not run"))
+    def why(self, job: Job) -> str:
+        return self.why_link(job.why)
+
+    def why_link(self, why: Reason) -> str:
+        text = excerpt(why.text, LONGEST_WHY)
+        if not why.model:
+            return text
+        label = LABELS[why.model] % {"id": why.pk}
+        if why.pk is None:
+            url = list_url(why.model, self.admin_site)
+        else:
+            url = page(why.model, why.pk, self.admin_site)
+        return format_html('{} (<a href="{}">{}</a>)', text, url, label)
 
     @admin.display(description=_("latest"))
     def latest(self, job: Job) -> str:
         word, column = LATEST[job.status]
-        return f"{word} {shown(getattr(job, column))}"
+        text = format_html("{} {}", word, ago(getattr(job, column)))
+        took = self.took(job)
+        if not took:
+            return text
+        return format_html('{}<div class="pgjobs-reason">{}</div>', text, took)
+
+    def took(self, job: Job) -> str:
+        """Return how long the last attempt of a finished job took."""
+        if job.finished_at is None or job.last_attempted_at is None:
+            return ""
+        took = lasting(job.finished_at - job.last_attempted_at)
+        return gettext("after %(time)s") % {"time": took}
+
+    @admin.display(description=_("attempts"))
+    def tries(self, job: Job) -> str:
+        text = gettext("%(attempts)d, of which failed: %(failures)d of %(most)d")
+        return text % {
+            "attempts": job.attempts,
+            "failures": job.failures,
+            "most": job.max_attempts,
+        }
 
     @admin.display(description=_("reason"))
     def full_reason(self, job: Job) -> str:
-        reason = obstacle_of(job) or job.reason_start
-        if not reason:
+        if not job.reason_start:
             return self.get_empty_value_display()
-        return preformatted(reason, LONGEST_REASON)
+        return preformatted(job.reason_start, LONGEST_REASON)
 
     @admin.display(description=_("holds the unique key"), boolean=True)
     def holds_key(self, job: Job) -> bool | None:

@@ -18,7 +18,7 @@ from .job_form import JobForm
 from .json_text import indented, tokens
 from .links import list_url, page
 from .listing import ReadOnlyAdmin
-from .markup import LONGEST_CELL, full, preformatted, shown, status_word
+from .markup import LONGEST_CELL, ago, full, preformatted, status_word
 from .texts import block, excerpt
 
 TEMPLATE = "admin/pgjobs/taskdefinition/add_job.html"
@@ -131,8 +131,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
     def state(self, definition: TaskDefinition) -> str:
         if definition.is_active:
             return status_word("ready", gettext("Active"))
-        since = gettext("since %(time)s") % {"time": shown(definition.gone_at)}
-        return status_word("waiting", gettext("Gone"), since)
+        return status_word("waiting", gettext("Gone"), ago(definition.gone_at))
 
     @admin.display(description=_("parameters"))
     def takes(self, definition: TaskDefinition) -> str:

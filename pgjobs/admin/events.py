@@ -20,7 +20,7 @@ from .filters import MOST_CHOICES, AgeFilter, ChoiceFilter, NameFilter
 from .ids import read_id
 from .links import list_url
 from .listing import ReadOnlyAdmin
-from .markup import LONGEST_CELL, full, short, shown, status_and_note, status_word
+from .markup import LONGEST_CELL, ago, full, short, status_and_note, status_word
 from .texts import excerpt
 
 LONGEST_REASON = 300
@@ -195,7 +195,7 @@ class EventAdmin(ReadOnlyAdmin, ActingAdmin):
 
     @admin.display(description=_("published"))
     def published(self, event: Event) -> str:
-        return shown(event.published_at)
+        return ago(event.published_at)
 
 
 COLOURS = {

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import HoldsKey
 from ..models import Job, Status
+from ..reports.reasons import reasons, turn_of
 from .acting import (
     ActingAdmin,
     counted,
@@ -23,9 +24,25 @@ from .details import details
 from .filters import FILTERS
 from .links import job_links
 from .listing import ReadOnlyAdmin, by_id_or_beginning
-from .waiting import attach_obstacles
 
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
+# Fields of the page, by the columns without which they are left out.
+TIMES = {
+    "enqueued_at": "enqueued",
+    "run_after": "due",
+    "expires_at": "expires",
+    "cancel_requested_at": "asked_to_cancel",
+    "started_at": "started",
+    "last_attempted_at": "last_attempted",
+    "finished_at": "finished",
+}
+ASSIGNMENT = {"worker_id": "worker_link", "batch_id": "batch_link"}
+COUNTERS = {name: name for name in ("crashes", "timeout", "process_units")}
+KEY_FIELDS = (("full_unique_key", "unique_for", "unique_until", "holds_key"),)
+INTERNALS = (
+    ("max_attempts", "max_crashes", "attempts", "failures"),
+    ("life", "lease_token"),
+)
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
 
@@ -42,39 +59,6 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     # What is searched is up to `find`.
     search_fields = ("id", "task")
     search_help_text = _("An id, or the beginning of a task's name")
-    fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    "task_and_state",
-                    ("status_word", "queue", "priority", "worker_link"),
-                    "full_reason",
-                    "batch_link",
-                    ("full_unique_key", "unique_for", "unique_until", "holds_key"),
-                )
-            },
-        ),
-        (
-            _("Times"),
-            {
-                "fields": (
-                    ("enqueued_at", "run_after", "expires_at", "cancel_requested_at"),
-                    ("started_at", "last_attempted_at", "finished_at"),
-                )
-            },
-        ),
-        (
-            _("Counters"),
-            {
-                "fields": (
-                    ("attempts", "failures", "max_attempts"),
-                    ("crashes", "max_crashes", "life", "lease_token"),
-                    ("timeout", "process_units"),
-                )
-            },
-        ),
-    )
     acts = BUTTONS
     bulk_acts = BULK_ACTIONS
 
@@ -107,7 +91,15 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         )
 
     def look_up(self, rows):
-        attach_obstacles(rows)
+        found = reasons(Job.objects.db, rows)
+        for job in rows:
+            job.why = found.get(job.pk)
+
+    def get_object(self, request, object_id, from_field=None):
+        job = super().get_object(request, object_id, from_field)
+        if job is not None and job.why is None:
+            job.why = turn_of(Job.objects.db, job)
+        return job
 
     def find(self, rows, term):
         return by_id_or_beginning(rows, term, "task")
@@ -116,6 +108,20 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         if len(request.META.get("QUERY_STRING", "")) > LONGEST_QUERY:
             raise BadRequest("The query is too long.")
         return super().changelist_view(request, extra_context)
+
+    def get_fieldsets(self, request, obj=None):
+        """Return what the page shows, without the columns that hold nothing."""
+        groups = (
+            (None, state_fields(obj), ()),
+            (_("Times"), filled(obj, TIMES), ()),
+            (_("Uniqueness"), KEY_FIELDS if obj.unique_key else (), ()),
+            (_("Internals"), INTERNALS, ("collapse",)),
+        )
+        return [
+            (title, {"fields": fields, "classes": classes})
+            for title, fields, classes in groups
+            if fields
+        ]
 
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
@@ -155,6 +161,23 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         status = this.get_status_display() if this else gettext("gone")
         text = gettext("%(job)s was not changed: its status is %(status)s.")
         return text % {**names, "status": status}
+
+
+def state_fields(job: Job) -> tuple:
+    """Return the fields at the top of the page, which answer how the job is."""
+    return (
+        "status_word",
+        *(("why",) if job.why else ()),
+        *(("full_reason",) if job.reason_start else ()),
+        "task_and_state",
+        ("queue", "priority", *filled(job, ASSIGNMENT)),
+        ("tries", *filled(job, COUNTERS)),
+    )
+
+
+def filled(job: Job, fields: dict[str, str]) -> tuple[str, ...]:
+    """Return the fields whose columns hold something."""
+    return tuple(field for column, field in fields.items() if getattr(job, column))
 
 
 def holder_of_key(job) -> int | None:

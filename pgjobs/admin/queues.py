@@ -13,7 +13,7 @@ from ..reports.status import LIVE, QueueStatus, database_time, queue_statuses
 from .acting import ActingAdmin, permitted
 from .acts import Act
 from .links import links_by_status
-from .markup import short, shown, status_word
+from .markup import ago, short, status_word
 
 
 def counting(change: Callable[..., int]) -> Callable[..., Changed]:
@@ -93,8 +93,7 @@ class QueueAdmin(ActingAdmin):
     def state(self, queue: Queue) -> str:
         if queue.paused_at is None:
             return status_word("ready", state_of(queue))
-        since = gettext("since %(time)s") % {"time": shown(queue.paused_at)}
-        return status_word("waiting", state_of(queue), since)
+        return status_word("waiting", state_of(queue), ago(queue.paused_at))
 
     @admin.display(description=_("jobs"))
     def jobs(self, queue: Queue) -> str:

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django import forms
 from django.contrib import admin
@@ -26,7 +28,14 @@ from .filters import ChoiceFilter
 from .forms import JsonField
 from .json_text import readable
 from .links import page
-from .markup import LONGEST_CELL, preformatted, shown, status_and_note, status_word
+from .markup import (
+    LONGEST_CELL,
+    ago,
+    exact,
+    preformatted,
+    status_and_note,
+    status_word,
+)
 from .queues import counting
 from .texts import excerpt
 
@@ -281,11 +290,12 @@ class ScheduleAdmin(ActingAdmin):
     def next_run(self, schedule: Schedule) -> str:
         if not schedule.next_runs(1):
             return self.get_empty_value_display()
-        return shown(schedule.next_run_at)
+        return in_its_zone(schedule, schedule.next_run_at)
 
     @admin.display(description=_("next runs"))
     def next_runs(self, schedule: Schedule) -> str:
-        runs = ((shown(each),) for each in schedule.next_runs(NEXT_RUNS))
+        times = schedule.next_runs(NEXT_RUNS)
+        runs = ((in_its_zone(schedule, each),) for each in times)
         listed = format_html_join("", "<div>{}</div>", runs)
         return listed or self.get_empty_value_display()
 
@@ -294,7 +304,7 @@ class ScheduleAdmin(ActingAdmin):
         if schedule.last_run_at is None:
             return self.get_empty_value_display()
         if schedule.last_status is None:
-            return shown(schedule.last_run_at)
+            return ago(schedule.last_run_at)
         return self.run_link(
             schedule.last_job_id, schedule.last_run_at, schedule.last_status
         )
@@ -302,7 +312,7 @@ class ScheduleAdmin(ActingAdmin):
     def run_link(self, job_id: int, time, status) -> str:
         url = page("job", job_id, self.admin_site)
         word = status_word(status.lower(), Status(status).label)
-        return format_html('<a href="{}">{}</a> {}', url, shown(time), word)
+        return format_html('<a href="{}">{}</a> {}', url, ago(time), word)
 
     @admin.display(description=_("last error"))
     def last_error(self, schedule: Schedule) -> str:
@@ -363,6 +373,16 @@ COLOURS = {
     State.ORPHANED: "failed",
     State.BROKEN: "failed",
 }
+
+
+def in_its_zone(schedule: Schedule, time: datetime) -> str:
+    """Return a time as the schedule counts it; the user's own time as a title."""
+    try:
+        zone = ZoneInfo(schedule.timezone) if schedule.cron else None
+    except (ValueError, OSError, ZoneInfoNotFoundError):  # only SQL could store it
+        zone = None
+    text = exact(time, zone)
+    return format_html('<time title="{}">{}</time>', exact(time), text)
 
 
 def differing_fields(unit: Unit, value, declared) -> Iterator[tuple[str, str, str]]:
