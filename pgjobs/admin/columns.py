@@ -7,9 +7,9 @@ from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import UnknownTask
 from ..models import Job, Status
-from ..reports.reasons import Reason
+from ..reports.remarks import Remark
 from ..tasks.task import registry
-from .links import list_url, page
+from .links import page, page_of_remark
 from .listing import TableAdmin
 from .markup import (
     LONGEST_CELL,
@@ -94,15 +94,12 @@ class JobColumns(TableAdmin):
     def why(self, job: Job) -> str:
         return self.why_link(job.why)
 
-    def why_link(self, why: Reason) -> str:
+    def why_link(self, why: Remark) -> str:
         text = excerpt(why.text, LONGEST_WHY)
         if not why.model:
             return text
         label = LABELS[why.model] % {"id": why.pk}
-        if why.pk is None:
-            url = list_url(why.model, self.admin_site)
-        else:
-            url = page(why.model, why.pk, self.admin_site)
+        url = page_of_remark(why, self.admin_site)
         return format_html('{} (<a href="{}">{}</a>)', text, url, label)
 
     @admin.display(description=_("latest"))

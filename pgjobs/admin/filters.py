@@ -10,12 +10,14 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Job, Status, Worker
+from ..reports.errors import error_groups, with_error
 from ..tasks.task import registry
 from .ids import read_id
 from .texts import excerpt
 
 MOST_CHOICES = 100
 LONGEST_CHOICE = 40
+NO_EXCEPTION = "-"  # the value of the filter by error, since none may be empty
 
 # The queues that have READY jobs, by hopping along the index from name to name, and
 # those from which a worker has ever claimed.
@@ -171,6 +173,33 @@ class BatchFilter(IdFilter):
     parameter_name = "batch"
 
 
+class ErrorFilter(SimpleListFilter):
+    """Failed jobs by the class of their last exception; offered among failed jobs."""
+
+    title = _("error, of the latest 10,000 failed jobs")
+    parameter_name = "error"
+
+    def lookups(self, request, model_admin):
+        value = request.GET.get(self.parameter_name)
+        if value is None and request.GET.get("status") != Status.FAILED:
+            return []
+        groups = error_groups(Job.objects.db)
+        names = {group.exception_class for group in groups}
+        names |= {value} if value is not None else set()
+        return [
+            (name or NO_EXCEPTION, excerpt(name, LONGEST_CHOICE) or _("No exception"))
+            for name in sorted(names)
+        ]
+
+    def queryset(self, request, queryset):
+        if self.value() is None:
+            return queryset
+        if "\0" in self.value():
+            raise IncorrectLookupParameters
+        name = "" if self.value() == NO_EXCEPTION else self.value()
+        return with_error(queryset, name)
+
+
 FILTERS = (
     StatusFilter,
     QueueFilter,
@@ -178,4 +207,5 @@ FILTERS = (
     EnqueuedFilter,
     WorkerFilter,
     BatchFilter,
+    ErrorFilter,
 )

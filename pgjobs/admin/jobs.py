@@ -2,9 +2,10 @@
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import BadRequest
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import BooleanField, Case, Count, ExpressionWrapper, Q, When
 from django.db.models.functions import Left
+from django.urls import path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -24,6 +25,7 @@ from .details import details
 from .filters import FILTERS
 from .links import job_links
 from .listing import ReadOnlyAdmin, by_id_or_beginning
+from .overview import overview_context
 
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
 # Fields of the page, by the columns without which they are left out.
@@ -134,6 +136,19 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         # Django's own view would delete a running job.
         job = self.object_behind_button(request, DELETE, unquote(object_id))
         return self.act_on_one(request, DELETE, job)
+
+    # The overview
+
+    def get_urls(self):
+        view = self.admin_site.admin_view(self.overview_view)
+        return [path("overview/", view, name="pgjobs_overview"), *super().get_urls()]
+
+    def overview_view(self, request):
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        context = overview_context(request, self.admin_site)
+        template = "admin/pgjobs/overview.html"
+        return self.page(request, template, gettext("Overview"), context)
 
     # Acts
 

@@ -9,6 +9,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext
 
 from ..models import Batch, Job, Predecessor, Status
+from ..reports.remarks import Remark
 from .texts import excerpt
 
 MOST_LINKS = 50
@@ -90,6 +91,15 @@ def list_url(model: str, admin_site, **filters) -> str:
     name = f"admin:pgjobs_{model}_changelist"
     url = reverse(name, current_app=admin_site.name)
     return f"{url}?{urlencode(filters)}" if filters else url
+
+
+def page_of_remark(remark: Remark, admin_site) -> str:
+    """Return the address of the page that shows more, or nothing if there is none."""
+    if not remark.model:
+        return ""
+    if remark.pk is not None:
+        return page(remark.model, remark.pk, admin_site)
+    return list_url(remark.model, admin_site, **remark.filters)
 
 
 def links_by_status(admin_site, counts, statuses: Iterable[Any], **filters) -> str:

@@ -77,8 +77,13 @@ def exact(time: datetime, zone: tzinfo | None = None) -> str:
 
 
 def lasting(age: timedelta) -> str:
-    """Return a duration in one unit, two digits of it at least."""
-    seconds = age.total_seconds()
+    return seconds_in_words(age.total_seconds())
+
+
+def seconds_in_words(seconds: float | None) -> str:
+    """Return a duration in one unit, or nothing if it is not known."""
+    if seconds is None:
+        return ""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from django.db.models import Count, Q
 from django.utils.translation import gettext, ngettext
@@ -13,23 +12,12 @@ from ..models.job import QUEUED, Job, Status
 from ..models.queue import Queue
 from ..models.worker import Worker
 from .obstacles import Obstacle, described, moment, obstacles
+from .remarks import Remark
 from .status import living_workers
 from .units import described_shortage, units_in_use
 
 PATIENCE = timedelta(seconds=60)  # before a job that is due counts as late
 MOST_BEFORE = 1_000  # that are counted
-
-
-class Reason(NamedTuple):
-    """What holds a job back.
-
-    `model` and `pk` name the page to look at. Without a `pk` it is the list of the
-    model; without a model there is none.
-    """
-
-    text: str
-    model: str = ""
-    pk: int | None = None
 
 
 @dataclass
@@ -43,7 +31,7 @@ class Situation:
     obstacles: dict[int, Obstacle]  # of the waiting jobs
     now: datetime | None  # None if no job is scheduled
 
-    def reason(self, job: Job) -> Reason | None:
+    def reason(self, job: Job) -> Remark | None:
         match job.status:
             case "READY":
                 return self.queue_reason(job.queue_name) or self.shortage(job)
@@ -51,7 +39,7 @@ class Situation:
                 return self.obstacle(job)
             case "SCHEDULED" if self.is_late(job):
                 text = gettext("was due %(time)s; a worker lets it run in a moment")
-                late = Reason(text % {"time": moment(job.run_after)})
+                late = Remark(text % {"time": moment(job.run_after)})
                 return self.queue_reason(job.queue_name) or late
         return None
 
@@ -60,17 +48,17 @@ class Situation:
             return False
         return job.run_after < self.now - PATIENCE
 
-    def queue_reason(self, name: str) -> Reason | None:
+    def queue_reason(self, name: str) -> Remark | None:
         """Return what holds back all jobs of a queue."""
         queue = self.queues.get(name)
         if queue and queue.paused_at is not None:
-            return Reason(described_pause(queue), "queue", queue.pk)
+            return Remark(described_pause(queue), "queue", queue.pk)
         if not self.workers:
             text = gettext("no worker is alive: start one with 'manage.py runjobs'")
-            return Reason(text, "worker")
+            return Remark(text, "worker")
         if not any(worker.serves(name) for worker in self.workers):
             text = gettext("no worker serves the queue %(queue)s")
-            return Reason(text % {"queue": name}, "worker")
+            return Remark(text % {"queue": name}, "worker")
         if queue and queue.max_running and self.running[name] >= queue.max_running:
             text = ngettext(
                 "the queue %(queue)s runs %(number)d job already, which is its limit",
@@ -78,16 +66,16 @@ class Situation:
                 queue.max_running,
             )
             values = {"queue": name, "number": queue.max_running}
-            return Reason(text % values, "queue", queue.pk)
+            return Remark(text % values, "queue", queue.pk)
         return None
 
-    def shortage(self, job: Job) -> Reason | None:
+    def shortage(self, job: Job) -> Remark | None:
         if job.process_units is None:
             return None
         text = described_shortage(job, self.workers, self.units)
-        return Reason(text, "worker") if text else None
+        return Remark(text, "worker") if text else None
 
-    def obstacle(self, job: Job) -> Reason | None:
+    def obstacle(self, job: Job) -> Remark | None:
         obstacle = self.obstacles.get(job.pk)
         if obstacle is None:
             return None
@@ -97,13 +85,13 @@ class Situation:
                 return of_queue
         text = described(obstacle, self.workers)
         if obstacle.blocker_id is not None:
-            return Reason(text, "job", obstacle.blocker_id)
+            return Remark(text, "job", obstacle.blocker_id)
         if obstacle.batch_id is not None:
-            return Reason(text, "batch", obstacle.batch_id)
-        return Reason(text)
+            return Remark(text, "batch", obstacle.batch_id)
+        return Remark(text)
 
 
-def reasons(database: str, jobs: Iterable[Job]) -> dict[int, Reason]:
+def reasons(database: str, jobs: Iterable[Job]) -> dict[int, Remark]:
     """Return why these jobs do not run, of those that something holds back.
 
     At most six queries, however many jobs there are.
@@ -149,11 +137,11 @@ def described_pause(queue: Queue) -> str:
     return f"{text} ({queue.note})" if queue.note else text
 
 
-def turn_of(database: str, job: Job) -> Reason | None:
+def turn_of(database: str, job: Job) -> Remark | None:
     """Return what a job waits for that nothing holds back: its time, or its turn."""
     if job.status == Status.SCHEDULED:
         text = gettext("waits for its time: %(time)s")
-        return Reason(text % {"time": moment(job.run_after)})
+        return Remark(text % {"time": moment(job.run_after)})
     if job.status != Status.READY:
         return None
     of_queue = Job.objects.using(database).ready().filter(queue_name=job.queue_name)
@@ -162,11 +150,11 @@ def turn_of(database: str, job: Job) -> Reason | None:
     )
     number = earlier.order_by().values("pk")[:MOST_BEFORE].count()
     if number == 0:
-        return Reason(gettext("waits for a free slot; it is the next of its queue"))
+        return Remark(gettext("waits for a free slot; it is the next of its queue"))
     text = ngettext(
         "waits for a free slot; %(number)s job of its queue comes first",
         "waits for a free slot; %(number)s jobs of its queue come first",
         number,
     )
     shown = f"{number}+" if number == MOST_BEFORE else number
-    return Reason(text % {"number": shown})
+    return Remark(text % {"number": shown})

@@ -1,4 +1,4 @@
-"""Why a job does not run: said in the list and on its page, with the link to the cure."""
+"""Why a job does not run: said in its list and on its page, with a link to the cure."""
 
 from datetime import timedelta
 
@@ -103,4 +103,6 @@ def test_list_asks_the_same_few_times_however_many_jobs_are_held_back(
 
 def test_running_and_finished_jobs_have_no_reason_to_wait(client):
     for status in ("RUNNING", "SUCCESSFUL", "FAILED", "CANCELLED"):
-        assert "Why it does not run" not in text_of(client.get(page_of(make_job(status))))
+        assert "Why it does not run" not in text_of(
+            client.get(page_of(make_job(status)))
+        )
