@@ -9,36 +9,49 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from ..conf import FINISHED
-from ..models import Job, Status
+from ..models import Status
 from ..models.job import QUEUED, JobQuerySet
 from ..queue.acts import Changed
 from .forms import ActForm, ReasonForm, ResultForm
 
 UNFINISHED = (*QUEUED, Status.RUNNING)
 
-
-def never(job: Job) -> bool:
-    return False
+SKIPPED = ngettext_lazy(
+    "%(count)d job was skipped: its status did not allow it.",
+    "%(count)d jobs were skipped: their status did not allow it.",
+    "count",
+)
+SKIPPED_OR_TAKEN = ngettext_lazy(
+    "%(count)d job was skipped: its status did not allow it, or another job holds its "
+    "unique key.",
+    "%(count)d jobs were skipped: their status did not allow it, or other jobs hold "
+    "their unique keys.",
+    "count",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Act:
+    """What an operator may do to rows of a model: to one of them, or to many."""
+
     verb: str  # in URLs and names
     permission: str  # has_<permission>_permission of the admin
-    run: Callable[..., Changed]  # guards the status itself, in SQL
-    statuses: tuple[Status, ...]  # to which it is offered
-    is_over: Callable[[Job], bool] = never  # done already, so that it is not offered
-    takes_up_keys: bool = False  # so that a job may be skipped for its unique key
+    # It gets the rows as a queryset, and the form's fields as keywords. Its SQL checks
+    # the status itself.
+    run: Callable[..., Changed]
+    is_offered: Callable[[Any], bool]  # for a row
+    statuses: tuple[Any, ...] = ()  # of the jobs that it changes
     form: type[ActForm] = ActForm
     flag: int = CHANGE  # of the log entry
-    label: str
-    bulk_label: str
-    effect: str  # on the confirmation page
-    effect_on_running: str = ""
-    done: Any  # a lazy plural: done % {"count": 3}
-
-    def is_offered(self, job: Job) -> bool:
-        return job.status in self.statuses and not self.is_over(job)
+    label: Any
+    bulk_label: Any = ""
+    effect: Any  # on the confirmation page
+    effect_on_running: Any = ""
+    # Lazy texts, filled with {"count": 3, "name": "3 jobs"}. After a button the name is
+    # that of the row.
+    done: Any
+    skipped: Any = SKIPPED
+    unchanged: Any = ""  # the message if the row behind a button did not change
 
 
 RETRY = Act(
@@ -46,26 +59,28 @@ RETRY = Act(
     permission="retry",
     run=JobQuerySet.retry,
     statuses=FINISHED,
-    takes_up_keys=True,
+    is_offered=lambda job: job.status in FINISHED,
+    skipped=SKIPPED_OR_TAKEN,
     label=_("Retry"),
     bulk_label=_("Retry selected jobs"),
     effect=_(
         "Finished jobs return to the queue and run again from the beginning, with all "
         "their attempts. Results are forgotten; earlier attempts stay on record."
     ),
-    done=ngettext_lazy("Retried %(count)d job.", "Retried %(count)d jobs.", "count"),
+    done=_("Retried %(name)s."),
 )
 RUN_NOW = Act(
     verb="run_now",
     permission="run_now",
     run=JobQuerySet.run_now,
     statuses=(Status.SCHEDULED,),
+    is_offered=lambda job: job.status == Status.SCHEDULED,
     label=_("Run now"),
     bulk_label=_("Run selected jobs now"),
     effect=_("Scheduled jobs no longer wait for their time."),
     done=ngettext_lazy(
-        "%(count)d job no longer waits for its time.",
-        "%(count)d jobs no longer wait for their time.",
+        "%(name)s no longer waits for its time.",
+        "%(name)s no longer wait for their time.",
         "count",
     ),
 )
@@ -74,7 +89,7 @@ CANCEL = Act(
     permission="cancel",
     run=JobQuerySet.cancel,
     statuses=UNFINISHED,
-    is_over=lambda job: job.cancel_requested_at is not None,
+    is_offered=lambda job: job.status in UNFINISHED and job.cancel_requested_at is None,
     form=ReasonForm,
     label=_("Cancel"),
     bulk_label=_("Cancel selected jobs"),
@@ -84,8 +99,8 @@ CANCEL = Act(
         "request, and ends as usual if it never does."
     ),
     done=ngettext_lazy(
-        "Cancelled %(count)d job, or asked it to stop.",
-        "Cancelled %(count)d jobs, or asked them to stop.",
+        "Cancelled %(name)s, or asked it to stop.",
+        "Cancelled %(name)s, or asked them to stop.",
         "count",
     ),
 )
@@ -98,40 +113,39 @@ FAIL = Act(
     permission="fail",
     run=JobQuerySet.fail,
     statuses=UNFINISHED,
+    is_offered=lambda job: job.status in UNFINISHED,
     form=ReasonForm,
     label=_("Fail"),
     bulk_label=_("Fail selected jobs"),
     effect=_("Unfinished jobs end as failed, without another attempt."),
     effect_on_running=FENCED,
-    done=ngettext_lazy("Failed %(count)d job.", "Failed %(count)d jobs.", "count"),
+    done=_("Failed %(name)s."),
 )
 SUCCEED = Act(
     verb="succeed",
     permission="fail",
     run=JobQuerySet.succeed,
     statuses=UNFINISHED,
+    is_offered=lambda job: job.status in UNFINISHED,
     form=ResultForm,
     label=_("Succeed"),
     bulk_label=_("Mark selected jobs as successful"),
     effect=_("Unfinished jobs end as successful, without running."),
     effect_on_running=FENCED,
-    done=ngettext_lazy(
-        "Marked %(count)d job as successful.",
-        "Marked %(count)d jobs as successful.",
-        "count",
-    ),
+    done=_("Marked %(name)s as successful."),
 )
 DELETE = Act(
     verb="delete",
     permission="delete",
     run=JobQuerySet.discard,
     statuses=(*QUEUED, *FINISHED),
+    is_offered=lambda job: job.status != Status.RUNNING,
     flag=DELETION,
     label=_("Delete"),
     bulk_label=_("Delete selected jobs"),
     effect=_("Jobs and the record of their attempts are deleted for good."),
     effect_on_running=_("A running job is not deleted."),
-    done=ngettext_lazy("Deleted %(count)d job.", "Deleted %(count)d jobs.", "count"),
+    done=_("Deleted %(name)s."),
 )
 
 BUTTONS = (RETRY, RUN_NOW, CANCEL, FAIL, SUCCEED)

@@ -1,146 +1,92 @@
 """The admin of batches: how far they are, and to cancel or retry their jobs."""
 
-from django.contrib import admin, messages
-from django.http import HttpResponseRedirect
-from django.utils.html import format_html
-from django.utils.translation import gettext
+from dataclasses import replace
+
+from django.contrib import admin
+from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import FINISHED
-from ..models import Batch, Status
+from ..models import Batch, Job, Status
 from ..models.batch import BatchProgress, progress_of
-from . import acts
-from .buttons import ButtonsAdmin, button
-from .confirmation import LONGEST_NAME, MOST_AT_ONCE, ConfirmationPages, with_reason
-from .ids import read_id
-from .links import batch_links
-from .listing import CappedPaginator, links_by_status
-from .readonly import ReadOnlyAdmin
-from .texts import excerpt
-
-LONGEST_CELL = 80
+from .acting import ActingAdmin, effects_by_status, name_of, permitted
+from .acts import CANCEL, RETRY, UNFINISHED, Act
+from .links import batch_links, links_by_status
+from .listing import ReadOnlyAdmin, by_id_or_beginning
+from .markup import full, short, status_word
 
 
-def act_button(act: acts.Act, affected, is_offered):
-    """Make a button that does to jobs of a batch what `act` does to any job."""
+def on_jobs(act: Act, **other) -> Act:
+    """Return the act that does to jobs of a batch what `act` does to any job.
 
-    @button(
-        label=act.label,
-        path=act.verb,
-        permission=act.permission,
-        is_offered=is_offered,
-    )
-    def view(self, request, batch):
-        return self.act_on_batch(request, act, batch, affected(batch.jobs.all()))
+    The jobs are those of its statuses.
+    """
 
-    return view
+    def run(batches, **words):
+        jobs = Job.objects.filter(batch__in=batches.values("pk"))
+        part = jobs.filter(status__in=each.statuses).order_by("pk")
+        return act.run(part[: BatchAdmin.most_at_once], **words)
+
+    each = replace(act, run=run, **other)
+    return each
 
 
-class BatchAdmin(ConfirmationPages, ReadOnlyAdmin, ButtonsAdmin):
+CANCEL_JOBS = on_jobs(
+    CANCEL,
+    statuses=UNFINISHED,
+    is_offered=lambda batch: not batch.counts.is_finished,
+    done=ngettext_lazy(
+        "%(name)s: Cancelled %(count)d job, or asked it to stop.",
+        "%(name)s: Cancelled %(count)d jobs, or asked them to stop.",
+        "count",
+    ),
+)
+RETRY_FAILED_JOBS = on_jobs(
+    RETRY,
+    statuses=(Status.FAILED,),
+    is_offered=lambda batch: batch.counts.failed > 0,
+    done=ngettext_lazy(
+        "%(name)s: Retried %(count)d job.",
+        "%(name)s: Retried %(count)d jobs.",
+        "count",
+    ),
+)
+
+
+@admin.register(Batch)
+class BatchAdmin(ReadOnlyAdmin, ActingAdmin):
     """Batches. They are made by groups, and go with the last of their jobs."""
 
     list_display = ("id", "short_description", "enqueued_at", "state", "jobs")
     list_display_links = ("id", "short_description")
-    list_per_page = 50
     ordering = ("-id",)
-    sortable_by = ()
-    paginator = CappedPaginator
-    show_facets = admin.ShowFacets.NEVER
-    show_full_result_count = False
     search_fields = ("id", "description")
     search_help_text = _("An id, or the beginning of a description")
-    actions = None
     fields = ("full_description", "enqueued_at", "state", "jobs")
-    actions_row = actions_detail = ("pgjobs_batch_cancel", "pgjobs_batch_retry")
+    acts = (CANCEL_JOBS, RETRY_FAILED_JOBS)
 
-    pgjobs_batch_cancel = act_button(
-        acts.CANCEL,
-        lambda jobs: jobs.exclude(status__in=FINISHED),
-        lambda batch: not batch.counts.is_finished,
-    )
-    pgjobs_batch_retry = act_button(
-        acts.RETRY, lambda jobs: jobs.failed(), lambda batch: batch.counts.failed > 0
-    )
-
-    class Media:
-        css = {"all": ["pgjobs/admin.css"]}
-
-    # Permissions
-
-    def has_retry_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.retry_job")
-
-    def has_cancel_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.cancel_job")
-
-    def lookup_allowed(self, lookup, value, request=None) -> bool:
-        return False  # there are no filters
+    has_retry_permission = permitted("retry_job")
+    has_cancel_permission = permitted("cancel_job")
 
     # Pages
 
-    def get_changelist_instance(self, request):
-        changelist = super().get_changelist_instance(request)
-        add_counts(list(changelist.result_list))
-        return changelist
+    def look_up(self, rows):
+        add_counts(rows)
 
-    def get_object(self, request, object_id, from_field=None):
-        batch = super().get_object(request, object_id, from_field)
-        if batch is not None:
-            add_counts([batch])
-        return batch
-
-    def get_search_results(self, request, queryset, search_term):
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        id = read_id(term.removeprefix("#"))
-        if id is not None:
-            return queryset.filter(pk=id), False
-        return queryset.filter(description__startswith=term), False
+    def find(self, rows, term):
+        return by_id_or_beginning(rows, term, "description")
 
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         context["successors"] = batch_links(obj, self.admin_site)
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
-    def act_on_batch(self, request, act: acts.Act, batch: Batch, jobs):
-        """Answer a button's request."""
-        form = act.form(request.POST if request.method == "POST" else None)
-        name = excerpt(str(batch), LONGEST_NAME)
-        url_back = self.url_back(request, batch)
-        if form.is_valid():
-            outcome = act.run(jobs.order_by("pk")[:MOST_AT_ONCE], **form.cleaned_data)
-            text = str(act.done % {"count": outcome.changed})
-            if outcome.changed:
-                self.log_change(request, batch, with_reason(text, form))
-            level = messages.SUCCESS if outcome.changed else messages.WARNING
-            self.message_user(request, f"{name}: {text}", level)
-            return HttpResponseRedirect(url_back)
-        counts = batch.counts
-        context = {
-            "subject": gettext("Batch %(name)s") % {"name": name},
-            "statuses": [
-                (status, number, status in affected_by(act))
-                for status in Status
-                if (number := getattr(counts, status.lower()))
-            ],
-            "running": counts.running,
-            "is_possible": any(
-                getattr(counts, status.lower()) for status in affected_by(act)
-            ),
-            "most_at_once": MOST_AT_ONCE if counts.total > MOST_AT_ONCE else None,
-            "url_back": url_back,
-        }
-        return self.confirmation_page(request, act, form, context)
+    def preview(self, act, row):
+        shown = effects_by_status(act, numbers_of(row.counts), self.most_at_once)
+        return {"subject": gettext("Batch %(name)s") % {"name": name_of(row)}, **shown}
 
     # Columns
 
-    @admin.display(description=_("description"))
-    def short_description(self, batch: Batch) -> str:
-        return excerpt(batch.description, LONGEST_CELL)
-
-    @admin.display(description=_("description"))
-    def full_description(self, batch: Batch) -> str:
-        return batch.description
+    short_description = short("description", _("description"))
+    full_description = full("description", _("description"))
 
     @admin.display(description=_("state"))
     def state(self, batch: Batch) -> str:
@@ -151,13 +97,9 @@ class BatchAdmin(ConfirmationPages, ReadOnlyAdmin, ButtonsAdmin):
             kind, word = "failed", gettext("Ended, not all succeeded")
         else:
             kind, word = "successful", gettext("Successful")
-        return format_html(
-            '<span class="pgjobs-status pgjobs-{}">{}</span> {}',
-            kind,
-            word,
-            gettext("%(finished)s of %(total)s")
-            % {"finished": counts.finished, "total": counts.total},
-        )
+        text = gettext("%(finished)s of %(total)s")
+        numbers = {"finished": counts.finished, "total": counts.total}
+        return status_word(kind, word, text % numbers)
 
     @admin.display(description=_("jobs"))
     def jobs(self, batch: Batch) -> str:
@@ -166,8 +108,8 @@ class BatchAdmin(ConfirmationPages, ReadOnlyAdmin, ButtonsAdmin):
         return links or self.get_empty_value_display()
 
 
-def affected_by(act: acts.Act) -> tuple[Status, ...]:
-    return (Status.FAILED,) if act is acts.RETRY else act.statuses
+def numbers_of(counts: BatchProgress) -> dict[str, int]:
+    return {status: getattr(counts, status.lower()) for status in Status.values}
 
 
 def add_counts(batches: list[Batch]) -> None:

@@ -1,28 +1,32 @@
 """Buttons on rows and on the detail page, by django-admin-actions.
 
-That package (0.1.1) draws the buttons and makes their URLs; this is the only module
-that knows it. Left alone, it runs a method on a GET, asks for no permission, shows
-every button to everybody, and links into another site's or another model's method of
-the same name. So a button's method is a view here that checks the permission and finds
-the object, and what is drawn is decided anew for each user and object.
+That package (0.1.1) draws the buttons and makes their URLs; only this module knows it.
+Left alone, the package runs a method on a GET, asks for no permission, shows every
+button to every user, and links to a method of the same name of another site or model.
+Here a button's method is a view that checks the permission and finds the object. Which
+buttons a page shows depends on the user and on the object.
 
 List buttons are not offered: the package pastes the page's query into their links.
 """
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
+from typing import Any
 
 from admin_actions.admin import ActionsModelAdmin
 from django.contrib import admin
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
-from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
+
+from .links import list_url, page
+from .listing import TableAdmin
 
 FROM_PAGE = "from=page"  # rather than from a row of the list
 ROW_TEMPLATE = "admin/change_list_item_object_tools.html"  # the package's
@@ -33,7 +37,7 @@ def button(
     label: str,
     path: str,
     permission: str,
-    is_offered: Callable[[object], bool],
+    is_offered: Callable[[Any], bool],
 ):
     """Make a method of `ButtonsAdmin` the view behind a button.
 
@@ -57,7 +61,7 @@ def button(
     return decorate
 
 
-class ButtonsAdmin(ActionsModelAdmin):
+class ButtonsAdmin(TableAdmin, ActionsModelAdmin):
     """A model admin whose `actions_row` and `actions_detail` name `@button` methods."""
 
     def object_behind_button(self, request, button, pk):
@@ -75,15 +79,12 @@ class ButtonsAdmin(ActionsModelAdmin):
         has_permission = getattr(self, f"has_{button.permission}_permission")
         return has_permission(request)
 
-    def permitted_buttons(self, request, names) -> dict[str, Callable]:
+    def permitted_buttons(self, request, names) -> dict[str, Any]:
         buttons = {name: getattr(self, name) for name in names}
-        return {
-            name: each
-            for name, each in buttons.items()
-            if self.may_press(request, each)
-        }
+        is_permitted = partial(self.may_press, request)
+        return {name: each for name, each in buttons.items() if is_permitted(each)}
 
-    def links(self, request, buttons: dict[str, Callable], obj, origin: str = ""):
+    def links(self, request, buttons: dict[str, Any], obj, origin: str = ""):
         """Return what the package's templates draw: the buttons offered for obj."""
         return [
             {
@@ -105,29 +106,39 @@ class ButtonsAdmin(ActionsModelAdmin):
 
         Whatever the request says, it is a page of this admin.
         """
-        options = f"{self.opts.app_label}_{self.opts.model_name}"
-        if obj is not None and request.GET.get("from") == "page":
-            name, args = f"admin:{options}_change", (quote(obj.pk),)
-        else:
-            name, args = f"admin:{options}_changelist", ()
-        url = reverse(name, args=args, current_app=self.admin_site.name)
+        is_on_page = obj is not None and request.GET.get("from") == "page"
+        model, site = self.opts.model_name, self.admin_site
+        url = page(model, obj.pk, site) if is_on_page else list_url(model, site)
         filters = self.get_preserved_filters(request)
         return add_preserved_filters(
             {"opts": self.opts, "preserved_filters": filters}, url
         )
 
+    def page(self, request, template: str, title: str, context: dict):
+        """Return a page of its own in the frame of this admin."""
+        frame = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "media": self.media,
+            "has_view_permission": True,
+            "title": title,
+        }
+        return TemplateResponse(request, template, frame | context)
+
     def get_list_display(self, request):
-        columns = tuple(admin.ModelAdmin.get_list_display(self, request))
+        columns: tuple[Any, ...] = tuple(
+            admin.ModelAdmin.get_list_display(self, request)
+        )
         buttons = self.permitted_buttons(request, self.actions_row)
         if not buttons:
             return columns
 
-        # A function, because a column's method is not told the request.
+        # A function inside, because a column's method does not get the request.
+        @admin.display(description=_("actions"))
         def actions_holder(obj):  # the package's name, to which its CSS refers
             links = self.links(request, buttons, obj)
             return render_to_string(ROW_TEMPLATE, {"actions_row": links})
 
-        actions_holder.short_description = _("actions")
         return (*columns, actions_holder)
 
     def change_view(self, request, object_id, form_url="", extra_context=None):

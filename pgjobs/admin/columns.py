@@ -1,21 +1,31 @@
 """What the list and the page show of a job's columns."""
 
 from django.contrib import admin
-from django.urls import reverse
-from django.utils.formats import date_format
 from django.utils.html import format_html
-from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import UnknownTask
 from ..models import Job, Status
+from ..reports.remarks import Remark
 from ..tasks.registry import registry
-from .links import page
-from .texts import block, excerpt
+from .links import page, page_of_remark
+from .listing import TableAdmin
+from .markup import (
+    LONGEST_CELL,
+    ago,
+    full,
+    lasting,
+    moment,
+    preformatted,
+    short,
+    status_and_note,
+    status_word,
+)
+from .texts import excerpt
 
-LONGEST_CELL = 80
 LONGEST_REASON = 2_000
+LONGEST_WHY = 200
 
 # What happened to a job of this status last, or will happen next, and when.
 LATEST = {
@@ -29,19 +39,34 @@ LATEST = {
 }
 
 
-def obstacle_of(job: Job) -> str:
-    """Return what a waiting job waits for, if it was looked up."""
-    return getattr(job, "obstacle", "")
+# What links to pages that show or cure why a job does not run are called.
+LABELS = {
+    "queue": _("the queue"),
+    "worker": _("workers"),
+    "job": _("job %(id)s"),
+    "batch": _("batch %(id)s"),
+}
 
 
-class JobColumns:
+def short_reason(job: Job) -> str:
+    return excerpt(job.reason_start, LONGEST_CELL)
+
+
+class JobColumns(TableAdmin):
     """Methods for `list_display` and `fieldsets`. None of them reads the database."""
 
-    # A method rather than the field, as others here: nobody can sort by it, which the
-    # database could only do by reading all jobs.
-    @admin.display(description=_("task"))
-    def task_name(self, job: Job) -> str:
-        return excerpt(job.task, LONGEST_CELL)
+    # Methods rather than fields: a list can be sorted by a field, and to sort by these
+    # the database would have to read all jobs.
+    task_name = short("task", _("task"))
+    queue = short("queue_name", _("queue"))
+    enqueued = moment("enqueued_at", _("enqueued"))
+    due = moment("run_after", _("due"))
+    expires = moment("expires_at", _("expires"))
+    asked_to_cancel = moment("cancel_requested_at", _("asked to cancel"))
+    started = moment("started_at", _("first started"))
+    last_attempted = moment("last_attempted_at", _("last started"))
+    finished = moment("finished_at", _("finished"))
+    full_unique_key = full("unique_key", _("unique key"))
 
     @admin.display(description=_("task"))
     def task_and_state(self, job: Job) -> str:
@@ -55,44 +80,58 @@ class JobColumns:
 
     @admin.display(description=_("status"))
     def status_word(self, job: Job) -> str:
-        word = format_html(
-            '<span class="pgjobs-status pgjobs-{}">{}</span>',
-            job.status.lower(),
-            job.get_status_display(),
-        )
-        if job.status == Status.RUNNING and job.cancel_requested_at:
-            return format_html("{} {}", word, gettext("asked to cancel"))
-        return word
+        asked = job.status == Status.RUNNING and job.cancel_requested_at
+        note = gettext("asked to cancel") if asked else ""
+        return status_word(job.status.lower(), job.get_status_display(), note)
 
     @admin.display(description=_("status"))
     def status_and_reason(self, job: Job) -> str:
-        reason = excerpt(obstacle_of(job) or job.reason_start, LONGEST_CELL)
-        if not reason:
-            return self.status_word(job)
-        note = format_html('<div class="pgjobs-reason">{}</div>', reason)
-        return format_html("{}{}", self.status_word(job), note)
+        note = self.why_link(job.why) if job.why else short_reason(job)
+        mark = self.status_word(job)
+        return status_and_note(mark, note) if note else mark
 
-    @admin.display(description=_("queue"))
-    def queue(self, job: Job) -> str:
-        return excerpt(job.queue_name, LONGEST_CELL)
+    @admin.display(description=_("why it does not run"))
+    def why(self, job: Job) -> str:
+        return self.why_link(job.why)
+
+    def why_link(self, why: Remark) -> str:
+        text = excerpt(why.text, LONGEST_WHY)
+        if not why.model:
+            return text
+        label = LABELS[why.model] % {"id": why.pk}
+        url = page_of_remark(why, self.admin_site)
+        return format_html('{} (<a href="{}">{}</a>)', text, url, label)
 
     @admin.display(description=_("latest"))
     def latest(self, job: Job) -> str:
         word, column = LATEST[job.status]
-        time = localtime(getattr(job, column))
-        return f"{word} {date_format(time, 'SHORT_DATETIME_FORMAT')}"
+        text = format_html("{} {}", word, ago(getattr(job, column)))
+        took = self.took(job)
+        if not took:
+            return text
+        return format_html('{}<div class="pgjobs-reason">{}</div>', text, took)
+
+    def took(self, job: Job) -> str:
+        """Return how long the last attempt of a finished job took."""
+        if job.finished_at is None or job.last_attempted_at is None:
+            return ""
+        took = lasting(job.finished_at - job.last_attempted_at)
+        return gettext("after %(time)s") % {"time": took}
+
+    @admin.display(description=_("attempts"))
+    def tries(self, job: Job) -> str:
+        text = gettext("%(attempts)d, of which failed: %(failures)d of %(most)d")
+        return text % {
+            "attempts": job.attempts,
+            "failures": job.failures,
+            "most": job.max_attempts,
+        }
 
     @admin.display(description=_("reason"))
     def full_reason(self, job: Job) -> str:
-        reason = obstacle_of(job) or job.reason_start
-        if not reason:
+        if not job.reason_start:
             return self.get_empty_value_display()
-        text = block(reason, LONGEST_REASON)
-        return format_html('<pre class="pgjobs-text">{}</pre>', text)
-
-    @admin.display(description=_("unique key"))
-    def full_unique_key(self, job: Job) -> str:
-        return block(job.unique_key or "", LONGEST_REASON)
+        return preformatted(job.reason_start, LONGEST_REASON)
 
     @admin.display(description=_("holds the unique key"), boolean=True)
     def holds_key(self, job: Job) -> bool | None:
@@ -111,10 +150,6 @@ class JobColumns:
             return self.get_empty_value_display()
         if job.worker is None:
             return gettext("worker %(id)s, which is gone") % {"id": job.worker_id}
-        url = reverse(
-            "admin:pgjobs_worker_change",
-            args=(job.worker_id,),
-            current_app=self.admin_site.name,
-        )
+        url = page("worker", job.worker_id, self.admin_site)
         name = excerpt(job.worker.name, LONGEST_CELL)
         return format_html('<a href="{}">{}</a>', url, name)

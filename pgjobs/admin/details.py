@@ -64,7 +64,7 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
 
 
 def origin(row: dict[str, Any]) -> Origin | None:
-    """Return what has made the job, unless somebody enqueued it."""
+    """Return what enqueued the job, if it was a schedule or an event."""
     if row.get("schedule_id") is not None:
         return Origin("schedule", row["schedule_id"], excerpt(row["schedule"], 200))
     if row.get("event_id") is not None:
@@ -106,7 +106,7 @@ def texts(row: dict[str, Any]):
     if row.get("unnamed") not in (None, "[]"):
         yield Text(_("Unnamed arguments"), json_block(row["unnamed"]))
     if row.get("held_by") is not None:
-        yield Text(_("Ties to other jobs"), json_block(row["held_by"]))
+        yield Text(_("Lock, limit, rate and predecessors"), json_block(row["held_by"]))
     if row.get("result") is not None:
         yield Text(_("Result"), json_block(row["result"]))
     if row.get("log"):

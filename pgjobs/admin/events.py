@@ -1,63 +1,56 @@
-"""The admin of events: what became of each, and to deliver it again; who subscribes."""
+"""The admin of events and subscriptions: where events went, and redelivery."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
-from django.contrib import admin, messages
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.contenttypes.models import ContentType
-from django.core.exceptions import BadRequest
 from django.db.models import F
 from django.db.models.functions import Left
-from django.http import HttpResponseRedirect
-from django.urls import reverse
-from django.utils.formats import date_format
 from django.utils.html import format_html
-from django.utils.http import urlencode
-from django.utils.timezone import localtime
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Event, Status, Subscription
 from ..models.event import EventQuerySet, Origin, State
 from ..queue.acts import Changed
-from .buttons import ButtonsAdmin, button
-from .confirmation import ConfirmationPages, is_across, selection
+from .acting import ActingAdmin, permitted
+from .acts import Act
 from .details import beginning, json_block
-from .filters import MOST_CHOICES, AgeFilter, NameFilter
-from .forms import ActForm
+from .filters import MOST_CHOICES, AgeFilter, ChoiceFilter, NameFilter
 from .ids import read_id
-from .listing import CappedPaginator
-from .readonly import ReadOnlyAdmin
-from .texts import block, excerpt
+from .links import list_url
+from .listing import ReadOnlyAdmin
+from .markup import LONGEST_CELL, ago, full, short, status_and_note, status_word
+from .texts import excerpt
 
-LONGEST_CELL = 80
 LONGEST_REASON = 300
 LONGEST_TERM = 200
 MOST_DELIVERIES = 200
-MOST_AT_ONCE = 10_000  # events that one request handles
 
 
 # Acts
 
 
-@dataclass(frozen=True, kw_only=True)
-class EventAct:
-    verb: str  # in URLs and names
-    run: Callable[[EventQuerySet], Changed]
-    is_offered: Callable[[Event], bool]
-    label: Any
-    bulk_label: Any
-    effect: Any
-    effect_on_running: Any = ""
+def by_ids(deliver: Callable[[EventQuerySet], Changed]) -> Callable[..., Changed]:
+    """Return the act that finds the events first: their filter may be costly."""
+
+    def run(events) -> Changed:
+        return deliver(
+            Event.objects.filter(pk__in=list(events.values_list("pk", flat=True)))
+        )
+
+    return run
 
 
-REDELIVER = EventAct(
+DONE = ngettext_lazy(
+    "%(count)d delivery runs again.", "%(count)d deliveries run again.", "count"
+)
+LEFT = _("%(count)d left as they are.")
+
+REDELIVER = Act(
     verb="redeliver",
-    run=EventQuerySet.redeliver,
+    permission="redeliver",
+    run=by_ids(EventQuerySet.redeliver),
     is_offered=lambda event: event.state == State.DEAD,
     label=_("Redeliver failed"),
     bulk_label=_("Redeliver what failed of selected events"),
@@ -65,10 +58,13 @@ REDELIVER = EventAct(
         "Deliveries that failed for good run again from the beginning, with all their "
         "attempts. Handlers that succeeded do not."
     ),
+    done=DONE,
+    skipped=LEFT,
 )
-REDELIVER_ALL = EventAct(
+REDELIVER_ALL = Act(
     verb="redeliver_all",
-    run=EventQuerySet.redeliver_all,
+    permission="redeliver",
+    run=by_ids(EventQuerySet.redeliver_all),
     is_offered=lambda event: True,
     label=_("Redeliver to all"),
     bulk_label=_("Redeliver selected events to all handlers"),
@@ -76,32 +72,9 @@ REDELIVER_ALL = EventAct(
         "Every handler gets the event again, those that succeeded too, and those that "
         "subscribed after it was published. Deliveries on their way stay as they are."
     ),
+    done=DONE,
+    skipped=LEFT,
 )
-
-
-def act_button(act: EventAct):
-    @button(
-        label=act.label,
-        path=act.verb,
-        permission="redeliver",
-        is_offered=act.is_offered,
-    )
-    def view(self, request, event):
-        return self.act_on_event(request, act, event)
-
-    return view
-
-
-def bulk_action(act: EventAct):
-    def action(model_admin, request, queryset):
-        return model_admin.act_on_selection(request, act, queryset)
-
-    action.__name__ = f"{act.verb}_selected"
-    action.short_description = act.bulk_label
-    action.allowed_permissions = ("redeliver",)
-    if hasattr(admin, "ActionLocation"):  # Django 6.1: the detail page has its buttons
-        action.locations = [admin.ActionLocation.CHANGE_LIST]
-    return action
 
 
 # Filters
@@ -151,71 +124,43 @@ class PublishedFilter(AgeFilter):
 FILTERS = (StateFilter, EventNameFilter, PublishedFilter)
 
 
-class EventAdmin(ConfirmationPages, ReadOnlyAdmin, ButtonsAdmin):
-    """Events with their deliveries. Nobody edits them by hand."""
+@admin.register(Event)
+class EventAdmin(ReadOnlyAdmin, ActingAdmin):
+    """Events with their deliveries. The admin does not edit them."""
 
     change_form_template = "admin/pgjobs/event/change_form.html"
     list_display = ("id", "short_name", "state_word", "short_aggregate", "published")
     list_display_links = ("id", "short_name")
     list_filter = FILTERS
-    list_per_page = 50
     ordering = ("-id",)
-    sortable_by = ()
-    paginator = CappedPaginator
-    show_facets = admin.ShowFacets.NEVER
-    show_full_result_count = False
-    # What is searched is up to get_search_results.
+    # What is searched is up to `find`.
     search_fields = ("id", "aggregate_id", "correlation_id")
     search_help_text = _("An id, an aggregate or a correlation")
     fields = (
         ("short_name", "state_word"),
         ("published", "full_aggregate", "full_correlation"),
     )
-    actions = [bulk_action(REDELIVER), bulk_action(REDELIVER_ALL)]
-    actions_row = actions_detail = (
-        "pgjobs_event_redeliver",
-        "pgjobs_event_redeliver_all",
-    )
+    acts = bulk_acts = (REDELIVER, REDELIVER_ALL)
+    most_at_once = 10_000
 
-    pgjobs_event_redeliver = act_button(REDELIVER)
-    pgjobs_event_redeliver_all = act_button(REDELIVER_ALL)
-
-    class Media:
-        css = {"all": ["pgjobs/admin.css"]}
-
-    # Permissions
-
-    def has_redeliver_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.redeliver_event")
-
-    def lookup_allowed(self, lookup, value, request=None) -> bool:
-        return lookup in {each.parameter_name for each in FILTERS}
+    has_redeliver_permission = permitted("redeliver_event")
 
     # Pages
 
     def get_queryset(self, request):
         return super().get_queryset(request).defer("payload").with_state()
 
-    def get_search_results(self, request, queryset, search_term):
-        term = search_term.strip()
-        if not term:
-            return queryset, False
+    def find(self, rows, term):
         if len(term) > LONGEST_TERM or "\0" in term:
-            return queryset.none(), False
+            return rows.none()
         id = read_id(term.removeprefix("#"))
         # Three looks into indexes, rather than a scan for one of three conditions.
         ways = [{"aggregate_id": term}, {"correlation_id": term}]
         ways += [] if id is None else [{"pk": id}]
         found = Event.objects.none().values("pk")
-        return queryset.filter(
+        return rows.filter(
             pk__in=found.union(*(Event.objects.filter(**w).values("pk") for w in ways))
-        ), False
-
-    def changelist_view(self, request, extra_context=None):
-        selected = request.POST.getlist(ACTION_CHECKBOX_NAME)
-        if any(read_id(each) is None for each in selected):
-            raise BadRequest("What is selected must be ids of events.")
-        return super().changelist_view(request, extra_context)
+        )
 
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         if request.user.has_perm("pgjobs.view_job_arguments"):
@@ -231,100 +176,26 @@ class EventAdmin(ConfirmationPages, ReadOnlyAdmin, ButtonsAdmin):
         }
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
-    # Acts
-
-    def act_on_event(self, request, act: EventAct, event: Event):
-        """Answer a button's request: ask first, and act on a POST."""
-        if request.method == "POST":
-            changed = act.run(event.alone)
-            if changed.changed:
-                self.log_change(request, event, report(changed))
-            self.report(request, changed)
-            return HttpResponseRedirect(self.url_back(request, event))
-        context = {
-            "subject": excerpt(str(event), LONGEST_CELL),
-            "status": State(event.state).label,
-            "is_possible": act.is_offered(event),
-            "url_back": self.url_back(request, event),
-        }
-        return self.confirmation_page(request, act, ActForm(), context)
-
-    def act_on_selection(self, request, act: EventAct, queryset):
-        """Answer a bulk action's request; None leads back to the list."""
-        if "confirmed" in request.POST:
-            ids = list(queryset.order_by("pk").values_list("pk", flat=True))
-            chosen = Event.objects.filter(pk__in=ids[:MOST_AT_ONCE])
-            changed = act.run(chosen)
-            if changed.changed:
-                self.log_bulk_act(request, act, report(changed), len(ids))
-            self.report(request, changed)
-            return None
-        across = is_across(request)
-        selected = request.POST.getlist(ACTION_CHECKBOX_NAME)
-        number = queryset.count()
-        context = {
-            "subject": events(number),
-            "is_possible": number > 0,
-            "most_at_once": MOST_AT_ONCE if number > MOST_AT_ONCE else None,
-            "is_across": across,
-            "action": request.POST.get("action"),
-            "checkbox_name": ACTION_CHECKBOX_NAME,
-            "selected": selected[:1] if across else selected,
-            "form_url": request.get_full_path(),
-            "url_back": request.get_full_path(),
-        }
-        return self.confirmation_page(request, act, ActForm(), context)
-
-    def log_bulk_act(self, request, act: EventAct, text: str, number: int) -> None:
-        """Make one entry for all: the events may be very many."""
-        LogEntry.objects.create(
-            user_id=request.user.pk,
-            content_type=ContentType.objects.get_for_model(Event),
-            object_repr=events(min(number, MOST_AT_ONCE)),
-            action_flag=CHANGE,
-            change_message=f"{act.label}. {text} {selection(request)}",
-        )
-
-    def report(self, request, changed: Changed) -> None:
-        level = messages.SUCCESS if changed.changed else messages.WARNING
-        self.message_user(request, report(changed), level)
+    def preview(self, act, row):
+        return super().preview(act, row) | {"status": State(row.state).label}
 
     # Columns
 
-    @admin.display(description=_("name"))
-    def short_name(self, event: Event) -> str:
-        return excerpt(event.name, LONGEST_CELL)
+    short_name = short("name", _("name"))
+    short_aggregate = short("aggregate_id", _("aggregate"))
+    full_aggregate = full("aggregate_id", _("aggregate"))
+    full_correlation = full("correlation_id", _("correlation"))
 
     @admin.display(description=_("state"))
     def state_word(self, event: Event) -> str:
-        word = format_html(
-            '<span class="pgjobs-status pgjobs-{}">{}</span>',
-            COLOURS[event.state],
-            State(event.state).label,
-        )
+        word = status_word(COLOURS[event.state], State(event.state).label)
         number = event.handlers
         note = ngettext("%(n)d handler", "%(n)d handlers", number) % {"n": number}
-        return format_html('{}<div class="pgjobs-reason">{}</div>', word, note)
-
-    @admin.display(description=_("aggregate"))
-    def short_aggregate(self, event: Event) -> str:
-        return excerpt(event.aggregate_id or "", LONGEST_CELL) or self.nothing
+        return status_and_note(word, note)
 
     @admin.display(description=_("published"))
     def published(self, event: Event) -> str:
-        return date_format(localtime(event.published_at), "SHORT_DATETIME_FORMAT")
-
-    @admin.display(description=_("aggregate"))
-    def full_aggregate(self, event: Event) -> str:
-        return block(event.aggregate_id or "", LONGEST_TERM) or self.nothing
-
-    @admin.display(description=_("correlation"))
-    def full_correlation(self, event: Event) -> str:
-        return block(event.correlation_id or "", LONGEST_TERM) or self.nothing
-
-    @property
-    def nothing(self) -> str:
-        return self.get_empty_value_display()
+        return ago(event.published_at)
 
 
 COLOURS = {
@@ -335,20 +206,6 @@ COLOURS = {
     State.PRUNED: "cancelled",
     State.DELIVERED: "successful",
 }
-
-
-def events(number: int) -> str:
-    return ngettext("%(n)d event", "%(n)d events", number) % {"n": number}
-
-
-def report(changed: Changed) -> str:
-    """Return in words what delivering again has done."""
-    number = changed.changed
-    text = ngettext("%(n)d delivery runs again.", "%(n)d deliveries run again.", number)
-    sentences = [text % {"n": number}]
-    if changed.skipped:
-        sentences.append(gettext("%(n)d left as they are.") % {"n": changed.skipped})
-    return " ".join(sentences)
 
 
 def deliveries_of(event: Event):
@@ -375,16 +232,24 @@ def deliveries_of(event: Event):
         yield each
 
 
-class SubscriptionAdmin(ReadOnlyAdmin, admin.ModelAdmin):
-    """Who handles which events: the code says so."""
+class InactiveFilter(ChoiceFilter):
+    title = _("state")
+    parameter_name = "state"
+    choices_by_name = {
+        "active": (_("Active"), {"inactive_at__isnull": True}),
+        "inactive": (_("No longer declared"), {"inactive_at__isnull": False}),
+    }
+
+
+@admin.register(Subscription)
+class SubscriptionAdmin(ReadOnlyAdmin):
+    """Which tasks handle which events. The code declares it."""
 
     list_display = ("task_name", "event_name", "is_ordered", "state", "since")
     list_display_links = ("task_name",)
-    list_filter = (("inactive_at", admin.EmptyFieldListFilter),)
+    list_filter = (InactiveFilter,)
     ordering = ("event", "task")
     search_fields = ("task", "event")
-    show_facets = admin.ShowFacets.NEVER
-    actions = None
     fields = (
         ("task_name", "event_name"),
         ("is_ordered", "since", "inactive_at"),
@@ -393,21 +258,15 @@ class SubscriptionAdmin(ReadOnlyAdmin, admin.ModelAdmin):
         "held_by",
     )
 
-    class Media:
-        css = {"all": ["pgjobs/admin.css"]}
-
-    @admin.display(description=_("task"))
-    def task_name(self, subscription: Subscription) -> str:
-        return excerpt(subscription.task, LONGEST_CELL)
+    task_name = short("task", _("task"))
 
     @admin.display(description=_("event"))
     def event_name(self, subscription: Subscription) -> str:
         name = excerpt(subscription.event, LONGEST_CELL)
         if "*" in name:
             return name
-        url = reverse("admin:pgjobs_event_changelist", current_app=self.admin_site.name)
-        query = urlencode({"name": subscription.event})
-        return format_html('<a href="{}?{}">{}</a>', url, query, name)
+        url = list_url("event", self.admin_site, name=subscription.event)
+        return format_html('<a href="{}">{}</a>', url, name)
 
     @admin.display(description=_("active"), boolean=True)
     def state(self, subscription: Subscription) -> bool:

@@ -1,6 +1,7 @@
 """Filters of the job list. Their choices cost no scan of the table."""
 
 from datetime import timedelta
+from typing import Any
 
 from django.contrib.admin import SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -9,12 +10,14 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Job, Status, Worker
+from ..reports.errors import error_groups, with_error
 from ..tasks.registry import registry
 from .ids import read_id
 from .texts import excerpt
 
 MOST_CHOICES = 100
 LONGEST_CHOICE = 40
+NO_EXCEPTION = "-"  # the value of the filter by error, since none may be empty
 
 # The queues that have READY jobs, by hopping along the index from name to name, and
 # those from which a worker has ever claimed.
@@ -51,6 +54,22 @@ class StatusFilter(SimpleListFilter):
         if self.value() not in Status.values:
             raise IncorrectLookupParameters
         return queryset.with_status(self.value())
+
+
+class ChoiceFilter(SimpleListFilter):
+    """A few named conditions: name -> (title, lookups)."""
+
+    choices_by_name: dict[str, tuple[Any, dict[str, Any]]]
+
+    def lookups(self, request, model_admin):
+        return [(name, title) for name, (title, _) in self.choices_by_name.items()]
+
+    def queryset(self, request, queryset):
+        if self.value() is None:
+            return queryset
+        if self.value() not in self.choices_by_name:
+            raise IncorrectLookupParameters
+        return queryset.filter(**self.choices_by_name[self.value()][1])
 
 
 class NameFilter(SimpleListFilter):
@@ -117,11 +136,10 @@ class EnqueuedFilter(AgeFilter):
     column = "enqueued_at"
 
 
-class WorkerFilter(SimpleListFilter):
-    """The jobs that a worker runs: the list of workers links here."""
+class IdFilter(SimpleListFilter):
+    """The jobs of a row of another table, whose list or page links here."""
 
-    title = _("worker")
-    parameter_name = "worker"
+    condition: dict[str, Any] = {}  # besides the id
 
     def lookups(self, request, model_admin):
         if self.value() is None:
@@ -129,33 +147,57 @@ class WorkerFilter(SimpleListFilter):
         id = read_id(self.value())
         if id is None:
             raise IncorrectLookupParameters
-        worker = Worker.objects.filter(pk=id).first()
-        return [(self.value(), excerpt(str(worker or id), LONGEST_CHOICE))]
+        return [(self.value(), excerpt(self.name_of(id), LONGEST_CHOICE))]
+
+    def name_of(self, id: int) -> str:
+        return f"#{id}"
 
     def queryset(self, request, queryset):
         if self.value() is None:
             return queryset
-        # Only running jobs have a worker. Saying so lets PostgreSQL use its index.
-        return queryset.filter(worker=self.value(), status=Status.RUNNING)
+        return queryset.filter(**{self.parameter_name: self.value()}, **self.condition)
 
 
-class BatchFilter(SimpleListFilter):
-    """The jobs of a batch: its page links here."""
+class WorkerFilter(IdFilter):
+    title = _("worker")
+    parameter_name = "worker"
+    # Only running jobs have a worker. Saying so lets PostgreSQL use its index.
+    condition = {"status": Status.RUNNING}
 
+    def name_of(self, id: int) -> str:
+        return str(Worker.objects.filter(pk=id).first() or id)
+
+
+class BatchFilter(IdFilter):
     title = _("batch")
     parameter_name = "batch"
 
+
+class ErrorFilter(SimpleListFilter):
+    """Failed jobs by the class of their last exception; offered among failed jobs."""
+
+    title = _("error, of the latest 10,000 failed jobs")
+    parameter_name = "error"
+
     def lookups(self, request, model_admin):
-        if self.value() is None:
+        value = request.GET.get(self.parameter_name)
+        if value is None and request.GET.get("status") != Status.FAILED:
             return []
-        if read_id(self.value()) is None:
-            raise IncorrectLookupParameters
-        return [(self.value(), f"#{self.value()}")]
+        groups = error_groups(Job.objects.db)
+        names = {group.exception_class for group in groups}
+        names |= {value} if value is not None else set()
+        return [
+            (name or NO_EXCEPTION, excerpt(name, LONGEST_CHOICE) or _("No exception"))
+            for name in sorted(names)
+        ]
 
     def queryset(self, request, queryset):
         if self.value() is None:
             return queryset
-        return queryset.filter(batch=self.value())
+        if "\0" in self.value():
+            raise IncorrectLookupParameters
+        name = "" if self.value() == NO_EXCEPTION else self.value()
+        return with_error(queryset, name)
 
 
 FILTERS = (
@@ -165,4 +207,5 @@ FILTERS = (
     EnqueuedFilter,
     WorkerFilter,
     BatchFilter,
+    ErrorFilter,
 )

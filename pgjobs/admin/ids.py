@@ -1,4 +1,4 @@
-"""Ids that somebody typed."""
+"""Ids that a user typed."""
 
 LARGEST_ID = 2**63 - 1
 

@@ -23,7 +23,7 @@ LONGEST_CHOICE = 100
 
 
 class JobForm(forms.Form):
-    """What a job of the task is to be enqueued with."""
+    """The arguments and options of a new job of the task."""
 
     queue_name = forms.CharField(
         label=_("Queue"),
@@ -89,7 +89,10 @@ class JobForm(forms.Form):
                 yield name, value
 
     def enqueue(self) -> list[Job] | None:
-        """Enqueue the job, or those of ALL; None: the form has errors now."""
+        """Enqueue the job, or the jobs of ALL.
+
+        Returns None if the arguments were refused: the form has the errors then.
+        """
         parameters = self.task.signature.parameters
         named = dict(self.given())
         # Those that Python does not take by name come first in a signature.

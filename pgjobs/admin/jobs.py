@@ -1,146 +1,79 @@
-"""The admin of jobs: to look, and to act on them; nobody edits them by hand."""
+"""The admin of jobs: lists, pages and acts. It does not edit them."""
 
 from django.contrib import admin
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import BadRequest
-from django.db.models import BooleanField, Case, ExpressionWrapper, Q, When
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.db.models import BooleanField, Case, Count, ExpressionWrapper, Q, When
 from django.db.models.functions import Left
+from django.urls import path
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..fields import HoldsKey
 from ..models import Job, Status
-from . import acts
-from .buttons import ButtonsAdmin, button
+from ..reports.reasons import reasons, turn_of
+from .acting import (
+    ActingAdmin,
+    counted,
+    effects_by_status,
+    name_of,
+    permitted,
+)
+from .acts import BULK_ACTIONS, BUTTONS, DELETE
 from .columns import LONGEST_REASON, JobColumns
-from .confirmation import ConfirmingAdmin
 from .details import details
 from .filters import FILTERS
-from .ids import read_id
 from .links import job_links
-from .listing import CappedPaginator, JobChangeList
-from .readonly import ReadOnlyAdmin
-from .waiting import attach_obstacles
+from .listing import ReadOnlyAdmin, by_id_or_beginning
+from .overview import overview_context
 
-LONGEST_TASK = Job._meta.get_field("task").max_length
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
+# Fields of the page, by the columns without which they are left out.
+TIMES = {
+    "enqueued_at": "enqueued",
+    "run_after": "due",
+    "expires_at": "expires",
+    "cancel_requested_at": "asked_to_cancel",
+    "started_at": "started",
+    "last_attempted_at": "last_attempted",
+    "finished_at": "finished",
+}
+ASSIGNMENT = {"worker_id": "worker_link", "batch_id": "batch_link"}
+COUNTERS = {name: name for name in ("crashes", "timeout", "process_units")}
+KEY_FIELDS = (("full_unique_key", "unique_for", "unique_until", "holds_key"),)
+INTERNALS = (
+    ("max_attempts", "max_crashes", "attempts", "failures"),
+    ("life", "lease_token"),
+)
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
 
 
-def act_button(act: acts.Act):
-    @button(
-        label=act.label,
-        path=act.verb,
-        permission=act.permission,
-        is_offered=act.is_offered,
-    )
-    def view(self, request, job):
-        return self.act_on_job(request, act, job)
-
-    return view
-
-
-def bulk_action(act: acts.Act):
-    def action(model_admin, request, queryset):
-        return model_admin.act_on_selection(request, act, queryset)
-
-    # Named as Django's own, the bulk deletion takes its place.
-    action.__name__ = f"{act.verb}_selected"
-    action.short_description = act.bulk_label
-    action.allowed_permissions = (act.permission,)
-    if hasattr(admin, "ActionLocation"):  # Django 6.1: the detail page has its buttons
-        action.locations = [admin.ActionLocation.CHANGE_LIST]
-    return action
-
-
-class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
+@admin.register(Job)
+class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     """Jobs. Their columns, buttons and confirmations stand in modules of their own."""
 
     list_display = ("id", "task_name", "status_and_reason", "queue", "latest")
     list_display_links = ("id", "task_name")
     list_filter = FILTERS
-    list_per_page = 50
     ordering = ("-id",)
-    paginator = CappedPaginator
-    show_facets = admin.ShowFacets.NEVER
-    show_full_result_count = False
-    # What is searched is up to get_search_results.
+    sortable_by = ("id",)
+    # What is searched is up to `find`.
     search_fields = ("id", "task")
     search_help_text = _("An id, or the beginning of a task's name")
-    fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    "task_and_state",
-                    ("status_word", "queue", "priority", "worker_link"),
-                    "full_reason",
-                    "batch_link",
-                    ("full_unique_key", "unique_for", "unique_until", "holds_key"),
-                )
-            },
-        ),
-        (
-            _("Times"),
-            {
-                "fields": (
-                    ("enqueued_at", "run_after", "expires_at", "cancel_requested_at"),
-                    ("started_at", "last_attempted_at", "finished_at"),
-                )
-            },
-        ),
-        (
-            _("Counters"),
-            {
-                "fields": (
-                    ("attempts", "failures", "max_attempts"),
-                    ("crashes", "max_crashes", "life", "lease_token"),
-                    ("timeout", "process_units"),
-                )
-            },
-        ),
-    )
-    actions = [bulk_action(act) for act in acts.BULK_ACTIONS]
-    actions_row = actions_detail = (
-        "pgjobs_job_retry",
-        "pgjobs_job_run_now",
-        "pgjobs_job_cancel",
-        "pgjobs_job_fail",
-        "pgjobs_job_succeed",
-    )
-
-    pgjobs_job_retry = act_button(acts.RETRY)
-    pgjobs_job_run_now = act_button(acts.RUN_NOW)
-    pgjobs_job_cancel = act_button(acts.CANCEL)
-    pgjobs_job_fail = act_button(acts.FAIL)
-    pgjobs_job_succeed = act_button(acts.SUCCEED)
-
-    class Media:
-        css = {"all": ["pgjobs/admin.css"]}
+    acts = BUTTONS
+    bulk_acts = BULK_ACTIONS
 
     # Permissions
 
-    def has_retry_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.retry_job")
-
-    def has_cancel_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.cancel_job")
-
-    def has_fail_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.fail_job")
-
-    def has_run_now_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.run_job_now")
+    has_retry_permission = permitted("retry_job")
+    has_cancel_permission = permitted("cancel_job")
+    has_fail_permission = permitted("fail_job")
+    has_run_now_permission = permitted("run_job_now")
 
     def has_delete_permission(self, request, obj=None) -> bool:
         is_running = obj is not None and obj.status == Status.RUNNING
         return request.user.has_perm("pgjobs.delete_job") and not is_running
-
-    def lookup_allowed(self, lookup, value, request=None) -> bool:
-        # Any other, such as kwargs__password__startswith, would let people guess what
-        # they may not see, and read the whole table for it.
-        return lookup in {each.parameter_name for each in FILTERS}
 
     # Pages
 
@@ -153,48 +86,118 @@ class JobAdmin(JobColumns, ConfirmingAdmin, ReadOnlyAdmin, ButtonsAdmin):
             .defer(*LARGE_COLUMNS)
             .annotate(
                 reason_start=Left("reason", LONGEST_REASON + 1),
-                is_tied=ExpressionWrapper(Q(keys__isnull=False), BooleanField()),
+                has_keys=ExpressionWrapper(Q(keys__isnull=False), BooleanField()),
                 holds_key=Case(When(unique_key__isnull=False, then=HoldsKey())),
             )
             .select_related("worker")
         )
 
+    def look_up(self, rows):
+        found = reasons(Job.objects.db, rows)
+        for job in rows:
+            job.why = found.get(job.pk)
+
     def get_object(self, request, object_id, from_field=None):
         job = super().get_object(request, object_id, from_field)
-        if job is not None:
-            attach_obstacles([job])
+        if job is not None and job.why is None:
+            job.why = turn_of(Job.objects.db, job)
         return job
 
-    def get_changelist(self, request, **kwargs):
-        return JobChangeList
-
-    def get_search_results(self, request, queryset, search_term):
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        id = read_id(term.removeprefix("#"))
-        if id is not None:
-            return queryset.filter(pk=id), False
-        if len(term) > LONGEST_TASK:
-            return queryset.none(), False
-        return queryset.filter(task__startswith=term), False
+    def find(self, rows, term):
+        return by_id_or_beginning(rows, term, "task")
 
     def changelist_view(self, request, extra_context=None):
-        selected = request.POST.getlist(ACTION_CHECKBOX_NAME)
-        if any(read_id(each) is None for each in selected):
-            raise BadRequest("What is selected must be ids of jobs.")
         if len(request.META.get("QUERY_STRING", "")) > LONGEST_QUERY:
             raise BadRequest("The query is too long.")
         return super().changelist_view(request, extra_context)
 
+    def get_fieldsets(self, request, obj=None):
+        """Return what the page shows, without the columns that hold nothing."""
+        groups = (
+            (None, state_fields(obj), ()),
+            (_("Times"), filled(obj, TIMES), ()),
+            (_("Uniqueness"), KEY_FIELDS if obj.unique_key else (), ()),
+            (_("Internals"), INTERNALS, ("collapse",)),
+        )
+        return [
+            (title, {"fields": fields, "classes": classes})
+            for title, fields, classes in groups
+            if fields
+        ]
+
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
         context.update(details(obj, may_see))
-        if obj.is_tied:
+        if obj.has_keys:
             context.update(job_links(obj, self.admin_site))
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
     def delete_view(self, request, object_id, extra_context=None):
-        # In place of Django's, which does not look at the status when it deletes.
-        job = self.object_behind_button(request, acts.DELETE, unquote(object_id))
-        return self.act_on_job(request, acts.DELETE, job)
+        # Django's own view would delete a running job.
+        job = self.object_behind_button(request, DELETE, unquote(object_id))
+        return self.act_on_one(request, DELETE, job)
+
+    # The overview
+
+    def get_urls(self):
+        view = self.admin_site.admin_view(self.overview_view)
+        return [path("overview/", view, name="pgjobs_overview"), *super().get_urls()]
+
+    def overview_view(self, request):
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        context = overview_context(request, self.admin_site)
+        template = "admin/pgjobs/overview.html"
+        return self.page(request, template, gettext("Overview"), context)
+
+    # Acts
+
+    def preview(self, act, row):
+        shown = {"status": row.get_status_display()}
+        running = row.status == Status.RUNNING
+        return super().preview(act, row) | shown | {"running": running}
+
+    def preview_of_many(self, act, rows):
+        counts = rows.order_by().values_list("status").annotate(number=Count("pk"))
+        numbers = dict(counts)
+        subject = counted(Job, sum(numbers.values()))
+        shown = effects_by_status(act, numbers, self.most_at_once)
+        return {"subject": subject, **shown}
+
+    def part_of(self, act, rows):
+        return super().part_of(act, rows.filter(status__in=act.statuses))
+
+    def why_not(self, act, row, changed) -> str:
+        names = {"job": name_of(row)}
+        this = Job.objects.filter(pk=row.pk).first()
+        if this and this.status in act.statuses and this.unique_key:
+            text = gettext("%(job)s was not changed: job %(id)s holds its unique key.")
+            return text % {**names, "id": holder_of_key(this)}
+        status = this.get_status_display() if this else gettext("gone")
+        text = gettext("%(job)s was not changed: its status is %(status)s.")
+        return text % {**names, "status": status}
+
+
+def state_fields(job: Job) -> tuple:
+    """Return the fields at the top of the page, which answer how the job is."""
+    return (
+        "status_word",
+        *(("why",) if job.why else ()),
+        *(("full_reason",) if job.reason_start else ()),
+        "task_and_state",
+        ("queue", "priority", *filled(job, ASSIGNMENT)),
+        ("tries", *filled(job, COUNTERS)),
+    )
+
+
+def filled(job: Job, fields: dict[str, str]) -> tuple[str, ...]:
+    """Return the fields whose columns hold something."""
+    return tuple(field for column, field in fields.items() if getattr(job, column))
+
+
+def holder_of_key(job) -> int | None:
+    """Return the job in the way of this one's retry, unless it has just gone."""
+    holders = Job.objects.holding_keys().filter(
+        unique_key=job.unique_key, unique_for=job.unique_for
+    )
+    return holders.values_list("pk", flat=True).first()

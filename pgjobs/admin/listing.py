@@ -1,23 +1,31 @@
-"""Lists of large tables: nothing here looks at all rows."""
+"""What all lists and pages share: they read no more of a table than they show."""
 
-from collections.abc import Iterable
+from typing import Any
 
-from django.contrib.admin.views.main import ChangeList
+from django.contrib import admin
 from django.core.paginator import Paginator
-from django.urls import reverse
 from django.utils.functional import cached_property
-from django.utils.html import format_html_join
-from django.utils.http import urlencode
 
-from ..models import Status
-from .waiting import attach_obstacles
+from .ids import read_id
+from .texts import excerpt
 
 COUNTED = 10_000
+LONGEST_TITLE = LONGEST_TERM = 200
 
 
 def count_up_to(limit: int, queryset) -> int:
     """Count the rows, but no more than `limit`, reading nothing but their ids."""
     return queryset.order_by().values("pk")[:limit].count()
+
+
+def by_id_or_beginning(rows, term: str, field: str):
+    """Return the row with this id, or those whose field begins with the term."""
+    id = read_id(term.removeprefix("#"))
+    if id is not None:
+        return rows.filter(pk=id)
+    if len(term) > LONGEST_TERM:
+        return rows.none()
+    return rows.filter(**{f"{field}__startswith": term})
 
 
 class CappedPaginator(Paginator):
@@ -37,29 +45,60 @@ class CappedPaginator(Paginator):
         return min(self.found, COUNTED)
 
 
-class JobChangeList(ChangeList):
-    """A list that says for whom its waiting jobs wait."""
+class TableAdmin(admin.ModelAdmin):
+    """The base of all admins here."""
 
-    def get_results(self, request):
-        super().get_results(request)
-        self.result_list = list(self.result_list)
-        attach_obstacles(self.result_list)
+    list_per_page = 50
+    paginator = CappedPaginator
+    show_facets = admin.ShowFacets.NEVER
+    show_full_result_count = False
+    sortable_by: Any = ()
+    actions: Any = None
+
+    class Media:
+        css = {"all": ["pgjobs/admin.css"]}
+
+    def look_up(self, rows: list) -> None:
+        """Attach to the rows of a page what their columns show of other tables."""
+
+    def find(self, rows, term: str):
+        """Return the rows that match a term of the search box."""
+        return super().get_search_results(None, rows, term)[0]
+
+    def lookup_allowed(self, lookup, value, request=None) -> bool:
+        # Any other, such as kwargs__password__startswith, would let people guess what
+        # they may not see, and read the whole table for it.
+        return lookup in {each.parameter_name for each in self.list_filter}
+
+    def get_changelist_instance(self, request):
+        changelist = super().get_changelist_instance(request)
+        changelist.result_list = list(changelist.result_list)
+        self.look_up(changelist.result_list)
+        return changelist
+
+    def get_object(self, request, object_id, from_field=None):
+        row = super().get_object(request, object_id, from_field)
+        if row is not None:
+            self.look_up([row])
+        return row
+
+    def get_search_results(self, request, queryset, search_term):
+        term = search_term.strip()
+        return (self.find(queryset, term) if term else queryset), False
 
 
-def links_by_status(admin_site, counts, statuses: Iterable[Status], **filters) -> str:
-    """Return how many jobs there are of each status, as links to their lists.
+class ReadOnlyAdmin(TableAdmin):
+    """Rows that users view, and neither add nor change nor delete."""
 
-    `counts`: has a number by the name of each status. `filters`: of the list.
-    """
-    url = reverse("admin:pgjobs_job_changelist", current_app=admin_site.name)
-    links = [
-        (
-            url,
-            urlencode({**filters, "status": status}),
-            number,
-            Status(status).label.lower(),
-        )
-        for status in statuses
-        if (number := getattr(counts, status.lower()))
-    ]
-    return format_html_join(", ", '<a href="{}?{}">{} {}</a>', links)
+    def has_add_permission(self, request) -> bool:
+        return False
+
+    def has_change_permission(self, request, obj=None) -> bool:
+        return False
+
+    def has_delete_permission(self, request, obj=None) -> bool:
+        return False
+
+    def render_change_form(self, request, context, *args, obj=None, **kwargs):
+        context["subtitle"] = excerpt(str(obj), LONGEST_TITLE)
+        return super().render_change_form(request, context, *args, obj=obj, **kwargs)

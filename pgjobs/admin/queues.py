@@ -1,95 +1,70 @@
 """The admin of queues: how full they are, and to pause, resume and limit them."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from django.contrib import admin, messages
-from django.http import HttpResponseRedirect
-from django.utils.formats import date_format
-from django.utils.html import format_html
-from django.utils.timezone import localtime
-from django.utils.translation import gettext
+from django.contrib import admin
+from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Job, Queue
+from ..models.queue import QueueQuerySet
+from ..queue.acts import Changed
 from ..reports.status import LIVE, QueueStatus, database_time, queue_statuses
-from .buttons import ButtonsAdmin, button
-from .confirmation import ConfirmationPages
-from .forms import ActForm
-from .listing import links_by_status
-from .texts import excerpt
-
-LONGEST_CELL = 80
+from .acting import ActingAdmin, permitted
+from .acts import Act
+from .links import links_by_status
+from .markup import ago, short, status_word
 
 
-@dataclass(frozen=True, kw_only=True)
-class QueueAct:
-    verb: str  # in URLs and names, and the method of the queue
-    label: str
-    effect: str  # on the confirmation page
-    done: str
-    in_vain: str  # what is said when somebody else was faster
-    effect_on_running: str = ""
+def counting(change: Callable[..., int]) -> Callable[..., Changed]:
+    """Return what acts, from a method that returns how many rows it changed."""
 
-    def is_offered(self, queue: Queue) -> bool:
-        return (queue.paused_at is None) == (self.verb == "pause")
+    def run(rows) -> Changed:
+        number = rows.count()
+        changed = change(rows)
+        return Changed(changed, number - changed)
+
+    return run
 
 
-PAUSE = QueueAct(
+PAUSE = Act(
     verb="pause",
+    permission="pause",
+    run=counting(QueueQuerySet.pause),
+    is_offered=lambda queue: queue.paused_at is None,
     label=_("Pause"),
     effect=_(
         "Workers start none of its jobs any more, until the queue is resumed. Jobs can "
         "still be enqueued."
     ),
     effect_on_running=_("Running jobs go on until they end."),
-    done=_("%(queue)s is paused."),
-    in_vain=_("%(queue)s was paused already."),
+    done=ngettext_lazy("%(name)s is paused.", "%(name)s are paused.", "count"),
+    unchanged=_("%(name)s was paused already."),
 )
-RESUME = QueueAct(
+RESUME = Act(
     verb="resume",
+    permission="pause",
+    run=counting(QueueQuerySet.resume),
+    is_offered=lambda queue: queue.paused_at is not None,
     label=_("Resume"),
     effect=_("Workers start its jobs again."),
-    done=_("%(queue)s is resumed."),
-    in_vain=_("%(queue)s was not paused."),
+    done=ngettext_lazy("%(name)s is resumed.", "%(name)s are resumed.", "count"),
+    unchanged=_("%(name)s was not paused."),
 )
 
 
-def act_button(act: QueueAct):
-    @button(
-        label=act.label,
-        path=act.verb,
-        permission="pause",
-        is_offered=act.is_offered,
-    )
-    def view(self, request, queue):
-        return self.act_on_queue(request, act, queue)
-
-    return view
-
-
-class QueueAdmin(ConfirmationPages, ButtonsAdmin):
+@admin.register(Queue)
+class QueueAdmin(ActingAdmin):
     """Queues. Workers make the row of a queue when they claim its first job."""
 
     list_display = ("short_name", "state", "jobs", "limit", "short_note")
     list_display_links = ("short_name",)
     ordering = ("name",)
-    sortable_by = ()
     search_fields = ("name",)
-    show_facets = admin.ShowFacets.NEVER
-    actions = None
     fields = ("name", "state", "jobs", "max_running", "note")
-    actions_row = actions_detail = ("pgjobs_queue_pause", "pgjobs_queue_resume")
+    acts = (PAUSE, RESUME)
 
-    pgjobs_queue_pause = act_button(PAUSE)
-    pgjobs_queue_resume = act_button(RESUME)
-
-    class Media:
-        css = {"all": ["pgjobs/admin.css"]}
-
-    # Permissions
-
-    def has_pause_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.pause_queue")
+    has_pause_permission = permitted("pause_queue")
 
     def has_delete_permission(self, request, obj=None) -> bool:
         return False  # it would come back, without its limit
@@ -102,55 +77,23 @@ class QueueAdmin(ConfirmationPages, ButtonsAdmin):
     def get_readonly_fields(self, request, obj=None):
         return ("name", "state", "jobs") if obj else ()
 
-    def get_changelist_instance(self, request):
-        changelist = super().get_changelist_instance(request)
-        add_counts(list(changelist.result_list))
-        return changelist
+    def look_up(self, rows):
+        add_counts(rows)
 
-    def get_object(self, request, object_id, from_field=None):
-        queue = super().get_object(request, object_id, from_field)
-        if queue is not None:
-            add_counts([queue])
-        return queue
-
-    def act_on_queue(self, request, act: QueueAct, queue: Queue):
-        """Answer a button's request."""
-        form = ActForm(request.POST if request.method == "POST" else None)
-        url_back = self.url_back(request, queue)
-        name = excerpt(queue.name, LONGEST_CELL)
-        if form.is_valid():
-            changed = getattr(queue, act.verb)()
-            if changed:
-                self.log_change(request, queue, act.done % {"queue": name})
-            level = messages.SUCCESS if changed else messages.WARNING
-            text = act.done if changed else act.in_vain
-            self.message_user(request, text % {"queue": name}, level)
-            return HttpResponseRedirect(url_back)
-        context = {
-            "subject": name,
-            "status": state_of(queue),
-            "running": queue.counts.running,
-            "is_possible": act.is_offered(queue),
-            "url_back": url_back,
-        }
-        return self.confirmation_page(request, act, form, context)
+    def preview(self, act, row):
+        shown = {"status": state_of(row), "running": row.counts.running}
+        return super().preview(act, row) | shown
 
     # Columns
 
-    @admin.display(description=_("name"))
-    def short_name(self, queue: Queue) -> str:
-        return excerpt(queue.name, LONGEST_CELL)
+    short_name = short("name", _("name"))
+    short_note = short("note", _("note"))
 
     @admin.display(description=_("state"))
     def state(self, queue: Queue) -> str:
-        kind = "ready" if queue.paused_at is None else "waiting"
-        word = format_html(
-            '<span class="pgjobs-status pgjobs-{}">{}</span>', kind, state_of(queue)
-        )
         if queue.paused_at is None:
-            return word
-        since = date_format(localtime(queue.paused_at), "SHORT_DATETIME_FORMAT")
-        return format_html("{} {}", word, gettext("since %(time)s") % {"time": since})
+            return status_word("ready", state_of(queue))
+        return status_word("waiting", state_of(queue), ago(queue.paused_at))
 
     @admin.display(description=_("jobs"))
     def jobs(self, queue: Queue) -> str:
@@ -163,10 +106,6 @@ class QueueAdmin(ConfirmationPages, ButtonsAdmin):
     @admin.display(description=_("most running jobs"), empty_value=_("no limit"))
     def limit(self, queue: Queue) -> int | None:
         return queue.max_running
-
-    @admin.display(description=_("note"))
-    def short_note(self, queue: Queue) -> str:
-        return excerpt(queue.note, LONGEST_CELL)
 
 
 def state_of(queue: Queue) -> str:

@@ -1,102 +1,96 @@
 """The admin of schedules: to look, to change, to run now and to pause."""
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import F
 from django.db.models.functions import Left
-from django.http import HttpResponseRedirect
-from django.urls import reverse
-from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
-from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.plain_json import dump
 from ..base.queue_database import database_time
-from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, UnknownTask
+from ..exceptions import InvalidArguments, InvalidTask, UnknownTask
 from ..models import Job, Schedule, Status, Tick
-from ..models.schedule import State
+from ..models.schedule import ScheduleQuerySet, State
 from ..models.schedule_units import TIMING_FIELDS, UNITS, Unit
+from ..queue.acts import Changed
 from ..tasks.recurrence import Recurrence
 from ..tasks.registry import registry
 from ..tasks.schedules import check_name, run_now
-from .buttons import ButtonsAdmin, button
-from .confirmation import ConfirmationPages
-from .forms import ActForm, JsonField
+from .acting import ActingAdmin, permitted
+from .acts import Act
+from .filters import ChoiceFilter
+from .forms import JsonField
 from .json_text import readable
-from .texts import block, excerpt
+from .links import page
+from .markup import (
+    LONGEST_CELL,
+    ago,
+    exact,
+    preformatted,
+    status_and_note,
+    status_word,
+)
+from .queues import counting
+from .texts import excerpt
 
-LONGEST_CELL = 80
 LONGEST_TEXT = 20_000
 LONGEST_REASON = 500
 NEXT_RUNS = 5
 RECENT_RUNS = 20
 RUNS_SEARCHED = 100  # for the last error
+STATE_FIELDS = ("state_word", "when", "next_runs", "last_run", "last_error")
+RUN_FIELDS = ("run_count", "skip_count", "recent_runs")
 
 
 # Acts
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScheduleAct:
-    verb: str
-    permission: str
-    run: Callable[[Schedule], object]  # False: it changed nothing
-    is_offered: Callable[[Schedule], bool]
-    label: Any
-    effect: Any
-    done: Any
+def run_each(schedules) -> Changed:
+    """Enqueue a job of each schedule."""
+    return Changed(len([run_now(schedule) for schedule in schedules]), 0)
 
 
-RUN_NOW = ScheduleAct(
+RUN_NOW = Act(
     verb="run_now",
     permission="run",
-    run=run_now,
+    run=run_each,
     is_offered=lambda schedule: True,
     label=_("Run now"),
     effect=_(
         "A job is enqueued at once, even if the last run is unfinished. The times of "
         "the schedule stay as they are."
     ),
-    done=_("A job was enqueued."),
+    done=_("%(name)s: A job was enqueued."),
 )
-PAUSE = ScheduleAct(
+PAUSE = Act(
     verb="pause",
     permission="pause",
-    run=Schedule.pause,
+    run=counting(ScheduleQuerySet.pause),
     is_offered=lambda schedule: not schedule.paused,
     label=_("Pause"),
     effect=_("It does not fire until it is resumed. A run that has begun goes on."),
-    done=_("It is paused."),
+    done=_("%(name)s: It is paused."),
+    unchanged=_("%(name)s was not changed."),
 )
-RESUME = ScheduleAct(
+RESUME = Act(
     verb="resume",
     permission="pause",
-    run=Schedule.resume,
+    run=counting(ScheduleQuerySet.resume),
     is_offered=lambda schedule: schedule.paused,
     label=_("Resume"),
-    effect=_("It fires again, from its next time on. What it missed is left out."),
-    done=_("It fires again."),
+    effect=_(
+        "It fires again, from its next time on. The runs that it missed are skipped."
+    ),
+    done=_("%(name)s: It fires again."),
+    unchanged=_("%(name)s was not changed."),
 )
-
-
-def act_button(act: ScheduleAct):
-    @button(
-        label=act.label,
-        path=act.verb,
-        permission=act.permission,
-        is_offered=act.is_offered,
-    )
-    def view(self, request, schedule):
-        return self.act(request, act, schedule)
-
-    return view
 
 
 # The form
@@ -197,49 +191,37 @@ class ScheduleForm(forms.ModelForm):
         self.instance.kwargs = json.loads(stored.kwargs)
 
 
-class ScheduleAdmin(ConfirmationPages, ButtonsAdmin):
-    """Schedules. What somebody changes here the code does not overwrite."""
+class StateFilter(ChoiceFilter):
+    title = _("state")
+    parameter_name = "state"
+    choices_by_name = {
+        "on": (_("Not paused"), {"paused": False, "orphaned": False}),
+        "paused": (_("Paused"), {"paused": True}),
+        "orphaned": (_("Task is gone"), {"orphaned": True}),
+        "broken": (_("Does not fire, for an error"), {"error__gt": ""}),
+    }
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(ActingAdmin):
+    """Schedules. What a user changes here the code does not overwrite."""
 
     form = ScheduleForm
     list_display = ("name", "when", "state_word", "next_run", "last_run", "run_count")
-    list_filter = ("paused", "orphaned")
-    list_per_page = 50
+    list_filter = (StateFilter,)
     ordering = ("name",)
+    sortable_by = ("name", "next_run", "run_count")
     search_fields = ("name", "task")
-    show_facets = admin.ShowFacets.NEVER
-    actions = None
     readonly_fields = (
-        "state_word",
-        "when",
-        "next_runs",
-        "last_run",
-        "last_error",
-        "run_count",
-        "skip_count",
-        "recent_runs",
+        *STATE_FIELDS,
+        *RUN_FIELDS,
         "shown_differences",
         "shown_arguments",
     )
-    actions_row = actions_detail = (
-        "pgjobs_schedule_run_now",
-        "pgjobs_schedule_pause",
-        "pgjobs_schedule_resume",
-    )
+    acts = (RUN_NOW, PAUSE, RESUME)
 
-    pgjobs_schedule_run_now = act_button(RUN_NOW)
-    pgjobs_schedule_pause = act_button(PAUSE)
-    pgjobs_schedule_resume = act_button(RESUME)
-
-    class Media:
-        css = {"all": ["pgjobs/admin.css"]}
-
-    # Permissions
-
-    def has_run_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.run_schedule")
-
-    def has_pause_permission(self, request) -> bool:
-        return request.user.has_perm("pgjobs.pause_schedule")
+    has_run_permission = permitted("run_schedule")
+    has_pause_permission = permitted("pause_schedule")
 
     def has_delete_permission(self, request, obj=None) -> bool:
         # What the code declares would be back with the next worker.
@@ -254,7 +236,7 @@ class ScheduleAdmin(ConfirmationPages, ButtonsAdmin):
 
     def get_readonly_fields(self, request, obj=None):
         declared = ("name", "task") if obj is not None and obj.declared else ()
-        # What is only left out of the page a form of Django's would take all the same.
+        # To hide a field is not enough: Django's form would still accept its value.
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
         hidden = () if may_see else ("arguments",)
         return (*declared, *hidden, *self.readonly_fields)
@@ -262,38 +244,20 @@ class ScheduleAdmin(ConfirmationPages, ButtonsAdmin):
     def get_fieldsets(self, request, obj=None):
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
         may_change = obj is None or self.has_change_permission(request, obj)
-        arguments = (
-            ("arguments" if may_change else "shown_arguments",) if may_see else ()
-        )
-        words = ("state_word", "when", "next_runs", "last_run", "last_error")
-        return [
-            (None, {"fields": ("name", "task", *(arguments if may_see else ()))}),
-            *([(_("State"), {"fields": words})] if obj else []),
-            *(
-                [(_("Differs from the code"), {"fields": ("shown_differences",)})]
-                if obj and obj.differences
-                else []
-            ),
+        arguments = "arguments" if may_change else "shown_arguments"
+        timing = ("every", "cron", "timezone", "anchor", "start_at", "end_at")
+        parts = [
+            (None, ("name", "task", arguments) if may_see else ("name", "task")),
+            (_("State"), STATE_FIELDS if obj else ()),
             (
-                _("When it runs"),
-                {
-                    "fields": (
-                        "every",
-                        "cron",
-                        "timezone",
-                        "anchor",
-                        "start_at",
-                        "end_at",
-                    )
-                },
+                _("Differs from the code"),
+                ("shown_differences",) if obj and obj.differences else (),
             ),
-            (_("How"), {"fields": ("overlap", "catch_up", "jitter")}),
-            *(
-                [(_("Runs"), {"fields": ("run_count", "skip_count", "recent_runs")})]
-                if obj
-                else []
-            ),
+            (_("When it runs"), timing),
+            (_("How"), ("overlap", "catch_up", "jitter")),
+            (_("Runs"), RUN_FIELDS if obj else ()),
         ]
+        return [(title, {"fields": fields}) for title, fields in parts if fields]
 
     def save_model(self, request, obj, form, change):
         # Only what was changed: a worker may fire it meanwhile.
@@ -306,31 +270,8 @@ class ScheduleAdmin(ConfirmationPages, ButtonsAdmin):
         else:
             obj.save()
 
-    def act(self, request, act: ScheduleAct, schedule):
-        """Answer a button's request: ask first, and act on a POST."""
-        if request.method == "POST":
-            text, level = self.carry_out(request, act, schedule)
-            self.message_user(request, text, level)
-            return HttpResponseRedirect(self.url_back(request, schedule))
-        context = {
-            "subject": excerpt(schedule.name, LONGEST_CELL),
-            "status": schedule.state.label,
-            "is_possible": act.is_offered(schedule),
-            "url_back": self.url_back(request, schedule),
-        }
-        return self.confirmation_page(request, act, ActForm(), context)
-
-    def carry_out(self, request, act: ScheduleAct, schedule) -> tuple[str, int]:
-        """Act; return what is to be said of it."""
-        try:
-            changed = act.run(schedule) is not False
-        except AlreadyEnqueued as error:
-            return f"{schedule}: {error}", messages.WARNING
-        if not changed:
-            text = gettext("%(schedule)s was not changed.") % {"schedule": schedule}
-            return text, messages.WARNING
-        self.log_change(request, schedule, str(act.done))
-        return f"{schedule}: {act.done}", messages.SUCCESS
+    def preview(self, act, row):
+        return super().preview(act, row) | {"status": row.state.label}
 
     # Columns
 
@@ -340,25 +281,22 @@ class ScheduleAdmin(ConfirmationPages, ButtonsAdmin):
 
     @admin.display(description=_("state"))
     def state_word(self, schedule: Schedule) -> str:
-        word = format_html(
-            '<span class="pgjobs-status pgjobs-{}">{}</span>',
-            COLOURS[schedule.state],
-            schedule.state.label,
-        )
+        word = status_word(COLOURS[schedule.state], schedule.state.label)
         note = excerpt(schedule.error, LONGEST_CELL) or (
             gettext("differs from the code") if schedule.differences else ""
         )
-        return format_html('{}<div class="pgjobs-reason">{}</div>', word, note)
+        return status_and_note(word, note)
 
     @admin.display(description=_("next run"), ordering="next_run_at")
     def next_run(self, schedule: Schedule) -> str:
         if not schedule.next_runs(1):
             return self.get_empty_value_display()
-        return shown(schedule.next_run_at)
+        return in_its_zone(schedule, schedule.next_run_at)
 
     @admin.display(description=_("next runs"))
     def next_runs(self, schedule: Schedule) -> str:
-        runs = ((shown(each),) for each in schedule.next_runs(NEXT_RUNS))
+        times = schedule.next_runs(NEXT_RUNS)
+        runs = ((in_its_zone(schedule, each),) for each in times)
         listed = format_html_join("", "<div>{}</div>", runs)
         return listed or self.get_empty_value_display()
 
@@ -367,22 +305,15 @@ class ScheduleAdmin(ConfirmationPages, ButtonsAdmin):
         if schedule.last_run_at is None:
             return self.get_empty_value_display()
         if schedule.last_status is None:
-            return shown(schedule.last_run_at)
+            return ago(schedule.last_run_at)
         return self.run_link(
             schedule.last_job_id, schedule.last_run_at, schedule.last_status
         )
 
-    def run_link(self, job_id: int, time, status: str) -> str:
-        url = reverse(
-            "admin:pgjobs_job_change", args=(job_id,), current_app=self.admin_site.name
-        )
-        return format_html(
-            '<a href="{}">{}</a> <span class="pgjobs-status pgjobs-{}">{}</span>',
-            url,
-            shown(time),
-            status.lower(),
-            Status(status).label,
-        )
+    def run_link(self, job_id: int, time, status) -> str:
+        url = page("job", job_id, self.admin_site)
+        word = status_word(status.lower(), Status(status).label)
+        return format_html('<a href="{}">{}</a> {}', url, ago(time), word)
 
     @admin.display(description=_("last error"))
     def last_error(self, schedule: Schedule) -> str:
@@ -397,8 +328,7 @@ class ScheduleAdmin(ConfirmationPages, ButtonsAdmin):
         if failed is None:
             return self.get_empty_value_display()
         link = self.run_link(failed[0], failed[1], Status.FAILED)
-        reason = block(failed[2], LONGEST_REASON)
-        return format_html('{}<pre class="pgjobs-text">{}</pre>', link, reason)
+        return format_html("{}{}", link, preformatted(failed[2], LONGEST_REASON))
 
     @admin.display(description=_("recent runs"))
     def recent_runs(self, schedule: Schedule) -> str:
@@ -433,10 +363,7 @@ class ScheduleAdmin(ConfirmationPages, ButtonsAdmin):
 
     @admin.display(description=_("arguments"))
     def shown_arguments(self, schedule: Schedule) -> str:
-        text = readable(dump(schedule.kwargs))
-        return format_html(
-            '<pre class="pgjobs-text">{}</pre>', block(text, LONGEST_TEXT)
-        )
+        return preformatted(readable(dump(schedule.kwargs)), LONGEST_TEXT)
 
 
 COLOURS = {
@@ -449,6 +376,16 @@ COLOURS = {
 }
 
 
+def in_its_zone(schedule: Schedule, time: datetime) -> str:
+    """Return a time as the schedule counts it; the user's own time as a title."""
+    try:
+        zone = ZoneInfo(schedule.timezone) if schedule.cron else None
+    except (ValueError, OSError, ZoneInfoNotFoundError):  # only SQL could store it
+        zone = None
+    text = exact(time, zone)
+    return format_html('<time title="{}">{}</time>', exact(time), text)
+
+
 def differing_fields(unit: Unit, value, declared) -> Iterator[tuple[str, str, str]]:
     """Yield (label, what the code says, what is stored) of each field that differs."""
     if len(unit.fields) == 1:
@@ -457,7 +394,3 @@ def differing_fields(unit: Unit, value, declared) -> Iterator[tuple[str, str, st
         if value[name] != declared[name]:
             label = Schedule._meta.get_field(name).verbose_name
             yield label, json.dumps(declared[name]), json.dumps(value[name])
-
-
-def shown(time) -> str:
-    return date_format(localtime(time), "SHORT_DATETIME_FORMAT")

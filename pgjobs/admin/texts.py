@@ -26,9 +26,9 @@ def excerpt(text: str, limit: int) -> str:
 
 
 def block(text: str, limit: int, *, is_cut: bool = False) -> str:
-    """Return the text, visible, cut at `limit` characters, and saying so.
+    """Return the text, visible, cut at `limit` characters, with a note if it is cut.
 
-    `is_cut`: it was cut before.
+    `is_cut` says that the database has already cut it.
     """
     shown = visible(text[:limit])
     if not is_cut and len(text) <= limit:

@@ -18,16 +18,15 @@ from django.db.models import (
     When,
 )
 from django.db.models.functions import Coalesce, Now
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Job, Status, Worker
-from .readonly import ReadOnlyAdmin
-from .texts import block, excerpt
+from .links import list_url
+from .listing import ReadOnlyAdmin
+from .markup import full, short, status_word
 
-LONGEST_CELL = 80
 LONGEST_TEXT = 2_000
 # Of its interval: so much later than expected may a heartbeat be.
 PATIENCE = 2.5
@@ -39,7 +38,8 @@ class Health(TextChoices):
     LOST = "LOST", _("Lost")
 
 
-class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
     """Workers. A live one makes its row; a dead one's is removed by the others."""
 
     list_display = (
@@ -56,10 +56,6 @@ class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
     )
     list_display_links = ("short_name",)
     ordering = ("name", "id")
-    sortable_by = ()
-    show_facets = admin.ShowFacets.NEVER
-    show_full_result_count = False
-    actions = None
     fields = (
         "full_name",
         "health_word",
@@ -74,12 +70,6 @@ class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
         "heartbeat_at",
         "lease_until",
     )
-
-    class Media:
-        css = {"all": ["pgjobs/admin.css"]}
-
-    def lookup_allowed(self, lookup, value, request=None) -> bool:
-        return False  # there are no filters
 
     def get_queryset(self, request):
         running = Job.objects.filter(worker=OuterRef("pk"), status=Status.RUNNING)
@@ -112,21 +102,15 @@ class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
             )
         )
 
-    @admin.display(description=_("name"))
-    def short_name(self, worker: Worker) -> str:
-        return excerpt(worker.name, LONGEST_CELL)
-
-    @admin.display(description=_("name"))
-    def full_name(self, worker: Worker) -> str:
-        return block(worker.name, LONGEST_TEXT)
+    short_name = short("name", _("name"))
+    full_name = full("name", _("name"))
+    short_queues = short("queues", _("queues"))
+    full_queues = full("queues", _("queues"))
+    short_host = short("host", _("host"))
 
     @admin.display(description=_("health"))
     def health_word(self, worker: Worker) -> str:
-        return format_html(
-            '<span class="pgjobs-status pgjobs-{}">{}</span>',
-            worker.health.lower(),
-            Health(worker.health).label,
-        )
+        return status_word(worker.health.lower(), Health(worker.health).label)
 
     @admin.display(description=_("last sign of life"))
     def silence(self, worker: Worker) -> str:
@@ -136,10 +120,8 @@ class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
 
     @admin.display(description=_("running jobs"))
     def running_jobs(self, worker: Worker) -> str:
-        url = reverse("admin:pgjobs_job_changelist", current_app=self.admin_site.name)
-        return format_html(
-            '<a href="{}?worker={}">{}</a>', url, str(worker.pk), worker.jobs_running
-        )
+        url = list_url("job", self.admin_site, worker=worker.pk)
+        return format_html('<a href="{}">{}</a>', url, worker.jobs_running)
 
     @admin.display(description=_("process units of the host"))
     def host_units(self, worker: Worker) -> str:
@@ -147,18 +129,6 @@ class WorkerAdmin(ReadOnlyAdmin, admin.ModelAdmin):
             return self.get_empty_value_display()
         values = {"used": worker.units_in_use, "units": worker.units}
         return gettext("%(used)d of %(units)d in use") % values
-
-    @admin.display(description=_("queues"))
-    def short_queues(self, worker: Worker) -> str:
-        return excerpt(worker.queues, LONGEST_CELL)
-
-    @admin.display(description=_("queues"))
-    def full_queues(self, worker: Worker) -> str:
-        return block(worker.queues, LONGEST_TEXT)
-
-    @admin.display(description=_("host"))
-    def short_host(self, worker: Worker) -> str:
-        return excerpt(worker.host, LONGEST_CELL)
 
     @admin.display(description=_("process id"))
     def process_id(self, worker: Worker) -> str:

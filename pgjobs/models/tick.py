@@ -11,8 +11,8 @@ from .schedule import Schedule
 class Tick(models.Model):
     """A moment at which a schedule fired. The database has each only once."""
 
-    # The constraints are in database/tables/schedules.sql: ticks go with their schedule and with
-    # their job, whoever deletes them.
+    # The constraints are in database/tables/schedules.sql: ticks are deleted with their
+    # schedule and with their job, also by SQL.
     schedule = models.ForeignKey(
         Schedule,
         models.DO_NOTHING,

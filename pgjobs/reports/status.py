@@ -15,6 +15,7 @@ from ..models.queue import Queue
 from ..models.schedule import Schedule
 from ..models.worker import Worker
 from .obstacles import described, lines, obstacles
+from .remarks import Remark
 from .units import too_heavy, units_in_use
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
@@ -38,10 +39,12 @@ class QueueStatus:
     paused_seconds: float | None = None
     max_running: int | None = None
     note: str = ""
+    id: int | None = None  # None as long as no worker has claimed from it
 
 
 @dataclass
 class WorkerStatus:
+    id: int
     name: str
     queues: str
     slots: int
@@ -82,6 +85,7 @@ class Overview:
     finished: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
     events: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
     problems: list[str] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)  # the problems, with pages
 
 
 def overview(database: str) -> Overview:
@@ -90,6 +94,7 @@ def overview(database: str) -> Overview:
     now = database_time(database)
     workers = list(Worker.objects.using(database).order_by("name", "pk"))
     queues = add_known(queue_statuses(jobs, now), Queue.objects.using(database), now)
+    remarks = problems(jobs, queues, workers, now)
     return Overview(
         queues=queues,
         workers=worker_statuses(jobs, workers, now),
@@ -100,7 +105,8 @@ def overview(database: str) -> Overview:
             for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
         },
         events=event_counts(database),
-        problems=problems(jobs, queues, workers, now),
+        problems=[remark.text for remark in remarks],
+        remarks=remarks,
     )
 
 
@@ -195,7 +201,7 @@ def add_known(found: list[QueueStatus], known, now: datetime) -> list[QueueStatu
         if row.name not in queues and row.paused_at is None and not row.max_running:
             continue
         queue = queues.setdefault(row.name, QueueStatus(row.name))
-        queue.max_running, queue.note = row.max_running, row.note
+        queue.id, queue.max_running, queue.note = row.pk, row.max_running, row.note
         if row.paused_at is not None:
             queue.paused_seconds = (now - row.paused_at).total_seconds()
     return [queues[name] for name in sorted(queues)]
@@ -207,6 +213,7 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
     in_use = units_in_use(jobs.db)
     return [
         WorkerStatus(
+            id=worker.pk,
             name=worker.name,
             queues=worker.described_queues,
             slots=worker.slots,
@@ -220,63 +227,56 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
     ]
 
 
-def problems(jobs, queues, workers, now: datetime) -> list[str]:
-    """Return what an operator should look at, in words."""
+def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
+    """Return what an operator should look at."""
     alive = [worker for worker in workers if worker.lease_until > now]
     found = [unserved(queue) for queue in queues if is_unserved(queue, alive)]
-    found += too_heavy(jobs.db, alive)
+    found += [Remark(text, "worker") for text in too_heavy(jobs.db, alive)]
     overdue = jobs.scheduled().filter(run_after__lt=now - PATIENCE)
     if number := overdue[:MOST_COUNTED].count():
-        found.append(
-            ngettext(
-                "%d scheduled job is overdue: does a worker run?",
-                "%d scheduled jobs are overdue: does a worker run?",
-                number,
-            )
-            % number
+        text = ngettext(
+            "%d scheduled job is overdue: does a worker run?",
+            "%d scheduled jobs are overdue: does a worker run?",
+            number,
         )
+        found.append(Remark(text % number, "worker"))
     found += schedule_problems(jobs.db, now)
     undecided = jobs.filter(line="undecided")
     undecided = undecided.annotate(since=Greatest("enqueued_at", "run_after"))
     if number := undecided.filter(since__lt=now - PATIENCE)[:MOST_COUNTED].count():
-        found.append(
-            ngettext(
-                "%d job waits for a dependency that no worker has looked for.",
-                "%d jobs wait for dependencies that no worker has looked for.",
-                number,
-            )
-            % number
+        text = ngettext(
+            "%d job waits for a dependency that no worker has looked for.",
+            "%d jobs wait for dependencies that no worker has looked for.",
+            number,
         )
+        found.append(Remark(text % number, "job", filters={"status": "WAITING"}))
     known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
     if number := jobs.running().exclude(worker_id__in=known).count():
-        found.append(
-            ngettext(
-                "%d running job has a dead worker and waits for its rescue.",
-                "%d running jobs have a dead worker and wait for their rescue.",
-                number,
-            )
-            % number
+        text = ngettext(
+            "%d running job has a dead worker and waits for its rescue.",
+            "%d running jobs have a dead worker and wait for their rescue.",
+            number,
         )
+        found.append(Remark(text % number, "job", filters={"status": "RUNNING"}))
     return found
 
 
-def schedule_problems(database: str, now: datetime) -> list[str]:
+def schedule_problems(database: str, now: datetime) -> list[Remark]:
     active = Schedule.objects.using(database).active()
+    text = gettext("Schedule %(name)s does not fire: %(error)s")
+    broken = active.exclude(error="").values_list("pk", "name", "error")[:100]
     found = [
-        gettext("Schedule %(name)s does not fire: %(error)s")
-        % {"name": name, "error": error}
-        for name, error in active.exclude(error="").values_list("name", "error")[:100]
+        Remark(text % {"name": name, "error": error}, "schedule", pk)
+        for pk, name, error in broken
     ]
     overdue = active.filter(next_run_at__lt=now - PATIENCE)
     if number := overdue.count():
-        found.append(
-            ngettext(
-                "%d schedule is overdue: does a worker run?",
-                "%d schedules are overdue: does a worker run?",
-                number,
-            )
-            % number
+        text = ngettext(
+            "%d schedule is overdue: does a worker run?",
+            "%d schedules are overdue: does a worker run?",
+            number,
         )
+        found.append(Remark(text % number, "worker"))
     return found
 
 
@@ -288,9 +288,11 @@ def is_unserved(queue: QueueStatus, alive) -> bool:
     return waits and not any(worker.serves(queue.name) for worker in alive)
 
 
-def unserved(queue: QueueStatus) -> str:
-    return ngettext(
+def unserved(queue: QueueStatus) -> Remark:
+    number = queue.ready + queue.arrived
+    text = ngettext(
         "Queue %(queue)s has %(number)d job to run, but no worker serves it.",
         "Queue %(queue)s has %(number)d jobs to run, but no worker serves it.",
-        queue.ready + queue.arrived,
-    ) % {"queue": queue.name, "number": queue.ready + queue.arrived}
+        number,
+    )
+    return Remark(text % {"queue": queue.name, "number": number}, "worker")

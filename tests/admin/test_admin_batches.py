@@ -91,7 +91,7 @@ def test_acts_need_their_own_permission(verb, method):
     assert batch.progress().ready == 2
 
 
-def test_nobody_edits_or_deletes_a_batch():
+def test_batch_is_not_edited_or_deleted():
     batch = make_batch()
     client = operator("view_batch")
     assert client.post(page_of_batch(batch), {"description": "x"}).status_code == 403

@@ -145,7 +145,7 @@ def test_page_shows_the_deliveries_with_links_to_their_jobs():
     assert "&quot;satellite_id&quot;: 5" in text
 
 
-def test_page_says_that_nobody_subscribed_and_that_a_delivery_is_late():
+def test_page_says_that_no_task_subscribed_and_that_a_delivery_is_late():
     event = publish("nobody.there")
     assert "No task had subscribed" in text_of(operator(*ALL).get(page(event)))
     subscribe("nobody.*")(task(notify))
@@ -169,7 +169,7 @@ def test_payload_is_shown_to_those_who_may_see_arguments_only():
     assert "satellite_id" not in text
 
 
-def test_what_somebody_has_written_is_escaped():
+def test_texts_of_events_are_escaped():
     event = publish("<script>", {"a": "<b>"}, aggregate_id='"><img>')
     client = operator(*ALL)
     for text in (text_of(client.get(LIST)), text_of(client.get(page(event)))):
@@ -258,7 +258,7 @@ def test_event_that_is_gone_is_404():
     assert operator(*ALL).post(f"{LIST}redeliver/4711/").status_code == 404
 
 
-def test_nobody_adds_changes_or_deletes_events():
+def test_events_are_not_added_changed_or_deleted():
     event = published()
     client = operator("view_event", "redeliver_event")
     assert client.get(f"{LIST}add/").status_code == 403

@@ -328,7 +328,7 @@ def test_a_job_s_history_is_shown(admin_client):
     job = make_job()
     admin_client.post(url_of("retry", job))
     response = admin_client.get(f"/admin/pgjobs/job/{job.pk}/history/")
-    assert "Retried 1 job." in text_of(response)
+    assert f"Retried tests.noop #{job.pk}." in text_of(response)
 
 
 # Steps

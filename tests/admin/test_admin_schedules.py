@@ -209,7 +209,7 @@ def test_arguments_are_shown_to_those_who_may_see_them_only(declared):
         assert "very-secret-region" in page
 
 
-def test_who_may_not_see_arguments_leaves_them_as_they_are(declared):
+def test_user_that_may_not_see_arguments_leaves_them_as_they_are(declared):
     Schedule.objects.update(kwargs={"region": "north"})
     client = operator(*[each for each in ALL if each != "view_job_arguments"])
     fields = FIELDS | {"cron": "", "every": "00:05:00", "timezone": "UTC"}
@@ -223,7 +223,7 @@ def test_who_may_not_see_arguments_leaves_them_as_they_are(declared):
         assert changed.kwargs == {"region": "north"}
 
 
-def test_who_may_only_look_gets_no_form_and_no_buttons(declared):
+def test_user_that_may_only_look_gets_no_form_and_no_buttons(declared):
     page = text_of(operator("view_schedule").get(page_of(declared)))
     assert 'name="every"' not in page
     assert "/run_now/" not in page

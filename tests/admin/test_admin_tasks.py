@@ -88,7 +88,7 @@ def test_tasks_are_listed_with_what_they_take():
     assert "tests.add<" not in text_of(client.get(LIST, {"state": "active"}))
 
 
-def test_page_shows_a_task_and_lets_nobody_change_it():
+def test_page_shows_a_task_and_has_no_form():
     client = operator("view_taskdefinition", "change_job")
     text = text_of(client.get(page(export_data.name)))
     assert "Export client data in the specified format." in text

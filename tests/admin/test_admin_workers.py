@@ -105,7 +105,7 @@ def test_a_bad_id_leads_away_with_a_message(id, admin_client):
     assert response.status_code in (302, 404)
 
 
-def test_pages_show_process_units_and_who_waits_for_them(admin_client):
+def test_pages_show_process_units_and_the_jobs_that_wait_for_them(admin_client):
     worker = Hand("here", units=8_000)
     for units in (6_000, 3_000, 9_000):
         job = tasks.noop.using(process_units=units).enqueue()

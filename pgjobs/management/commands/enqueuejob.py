@@ -13,8 +13,8 @@ from ..parameters import add_database, ready_database, seconds
 
 class Command(BaseCommand):
     help = (
-        "Enqueue a job and print its id, or that of the one which holds its unique "
-        "key; with ALL those of several."
+        "Enqueue a job and print its id, or the id of the job that holds its unique "
+        "key. With ALL there are several jobs: print all their ids."
     )
 
     def add_arguments(self, parser):

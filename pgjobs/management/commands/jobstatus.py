@@ -29,7 +29,7 @@ class Command(BaseCommand):
             "--check",
             action="store_true",
             help="for monitoring: print only problems, exit with 1 if there are any "
-            "(a failed job is none: it waits for your decision)",
+            "(a failed job is not a problem by itself: it waits for your decision)",
         )
         add_database(parser)
 
@@ -37,7 +37,9 @@ class Command(BaseCommand):
         with ready_database(options["database"]) as alias:
             state = overview(alias)
         if options["json"]:
-            self.stdout.write(json.dumps(asdict(state), indent=2))
+            shown = asdict(state)
+            del shown["remarks"]  # which say the problems once more
+            self.stdout.write(json.dumps(shown, indent=2))
         elif not options["check"]:
             self.print_state(state)
         elif not state.problems:

@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
 
 def pause(name: str, note: str | None) -> str:
-    """Pause a queue, used before or not; return what is to be said of it."""
+    """Pause a queue, whether it was used before or not; return what to print."""
     queue, _ = Queue.objects.get_or_create(name=name)
     if note is not None:
         Queue.objects.filter(pk=queue.pk).update(note=note)

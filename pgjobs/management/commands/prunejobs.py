@@ -10,8 +10,8 @@ from ..parameters import add_database, ready_database, seconds
 
 class Command(BaseCommand):
     help = (
-        "Delete finished jobs, and events, that are old enough. Workers do the same by "
-        "themselves, as PGJOBS['RETENTION'] and PGJOBS['EVENT_RETENTION'] say."
+        "Delete finished jobs, and events, that are old enough. Workers do it too, as "
+        "PGJOBS['RETENTION'] and PGJOBS['EVENT_RETENTION'] say."
     )
 
     def add_arguments(self, parser):

@@ -14,8 +14,8 @@ from ..parameters import add_database, ready_database, seconds
 
 class Command(BaseCommand):
     help = (
-        "Deliver events once more, to one task: those that it never had, because it "
-        "subscribed later, and those that it had."
+        "Deliver events once more to one task: those that it got, and those that it "
+        "did not get because it subscribed later."
     )
 
     def add_arguments(self, parser):

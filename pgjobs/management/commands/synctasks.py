@@ -11,8 +11,8 @@ WORDS = {"new": "+", "changed": "~", "gone": "-"}
 
 class Command(BaseCommand):
     help = (
-        "Tell the database which tasks there are, by which SQL checks arguments. "
-        "'migrate' and every worker do so by themselves."
+        "Store in the database which tasks there are: SQL checks arguments by that. "
+        "'migrate' and every worker do it too."
     )
 
     def add_arguments(self, parser):

@@ -1,0 +1,100 @@
+"""Pieces of HTML that the columns of several lists share."""
+
+from datetime import datetime, timedelta, tzinfo
+
+from django.contrib import admin
+from django.utils.html import format_html
+from django.utils.timezone import localtime, now
+from django.utils.translation import gettext
+
+from .texts import block, excerpt
+
+LONGEST_CELL = 80
+LONGEST_TEXT = 20_000
+NO_TIME = timedelta(0)
+
+
+def short(field: str, title):
+    """Return a column: the beginning of a field that may hold anything."""
+
+    @admin.display(description=title)
+    def column(self, row) -> str:
+        text = excerpt(getattr(row, field) or "", LONGEST_CELL)
+        return text or self.get_empty_value_display()
+
+    return column
+
+
+def full(field: str, title):
+    """Return what a page shows of such a field."""
+
+    @admin.display(description=title)
+    def column(self, row) -> str:
+        text = block(getattr(row, field) or "", LONGEST_TEXT)
+        return text or self.get_empty_value_display()
+
+    return column
+
+
+def status_word(kind: str, word: str, note: str = "") -> str:
+    """Return a word in the colour of its kind, a class of the stylesheet."""
+    mark = format_html('<span class="pgjobs-status pgjobs-{}">{}</span>', kind, word)
+    return format_html("{} {}", mark, note) if note else mark
+
+
+def status_and_note(mark: str, note: str) -> str:
+    """Return a status word with a note below it."""
+    return format_html('{}<div class="pgjobs-reason">{}</div>', mark, note)
+
+
+def preformatted(text: str, limit: int) -> str:
+    """Return a text with its lines as they are, cut at `limit` characters."""
+    return format_html('<pre class="pgjobs-text">{}</pre>', block(text, limit))
+
+
+def ago(time: datetime | None) -> str:
+    """Return how long ago a time was, or in how long it will be; exactly as a title."""
+    if time is None:
+        return ""
+    age = now() - time
+    words = gettext("%(age)s ago") if age >= NO_TIME else gettext("in %(age)s")
+    text = words % {"age": lasting(abs(age))}
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', time.isoformat(), exact(time), text
+    )
+
+
+def exactly(time: datetime | None) -> str:
+    """Return a time to the second, with its zone, and how long ago it was."""
+    if time is None:
+        return ""
+    return format_html('{} <span class="quiet">({})</span>', exact(time), ago(time))
+
+
+def exact(time: datetime, zone: tzinfo | None = None) -> str:
+    """Return a time to the second with its zone: a given one, or the user's."""
+    return f"{localtime(time, zone):%Y-%m-%d %H:%M:%S %Z}"
+
+
+def lasting(age: timedelta) -> str:
+    return seconds_in_words(age.total_seconds())
+
+
+def seconds_in_words(seconds: float | None) -> str:
+    """Return a duration in one unit, or nothing if it is not known."""
+    if seconds is None:
+        return ""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def moment(field: str, title):
+    """Return a field of a page: a time of the row."""
+
+    @admin.display(description=title)
+    def column(self, row) -> str:
+        return exactly(getattr(row, field)) or self.get_empty_value_display()
+
+    return column

@@ -1,0 +1,261 @@
+"""The overview: what needs attention, and how queues, workers and schedules are.
+
+Nothing here reads a table's finished jobs but by an index, and at most so many of them.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from django.db.models import F, Q
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..base.queue_database import database_time
+from ..models import Job, Schedule, Status, Worker
+from ..reports import status
+from ..reports.errors import ErrorGroup, error_groups
+from ..reports.remarks import Remark
+from .filters import NO_EXCEPTION
+from .links import list_url, page, page_of_remark
+from .markup import LONGEST_CELL, ago, seconds_in_words, status_word
+from .texts import excerpt
+
+MOST_SCHEDULES = 20
+MOST_NAMES = 3  # of workers, in a row of a queue
+LONGEST_PROBLEM = 300
+LONGEST_REASON = 120
+
+
+class Table(NamedTuple):
+    title: Any
+    columns: tuple[Any, ...]
+    rows: list[tuple[Any, ...]]
+    otherwise: Any  # the text if there are no rows
+
+
+def overview_context(request, admin_site) -> dict[str, Any]:
+    """Return the template context; of what a user may not view it says nothing."""
+    database = Job.objects.db
+    state = status.overview(database)
+    desk = Desk(admin_site, request.user)
+    tables = [
+        desk.queues(state, status.living_workers(database)),
+        desk.errors(error_groups(database)),
+        desk.workers(state),
+        desk.schedules(database),
+        desk.waiting(state),
+    ]
+    return {
+        "problems": [desk.remark(each) for each in state.remarks],
+        "dead_letters": list(desk.dead_letters(state)),
+        "finished": list(desk.finished(state)),
+        "tables": [table for table in tables if table is not None],
+        "looked_at": database_time(database),
+    }
+
+
+class Desk:
+    """Writes the tables for one user of one site."""
+
+    def __init__(self, admin_site, user):
+        self.site = admin_site
+        self.user = user
+
+    def may_view(self, model: str) -> bool:
+        return self.user.has_perm(f"pgjobs.view_{model}")
+
+    def link(self, model: str, pk: int | None, text: Any) -> str:
+        if pk is None or not self.may_view(model):
+            return text
+        return format_html('<a href="{}">{}</a>', page(model, pk, self.site), text)
+
+    def list_link(self, model: str, text: Any, **filters) -> str:
+        if not self.may_view(model):
+            return text
+        url = list_url(model, self.site, **filters)
+        return format_html('<a href="{}">{}</a>', url, text)
+
+    def remark(self, remark: Remark) -> str:
+        text = excerpt(remark.text, LONGEST_PROBLEM)
+        if not remark.model or not self.may_view(remark.model):
+            return text
+        url = page_of_remark(remark, self.site)
+        return format_html('<a href="{}">{}</a>', url, text)
+
+    def queues(self, state: status.Overview, workers: list[Worker]) -> Table:
+        columns = (
+            _("Queue"),
+            _("Oldest ready job"),
+            *(each.label for each in map(Status, status.LIVE)),
+            _("Limit"),
+            _("Served by"),
+            "",
+        )
+        rows = [self.queue_row(queue, workers) for queue in state.queues]
+        return Table(_("Queues"), columns, rows, _("No unfinished jobs."))
+
+    def queue_row(self, queue: status.QueueStatus, workers) -> tuple[Any, ...]:
+        counts = (
+            self.count(queue.name, each, getattr(queue, each.lower()))
+            for each in map(str, status.LIVE)
+        )
+        serving = [each for each in workers if each.serves(queue.name)]
+        return (
+            self.link("queue", queue.id, excerpt(queue.name, LONGEST_CELL)),
+            seconds_in_words(queue.oldest_ready_seconds),
+            *counts,
+            queue.max_running or "",
+            self.names_of(serving),
+            paused(queue),
+        )
+
+    def count(self, queue: str, status: str, number: int) -> Any:
+        if not number:
+            return ""
+        return self.list_link("job", number, queue_name=queue, status=status)
+
+    def names_of(self, workers: list[Worker]) -> Any:
+        if not workers:
+            return status_word("failed", gettext("no worker"))
+        links = [
+            (self.link("worker", each.pk, excerpt(each.name, LONGEST_CELL)),)
+            for each in workers[:MOST_NAMES]
+        ]
+        names = format_html_join(", ", "{}", links)
+        hidden = len(workers) - len(links)
+        if not hidden:
+            return names
+        more = gettext("and %(number)d more") % {"number": hidden}
+        return format_html("{} {}", names, more)
+
+    def errors(self, groups: list[ErrorGroup]) -> Table:
+        columns = (
+            _("Error"),
+            _("Task"),
+            _("Jobs"),
+            _("First"),
+            _("Last"),
+            _("Such as"),
+        )
+        rows = [
+            (
+                excerpt(group.exception_class, LONGEST_CELL) or gettext("No exception"),
+                excerpt(group.task, LONGEST_CELL),
+                self.list_link(
+                    "job",
+                    group.number,
+                    status=Status.FAILED,
+                    task=group.task,
+                    error=group.exception_class or NO_EXCEPTION,
+                ),
+                ago(group.first_at),
+                ago(group.last_at),
+                excerpt(group.reason, LONGEST_REASON),
+            )
+            for group in groups
+        ]
+        title = _("Errors of the failed jobs (the latest 10,000)")
+        return Table(title, columns, rows, _("No failed jobs."))
+
+    def workers(self, state: status.Overview) -> Table | None:
+        if not self.may_view("worker"):
+            return None
+        columns = (_("Worker"), _("State"), _("Running"), _("Queues"))
+        rows = [
+            (
+                self.link("worker", each.id, excerpt(each.name, LONGEST_CELL)),
+                health(each),
+                self.list_link("job", slots(each), worker=each.id),
+                excerpt(each.queues, LONGEST_CELL),
+            )
+            for each in state.workers
+        ]
+        otherwise = _("No worker is alive. Start one with: manage.py runjobs")
+        return Table(_("Workers"), columns, rows, otherwise)
+
+    def schedules(self, database: str) -> Table | None:
+        """Return the schedules that are late, broken, or whose last run failed."""
+        if not self.may_view("schedule"):
+            return None
+        late = Q(next_run_at__lt=database_time(database) - status.PATIENCE)
+        failed = Q(last_job__status=Status.FAILED)
+        found = Schedule.objects.active().filter(late | failed | ~Q(error=""))
+        found = found.annotate(last_status=F("last_job__status")).order_by("name")
+        rows = [
+            (
+                self.link("schedule", each.pk, excerpt(each.name, LONGEST_CELL)),
+                ago(each.next_run_at),
+                self.last_run(each),
+                excerpt(each.error, LONGEST_PROBLEM),
+            )
+            for each in found[:MOST_SCHEDULES]
+        ]
+        columns = (_("Schedule"), _("Next run"), _("Last run"), _("Error"))
+        title = _("Schedules that are late or failed")
+        return Table(title, columns, rows, _("None."))
+
+    def last_run(self, schedule) -> Any:
+        if schedule.last_status is None:
+            return ""
+        label = Status(schedule.last_status).label
+        word = status_word(schedule.last_status.lower(), label)
+        return self.link("job", schedule.last_job_id, word)
+
+    def waiting(self, state: status.Overview) -> Table | None:
+        rows = [
+            (
+                each.kind,
+                self.key(each),
+                each.number,
+                excerpt(each.first, LONGEST_REASON),
+            )
+            for each in state.waiting
+        ]
+        columns = (_("Jobs that wait for"), _("Key"), _("Jobs"), _("The first"))
+        return Table(_("Waiting"), columns, rows, "") if rows else None
+
+    def key(self, waiting: status.WaitingStatus) -> str:
+        """Return the key if the user may see arguments: keys are made of them."""
+        may_see = self.user.has_perm("pgjobs.view_job_arguments")
+        return excerpt(waiting.key, LONGEST_CELL) if may_see else ""
+
+    def dead_letters(self, state: status.Overview) -> Iterator[str]:
+        if not self.may_view("event"):
+            return
+        if number := state.events["dead"]:
+            text = gettext("%(number)s dead letters") % {"number": capped(number)}
+            yield self.list_link("event", text, state="DEAD")
+        if number := state.events["unhandled"]:
+            text = gettext("%(number)s unhandled events") % {"number": capped(number)}
+            yield self.list_link("event", text, state="UNHANDLED")
+
+    def finished(self, state: status.Overview) -> Iterator[str]:
+        for name, number in state.finished.items():
+            word = f"{capped(number)} {Status(name).label.lower()}"
+            yield self.list_link("job", word, status=name)
+
+
+def paused(queue: status.QueueStatus) -> str:
+    if queue.paused_seconds is None:
+        return excerpt(queue.note, LONGEST_CELL)
+    since = gettext("for %(time)s") % {"time": seconds_in_words(queue.paused_seconds)}
+    note = f"{since}. {excerpt(queue.note, LONGEST_CELL)}" if queue.note else since
+    return status_word("waiting", gettext("Paused"), note)
+
+
+def health(worker: status.WorkerStatus) -> str:
+    silence = seconds_in_words(max(worker.heartbeat_seconds, 0))
+    beat = gettext("last sign of life %(time)s ago") % {"time": silence}
+    if worker.is_alive:
+        return status_word("alive", gettext("Alive"), beat)
+    return status_word("lost", gettext("Lost"), beat)
+
+
+def slots(worker: status.WorkerStatus) -> str:
+    values = {"running": worker.running, "slots": worker.slots}
+    return gettext("%(running)d of %(slots)d slots") % values
+
+
+def capped(number: int) -> str:
+    return f"{number}+" if number == status.MOST_COUNTED else str(number)

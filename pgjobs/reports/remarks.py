@@ -1,0 +1,12 @@
+"""A sentence for operators, and the page of the admin that shows or cures it."""
+
+from typing import Any, NamedTuple
+
+
+class Remark(NamedTuple):
+    """`model` is empty if there is no page; without a `pk` the page is the list."""
+
+    text: str
+    model: str = ""
+    pk: int | None = None
+    filters: dict[str, Any] = {}  # of the list

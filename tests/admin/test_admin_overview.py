@@ -1,0 +1,192 @@
+"""The overview of the admin, and failed jobs grouped by their errors."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from pgjobs.models import Attempt, Job, Queue, Schedule
+from pgjobs.reports.errors import error_groups
+from tests.operators import LIST, make_job, make_worker, operator, text_of
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
+
+OVERVIEW = f"{LIST}overview/"
+ALL = ("view_job", "view_queue", "view_worker", "view_schedule", "view_event")
+
+
+def failed_of(exception_class: str, task: str = "tests.noop", **columns) -> Job:
+    job = make_job("FAILED", task=task, attempts=1, reason="It broke.", **columns)
+    Attempt.objects.create(
+        job=job,
+        life=1,
+        number=1,
+        worker_name="worker",
+        finished_at=job.finished_at,
+        outcome="FAILED",
+        exception_class=exception_class,
+    )
+    return job
+
+
+def test_overview_says_that_there_are_no_problems():
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    assert "No problems." in text
+    assert "No worker is alive. Start one with: manage.py runjobs" in text
+
+
+def test_overview_names_problems_with_links():
+    make_job("READY", enqueued_at=timezone.now() - timedelta(hours=1))
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    problem = "Queue default has 1 job to run, but no worker serves it."
+    assert f'<a href="/admin/pgjobs/worker/">{problem}</a>' in text
+    assert "no worker</span>" in text
+
+
+def test_overview_shows_queues_with_counts_latency_limit_and_pause():
+    make_worker("first", queues="mail")
+    queue = Queue.objects.create(name="mail", max_running=7, note="The server moves.")
+    queue.pause()
+    now = timezone.now()
+    make_job("READY", queue_name="mail", enqueued_at=now - timedelta(minutes=5))
+    make_job("READY", queue_name="mail")
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    assert f'href="/admin/pgjobs/queue/{queue.pk}/change/">mail</a>' in text
+    assert "?queue_name=mail&amp;status=READY" in text
+    assert "<td>5 min</td>" in text
+    assert "<td>7</td>" in text
+    assert "The server moves." in text
+    assert ">first</a>" in text
+
+
+def test_overview_shows_schedules_that_failed_and_no_others():
+    for name in ("good", "bad"):
+        Schedule.objects.create(name=name, task="tests.noop", cron="0 3 * * *")
+    Schedule.objects.filter(name="bad").update(last_job=make_job("FAILED"))
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    assert ">bad</a>" in text
+    assert ">good</a>" not in text
+
+
+def test_overview_needs_the_permission_to_view_jobs():
+    assert operator("view_queue").get(OVERVIEW).status_code == 403
+    assert operator("view_job").get(OVERVIEW).status_code == 200
+
+
+def test_overview_has_no_links_to_what_the_user_may_not_view():
+    make_worker("first", queues="")
+    queue = Queue.objects.create(name="mail", max_running=7)
+    make_job("READY", queue_name=queue.name)
+    text = text_of(operator("view_job").get(OVERVIEW))
+    assert "mail" in text
+    assert "/admin/pgjobs/queue/" not in text
+    assert "/admin/pgjobs/worker/" not in text
+
+
+def test_overview_is_linked_from_the_app_and_from_each_list():
+    client = operator(*ALL)
+    lists = ("job", "queue", "worker", "schedule", "event")
+    for address in ("", *(f"{name}/" for name in lists)):
+        page = text_of(client.get(f"/admin/pgjobs/{address}"))
+        assert f'href="{OVERVIEW}"' in page, address
+    assert OVERVIEW not in text_of(operator("view_queue").get("/admin/pgjobs/queue/"))
+
+
+def test_overview_shows_any_text_and_nothing_takes_effect():
+    hostile = '<script>alert(1)</script>"><img>\u202e'
+    make_worker(hostile, queues="")
+    Queue.objects.create(name=hostile, max_running=1, note=hostile).pause()
+    failed_of(hostile, task=hostile)
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    assert "<script>alert" not in text and '"><img>' not in text
+    assert "\u202e" not in text
+
+
+def test_overview_costs_the_same_queries_however_much_there_is(
+    django_assert_max_num_queries,
+):
+    for number in range(20):
+        queue = Queue.objects.create(name=f"queue-{number}", max_running=1)
+        make_job("RUNNING", queue_name=queue.name)
+        make_job("READY", queue_name=queue.name)
+        failed_of(f"Error{number}")
+    client = operator(*ALL)
+    client.get(OVERVIEW)
+    with django_assert_max_num_queries(40):
+        client.get(OVERVIEW)
+
+
+# Errors
+
+
+def test_failed_jobs_are_grouped_by_exception_and_task():
+    now = timezone.now()
+    first = failed_of("shop.Gone", finished_at=now - timedelta(hours=2))
+    last = failed_of("shop.Gone")
+    failed_of("shop.Gone", task="tests.other")
+    make_job("FAILED")
+    groups = {
+        (each.task, each.exception_class): each for each in error_groups("default")
+    }
+    assert len(groups) == 3
+    group = groups["tests.noop", "shop.Gone"]
+    assert group.number == 2
+    assert (group.first_at, group.last_at) == (first.finished_at, last.finished_at)
+    assert group.reason == "It broke."
+    assert groups["tests.noop", ""].number == 1
+
+
+def test_group_is_of_the_life_that_failed_and_of_its_last_attempt():
+    job = failed_of("shop.Gone")
+    Attempt.objects.create(
+        job=job,
+        life=1,
+        number=2,
+        finished_at=timezone.now(),
+        outcome="FAILED",
+        exception_class="shop.Late",
+    )
+    assert [each.exception_class for each in error_groups("default")] == ["shop.Late"]
+    job.retry()
+    job.fail()
+    assert [each.exception_class for each in error_groups("default")] == [""]
+
+
+def test_group_leads_to_the_list_of_its_jobs():
+    inside, other = failed_of("shop.Gone"), failed_of("shop.Late")
+    by_hand = make_job("FAILED")
+    client = operator(*ALL)
+    query = "status=FAILED&amp;task=tests.noop&amp;error=shop.Gone"
+    assert query in text_of(client.get(OVERVIEW))
+
+    def listed(error):
+        shown = client.get(LIST, {"status": "FAILED", "error": error})
+        return list(shown.context["cl"].result_list)
+
+    assert listed("shop.Gone") == [inside]
+    assert listed("shop.Late") == [other]
+    assert listed("-") == [by_hand]
+    assert listed("nothing.Such") == []
+
+
+def test_filter_by_error_is_offered_among_failed_jobs_only():
+    failed_of("shop.Gone")
+    client = operator("view_job")
+    assert "error=shop.Gone" in text_of(client.get(LIST, {"status": "FAILED"}))
+    assert "error=shop.Gone" not in text_of(client.get(LIST))
+    assert client.get(LIST, {"error": "a\0b"}).status_code == 302
+
+
+def test_all_jobs_of_a_group_are_retried_together():
+    jobs = [failed_of("shop.Gone") for _ in range(3)]
+    other = failed_of("shop.Late")
+    data = {
+        "action": "retry_selected",
+        "select_across": "1",
+        "_selected_action": jobs[0].pk,
+        "confirmed": "yes",
+    }
+    client = operator("view_job", "retry_job")
+    client.post(f"{LIST}?status=FAILED&error=shop.Gone", data)
+    assert Job.objects.ready().count() == 3
+    assert list(Job.objects.failed()) == [other]
