@@ -21,7 +21,7 @@ from pgjobs.models import Job
 from pgjobs.sql import statement
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
 from pgjobs.worker.connections.connection import OwnConnection
-from pgjobs.worker.observer import Audience
+from pgjobs.worker.observer import WorkerObserver
 from tests import settings as test_settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -169,8 +169,8 @@ def take_terminal() -> None:
 class WorkerThread:
     """A worker's loop in a thread of the test's process."""
 
-    def __init__(self, audience: Audience | None = None, **options):
-        self.loop = Loop(WorkerOptions(**options), audience)
+    def __init__(self, observer: WorkerObserver | None = None, **options):
+        self.loop = Loop(WorkerOptions(**options), observer)
         self.exit_code: ExitCode | None = None
         self.error: BaseException | None = None
         self.thread = threading.Thread(target=self.run, daemon=True)

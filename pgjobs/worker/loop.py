@@ -21,7 +21,7 @@ from ..conf import FINISHED, settings
 from ..exceptions import DatabaseLost
 from ..queue import admitting, claiming, recording, upkeep
 from ..queue.claiming import ClaimedJob, HostUnits, Span
-from ..queue.recording import Outcome, Setback, Success, release
+from ..queue.recording import Outcome, Success, Unsuccessful, release
 from ..sql import statement
 from ..tasks.running_job import RunningJob
 from .claim_cursors import Marks
@@ -35,10 +35,10 @@ from .connections.connection import (
 from .connections.faults import Faults
 from .connections.heartbeat import Heartbeat
 from .connections.listener import Listener
-from .in_flight import Ledger
+from .in_flight import InFlight
 from .job_log import described, is_heard, log
 from .lifetime import Lifetime
-from .observer import Audience, Ending
+from .observer import AttemptEnd, WorkerObserver
 from .options import WorkerOptions
 from .poll_schedule import Outlook
 from .slots.atomic import warn_of_long_transactions
@@ -74,13 +74,13 @@ class ExitCode(IntEnum):
 class Loop:
     """One worker: claims jobs, hands them to its slots and records the outcomes."""
 
-    def __init__(self, options: WorkerOptions, audience: Audience | None = None):
+    def __init__(self, options: WorkerOptions, observer: WorkerObserver | None = None):
         self.options = options
-        self.audience = audience or Audience()
+        self.observer = observer or WorkerObserver()
         self.id = 0  # until it is registered
         self.bell = Bell()
         self.executor = Executor(options.slots, self.ring, options.database)
-        self.ledger = Ledger()
+        self.in_flight = InFlight()
         self.outlook = Outlook(options.poll)
         self.marks = Marks()
         self.admitting = Admitting()
@@ -164,7 +164,7 @@ class Loop:
         self.heartbeat.start()
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", options.name, self.id)
-        self.audience.started()
+        self.observer.started()
 
     def register(self, row: dict) -> None:
         self.id = self.connection.execute(statement("register_worker"), row)[0][0]
@@ -206,7 +206,7 @@ class Loop:
     def close(self) -> None:
         """Leave; what still runs here is not this worker's any more."""
         self.phase = "stopped"
-        if len(self.ledger):  # somebody wants it to end now
+        if len(self.in_flight):  # somebody wants it to end now
             self.announcer.stop(timeout=LAST_SECONDS)
         else:
             self.executor.stop()
@@ -221,7 +221,7 @@ class Loop:
 
     @property
     def is_done(self) -> bool:
-        if not self.ledger.is_empty:
+        if not self.in_flight.is_empty:
             return False
         ends_when_idle = self.options.drain or self.lifetime.has_given_up
         is_idle = self.outlook.is_empty and not (
@@ -239,10 +239,10 @@ class Loop:
             return False
         if self.stop_at is None:
             self.stop_at = monotonic() + self.options.grace
-            if len(self.ledger):
-                self.audience.stopping(len(self.ledger))
+            if len(self.in_flight):
+                self.observer.stopping(len(self.in_flight))
         over = signals > 1 or monotonic() >= self.stop_at
-        return over and len(self.ledger) > 0
+        return over and len(self.in_flight) > 0
 
     # One turn
 
@@ -267,27 +267,27 @@ class Loop:
         """Record outcomes, promote what is due and claim for the free slots."""
         self.pass_on_cancels()
         self.gather()
-        if self.ledger.unrecorded:  # jobs have ended
+        if self.in_flight.unrecorded:  # jobs have ended
             self.lifetime.weigh()
         if self.lifetime.is_cut_short:
             self.release_unstarted()
-        if self.ledger.locked and monotonic() >= self.ask_for_locked_at:
+        if self.in_flight.locked and monotonic() >= self.ask_for_locked_at:
             self.set_locked_aside()
         self.store_reports()
         self.settle_completed()
-        self.record_setbacks()
+        self.record_unsuccessful()
         self.maintain()
         self.fire_schedules()
         self.hear()
         self.decide_dependencies()
-        if monotonic() >= self.audience.due:
-            self.audience.catch_up()
-        successes = self.share_of(self.ledger.successes)
+        if monotonic() >= self.observer.due:
+            self.observer.catch_up()
+        successes = self.share_of(self.in_flight.successes)
         # After a fault a statement has to prove that the database is back.
         is_wanted = successes or self.wants_to_look or self.admitting.is_due
         if is_wanted or self.faults.since is not None:
             self.record_and_claim(successes)
-        if self.options.drain and self.outlook.is_empty and self.ledger.is_empty:
+        if self.options.drain and self.outlook.is_empty and self.in_flight.is_empty:
             self.look_for_forgotten()
 
     def gather(self) -> None:
@@ -296,10 +296,10 @@ class Loop:
         A slot that rings has the loop ahead of its neighbours, which hold jobs as
         short: the next commit would carry one outcome and leave the rest for another.
         """
-        ended = len(self.ledger.unrecorded) + len(self.executor.outcomes)
-        if 0 < ended < min(len(self.ledger), self.options.slots):
+        ended = len(self.in_flight.unrecorded) + len(self.executor.outcomes)
+        if 0 < ended < min(len(self.in_flight), self.options.slots):
             sleep(GATHER_SECONDS)
-        self.ledger.put(self.executor.take_outcomes())
+        self.in_flight.put(self.executor.take_outcomes())
 
     @property
     def share(self) -> int:
@@ -333,7 +333,7 @@ class Loop:
         if brought.met_expired:
             self.announce_expired(upkeep.expire(self.connection.execute))
         if brought.claimed:
-            self.ledger.claim(brought.claimed)
+            self.in_flight.claim(brought.claimed)
             self.executor.submit(brought.claimed)
             self.lifetime.claimed += len(brought.claimed)
             self.last_claim_at = time()
@@ -355,11 +355,11 @@ class Loop:
             "limit": limit,
             "queues": self.options.queues,
             "excluded": self.options.excluded,
-            "is_idle": len(self.ledger) == len(successes),
+            "is_idle": len(self.in_flight) == len(successes),
             "units": self.units,
             "spans": spans,
         }
-        is_wanted = self.admitting.is_due or self.ledger.holds_back(successes)
+        is_wanted = self.admitting.is_due or self.in_flight.holds_back(successes)
         if not is_wanted or self.admitting.is_failing:
             brought = claiming.turn(self.connection.execute, self.id, **how)
             if brought.holds_back:  # since the job was claimed
@@ -412,10 +412,10 @@ class Loop:
 
     def room(self, being_recorded: int = 0) -> int:
         """Return how many jobs may be claimed, once some outcomes are recorded."""
-        held = len(self.ledger) - being_recorded
+        held = len(self.in_flight) - being_recorded
         if self.lifetime.is_over or self.heartbeat.is_silent:
             return 0
-        if held and self.ledger.runs_suspect:
+        if held and self.in_flight.runs_suspect:
             return 0
         free = self.options.slots + self.options.prefetch - held
         if self.options.max_jobs is not None:
@@ -424,7 +424,7 @@ class Loop:
 
     @property
     def wants_to_look(self) -> bool:
-        is_idle = not len(self.ledger)
+        is_idle = not len(self.in_flight)
         return self.outlook.deserves_look(is_idle) and self.room() > 0
 
     def promote(self) -> None:
@@ -444,13 +444,13 @@ class Loop:
 
     def set_locked_aside(self) -> None:
         """Keep the outcomes whose rows somebody holds for later; record the others."""
-        ids = [each.id for each in self.ledger.unrecorded]
-        self.ledger.locked = recording.locked(self.connection.execute, self.id, ids)
+        ids = [each.id for each in self.in_flight.unrecorded]
+        self.in_flight.locked = recording.locked(self.connection.execute, self.id, ids)
         self.ask_for_locked_at = monotonic() + ASK_FOR_LOCKED_SECONDS
 
     def settle_completed(self) -> None:
         """Close the books on atomic jobs, which have recorded their success."""
-        completed = self.ledger.completed
+        completed = self.in_flight.completed
         if completed:
             self.expect_followers(completed)
             self.settle(
@@ -460,17 +460,17 @@ class Loop:
 
     def expect_followers(self, outcomes: Sequence[Outcome]) -> None:
         """Note that others may have waited for the end of these jobs."""
-        if self.ledger.holds_back(outcomes):
+        if self.in_flight.holds_back(outcomes):
             self.admitting.expect()
 
-    def record_setbacks(self) -> None:
-        setbacks = self.ledger.setbacks
-        if setbacks:
+    def record_unsuccessful(self) -> None:
+        unsuccessful = self.in_flight.unsuccessful
+        if unsuccessful:
             recorded = recording.record(
-                self.connection.execute, self.id, self.options.name, setbacks
+                self.connection.execute, self.id, self.options.name, unsuccessful
             )
-            self.expect_followers(setbacks)
-            self.settle(setbacks, dict(recorded))
+            self.expect_followers(unsuccessful)
+            self.settle(unsuccessful, dict(recorded))
             self.outlook.expect_due()  # a backoff may be shorter than our sleep
 
     def settle(self, outcomes: Sequence[Outcome], status_of: dict[int, str]) -> None:
@@ -483,19 +483,19 @@ class Loop:
             status_of |= dict(
                 recording.recorded_before(self.connection.execute, missing)
             )
-        endings = self.ledger.settle(outcomes, status_of)
-        self.announce(endings)
-        stored = [ending for ending in endings if ending.status is not None]
+        ends = self.in_flight.settle(outcomes, status_of)
+        self.announce(ends)
+        stored = [end for end in ends if end.status is not None]
         if stored:
-            self.audience.recorded(stored)
+            self.observer.recorded(stored)
 
-    def announce(self, endings: Sequence[Ending]) -> None:
+    def announce(self, ends: Sequence[AttemptEnd]) -> None:
         """Say what became of jobs."""
         tells_all = is_heard(logging.INFO)
-        for ending in endings:
-            if tells_all or ending.status != "SUCCESSFUL":
-                log_ending(ending)
-        finished = [each.job.id for each in endings if each.status in FINISHED]
+        for end in ends:
+            if tells_all or end.status != "SUCCESSFUL":
+                log_end(end)
+        finished = [each.job.id for each in ends if each.status in FINISHED]
         self.finished += len(finished)
         self.announcer.finished(finished)
 
@@ -510,7 +510,9 @@ class Loop:
         if not reporting:
             return
         # The last report of a job that ended can only be stored before its outcome.
-        is_last = any(each.lease_token in reporting for each in self.ledger.unrecorded)
+        is_last = any(
+            each.lease_token in reporting for each in self.in_flight.unrecorded
+        )
         if is_last or monotonic() >= self.next_report:
             self.next_report = monotonic() + REPORT_SECONDS
             if taken := self.executor.take_reports():
@@ -524,7 +526,7 @@ class Loop:
             stored = recording.report(self.connection.execute, self.id, reports)
         finally:
             for job, report in taken:
-                if job.id not in stored and job.lease_token in self.ledger.in_flight:
+                if job.id not in stored and job.lease_token in self.in_flight.jobs:
                     job.put_back(report)
 
     def maintain(self) -> None:
@@ -537,7 +539,7 @@ class Loop:
         if self.maintenance.deliver_late(self.connection.execute):
             self.outlook.expect_jobs()
         rescued, orphans = self.maintenance.run(
-            self.connection.execute, self.ledger.in_flight
+            self.connection.execute, self.in_flight.jobs
         )
         for job in rescued:
             if job.status == "READY":
@@ -583,7 +585,7 @@ class Loop:
         """Tell the jobs that are to stop. A notification is a hint: we look."""
         if self.listener.heard_cancel:
             self.listener.heard_cancel = False
-            if len(self.ledger):
+            if len(self.in_flight):
                 asked = recording.cancel_requests(self.connection.execute, self.id)
                 self.cancelling += asked
         while self.cancelling:
@@ -637,19 +639,19 @@ class Loop:
 
     def release_unstarted(self) -> None:
         """Put the prefetched jobs that no slot has begun back in the queue."""
-        self.ledger.put(map(released, self.executor.withdraw()))
+        self.in_flight.put(map(released, self.executor.withdraw()))
 
     def abandon(self) -> ExitCode:
         """Put the jobs that will not end back in the queue; their threads go on."""
         self.executor.withdraw()
         self.gather()
-        running = self.ledger.still_running
-        self.ledger.put(map(released, running))
+        running = self.in_flight.still_running
+        self.in_flight.put(map(released, running))
         self.release()
-        if not running and self.ledger.is_empty:
+        if not running and self.in_flight.is_empty:
             return ExitCode.STOPPED
         logger.warning("Released jobs=%s that did not end in time", len(running))
-        self.ledger.claim(running)  # for close(): their threads do not end
+        self.in_flight.claim(running)  # for close(): their threads do not end
         is_hurried = self.lifetime.signals > 1
         return ExitCode.SECOND_SIGNAL if is_hurried else ExitCode.GRACE_OVER
 
@@ -681,7 +683,7 @@ class Loop:
 
     def has_work(self) -> bool:
         """Whether a turn would find something to do."""
-        if self.executor.outcomes or self.ledger.recordable or self.wants_to_look:
+        if self.executor.outcomes or self.in_flight.recordable or self.wants_to_look:
             return True
         if self.cancelling or self.listener.heard_cancel:
             return True
@@ -694,12 +696,12 @@ class Loop:
     @property
     def next_event(self) -> float:
         """Return when the loop must turn even if nobody rings."""
-        events = [self.admitting.next_event, self.maintenance.due, self.audience.due]
+        events = [self.admitting.next_event, self.maintenance.due, self.observer.due]
         if not self.lifetime.is_over:
             events += [self.scheduler.due, self.depending.due]
         if self.room():
             events.append(self.outlook.next_look)
-        if self.ledger.locked:
+        if self.in_flight.locked:
             events.append(self.ask_for_locked_at)
         if self.executor.reporting:
             events.append(self.next_report)
@@ -717,20 +719,20 @@ class Loop:
             self.listener.wait(left, lambda: False)
 
 
-def log_ending(ending: Ending) -> None:
-    job, status, outcome, _ = ending
+def log_end(end: AttemptEnd) -> None:
+    job, status, outcome, _ = end
     if status is None:
         log(
             logging.WARNING,
             job,
             "lost: it was rescued, ended or deleted meanwhile; its outcome is void",
         )
-    elif isinstance(outcome, Setback):
+    elif isinstance(outcome, Unsuccessful):
         level = logging.ERROR if status == "FAILED" else logging.INFO
         log(level, job, f"{status}: {outcome.reason}", status=status)
     else:
         log(logging.INFO, job, status, status=status)
 
 
-def released(job: ClaimedJob) -> Setback:
+def released(job: ClaimedJob) -> Unsuccessful:
     return release(job, "Released: the worker stopped.")

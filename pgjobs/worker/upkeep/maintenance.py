@@ -8,7 +8,7 @@ from time import monotonic
 from ...conf import settings
 from ...queue import events as outbox
 from ...queue import recording, upkeep
-from ...queue.recording import Setback
+from ...queue.recording import Unsuccessful
 from ...queue.statements import Execute
 from ...queue.upkeep import Rescued
 from ..job_log import described
@@ -85,13 +85,13 @@ class Maintenance:
 
     def run(
         self, execute: Execute, held: Iterable[int]
-    ) -> tuple[list[Rescued], list[Setback]]:
+    ) -> tuple[list[Rescued], list[Unsuccessful]]:
         """Do what is due; return what was rescued, and own jobs to be released.
 
         `held`: the lease tokens that the worker knows of.
         """
         rescued: list[Rescued] = []
-        orphans: list[Setback] = []
+        orphans: list[Unsuccessful] = []
         if self.rescuing.is_due():
             rescued = upkeep.rescue(execute, self.worker_id)
             self.rescuing.done(again_at_once=len(rescued) == upkeep.BATCH)
