@@ -218,9 +218,9 @@ def running_worker(**options) -> Iterator[Loop]:
 def let_it_turn(loop: Loop) -> None:
     """Return when the loop has taken a turn that began after this call."""
     for _ in range(2):
-        loop.maintenance.rescuing.due = 0
+        loop.upkeep.survey.due = 0
         loop.bell.ring()
-        wait_for(lambda: loop.maintenance.rescuing.due, "it has looked for chores")
+        wait_for(lambda: loop.upkeep.survey.due, "it has looked for chores")
 
 
 def drain(**options) -> Loop:

@@ -95,6 +95,16 @@ def record(
     return [Recorded._make(row) for row in rows]
 
 
+def record_successes(
+    execute: Execute, worker_id: int, successes: Sequence[Success]
+) -> list[Recorded]:
+    """Record jobs that succeeded, beside a claim; return which of them."""
+    rows = execute(
+        statement("record_successes"), success_parameters(worker_id, successes)
+    )
+    return [Recorded(token, "SUCCESSFUL") for (token,) in rows]
+
+
 def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recorded]:
     """Return which outcomes were stored although the answer got lost."""
     rows = execute(

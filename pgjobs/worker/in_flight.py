@@ -9,14 +9,17 @@ from .observer import AttemptEnd
 
 
 class InFlight:
-    """Jobs in flight by lease token; an outcome stays until it is settled."""
+    """Jobs in flight by lease token; an outcome stays until it is closed."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, ClaimedJob] = {}
         self.claimed_at: dict[int, float] = {}  # monotonic time, as the next
         self.ended_at: dict[int, float] = {}
         self.unrecorded: list[Outcome] = []
-        self.locked: set[int] = set()  # tokens of outcomes that cannot be stored now
+        # The tokens of outcomes that cannot be stored now: another transaction holds
+        # the row of their job, or the statement fails on them.
+        self.locked: set[int] = set()
+        self.failing: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -24,6 +27,11 @@ class InFlight:
     @property
     def is_empty(self) -> bool:
         return not self.jobs and not self.unrecorded
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether all it has are outcomes on which the recording fails."""
+        return self.jobs.keys() <= self.failing
 
     def claim(self, jobs: Iterable[ClaimedJob]) -> None:
         now = monotonic()
@@ -39,15 +47,16 @@ class InFlight:
 
     @property
     def recordable(self) -> list[Outcome]:
-        if not self.locked:
+        if not (self.locked or self.failing):
             return self.unrecorded
-        return [each for each in self.unrecorded if each.lease_token not in self.locked]
+        later = self.locked | self.failing
+        return [each for each in self.unrecorded if each.lease_token not in later]
 
     @property
     def successes(self) -> list[Success]:
         return [each for each in self.recordable if isinstance(each, Success)]
 
-    def holds_back(self, outcomes: Iterable[Outcome]) -> bool:
+    def has_keys(self, outcomes: Iterable[Outcome]) -> bool:
         """Whether other jobs may wait for the end of one of these."""
         return any(self.jobs[each.lease_token].is_keyed for each in outcomes)
 
@@ -69,7 +78,7 @@ class InFlight:
         """Whether the only job in flight is one that must be alone."""
         return len(self.jobs) == 1 and any(job.is_suspect for job in self.jobs.values())
 
-    def settle(
+    def close(
         self, outcomes: Sequence[Outcome], status_of: dict[int, str]
     ) -> list[AttemptEnd]:
         """Forget outcomes that are stored, or whose job is not ours any more.
@@ -80,6 +89,7 @@ class InFlight:
         for outcome in outcomes:
             token = outcome.lease_token
             ended_at = self.ended_at.pop(token, 0.0)
+            self.failing.discard(token)
             job = self.jobs.pop(token, None)
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)

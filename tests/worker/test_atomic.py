@@ -826,7 +826,7 @@ def test_success_is_announced_once_and_needs_no_statement_of_the_loop(settings):
             assert job.wait(20) == "done"
             wait_for(lambda: loop.finished == 1)
             wait_for(lambda: loop.listener.alarm)
-            assert loop.room() == 1
+            assert loop.claimer.room() == 1
     finally:
         signals.job_finished.disconnect(receive)
     assert finished == [(job.pk, "SUCCESSFUL")]

@@ -14,7 +14,7 @@ from dataclasses import astuple
 from time import sleep
 
 from ..connections.bell import Bell
-from ..loop import ExitCode
+from ..exit_code import ExitCode
 from ..observer import RunStats
 
 # Together less than the five seconds in which no worker may outlive its supervisor.

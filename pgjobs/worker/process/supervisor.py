@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from ..connections.bell import Bell
-from ..loop import ExitCode
+from ..exit_code import ExitCode
 from ..observer import RunStats
 from .pipe import SupervisorPipe
 
