@@ -38,6 +38,7 @@ STATEMENTS = {
     },
     statement("turn", variant="units"): "turn",
     statement("turn", variant="spans"): "turn",
+    statement("turn", variant="skips"): "turn",
 }
 
 

@@ -33,7 +33,7 @@ from .slots.executor import Executor
 from .upkeep.admission import Admitting
 from .upkeep.batches import fail_culprit
 from .upkeep.chore import Effects, attempt, postpone
-from .upkeep.new_queues import NewQueues
+from .upkeep.chores import Chores
 from .upkeep.promotion import Promotion
 
 logger = logging.getLogger("pgjobs.worker")
@@ -58,7 +58,7 @@ class Claimer:
         outlook: Outlook,
         marks: Marks,
         admitting: Admitting,
-        new_queues: NewQueues,
+        upkeep: Chores,
         note: Callable[[Effects], None],
     ):
         self.connection = connection
@@ -72,7 +72,7 @@ class Claimer:
         self.outlook = outlook
         self.marks = marks
         self.admitting = admitting
-        self.new_queues = new_queues
+        self.upkeep = upkeep
         self.note = note  # takes what a step has changed
         self.promotion = Promotion()
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
@@ -98,6 +98,8 @@ class Claimer:
     def room(self, being_recorded: int = 0) -> int:
         """Return how many jobs may be claimed, once some outcomes are recorded."""
         held = len(self.in_flight) - being_recorded
+        # Outcomes that cannot be stored take no slot, up to as many as there are.
+        held -= min(len(self.in_flight.failing), self.options.slots)
         if self.lifetime.is_over or self.heartbeat.is_silent:
             return 0
         if self.backoff.is_waiting(monotonic()):
@@ -178,7 +180,7 @@ class Claimer:
             if self.promotion.backoff.is_waiting(monotonic()):
                 brought = brought._replace(next_due=None)  # the promotion asks itself
             self.outlook.plan(brought, limit, promoted, look_back_at)
-        self.new_queues.meet({job.queue_name for job in brought.claimed})
+        self.upkeep.new_queues.meet({job.queue_name for job in brought.claimed})
 
     def take_turn(
         self, successes: Sequence[Success], limit: int, spans: Sequence[Span] | None
@@ -192,6 +194,7 @@ class Claimer:
             "is_idle": len(self.in_flight) == len(successes),
             "units": self.units,
             "spans": spans,
+            "skips_expired": self.cannot_expire,
         }
         now = monotonic()
         is_wanted = self.admitting.is_due(now) or self.in_flight.has_keys(successes)
@@ -215,10 +218,15 @@ class Claimer:
         self.note(self.admitting.passed(admission, sweeps, monotonic()))
         return brought
 
+    @property
+    def cannot_expire(self) -> bool:
+        """Whether expired jobs cannot be cancelled, and so are in the way."""
+        return self.upkeep.expiry.backoff.since is not None
+
     def where_to_look(self, limit: int) -> Sequence[Span] | None:
         """Return the parts of the queues to look at for jobs; None: all of them."""
         # A job that must run alone may stand anywhere.
-        if not limit or self.outlook.waits_for_idle:
+        if not limit or self.outlook.waits_for_idle or self.cannot_expire:
             return None
         return self.marks.spans
 
@@ -294,3 +302,5 @@ class Claimer:
             seconds = monotonic() - self.backoff.since
             logger.warning("Claiming works again after %.1f s", seconds)
             self.backoff.passed()
+            self.upkeep.recovered()  # from what may have been the same fault
+            self.admitting.recovered()

@@ -5,7 +5,6 @@ is on its way outcomes gather for the next one, so that a busy worker commits ma
 time and an idle one commits at once.
 """
 
-import contextlib
 import logging
 import os
 import socket
@@ -17,6 +16,7 @@ import psycopg
 from ..base.database_errors import text_of
 from ..conf import settings
 from ..exceptions import DatabaseLost
+from ..queue.admitting import BEGINNING
 from ..queue.claiming import ClaimedJob
 from ..queue.recording import Unsuccessful, release
 from ..sql import statement
@@ -43,7 +43,7 @@ from .slots.cleaning import watch_sessions
 from .slots.executor import Executor
 from .upkeep.admission import Admitting
 from .upkeep.announcer import Announcer
-from .upkeep.chore import NOTHING, Chore, Effects, attempt
+from .upkeep.chore import NOTHING, Effects, attempt
 from .upkeep.chores import Chores
 
 logger = logging.getLogger("pgjobs.worker")
@@ -186,7 +186,7 @@ class Loop:
             outlook=self.outlook,
             marks=self.marks,
             admitting=self.admitting,
-            new_queues=self.upkeep.new_queues,
+            upkeep=self.upkeep,
             note=self.note,
         )
         self.listener = Listener(
@@ -228,12 +228,18 @@ class Loop:
             self.executor.stop()
             self.announcer.stop()
         self.heartbeat.stop()
-        with contextlib.suppress(psycopg.Error):
-            self.connection.execute(statement("leave"), {"id": self.id})
+        self.leave()
         self.connection.close()
         self.listener.close()
         self.watchdog.stop()
         logger.info("Worker name=%s stopped", self.options.name)
+
+    def leave(self) -> None:
+        """Remove the worker's row; if that fails, others find the worker dead."""
+        try:
+            self.connection.execute(statement("leave"), {"id": self.id})
+        except psycopg.Error as error:
+            logger.warning("Leaving failed: %s", text_of(error))
 
     @property
     def finished(self) -> int:
@@ -327,10 +333,14 @@ class Loop:
 
     def look_for_forgotten(self) -> None:
         """Before a drain ends, see whether something waits for nothing."""
-        chores: list[Chore] = [self.admitting, self.upkeep.dependencies]
-        for chore in chores:
-            if not chore.backoff.is_waiting(monotonic()):
-                self.note(attempt(chore, self.connection))
+        self.admitting.position = BEGINNING
+        while not self.admitting.is_failing(monotonic()):
+            effects = attempt(self.admitting, self.connection)
+            self.note(effects)
+            if effects.old_ready or self.admitting.position == BEGINNING:
+                break
+        if self.upkeep.dependencies.is_due(monotonic()):
+            self.note(attempt(self.upkeep.dependencies, self.connection))
 
     # What the worker hears
 

@@ -163,9 +163,9 @@ class OwnConnection:
         connection = self.connection or self.open()
         if self.pooled:  # where nothing can be prepared
             return [self.execute(*each) for each in statements]
-        message = "; ".join(self.execution(*each) for each in statements)
         try:
             with self.watchdog.guard(connection, self.limit):
+                message = "; ".join(self.execution(*each) for each in statements)
                 cursor = self.text_cursor.execute(message)
                 rows = [cursor.fetchall()]
                 while cursor.nextset():
