@@ -8,7 +8,7 @@ from django.db import connections
 from .conf import settings
 
 if TYPE_CHECKING:
-    from .worker.observer import Ending
+    from .worker.observer import AttemptEnd
 
 
 def drain(
@@ -23,14 +23,14 @@ def drain(
     """
     # Models cannot be imported before the apps are ready, this package must be.
     from .worker import ExitCode, Loop, WorkerOptions
-    from .worker.observer import Audience, Tally
+    from .worker.observer import RunStats, WorkerObserver
 
-    class Counting(Audience):
+    class Counting(WorkerObserver):
         def __init__(self) -> None:
-            self.tally = Tally()
+            self.stats = RunStats()
 
-        def recorded(self, endings: "Sequence[Ending]") -> None:
-            self.tally.count_all(endings)
+        def recorded(self, ends: "Sequence[AttemptEnd]") -> None:
+            self.stats.count_all(ends)
 
     if connections[settings.DATABASE].in_atomic_block:
         raise RuntimeError(
@@ -42,7 +42,7 @@ def drain(
         queues=None if queues is None else tuple(queues),
         slots=settings.CONCURRENCY if concurrency is None else concurrency,
     )
-    audience = Counting()
-    if Loop(options, audience).run() == ExitCode.LOST:
+    observer = Counting()
+    if Loop(options, observer).run() == ExitCode.LOST:
         raise RuntimeError("The database was lost while draining.")
-    return audience.tally.completed
+    return observer.stats.completed

@@ -13,7 +13,7 @@ from pgjobs.base.connections import connect
 from pgjobs.models import Attempt, Job, Rate, Status, Worker
 from pgjobs.queue import admitting, claiming, recording, statements, upkeep
 from pgjobs.queue.claiming import ClaimedJob
-from pgjobs.queue.recording import Recorded, Setback, Success
+from pgjobs.queue.recording import Recorded, Success, Unsuccessful
 from pgjobs.sql import statement
 from tests.processes import wait_for
 from tests.tasks import noop
@@ -162,13 +162,16 @@ class Hand:
         success = Success(job.id, token, return_value)
         return self.turn(success).recorded == {token}
 
-    def record(self, *setbacks: Setback) -> list[Recorded]:
-        return recording.record(self.execute, self.id, self.row.name, setbacks)
+    def record(self, *unsuccessful: Unsuccessful) -> list[Recorded]:
+        return recording.record(self.execute, self.id, self.row.name, unsuccessful)
 
     def set_back(self, job: ClaimedJob, verdict: str, reason="", **how) -> str | None:
-        """Record a setback; return the job's status, or None if it did not count."""
-        setback = Setback(job.id, job.lease_token, verdict, reason, **how)
-        recorded = self.record(setback)
+        """Record an attempt that did not succeed; return the job's status.
+
+        Or None if the record did not count.
+        """
+        unsuccessful = Unsuccessful(job.id, job.lease_token, verdict, reason, **how)
+        recorded = self.record(unsuccessful)
         assert [each.lease_token for each in recorded] in ([], [job.lease_token])
         return recorded[0].status if recorded else None
 

@@ -21,7 +21,7 @@ from pgjobs.models import Job
 from pgjobs.sql import statement
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
 from pgjobs.worker.connections.connection import OwnConnection
-from pgjobs.worker.observer import Audience
+from pgjobs.worker.observer import WorkerObserver
 from tests import settings as test_settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +38,7 @@ STATEMENTS = {
     },
     statement("turn", variant="units"): "turn",
     statement("turn", variant="spans"): "turn",
+    statement("turn", variant="skips"): "turn",
 }
 
 
@@ -169,8 +170,8 @@ def take_terminal() -> None:
 class WorkerThread:
     """A worker's loop in a thread of the test's process."""
 
-    def __init__(self, audience: Audience | None = None, **options):
-        self.loop = Loop(WorkerOptions(**options), audience)
+    def __init__(self, observer: WorkerObserver | None = None, **options):
+        self.loop = Loop(WorkerOptions(**options), observer)
         self.exit_code: ExitCode | None = None
         self.error: BaseException | None = None
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -218,9 +219,9 @@ def running_worker(**options) -> Iterator[Loop]:
 def let_it_turn(loop: Loop) -> None:
     """Return when the loop has taken a turn that began after this call."""
     for _ in range(2):
-        loop.maintenance.rescuing.due = 0
+        loop.upkeep.survey.due = 0
         loop.bell.ring()
-        wait_for(lambda: loop.maintenance.rescuing.due, "it has looked for chores")
+        wait_for(lambda: loop.upkeep.survey.due, "it has looked for chores")
 
 
 def drain(**options) -> Loop:

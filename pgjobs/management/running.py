@@ -17,11 +17,11 @@ from django.db.models import Count
 from ..conf import MOST_UNITS, settings
 from ..models import Job, Queue
 from ..models.job import WaitingFor
-from ..queue.recording import Setback
+from ..queue.recording import Unsuccessful
 from ..tasks.registry import registry
 from ..worker import WorkerOptions
-from ..worker.observer import Audience, Ending, Tally
-from ..worker.process.pipe import Lifeline
+from ..worker.observer import AttemptEnd, RunStats, WorkerObserver
+from ..worker.process.pipe import SupervisorPipe
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -43,7 +43,7 @@ STYLES = {
 }
 
 
-class Narrator(Audience):
+class ConsoleReporter(WorkerObserver):
     """Prints what a worker does.
 
     Not at every turn: each write would give the interpreter to another thread, and
@@ -56,15 +56,15 @@ class Narrator(Audience):
         self.is_quiet = verbosity < 1
         self.tells_requests = verbosity > 2
         self.prefix = f"{name} " if name else ""
-        self.tally = Tally()
+        self.stats = RunStats()
         self.lines: list[str] = []  # not printed yet
         self.printed_at = 0.0
 
-    def recorded(self, endings: Sequence[Ending]) -> None:
-        self.tally.count_all(endings)
+    def recorded(self, ends: Sequence[AttemptEnd]) -> None:
+        self.stats.count_all(ends)
         if not self.is_quiet:
             start = f"{time.strftime('%H:%M:%S')} {self.prefix}"
-            self.lines += [self.styled(start, each) for each in endings]
+            self.lines += [self.styled(start, each) for each in ends]
         self.due = self.printed_at + PRINT_SECONDS
         if time.monotonic() >= self.due:
             self.catch_up()
@@ -86,9 +86,9 @@ class Narrator(Audience):
         if self.tells_requests:
             self.write([f"{self.prefix}{line}"])
 
-    def styled(self, start: str, ending: Ending) -> str:
-        job, status, outcome, seconds = ending
-        if not isinstance(outcome, Setback):
+    def styled(self, start: str, end: AttemptEnd) -> str:
+        job, status, outcome, seconds = end
+        if not isinstance(outcome, Unsuccessful):
             line = f"{start}{job.task} #{job.id} {status} {seconds:.3f} s"
             return line if line.isprintable() else one_line(line)
         if status in ("READY", "SCHEDULED", "WAITING"):
@@ -117,23 +117,23 @@ class Narrator(Audience):
             self.is_quiet = True
             logger.warning("Nothing can be printed any more: %s", error)
 
-    def print_summary(self, tally: Tally) -> None:
-        self.print(f"Completed {number_of('job', tally.completed)}")
+    def print_summary(self, stats: RunStats) -> None:
+        self.print(f"Completed {number_of('job', stats.completed)}")
         parts = (
-            (tally.failed, "Failed"),
-            (tally.cancelled, "Cancelled"),
-            (tally.retried, "Attempts to be retried"),
+            (stats.failed, "Failed"),
+            (stats.cancelled, "Cancelled"),
+            (stats.retried, "Attempts to be retried"),
         )
         if line := " ".join(f"{what}: {number}." for number, what in parts if number):
             self.print(line)
 
 
-class Reporter(Narrator):
+class ChildReporter(ConsoleReporter):
     """Prints what a supervised worker does, and sends the count up."""
 
-    def __init__(self, lifeline: Lifeline, *args) -> None:
+    def __init__(self, pipe: SupervisorPipe, *args) -> None:
         super().__init__(*args)
-        self.lifeline = lifeline
+        self.pipe = pipe
         self.is_ready = False
 
     def started(self) -> None:
@@ -146,7 +146,7 @@ class Reporter(Narrator):
     def catch_up(self) -> None:
         super().catch_up()
         if self.is_ready:  # which the first message says
-            self.lifeline.tell(self.tally)
+            self.pipe.tell(self.stats)
 
 
 def number_of(noun: str, number: int, plural: str = "s") -> str:

@@ -13,6 +13,8 @@ from ..base.plain_json import check_json, dump
 from ..base.texts import storable
 from ..conf import settings
 from ..sql import statement
+from .references import sparing_referred
+from .statements import execute_on
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -45,9 +47,12 @@ def act(verb: str, queryset: "QuerySet[Job]", **parameters) -> Changed:
 
 
 def act_on(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
-    with connections[queryset.db].cursor() as cursor:
-        cursor.execute(statement(verb), {"ids": ids, **parameters})
-        rows = cursor.fetchall()
+    execute = execute_on(queryset.db)
+    if verb == "discard":
+        text = sparing_referred(execute, "discard", "pgjobs_job", "job")
+    else:
+        text = statement(verb)
+    rows = execute(text, {"ids": ids, **parameters})
     if finished := [row[0] for row in rows if row[1]]:
         announce = partial(announce_finished, queryset.model, queryset.db, finished)
         transaction.on_commit(announce, using=queryset.db)

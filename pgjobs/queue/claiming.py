@@ -88,15 +88,25 @@ def turn(
     is_idle: bool = False,
     units: HostUnits | None = None,
     spans: Sequence[Span] | None = None,
+    skips_expired: bool = False,
 ) -> Turn:
     """Record successes and claim up to `limit` jobs, in one statement.
 
     `is_idle`: the worker runs nothing, so a job that must run alone may be claimed.
     `units`: claim only what its host has room for; None: it has for all.
     `spans`: look nowhere else; None: look everywhere. Never with `units`.
+    `skips_expired`: without those that come too late. Not with `units` or `spans`.
     """
     sql, parameters = turn_statement(
-        worker_id, successes, limit, queues, excluded, is_idle, units, spans
+        worker_id,
+        successes,
+        limit,
+        queues,
+        excluded,
+        is_idle,
+        units,
+        spans,
+        skips_expired,
     )
     return read_turn(execute(sql, parameters))
 
@@ -110,8 +120,10 @@ def turn_statement(
     is_idle: bool = False,
     units: HostUnits | None = None,
     spans: Sequence[Span] | None = None,
+    skips_expired: bool = False,
 ) -> tuple[str, dict]:
-    return statement("turn", variant="units" if units else "spans" if spans else ""), {
+    variant = "units" if units else "skips" if skips_expired else ""
+    return statement("turn", variant or ("spans" if spans else "")), {
         **success_parameters(worker_id, successes),
         "limit": limit,
         "queues": None if queues is None else list(queues),

@@ -31,7 +31,7 @@ class Completed(NamedTuple):
     lease_token: int
 
 
-class Setback(NamedTuple):
+class Unsuccessful(NamedTuple):
     """A job whose attempt did not succeed, and what its task or worker said of it."""
 
     id: int
@@ -45,12 +45,12 @@ class Setback(NamedTuple):
     dependencies: dict | None = None  # that the job's row is to have from now on
 
 
-Outcome = Success | Completed | Setback
+Outcome = Success | Completed | Unsuccessful
 
 
-def release(job: "ClaimedJob", reason: str) -> Setback:
+def release(job: "ClaimedJob", reason: str) -> Unsuccessful:
     """Return the outcome of a job that goes back to the queue; nothing failed."""
-    return Setback(job.id, job.lease_token, "RELEASE", reason, message=reason)
+    return Unsuccessful(job.id, job.lease_token, "RELEASE", reason, message=reason)
 
 
 class Recorded(NamedTuple):
@@ -77,7 +77,10 @@ def locked(execute: Execute, worker_id: int, ids: Iterable[int]) -> set[int]:
 
 
 def record(
-    execute: Execute, worker_id: int, worker_name: str, setbacks: Sequence[Setback]
+    execute: Execute,
+    worker_id: int,
+    worker_name: str,
+    unsuccessful: Sequence[Unsuccessful],
 ) -> list[Recorded]:
     """Record attempts that did not succeed; return what became of their jobs."""
     rows = execute(
@@ -85,11 +88,21 @@ def record(
         {
             "worker_id": worker_id,
             "worker_name": worker_name,
-            "outcomes": json.dumps([each._asdict() for each in setbacks]),
+            "outcomes": json.dumps([each._asdict() for each in unsuccessful]),
             "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
         },
     )
     return [Recorded._make(row) for row in rows]
+
+
+def record_successes(
+    execute: Execute, worker_id: int, successes: Sequence[Success]
+) -> list[Recorded]:
+    """Record jobs that succeeded, beside a claim; return which of them."""
+    rows = execute(
+        statement("record_successes"), success_parameters(worker_id, successes)
+    )
+    return [Recorded(token, "SUCCESSFUL") for (token,) in rows]
 
 
 def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recorded]:
@@ -106,14 +119,16 @@ def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recor
 
 def orphans(
     execute: Execute, worker_id: int, lease_tokens: Iterable[int]
-) -> list[Setback]:
+) -> list[Unsuccessful]:
     """Return the releases of jobs that the worker owns without knowing of them."""
     rows = execute(
         statement("orphans"),
         {"worker_id": worker_id, "lease_tokens": array(lease_tokens)},
     )
     reason = "Released: the answer to its claim was lost."
-    return [Setback(id, token, "RELEASE", reason, message=reason) for id, token in rows]
+    return [
+        Unsuccessful(id, token, "RELEASE", reason, message=reason) for id, token in rows
+    ]
 
 
 def cancel_requests(execute: Execute, worker_id: int) -> list[int]:

@@ -1,10 +1,11 @@
 """What workers do for all jobs: promote, expire, rescue and prune."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..sql import statement
-from .statements import Execute
+from .references import references_to, sparing_referred
+from .statements import Execute, array
 
 # The class of the advisory locks that tell which workers live ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
@@ -19,6 +20,25 @@ class HeavyJob(NamedTuple):
     task: str
     queue_name: str
     units: int
+
+
+class Batch(NamedTuple):
+    """Which jobs a statement of the upkeep may touch."""
+
+    limit: int | None = None  # how many; None: `BATCH`
+    only: Sequence[int] | None = None  # their ids; None: all that are due
+    skipped: Sequence[int] = ()  # the ids of jobs on which it fails
+
+    @property
+    def size(self) -> int:
+        return BATCH if self.limit is None else self.limit
+
+    def parameters(self) -> dict:
+        only = None if self.only is None else array(self.only)
+        return {"limit": self.size, "only": only, "skipped": array(self.skipped)}
+
+
+ALL_DUE = Batch()
 
 
 class Promoted(NamedTuple):
@@ -62,14 +82,14 @@ def too_heavy(
     return [HeavyJob._make(row) for row in rows]
 
 
-def promote(execute: Execute) -> Promoted:
-    """Let the jobs go whose time has come, a batch."""
-    return Promoted._make(execute(statement("promote"), {"limit": BATCH})[0])
+def promote(execute: Execute, batch: Batch = ALL_DUE) -> Promoted:
+    """Make jobs READY whose time has come, a batch."""
+    return Promoted._make(execute(statement("promote"), batch.parameters())[0])
 
 
-def expire(execute: Execute) -> list[int]:
+def expire(execute: Execute, batch: Batch = ALL_DUE) -> list[int]:
     """Cancel a batch of the jobs that were not started in time; return their ids."""
-    return [id for (id,) in execute(statement("expire"), {"limit": BATCH})]
+    return [id for (id,) in execute(statement("expire"), batch.parameters())]
 
 
 def chores(execute: Execute, worker_id: int, looks: bool) -> Chores:
@@ -78,29 +98,66 @@ def chores(execute: Execute, worker_id: int, looks: bool) -> Chores:
     return Chores._make(execute(statement("chores"), parameters)[0])
 
 
-def rescue(execute: Execute, worker_id: int) -> list[Rescued]:
+def rescue(execute: Execute, worker_id: int, batch: Batch = ALL_DUE) -> list[Rescued]:
     """Take back a batch of the jobs whose worker is dead."""
-    rows = execute(
-        statement("rescue"),
-        {"worker_id": worker_id, "lock_class": LOCK_CLASS, "limit": BATCH},
-    )
+    parameters = {"worker_id": worker_id, "lock_class": LOCK_CLASS}
+    rows = execute(statement("rescue"), {**parameters, **batch.parameters()})
     return [Rescued._make(row) for row in rows]
 
 
-def prune(execute: Execute, ages: dict[str, float | None]) -> int:
-    """Delete a batch of the jobs finished longer ago than their status's age."""
-    limited = {status: age for status, age in ages.items() if age is not None}
-    if not limited:
+def prune(
+    execute: Execute, ages: dict[str, float | None], batch: Batch = ALL_DUE
+) -> int:
+    """Delete a batch of the jobs finished longer ago than their status's age.
+
+    Jobs to which tables of the project refer are skipped.
+    """
+    limited = limited_ages(ages)
+    if not limited["statuses"]:
         return 0
-    rows = execute(
-        statement("prune"),
-        {
-            "statuses": list(limited),
-            "ages": [float(age) for age in limited.values()],
-            "limit": BATCH,
-        },
-    )
-    return rows[0][0]
+    text = sparing_referred(execute, "prune", "pgjobs_job", "job")
+    return execute(text, {**limited, **batch.parameters()})[0][0]
+
+
+def count_referred(execute: Execute, ages: dict[str, float | None]) -> dict[str, int]:
+    """Count the old jobs to which tables of the project refer, by the tables' names."""
+    limited = limited_ages(ages)
+    counted = {}
+    for each in references_to(execute, "pgjobs_job"):
+        text = statement("referred_jobs").replace("/*table*/", each.table)
+        text = text.replace("/*column*/", each.column)
+        ((number,),) = execute(text, limited)
+        if number:
+            counted[each.table] = number
+    return counted
+
+
+def limited_ages(ages: dict[str, float | None]) -> dict[str, list]:
+    """Return, as arrays, the statuses whose jobs are not kept for ever."""
+    limited = {status: age for status, age in ages.items() if age is not None}
+    return {"statuses": list(limited), "ages": [float(age) for age in limited.values()]}
+
+
+def prune_batches(execute: Execute, after: int = 0) -> tuple[int, int | None]:
+    """Look at some batches behind this id, and delete those that have lost all jobs.
+
+    Return how many went and behind which id to go on, or None at the end.
+    """
+    text = sparing_referred(execute, "prune_batches", "pgjobs_batch", "seen")
+    ((number, last),) = execute(text, {"after": after, "limit": BATCH})
+    return number, last
+
+
+def suspects(execute: Execute, kind: str, batch: Batch, **parameters) -> list[int]:
+    """Return the ids of the jobs that a statement of the upkeep may have failed on."""
+    text = statement(f"suspects_of_{kind}")
+    return [id for (id,) in execute(text, {**batch.parameters(), **parameters})]
+
+
+def fail(execute: Execute, id: int, reason: str) -> bool:
+    """End a job that a worker cannot go on with; return whether that ended it."""
+    rows = execute(statement("fail"), {"ids": [id], "reason": reason})
+    return bool(rows)
 
 
 def forget_rates(execute: Execute) -> None:

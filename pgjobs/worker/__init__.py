@@ -1,6 +1,7 @@
 """The worker: one process of `manage.py runjobs`."""
 
-from .loop import ExitCode, Loop
+from .exit_code import ExitCode
+from .loop import Loop
 from .options import WorkerOptions
 
 __all__ = ["ExitCode", "Loop", "WorkerOptions"]

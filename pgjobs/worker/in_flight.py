@@ -4,31 +4,39 @@ from collections.abc import Iterable, Sequence
 from time import monotonic
 
 from ..queue.claiming import ClaimedJob
-from ..queue.recording import Completed, Outcome, Setback, Success
-from .observer import Ending
+from ..queue.recording import Completed, Outcome, Success, Unsuccessful
+from .observer import AttemptEnd
 
 
-class Ledger:
-    """Jobs in flight by lease token; an outcome stays until it is settled."""
+class InFlight:
+    """Jobs in flight by lease token; an outcome stays until it is closed."""
 
     def __init__(self) -> None:
-        self.in_flight: dict[int, ClaimedJob] = {}
+        self.jobs: dict[int, ClaimedJob] = {}
         self.claimed_at: dict[int, float] = {}  # monotonic time, as the next
         self.ended_at: dict[int, float] = {}
         self.unrecorded: list[Outcome] = []
-        self.locked: set[int] = set()  # tokens of outcomes that cannot be stored now
+        # The tokens of outcomes that cannot be stored now: another transaction holds
+        # the row of their job, or the statement fails on them.
+        self.locked: set[int] = set()
+        self.failing: set[int] = set()
 
     def __len__(self) -> int:
-        return len(self.in_flight)
+        return len(self.jobs)
 
     @property
     def is_empty(self) -> bool:
-        return not self.in_flight and not self.unrecorded
+        return not self.jobs and not self.unrecorded
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether all it has are outcomes on which the recording fails."""
+        return self.jobs.keys() <= self.failing
 
     def claim(self, jobs: Iterable[ClaimedJob]) -> None:
         now = monotonic()
         for job in jobs:
-            self.in_flight[job.lease_token] = job
+            self.jobs[job.lease_token] = job
             self.claimed_at[job.lease_token] = now
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
@@ -39,54 +47,54 @@ class Ledger:
 
     @property
     def recordable(self) -> list[Outcome]:
-        if not self.locked:
+        if not (self.locked or self.failing):
             return self.unrecorded
-        return [each for each in self.unrecorded if each.lease_token not in self.locked]
+        later = self.locked | self.failing
+        return [each for each in self.unrecorded if each.lease_token not in later]
 
     @property
     def successes(self) -> list[Success]:
         return [each for each in self.recordable if isinstance(each, Success)]
 
-    def holds_back(self, outcomes: Iterable[Outcome]) -> bool:
+    def has_keys(self, outcomes: Iterable[Outcome]) -> bool:
         """Whether other jobs may wait for the end of one of these."""
-        return any(self.in_flight[each.lease_token].is_keyed for each in outcomes)
+        return any(self.jobs[each.lease_token].is_keyed for each in outcomes)
 
     @property
     def completed(self) -> list[Completed]:
         return [each for each in self.unrecorded if isinstance(each, Completed)]
 
     @property
-    def setbacks(self) -> list[Setback]:
-        return [each for each in self.recordable if isinstance(each, Setback)]
+    def unsuccessful(self) -> list[Unsuccessful]:
+        return [each for each in self.recordable if isinstance(each, Unsuccessful)]
 
     @property
     def still_running(self) -> list[ClaimedJob]:
         done = {outcome.lease_token for outcome in self.unrecorded}
-        return [job for token, job in self.in_flight.items() if token not in done]
+        return [job for token, job in self.jobs.items() if token not in done]
 
     @property
     def runs_suspect(self) -> bool:
         """Whether the only job in flight is one that must be alone."""
-        return len(self.in_flight) == 1 and any(
-            job.is_suspect for job in self.in_flight.values()
-        )
+        return len(self.jobs) == 1 and any(job.is_suspect for job in self.jobs.values())
 
-    def settle(
+    def close(
         self, outcomes: Sequence[Outcome], status_of: dict[int, str]
-    ) -> list[Ending]:
+    ) -> list[AttemptEnd]:
         """Forget outcomes that are stored, or whose job is not ours any more.
 
         `status_of`: what their jobs, by lease token, are now.
         """
-        endings = []
+        ends = []
         for outcome in outcomes:
             token = outcome.lease_token
             ended_at = self.ended_at.pop(token, 0.0)
-            job = self.in_flight.pop(token, None)
+            self.failing.discard(token)
+            job = self.jobs.pop(token, None)
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)
-                endings.append(Ending(job, status_of.get(token), outcome, seconds))
+                ends.append(AttemptEnd(job, status_of.get(token), outcome, seconds))
         self.unrecorded = [
             each for each in self.unrecorded if each.lease_token in self.ended_at
         ]
-        return endings
+        return ends

@@ -61,7 +61,7 @@ class Lifetime:
         """Whether so much runs on that the worker cannot wait until it is idle."""
         return self.executor.given_up >= self.options.slots
 
-    def weigh(self) -> None:
+    def measure_memory(self) -> None:
         """Note when the process has grown beyond its limit."""
         most = self.options.max_memory
         if most is None or self.is_too_large:

@@ -1,30 +1,27 @@
-"""The loop of a worker: record, promote, claim; then sleep until something happens.
+"""The loop of a worker: record, look after the queue, claim; then sleep.
 
-One turn takes one round trip where nothing but successes is to be recorded. While
-it is on its way outcomes gather for the next one, so that a busy worker commits
-many at a time and an idle one commits at once.
+One pass takes one round trip where nothing but successes is to be recorded. While it
+is on its way outcomes gather for the next one, so that a busy worker commits many at a
+time and an idle one commits at once.
 """
 
-import contextlib
 import logging
 import os
 import socket
-from collections import deque
-from collections.abc import Sequence
-from enum import IntEnum
-from time import monotonic, sleep, time
-from typing import Any, Literal
+from time import monotonic
+from typing import Literal
 
 import psycopg
 
-from ..conf import FINISHED, settings
+from ..base.database_errors import text_of
+from ..conf import settings
 from ..exceptions import DatabaseLost
-from ..queue import admitting, claiming, recording, upkeep
-from ..queue.claiming import ClaimedJob, HostUnits, Span
-from ..queue.recording import Outcome, Setback, Success, release
+from ..queue.admitting import BEGINNING
+from ..queue.claiming import ClaimedJob
+from ..queue.recording import Unsuccessful, release
 from ..sql import statement
-from ..tasks.running_job import RunningJob
 from .claim_cursors import Marks
+from .claimer import Claimer
 from .connections.bell import Bell
 from .connections.connection import (
     OwnConnection,
@@ -35,73 +32,50 @@ from .connections.connection import (
 from .connections.faults import Faults
 from .connections.heartbeat import Heartbeat
 from .connections.listener import Listener
-from .in_flight import Ledger
-from .job_log import described, is_heard, log
+from .exit_code import ExitCode
+from .in_flight import InFlight
 from .lifetime import Lifetime
-from .observer import Audience, Ending
+from .observer import WorkerObserver
 from .options import WorkerOptions
 from .poll_schedule import Outlook
-from .slots.atomic import warn_of_long_transactions
+from .recorder import Recorder
 from .slots.cleaning import watch_sessions
 from .slots.executor import Executor
 from .upkeep.admission import Admitting
 from .upkeep.announcer import Announcer
-from .upkeep.dependencies import Depending
-from .upkeep.maintenance import Maintenance
-from .upkeep.schedules import Scheduler
+from .upkeep.chore import NOTHING, Effects, attempt
+from .upkeep.chores import Chores
 
 logger = logging.getLogger("pgjobs.worker")
 
 STATEMENT_SECONDS = 30.0
-GATHER_SECONDS = 0.00005
-REPORT_SECONDS = 0.25  # between two writes of progress
-ASK_FOR_LOCKED_SECONDS = 1.0  # between two looks whether rows are still locked
 HEAR_SECONDS = 0.01  # between two looks of a busy loop at what was notified
 LAST_SECONDS = 2.0  # for announcing the last jobs that ended
 RELEASE_TRIES = 3
-# Errors of what a statement does or reads; the connection is well.
-BROKEN = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError)
-
-
-class ExitCode(IntEnum):
-    STOPPED = 0  # as asked: drained, a limit reached, or a signal and all jobs ended
-    LOST = 1  # could not start, or lost its database for good
-    GRACE_OVER = 3  # jobs were released that would not end in time
-    SECOND_SIGNAL = 4  # jobs were released at once
-    RESTART = 5  # the process has served its time; another one is to follow
 
 
 class Loop:
     """One worker: claims jobs, hands them to its slots and records the outcomes."""
 
-    def __init__(self, options: WorkerOptions, audience: Audience | None = None):
+    def __init__(self, options: WorkerOptions, observer: WorkerObserver | None = None):
         self.options = options
-        self.audience = audience or Audience()
+        self.observer = observer or WorkerObserver()
         self.id = 0  # until it is registered
         self.bell = Bell()
         self.executor = Executor(options.slots, self.ring, options.database)
-        self.ledger = Ledger()
+        self.in_flight = InFlight()
         self.outlook = Outlook(options.poll)
         self.marks = Marks()
         self.admitting = Admitting()
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
         self.stop_at: float | None = None  # end of the grace, once asked to stop
-        self.finished = 0
-        self.next_report = 0.0
         self.next_hearing = 0.0
-        self.ask_for_locked_at = 0.0
-        self.known_queues: set[str] = set()
-        self.host = socket.gethostname()
-        self.units = (
-            None if options.units is None else HostUnits(self.host, options.units)
-        )
-        self.cancelling: deque[int] = deque()  # lease tokens
         # For those who probe the worker, see health.py.
         self.phase: Literal["starting", "running", "stopped"] = "starting"
-        self.awake_at = monotonic()  # the latest turn, or when the next one is due
-        self.last_claim_at: float | None = None
+        self.awake_at = monotonic()  # the latest pass, or when the next one is due
         self.is_nudged = False
+        self.has_abandoned_jobs = False
 
     # Life
 
@@ -113,7 +87,7 @@ class Loop:
         self.start()
         try:
             while not self.is_done:
-                self.turn_or_wait()
+                self.run_pass_or_wait()
                 if self.is_out_of_time:
                     return self.abandon()
                 self.sleep()
@@ -121,7 +95,7 @@ class Loop:
             is_renewed = self.lifetime.is_to_be_renewed(is_drained)
             return ExitCode.RESTART if is_renewed else ExitCode.STOPPED
         except DatabaseLost:
-            logger.critical("Worker name=%s gives up", self.options.name)
+            logger.critical("Worker name=%s lost its database", self.options.name)
             return ExitCode.LOST
         finally:
             self.close()
@@ -145,34 +119,15 @@ class Loop:
             self.connection.close()
             self.watchdog.stop()
             raise
-        self.heartbeat = Heartbeat(
-            options, {**row, "id": self.id}, self.watchdog, self.asked_to_cancel
-        )
-        self.listener = Listener(
-            options,
-            self.id,
-            self.bell,
-            self.watchdog,
-            lambda: not self.heartbeat.is_late,
-            self.marks.hear,
-            self.admitting.hear,
-        )
-        self.announcer = Announcer(options.database)
-        self.maintenance = Maintenance(self.id)
-        self.scheduler = Scheduler()
-        self.depending = Depending()
+        self.furnish(row)
         self.heartbeat.start()
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", options.name, self.id)
-        self.audience.started()
+        self.observer.started()
 
     def register(self, row: dict) -> None:
         self.id = self.connection.execute(statement("register_worker"), row)[0][0]
         hold_session_lock(self.connection, self.id)
-
-    def ring(self) -> None:
-        """Wake the loop for what was put down for it; from any thread."""
-        self.listener.ring()
 
     def prepare(self, connection: OwnConnection) -> None:
         plan_once(connection)
@@ -183,7 +138,7 @@ class Loop:
         options = self.options
         return {
             "name": options.name,
-            "host": self.host,
+            "host": socket.gethostname(),
             "pid": os.getpid(),
             "queues": ",".join(options.queues or ()),
             "excluded": ",".join(options.excluded),
@@ -191,6 +146,62 @@ class Loop:
             "units": options.units,
             "lease": settings.LEASE_DURATION,
             "heartbeat_interval": settings.HEARTBEAT_INTERVAL,
+        }
+
+    def furnish(self, row: dict) -> None:
+        """Make the parts that need the worker's id and its connection."""
+        options = self.options
+        self.heartbeat = Heartbeat(
+            options, {**row, "id": self.id}, self.watchdog, self.asked_to_cancel
+        )
+        self.announcer = Announcer(options.database)
+        self.recorder = Recorder(
+            self.connection,
+            self.id,
+            options,
+            self.executor,
+            self.in_flight,
+            self.observer,
+            self.announcer,
+            self.note,
+        )
+        self.upkeep = Chores(
+            self.id,
+            options,
+            admitting=self.admitting,
+            held=lambda: self.in_flight.jobs,
+            cancel=self.executor.cancel,
+            looks_for_jobs=lambda: self.marks.spans is None,
+            saw_no_jobs=self.outlook.saw_none,
+        )
+        self.claimer = Claimer(
+            connection=self.connection,
+            worker_id=self.id,
+            options=options,
+            in_flight=self.in_flight,
+            executor=self.executor,
+            lifetime=self.lifetime,
+            heartbeat=self.heartbeat,
+            recorder=self.recorder,
+            outlook=self.outlook,
+            marks=self.marks,
+            admitting=self.admitting,
+            upkeep=self.upkeep,
+            note=self.note,
+        )
+        self.listener = Listener(
+            options,
+            self.id,
+            self.bell,
+            self.watchdog,
+            lambda: not self.heartbeat.is_late,
+            self.hear,
+        )
+        self.hearers = {
+            Listener.CHANNEL: self.heard_of_queue,
+            Listener.ADMISSION: self.admitting.hear,
+            self.listener.own_channel: self.upkeep.cancel_requests.hear,
+            Listener.MISSED: self.missed_notifications,
         }
 
     def stop(self) -> None:
@@ -203,453 +214,179 @@ class Loop:
         self.is_nudged = True
         self.bell.ring()
 
+    def ring(self) -> None:
+        """Wake the loop for what was put down for it; from any thread."""
+        self.listener.ring()
+
     def close(self) -> None:
         """Leave; what still runs here is not this worker's any more."""
         self.phase = "stopped"
-        if len(self.ledger):  # somebody wants it to end now
+        if self.has_abandoned_jobs or self.in_flight.still_running:
+            # The process has to end now.
             self.announcer.stop(timeout=LAST_SECONDS)
         else:
             self.executor.stop()
             self.announcer.stop()
         self.heartbeat.stop()
-        with contextlib.suppress(psycopg.Error):
-            self.connection.execute(statement("leave"), {"id": self.id})
+        self.leave()
         self.connection.close()
         self.listener.close()
         self.watchdog.stop()
         logger.info("Worker name=%s stopped", self.options.name)
 
+    def leave(self) -> None:
+        """Remove the worker's row; if that fails, others find the worker dead."""
+        try:
+            self.connection.execute(statement("leave"), {"id": self.id})
+        except psycopg.Error as error:
+            logger.warning("Leaving failed: %s", text_of(error))
+
+    @property
+    def finished(self) -> int:
+        """How many jobs have ended here."""
+        return self.recorder.finished
+
+    @property
+    def last_claim_at(self) -> float | None:
+        """When it claimed jobs for the last time (seconds of Unix time), if ever."""
+        return None if self.phase == "starting" else self.claimer.last_claim_at
+
     @property
     def is_done(self) -> bool:
-        if not self.ledger.is_empty:
-            return False
+        now = monotonic()
         ends_when_idle = self.options.drain or self.lifetime.has_given_up
-        is_idle = self.outlook.is_empty and not (
-            self.scheduler.is_due
-            or self.depending.is_expecting
-            or self.admitting.is_expecting
-        )
-        return self.lifetime.is_over or (ends_when_idle and is_idle)
+        if not self.in_flight.is_empty:
+            return ends_when_idle and self.in_flight.is_stuck and self.outlook.is_empty
+        if self.lifetime.is_over:
+            return True
+        is_expecting = self.upkeep.is_expecting(now) or self.admitting.is_expecting(now)
+        return ends_when_idle and self.outlook.is_empty and not is_expecting
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether the running jobs must be given up."""
+        """Whether the running jobs must be released."""
         signals = self.lifetime.signals
         if signals == 0:
             return False
         if self.stop_at is None:
             self.stop_at = monotonic() + self.options.grace
-            if len(self.ledger):
-                self.audience.stopping(len(self.ledger))
+            if len(self.in_flight):
+                self.observer.stopping(len(self.in_flight))
         over = signals > 1 or monotonic() >= self.stop_at
-        return over and len(self.ledger) > 0
+        return over and len(self.in_flight) > 0
 
-    # One turn
+    # One pass
 
-    def turn_or_wait(self) -> None:
-        """Take a turn; what could not be stored is kept while the database is away."""
+    def run_pass_or_wait(self) -> None:
+        """Run a pass; while the database is away, keep what could not be stored."""
         self.awake_at = monotonic()
         try:
-            try:
-                self.turn()
-            except psycopg.errors.LockNotAvailable:
-                self.set_locked_aside()
+            self.run_pass()
         except psycopg.Error as error:
-            self.maintenance.doubt()
-            self.outlook.expect_jobs()
+            self.note(Effects(ready=True, in_doubt=True))
+            self.claimer.backoff.passed()
             self.faults.met(error)
         else:
             if self.faults.since is not None:
                 self.admitting.recovered()
+                self.upkeep.recovered()
             self.faults.passed()
 
-    def turn(self) -> None:
-        """Record outcomes, promote what is due and claim for the free slots."""
-        self.pass_on_cancels()
-        self.gather()
-        if self.ledger.unrecorded:  # jobs have ended
-            self.lifetime.weigh()
+    def run_pass(self) -> None:
+        """Record what has ended, do what is due, and claim for the free slots."""
+        self.recorder.gather()
+        if self.in_flight.unrecorded:  # jobs have ended
+            self.lifetime.measure_memory()
         if self.lifetime.is_cut_short:
             self.release_unstarted()
-        if self.ledger.locked and monotonic() >= self.ask_for_locked_at:
-            self.set_locked_aside()
-        self.store_reports()
-        self.settle_completed()
-        self.record_setbacks()
-        self.maintain()
-        self.fire_schedules()
-        self.hear()
-        self.decide_dependencies()
-        if monotonic() >= self.audience.due:
-            self.audience.catch_up()
-        successes = self.share_of(self.ledger.successes)
+        self.recorder.record()
+        self.upkeep.cancel_requests.pass_on()
+        for chore in self.upkeep.due(self.lifetime.is_over):
+            self.note(attempt(chore, self.connection))
+        self.take_notified()
+        if monotonic() >= self.observer.due:
+            self.observer.catch_up()
         # After a fault a statement has to prove that the database is back.
-        is_wanted = successes or self.wants_to_look or self.admitting.is_due
-        if is_wanted or self.faults.since is not None:
-            self.record_and_claim(successes)
-        if self.options.drain and self.outlook.is_empty and self.ledger.is_empty:
+        self.claimer.run(is_wanted=self.faults.since is not None)
+        if self.options.drain and self.outlook.is_empty and self.in_flight.is_empty:
             self.look_for_forgotten()
 
-    def gather(self) -> None:
-        """Take what the slots have put down; let those about to end come along.
-
-        A slot that rings has the loop ahead of its neighbours, which hold jobs as
-        short: the next commit would carry one outcome and leave the rest for another.
-        """
-        ended = len(self.ledger.unrecorded) + len(self.executor.outcomes)
-        if 0 < ended < min(len(self.ledger), self.options.slots):
-            sleep(GATHER_SECONDS)
-        self.ledger.put(self.executor.take_outcomes())
-
-    @property
-    def share(self) -> int:
-        """How many of the jobs that the worker may hold are recorded at once."""
-        slots = self.options.slots
-        return max((slots + self.options.prefetch) // 2, slots)
-
-    def share_of(self, successes: Sequence[Success]) -> Sequence[Success]:
-        """Return those to record now.
-
-        To record all that the worker may hold would leave the slots nothing to run
-        until the turn has brought others.
-        """
-        if not self.room(len(successes)):
-            return successes
-        return successes[: self.share]
-
-    def record_and_claim(self, successes: Sequence[Success]) -> None:
-        if self.outlook.is_poll_due:  # who cannot listen hears of no job that waits
-            self.admitting.expect()
-        promoted = self.outlook.is_promotion_due
-        if promoted:
-            self.promote()
-        limit = self.room(len(successes))
-        looks_back = limit > 0 and self.marks.must_look_back
-        if looks_back:
-            self.look_back()
-        spans = self.where_to_look(limit)
-        brought = self.take_turn(successes, limit, spans)
-        self.settle(successes, dict.fromkeys(brought.recorded, "SUCCESSFUL"))
-        if brought.met_expired:
-            self.announce_expired(upkeep.expire(self.connection.execute))
-        if brought.claimed:
-            self.ledger.claim(brought.claimed)
-            self.executor.submit(brought.claimed)
-            self.lifetime.claimed += len(brought.claimed)
-            self.last_claim_at = time()
-        if limit and spans is None and self.units is None:
-            self.marks.looked_everywhere(brought.seconds, len(brought.claimed))
-        self.marks.reached(brought.claimed)
-        if limit:
-            is_partial = spans is not None and not looks_back
-            look_back_at = self.marks.look_back_at if is_partial else None
-            self.outlook.plan(brought, limit, promoted, look_back_at)
-        self.make_queues(brought.claimed)
-
-    def take_turn(
-        self, successes: Sequence[Success], limit: int, spans: Sequence[Span] | None
-    ) -> claiming.Turn:
-        """Record successes and claim; in between admit, if jobs may wait for that."""
-        how: dict[str, Any] = {
-            "successes": successes,
-            "limit": limit,
-            "queues": self.options.queues,
-            "excluded": self.options.excluded,
-            "is_idle": len(self.ledger) == len(successes),
-            "units": self.units,
-            "spans": spans,
-        }
-        is_wanted = self.admitting.is_due or self.ledger.holds_back(successes)
-        if not is_wanted or self.admitting.is_failing:
-            brought = claiming.turn(self.connection.execute, self.id, **how)
-            if brought.holds_back:  # since the job was claimed
-                self.admitting.expect()
-            return brought
-        position, sweeps = self.admitting.begin()
-        try:
-            brought, admission = admitting.admitting_turn(
-                self.connection.together, self.id, position, sweeps, **how
-            )
-        except BROKEN as error:
-            self.admitting.failed()
-            # Raises it again if it was not the admission's:
-            brought = claiming.turn(self.connection.execute, self.id, **how)
-            self.tell_of_admission(error)
-            return brought
-        self.note_admission(admission, sweeps)
-        return brought
-
-    def tell_of_admission(self, error: psycopg.Error) -> None:
-        """Log the error of an admission: it must not stop all other jobs."""
-        logger.error("Admission failed, plain jobs go on: %s", str(error).strip())
-
-    def note_admission(self, admission: admitting.Admission, swept: bool) -> None:
-        self.admitting.passed(admission, swept)
-        self.announcer.finished(admission.ended)
-        if admission.admitted:
-            self.expect_old_jobs()
-        if admission.met_undecided:
-            self.depending.expect()
-
-    def where_to_look(self, limit: int) -> Sequence[Span] | None:
-        """Return the parts of the queues to look at for jobs; None: all of them."""
-        # A job that must run alone may stand anywhere.
-        if not limit or self.outlook.waits_for_idle:
-            return None
-        return self.marks.spans
-
-    def look_back(self) -> None:
-        """Look for jobs before the marks; the next look begins at them."""
-        found = claiming.look_back(self.connection.execute, self.marks.turns)
-        self.marks.looked_back(*found)
-
-    def make_queues(self, claimed: Sequence[ClaimedJob]) -> None:
-        """Give queues that are met for the first time the row to pause them by."""
-        names = {job.queue_name for job in claimed} - self.known_queues
-        if names:
-            upkeep.make_queues(self.connection.execute, names)
-            self.known_queues |= names
-
-    def room(self, being_recorded: int = 0) -> int:
-        """Return how many jobs may be claimed, once some outcomes are recorded."""
-        held = len(self.ledger) - being_recorded
-        if self.lifetime.is_over or self.heartbeat.is_silent:
-            return 0
-        if held and self.ledger.runs_suspect:
-            return 0
-        free = self.options.slots + self.options.prefetch - held
-        if self.options.max_jobs is not None:
-            free = min(free, self.options.max_jobs - self.lifetime.claimed)
-        return max(free, 0)
-
-    @property
-    def wants_to_look(self) -> bool:
-        is_idle = not len(self.ledger)
-        return self.outlook.deserves_look(is_idle) and self.room() > 0
-
-    def promote(self) -> None:
-        number = upkeep.BATCH
-        while number == upkeep.BATCH:
-            number, must_admit = upkeep.promote(self.connection.execute)
-            if must_admit:
-                self.admitting.expect()
-        self.marks.doubt()
-
-    def expect_old_jobs(self) -> None:
-        """Note that jobs may be READY now that were enqueued long ago."""
-        self.outlook.expect_jobs()
-        self.marks.doubt()
-
-    # Recording
-
-    def set_locked_aside(self) -> None:
-        """Keep the outcomes whose rows somebody holds for later; record the others."""
-        ids = [each.id for each in self.ledger.unrecorded]
-        self.ledger.locked = recording.locked(self.connection.execute, self.id, ids)
-        self.ask_for_locked_at = monotonic() + ASK_FOR_LOCKED_SECONDS
-
-    def settle_completed(self) -> None:
-        """Close the books on atomic jobs, which have recorded their success."""
-        completed = self.ledger.completed
-        if completed:
-            self.expect_followers(completed)
-            self.settle(
-                completed, {each.lease_token: "SUCCESSFUL" for each in completed}
-            )
-            self.outlook.expect_jobs()  # they may have enqueued some
-
-    def expect_followers(self, outcomes: Sequence[Outcome]) -> None:
-        """Note that others may have waited for the end of these jobs."""
-        if self.ledger.holds_back(outcomes):
-            self.admitting.expect()
-
-    def record_setbacks(self) -> None:
-        setbacks = self.ledger.setbacks
-        if setbacks:
-            recorded = recording.record(
-                self.connection.execute, self.id, self.options.name, setbacks
-            )
-            self.expect_followers(setbacks)
-            self.settle(setbacks, dict(recorded))
-            self.outlook.expect_due()  # a backoff may be shorter than our sleep
-
-    def settle(self, outcomes: Sequence[Outcome], status_of: dict[int, str]) -> None:
-        """Close the books on outcomes that are stored, or whose job is not ours.
-
-        `status_of`: what their jobs, by lease token, are now.
-        """
-        missing = [each for each in outcomes if each.lease_token not in status_of]
-        if missing:
-            status_of |= dict(
-                recording.recorded_before(self.connection.execute, missing)
-            )
-        endings = self.ledger.settle(outcomes, status_of)
-        self.announce(endings)
-        stored = [ending for ending in endings if ending.status is not None]
-        if stored:
-            self.audience.recorded(stored)
-
-    def announce(self, endings: Sequence[Ending]) -> None:
-        """Say what became of jobs."""
-        tells_all = is_heard(logging.INFO)
-        for ending in endings:
-            if tells_all or ending.status != "SUCCESSFUL":
-                log_ending(ending)
-        finished = [each.job.id for each in endings if each.status in FINISHED]
-        self.finished += len(finished)
-        self.announcer.finished(finished)
-
-    def announce_expired(self, ids: Sequence[int]) -> None:
-        if ids:
-            logger.info("Cancelled jobs=%s that were not started in time", len(ids))
-        self.announcer.finished(ids)
-
-    def store_reports(self) -> None:
-        """Store what jobs report, at once but not more often than need be."""
-        reporting = self.executor.reporting
-        if not reporting:
+    def note(self, effects: Effects) -> None:
+        """Take note of what a step has changed."""
+        if effects is NOTHING:
             return
-        # The last report of a job that ended can only be stored before its outcome.
-        is_last = any(each.lease_token in reporting for each in self.ledger.unrecorded)
-        if is_last or monotonic() >= self.next_report:
-            self.next_report = monotonic() + REPORT_SECONDS
-            if taken := self.executor.take_reports():
-                self.store(taken)
-
-    def store(self, taken: Sequence[tuple[RunningJob, dict]]) -> None:
-        """Store reports; give those back that could not be stored."""
-        stored: set[int] = set()
-        try:
-            reports = [report for _, report in taken]
-            stored = recording.report(self.connection.execute, self.id, reports)
-        finally:
-            for job, report in taken:
-                if job.id not in stored and job.lease_token in self.ledger.in_flight:
-                    job.put_back(report)
-
-    def maintain(self) -> None:
-        if monotonic() < self.maintenance.due:
-            return
-        warn_of_long_transactions()
-        self.look_for_chores()
-        self.announce_expired(self.maintenance.expire(self.connection.execute))
-        self.maintenance.warn_of_too_heavy(self.connection.execute, self.options)
-        if self.maintenance.deliver_late(self.connection.execute):
+        if effects.ready or effects.old_ready:
             self.outlook.expect_jobs()
-        rescued, orphans = self.maintenance.run(
-            self.connection.execute, self.ledger.in_flight
-        )
-        for job in rescued:
-            if job.status == "READY":
-                self.expect_old_jobs()
-            elif job.status == "WAITING":
-                self.admitting.expect()
-            else:
-                self.announcer.finished([job.id])
-        if orphans:
-            recording.record(
-                self.connection.execute, self.id, self.options.name, orphans
-            )
-            logger.warning("Released jobs=%s claimed unnoticed", len(orphans))
-
-    def hear(self) -> None:
-        """Take, now and then, what was notified: a busy loop does not sleep over it."""
-        if monotonic() < self.next_hearing:
-            return
-        self.next_hearing = monotonic() + HEAR_SECONDS
-        self.listener.keep_connected()
-        if self.listener.has_been_told():
-            self.outlook.expect_jobs()
-
-    def look_for_chores(self) -> None:
-        """Ask in one statement, now and then, what there is to do."""
-        looks = self.marks.spans is None  # it would walk over what they spare
-        chores = self.maintenance.look(self.connection.execute, looks)
-        if chores is None:
-            return
-        self.admitting.sweeping.note(chores.admit)
-        self.scheduler.expect(chores.next_fire)
-        if looks and not chores.has_ready:
-            self.outlook.saw_none(chores.next_due)
-
-    # Cancelling
-
-    def asked_to_cancel(self, lease_tokens: list[int]) -> None:
-        """Note that jobs are to stop; called by the heartbeat's thread."""
-        self.cancelling.extend(lease_tokens)
-        self.ring()
-
-    def pass_on_cancels(self) -> None:
-        """Tell the jobs that are to stop. A notification is a hint: we look."""
-        if self.listener.heard_cancel:
-            self.listener.heard_cancel = False
-            if len(self.ledger):
-                asked = recording.cancel_requests(self.connection.execute, self.id)
-                self.cancelling += asked
-        while self.cancelling:
-            self.executor.cancel(self.cancelling.popleft())
-
-    # Schedules
-
-    def fire_schedules(self) -> None:
-        """Enqueue what schedules are due; also a worker without a free slot does."""
-        if self.lifetime.is_over or not self.scheduler.is_due:
-            return
-        if self.scheduler.run(self.connection):
-            self.outlook.expect_jobs()
-
-    # Dependencies
-
-    def decide_dependencies(self) -> None:
-        """Find or enqueue what jobs depend on, for those that nobody looked at yet."""
-        if self.lifetime.is_over or not self.depending.is_due:
-            return
-        for job in self.depending.run(self.connection):
+        if effects.old_ready:
+            self.marks.doubt()
+        if effects.scheduled:
+            self.outlook.expect_due()
+        if effects.waiting:
             self.admitting.expect()
-            if job.status == "FAILED":
-                logger.error(
-                    "Job id=%s task=%s FAILED: %s",
-                    job.id,
-                    job.task,
-                    job.reason,
-                    extra=described(job),
-                )
-                self.announcer.finished([job.id])
+        if effects.undecided:
+            self.upkeep.dependencies.expect()
+        if effects.expired:
+            self.upkeep.expiry.expect()
+        if effects.in_doubt:
+            self.upkeep.orphans.expect()
+        self.announcer.finished(effects.finished)
 
     def look_for_forgotten(self) -> None:
         """Before a drain ends, see whether something waits for nothing."""
-        position = admitting.BEGINNING
-        while not self.admitting.is_failing:
-            try:
-                admission = admitting.admit(
-                    self.connection.execute, position, sweeps=True
-                )
-            except BROKEN as error:
-                self.admitting.failed()
-                return self.tell_of_admission(error)
-            self.note_admission(admission, swept=True)
-            position = admission.position
-            if admission.admitted or position == admitting.BEGINNING:
+        self.admitting.position = BEGINNING
+        while not self.admitting.is_failing(monotonic()):
+            effects = attempt(self.admitting, self.connection)
+            self.note(effects)
+            if effects.old_ready or self.admitting.position == BEGINNING:
                 break
-        self.decide_dependencies()
+        if self.upkeep.dependencies.is_due(monotonic()):
+            self.note(attempt(self.upkeep.dependencies, self.connection))
+
+    # What the worker hears
+
+    def take_notified(self) -> None:
+        """Take, now and then, what was notified: a busy loop does not sleep over it."""
+        if monotonic() >= self.next_hearing:
+            self.next_hearing = monotonic() + HEAR_SECONDS
+            self.listener.keep_connected()
+            self.listener.take_notified()
+
+    def hear(self, channel: str, payload: str) -> None:
+        self.hearers[channel](payload)
+
+    def heard_of_queue(self, queue_name: str) -> None:
+        if self.options.serves(queue_name):
+            self.marks.hear(queue_name)
+            self.outlook.expect_jobs()
+
+    def missed_notifications(self, _: str) -> None:
+        self.outlook.expect_jobs()
+        self.admitting.expect()
+        if len(self.in_flight):
+            self.upkeep.cancel_requests.expect()
+
+    def asked_to_cancel(self, lease_tokens: list[int]) -> None:
+        """Note that jobs are to stop; called by the heartbeat's thread."""
+        self.upkeep.cancel_requests.ask(lease_tokens)
+        self.ring()
 
     # Giving back
 
     def release_unstarted(self) -> None:
         """Put the prefetched jobs that no slot has begun back in the queue."""
-        self.ledger.put(map(released, self.executor.withdraw()))
+        self.in_flight.put(map(released, self.executor.withdraw()))
 
     def abandon(self) -> ExitCode:
         """Put the jobs that will not end back in the queue; their threads go on."""
         self.executor.withdraw()
-        self.gather()
-        running = self.ledger.still_running
-        self.ledger.put(map(released, running))
+        self.recorder.gather()
+        running = self.in_flight.still_running
+        self.in_flight.put(map(released, running))
         self.release()
-        if not running and self.ledger.is_empty:
+        if not running and self.in_flight.is_empty:
             return ExitCode.STOPPED
         logger.warning("Released jobs=%s that did not end in time", len(running))
-        self.ledger.claim(running)  # for close(): their threads do not end
+        self.has_abandoned_jobs = bool(running)
         is_hurried = self.lifetime.signals > 1
         return ExitCode.SECOND_SIGNAL if is_hurried else ExitCode.GRACE_OVER
 
@@ -657,12 +394,11 @@ class Loop:
         """Store what is left; a job that cannot be released counts as crashed."""
         for _ in range(RELEASE_TRIES):
             try:
-                return self.turn()
-            except psycopg.errors.LockNotAvailable:
-                with contextlib.suppress(psycopg.Error):
-                    self.set_locked_aside()
+                self.run_pass()
             except psycopg.Error as error:
-                logger.error("Releasing failed: %s", str(error).strip())
+                logger.error("Releasing failed: %s", text_of(error))
+            if not self.in_flight.recordable:
+                return
 
     # Sleeping
 
@@ -673,39 +409,35 @@ class Loop:
         elif not (self.is_done or self.has_work()):
             timeout = max(self.next_event - monotonic(), 0.0)
             self.awake_at = monotonic() + timeout
-            if self.listener.wait(timeout, self.has_work):
-                self.outlook.expect_jobs()
+            self.listener.wait(timeout, self.has_work)
         if self.is_nudged:
             self.is_nudged = False
             self.outlook.expect_due()
 
     def has_work(self) -> bool:
-        """Whether a turn would find something to do."""
-        if self.executor.outcomes or self.ledger.recordable or self.wants_to_look:
-            return True
-        if self.cancelling or self.listener.heard_cancel:
-            return True
-        if self.admitting.is_due:
-            return True
-        if self.depending.is_due and not self.lifetime.is_over:
-            return True
-        return bool(self.executor.reporting) and monotonic() >= self.next_report
+        """Whether a pass would find something to do."""
+        now = monotonic()
+        return (
+            self.recorder.has_work(now)
+            or self.claimer.wants_to_look
+            or self.admitting.is_due(now)
+            or self.upkeep.has_work(now, self.lifetime.is_over)
+        )
 
     @property
     def next_event(self) -> float:
-        """Return when the loop must turn even if nobody rings."""
-        events = [self.admitting.next_event, self.maintenance.due, self.audience.due]
-        if not self.lifetime.is_over:
-            events += [self.scheduler.due, self.depending.due]
-        if self.room():
-            events.append(self.outlook.next_look)
-        if self.ledger.locked:
-            events.append(self.ask_for_locked_at)
-        if self.executor.reporting:
-            events.append(self.next_report)
+        """Return when the loop must run a pass even if nothing rings."""
+        is_over = self.lifetime.is_over
+        events = [
+            self.recorder.next_event,
+            self.claimer.next_event,
+            self.admitting.next_event,
+            self.upkeep.next_event(is_over),
+            self.observer.due,
+        ]
         if self.stop_at is not None:
             events.append(self.stop_at)
-        if self.lifetime.end is not None and not self.lifetime.is_over:
+        if self.lifetime.end is not None and not is_over:
             events.append(self.lifetime.end)
         return min(events)
 
@@ -717,20 +449,5 @@ class Loop:
             self.listener.wait(left, lambda: False)
 
 
-def log_ending(ending: Ending) -> None:
-    job, status, outcome, _ = ending
-    if status is None:
-        log(
-            logging.WARNING,
-            job,
-            "lost: it was rescued, ended or deleted meanwhile; its outcome is void",
-        )
-    elif isinstance(outcome, Setback):
-        level = logging.ERROR if status == "FAILED" else logging.INFO
-        log(level, job, f"{status}: {outcome.reason}", status=status)
-    else:
-        log(logging.INFO, job, status, status=status)
-
-
-def released(job: ClaimedJob) -> Setback:
+def released(job: ClaimedJob) -> Unsuccessful:
     return release(job, "Released: the worker stopped.")

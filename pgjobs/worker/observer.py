@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..queue.recording import Outcome
 
 
-class Ending(NamedTuple):
+class AttemptEnd(NamedTuple):
     """The end of one attempt, once it is recorded."""
 
     job: ClaimedJob
@@ -21,7 +21,7 @@ class Ending(NamedTuple):
     seconds: float  # since the worker claimed it
 
 
-class Audience:
+class WorkerObserver:
     """Hears what a worker does, from the loop's thread, which waits meanwhile.
 
     It may put off what it does about it, until `due` at the latest.
@@ -35,7 +35,7 @@ class Audience:
     def started(self) -> None:
         """The worker is registered and about to claim."""
 
-    def recorded(self, endings: Sequence[Ending]) -> None:
+    def recorded(self, ends: Sequence[AttemptEnd]) -> None:
         """Attempts have ended: those of one turn."""
 
     def stopping(self, running: int) -> None:
@@ -43,7 +43,7 @@ class Audience:
 
 
 @dataclass
-class Tally:
+class RunStats:
     """What a run has done so far."""
 
     completed: int = 0  # jobs that this run finished; of these:
@@ -51,25 +51,25 @@ class Tally:
     cancelled: int = 0
     retried: int = 0  # attempts that failed and are to be tried again
 
-    def count_all(self, endings: Sequence[Ending]) -> None:
-        others = [each for each in endings if each.status != "SUCCESSFUL"]
-        self.completed += len(endings) - len(others)
-        for ending in others:
-            self.count(ending)
+    def count_all(self, ends: Sequence[AttemptEnd]) -> None:
+        others = [each for each in ends if each.status != "SUCCESSFUL"]
+        self.completed += len(ends) - len(others)
+        for end in others:
+            self.count(end)
 
-    def count(self, ending: Ending) -> None:
-        """Count an ending that is no success."""
-        match ending.status:
+    def count(self, end: AttemptEnd) -> None:
+        """Count an end that is no success."""
+        match end.status:
             case "FAILED":
                 self.completed += 1
                 self.failed += 1
             case "CANCELLED":
                 self.completed += 1
                 self.cancelled += 1
-            case _ if getattr(ending.outcome, "verdict", "") == "RETRY":
+            case _ if getattr(end.outcome, "verdict", "") == "RETRY":
                 self.retried += 1
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: RunStats) -> None:
         for field in fields(self):
             total = getattr(self, field.name) + getattr(other, field.name)
             setattr(self, field.name, total)

@@ -29,3 +29,8 @@ class WorkerOptions:
     max_memory: int | None = None  # bytes
     is_replaced: bool = False  # a supervisor starts another process after this one
     listen: bool = True
+
+    def serves(self, queue_name: str) -> bool:
+        if self.queues is not None:
+            return queue_name in self.queues
+        return queue_name not in self.excluded

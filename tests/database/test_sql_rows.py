@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from pgjobs.models import Attempt, Job, Progress, Status, Worker
 from pgjobs.queue import claiming, recording, upkeep
-from pgjobs.queue.recording import Setback, Success
+from pgjobs.queue.recording import Success, Unsuccessful
 from pgjobs.queue.upkeep import LOCK_CLASS
 from tests.actors import (
     Hand,
@@ -428,7 +428,10 @@ def test_outcomes_that_count_are_told_apart_from_those_that_do_not(hand):
     first, lost, last = hand.claim(3)
     Job.objects.get(pk=lost.id).fail()
     recorded = hand.record(
-        *(Setback(job.id, job.lease_token, "RETRY", "") for job in (last, lost, first))
+        *(
+            Unsuccessful(job.id, job.lease_token, "RETRY", "")
+            for job in (last, lost, first)
+        )
     )
     assert {each.lease_token for each in recorded} == {
         first.lease_token,
@@ -436,7 +439,7 @@ def test_outcomes_that_count_are_told_apart_from_those_that_do_not(hand):
     }
 
 
-# Record a setback
+# Record an attempt that did not succeed
 
 
 FAILED = {"status": "FAILED", "failures": 1}
@@ -569,7 +572,7 @@ def test_stored_outcomes_are_recognised_after_a_lost_answer(hand):
     hand.set_back(failed, "FAIL")
     hand.set_back(later, "RETRY", delay=60)
     outcomes = [Success(job.id, job.lease_token, None) for job in (done, open_)] + [
-        Setback(job.id, job.lease_token, "FAIL", "") for job in (failed, later)
+        Unsuccessful(job.id, job.lease_token, "FAIL", "") for job in (failed, later)
     ]
     stored = recording.recorded_before(execute, outcomes)
     assert {(each.lease_token, each.status) for each in stored} == {

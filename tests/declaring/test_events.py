@@ -789,7 +789,7 @@ def test_event_of_a_publisher_that_commits_after_the_subscription_is_delivered()
         publisher.commit()
     assert Event.objects.unhandled().count() == 1
     with running_worker(poll=600) as loop:
-        loop.maintenance.delivering.due = 0
+        loop.upkeep.late_delivery.due = 0
         loop.bell.ring()
         wait_for(lambda: Job.objects.exists(), "it is delivered")
         wait_for_all("SUCCESSFUL")
@@ -1014,7 +1014,7 @@ def test_worker_prunes_events(handlers, settings):
     event = publish("nobody")
     Event.objects.update(published_at=event.published_at - hours(2))
     with running_worker(poll=600) as loop:
-        loop.maintenance.pruning.due = 0
+        loop.upkeep["prune_events"].due = 0
         loop.bell.ring()
         wait_for(lambda: not Event.objects.exists(), "it is pruned")
 

@@ -752,10 +752,10 @@ def test_idle_worker_without_schedules_asks_once_a_turn_of_maintenance():
     with running_worker(poll=600, queues=("none",)) as loop:
         wait_for(lambda: loop.listener.alarm)
         with statements_of_workers() as executed:
-            before = loop.scheduler.due
-            loop.scheduler.due = 0
+            before = loop.upkeep.scheduler.due
+            loop.upkeep.scheduler.due = 0
             loop.bell.ring()
-            wait_for(lambda: loop.scheduler.due > before)
+            wait_for(lambda: loop.upkeep.scheduler.due > before)
     assert executed.count("loop next_fire") == 1
     assert "loop due_schedules" not in executed
 

@@ -12,7 +12,7 @@ from django.db import connection
 
 from pgjobs import Cancel, Retry, Snooze, current_job, enqueue, task
 from pgjobs.management.parameters import memory, queue_names, seconds
-from pgjobs.management.running import Narrator, banner
+from pgjobs.management.running import ConsoleReporter, banner
 from pgjobs.models import Job
 from pgjobs.worker import WorkerOptions
 from tests import tasks
@@ -141,8 +141,8 @@ def test_failure_is_told_once_where_logging_is_not_configured(start_worker, verb
 def test_line_is_printed_soon_although_nothing_follows(settings):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 60, "LEASE_DURATION": 200}
     out = io.StringIO()
-    narrator = Narrator(OutputWrapper(out), no_style(), 1, "")
-    with WorkerThread(audience=narrator, slots=1, poll=60):
+    reporter = ConsoleReporter(OutputWrapper(out), no_style(), 1, "")
+    with WorkerThread(observer=reporter, slots=1, poll=60):
         job = [enqueue(tasks.noop) for _ in range(3)][-1]
         wait_for(lambda: f"#{job.pk} SUCCESSFUL" in out.getvalue(), timeout=5)
 

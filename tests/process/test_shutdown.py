@@ -11,7 +11,7 @@ from pgjobs import enqueue, enqueue_many, signals
 from pgjobs.models import Attempt, Job, Worker
 from pgjobs.queue import recording
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
-from pgjobs.worker.upkeep import maintenance
+from pgjobs.worker.upkeep import expiry, late_events, long_transactions
 from tests import tasks
 from tests.processes import (
     WorkerThread,
@@ -271,8 +271,10 @@ def test_worker_whose_time_is_over_releases_what_no_slot_has_begun(path):
 
 def test_idle_worker_wakes_when_its_time_is_over(settings, monkeypatch):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
-    for chore in ("EXPIRE", "DELIVER_LATE", "WEIGH"):  # or one of them wakes it
-        monkeypatch.setattr(maintenance, f"{chore}_SECONDS", 600.0)
+    # Or one of these wakes it:
+    monkeypatch.setattr(expiry, "EXPIRE_SECONDS", 600.0)
+    monkeypatch.setattr(late_events, "DELIVER_LATE_SECONDS", 600.0)
+    monkeypatch.setattr(long_transactions, "LOOK_SECONDS", 600.0)
     assert WorkerThread(max_time=0.2, poll=600).join(timeout=5) == ExitCode.STOPPED
 
 

@@ -19,10 +19,10 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Attempt, Job, Worker
 from pgjobs.worker import ExitCode
 from pgjobs.worker.connections.bell import Bell
-from pgjobs.worker.observer import Tally
+from pgjobs.worker.observer import RunStats
 from pgjobs.worker.process import supervisor
-from pgjobs.worker.process.pipe import Lifeline
-from pgjobs.worker.process.supervisor import Line, Place, Supervisor
+from pgjobs.worker.process.pipe import SupervisorPipe
+from pgjobs.worker.process.supervisor import ChildProcess, Supervisor, WorkerPipe
 from tests import tasks
 from tests.processes import WorkerProcess, shared_queue, wait_for, wait_for_status
 
@@ -80,7 +80,7 @@ def supervise(tmp_path, monkeypatch):
 def test_worker_that_dies_is_replaced(supervise):
     it = supervise("ready(); sys.exit(0 if start > 3 else 77)")
     assert (it.exit_code, it.starts) == (ExitCode.STOPPED, 4)
-    assert it.places[0].quick_deaths == 3
+    assert it.children[0].quick_deaths == 3
 
 
 def test_worker_that_recycles_is_replaced_without_a_pause(supervise, monkeypatch):
@@ -90,7 +90,7 @@ def test_worker_that_recycles_is_replaced_without_a_pause(supervise, monkeypatch
 
 
 def test_pauses_grow_with_quick_deaths_and_begin_anew_after_a_healthy_while():
-    place = Place(1)
+    place = ChildProcess(1)
     place.started_at = math.inf  # only just
     pauses = [place.pause_after_death() for _ in range(9)]
     for expected, pause in zip([0.5, 1, 2, 4, 8, 16, 30, 30, 30], pauses, strict=True):
@@ -140,7 +140,7 @@ def test_signal_between_two_starts_is_the_end(supervise, monkeypatch):
     monkeypatch.setattr(supervisor, "SHORTEST_PAUSE", 60)
 
     def stop_in_the_pause(it, path):
-        wait_for(lambda: it.places[0].quick_deaths)
+        wait_for(lambda: it.children[0].quick_deaths)
         it.stop()
 
     it = supervise("ready(); sys.exit(77)", during=stop_in_the_pause)
@@ -214,13 +214,13 @@ def test_second_signal_reaches_the_workers_as_such(supervise):
 
 def test_signals_before_a_worker_can_handle_them_do_not_kill_it(supervise):
     it = supervise("os.kill(os.getpid(), signal.SIGINT); ready(1)")
-    assert (it.tally.completed, it.starts) == (1, 1)
+    assert (it.stats.completed, it.starts) == (1, 1)
 
 
 def test_counts_of_all_workers_are_added_up_also_of_those_that_died(supervise):
     it = supervise("ready(1); ready(5); sys.exit(77 if start == 1 else 0)", processes=2)
     assert it.starts == 3
-    assert it.tally == Tally(completed=15)
+    assert it.stats == RunStats(completed=15)
 
 
 def test_after_a_change_workers_end_first_and_then_others_start(supervise):
@@ -229,12 +229,12 @@ def test_after_a_change_workers_end_first_and_then_others_start(supervise):
         it.reload()
 
     it = supervise("ready(start)\nif start == 1: line.recv(1)", during=change)
-    assert (it.exit_code, it.starts, it.tally.completed) == (0, 2, 3)
+    assert (it.exit_code, it.starts, it.stats.completed) == (0, 2, 3)
 
 
 def test_broken_code_waits_for_the_next_change(supervise, tmp_path):
     def change(it, path):
-        wait_for(lambda: it.places[0].start_at == math.inf)
+        wait_for(lambda: it.children[0].start_at == math.inf)
         it.reload()
 
     it = supervise(
@@ -244,15 +244,15 @@ def test_broken_code_waits_for_the_next_change(supervise, tmp_path):
 
 
 def test_signals_and_orders_that_say_the_same_are_one_request():
-    line, calls = Line(), []
-    lifeline = Lifeline(line.far_end.detach())
-    lifeline.obey(lambda: calls.append("stop"))
-    lifeline.signalled()
+    line, calls = WorkerPipe(), []
+    pipe = SupervisorPipe(line.far_end.detach())
+    pipe.obey(lambda: calls.append("stop"))
+    pipe.signalled()
     wait_for(lambda: calls)
-    lifeline.signalled()
-    wait_for(lambda: not is_readable(lifeline.bell.read_end), "the bell was heard")
+    pipe.signalled()
+    wait_for(lambda: not is_readable(pipe.bell.read_end), "the bell was heard")
     line.order(1)
-    wait_for(lambda: not is_readable(lifeline.socket), "the order was heard")
+    wait_for(lambda: not is_readable(pipe.socket), "the order was heard")
     assert calls == ["stop"]
     line.order(2)
     wait_for(lambda: calls == ["stop", "stop"])

@@ -3,6 +3,7 @@
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 
 import psycopg
 import pytest
@@ -657,12 +658,14 @@ def test_plain_jobs_run_while_every_admission_fails(broken_admission, caplog):
     with running_worker(poll=600) as loop:
         locked, first = enqueue(noop.using(lock="door")), enqueue(noop)
         wait_for_status(first, "SUCCESSFUL")
-        wait_for(lambda: loop.admitting.is_failing, "an admission has failed")
+        wait_for(
+            lambda: loop.admitting.is_failing(monotonic()), "an admission has failed"
+        )
         wait_for_status(enqueue(noop), "SUCCESSFUL")
         locked.refresh_from_db()
         assert locked.status == "WAITING"
         assert loop.faults.since is None
-    assert "Admission failed, plain jobs go on: division by zero" in caplog.text
+    assert "division by zero" in caplog.text
 
 
 def test_drain_ends_while_every_admission_fails_and_says_what_is_left(broken_admission):
@@ -675,6 +678,8 @@ def test_drain_ends_while_every_admission_fails_and_says_what_is_left(broken_adm
 def test_worker_admits_again_once_admissions_do_not_fail_any_more(broken_admission):
     with running_worker(poll=600) as loop:
         locked = enqueue(noop.using(lock="door"))
-        wait_for(lambda: loop.admitting.is_failing, "an admission has failed")
+        wait_for(
+            lambda: loop.admitting.is_failing(monotonic()), "an admission has failed"
+        )
         execute(broken_admission)
         wait_for_status(locked, "SUCCESSFUL")

@@ -436,7 +436,7 @@ def test_batch_goes_with_the_last_of_its_jobs():
     Batch.objects.update(enqueued_at=timezone.now() - hours(2))
     ages = {"SUCCESSFUL": 0, "CANCELLED": None}
     assert upkeep.prune(execute, ages) == 1
-    assert Batch.objects.exists()
+    assert upkeep.prune_batches(execute) == (0, None)
     assert upkeep.prune(execute, {"CANCELLED": 0}) == 1
-    upkeep.prune(execute, ages)
+    assert upkeep.prune_batches(execute) == (1, None)
     assert not Batch.objects.exists()

@@ -10,6 +10,7 @@ from pgjobs.base.connections import connect
 from pgjobs.exceptions import InvalidTask, JobCancelled
 from pgjobs.models import Job
 from pgjobs.queue import upkeep
+from pgjobs.queue.upkeep import Batch
 from pgjobs.sql import statement
 from pgjobs.worker.connections.connection import ONE_PLAN
 from tests import tasks
@@ -195,7 +196,7 @@ def test_worker_cancels_what_it_does_not_serve_and_tells_who_waits(heard, settin
     with running_worker(queues=("mail",)) as loop:
         job = tasks.noop.using(expires=timedelta(seconds=0.05)).enqueue()
         wait_for(lambda: execute("SELECT expires_at < now() FROM pgjobs_job")[0][0])
-        loop.maintenance.expiring.due = 0
+        loop.upkeep.expiry.due = 0
         loop.bell.ring()
         with pytest.raises(JobCancelled, match="not started in time"):
             job.wait(20)
@@ -217,8 +218,8 @@ def test_sweep_reads_only_what_has_expired():
         own.execute(ONE_PLAN)
         own.execute("VACUUM ANALYZE pgjobs_job")
         plan = own.execute(
-            "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "
-            + statement("expire").replace("%(limit)s", "1000")
+            "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("expire"),
+            Batch().parameters(),
         ).fetchone()[0][0]["Plan"]
     assert "pgjobs_job_expiring" in str(plan)
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 10

@@ -1,6 +1,7 @@
 """Locks: no two jobs at the same time, in order, and never held by what is gone."""
 
 from contextlib import contextmanager
+from time import monotonic
 
 import pytest
 from django.db import transaction
@@ -508,26 +509,32 @@ def test_worker_without_notifications_runs_the_jobs_of_a_lock_without_a_pause():
 def test_worker_admits_as_soon_as_another_one_does_no_more():
     with running_worker(poll=600, slots=1) as loop, session() as other:
         loop.admitting.sweeping.due = float("inf")
-        wait_for(lambda: not loop.admitting.is_expecting, "it has nothing to admit")
+        wait_for(
+            lambda: not loop.admitting.is_expecting(monotonic()),
+            "it has nothing to admit",
+        )
         other.begin()
         assert admitting.admit(other.execute).admitted == 0
         job = enqueue(locked)
         wait_for(lambda: loop.admitting.pause > FIRST_PAUSE, "the worker has tried")
         other.commit()
         wait_for_status(job, "SUCCESSFUL")
-        wait_for(lambda: not loop.admitting.is_expecting)
+        wait_for(lambda: not loop.admitting.is_expecting(monotonic()))
 
 
 def test_end_that_nothing_but_a_notification_tells_of_ends_the_workers_sleep():
     with running_worker(poll=600, slots=1, queues=("default",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
-        loop.admitting.sweeping.due = loop.maintenance.rescuing.due = float("inf")
-        loop.maintenance.expiring.due = loop.maintenance.pruning.due = float("inf")
-        loop.scheduler.due = float("inf")
+        loop.admitting.sweeping.due = loop.upkeep.survey.due = float("inf")
+        for chore in loop.upkeep.chores:
+            chore.due = float("inf")
+        loop.upkeep.scheduler.due = float("inf")
         elsewhere = enqueue(locked.using(queue_name="elsewhere"))
         job = enqueue(locked)
         wait_for(lambda: Job.objects.ready().exists(), "the first is admitted")
-        wait_for(lambda: not loop.admitting.is_expecting, "the worker sleeps")
+        wait_for(
+            lambda: not loop.admitting.is_expecting(monotonic()), "the worker sleeps"
+        )
         elsewhere.cancel()
         wait_for_status(job, "SUCCESSFUL")
 

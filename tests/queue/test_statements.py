@@ -3,6 +3,7 @@
 import threading
 from collections import Counter
 from datetime import timedelta
+from math import isinf
 
 import pytest
 from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
@@ -12,6 +13,7 @@ from pgjobs.base.connections import connect
 from pgjobs.models import Job
 from pgjobs.queue import claiming
 from pgjobs.queue.claiming import Span, span_parameters
+from pgjobs.queue.events import OLDEST
 from pgjobs.queue.recording import Success
 from pgjobs.queue.upkeep import LOCK_CLASS
 from pgjobs.sql import statement
@@ -23,7 +25,7 @@ from pgjobs.worker.connections.connection import (
     plan_once,
 )
 from pgjobs.worker.loop import STATEMENT_SECONDS, Loop
-from pgjobs.worker.upkeep.maintenance import Chore
+from pgjobs.worker.upkeep.chore import Timer
 from tests import tasks
 from tests.actors import Hand, Session, session
 from tests.processes import (
@@ -39,12 +41,16 @@ from tests.processes import (
 
 pytestmark = shared_queue
 
+ALL = {"only": None, "skipped": "{}"}  # due jobs
+
 
 @pytest.fixture
 def calm(settings, monkeypatch):
     """Heartbeats and maintenance stay out of the count."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
-    monkeypatch.setattr(Chore, "is_due", lambda own: False)
+    monkeypatch.setattr(
+        Timer, "is_due", lambda own, now: now >= own.due and isinf(own.interval)
+    )
 
 
 def test_driver_need_not_parse_the_turn_each_time():
@@ -64,7 +70,7 @@ def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
     assert counted.pop("cancel_requests", 0) <= 1  # once it listens
     assert counted.pop("admit") <= 3  # as it starts, once it listens, before it ends
     assert counted.pop("record_successes", 0) <= 2  # by those, in the same round trip
-    once = {"register_worker", "heartbeat", "promote", "next_fire", "leave"}
+    once = {"register_worker", "heartbeat", "promote", "leave"}
     once |= {"make_queues"}
     assert counted == dict.fromkeys(once, 1)
 
@@ -130,16 +136,18 @@ def test_idle_worker_asks_little():
         let_it_turn(loop)
         wait_for(lambda: listener.alarm)
         with statements_of_workers() as executed:
-            beat, chores = loop.heartbeat.interval, loop.maintenance.rescuing.interval
+            beat, chores = loop.heartbeat.interval, loop.upkeep.survey.interval
             loop.heartbeat.beat()
             for _ in range(3):
-                loop.maintenance.rescuing.due = 0
+                loop.upkeep.survey.due = 0
                 loop.bell.ring()
-                wait_for(lambda: loop.maintenance.rescuing.due)
+                wait_for(lambda: loop.upkeep.survey.due)
     assert set(executed) <= {
         "heartbeat heartbeat",
         "loop chores",
         "loop prune",
+        "loop prune_batches",
+        "loop references",
         "loop forget_rates",
         "loop prune_events",
     }
@@ -200,8 +208,8 @@ def blocks_read_by(name: str, parameters: dict, variant: str = "") -> int:
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("promote", {"limit": 100}),
-        ("prune", {"statuses": ["SUCCESSFUL"], "ages": [3_600.0], "limit": 100}),
+        ("promote", {"limit": 100, **ALL}),
+        ("prune", {"statuses": ["SUCCESSFUL"], "ages": [3_600.0], "limit": 100, **ALL}),
     ],
 )
 def test_what_has_nothing_to_do_reads_no_more_when_thousands_wait_or_are_kept(
@@ -231,8 +239,8 @@ def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("prune", {"statuses": ["FAILED"], "ages": [3_600.0], "limit": 100}),
-        ("prune_events", {"age": 3_600.0, "limit": 100}),
+        ("prune", {"statuses": ["FAILED"], "ages": [3_600.0], "limit": 100, **ALL}),
+        ("prune_events", {"age": 3_600.0, "limit": 100, **OLDEST._asdict()}),
     ],
 )
 def test_what_keeps_a_row_from_being_pruned_is_asked_of_this_row(name, parameters):
@@ -283,7 +291,7 @@ def test_rescue_does_not_walk_over_what_living_workers_have_run():
         rescuer = Hand("rescuer")
         ((explained,),) = own.execute(
             "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("rescue"),
-            {"worker_id": rescuer.id, "lock_class": LOCK_CLASS, "limit": 1_000},
+            {"worker_id": rescuer.id, "lock_class": LOCK_CLASS, "limit": 1_000, **ALL},
         )
     assert explained[0]["Plan"]["Shared Hit Blocks"] < 100
 
@@ -295,7 +303,7 @@ def test_promotion_does_not_walk_over_what_is_not_due():
         own.execute(ONE_PLAN)
         ((explained,),) = own.execute(
             "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("promote"),
-            {"limit": 1_000},
+            {"limit": 1_000, **ALL},
         )
     assert explained[0]["Plan"]["Shared Hit Blocks"] < 20
 
@@ -378,6 +386,6 @@ def test_rescue_looks_cheap_even_where_nothing_can_be_set():
     with connect("default", "test", "explain") as own:
         explained = own.execute(
             "EXPLAIN (FORMAT JSON) " + statement("rescue"),
-            {"worker_id": 1, "lock_class": LOCK_CLASS, "limit": 1_000},
+            {"worker_id": 1, "lock_class": LOCK_CLASS, "limit": 1_000, **ALL},
         ).fetchone()[0]
     assert explained[0]["Plan"]["Total Cost"] < JIT_ABOVE_COST

@@ -630,12 +630,12 @@ def record_successes(hand: Hand, jobs: list[ClaimedJob]) -> None:
         hand.turn(*(recording.Success(job.id, job.lease_token, None) for job in jobs))
 
 
-def setbacks(jobs: list[ClaimedJob]) -> list[recording.Setback]:
-    return [recording.Setback(job.id, job.lease_token, "FAIL", "") for job in jobs]
+def unsuccessful(jobs: list[ClaimedJob]) -> list[recording.Unsuccessful]:
+    return [recording.Unsuccessful(job.id, job.lease_token, "FAIL", "") for job in jobs]
 
 
 @transactional
-@pytest.mark.parametrize("act", [*ACTS, "record successes", "record setbacks"])
+@pytest.mark.parametrize("act", [*ACTS, "record successes", "record unsuccessful"])
 def test_jobs_are_locked_by_id_so_that_two_never_wait_for_each_other(act, hand):
     status = {"retry": "FAILED", "run_now": "SCHEDULED"}.get(act, "READY")
     first, second = (job_that_is(status) for _ in range(2))
@@ -644,7 +644,7 @@ def test_jobs_are_locked_by_id_so_that_two_never_wait_for_each_other(act, hand):
     Job.objects.filter(pk=first.pk).update(priority=1)
     change = {
         "record successes": lambda: record_successes(hand, claimed[::-1]),
-        "record setbacks": lambda: hand.record(*setbacks(claimed[::-1])),
+        "record unsuccessful": lambda: hand.record(*unsuccessful(claimed[::-1])),
     }.get(act) or getattr(Job.objects.all(), act, None)
     with ExitStack() as stack:
         holder = stack.enter_context(session())

@@ -446,9 +446,9 @@ def test_worker_says_once_which_job_will_never_fit(caplog):
         running_worker(units=TOTAL, queues=("default",)) as loop,
     ):
         for _ in range(3):
-            loop.maintenance.weighing.due = loop.maintenance.rescuing.due = 0
+            loop.upkeep["too_heavy"].due = loop.upkeep.survey.due = 0
             loop.bell.ring()
-            wait_for(lambda: loop.maintenance.weighing.due)
+            wait_for(lambda: loop.upkeep["too_heavy"].due)
     records = [each for each in caplog.records if "units=" in each.getMessage()]
     assert [each.job_id for each in records] == [never]
 

@@ -28,18 +28,18 @@ def brought(admitted=0, has_more=False, is_blocked=False, at=HERE) -> Admission:
 
 
 def test_worker_admits_as_it_starts_and_then_after_a_hint(admitting):
-    assert admitting.is_due
-    admitting.passed(brought(admitted=3), swept=False)
-    assert not admitting.is_due
-    assert not admitting.is_expecting
+    assert admitting.is_due(monotonic())
+    admitting.passed(brought(admitted=3), swept=False, now=monotonic())
+    assert not admitting.is_due(monotonic())
+    assert not admitting.is_expecting(monotonic())
     admitting.expect()
-    assert admitting.is_due
+    assert admitting.is_due(monotonic())
 
 
 def test_worker_goes_on_at_once_where_it_left_off(admitting):
-    admitting.passed(brought(has_more=True), swept=False)
-    assert admitting.is_due
-    assert admitting.begin() == (HERE, False)
+    admitting.passed(brought(has_more=True), swept=False, now=monotonic())
+    assert admitting.is_due(monotonic())
+    assert admitting.begin(monotonic()) == (HERE, False)
 
 
 @pytest.mark.parametrize("swept", [True, False])
@@ -49,24 +49,24 @@ def test_worker_that_does_not_get_its_turn_pauses_for_longer_and_longer(
     pauses = []
     for _ in range(12):
         admitting.sweeping.due = 0.0 if swept else inf
-        assert admitting.begin() == (Position(), swept)
-        admitting.passed(brought(admitted=None), swept)
+        assert admitting.begin(monotonic()) == (Position(), swept)
+        admitting.passed(brought(admitted=None), swept, now=monotonic())
         pauses.append(admitting.next_event - monotonic())
-        assert not admitting.is_due
-        assert admitting.is_expecting
+        assert not admitting.is_due(monotonic())
+        assert admitting.is_expecting(monotonic())
     assert LONGEST_PAUSE / 3 < max(pauses) <= LONGEST_PAUSE
     assert pauses[0] < pauses[5] < pauses[9]
 
 
 def test_worker_pauses_while_other_transactions_hold_rows(admitting):
-    admitting.passed(brought(is_blocked=True), swept=False)
+    admitting.passed(brought(is_blocked=True), swept=False, now=monotonic())
     assert BLOCKED_PAUSE / 2 < admitting.next_event - monotonic() <= BLOCKED_PAUSE
-    assert admitting.is_expecting
+    assert admitting.is_expecting(monotonic())
 
 
 def test_worker_that_did_not_get_its_turn_to_sweep_still_has_to(admitting):
     admitting.sweeping.due = 0.0
-    admitting.passed(brought(admitted=None), swept=True)
+    admitting.passed(brought(admitted=None), swept=True, now=monotonic())
     assert admitting.sweeping.due <= admitting.due
 
 
@@ -78,17 +78,17 @@ def test_worker_sweeps_all_lines_from_the_first_one_on(why, admitting):
         admitting.sweeping.due = inf
     else:
         admitting.hear(SWEEP)
-    assert admitting.begin() == (Position(), True)
-    admitting.passed(brought(at=HERE), swept=True)
-    assert admitting.is_due
-    assert admitting.begin() == (HERE, True)
-    admitting.passed(brought(at=Position("queue")), swept=True)
-    assert not admitting.is_expecting
-    assert admitting.begin() == (Position("queue"), False)
+    assert admitting.begin(monotonic()) == (Position(), True)
+    admitting.passed(brought(at=HERE), swept=True, now=monotonic())
+    assert admitting.is_due(monotonic())
+    assert admitting.begin(monotonic()) == (HERE, True)
+    admitting.passed(brought(at=Position("queue")), swept=True, now=monotonic())
+    assert not admitting.is_expecting(monotonic())
+    assert admitting.begin(monotonic()) == (Position("queue"), False)
 
 
 def test_worker_that_hears_of_a_job_does_not_sweep(admitting):
-    admitting.passed(brought(), swept=False)
+    admitting.passed(brought(), swept=False, now=monotonic())
     admitting.hear("mail")
-    assert admitting.is_due
-    assert admitting.begin() == (HERE, False)
+    assert admitting.is_due(monotonic())
+    assert admitting.begin(monotonic()) == (HERE, False)

@@ -717,7 +717,7 @@ def test_commit_that_lasts_when_its_connection_is_lost_counts_once_it_is_done(ef
             wait_for(lambda: waiting() == 1, "it commits")
             with own_sockets.pop() as own_socket:
                 own_socket.shutdown(socket.SHUT_RDWR)
-            wait_for(lambda: loop.ledger.locked, "its outcome is set aside")
+            wait_for(lambda: loop.in_flight.locked, "its outcome is set aside")
             assert tasks.noop.enqueue().wait(20) is None  # the others go on
             assert Job.objects.get(pk=job.pk).status == "RUNNING"
         wait_for(lambda: loop.finished == 2, "both are settled")
@@ -826,7 +826,7 @@ def test_success_is_announced_once_and_needs_no_statement_of_the_loop(settings):
             assert job.wait(20) == "done"
             wait_for(lambda: loop.finished == 1)
             wait_for(lambda: loop.listener.alarm)
-            assert loop.room() == 1
+            assert loop.claimer.room() == 1
     finally:
         signals.job_finished.disconnect(receive)
     assert finished == [(job.pk, "SUCCESSFUL")]

@@ -264,20 +264,22 @@ def test_read_only_period_is_survived_and_outcomes_are_recorded_after_it(path):
     assert (job.attempts, job.crashes) == (1, 0)
 
 
-def test_faults_are_retried_at_growing_intervals_and_logged_once(caplog):
+def test_claims_that_fail_are_tried_at_growing_intervals_and_logged_once(caplog):
     with running_worker(poll=60) as loop, statements_of_workers() as executed:
         with connect("default", "test", "lock") as other:
             other.execute("ALTER TABLE pgjobs_job RENAME TO pgjobs_elsewhere")
             try:
-                wait_for(lambda: loop.faults.pause > 0.5)
+                wait_for(lambda: loop.claimer.backoff.pause > 0.5)
             finally:
                 other.execute("ALTER TABLE pgjobs_elsewhere RENAME TO pgjobs_job")
-        assert len(executed) < 20
+        assert executed.count("loop turn") < 20
+        assert loop.faults.since is None, "the database is there"
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
     told = [record.message for record in caplog.records if record.levelno >= WARNING]
+    told = [each for each in told if each.startswith("Claiming")]
     assert len(told) == 2
-    assert told[0].startswith("Database fault, trying again in")
-    assert told[1].startswith("Database is back after")
+    assert told[0].startswith("Claiming failed, trying again in")
+    assert told[1].startswith("Claiming works again after")
 
 
 # A database that is away

@@ -24,8 +24,7 @@ from pgjobs.worker import Loop, WorkerOptions
 from pgjobs.worker.process import health, http
 from pgjobs.worker.process.http import MOST_CLIENTS, Address, Server
 from pgjobs.worker.upkeep.admission import Admitting
-from pgjobs.worker.upkeep.maintenance import Maintenance
-from pgjobs.worker.upkeep.schedules import Scheduler
+from pgjobs.worker.upkeep.chore import Upkeep
 from tests import tasks
 from tests.actors import job_that_is
 from tests.processes import (
@@ -91,10 +90,9 @@ def answer_to(client: socket.socket) -> bytes:
 def put_off_maintenance(monkeypatch) -> None:
     """Let nothing but the queue give loops a reason to turn, for an hour."""
     in_an_hour = time.monotonic() + 3600
-    for each, name in ((Maintenance, "due"), (Admitting, "next_event")):
-        monkeypatch.setattr(each, name, property(lambda self: in_an_hour))
-    put_off = lambda self: setattr(self, "due", in_an_hour)  # noqa: E731
-    monkeypatch.setattr(Scheduler, "__init__", put_off)
+    monkeypatch.setattr(Admitting, "next_event", property(lambda self: in_an_hour))
+    monkeypatch.setattr(Upkeep, "next_event", lambda self, is_stopping: in_an_hour)
+    monkeypatch.setattr(Upkeep, "wanted", lambda self, is_stopping: iter(()))
 
 
 # Nudges
@@ -274,7 +272,7 @@ def test_database_is_back_only_when_a_statement_has_succeeded(path, monkeypatch)
 
         with monkeypatch.context() as away:
             away.setattr(loop.connection, "execute", fail)
-            loop.maintenance.rescuing.due = 0
+            loop.upkeep.survey.due = 0
             loop.bell.ring()
             wait_for(lambda: asked, "it has met the fault")
             turned_at = loop.awake_at

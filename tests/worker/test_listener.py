@@ -233,18 +233,18 @@ def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatc
     with running_worker(poll=600) as loop:
         wait_for(lambda: loop.listener.alarm, "the worker sleeps")
         let_it_turn(loop)  # it has had the look that is due as it begins to listen
-        turn = loop.turn
+        run_pass = loop.run_pass
 
-        def turn_while_the_connection_breaks():
+        def pass_while_the_connection_breaks():
             monkeypatch.undo()
-            turn()
+            run_pass()
             with session() as other:
                 backend = loop.listener.connection.info.backend_pid
                 other.execute(f"SELECT pg_terminate_backend({backend}, 5000)")
                 other.execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
 
-        monkeypatch.setattr(loop, "turn", turn_while_the_connection_breaks)
-        loop.bell.ring()  # for one more turn
+        monkeypatch.setattr(loop, "run_pass", pass_while_the_connection_breaks)
+        loop.bell.ring()  # for one more pass
         wait_for(lambda: Job.objects.finished().exists(), timeout=SOON)
 
 
@@ -275,19 +275,19 @@ def test_outcome_that_comes_while_nobody_sleeps_is_not_slept_through(
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     path = str(tmp_path / "held")
     with running_worker(poll=600) as loop:
-        turn = loop.turn
+        run_pass = loop.run_pass
 
-        def turn_while_a_job_ends():
-            turn()
+        def pass_while_a_job_ends():
+            run_pass()
             if tasks.lines(path):
                 monkeypatch.undo()
                 tasks.let_go(path)
                 wait_for(lambda: loop.executor.outcomes, "the job has ended")
 
-        monkeypatch.setattr(loop, "turn", turn_while_a_job_ends)
+        monkeypatch.setattr(loop, "run_pass", pass_while_a_job_ends)
         job = enqueue(tasks.hold, path)
         wait_for(lambda: tasks.lines(path), "the job runs")
-        loop.bell.ring()  # for one more turn
+        loop.bell.ring()  # for one more pass
         wait_for_status(job, "SUCCESSFUL", timeout=SOON)
 
 

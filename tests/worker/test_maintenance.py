@@ -11,7 +11,7 @@ from pgjobs import enqueue
 from pgjobs.models import Delivery, Event, Job, Schedule, Subscription
 from pgjobs.queue import upkeep
 from pgjobs.worker import Loop
-from pgjobs.worker.upkeep.maintenance import Chore
+from pgjobs.worker.upkeep.chore import Chore
 from tests.actors import Hand, execute, hours, job_that_is, pass_time
 from tests.processes import (
     let_it_turn,
@@ -48,7 +48,7 @@ def test_jobs_of_the_dead_are_rescued_without_a_pause_after_a_full_batch(loop):
         enqueue(noop)
     assert len(dead.claim(5)) == 5
     dead.vanish()
-    begin(loop, loop.maintenance.rescuing)
+    begin(loop, loop.upkeep.survey)
     wait_for_all("READY", timeout=SOON)
 
 
@@ -57,7 +57,7 @@ def test_old_jobs_are_pruned_without_a_pause_after_a_full_batch(loop):
     for _ in range(5):
         job_that_is("SUCCESSFUL", finished_at=long_ago)
     young = job_that_is("SUCCESSFUL")
-    begin(loop, loop.maintenance.pruning)
+    begin(loop, loop.upkeep["prune"])
     wait_for(lambda: Job.objects.count() == 1, "they are deleted", SOON)
     assert Job.objects.get() == young
 
@@ -132,7 +132,7 @@ def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
     let_it_turn(loop)
     is_done = leave()
     assert not is_done()
-    begin(loop, loop.maintenance.rescuing)
+    begin(loop, loop.upkeep.survey)
     wait_for(is_done, timeout=SOON)
 
 
@@ -143,8 +143,8 @@ def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
     loop.outlook.look_at = look_at = monotonic() + 300
     with statements_of_workers() as executed:
         for _ in range(3):
-            begin(loop, loop.maintenance.rescuing)
-            wait_for(lambda: loop.maintenance.rescuing.due)
+            begin(loop, loop.upkeep.survey)
+            wait_for(lambda: loop.upkeep.survey.due)
     assert executed == ["loop chores"] * 3
     assert loop.outlook.look_at > look_at, "the next poll comes later"
 
@@ -164,7 +164,7 @@ def test_worker_learns_from_its_chores_when_a_scheduled_job_is_due(loop):
     job = enqueue(noop.using(run_after=hours(1)))
     due = timezone.now() + timedelta(seconds=0.5)
     Job.objects.filter(pk=job.pk).update(run_after=due)
-    begin(loop, loop.maintenance.rescuing)
+    begin(loop, loop.upkeep.survey)
     wait_for_all("READY", timeout=SOON)
 
 

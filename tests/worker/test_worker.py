@@ -235,7 +235,7 @@ def test_locked_row_of_one_job_does_not_stop_the_others(path, held):
         wait_for(lambda: tasks.lines(path), "the job runs")
         with locked(job):
             tasks.let_go(path)
-            wait_for(lambda: loop.ledger.locked, "its outcome is set aside")
+            wait_for(lambda: loop.in_flight.locked, "its outcome is set aside")
             wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=5)
         wait_for_status(job, "SUCCESSFUL", "FAILED", timeout=5)
 

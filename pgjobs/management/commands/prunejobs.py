@@ -1,11 +1,11 @@
-from collections.abc import Callable
-
 from django.core.management.base import BaseCommand
 
 from ...conf import FINISHED, settings
 from ...queue import events as outbox
 from ...queue import upkeep
+from ...queue.statements import Execute, execute_on
 from ..parameters import add_database, ready_database, seconds
+from ..running import number_of
 
 
 class Command(BaseCommand):
@@ -41,21 +41,43 @@ class Command(BaseCommand):
         ages = {status: age for status, age in ages.items() if status in chosen}
         age_of_events = settings.EVENT_RETENTION if older is None else older
         with ready_database(options["database"]) as alias:
-            execute = outbox.execute_on(alias)
-            jobs = in_batches(lambda: upkeep.prune(execute, ages))
+            execute = execute_on(alias)
+            jobs = prune_jobs(execute, ages)
+            prune_batches(execute)
             events = 0
             if not options["status"]:
-                events = in_batches(lambda: outbox.prune(execute, age_of_events))
+                events = prune_events(execute, age_of_events)
+            skipped = upkeep.count_referred(execute, ages)
         if options["verbosity"]:
-            deleted = [f"{jobs} {'job' if jobs == 1 else 'jobs'}"]
+            deleted = [number_of("job", jobs)]
             if events:
-                deleted.append(f"{events} {'event' if events == 1 else 'events'}")
+                deleted.append(number_of("event", events))
             self.stdout.write(f"Deleted {' and '.join(deleted)}.")
+            for table, number in skipped.items():
+                told = f"Skipped {number_of('job', number)}: {table} refers to "
+                self.stdout.write(f"{told}{'it' if number == 1 else 'them'}.")
 
 
-def in_batches(prune: Callable[[], int]) -> int:
-    """Delete in batches, so that no transaction is long; return how many."""
+# In batches, so that no transaction is long.
+
+
+def prune_jobs(execute: Execute, ages: dict) -> int:
     total = 0
-    while batch := prune():
-        total += batch
+    while number := upkeep.prune(execute, ages):
+        total += number
+    return total
+
+
+def prune_batches(execute: Execute) -> None:
+    after: int | None = 0
+    while after is not None:
+        _, after = upkeep.prune_batches(execute, after)
+
+
+def prune_events(execute: Execute, age: float | None) -> int:
+    total = 0
+    position: outbox.PrunePosition | None = outbox.OLDEST
+    while position is not None:
+        number, position = outbox.prune(execute, age, position)
+        total += number
     return total

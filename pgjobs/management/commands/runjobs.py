@@ -23,9 +23,9 @@ from ...tasks.registry import registry
 from ...worker import ExitCode, Loop, WorkerOptions
 from ...worker.connections.bell import Bell
 from ...worker.memory import resident_bytes
-from ...worker.observer import Tally
+from ...worker.observer import RunStats
 from ...worker.process.http import LAST_PORT, Address, Server
-from ...worker.process.pipe import Lifeline
+from ...worker.process.pipe import SupervisorPipe
 from ...worker.process.supervisor import STOPPING_SIGNALS, Supervisor
 from ..parameters import (
     add_database,
@@ -43,7 +43,14 @@ from ..parameters import (
 )
 from ..refusals import explained
 from ..reloading import watch
-from ..running import Narrator, Reporter, banner, logging_to, number_of, what_is_left
+from ..running import (
+    ChildReporter,
+    ConsoleReporter,
+    banner,
+    logging_to,
+    number_of,
+    what_is_left,
+)
 
 # Codes with which jobs still run in threads that cannot be ended in any other way.
 THREADS_LEFT = (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL)
@@ -186,12 +193,12 @@ class Command(BaseCommand):
             explained(chosen.database),
         ):
             if is_child:
-                reporter = Reporter(Lifeline(options["child"]), *output)
+                reporter = ChildReporter(SupervisorPipe(options["child"]), *output)
                 code = self.work_as_child(chosen, options, reporter)
             elif options["processes"] or options["reload"]:
-                code = self.supervise(chosen, options, Narrator(*output))
+                code = self.supervise(chosen, options, ConsoleReporter(*output))
             else:
-                code = self.work(chosen, options, Narrator(*output))
+                code = self.work(chosen, options, ConsoleReporter(*output))
         if code in THREADS_LEFT or self.has_given_up:
             flush()
             os._exit(code)
@@ -205,15 +212,15 @@ class Command(BaseCommand):
     # One worker
 
     def work(
-        self, chosen: WorkerOptions, options: dict, narrator: Narrator
+        self, chosen: WorkerOptions, options: dict, reporter: ConsoleReporter
     ) -> ExitCode:
         self.check_start(chosen, options)
         who = f"Worker {chosen.name}"
-        narrator.print(*banner(chosen, who, options["verbosity"]))
-        loop = Loop(chosen, narrator)
+        reporter.print(*banner(chosen, who, options["verbosity"]))
+        loop = Loop(chosen, reporter)
         with stopping_on_signals(loop.stop, loop.bell):
-            code = self.run_loop(loop, options, narrator)
-        self.print_end(chosen, narrator, narrator.tally)
+            code = self.run_loop(loop, options, reporter)
+        self.print_end(chosen, reporter, reporter.stats)
         if code == ExitCode.RESTART and self.has_given_up:
             self.begin_anew()
         if code == ExitCode.LOST:
@@ -227,13 +234,13 @@ class Command(BaseCommand):
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
     def work_as_child(
-        self, chosen: WorkerOptions, options: dict, reporter: Reporter
+        self, chosen: WorkerOptions, options: dict, reporter: ChildReporter
     ) -> ExitCode:
         self.check_start(chosen, options)
         loop = Loop(chosen, reporter)
-        reporter.lifeline.obey(loop.stop)
-        lifeline = reporter.lifeline
-        with stopping_on_signals(lifeline.signalled, lifeline.bell):
+        reporter.pipe.obey(loop.stop)
+        pipe = reporter.pipe
+        with stopping_on_signals(pipe.signalled, pipe.bell):
             return self.run_loop(loop, options, reporter)
 
     def check_start(self, chosen: WorkerOptions, options: dict) -> None:
@@ -254,20 +261,22 @@ class Command(BaseCommand):
         events.store_declared(chosen.database)
         connections[chosen.database].close()
 
-    def run_loop(self, loop: Loop, options: dict, narrator: Narrator) -> ExitCode:
+    def run_loop(
+        self, loop: Loop, options: dict, reporter: ConsoleReporter
+    ) -> ExitCode:
         try:
-            with serving(loop, options, narrator) if options["http"] else nullcontext():
+            with serving(loop, options, reporter) if options["http"] else nullcontext():
                 return loop.run()
         finally:
-            loop.audience.catch_up()
+            loop.observer.catch_up()
             self.has_given_up = loop.lifetime.has_given_up
 
     def print_end(
-        self, chosen: WorkerOptions, narrator: Narrator, tally: Tally
+        self, chosen: WorkerOptions, reporter: ConsoleReporter, stats: RunStats
     ) -> None:
-        narrator.print_summary(tally)
-        if chosen.drain and not narrator.is_quiet:
-            narrator.print(*what_is_left(chosen))
+        reporter.print_summary(stats)
+        if chosen.drain and not reporter.is_quiet:
+            reporter.print(*what_is_left(chosen))
 
     def warn_of_unknown_queues(self, alias: str, options: dict) -> None:
         """Warn of queues that no task and no job names: a typo waits for ever."""
@@ -299,7 +308,7 @@ class Command(BaseCommand):
     # Several workers
 
     def supervise(
-        self, chosen: WorkerOptions, options: dict, narrator: Narrator
+        self, chosen: WorkerOptions, options: dict, reporter: ConsoleReporter
     ) -> ExitCode:
         """Run the workers as processes of their own; this one stays without database.
 
@@ -340,17 +349,17 @@ class Command(BaseCommand):
             is_finite=chosen.drain or chosen.max_time is not None,
             max_time=math.inf if chosen.max_time is None else chosen.max_time,
             waits_for_changes=options["reload"],
-            on_stopping=narrator.stopping_workers,
+            on_stopping=reporter.stopping_workers,
         )
         who = f"{number_of('worker process', processes, 'es')} of {os.getpid()}"
         if processes > 1:
             who += ", each"
-        narrator.print(*banner(chosen, who, options["verbosity"]))
+        reporter.print(*banner(chosen, who, options["verbosity"]))
         if options["reload"]:
             watch(supervisor.reload)
         code = supervisor.run()
         if supervisor.is_proven:
-            self.print_end(chosen, narrator, supervisor.tally)
+            self.print_end(chosen, reporter, supervisor.stats)
         return code
 
 
@@ -359,17 +368,17 @@ def flush() -> None:
     sys.stderr.flush()
 
 
-def serving(loop: Loop, options: dict, narrator: Narrator) -> Server:
+def serving(loop: Loop, options: dict, reporter: ConsoleReporter) -> Server:
     """Return what answers on the address of --http for the length of a `with` block."""
     address: Address = options["http"]
     try:
-        server = Server(address, loop, narrator.print_request)
+        server = Server(address, loop, reporter.print_request)
     except (OSError, UnicodeError) as error:  # the latter for impossible names
         reason = getattr(error, "strerror", None) or error
         raise CommandError(
             f"Cannot listen on --http {address}: {reason}.", returncode=1
         ) from error
-    narrator.print(f"{narrator.prefix}Health and nudges on http://{server.address}.")
+    reporter.print(f"{reporter.prefix}Health and nudges on http://{server.address}.")
     return server
 
 

@@ -2,8 +2,9 @@
 DELETE FROM pgjobs_job
 WHERE id = ANY (
     ARRAY(
-        SELECT id FROM pgjobs_job
+        SELECT id FROM pgjobs_job AS job
         WHERE id = ANY (%(ids)s::bigint[]) AND status <> 'RUNNING'
+            AND NOT /*referred*/ false  -- by other tables: see queue/references.py
         ORDER BY id
         FOR UPDATE
     )

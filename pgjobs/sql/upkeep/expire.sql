@@ -3,6 +3,8 @@
 WITH late AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE expires_at <= statement_timestamp() AND attempts = 0 AND finished_at IS NULL
+        AND (%(only)s::bigint[] IS NULL OR id = ANY (%(only)s::bigint[]))
+        AND NOT id = ANY (%(skipped)s::bigint[])
     ORDER BY expires_at
     LIMIT %(limit)s
     FOR NO KEY UPDATE SKIP LOCKED

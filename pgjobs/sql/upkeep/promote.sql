@@ -4,6 +4,8 @@
 WITH due AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE status = 'SCHEDULED' AND run_after <= statement_timestamp()
+        AND (%(only)s::bigint[] IS NULL OR id = ANY (%(only)s::bigint[]))
+        AND NOT id = ANY (%(skipped)s::bigint[])
     ORDER BY run_after, id
     LIMIT %(limit)s
     FOR NO KEY UPDATE SKIP LOCKED

@@ -1,7 +1,6 @@
 -- Delete finished jobs older than the age given for their status, a batch at a time.
 -- SKIP LOCKED: several workers prune without waiting for each other.
--- The last run of a schedule stays: people see there how it ended. Of the oldest
--- batches those go that have lost all their jobs.
+-- The last run of a schedule stays: people see there how it ended.
 WITH old AS MATERIALIZED (
     SELECT job.id
     FROM (
@@ -16,11 +15,14 @@ WITH old AS MATERIALIZED (
             AND job.finished_at IS NOT NULL
             AND job.finished_at < kept.since
             AND job.line IS NULL  -- an admission has still to see that it ended
+            AND (%(only)s::bigint[] IS NULL OR job.id = ANY (%(only)s::bigint[]))
+            AND NOT job.id = ANY (%(skipped)s::bigint[])
             AND NOT EXISTS (
                 SELECT FROM pgjobs_schedule
                 WHERE last_job_id IS NOT NULL AND last_job_id = job.id
                 OFFSET 0  -- asked of each old job: no join with all schedules
             )
+            AND NOT /*referred*/ false  -- by other tables: see queue/references.py
             -- Or another one could be enqueued before the period is over.
             AND (
                 job.unique_until IS NULL
@@ -46,12 +48,5 @@ WITH old AS MATERIALIZED (
 pruned AS (
     DELETE FROM pgjobs_job WHERE id = ANY (ARRAY(SELECT id FROM old))
     RETURNING id
-),
-emptied AS (
-    DELETE FROM pgjobs_batch WHERE id = ANY (ARRAY(
-        SELECT id FROM (SELECT * FROM pgjobs_batch ORDER BY id LIMIT %(limit)s) AS batch
-        WHERE enqueued_at < clock_timestamp() - interval '1 hour'
-            AND NOT EXISTS (SELECT FROM pgjobs_job WHERE batch_id = batch.id)
-    ))
 )
 SELECT count(*) FROM pruned

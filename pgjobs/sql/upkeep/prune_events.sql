@@ -1,9 +1,18 @@
--- Delete events published longer ago, a batch at a time, with their deliveries. Jobs that
--- delivered them stay as long as any other. Dead letters keep their event, and so does
--- whatever may yet run and ask for it.
-WITH old AS MATERIALIZED (
-    SELECT id FROM pgjobs_event AS event
+-- Look at some events that were published long ago, from a position on, and delete those
+-- that nothing needs, with their deliveries. Jobs that delivered them stay as long as any
+-- other. Dead letters keep their event, and so does a job that may yet run and ask for it.
+-- Say how many went, and behind which event to go on: NULL at the end.
+WITH seen AS MATERIALIZED (
+    SELECT id, published_at FROM pgjobs_event
     WHERE published_at < statement_timestamp() - make_interval(secs => %(age)s)
+        AND published_at >= %(after_time)s
+        AND (published_at, id) > (%(after_time)s, %(after_id)s)
+    ORDER BY published_at, id
+    LIMIT %(limit)s
+),
+old AS MATERIALIZED (
+    SELECT event.id FROM pgjobs_event AS event
+    WHERE event.id = ANY (ARRAY(SELECT id FROM seen))
         AND NOT EXISTS (
             SELECT FROM pgjobs_delivery AS delivery
             JOIN pgjobs_job AS job ON job.id = delivery.job_id
@@ -11,12 +20,16 @@ WITH old AS MATERIALIZED (
                 AND job.status NOT IN ('SUCCESSFUL', 'CANCELLED')
             OFFSET 0  -- asked of each old event: no join with all jobs there are
         )
-    ORDER BY published_at
-    LIMIT %(limit)s
+        AND NOT /*referred*/ false  -- by other tables: see queue/references.py
     FOR UPDATE SKIP LOCKED
 ),
 pruned AS (
     DELETE FROM pgjobs_event WHERE id = ANY (ARRAY(SELECT id FROM old))
     RETURNING id
+),
+last AS (
+    SELECT published_at, id FROM seen ORDER BY published_at DESC, id DESC LIMIT 1
 )
-SELECT count(*) FROM pruned
+SELECT (SELECT count(*) FROM pruned), last.published_at, last.id
+FROM (SELECT count(*) AS number FROM seen) AS looked
+LEFT JOIN last ON looked.number = %(limit)s

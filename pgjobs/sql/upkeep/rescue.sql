@@ -54,6 +54,8 @@ abandoned AS MATERIALIZED (
         WHERE status = 'RUNNING'
             AND worker_id BETWEEN ownerless.first_id AND ownerless.last_id
             AND worker_id <> %(worker_id)s
+            AND (%(only)s::bigint[] IS NULL OR id = ANY (%(only)s::bigint[]))
+            AND NOT id = ANY (%(skipped)s::bigint[])
         LIMIT %(limit)s
     ) AS job
     ORDER BY job.id

@@ -9,6 +9,7 @@
 -- What follows "--units" is code for workers that mind the process units of their host,
 -- and a comment for all others. What follows "--spans" is code for a look that passes
 -- over the part of the index where nothing is known to be left; see `worker/marks.py`.
+-- What follows "--skips" is code for a worker that cannot cancel expired jobs at present.
 WITH RECURSIVE recorded AS (
     UPDATE pgjobs_job
     SET status = 'SUCCESSFUL',
@@ -83,6 +84,7 @@ candidate AS MATERIALIZED (
             --units , coalesce(process_units, 1) AS units
         FROM pgjobs_job
         WHERE status = 'READY' AND queue_name = served.name
+            --skips AND (expires_at > clock_timestamp() IS NOT FALSE OR attempts > 0)
             --spans AND priority BETWEEN served.lowest AND served.highest
             --spans AND turn >= served.first_turn
             --units AND coalesce(process_units, 1) <= host.free
@@ -146,6 +148,7 @@ summary AS (
             SELECT FROM served CROSS JOIN LATERAL (
                 SELECT FROM pgjobs_job
                 WHERE status = 'READY' AND queue_name = served.name
+                    --skips AND (expires_at > clock_timestamp() IS NOT FALSE OR attempts > 0)
                     --spans AND priority BETWEEN served.lowest AND served.highest
                     --spans AND turn >= served.first_turn
                     AND NOT id = ANY (ARRAY(SELECT id FROM candidate))

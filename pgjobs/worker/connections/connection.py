@@ -13,6 +13,7 @@ import psycopg
 from psycopg.sql import Literal
 
 from ...base.connections import connect, is_pooled
+from ...base.database_errors import is_lost
 from ...queue.upkeep import LOCK_CLASS
 
 logger = logging.getLogger("pgjobs.worker")
@@ -148,14 +149,8 @@ class OwnConnection:
                 cursor = self.cursor.execute(query, parameters)
                 # Not by its description, which is made anew for all columns.
                 return [] if cursor.rownumber is None else cursor.fetchall()
-        except psycopg.errors.LockNotAvailable:
-            raise  # an OperationalError, too, but the connection is well
-        except (
-            psycopg.OperationalError,
-            psycopg.InterfaceError,
-            psycopg.InternalError,  # read-only after a failover, among others
-        ):
-            self.close()
+        except psycopg.Error as error:
+            self.close_if_broken(error)
             raise
 
     def together(self, statements: Sequence[tuple[str, dict]]) -> list[list[tuple]]:
@@ -167,22 +162,16 @@ class OwnConnection:
         connection = self.connection or self.open()
         if self.pooled:  # where nothing can be prepared
             return [self.execute(*each) for each in statements]
-        message = "; ".join(self.execution(*each) for each in statements)
         try:
             with self.watchdog.guard(connection, self.limit):
+                message = "; ".join(self.execution(*each) for each in statements)
                 cursor = self.text_cursor.execute(message)
                 rows = [cursor.fetchall()]
                 while cursor.nextset():
                     rows.append(cursor.fetchall())
                 return rows
-        except psycopg.errors.LockNotAvailable:
-            raise
-        except (
-            psycopg.OperationalError,
-            psycopg.InterfaceError,
-            psycopg.InternalError,
-        ):
-            self.close()
+        except psycopg.Error as error:
+            self.close_if_broken(error)
             raise
 
     def execution(self, query: str, parameters: dict) -> str:
@@ -230,6 +219,11 @@ class OwnConnection:
             self.close()
             raise
         return connection
+
+    def close_if_broken(self, error: psycopg.Error) -> None:
+        """Close the connection unless it is well, and only its statement failed."""
+        if is_lost(error) or isinstance(error, psycopg.InternalError):
+            self.close()
 
     def close(self) -> None:
         connection, self.connection = self.connection, None

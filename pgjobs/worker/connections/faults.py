@@ -1,4 +1,8 @@
-"""What a worker does while its database is away: wait, longer each time."""
+"""When to try again what failed.
+
+A lost database stops the worker until it is back. Any other error harms what the
+failing statement was for, and nothing else: that is postponed, longer each time.
+"""
 
 import logging
 import random
@@ -6,16 +10,48 @@ from time import monotonic
 
 import psycopg
 
+from ...base.database_errors import text_of
 from ...exceptions import DatabaseLost
 
 logger = logging.getLogger("pgjobs.worker")
 
 SHORTEST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
-PATIENCE = 600.0  # seconds without a database, until the worker gives up
+PATIENCE = 600.0  # seconds without a database, until the worker ends
+
+
+class Backoff:
+    """When to try again what has failed: later each time."""
+
+    def __init__(self, first: float, longest: float):
+        self.first = first  # seconds
+        self.longest = longest
+        self.pause = 0.0  # the latest one; 0 while nothing fails
+        self.since: float | None = None  # monotonic time of the first failure
+        self.retry_at = 0.0  # monotonic time
+
+    def failed(self, now: float) -> float:
+        """Plan the next try; return in how many seconds it is."""
+        if self.since is None:
+            self.since = now
+        self.pause = min(2 * self.pause or self.first, self.longest)
+        wait = self.pause * random.uniform(0.5, 1)
+        self.retry_at = now + wait
+        return wait
+
+    def passed(self) -> None:
+        """Note that it works."""
+        if self.since is not None:
+            self.since, self.pause, self.retry_at = None, 0.0, 0.0
+
+    def is_waiting(self, now: float) -> bool:
+        """Whether it failed, and it is not yet time to try again."""
+        return now < self.retry_at
 
 
 class Faults:
+    """What a worker does while its database is away: wait, longer each time."""
+
     def __init__(self) -> None:
         self.since: float | None = None
         self.pause = 0.0  # seconds to wait before the next try
@@ -42,5 +78,5 @@ class Faults:
             level,
             "Database fault, trying again in %.1f s: %s",
             self.pause,
-            str(error).strip() or type(error).__name__,
+            text_of(error),
         )

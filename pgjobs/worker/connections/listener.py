@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 
 from ...base.connections import connect, is_pooled
+from ...base.database_errors import text_of
 from ...conf import settings
 from ..options import WorkerOptions
 from .bell import Bell
@@ -29,8 +30,8 @@ class Listener:
     """
 
     CHANNEL = "pgjobs"
-    CANCEL = "cancel"  # what the worker's own channel says when a job is to stop
     ADMISSION = "pgjobs_admission"
+    MISSED = ""  # stands for a channel: anything may have been notified unheard
     LONGEST_PAUSE = 10.0  # seconds between two tries to connect
 
     def __init__(
@@ -40,18 +41,15 @@ class Listener:
         bell: Bell,
         watchdog: Watchdog,
         is_beating: Callable[[], bool],
-        enqueued: Callable[[str], None],
-        arrived: Callable[[str], None],
+        hear: Callable[[str, str], None],
     ):
         self.options = options
         self.own_channel = f"pgjobs_worker_{worker_id}"
         self.watchdog = watchdog
         self.is_beating = is_beating
-        self.enqueued = enqueued  # takes the names of queues that may have new jobs
-        self.arrived = arrived  # takes what is notified of jobs to be admitted
+        self.hear = hear  # takes a channel and a payload
         self.bell = bell
         self.alarm: list[str] = []  # set while the loop sleeps and nobody has rung
-        self.heard_cancel = False  # a job of this worker is to stop
         self.is_new = False  # what was notified before it listened is lost
         self.wanted = options.listen and settings.LISTEN is not False
         self.connection: psycopg.Connection | None = None
@@ -69,15 +67,13 @@ class Listener:
             # now, and only that alarm: who is slow must not switch the next one off.
             alarm.clear()
 
-    def wait(self, timeout: float, has_work: Callable[[], bool]) -> bool:
-        """Sleep until the bell, a notification or the time-out.
+    def wait(self, timeout: float, has_work: Callable[[], bool]) -> None:
+        """Sleep until the bell, the time-out, or a notification that makes work.
 
-        Returns whether the queue deserves a look. `has_work` is asked once the bell
-        works, so that nothing is slept through.
+        `has_work` is asked once the bell works, so that nothing is slept through.
         """
         self.keep_connected()
-        if self.has_been_told():
-            return True
+        self.take_notified()
         deadline = monotonic() + timeout
         self.alarm = ["set"]
         try:
@@ -85,12 +81,11 @@ class Listener:
                 readable = self.sleep(remaining)
                 if self.bell.read_end in readable:
                     self.bell.clear()
-                    return False
-                if readable and self.heard():
-                    return True
+                    return
+                if readable:
+                    self.take()
         finally:
             self.alarm = []
-        return False
 
     def sleep(self, seconds: float) -> list[int]:
         """Return the descriptors that woke us, none after the time-out."""
@@ -100,40 +95,25 @@ class Listener:
             poll.register(self.connection.fileno(), select.POLLIN)
         return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
 
-    def has_been_told(self) -> bool:
+    def take_notified(self) -> None:
         """Take what was notified while the loop was too busy to sleep."""
-        if self.connection is None or not (self.is_new or self.sleep(0)):
-            return False
-        return self.heard()
+        if self.connection is not None and (self.is_new or self.sleep(0)):
+            self.take()
 
-    def heard(self) -> bool:
-        """Take what was notified; whether any of it concerns this worker's queues."""
+    def take(self) -> None:
+        """Pass on what was notified."""
         if self.connection is None:
-            return False
-        concerned, self.is_new = self.is_new, False
-        self.heard_cancel |= concerned  # a request may have been lost, too
-        if concerned:
-            self.arrived("")
+            return
+        if self.is_new:
+            self.is_new = False
+            self.hear(self.MISSED, "")
         try:
             for notification in self.connection.notifies(timeout=0):
                 self.last_heard = monotonic()
-                if notification.channel == self.CHANNEL:
-                    if self.serves(notification.payload):
-                        concerned = True
-                        self.enqueued(notification.payload)
-                elif notification.channel == self.ADMISSION:
-                    self.arrived(notification.payload)
-                elif notification.payload == self.CANCEL:
-                    self.heard_cancel = True
+                self.hear(notification.channel, notification.payload)
         except psycopg.Error as error:
-            self.drop(str(error).strip())
-            return True  # what was notified meanwhile is lost: look
-        return concerned
-
-    def serves(self, queue_name: str) -> bool:
-        if self.options.queues is not None:
-            return queue_name in self.options.queues
-        return queue_name not in self.options.excluded
+            self.drop(text_of(error))
+            self.hear(self.MISSED, "")
 
     def keep_connected(self) -> None:
         """Notice a connection that went silent; open another one beside the loop."""
@@ -141,7 +121,7 @@ class Listener:
             return
         if self.connection is not None:
             if self.is_silent:
-                self.is_new = self.heard()  # a busy loop has not listened
+                self.take()  # a busy loop has not listened
                 if self.is_silent and self.is_beating():
                     self.drop("no echo of the heartbeats")
         elif self.connecting is None and monotonic() >= self.next_try:
@@ -169,7 +149,7 @@ class Listener:
             self.failures += 1
             pause = min(2.0**self.failures / 2, self.LONGEST_PAUSE)
             self.next_try = monotonic() + pause * random.uniform(0.5, 1)
-            logger.log(level, "LISTEN failed, polling: %s", str(error).strip())
+            logger.log(level, "LISTEN failed, polling: %s", text_of(error))
         finally:
             self.connecting = None
             self.bell.ring()

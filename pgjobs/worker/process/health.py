@@ -34,7 +34,7 @@ def readiness(loop: "Loop") -> dict[str, Any]:
         "database": database,
         "listen": loop.listener.state if loop.phase == "running" else "off",
         "slots": slots,
-        "free": max(slots - len(loop.ledger), 0),  # prefetched jobs are held, too
+        "free": max(slots - len(loop.in_flight), 0),  # prefetched jobs are held, too
         "last_claim_at": iso(loop.last_claim_at),
     }
 

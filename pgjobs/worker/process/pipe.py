@@ -1,6 +1,6 @@
 """A worker's line to the supervisor that started it.
 
-Orders come in, the tally goes out, and the end of the line is the end of the
+Orders come in, the stats goes out, and the end of the line is the end of the
 supervisor, whatever ended it: then the worker ends too.
 """
 
@@ -14,18 +14,18 @@ from dataclasses import astuple
 from time import sleep
 
 from ..connections.bell import Bell
-from ..loop import ExitCode
-from ..observer import Tally
+from ..exit_code import ExitCode
+from ..observer import RunStats
 
 # Together less than the five seconds in which no worker may outlive its supervisor.
 ORPHANS_GRACE = 1.5  # seconds that running jobs get to end
 ORPHANS_LAST_GRACE = 1.5  # and the worker itself, to release them
 
 
-class Lifeline:
+class SupervisorPipe:
     """The worker's end of the line; the supervisor's is `supervisor.Line`."""
 
-    MESSAGE = struct.Struct("!4Q")  # a tally; the first one says that all is ready
+    MESSAGE = struct.Struct("!4Q")  # a stats; the first one says that all is ready
 
     def __init__(self, descriptor: int):
         os.set_inheritable(descriptor, False)  # not for what jobs start
@@ -39,17 +39,17 @@ class Lifeline:
         Ctrl-C in a terminal, are one request to stop.
         """
         threading.Thread(
-            target=self.watch, args=[stop], name="pgjobs-lifeline", daemon=True
+            target=self.watch, args=[stop], name="pgjobs-pipe", daemon=True
         ).start()
 
     def signalled(self, *args) -> None:
         """Handle a signal of the worker's own: stop, but leave haste to orders."""
         self.bell.ring()
 
-    def tell(self, tally: Tally) -> None:
-        """Send the tally; if the supervisor does not listen, the next one will do."""
+    def tell(self, stats: RunStats) -> None:
+        """Send the stats; if the supervisor does not listen, the next one will do."""
         try:
-            self.socket.send(self.MESSAGE.pack(*astuple(tally)), socket.MSG_DONTWAIT)
+            self.socket.send(self.MESSAGE.pack(*astuple(stats)), socket.MSG_DONTWAIT)
         except OSError:
             return
 

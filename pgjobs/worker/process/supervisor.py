@@ -1,7 +1,7 @@
 """The supervisor: starts workers, replaces those that end, and outlives them all.
 
 It runs no jobs and has no connection to the database. Its workers are fresh processes
-(no fork), each at the end of a line: orders to stop go down, what was done comes up,
+(no fork), each at the end of a pipe: orders to stop go down, what was done comes up,
 and when either end dies the other one notices.
 """
 
@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from time import monotonic
 
 from ..connections.bell import Bell
-from ..loop import ExitCode
-from ..observer import Tally
-from .pipe import Lifeline
+from ..exit_code import ExitCode
+from ..observer import RunStats
+from .pipe import SupervisorPipe
 
 logger = logging.getLogger("pgjobs.supervisor")
 
@@ -38,14 +38,14 @@ ENDED_BY_ITSELF = (
 )
 
 
-class Line:
-    """The supervisor's end of the line to one worker; see `lifeline.Lifeline`."""
+class WorkerPipe:
+    """The supervisor's end of the pipe to one worker; see `pipe.SupervisorPipe`."""
 
     def __init__(self) -> None:
         self.socket, self.far_end = socket.socketpair()
         self.socket.setblocking(False)
         self.received = b""
-        self.tally: Tally | None = None  # None: the worker is not ready yet
+        self.stats: RunStats | None = None  # None: the worker is not ready yet
         self.is_open = True
 
     def order(self, level: int) -> None:
@@ -55,15 +55,15 @@ class Line:
             return  # it is gone, or has not read a hundred orders like this
 
     def hear(self) -> None:
-        """Take what the worker has sent; the latest tally holds the former ones."""
-        size = Lifeline.MESSAGE.size
+        """Take what the worker has sent; the latest stats holds the former ones."""
+        size = SupervisorPipe.MESSAGE.size
         try:
             while data := self.socket.recv(65536):
                 self.received += data
                 complete = len(self.received) // size * size
                 if complete:
                     latest = self.received[complete - size : complete]
-                    self.tally = Tally(*Lifeline.MESSAGE.unpack(latest))
+                    self.stats = RunStats(*SupervisorPipe.MESSAGE.unpack(latest))
                     self.received = self.received[complete:]
             self.is_open = False
         except BlockingIOError:
@@ -72,13 +72,13 @@ class Line:
             self.is_open = False
 
 
-class Place:
-    """The place of one worker: the process that has it, and when the next one does."""
+class ChildProcess:
+    """The child of one worker: the process that has it, and when the next one does."""
 
     def __init__(self, number: int):
         self.number = number
         self.process: subprocess.Popen | None = None
-        self.line: Line | None = None
+        self.pipe: WorkerPipe | None = None
         self.started_at = 0.0
         self.start_at: float | None = 0.0  # monotonic time; None: nobody follows
         self.kill_at = math.inf
@@ -96,18 +96,18 @@ class Place:
         return math.inf if self.start_at is None else self.start_at
 
     @property
-    def tally(self) -> Tally | None:
+    def stats(self) -> RunStats | None:
         """What the worker has done, also the last one; None: it was never ready."""
-        return self.line.tally if self.line else None
+        return self.pipe.stats if self.pipe else None
 
     def start(self, command: list[str]) -> None:
         """Start a worker; raises OSError."""
-        self.line = Line()
+        self.pipe = WorkerPipe()
         self.started_at = monotonic()
         self.start_at = None
         self.kill_at = math.inf
         self.is_reloading = False
-        with self.line.far_end as far_end, stopping_signals_blocked():
+        with self.pipe.far_end as far_end, stopping_signals_blocked():
             self.process = subprocess.Popen(
                 [*command, "--child", str(far_end.fileno())],
                 pass_fds=[far_end.fileno()],
@@ -115,8 +115,8 @@ class Place:
 
     def order(self, level: int, patience: float) -> None:
         """Order the worker to stop; it is killed if it has not after the patience."""
-        if self.process is not None and self.line is not None:
-            self.line.order(level)
+        if self.process is not None and self.pipe is not None:
+            self.pipe.order(level)
             self.kill_at = min(self.kill_at, monotonic() + patience)
 
     def kill(self) -> None:
@@ -126,12 +126,12 @@ class Place:
             self.process.kill()
 
     def ended(self) -> int | None:
-        """Return the exit code of the worker if it has ended, and leave the place."""
+        """Return the exit code of the worker if it has ended, and leave the child."""
         if self.process is None or (code := self.process.poll()) is None:
             return None
-        if self.line is not None:
-            self.line.hear()
-            self.line.socket.close()
+        if self.pipe is not None:
+            self.pipe.hear()
+            self.pipe.socket.close()
         self.process = None
         return code
 
@@ -167,7 +167,7 @@ class Supervisor:
         on_stopping: Callable[[int], None] = lambda workers: None,
     ):
         self.command = command
-        self.places = [Place(number) for number in range(1, processes + 1)]
+        self.children = [ChildProcess(number) for number in range(1, processes + 1)]
         self.grace = grace
         self.is_finite = is_finite
         self.end_at = monotonic() + max_time
@@ -180,7 +180,7 @@ class Supervisor:
         self.has_started_any = False
         self.is_proven = False  # a worker was ready: others can be, too
         self.worst = ExitCode.STOPPED
-        self.tally = Tally()
+        self.stats = RunStats()
 
     def run(self) -> ExitCode:
         """Return when the last worker has ended; how the worst of them did."""
@@ -189,7 +189,7 @@ class Supervisor:
                 self.pass_signals_on()
                 self.reload_if_asked()
                 self.start_due()
-                if all(place.is_over for place in self.places):
+                if all(child.is_over for child in self.children):
                     break
                 self.sleep()
                 self.reap()
@@ -225,61 +225,61 @@ class Supervisor:
         level = min(self.signals, 2)
         if level == self.obeyed:
             return
-        running = sum(place.process is not None for place in self.places)
+        running = sum(child.process is not None for child in self.children)
         if running and not self.obeyed:
             self.on_stopping(running)
         self.obeyed = level
         patience = OBEY_SECONDS + (self.grace if level == 1 else 0)
-        for place in self.places:
-            place.start_at = None
-            place.order(level, patience)
+        for child in self.children:
+            child.start_at = None
+            child.order(level, patience)
 
     def reload_if_asked(self) -> None:
         if not self.must_reload:
             return
         self.must_reload = False
-        for place in self.places:
-            if place.process is not None:
-                place.is_reloading = True
-                place.order(1, self.grace + OBEY_SECONDS)
-            elif place.start_at is not None:
-                place.start_at = 0.0
+        for child in self.children:
+            if child.process is not None:
+                child.is_reloading = True
+                child.order(1, self.grace + OBEY_SECONDS)
+            elif child.start_at is not None:
+                child.start_at = 0.0
 
     @property
-    def startable(self) -> list[Place]:
-        """The places that may be taken; one alone, until it is known to work."""
-        may_all = self.is_proven or self.places[0].is_over
-        return self.places if may_all else self.places[:1]
+    def startable(self) -> list[ChildProcess]:
+        """The children that may be taken; one alone, until it is known to work."""
+        may_all = self.is_proven or self.children[0].is_over
+        return self.children if may_all else self.children[:1]
 
     def start_due(self) -> None:
-        for place in self.startable:
-            if place.process is None and place.start_at is not None:
+        for child in self.startable:
+            if child.process is None and child.start_at is not None:
                 if self.has_started_any and monotonic() >= self.end_at:
-                    place.start_at = None
-                elif place.start_at <= monotonic():
-                    self.start(place)
+                    child.start_at = None
+                elif child.start_at <= monotonic():
+                    self.start(child)
 
-    def start(self, place: Place) -> None:
+    def start(self, child: ChildProcess) -> None:
         is_first, self.has_started_any = not self.has_started_any, True
         try:
-            place.start(self.command(place.number, is_first))
+            child.start(self.command(child.number, is_first))
         except OSError as error:
-            pause = place.pause_after_death()
-            place.start_at = monotonic() + pause
+            pause = child.pause_after_death()
+            child.start_at = monotonic() + pause
             logger.error("No worker can be started: %s", error)
 
     def sleep(self) -> None:
         """Sleep until a worker, a signal or the time has something to say."""
         poll = select.poll()
         poll.register(self.bell.read_end, select.POLLIN)
-        lines = {}
-        for place in self.places:
-            if place.process and place.line and place.line.is_open:
-                poll.register(place.line.socket, select.POLLIN)
-                lines[place.line.socket.fileno()] = place.line
+        pipes = {}
+        for child in self.children:
+            if child.process and child.pipe and child.pipe.is_open:
+                poll.register(child.pipe.socket, select.POLLIN)
+                pipes[child.pipe.socket.fileno()] = child.pipe
         for descriptor, _ in poll.poll(self.milliseconds_to_next_event):
-            if descriptor in lines:
-                lines[descriptor].hear()
+            if descriptor in pipes:
+                pipes[descriptor].hear()
             else:
                 self.bell.clear()
 
@@ -287,34 +287,34 @@ class Supervisor:
     def milliseconds_to_next_event(self) -> float:
         startable = self.startable
         events = [
-            place.next_event
-            for place in self.places
-            if place.process is not None or place in startable
+            child.next_event
+            for child in self.children
+            if child.process is not None or child in startable
         ]
         wait = min(events, default=math.inf) - monotonic()
         return min(max(wait, 0.0), LONGEST_SLEEP) * 1000
 
     def reap(self) -> None:
         """Note who is ready, who does not obey and who has ended."""
-        for place in self.places:
-            if monotonic() >= place.kill_at:
-                place.kill()
-            pid = place.process.pid if place.process else None
-            code = place.ended()
-            if place.tally is not None:
+        for child in self.children:
+            if monotonic() >= child.kill_at:
+                child.kill()
+            pid = child.process.pid if child.process else None
+            code = child.ended()
+            if child.stats is not None:
                 self.is_proven = True
             if code is not None:
-                self.tally.add(place.tally or Tally())
-                self.follow(place, pid, code)
+                self.stats.add(child.stats or RunStats())
+                self.follow(child, pid, code)
 
-    def follow(self, place: Place, pid: int | None, code: int) -> None:
-        """Decide who takes the place of a worker that has ended, and when."""
+    def follow(self, child: ChildProcess, pid: int | None, code: int) -> None:
+        """Decide who takes the child of a worker that has ended, and when."""
         if self.signals:
             self.note_the_end(code)
-        elif place.is_reloading or code == ExitCode.RESTART:
-            place.start_at = monotonic()
-        elif self.waits_for_changes and place.tally is None:
-            place.start_at = math.inf
+        elif child.is_reloading or code == ExitCode.RESTART:
+            child.start_at = monotonic()
+        elif self.waits_for_changes and child.stats is None:
+            child.start_at = math.inf
             logger.warning("Worker pid=%s could not start: waiting for a change", pid)
         elif code > 0 and not self.is_proven:
             logger.error("Worker pid=%s could not start", pid)
@@ -323,10 +323,10 @@ class Supervisor:
         elif self.is_finite and code in ENDED_BY_ITSELF:
             self.note_the_end(code)
         elif code in ENDED_BY_ITSELF and code != ExitCode.LOST:
-            place.start_at = monotonic()
+            child.start_at = monotonic()
         else:
-            pause = place.pause_after_death()
-            place.start_at = monotonic() + pause
+            pause = child.pause_after_death()
+            child.start_at = monotonic() + pause
             logger.error(
                 "Worker pid=%s died (%s), another one follows in %.1f s",
                 pid,

@@ -21,7 +21,7 @@ from ...exceptions import (
 from ...models import Job
 from ...queue.acts import result_text
 from ...queue.claiming import ClaimedJob
-from ...queue.recording import Outcome, Setback, Success
+from ...queue.recording import Outcome, Success, Unsuccessful
 from ...tasks.arguments import Stored
 from ...tasks.options import Options
 from ...tasks.registry import registry
@@ -32,7 +32,7 @@ from . import atomic
 from .cleaning import clean_connections
 from .forks import NoSecondWorker
 from .interruption import CoroutineStopper, Stopper, ThreadStopper, run_stoppable
-from .outcomes import coroutine_stack, describe, setback, setback_of, thread_stack
+from .outcomes import coroutine_stack, describe, outcome_of, thread_stack, unsuccessful
 from .threads import BorrowedThread
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 UNKNOWN_TASK_DELAY = 10.0  # seconds until a worker looks again whether it knows it
 
 
-class Desk(ReportDesk, Protocol):
+class JobHost(ReportDesk, Protocol):
     """Where an execution says that it has begun."""
 
     def began(self, execution: "Execution") -> None: ...
@@ -56,12 +56,12 @@ class Execution:
         self,
         job: ClaimedJob,
         task: Task | None,
-        desk: Desk,
+        host: JobHost,
         default_limit: float | None,
     ):
         self.job = job
         self.task = task
-        self.desk = desk
+        self.host = host
         self.options = task.options if task else Options()
         # A row that was inserted by SQL leaves it to the task.
         self.limit = job.timeout or self.options.time_limit or default_limit
@@ -74,7 +74,7 @@ class Execution:
             life=job.life,
             lease_token=job.lease_token,
             enqueued_at=job.enqueued_at,
-            desk=desk,
+            desk=host,
         )
 
     # From outside, on any thread
@@ -98,7 +98,7 @@ class Execution:
         """Return the stack of the job's code as it is at the moment."""
         raise NotImplementedError
 
-    def given_up(self) -> Setback:
+    def given_up(self) -> Unsuccessful:
         """Return the outcome of an attempt that did not end in time."""
         outcome = self.ended_by(TaskTimeout())
         where = f"It did not stop, and was here:\n{self.where()}"
@@ -106,40 +106,40 @@ class Execution:
 
     # What all executions have in common
 
-    def prepare(self) -> Setback | None:
+    def prepare(self) -> Unsuccessful | None:
         """Decode the arguments; return what keeps the job from running."""
         if self.task is None:
             reason = str(UnknownTask(self.job.task))
-            return setback(self.job, "UNKNOWN", reason, delay=UNKNOWN_TASK_DELAY)
+            return unsuccessful(self.job, "UNKNOWN", reason, delay=UNKNOWN_TASK_DELAY)
         try:
             stored = Stored(self.job.args, self.job.kwargs)
             self.args, self.kwargs = self.task.signature.load(stored)
             if self.task.has_dependencies and not self.job.is_tied:
                 return self.tie(self.task)
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
-            return setback(self.job, "FAIL", str(error), error)
+            return unsuccessful(self.job, "FAIL", str(error), error)
         return None
 
-    def tie(self, task: Task) -> Setback:
+    def tie(self, task: Task) -> Unsuccessful:
         """Give a job that SQL inserted back, with what it depends on.
 
         The database then lets it wait, or others for it.
         """
         stored = task.normalized(Stored(self.job.args, self.job.kwargs))
         reason = "Released: the database did not know what it depends on."
-        released = setback(self.job, "RELEASE", reason)
+        released = unsuccessful(self.job, "RELEASE", reason)
         return released._replace(dependencies=task.dependencies_of(stored))
 
     def succeeded(self, return_value: str | None) -> Success:
         return Success(self.job.id, self.job.lease_token, return_value)
 
-    def ended_by(self, error: BaseException) -> Setback:
+    def ended_by(self, error: BaseException) -> Unsuccessful:
         if isinstance(error, TaskTimeout) and self.limit is not None:
             error.args = (f"The attempt took longer than {self.limit:g} s.",)
-        return setback_of(self.job, self.options, error)
+        return outcome_of(self.job, self.options, error)
 
-    def broken_by(self, error: BaseException) -> Setback:
-        return setback(self.job, "FAIL", describe(error), error)
+    def broken_by(self, error: BaseException) -> Unsuccessful:
+        return unsuccessful(self.job, "FAIL", describe(error), error)
 
 
 class ThreadExecution(Execution):
@@ -181,7 +181,7 @@ class ThreadExecution(Execution):
 
     def result(self) -> str | None:
         """Call the task and return its result as JSON text."""
-        self.desk.began(self)
+        self.host.began(self)
         return json_result(run_stoppable(self.stopper, self.call))
 
     def call(self):
@@ -197,12 +197,12 @@ class CoroutineExecution(Execution):
         self,
         job: ClaimedJob,
         task: Task,
-        desk: Desk,
+        host: JobHost,
         default_limit: float | None,
         event_loop: "EventLoop",
         borrowed: BorrowedThread,
     ):
-        super().__init__(job, task, desk, default_limit)
+        super().__init__(job, task, host, default_limit)
         self.event_loop = event_loop
         self.stopper: CoroutineStopper = CoroutineStopper(event_loop.loop)
         self.borrowed = borrowed  # for its synchronous code
@@ -244,7 +244,7 @@ class CoroutineExecution(Execution):
             if self.task is not None and self.task.subscriptions:
                 # On the event loop `current_event()` could not ask the database.
                 await sync_to_async(getattr)(self.running, "event")
-            self.desk.began(self)
+            self.host.began(self)
             return self.succeeded(json_result(await self.call()))
         except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
             return self.ended_by(error)

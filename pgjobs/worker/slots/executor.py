@@ -10,7 +10,7 @@ from ...conf import settings
 from ...exceptions import TaskTimeout
 from ...queue import recording
 from ...queue.claiming import ClaimedJob
-from ...queue.recording import Outcome, Setback, release
+from ...queue.recording import Outcome, Unsuccessful, release
 from ...tasks.running_job import RunningJob
 from ..job_log import log
 from .deadlines import Deadlines
@@ -132,7 +132,7 @@ class Executor:
         elif job:
             reason = "Cancelled before it began."
             self.outcomes.append(
-                Setback(job.id, lease_token, "CANCEL", reason, message=reason)
+                Unsuccessful(job.id, lease_token, "CANCEL", reason, message=reason)
             )
 
     def time_out(self, execution: Execution) -> None:

@@ -18,7 +18,7 @@ from ...exceptions import (
     non_negative_seconds,
 )
 from ...queue.claiming import ClaimedJob
-from ...queue.recording import Setback
+from ...queue.recording import Unsuccessful
 from ...tasks.options import Options
 
 logger = logging.getLogger("pgjobs.job")
@@ -29,23 +29,23 @@ LONGEST_TRACEBACK = 32_000
 OWN_DIRECTORY = os.path.dirname(__file__)
 
 
-def setback_of(job: ClaimedJob, options: Options, error: BaseException) -> Setback:
+def outcome_of(job: ClaimedJob, options: Options, error: BaseException) -> Unsuccessful:
     """Return what the error that ended the attempt means for the job."""
     match error:
         case Snooze():
-            return setback(job, "SNOOZE", str(error), delay=error.delay)
+            return unsuccessful(job, "SNOOZE", str(error), delay=error.delay)
         case Cancel() | TaskCancelled():
-            return setback(job, "CANCEL", str(error))
+            return unsuccessful(job, "CANCEL", str(error))
         case Fail():
-            return setback(job, "FAIL", str(error), error)
+            return unsuccessful(job, "FAIL", str(error), error)
         case Retry():
             delay = error.after
             if delay is None:
                 delay = backoff_of(job, options)
-            return setback(job, "RETRY", str(error), error, delay=delay)
+            return unsuccessful(job, "RETRY", str(error), error, delay=delay)
     if not options.retries(error):
-        return setback(job, "FAIL", describe(error), error)
-    return setback(job, "RETRY", describe(error), error, backoff_of(job, options))
+        return unsuccessful(job, "FAIL", describe(error), error)
+    return unsuccessful(job, "RETRY", describe(error), error, backoff_of(job, options))
 
 
 def backoff_of(job: ClaimedJob, options: Options) -> float:
@@ -58,14 +58,14 @@ def backoff_of(job: ClaimedJob, options: Options) -> float:
         return Options().backoff(failures)
 
 
-def setback(
+def unsuccessful(
     job: ClaimedJob,
     verdict: str,
     reason: str,
     error: BaseException | None = None,
     delay: float = 0.0,
-) -> Setback:
-    return Setback(
+) -> Unsuccessful:
+    return Unsuccessful(
         id=job.id,
         lease_token=job.lease_token,
         verdict=verdict,

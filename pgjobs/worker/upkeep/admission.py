@@ -1,7 +1,8 @@
 """When a worker admits jobs that wait: after a hint, and now and then without one.
 
 What an admission decides is said in database/functions/admission/admit.sql. Any
-worker does it, one at a time; one that does not get its turn tries again soon.
+worker admits, one at a time. A worker that does not get its turn tries again soon.
+As a rule an admission is part of a claim, in the same round trip.
 """
 
 import random
@@ -9,45 +10,44 @@ from math import inf
 from time import monotonic
 
 from ...conf import settings
+from ...queue import admitting
 from ...queue.admitting import BEGINNING, Admission, Position
-from .maintenance import RESCUE_PER_HEARTBEAT, Chore
+from ..connections.connection import OwnConnection
+from .chore import RESCUE_PER_HEARTBEAT, Chore, Effects, Timer
 
 FIRST_PAUSE = 0.002  # seconds, until it is tried again while another worker admits
 BLOCKED_PAUSE = 0.02  # and while other transactions hold rows
 LONGEST_PAUSE = 1.0
-FIRST_FAILURE_PAUSE = 0.5  # after an error of its statement
-LONGEST_FAILURE_PAUSE = 60.0
 SWEEP = "sweep"  # what is notified when a queue may be served again
 
 
-class Admitting:
+class Admitting(Chore):
+    name = "admit"
+
     def __init__(self) -> None:
-        self.due = 0.0  # monotonic time
+        super().__init__()
+        self.due = 0.0
         self.pause = FIRST_PAUSE
-        self.failure_pause = FIRST_FAILURE_PAUSE
         self.position = BEGINNING
         # Lines may wait for this worker to serve their queues.
         self.sweeps_all = True
-        # As often as others are rescued: who cannot listen hears of nothing.
-        self.sweeping = Chore(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
+        # As often as others are rescued: a worker that cannot listen hears of nothing.
+        self.sweeping = Timer(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
 
     @property
     def next_event(self) -> float:
-        return self.due if self.is_failing else min(self.due, self.sweeping.due)
+        return max(min(self.due, self.sweeping.due), self.backoff.retry_at)
 
-    @property
-    def is_due(self) -> bool:
-        return monotonic() >= self.next_event
+    def is_due(self, now: float) -> bool:
+        return now >= self.next_event
 
-    @property
-    def is_expecting(self) -> bool:
+    def is_expecting(self, now: float) -> bool:
         """Whether jobs may wait to be admitted, now or soon."""
-        return self.due < inf and not self.is_failing
+        return self.due < inf and not self.is_failing(now)
 
-    def expect(self) -> None:
-        """Note that jobs may wait to be admitted."""
-        if not self.is_failing:
-            self.due = 0.0
+    def is_failing(self, now: float) -> bool:
+        """Whether the last one failed, and it is not yet time to try again."""
+        return self.backoff.is_waiting(now)
 
     def hear(self, payload: str) -> None:
         """Take what was notified of jobs that wait to be admitted."""
@@ -55,38 +55,32 @@ class Admitting:
             self.position, self.sweeps_all = BEGINNING, True
         self.expect()
 
-    def begin(self) -> tuple[Position, bool]:
+    def begin(self, now: float) -> tuple[Position, bool]:
         """Return where to go on, and whether to sweep this time."""
-        return self.position, self.sweeps_all or self.sweeping.is_due()
-
-    def failed(self) -> None:
-        """Put the next one off, longer each time: its statement raised an error."""
-        self.due = self.sweeping.due = monotonic() + self.failure_pause
-        self.failure_pause = min(2 * self.failure_pause, LONGEST_FAILURE_PAUSE)
+        return self.position, self.sweeps_all or self.sweeping.is_due(now)
 
     def recovered(self) -> None:
         """Note that what failed was the database, which is back."""
-        self.failure_pause = FIRST_FAILURE_PAUSE
+        self.backoff.passed()
         self.expect()
 
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last one failed, and it is not yet time to try again."""
-        return self.failure_pause > FIRST_FAILURE_PAUSE and monotonic() < self.due
+    def run(self, connection: OwnConnection) -> Effects:
+        """Admit a batch, beside the claims; look also at lines that nothing touched."""
+        admission = admitting.admit(connection.execute, self.position, sweeps=True)
+        return self.passed(admission, True, monotonic())
 
-    def passed(self, admission: Admission, swept: bool) -> None:
+    def passed(self, admission: Admission, swept: bool, now: float) -> Effects:
         """Plan the next one."""
-        now = monotonic()
         if admission.admitted is None:
             self.due = now + self.pause * random.uniform(0.5, 1)
             self.pause = min(2 * self.pause, LONGEST_PAUSE)
             if swept:  # it is still due, but not before the next try
                 self.sweeping.due = self.due
-            return
-        self.failure_pause = FIRST_FAILURE_PAUSE
+            return effects_of(admission)
+        self.backoff.passed()
         self.position = admission.position
         if swept:
-            self.sweeping.done()
+            self.sweeping.done(now)
             is_through = not (self.position.line or self.position.link)
             self.sweeps_all = self.sweeps_all and not is_through
         if admission.has_more or self.sweeps_all:
@@ -99,3 +93,12 @@ class Admitting:
             self.due = inf
         if admission.admitted:
             self.pause = FIRST_PAUSE
+        return effects_of(admission)
+
+
+def effects_of(admission: Admission) -> Effects:
+    return Effects(
+        old_ready=bool(admission.admitted),
+        undecided=admission.met_undecided,
+        finished=admission.ended,
+    )

@@ -11,6 +11,7 @@ from time import monotonic
 
 import psycopg
 
+from ...base.database_errors import is_of_row
 from ...base.texts import storable
 from ...exceptions import InvalidArguments, UnknownTask
 from ...models.job import HIGHEST_PRIORITY
@@ -23,51 +24,48 @@ from ...tasks.arguments import Stored
 from ...tasks.dependencies import Need
 from ...tasks.registry import registry
 from ..connections.connection import OwnConnection
+from ..job_log import described
 from ..slots.outcomes import LONGEST_REASON, describe
-from .schedules import CONNECTION_ERRORS
+from .chore import NOTHING, Chore, Effects
 
 logger = logging.getLogger("pgjobs.worker")
 
 SOON = 0.05  # seconds until another look, when somebody held what was needed
 
 
-class Depending:
+class Depending(Chore):
     """Knows when jobs may wait for a decision, and makes it."""
 
+    name = "dependencies"
+    makes_jobs = True
+
     def __init__(self) -> None:
-        self.due = inf  # monotonic time; until somebody tells
+        super().__init__()
         self.limit = BATCH
 
-    @property
-    def is_due(self) -> bool:
-        return monotonic() >= self.due
+    def is_expecting(self, now: float) -> bool:
+        return self.due < inf and not self.backoff.is_waiting(now)
 
-    @property
-    def is_expecting(self) -> bool:
-        """Whether jobs wait for a decision, now or soon."""
-        return self.due < inf
-
-    def expect(self) -> None:
-        """Note that a job waits for a decision."""
-        self.due = 0.0
-
-    def run(self, connection: OwnConnection) -> list[Decided]:
-        """Decide about a batch of jobs; return what has become of them."""
+    def run(self, connection: OwnConnection) -> Effects:
+        """Decide about a batch of jobs."""
         deciding = Deciding(connection.execute, self.limit)
         try:
             with connection.transaction():
                 decided = deciding.run()
         except psycopg.errors.LockNotAvailable:
             self.due = monotonic() + SOON
-            return []
-        except CONNECTION_ERRORS:
-            raise
+            return NOTHING
         except psycopg.Error as error:
+            if not is_of_row(error):
+                raise
             decided = self.blame(connection, deciding.jobs, error)
         else:
             self.limit = BATCH
         self.due = 0.0 if decided or self.limit == 1 else inf
-        return decided
+        failed = [job for job in decided if job.status == "FAILED"]
+        for job in failed:
+            log_failure(job)
+        return Effects(waiting=bool(decided), finished=[job.id for job in failed])
 
     def blame(
         self, connection: OwnConnection, jobs: list[Undecided], error: psycopg.Error
@@ -82,6 +80,16 @@ class Depending:
         logger.exception("Job id=%s cannot wait for its dependencies", jobs[0].id)
         failed = failure(jobs[0], describe(error))
         return dependencies.carry_out(connection.execute, [failed])
+
+
+def log_failure(job: Decided) -> None:
+    logger.error(
+        "Job id=%s task=%s FAILED: %s",
+        job.id,
+        job.task,
+        job.reason,
+        extra=described(job),
+    )
 
 
 class Deciding:

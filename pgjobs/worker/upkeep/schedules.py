@@ -6,58 +6,56 @@ from time import monotonic
 
 import psycopg
 
+from ...base.database_errors import is_lost, is_of_row
 from ...conf import settings
 from ...queue import schedules as firing
 from ...queue.schedules import Plan
 from ...tasks.schedules import bind
 from ..connections.connection import OwnConnection
-from .maintenance import RESCUE_PER_HEARTBEAT
+from .chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
 
 logger = logging.getLogger("pgjobs.schedules")
 
-# Until another look, when somebody held what was due; it doubles.
-FIRST_PAUSE = 0.05  # seconds
-LONGEST_PAUSE = 1.0
-CONNECTION_ERRORS = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    psycopg.InternalError,
-)
+# Until another look, while another transaction holds what was due; it doubles.
+SHORTEST_WAIT = 0.05  # seconds
+LONGEST_WAIT = 1.0
 
 
-class Scheduler:
+class Scheduler(Chore):
     """Knows when the next schedule is due, and fires those that are."""
+
+    name = "schedules"
+    makes_jobs = True
 
     def __init__(self) -> None:
         # People edit schedules: it looks as often as for dead workers.
-        self.interval = settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT
-        self.due = 0.0  # monotonic time
-        self.pause = FIRST_PAUSE
+        super().__init__(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
+        self.due = 0.0
+        self.wait = SHORTEST_WAIT
 
-    @property
-    def is_due(self) -> bool:
-        return monotonic() >= self.due
+    def is_expecting(self, now: float) -> bool:
+        return self.is_due(now)
 
-    def expect(self, seconds: float | None) -> None:
-        """Note when a schedule has to be looked at; before long somebody asks again."""
-        wait = 2 * self.interval if seconds is None else min(seconds, 2 * self.interval)
-        self.due = monotonic() + wait
+    def note_next(self, seconds: float | None, now: float) -> None:
+        """Note when the next schedule is due; before long a worker asks again."""
+        longest = 2 * self.interval
+        self.due = now + (longest if seconds is None else min(seconds, longest))
 
-    def run(self, connection: OwnConnection) -> int:
-        """Fire a batch of what is due; return how many jobs that made."""
+    def run(self, connection: OwnConnection) -> Effects:
+        """Fire a batch of what is due."""
         seconds = firing.next_fire(connection.execute)
         if seconds is None or seconds > 0:
             wait = self.interval if seconds is None else min(seconds, self.interval)
             self.due = monotonic() + wait
-            return 0
+            return NOTHING
         due = firing.due_schedules(connection.execute)
         won, jobs = fire(connection, [firing.plan(each) for each in due])
         if won:
-            self.due, self.pause = monotonic(), FIRST_PAUSE
+            self.due, self.wait = monotonic(), SHORTEST_WAIT
         else:
-            self.due = monotonic() + self.pause
-            self.pause = min(2 * self.pause, LONGEST_PAUSE)
-        return jobs
+            self.due = monotonic() + self.wait
+            self.wait = min(2 * self.wait, LONGEST_WAIT)
+        return Effects(ready=jobs > 0)
 
 
 def fire(connection: OwnConnection, plans: Sequence[Plan]) -> tuple[int, int]:
@@ -69,16 +67,25 @@ def fire(connection: OwnConnection, plans: Sequence[Plan]) -> tuple[int, int]:
             return firing.fire(connection.execute, plans, bind)
     except psycopg.errors.LockNotAvailable:
         return fire_one_by_one(connection, plans) if len(plans) > 1 else (0, 0)
-    except CONNECTION_ERRORS:
-        raise
     except Exception as error:
+        if is_lost(error):
+            raise
         if len(plans) > 1:
             return fire_one_by_one(connection, plans)
-        logger.exception("Schedule id=%s cannot be fired", plans[0].id)
-        reason = f"It could not be fired: {str(error).strip()}"[:1_000]
-        failed = plans[0]._replace(ticks=(), error=reason)
-        with connection.transaction():
-            return firing.fire(connection.execute, [failed], bind)
+        if isinstance(error, psycopg.Error) and not is_of_row(error):
+            raise  # any other schedule fails as well
+        return set_apart(connection, plans[0], error)
+
+
+def set_apart(
+    connection: OwnConnection, plan: Plan, error: Exception
+) -> tuple[int, int]:
+    """Store, in the schedule, why it cannot be fired; it is due no more."""
+    logger.error("Schedule id=%s cannot be fired", plan.id, exc_info=error)
+    reason = f"It could not be fired: {str(error).strip()}"[:1_000]
+    failed = plan._replace(ticks=(), error=reason)
+    with connection.transaction():
+        return firing.fire(connection.execute, [failed], bind)
 
 
 def fire_one_by_one(

@@ -1,0 +1,48 @@
+"""What errors of the database mean: who is to blame, and what may help."""
+
+import psycopg
+from psycopg.errors import (
+    LockNotAvailable,
+    QueryCanceled,
+    ReadOnlySqlTransaction,
+    TransactionRollback,
+)
+
+# SQLSTATE classes of errors that a single row can cause: data exceptions, violated
+# constraints, program limits, and what functions and triggers raise.
+ROW_ERRORS = ("22", "23", "54", "P0")
+PASSING_ERRORS = (LockNotAvailable, TransactionRollback)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection or its server is gone, or takes no writes any more."""
+    if isinstance(error, psycopg.InterfaceError | ReadOnlySqlTransaction):
+        return True
+    if not isinstance(error, psycopg.Error):
+        return False
+    if error.sqlstate is None:  # the driver's own
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate.startswith(("08", "57P"))
+
+
+def is_of_row(error: BaseException) -> bool:
+    """Whether a single row may be to blame for the error."""
+    if not isinstance(error, psycopg.Error) or is_lost(error):
+        return False
+    if error.sqlstate is None:  # the driver cannot read a value
+        return isinstance(error, psycopg.DataError)
+    return error.sqlstate.startswith(ROW_ERRORS)
+
+
+def is_too_slow(error: BaseException) -> bool:
+    """Whether the statement ran out of time, so that a smaller one may get through."""
+    return isinstance(error, QueryCanceled)
+
+
+def passes_by_itself(error: BaseException) -> bool:
+    """Whether other transactions were in the way: a lock, a conflict, a deadlock."""
+    return isinstance(error, PASSING_ERRORS)
+
+
+def text_of(error: BaseException) -> str:
+    return str(error).strip() or type(error).__name__

@@ -1,0 +1,20 @@
+-- Look at some batches behind an id, and delete those that have lost all their jobs. Say
+-- how many went, and behind which id to go on: NULL at the end.
+WITH seen AS MATERIALIZED (
+    SELECT id, enqueued_at FROM pgjobs_batch
+    WHERE id > %(after)s
+    ORDER BY id
+    LIMIT %(limit)s
+),
+pruned AS (
+    DELETE FROM pgjobs_batch AS batch
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM seen
+        WHERE enqueued_at < clock_timestamp() - interval '1 hour'
+            AND NOT EXISTS (SELECT FROM pgjobs_job WHERE batch_id = seen.id OFFSET 0)
+            AND NOT /*referred*/ false  -- by other tables: see queue/references.py
+    ))
+    RETURNING id
+)
+SELECT (SELECT count(*) FROM pruned),
+    CASE WHEN (SELECT count(*) FROM seen) = %(limit)s THEN (SELECT max(id) FROM seen) END

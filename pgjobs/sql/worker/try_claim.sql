@@ -1,0 +1,18 @@
+-- Claim these jobs in a transaction that is rolled back, to see which of them make a
+-- claim fail. It returns what a claim does, for a value may be one that Python cannot read.
+WITH free AS MATERIALIZED (
+    SELECT id FROM pgjobs_job
+    WHERE id = ANY (%(ids)s::bigint[]) AND status = 'READY'
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE pgjobs_job AS job
+SET status = 'RUNNING',
+    attempts = attempts + 1,
+    lease_token = nextval('pgjobs_lease_token'),
+    worker_id = %(worker_id)s,
+    started_at = coalesce(started_at, clock_timestamp()),
+    last_attempted_at = clock_timestamp()
+WHERE job.id = ANY (ARRAY(SELECT id FROM free))
+RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts, failures,
+    max_attempts, crashes, max_crashes, timeout, life, lease_token, enqueued_at,
+    keys IS NOT NULL, dependencies IS NOT NULL, turn

@@ -1,0 +1,323 @@
+"""Storing what the worker's jobs have left, and telling what became of them.
+
+Successes are stored by the claim, in one statement with it. All else is stored here,
+and so are successes that the claim could not store.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from time import monotonic, sleep
+
+import psycopg
+from psycopg.errors import LockNotAvailable
+
+from ..base.database_errors import is_lost, is_of_row, is_too_slow, text_of
+from ..base.texts import storable
+from ..conf import FINISHED
+from ..queue import recording
+from ..queue.recording import Outcome, Recorded, Success, Unsuccessful
+from ..tasks.running_job import RunningJob
+from .connections.connection import OwnConnection
+from .connections.faults import Backoff
+from .in_flight import InFlight
+from .job_log import is_heard, log
+from .observer import AttemptEnd, WorkerObserver
+from .options import WorkerOptions
+from .slots.executor import Executor
+from .slots.outcomes import LONGEST_REASON
+from .upkeep.announcer import Announcer
+from .upkeep.chore import FIRST_PAUSE, LONGEST_PAUSE, Effects
+
+logger = logging.getLogger("pgjobs.worker")
+
+GATHER_SECONDS = 0.00005
+REPORT_SECONDS = 0.25  # between two writes of progress
+ASK_FOR_LOCKED_SECONDS = 1.0  # between two looks whether rows are still locked
+
+
+class Recorder:
+    def __init__(
+        self,
+        connection: OwnConnection,
+        worker_id: int,
+        options: WorkerOptions,
+        executor: Executor,
+        in_flight: InFlight,
+        observer: WorkerObserver,
+        announcer: Announcer,
+        note: Callable[[Effects], None],
+    ):
+        self.connection = connection
+        self.worker_id = worker_id
+        self.options = options
+        self.executor = executor
+        self.in_flight = in_flight
+        self.observer = observer
+        self.announcer = announcer
+        self.note = note  # takes what a record has changed
+        self.finished = 0  # jobs
+        self.next_report = 0.0  # monotonic time, as the next
+        self.ask_for_locked_at = 0.0
+        self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        self.report_backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+
+    def gather(self) -> None:
+        """Take what the slots have put down; let those about to end come along.
+
+        A slot that rings has the loop ahead of its neighbours, which hold jobs as
+        short: the next commit would carry one outcome and leave the rest for another.
+        """
+        ended = len(self.in_flight.unrecorded) + len(self.executor.outcomes)
+        if 0 < ended < min(len(self.in_flight), self.options.slots):
+            sleep(GATHER_SECONDS)
+        self.in_flight.put(self.executor.take_outcomes())
+
+    def record(self) -> None:
+        """Store what a claim does not store."""
+        now = monotonic()
+        if self.in_flight.failing and not self.backoff.is_waiting(now):
+            self.in_flight.failing.clear()
+        if self.in_flight.locked and now >= self.ask_for_locked_at:
+            self.skip_locked()
+        self.store_reports(now)
+        self.close_completed()
+        self.record_unsuccessful()
+
+    def has_work(self, now: float) -> bool:
+        if self.executor.outcomes or self.in_flight.recordable:
+            return True
+        return bool(self.executor.reporting) and now >= self.next_report
+
+    @property
+    def next_event(self) -> float:
+        """Return when the next try is due (monotonic time)."""
+        events = [float("inf")]
+        if self.in_flight.locked:
+            events.append(self.ask_for_locked_at)
+        if self.in_flight.failing:
+            events.append(self.backoff.retry_at)
+        if self.executor.reporting:
+            events.append(self.next_report)
+        return min(events)
+
+    # Outcomes
+
+    def close_completed(self) -> None:
+        """Close the books on atomic jobs, which have recorded their success."""
+        completed = self.in_flight.completed
+        if completed:
+            self.note_end_of(completed, Effects(ready=True))  # they may enqueue some
+            self.close(
+                completed, {each.lease_token: "SUCCESSFUL" for each in completed}
+            )
+
+    def record_unsuccessful(self) -> None:
+        if unsuccessful := self.in_flight.unsuccessful:
+            # A backoff may be shorter than the sleep of the loop.
+            self.note_end_of(unsuccessful, Effects(scheduled=True))
+            self.store(unsuccessful, self.record_these)
+
+    def record_successes(self, successes: Sequence[Success]) -> None:
+        """Store successes beside the claim, which could not."""
+        self.note_end_of(successes, Effects())
+        self.store(successes, self.record_these_successes)
+
+    def record_these(self, outcomes: Sequence[Unsuccessful]) -> list[Recorded]:
+        execute, name = self.connection.execute, self.options.name
+        return recording.record(execute, self.worker_id, name, outcomes)
+
+    def record_these_successes(self, successes: Sequence[Success]) -> list[Recorded]:
+        execute = self.connection.execute
+        return recording.record_successes(execute, self.worker_id, successes)
+
+    def note_end_of(self, outcomes: Sequence[Outcome], effects: Effects) -> None:
+        """Note effects, and that other jobs may have waited for the end of these."""
+        if self.in_flight.has_keys(outcomes):
+            effects |= Effects(waiting=True)
+        self.note(effects)
+
+    def store(
+        self, outcomes: Sequence, record: Callable[[Sequence], list[Recorded]]
+    ) -> None:
+        """Store outcomes and close the books on them; keep for later what fails."""
+        try:
+            self.store_by_halves(outcomes, record)
+        except LockNotAvailable:
+            self.skip_locked()
+
+    def store_by_halves(
+        self, outcomes: Sequence, record: Callable[[Sequence], list[Recorded]]
+    ) -> None:
+        """Store outcomes, all at once if possible, down to the one that cannot be."""
+        try:
+            recorded = record(outcomes)
+        except LockNotAvailable:
+            raise
+        except psycopg.Error as error:
+            if is_lost(error):
+                raise
+            if len(outcomes) > 1 and (is_of_row(error) or is_too_slow(error)):
+                middle = len(outcomes) // 2
+                self.store_by_halves(outcomes[:middle], record)
+                self.store_by_halves(outcomes[middle:], record)
+            elif is_of_row(error):
+                self.store_failure(outcomes[0], error)
+            else:
+                self.keep_for_later(outcomes, error)
+        else:
+            self.backoff.passed()
+            self.close(outcomes, dict(recorded))
+
+    def store_failure(self, outcome: Outcome, error: psycopg.Error) -> None:
+        """Fail a job whose outcome cannot be stored."""
+        reason = storable(
+            f"Its outcome cannot be stored: {text_of(error)}", LONGEST_REASON
+        )
+        failure = Unsuccessful(
+            outcome.id, outcome.lease_token, "FAIL", reason, message=reason
+        )
+        try:
+            recorded = self.record_these([failure])
+        except psycopg.Error as second:
+            if is_lost(second):
+                raise
+            self.keep_for_later([outcome], error)
+        else:
+            self.close([failure], dict(recorded))
+
+    def keep_for_later(self, outcomes: Sequence[Outcome], error: psycopg.Error) -> None:
+        """Try again later, after longer and longer pauses, to store outcomes."""
+        pause = self.backoff.failed(monotonic())
+        self.in_flight.failing |= {each.lease_token for each in outcomes}
+        ids = ", ".join(str(each.id) for each in outcomes)
+        logger.error(
+            "Recording failed, the next try in %.1f s: jobs=%s: %s",
+            pause,
+            ids,
+            text_of(error),
+        )
+
+    def skip_locked(self) -> None:
+        """Keep for later the outcomes whose rows another transaction holds."""
+        self.ask_for_locked_at = monotonic() + ASK_FOR_LOCKED_SECONDS
+        outcomes = self.in_flight.unrecorded
+        ids = [each.id for each in outcomes]
+        try:
+            self.in_flight.locked = recording.locked(
+                self.connection.execute, self.worker_id, ids
+            )
+        except psycopg.Error as error:
+            if is_lost(error):
+                raise
+            self.keep_for_later(outcomes, error)
+
+    # What became of the jobs
+
+    def close(self, outcomes: Sequence[Outcome], status_of: dict[int, str]) -> None:
+        """Close the books on outcomes that are stored, or whose job is not ours.
+
+        `status_of`: what their jobs, by lease token, are now.
+        """
+        missing = [each for each in outcomes if each.lease_token not in status_of]
+        if missing:
+            before = self.recorded_before(missing)
+            if before is None:
+                outcomes = [each for each in outcomes if each not in missing]
+            else:
+                status_of |= before
+        ends = self.in_flight.close(outcomes, status_of)
+        self.announce(ends)
+        stored = [end for end in ends if end.status is not None]
+        if stored:
+            self.observer.recorded(stored)
+
+    def recorded_before(self, outcomes: Sequence[Outcome]) -> dict[int, str] | None:
+        """Return which outcomes were stored although the answer got lost.
+
+        Return None if the worker cannot ask at present.
+        """
+        try:
+            return dict(recording.recorded_before(self.connection.execute, outcomes))
+        except psycopg.Error as error:
+            if is_lost(error):
+                raise
+            self.keep_for_later(outcomes, error)
+            return None
+
+    def announce(self, ends: Sequence[AttemptEnd]) -> None:
+        """Say what became of jobs."""
+        tells_all = is_heard(logging.INFO)
+        for end in ends:
+            if tells_all or end.status != "SUCCESSFUL":
+                log_end(end)
+        finished = [each.job.id for each in ends if each.status in FINISHED]
+        self.finished += len(finished)
+        self.announcer.finished(finished)
+
+    # Reports
+
+    def store_reports(self, now: float) -> None:
+        """Store what jobs report, at once but not more often than need be."""
+        reporting = self.executor.reporting
+        if not reporting:
+            return
+        # The last report of a job that ended can only be stored before its outcome.
+        is_last = any(
+            each.lease_token in reporting for each in self.in_flight.unrecorded
+        )
+        if is_last or now >= self.next_report:
+            self.next_report = now + REPORT_SECONDS
+            if taken := self.executor.take_reports():
+                self.store_these_reports(taken)
+
+    def store_these_reports(self, taken: Sequence[tuple[RunningJob, dict]]) -> None:
+        """Store reports; give those back that could not be stored."""
+        stored: set[int] = set()
+        try:
+            reports = [report for _, report in taken]
+            stored = recording.report(self.connection.execute, self.worker_id, reports)
+            self.report_backoff.passed()
+        except psycopg.Error as error:
+            if is_lost(error):
+                raise
+            if is_of_row(error) and len(taken) > 1:
+                middle = len(taken) // 2
+                self.store_these_reports(taken[:middle])
+                self.store_these_reports(taken[middle:])
+                taken = ()
+            elif is_of_row(error):
+                log_lost_report(taken[0][0], error)
+                taken = ()
+            else:
+                self.postpone_reports(error)
+        finally:
+            for job, report in taken:
+                if job.id not in stored and job.lease_token in self.in_flight.jobs:
+                    job.put_back(report)
+
+    def postpone_reports(self, error: psycopg.Error) -> None:
+        now = monotonic()
+        pause = self.report_backoff.failed(now)
+        self.next_report = now + pause
+        logger.error(
+            "Storing reports failed, the next try in %.1f s: %s", pause, text_of(error)
+        )
+
+
+def log_lost_report(job: RunningJob, error: psycopg.Error) -> None:
+    logger.error("Job id=%s: its report cannot be stored: %s", job.id, text_of(error))
+
+
+def log_end(end: AttemptEnd) -> None:
+    job, status, outcome, _ = end
+    if status is None:
+        log(
+            logging.WARNING,
+            job,
+            "lost: it was rescued, ended or deleted meanwhile; its outcome is void",
+        )
+    elif isinstance(outcome, Unsuccessful):
+        level = logging.ERROR if status == "FAILED" else logging.INFO
+        log(level, job, f"{status}: {outcome.reason}", status=status)
+    else:
+        log(logging.INFO, job, status, status=status)

@@ -1,0 +1,67 @@
+"""The list of a worker's chores. A new chore is a module, and an entry here."""
+
+from collections.abc import Callable, Iterable
+
+from ..options import WorkerOptions
+from .admission import Admitting
+from .cancel_requests import CancelRequests
+from .chore import Upkeep
+from .dependencies import Depending
+from .expiry import Expiry
+from .heavy_jobs import HeavyJobWarning
+from .late_events import LateDelivery
+from .long_transactions import LongTransactionWarning
+from .new_queues import NewQueues
+from .pruning import ForgetRates, PruneBatches, PruneEvents, PruneJobs
+from .rescue import ReleaseUnawares, Rescue
+from .schedules import Scheduler
+from .survey import Survey
+
+
+class Chores(Upkeep):
+    def __init__(
+        self,
+        worker_id: int,
+        options: WorkerOptions,
+        *,
+        admitting: Admitting,
+        held: Callable[[], Iterable[int]],
+        cancel: Callable[[int], None],
+        looks_for_jobs: Callable[[], bool],
+        saw_no_jobs: Callable[[float | None], None],
+    ):
+        self.cancel_requests = CancelRequests(worker_id, cancel)
+        self.new_queues = NewQueues()
+        self.rescue = Rescue(worker_id)
+        self.orphans = ReleaseUnawares(worker_id, options.name, held)
+        self.expiry = Expiry()
+        self.late_delivery = LateDelivery()
+        self.scheduler = Scheduler()
+        self.dependencies = Depending()
+        self.survey = Survey(
+            worker_id,
+            rescue=self.rescue,
+            expiry=self.expiry,
+            late_delivery=self.late_delivery,
+            admitting=admitting,
+            scheduler=self.scheduler,
+            looks_for_jobs=looks_for_jobs,
+            saw_no_jobs=saw_no_jobs,
+        )
+        super().__init__(
+            self.cancel_requests,
+            self.new_queues,
+            self.survey,
+            self.expiry,
+            self.late_delivery,
+            self.rescue,
+            self.orphans,
+            PruneJobs(),
+            PruneBatches(),
+            PruneEvents(),
+            ForgetRates(),
+            LongTransactionWarning(),
+            HeavyJobWarning(options),
+            self.scheduler,
+            self.dependencies,
+        )

@@ -1,0 +1,93 @@
+"""Takes back jobs whose worker is dead, and those that this worker owns unawares."""
+
+import logging
+from collections.abc import Callable, Iterable
+from math import inf
+from time import monotonic
+
+from ...conf import FINISHED, settings
+from ...queue import recording, upkeep
+from ...queue.statements import Execute
+from ...queue.upkeep import Batch, Rescued
+from ..connections.connection import OwnConnection
+from ..job_log import described
+from .batches import BatchChore
+from .chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
+
+logger = logging.getLogger("pgjobs.worker")
+
+DOUBT_SECONDS = 120.0  # for so long a claim whose answer was lost may still commit
+
+
+class Rescue(BatchChore):
+    name = "rescue"
+
+    def __init__(self, worker_id: int):
+        super().__init__(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
+        self.worker_id = worker_id
+
+    def do(self, execute: Execute, batch: Batch) -> tuple[Effects, int]:
+        rescued = upkeep.rescue(execute, self.worker_id, batch)
+        for job in rescued:
+            log_rescue(job)
+        statuses = {job.status for job in rescued}
+        effects = Effects(
+            old_ready="READY" in statuses,
+            waiting="WAITING" in statuses,
+            finished=[job.id for job in rescued if job.status in FINISHED],
+        )
+        return effects, len(rescued)
+
+    def suspects(self, execute: Execute, batch: Batch) -> list[int]:
+        return upkeep.suspects(execute, "rescue", batch, worker_id=self.worker_id)
+
+
+def log_rescue(job: Rescued) -> None:
+    logger.log(
+        logging.ERROR if job.status == "FAILED" else logging.WARNING,
+        "Job id=%s task=%s lost its worker (crash %s), now %s",
+        job.id,
+        job.task,
+        job.crashes,
+        job.status,
+        extra=described(job),
+    )
+
+
+class ReleaseUnawares(Chore):
+    """Releases jobs that this worker owns without knowing it.
+
+    Its connection broke under a claim, and the answer to the claim was lost.
+    """
+
+    name = "orphans"
+
+    def __init__(
+        self, worker_id: int, worker_name: str, held: Callable[[], Iterable[int]]
+    ):
+        super().__init__()
+        self.worker_id = worker_id
+        self.worker_name = worker_name
+        self.held = held  # returns the lease tokens that the worker knows of
+        self.in_doubt_until = 0.0
+
+    def expect(self) -> None:
+        """Note that the connection broke, perhaps under a claim."""
+        now = monotonic()
+        self.in_doubt_until = now + DOUBT_SECONDS
+        self.due = now + self.pause
+
+    @property
+    def pause(self) -> float:
+        return settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT
+
+    def run(self, connection: OwnConnection) -> Effects:
+        orphans = recording.orphans(connection.execute, self.worker_id, self.held())
+        if orphans:
+            recording.record(
+                connection.execute, self.worker_id, self.worker_name, orphans
+            )
+            logger.warning("Released jobs=%s claimed unnoticed", len(orphans))
+        now = monotonic()
+        self.due = now + self.pause if now < self.in_doubt_until else inf
+        return Effects(ready=True) if orphans else NOTHING

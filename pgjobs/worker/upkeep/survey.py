@@ -1,0 +1,61 @@
+"""Asks in one statement what there is to do, so that other chores can wait."""
+
+from collections.abc import Callable
+from time import monotonic
+
+from ...conf import settings
+from ...queue import upkeep
+from ..connections.connection import OwnConnection
+from .admission import Admitting
+from .chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
+from .expiry import Expiry
+from .late_events import LateDelivery
+from .rescue import Rescue
+from .schedules import Scheduler
+
+
+class Survey(Chore):
+    """Puts off the chores for which there is nothing to do.
+
+    While it fails, each of them looks for itself as often as its interval says.
+    """
+
+    name = "survey"
+
+    def __init__(
+        self,
+        worker_id: int,
+        *,
+        rescue: Rescue,
+        expiry: Expiry,
+        late_delivery: LateDelivery,
+        admitting: Admitting,
+        scheduler: Scheduler,
+        looks_for_jobs: Callable[[], bool],
+        saw_no_jobs: Callable[[float | None], None],
+    ):
+        super().__init__(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
+        self.worker_id = worker_id
+        self.rescue = rescue
+        self.expiry = expiry
+        self.late_delivery = late_delivery
+        self.admitting = admitting
+        self.scheduler = scheduler
+        self.looks_for_jobs = looks_for_jobs  # whether it asks for READY jobs, too
+        self.saw_no_jobs = saw_no_jobs  # takes the seconds until one is due, or None
+
+    def run(self, connection: OwnConnection) -> Effects:
+        looks = self.looks_for_jobs()
+        found = upkeep.chores(connection.execute, self.worker_id, looks)
+        now = monotonic()
+        self.done(now)
+        self.rescue.note(found.rescue, now)
+        if found.rescue:
+            self.rescue.expect()
+        self.expiry.note(found.expire, now)
+        self.late_delivery.note(found.deliver_late, now)
+        self.admitting.sweeping.note(found.admit, now)
+        self.scheduler.note_next(found.next_fire, now)
+        if looks and not found.has_ready:
+            self.saw_no_jobs(found.next_due)
+        return NOTHING

@@ -1,0 +1,325 @@
+"""One fault never stops everything: plain jobs run on, and the log names the fault."""
+
+from collections import Counter
+from contextlib import contextmanager
+from math import isinf
+
+import psycopg
+import pytest
+from django.utils import timezone
+
+from pgjobs import current_job, enqueue, enqueue_many, task
+from pgjobs.models import Attempt, Job
+from pgjobs.worker.connections.connection import OwnConnection
+from tests import dependent_tasks as dependent
+from tests import tasks
+from tests.actors import Hand, execute, hours, job_that_is
+from tests.processes import (
+    ROOT,
+    STATEMENTS,
+    drain,
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_status,
+)
+from tests.worker.test_maintenance import (
+    leave_a_schedule_due,
+    leave_an_event_for_a_late_handler,
+    leave_jobs_of_the_dead,
+)
+
+pytestmark = shared_queue
+
+SOON = 10.0  # seconds
+SMALL = {"slots": 4, "poll": 0.5, "grace": 1}
+MOST_TRIES = 25  # of one statement, in as many seconds as a test takes at most
+# A worker needs these to begin; and those run on the connection of a job, whose failure
+# they are.
+TO_BEGIN = {"register_worker", "heartbeat"}
+OF_ONE_JOB = {"steps", "mark_step", "still_owned", "complete"}
+# Plain jobs cannot run without it.
+CLAIM = {"turn"}
+FOLDERS = ("pgjobs/sql/worker", "pgjobs/sql/upkeep")
+NAMES = {path.stem for folder in FOLDERS for path in (ROOT / folder).glob("*.sql")}
+# What the scenario below makes a worker run by all means.
+CERTAIN = {
+    "admit",
+    "chores",
+    "deliver_late",
+    "expire",
+    "fire",
+    "next_fire",
+    "promote",
+    "prune",
+    "prune_batches",
+    "prune_events",
+    "record",
+    "report",
+    "rescue",
+    "undecided",
+}
+
+
+@task
+def report_twice(path: str):
+    current_job().progress(1, 2, "half")
+    tasks.hold.function(path)
+
+
+@contextmanager
+def broken(name: str):
+    """Let one statement fail in all workers of this process; count how often."""
+    failures: Counter[str] = Counter()
+    execute, together = OwnConnection.execute, OwnConnection.together
+
+    def refuse(query):
+        if STATEMENTS.get(query) == name:
+            failures[name] += 1
+            raise psycopg.errors.UndefinedColumn(f"{name} is broken")
+
+    def failing(self, query, parameters=None):
+        refuse(query)
+        return execute(self, query, parameters)
+
+    def failing_together(self, statements):
+        for query, _ in statements:
+            refuse(query)
+        return together(self, statements)
+
+    OwnConnection.execute, OwnConnection.together = failing, failing_together
+    try:
+        yield failures
+    finally:
+        OwnConnection.execute, OwnConnection.together = execute, together
+
+
+def leave_something_for_each_statement(path: str) -> None:
+    leave_jobs_of_the_dead()
+    leave_an_event_for_a_late_handler()
+    leave_a_schedule_due()
+    job_that_is("READY", expires_at=timezone.now() - hours(1))
+    job_that_is("SUCCESSFUL", finished_at=timezone.now() - hours(99_999))
+    enqueue(tasks.noop.using(run_after=hours(0)))
+    enqueue(tasks.fail_with, "no")
+    enqueue(tasks.noop.using(lock="door"))
+    dependent.use.enqueue(path)
+    enqueue(report_twice, path)
+
+
+@pytest.mark.usefixtures("no_schedules", "no_subscriptions")
+@pytest.mark.parametrize("name", sorted(NAMES - TO_BEGIN - OF_ONE_JOB - CLAIM))
+def test_plain_jobs_run_while_a_statement_of_the_worker_fails_for_ever(
+    name, settings, tmp_path, caplog
+):
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.5, "LEASE_DURATION": 5}
+    path = str(tmp_path / "held")
+    leave_something_for_each_statement(path)
+    with broken(name) as failures, running_worker(**SMALL) as loop:
+        for chore in loop.upkeep.chores:
+            if not isinf(chore.interval):
+                chore.due = 0.0
+        loop.bell.ring()
+        if name in CERTAIN:
+            wait_for(lambda: failures[name], f"{name} is run", SOON)
+        running = enqueue(report_twice, path)
+        for _ in range(3):
+            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+        running.refresh_from_db()
+        running.cancel()
+        tasks.let_go(path)
+        wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+        assert loop.phase == "running"
+        assert loop.faults.since is None
+    assert failures[name] <= MOST_TRIES, "it spins"
+    if failures[name]:
+        assert f"{name} is broken" in caplog.text
+
+
+def test_every_statement_of_the_worker_is_broken_by_the_test_above():
+    assert NAMES >= CERTAIN | TO_BEGIN | OF_ONE_JOB | CLAIM
+    assert set(STATEMENTS.values()) >= NAMES
+
+
+def test_worker_whose_claim_fails_for_ever_neither_spins_nor_ends(caplog):
+    enqueue(tasks.noop)
+    with broken("turn") as failures, running_worker(poll=600) as loop:
+        wait_for(lambda: loop.claimer.backoff.pause > 1, "it has tried some times")
+        assert loop.phase == "running"
+    assert failures["turn"] <= MOST_TRIES
+    assert "Claiming failed, trying again in" in caplog.text
+    assert "turn is broken" in caplog.text
+
+
+def test_outcomes_are_recorded_and_chores_done_while_the_claim_fails(tmp_path):
+    path = str(tmp_path / "held")
+    job = enqueue(tasks.hold, path)
+    with running_worker(poll=600) as loop:
+        wait_for(lambda: tasks.lines(path), "the job runs")
+        with broken("turn"):
+            enqueue(tasks.noop)
+            wait_for(lambda: loop.claimer.backoff.since is not None, "it fails")
+            late = job_that_is("SCHEDULED", expires_at=timezone.now() - hours(1))
+            tasks.let_go(path)
+            loop.upkeep.expiry.due = 0.0
+            loop.bell.ring()
+            wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+            wait_for_status(late, "CANCELLED", timeout=SOON)
+
+
+# Rows that no statement can change
+
+
+@pytest.fixture
+def refuse():
+    """Let the database refuse changes of jobs of `tests.echo`, given a condition."""
+
+    def refuse(condition: str, event: str = "UPDATE") -> None:
+        result = "OLD" if event == "DELETE" else "NEW"
+        execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            f" IF OLD.task = 'tests.echo' AND {condition}"
+            f" THEN RAISE 'refused'; END IF; RETURN {result}; END $$"
+        )
+        execute(
+            f"CREATE TRIGGER aaa_refuse BEFORE {event} ON pgjobs_job"
+            " FOR EACH ROW EXECUTE FUNCTION refuse()"
+        )
+
+    yield refuse
+    execute("DROP FUNCTION IF EXISTS refuse() CASCADE")
+
+
+def neighbours(**options) -> list[Job]:
+    return enqueue_many([tasks.noop.using(**options).bind() for _ in range(5)])
+
+
+def wait_until_all(jobs: list[Job], status: str) -> None:
+    for job in jobs:
+        wait_for_status(job, status, timeout=SOON)
+
+
+def test_job_that_cannot_be_claimed_fails_and_the_others_run(refuse, caplog):
+    refuse("NEW.status = 'RUNNING'")
+    bad = enqueue(tasks.echo.using(priority=100), 1)
+    others = neighbours()
+    with running_worker(poll=600):
+        wait_until_all(others, "SUCCESSFUL")
+        wait_for_status(bad, "FAILED", timeout=SOON)
+    assert bad.reason == "A worker cannot go on with the job (claim): " + REFUSED
+    assert f"Job id={bad.pk} FAILED" in caplog.text
+
+
+REFUSED = "refused\nCONTEXT:  PL/pgSQL function refuse() line 1 at RAISE"
+
+
+def test_job_that_cannot_be_promoted_fails_and_the_others_run(refuse):
+    refuse("NEW.status = 'READY'")
+    soon = {"run_after": hours(0.0001)}
+    bad = enqueue(tasks.echo.using(**soon), 1)
+    others = neighbours(**soon)
+    with running_worker(poll=0.2):
+        wait_until_all(others, "SUCCESSFUL")
+        wait_for_status(bad, "FAILED", timeout=SOON)
+    assert "(promote): refused" in bad.reason
+
+
+def test_job_that_cannot_expire_fails_and_the_others_expire(refuse):
+    refuse("NEW.status = 'CANCELLED'")
+    jobs = [
+        *neighbours(run_after=hours(1)),
+        enqueue(tasks.echo.using(run_after=hours(1)), 1),
+    ]
+    Job.objects.update(expires_at=timezone.now() - hours(1))
+    with running_worker(poll=600) as loop:
+        loop.upkeep.expiry.due = 0.0
+        loop.bell.ring()
+        wait_until_all(jobs[:-1], "CANCELLED")
+        wait_for_status(jobs[-1], "FAILED", timeout=SOON)
+
+
+def test_job_that_cannot_be_rescued_fails_and_the_others_are_rescued(refuse):
+    dead = Hand("dead")
+    bad = enqueue(tasks.echo, 1)
+    others = neighbours()
+    assert len(dead.claim(6)) == 6
+    dead.vanish()
+    refuse("NEW.status = 'READY'")
+    with running_worker(poll=600) as loop:
+        loop.upkeep.rescue.expect()
+        loop.bell.ring()
+        wait_until_all(others, "SUCCESSFUL")
+        wait_for_status(bad, "FAILED", timeout=SOON)
+    assert "(rescue): refused" in bad.reason
+    assert Attempt.objects.filter(job=bad).exists()
+
+
+def test_job_whose_success_cannot_be_stored_fails(refuse):
+    refuse("NEW.status = 'SUCCESSFUL'")
+    bad = enqueue(tasks.echo, 1)
+    others = neighbours()
+    drain(slots=6)
+    wait_until_all(others, "SUCCESSFUL")
+    bad.refresh_from_db()
+    assert bad.status == "FAILED"
+    assert bad.reason.startswith("Its outcome cannot be stored: refused")
+
+
+def test_outcome_that_cannot_be_stored_at_all_leaves_the_other_slots_alone(
+    refuse, caplog
+):
+    refuse("NEW.status <> 'RUNNING' AND OLD.status = 'RUNNING'")
+    bad = enqueue(tasks.echo, 1)
+    with running_worker(slots=2, poll=600) as loop:
+        wait_for(lambda: loop.in_flight.failing, "its outcome is kept for later")
+        wait_until_all(neighbours(), "SUCCESSFUL")
+        execute("DROP FUNCTION refuse() CASCADE")
+        wait_for_status(bad, "SUCCESSFUL", timeout=SOON)
+    assert "Recording failed, the next try in" in caplog.text
+    assert f"jobs={bad.pk}: refused" in caplog.text
+
+
+def test_drain_ends_although_an_outcome_cannot_be_stored(refuse):
+    refuse("NEW.status <> 'RUNNING' AND OLD.status = 'RUNNING'")
+    bad = enqueue(tasks.echo, 1)
+    others = neighbours()
+    drain()
+    wait_until_all(others, "SUCCESSFUL")
+    bad.refresh_from_db()
+    assert bad.status == "RUNNING"
+
+
+def test_job_that_cannot_be_deleted_is_skipped_and_the_others_are_pruned(
+    refuse, caplog
+):
+    jobs = [*neighbours(), enqueue(tasks.echo, 1)]
+    Job.objects.succeed()
+    Job.objects.update(finished_at=timezone.now() - hours(99_999))
+    refuse("true", "DELETE")
+    with running_worker(poll=600) as loop:
+        for _ in range(2):
+            loop.upkeep["prune"].due = 0.0
+            loop.bell.ring()
+            wait_for(lambda: Job.objects.count() == 1, "they are deleted", SOON)
+            wait_for(lambda: loop.upkeep["prune"].due > 0, "it has pruned")
+    assert Job.objects.get() == jobs[-1]
+    assert caplog.text.count(f"Job id={jobs[-1].pk} is skipped: chore=prune") == 1
+    assert "Chore name=prune failed" not in caplog.text
+
+
+def test_statement_that_takes_too_long_is_tried_with_half_of_its_batch(monkeypatch):
+    with running_worker(poll=600) as loop:
+        expiry, limits = loop.upkeep.expiry, []
+
+        def expire(execute, batch):
+            limits.append(batch.size)
+            raise psycopg.errors.QueryCanceled("canceling statement due to timeout")
+
+        monkeypatch.setattr("pgjobs.queue.upkeep.expire", expire)
+        while len(limits) < 3:
+            seen = len(limits)
+            expiry.due = expiry.backoff.retry_at = 0.0
+            loop.bell.ring()
+            wait_for(lambda seen=seen: len(limits) > seen)
+        wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+    assert limits[:3] == [1000, 500, 250]
