@@ -8,17 +8,21 @@ report goes to the standard output, what is going on to the standard error. Exit
 
 import argparse
 import json
+import pickle
 import random
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from .checker.evidence import Evidence
 from .checker.verdicts import judge
 from .report import report
-from .run import Plan, Run, tell
+from .run import HEALING, Plan, Run, tell
 from .server import Unusable
 from .timeline import KINDS, NAMES, timeline
+
+EVIDENCE = "evidence.pickle"  # in the directory of --keep
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,13 +38,32 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only",
         metavar="A,B",
-        help=f"only these kinds of faults, of: {', '.join(NAMES)}",
+        help=f"only these kinds of faults, or none, of: {', '.join(NAMES)}",
+    )
+    parser.add_argument(
+        "--orders", metavar="A,B", default="", help="producers order only these kinds"
+    )
+    parser.add_argument(
+        "--healing",
+        type=float,
+        metavar="N",
+        default=HEALING,
+        help=f"seconds for everything to end after the last fault ({HEALING:g})",
     )
     parser.add_argument(
         "--plan", action="store_true", help="print the timeline of faults, and stop"
     )
     parser.add_argument(
-        "--keep", type=Path, metavar="DIRECTORY", help="keep the journals and logs there"
+        "--keep", type=Path, metavar="DIRECTORY", help="keep journals, logs and evidence there"
+    )
+    parser.add_argument(
+        "--again",
+        type=Path,
+        metavar="DIRECTORY",
+        help="judge the evidence that --keep has kept, without a run",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the violations there"
     )
     return parser
 
@@ -48,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
 def chosen_kinds(only: str | None) -> list:
     if only is None:
         return KINDS
-    names = only.split(",")
+    names = [] if only == "none" else only.split(",")
     if unknown := set(names) - set(NAMES):
         raise SystemExit(f"Unknown: {', '.join(unknown)} (there are: {NAMES})")
     return [kind for kind in KINDS if kind.name in names]
@@ -62,19 +85,32 @@ def main(arguments: Sequence[str]) -> int:
     if chosen.plan:
         print(json.dumps([fault._asdict() for fault in planned], indent=1))  # noqa: T201
         return 0
-    tell(f"seed {seed}, {seconds:g} s, {len(planned)} faults")
-    try:
-        with Run(Plan(seed, planned)) as run:
-            evidence = run.play()
-            if chosen.keep:
-                keep(run.scratch, chosen.keep)
-    except Unusable as error:
-        tell(str(error))
-        return 2
+    if chosen.again:
+        evidence = pickle.loads((chosen.again / EVIDENCE).read_bytes())
+    else:
+        tell(f"seed {seed}, {seconds:g} s, {len(planned)} faults")
+        try:
+            plan = Plan(seed, seconds, planned, chosen.healing, chosen.orders)
+            evidence = evidence_of(plan, chosen)
+        except Unusable as error:
+            tell(str(error))
+            return 2
+        print(f"`python -m chaos --seconds {seconds:g} --seed {seed}`\n")  # noqa: T201
     judged = judge(evidence)
-    print(f"`python -m chaos --seconds {seconds:g} --seed {seed}`\n")  # noqa: T201
     print("\n".join(report(evidence, judged)))  # noqa: T201
+    if chosen.json:
+        found = {verdict.name: len(broken) for verdict, broken in judged}
+        chosen.json.write_text(json.dumps(found, indent=1))
     return 1 if any(each.violations for each in judged) else 0
+
+
+def evidence_of(plan: Plan, chosen: argparse.Namespace) -> Evidence:
+    with Run(plan) as run:
+        evidence = run.play()
+        if chosen.keep:
+            keep(run.scratch, chosen.keep)
+            (chosen.keep / EVIDENCE).write_bytes(pickle.dumps(evidence))
+    return evidence
 
 
 def keep(scratch: Path, directory: Path) -> None:

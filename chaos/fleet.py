@@ -13,6 +13,7 @@ from pathlib import Path
 from .project.settings import SLOTS, UNITS
 
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+CLOCK = Path(__file__).resolve().parent / "clock"
 RESTART_PAUSE = 0.5  # seconds, as a service manager waits
 
 
@@ -76,6 +77,8 @@ class Fleet:
         member.process = subprocess.Popen(
             command,
             env=self.environment_of(member),
+            # Not where we are: a copy of the package is to be found before ours.
+            cwd=self.scratch,
             stdin=subprocess.DEVNULL,
             stdout=self.log,
             stderr=self.log,
@@ -90,6 +93,7 @@ class Fleet:
             own["FAKETIME_CACHE_DURATION"] = "1"
             # Its waits last as long as they say.
             own["FAKETIME_DONT_FAKE_MONOTONIC"] = "1"
+            own["PYTHONPATH"] = f"{CLOCK}{os.pathsep}{own['PYTHONPATH']}"
         return own
 
     def step_clock(self, offset: str) -> None:

@@ -192,3 +192,14 @@ def hostile(marks, random):
         ]
     )
     return ids([enqueue(task, marks[0])])
+
+
+@order()
+def long_atomic(marks, random):
+    """Let an atomic job run for longer than a lease."""
+    return ids([enqueue(tasks.settle, marks[0], 8.0)])
+
+
+@order()
+def long_failing(marks, random):
+    return ids([enqueue(tasks.flaky, marks[0], 8.0)])

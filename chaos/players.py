@@ -6,10 +6,12 @@
 Each is a process, with a journal, until its standard input ends.
 """
 
+import os
 import random
 import select
 import sys
 import time
+from functools import cached_property
 from pathlib import Path
 
 import django
@@ -59,12 +61,20 @@ class Producer(Player):
     def pause(self) -> float:
         return self.random.expovariate(8)
 
+    @cached_property
+    def orders(self) -> list:
+        """Return the kinds that this run wants; all, unless it names some."""
+        from .orders import ORDERS
+
+        named = set(filter(None, os.environ.get("CHAOS_ORDERS", "").split(",")))
+        if unknown := named - {order.kind for order in ORDERS}:
+            raise SystemExit(f"There is no order {unknown}.")
+        return [order for order in ORDERS if not named or order.kind in named]
+
     def act(self) -> None:
         if self.holds_back():
             return
-        from .orders import ORDERS
-
-        order = self.random.choice(ORDERS)
+        order = self.random.choice(self.orders)
         self.count += 1
         number = f"{self.name}-{self.count}"
         marks = [f"{number}-{part}" for part in range(order.number)]

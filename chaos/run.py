@@ -29,6 +29,7 @@ WHERE finished_at IS NULL AND NOT EXISTS (
 ) AND task <> 'project.tick'
 """
 MEMBERS = (("alpha", 2, False), ("beta", 2, False), ("gamma", 0, False))
+PEOPLE = ("producer", "producer", "operator")
 WITH_OWN_CLOCK = ("delta", 0, True)
 
 
@@ -37,9 +38,10 @@ class Plan:
     """What a run does."""
 
     seed: int
+    seconds: float
     faults: list[Planned]
     healing: float = HEALING
-    has_operator: bool = True
+    orders: str = ""  # only these kinds, with commas between
 
 
 def tell(text: str) -> None:
@@ -85,7 +87,7 @@ class Run:
     def make_tables(self) -> None:
         direct = environment(self.server.port, self.server.password)
         command = [sys.executable, "-m", "django", "migrate", "--verbosity", "0"]
-        subprocess.run(command, env=direct, check=True)
+        subprocess.run(command, env=direct, cwd=self.scratch, check=True)
         with self.server.connect() as connection:
             audit.install(connection)
             connection.execute(
@@ -123,15 +125,16 @@ class Run:
             return evidence(connection, self.scratch, self.faults, ended_at)
 
     def start_people(self) -> None:
-        roles = ["producer", "producer", "operator"]
-        for number, role in enumerate(roles[: None if self.plan.has_operator else 2]):
+        for number, role in enumerate(PEOPLE):
             name = f"{role}{number}"
             through = environment(self.network.port, self.server.password)
+            orders = {"CHAOS_ORDERS": self.plan.orders}
             journal = str(self.scratch / f"{name}.journal")
             command = [sys.executable, "-m", "chaos.players", role, name, journal]
             process = subprocess.Popen(
                 [*command, str(self.plan.seed)],
-                env={**through, "CHAOS_NAME": f"chaos:{name}"},
+                env={**through, "CHAOS_NAME": f"chaos:{name}", **orders},
+                cwd=self.scratch,
                 stdin=subprocess.PIPE,
                 stderr=(self.scratch / f"{name}.log").open("wb"),
                 start_new_session=True,
@@ -151,7 +154,7 @@ class Run:
                 f"{time.monotonic() - begun:7.1f} {planned.kind} "
                 f"({planned.seconds:.1f} s, {happened.target}): {note}"
             )
-        time.sleep(2)
+        time.sleep(max(2.0, begun + self.plan.seconds - time.monotonic()))
 
     def stop_people(self) -> None:
         for process in self.people:

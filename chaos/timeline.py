@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 FIRST = 3.0  # seconds of peace, so that the first fault meets workers at work
 SHORTEST_GAP, LONGEST_GAP = 0.5, 2.5  # seconds between two faults
+# After so many faults so many seconds of peace, in which nothing excuses anything.
+CALM_AFTER, CALM = 8, 8.0
 
 
 class Kind(NamedTuple):
@@ -68,13 +70,16 @@ def timeline(
     random = Random(seed)
     planned: list[Planned] = []
     at = FIRST
-    while True:
+    while kinds:
         round_of_all = [kind for kind in kinds for _ in range(kind.weight)]
         random.shuffle(round_of_all)
         for kind in round_of_all:
             lasts = random.uniform(kind.shortest, kind.longest)
             fault = Planned(round(at, 3), kind.name, round(lasts, 3), random.random())
             at += lasts + random.uniform(SHORTEST_GAP, LONGEST_GAP)
+            if len(planned) % CALM_AFTER == CALM_AFTER - 1:
+                at += CALM
             if at > seconds:
                 return planned
             planned.append(fault)
+    return planned

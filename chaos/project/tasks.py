@@ -59,8 +59,9 @@ def settle(mark: str, seconds: float = 0.0) -> dict:
 
 
 @task(max_crashes=1_000, max_attempts=1_000, backoff=constant(0.2))
-def flaky(mark: str) -> dict:
+def flaky(mark: str, seconds: float = 0.0) -> dict:
     attempt = note("ran")
+    time.sleep(seconds)
     if current_job().attempt == 1:
         raise ValueError("the first attempt always fails")
     return attempt
