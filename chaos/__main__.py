@@ -54,7 +54,10 @@ def parser() -> argparse.ArgumentParser:
         "--plan", action="store_true", help="print the timeline of faults, and stop"
     )
     parser.add_argument(
-        "--keep", type=Path, metavar="DIRECTORY", help="keep journals, logs and evidence there"
+        "--keep",
+        type=Path,
+        metavar="DIRECTORY",
+        help="keep journals, logs and evidence there",
     )
     parser.add_argument(
         "--again",

@@ -95,7 +95,12 @@ BUGS = [
     Bug(
         "a rescue counts no crash",
         "illegal transition",
-        (("SET status = lost.next_status, crashes = crashes + 1,", "SET status = lost.next_status,"),),
+        (
+            (
+                "SET status = lost.next_status, crashes = crashes + 1,",
+                "SET status = lost.next_status,",
+            ),
+        ),
         "long",
         "kill a worker",
         20,
@@ -139,7 +144,10 @@ BUGS = [
         "two running in one lock",
         (
             ("WHEN NEW.keys ? 'lock' THEN 'lock'", ""),
-            ("CREATE UNIQUE INDEX pgjobs_job_lock ON", "CREATE INDEX pgjobs_job_lock ON"),
+            (
+                "CREATE UNIQUE INDEX pgjobs_job_lock ON",
+                "CREATE INDEX pgjobs_job_lock ON",
+            ),
         ),
         "ordered,mutex",
     ),
@@ -253,16 +261,16 @@ BUGS = [
         "plain,later",
     ),
     Bug(
-        "a retry keeps the attempts of the former life",
+        "a retry takes the token back to 0",
         "illegal transition",
         (
             (
-                """UPDATE pgjobs_job AS job SET status = CASE
-                WHEN run_after > clock_timestamp() THEN 'SCHEDULED' ELSE 'READY' END,
-                life = life + 1, attempts = 0, failures = 0, crashes = 0,""",
-                """UPDATE pgjobs_job AS job SET status = CASE
-                WHEN run_after > clock_timestamp() THEN 'SCHEDULED' ELSE 'READY' END,
-                life = life + 1,""",
+                """blocked_by_id = NULL, unique_until = CASE
+                WHEN unique_until > clock_timestamp() THEN unique_until END
+                FROM allowed""",
+                """blocked_by_id = NULL, lease_token = 0, unique_until = CASE
+                WHEN unique_until > clock_timestamp() THEN unique_until END
+                FROM allowed""",
             ),
         ),
         "plain",

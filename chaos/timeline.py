@@ -60,9 +60,7 @@ KINDS = [
 NAMES = [kind.name for kind in KINDS]
 
 
-def timeline(
-    seed: int, seconds: float, kinds: Sequence[Kind] = KINDS
-) -> list[Planned]:
+def timeline(seed: int, seconds: float, kinds: Sequence[Kind] = KINDS) -> list[Planned]:
     """Return the faults of a run; the same ones for the same arguments.
 
     Every kind comes once before any comes again, as often as its weight says.

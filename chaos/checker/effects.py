@@ -45,7 +45,9 @@ def recorded_success(versions: list[Version], life: int) -> bool:
     )
 
 
-@verdict("children of atomic jobs", "what an atomic job enqueues exists once it succeeds")
+@verdict(
+    "children of atomic jobs", "what an atomic job enqueues exists once it succeeds"
+)
 def children(evidence: Evidence) -> Iterator[Violation]:
     born = Counter(
         versions[0].mark
@@ -54,9 +56,7 @@ def children(evidence: Evidence) -> Iterator[Violation]:
     )
     for job_id, versions in evidence.honest.items():
         if versions[0].task in ATOMIC:
-            wanted = sum(
-                recorded_success(versions, life) for life in lives(versions)
-            )
+            wanted = sum(recorded_success(versions, life) for life in lives(versions))
             found = born[f"{versions[0].mark}/child"]
             if found != wanted:
                 text = f"job {job_id} succeeded {wanted} x and has {found} children"

@@ -82,7 +82,9 @@ def is_of_another_attempt(old: Version, new: Version) -> bool:
     )
 
 
-@verdict("taken from a living worker", "a job is rescued only after a fault of its worker")
+@verdict(
+    "taken from a living worker", "a job is rescued only after a fault of its worker"
+)
 def robbed(evidence: Evidence) -> Iterator[Violation]:
     for job_id, versions in evidence.honest.items():
         for old, new in pairwise(versions):
@@ -116,7 +118,9 @@ def has_killed_itself(
     )
 
 
-@verdict("innocents failed", "each job ends as its task must, whatever its neighbours do")
+@verdict(
+    "innocents failed", "each job ends as its task must, whatever its neighbours do"
+)
 def innocents(evidence: Evidence) -> Iterator[Violation]:
     for job_id, versions in evidence.honest.items():
         last = versions[-1]

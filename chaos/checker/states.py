@@ -120,9 +120,7 @@ TRANSITIONS = [
     ),
     transition("snooze or release", RUNNING, QUEUED, is_not_cancelled),
     transition("acknowledge cancel", RUNNING, ("CANCELLED",), is_cancelled),
-    transition(
-        "acknowledge cancel", RUNNING, ("CANCELLED",), is_cancelled, "failures"
-    ),
+    transition("acknowledge cancel", RUNNING, ("CANCELLED",), is_cancelled, "failures"),
     transition("rescue", RUNNING, QUEUED, survives_crash, "crashes", "token"),
     transition("rescue", RUNNING, ("FAILED",), dies_of_crash, "crashes", "token"),
     transition(
@@ -172,7 +170,9 @@ TRANSITIONS = [
         lambda old, new: has_new_token(old, new) and by_operator(old, new),
         "token",
     ),
-    transition("promote or run now", ("SCHEDULED",), ("READY", "WAITING"), lambda *_: 1),
+    transition(
+        "promote or run now", ("SCHEDULED",), ("READY", "WAITING"), lambda *_: 1
+    ),
     transition("admit", ("WAITING",), ("READY",), lambda *_: True),
     transition("hold", ("READY",), ("WAITING",), lambda *_: True),
 ]
