@@ -51,6 +51,13 @@ def parser() -> argparse.ArgumentParser:
         help=f"seconds for everything to end after the last fault ({HEALING:g})",
     )
     parser.add_argument(
+        "--backlog",
+        type=int,
+        metavar="N",
+        default=200,
+        help="unfinished jobs at which producers hold back (200)",
+    )
+    parser.add_argument(
         "--plan", action="store_true", help="print the timeline of faults, and stop"
     )
     parser.add_argument(
@@ -93,8 +100,8 @@ def main(arguments: Sequence[str]) -> int:
     else:
         tell(f"seed {seed}, {seconds:g} s, {len(planned)} faults")
         try:
-            plan = Plan(seed, seconds, planned, chosen.healing, chosen.orders)
-            evidence = evidence_of(plan, chosen)
+            wishes = (chosen.healing, chosen.orders, chosen.backlog)
+            evidence = evidence_of(Plan(seed, seconds, planned, *wishes), chosen)
         except Unusable as error:
             tell(str(error))
             return 2

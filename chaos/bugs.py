@@ -33,6 +33,11 @@ class Bug(NamedTuple):
     faults: str = "none"
     seconds: int = 12
 
+    @property
+    def backlog(self) -> int:
+        """Few long jobs, so that a free worker takes over what another one lost."""
+        return 3 if "long" in self.orders else 200
+
 
 BUGS = [
     Bug(
@@ -316,6 +321,7 @@ def violations(bug: Bug, directory: Path) -> dict[str, int]:
     command = [sys.executable, "-m", "chaos", "--seed", SEED, "--json", str(results)]
     command += ["--seconds", str(bug.seconds), "--healing", "10"]
     command += ["--only", bug.faults, "--orders", bug.orders]
+    command += ["--backlog", str(bug.backlog)]
     environment = {**os.environ, "CHAOS_PACKAGE": str(package)}
     done = subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False

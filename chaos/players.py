@@ -20,7 +20,8 @@ from django.db import DatabaseError, InterfaceError, connection, transaction
 
 from .journal import ACKNOWLEDGED, IN_DOUBT, ROLLED_BACK, Journal
 
-MOST_UNFINISHED = 200  # the backlog at which producers hold back
+# The backlog at which producers hold back.
+MOST_UNFINISHED = int(os.environ.get("CHAOS_BACKLOG", "200"))
 ERRORS = (DatabaseError, InterfaceError, psycopg.Error)
 
 

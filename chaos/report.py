@@ -69,7 +69,7 @@ def faults(found: list[Recovery]) -> Iterator[str]:
 
 def figures(seconds: list[float], with_number: bool = False) -> str:
     if not seconds:
-        return "–"
+        return "-"
     told = " / ".join(f"{percentile(seconds, each):.1f}" for each in (50, 95, 100))
     return f"{len(seconds)}: {told}" if with_number else told
 

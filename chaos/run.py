@@ -42,6 +42,7 @@ class Plan:
     faults: list[Planned]
     healing: float = HEALING
     orders: str = ""  # only these kinds, with commas between
+    backlog: int = 200  # unfinished jobs at which producers hold back
 
 
 def tell(text: str) -> None:
@@ -128,12 +129,16 @@ class Run:
         for number, role in enumerate(PEOPLE):
             name = f"{role}{number}"
             through = environment(self.network.port, self.server.password)
-            orders = {"CHAOS_ORDERS": self.plan.orders}
+            wishes = {
+                "CHAOS_NAME": f"chaos:{name}",
+                "CHAOS_ORDERS": self.plan.orders,
+                "CHAOS_BACKLOG": str(self.plan.backlog),
+            }
             journal = str(self.scratch / f"{name}.journal")
             command = [sys.executable, "-m", "chaos.players", role, name, journal]
             process = subprocess.Popen(
                 [*command, str(self.plan.seed)],
-                env={**through, "CHAOS_NAME": f"chaos:{name}", **orders},
+                env={**through, **wishes},
                 cwd=self.scratch,
                 stdin=subprocess.PIPE,
                 stderr=(self.scratch / f"{name}.log").open("wb"),
