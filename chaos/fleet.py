@@ -100,7 +100,7 @@ class Fleet:
         self.clock.write_text(offset)
 
     def deploy(self, member: Member) -> None:
-        """Replace a member by the next release while the old one still ends its jobs."""
+        """Start the next release of a member while the old one still ends its jobs."""
         with self.lock:
             if member.is_alive:
                 member.process.terminate()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 
-from . import audit
+from . import audit, happenings  # noqa: F401
 from .checker.evidence import Evidence
 from .collect import NARROW, environment, evidence
 from .faults import Fault, Stage, inflict

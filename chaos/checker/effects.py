@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 from .evidence import Evidence, Version, Violation
 from .expectations import ATOMIC, ENDS, SUCCEEDS
@@ -40,7 +41,7 @@ def recorded_success(versions: list[Version], life: int) -> bool:
     """Whether a worker, and no operator, recorded the success of a life."""
     return any(
         version.life == life and version.status == "SUCCESSFUL" and old.is_running
-        for old, version in zip(versions, versions[1:], strict=False)
+        for old, version in pairwise(versions)
         if is_by_worker(version)
     )
 
@@ -81,9 +82,9 @@ def unearned(evidence: Evidence) -> Iterator[Violation]:
     for job_id, versions in evidence.honest.items():
         for life, end in lives(versions).items():
             is_success = end.status == "SUCCESSFUL" and ENDS.get(end.task) == SUCCEEDS
-            if is_success and recorded_success(versions, life):
-                if (job_id, life) not in ran:
-                    yield Violation(f"life {life} of {job_id} never ran", (job_id,))
+            is_earned = (job_id, life) in ran or not recorded_success(versions, life)
+            if is_success and not is_earned:
+                yield Violation(f"life {life} of {job_id} never ran", (job_id,))
 
 
 @verdict("run without a claim", "bodies run only in attempts that were claimed")

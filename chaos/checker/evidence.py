@@ -153,7 +153,7 @@ class Evidence:
     deliveries: list[DeliveryRow] = field(default_factory=list)
     faults: list[FaultRow] = field(default_factory=list)
     subscribers: tuple[str, ...] = ()
-    rules: Rules = Rules()
+    rules: Rules = field(default_factory=Rules)
     ended_at: float = 0.0
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The state machine, said once more: what may follow what, and what must change with it.
+"""The state machine, said once more: what may follow what, and what changes with it.
 
 Written from the documentation, not from the product's code. A change of a job is legal
 if one line of TRANSITIONS allows it: from one of its sources to one of its targets,

@@ -6,6 +6,7 @@ Where a task is named below, `checker/expectations.py` says how its jobs must en
 
 import os
 import time
+from contextlib import suppress
 from datetime import timedelta
 
 from django.db import connection
@@ -188,10 +189,8 @@ def stubborn(mark: str):
     """Swallow the time-out and run on until the worker has given it up."""
     note("ran")
     for _ in range(10):
-        try:
+        with suppress(BaseException):
             time.sleep(0.5)
-        except BaseException:  # noqa: BLE001, S110
-            pass
 
 
 @task(max_crashes=1_000)

@@ -1,5 +1,8 @@
 """The timeline of faults is decided by its seed alone."""
 
+from itertools import pairwise
+
+from chaos import happenings  # noqa: F401
 from chaos.faults import FAULTS
 from chaos.timeline import FIRST, KINDS, NAMES, timeline
 
@@ -27,7 +30,7 @@ def test_every_kind_comes_before_any_comes_more_often_than_its_weight():
 def test_faults_follow_each_other_and_end_in_time():
     planned = timeline(5, 300)
     assert planned[0].at >= FIRST
-    for earlier, later in zip(planned, planned[1:], strict=False):
+    for earlier, later in pairwise(planned):
         assert earlier.at + earlier.seconds < later.at
     assert planned[-1].at + planned[-1].seconds < 300
 
