@@ -111,3 +111,10 @@ def tick(number: int, job_id: int | None, next_run_at: float) -> TickRow:
 
 def delivery(event_id: int, task: str | None, job_id: int | None) -> DeliveryRow:
     return DeliveryRow(event_id, f"event-{event_id}", task, job_id)
+
+
+def ran_once(story: Story, job_id: int = 1, **values) -> None:
+    """Enqueue a job, and let it succeed in its first attempt."""
+    story.enqueue(job_id, **values)
+    story.claim(job_id)
+    story.succeed(job_id)
