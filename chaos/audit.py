@@ -6,12 +6,17 @@ because it saw another transaction's change wrote its own version later, so the
 sequence never contradicts a cause. What one transaction wrote counts as one moment.
 Where two versions may be unrelated (an order of a lock, say) the commit time of the
 one (`track_commit_timestamp`) must be clearly before the other's statement began.
+
+**Time.** A fault steps the server's clock. Each version says by how many seconds it was
+wrong (`drift`), by the machine's uptime, so that the checker has true times.
 """
 
 from typing import Any
 
 import psycopg
 from psycopg.rows import namedtuple_row
+
+from .clocks import started_at
 
 # Of a job, as SQL calls it; the names of a Version's fields with it.
 COLUMNS = {
@@ -44,21 +49,28 @@ COLUMNS = {
 }
 TABLES = """
 CREATE SCHEMA chaos;
+-- The time, whatever the server's clock says; to a hundredth of a second.
+CREATE FUNCTION chaos.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$
+    SELECT to_timestamp(
+        {started_at} + split_part(pg_read_file('/proc/uptime'), ' ', 1)::float8
+    )
+$$;
 CREATE TABLE chaos.effect (
     seq bigserial, job_id bigint, life integer, attempt integer, what text,
-    at timestamptz DEFAULT clock_timestamp()
+    at timestamptz DEFAULT chaos.now()
 );
 CREATE TABLE chaos.worker (
     seq bigserial, operation text, id bigint, name text, pid integer, slots integer,
-    at timestamptz DEFAULT clock_timestamp()
+    at timestamptz DEFAULT chaos.now()
 );
 CREATE TABLE chaos.pause (
     seq bigserial, name text, is_paused boolean,
-    at timestamptz DEFAULT clock_timestamp()
+    at timestamptz DEFAULT chaos.now()
 );
 CREATE TABLE chaos.version AS
 SELECT 0::bigint AS seq, xid8 '1' AS transaction, ''::text AS operation,
-    ''::text AS actor, now() AS began_at, now() AS at, id AS job_id, {columns}
+    ''::text AS actor, now() AS began_at, now() AS at, 0::float8 AS drift,
+    id AS job_id, {columns}
 FROM pgjobs_job AS job LIMIT 0;
 CREATE SEQUENCE chaos.version_seq OWNED BY chaos.version.seq;
 """
@@ -70,7 +82,7 @@ BEGIN
     INSERT INTO chaos.version
     SELECT nextval('chaos.version_seq'), pg_current_xact_id(), TG_OP,
         current_setting('application_name'), statement_timestamp(), clock_timestamp(),
-        job.id, {columns};
+        round(extract(epoch FROM chaos.now() - clock_timestamp())), job.id, {columns};
     RETURN NULL;
 END
 $$;
@@ -103,9 +115,9 @@ CREATE TRIGGER zz_chaos AFTER INSERT OR UPDATE OF paused_at ON pgjobs_queue
 VERSIONS = f"""
 SELECT job_id, status, seq, max(seq) OVER (PARTITION BY transaction) AS moment,
     transaction::text::bigint AS transaction, operation, actor,
-    extract(epoch FROM began_at)::float8 AS began_at,
-    extract(epoch FROM at)::float8 AS at,
-    extract(epoch FROM coalesce(pg_xact_commit_timestamp(xmin), at))::float8
+    drift + extract(epoch FROM began_at)::float8 AS began_at,
+    drift + extract(epoch FROM at)::float8 AS at,
+    drift + extract(epoch FROM coalesce(pg_xact_commit_timestamp(xmin), at))::float8
         AS committed_at,
     {", ".join(name for name in COLUMNS if name != "status")}
 FROM chaos.version ORDER BY moment, seq
@@ -142,7 +154,7 @@ ORDER BY event.id, delivery.task
 def install(connection: psycopg.Connection) -> None:
     """Make the tables and triggers that keep everything."""
     named = ", ".join(f"{code} AS {name}" for name, code in COLUMNS.items())
-    connection.execute(TABLES.format(columns=named))
+    connection.execute(TABLES.format(columns=named, started_at=started_at()))
     connection.execute(TRIGGERS.format(columns=", ".join(COLUMNS.values())))
 
 

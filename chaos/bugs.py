@@ -94,6 +94,11 @@ BUGS = [
                 "< clock_timestamp() - (worker.lease_until - worker.heartbeat_at)",
                 "< clock_timestamp() - interval '0.3 s'",
             ),
+            # Where workers ask whether there is anything to rescue.
+            (
+                "heartbeat_at < clock_timestamp() - least( lease_until - heartbeat_at,",
+                "heartbeat_at < clock_timestamp() - least( interval '0.3 s',",
+            ),
         ),
         "plain,long",
     ),

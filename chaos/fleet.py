@@ -10,10 +10,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .clocks import Clock
 from .project.settings import SLOTS, UNITS
 
-FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
-CLOCK = Path(__file__).resolve().parent / "clock"
 RESTART_PAUSE = 0.5  # seconds, as a service manager waits
 
 
@@ -49,8 +48,7 @@ class Fleet:
         self.environment = environment
         self.release = 1
         self.scratch = scratch
-        self.clock = scratch / "clock"
-        self.clock.write_text("+0")
+        self.clock = Clock(scratch / "clock")
         self.log = (scratch / "workers.log").open("ab")
         self.is_stopping = threading.Event()
         self.lock = threading.Lock()
@@ -87,17 +85,7 @@ class Fleet:
 
     def environment_of(self, member: Member) -> dict[str, str]:
         own = {**self.environment, "CHAOS_RELEASE": str(self.release)}
-        if member.has_own_clock and FAKETIME:
-            own["LD_PRELOAD"] = str(FAKETIME)
-            own["FAKETIME_TIMESTAMP_FILE"] = str(self.clock)
-            own["FAKETIME_CACHE_DURATION"] = "1"
-            # Its waits last as long as they say.
-            own["FAKETIME_DONT_FAKE_MONOTONIC"] = "1"
-            own["PYTHONPATH"] = f"{CLOCK}{os.pathsep}{own['PYTHONPATH']}"
-        return own
-
-    def step_clock(self, offset: str) -> None:
-        self.clock.write_text(offset)
+        return self.clock.environment_of_python(own) if member.has_own_clock else own
 
     def deploy(self, member: Member) -> None:
         """Start the next release of a member while the old one still ends its jobs."""

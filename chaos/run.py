@@ -45,6 +45,11 @@ class Plan:
     backlog: int = 200  # unfinished jobs at which producers hold back
 
 
+def megabytes_for(seconds: float) -> int:
+    """Return the size of a disk that a run of this length does not fill."""
+    return 700 + int(seconds / 3600 * 500)
+
+
 def tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
@@ -72,7 +77,7 @@ class Run:
     def set_up(self) -> None:
         directory = tempfile.TemporaryDirectory(prefix="pgjobs-chaos-journals-")
         self.scratch = Path(self.stack.enter_context(directory))
-        self.server = Server()
+        self.server = Server(megabytes_for(self.plan.seconds))
         self.stack.callback(self.server.remove)
         self.server.start()
         self.make_tables()

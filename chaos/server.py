@@ -22,6 +22,8 @@ from benchmarks.server import (
     server_user,
 )
 
+from .clocks import Clock
+
 SETTINGS = DURABILITY | {
     "max_connections": "200",
     "listen_addresses": "127.0.0.1",
@@ -34,16 +36,15 @@ SETTINGS = DURABILITY | {
     "track_commit_timestamp": "on",
     "log_line_prefix": "%m %a ",
 }
-DISK_MEGABYTES = 3_000
 KEPT_MEGABYTES = 16  # that the filler leaves at first; the server uses them up
 
 
 class Disk:
     """A directory; a tmpfs of its own where this process may mount one."""
 
-    def __init__(self) -> None:
+    def __init__(self, megabytes: int) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="pgjobs-chaos-"))
-        self.is_small = mounted(self.directory)
+        self.is_small = mounted(self.directory, megabytes)
         self.directory.chmod(0o755)
 
     @property
@@ -73,19 +74,20 @@ class Disk:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def mounted(directory: Path) -> bool:
+def mounted(directory: Path, megabytes: int) -> bool:
     """Mount a tmpfs there; False: this process may not."""
     libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
-    options = f"size={DISK_MEGABYTES}m".encode()
+    options = f"size={megabytes}m".encode()
     return libc.mount(b"tmpfs", os.fsencode(directory), b"tmpfs", 0, options) == 0
 
 
 class Server:
     """A PostgreSQL on a disk of its own, from `start` until `remove`."""
 
-    def __init__(self) -> None:
+    def __init__(self, megabytes: int) -> None:
         self.programs = find_programs(None)
-        self.disk = Disk()
+        self.disk = Disk(megabytes)
+        self.clock = Clock(self.disk.directory / "clock")
         self.user = server_user()
         self.home = self.disk.directory / "server"
         self.home.mkdir()
@@ -120,6 +122,7 @@ class Server:
         return subprocess.run(
             [*command, *arguments],
             user=self.user,
+            env={**os.environ, **self.clock.environment},
             cwd="/",
             timeout=90,
             stdout=subprocess.DEVNULL,

@@ -46,6 +46,7 @@ KINDS = [
     Kind("swallow answers", 1, 3),
     Kind("full disk", 2, 4),
     Kind("step the clock of a worker", 2, 5),
+    Kind("step the clock of the server", 2, 5),
     Kind("lock rows", 1, 4),
     Kind("lock the table", 1, 3),
     Kind("pin a snapshot", 4, 8),

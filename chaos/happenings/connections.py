@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from chaos.clocks import LIBRARY
 from chaos.faults import Fault, Skipped, Stage, fault
 from chaos.proxy import Trouble
 
@@ -85,3 +86,19 @@ def fill_disk(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
     finally:
         disk.free()
         stage.server.bring_up()
+
+
+# Its clock
+
+
+@fault("step the clock of the server")
+def step_clock(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
+    """Step it, as a wrong time server does, by more than a lease, and back."""
+    if LIBRARY is None:
+        raise Skipped("faketime is not installed")
+    stage.meet_all(fault)
+    stage.server.clock.step(["-15", "+15"][int(draw * 2)])
+    try:
+        yield
+    finally:
+        stage.server.clock.step("+0")

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
+from chaos.clocks import LIBRARY
 from chaos.faults import Fault, Skipped, Stage, fault
-from chaos.fleet import FAKETIME, Member, signal_group
+from chaos.fleet import Member, signal_group
 
 
 @fault("kill a worker")
@@ -76,15 +77,15 @@ def deploy(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
 
 @fault("step the clock of a worker")
 def step_clock(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
-    if FAKETIME is None:
+    if LIBRARY is None:
         raise Skipped("faketime is not installed")
     member = next(each for each in stage.fleet.members if each.has_own_clock)
     meet_member(stage, fault, member)
-    stage.fleet.step_clock(["-1d", "-30", "+30", "+2h"][int(draw * 4)])
+    stage.fleet.clock.step(["-1d", "-30", "+30", "+2h"][int(draw * 4)])
     try:
         yield
     finally:
-        stage.fleet.step_clock("+0")
+        stage.fleet.clock.step("+0")
 
 
 def supervisors(stage: Stage) -> list[Member]:
