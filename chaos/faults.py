@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import psycopg
 
+from .checker.evidence import EVERYBODY
 from .fleet import Fleet
 from .proxy import Network
 from .server import Server
 from .timeline import Planned
 
 LONGEST_WAIT = 1.5  # seconds, for a worker that runs a job
-EVERYBODY = "everybody"
 RUNNING = """
 SELECT worker.name, worker.pid, worker.id, job.id, job.lease_token
 FROM pgjobs_worker AS worker LEFT JOIN pgjobs_job AS job

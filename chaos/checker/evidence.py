@@ -11,6 +11,7 @@ from chaos.journal import Transaction
 
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
 QUEUED = ("READY", "SCHEDULED", "WAITING")
+EVERYBODY = "everybody"  # whom some faults meet
 POISON = "chaos:poison"  # who inserts rows that no job should be like
 
 
@@ -119,7 +120,7 @@ class FaultRow(NamedTuple):
     kind: str
     began_at: float
     ended_at: float
-    target: str = "everybody"
+    target: str = EVERYBODY
     pids: tuple[int, ...] = ()
     met: tuple[tuple[int, int], ...] = ()
     skipped: str = ""
@@ -205,7 +206,7 @@ class Evidence:
         return [
             fault
             for fault in self.faults
-            if not fault.skipped and (fault.target == "everybody" or pid in fault.pids)
+            if not fault.skipped and (fault.target == EVERYBODY or pid in fault.pids)
         ]
 
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from .evidence import Evidence, Period, Version, Violation
+from .evidence import EVERYBODY, Evidence, FaultRow, Period, Version, Violation
 from .spans import Span, longest, without
 from .verdicts import verdict
 
@@ -19,6 +19,37 @@ def stuck(evidence: Evidence) -> Iterator[Violation]:
         if last.is_unfinished:
             text = f"{last.task} {job_id} is still {last.status} {last.reason}"
             yield Violation(text.strip(), (job_id,))
+
+
+@verdict("rescued late", "a dead worker's jobs go back within 10 s, or lease + 15 s")
+def rescued_late(evidence: Evidence) -> Iterator[Violation]:
+    limits = {
+        "kill a worker": 10.0,
+        "kill a supervisor": 10.0,
+        "stop a worker for longer than its lease": evidence.rules.lease + 15,
+    }
+    outages = [Span(f.began_at, f.ended_at) for f in evidence.faults if hinders_all(f)]
+    for fault in evidence.faults:
+        for job_id, token in fault.met if fault.kind in limits else ():
+            end = end_of_attempt(evidence, job_id, token)
+            lasted = without([Span(fault.began_at, end)], outages)
+            seconds = sum(span.seconds for span in lasted)
+            if seconds > limits[fault.kind]:
+                text = f"job {job_id} of {fault.target} went back after {seconds:.1f} s"
+                yield Violation(text, (job_id,))
+
+
+def end_of_attempt(evidence: Evidence, job_id: int, token: int) -> float:
+    """Return when the attempt with this token was over, as far as rows say."""
+    versions = evidence.by_job.get(job_id, [])
+    begun = [version for version in versions if version.token >= token]
+    return next(
+        (each.committed_at for each in begun if not each.is_running), evidence.ended_at
+    )
+
+
+def hinders_all(fault: FaultRow) -> bool:
+    return not fault.pids or fault.target == EVERYBODY
 
 
 @verdict("overlooked", "a free worker starts what is READY within two polls")
@@ -57,7 +88,7 @@ def hindrances(evidence: Evidence, queue: str) -> list[Span]:
     found = [
         Span(fault.began_at - 0.5, fault.ended_at + HINDERS_ALL)
         for fault in evidence.faults
-        if not fault.pids or fault.target == "everybody"
+        if hinders_all(fault)
     ]
     since = None
     for pause in evidence.pauses:

@@ -1,7 +1,7 @@
 """The checker sees what was kept waiting."""
 
 from chaos.checker.evidence import FaultRow, Pause
-from tests.chaos.histories import FIRST, SECOND, Story, broken
+from tests.chaos.histories import FIRST, SECOND, Story, broken, kill
 
 
 def test_job_that_never_ends_is_noticed(story):
@@ -56,3 +56,31 @@ def test_fault_of_one_worker_excuses_no_other(story):
     wait_long(story)
     stopped = FaultRow("stop a worker", 100.0, story.time, "a.1", (101,))
     assert broken(story.evidence(faults=[stopped])) == {"overlooked"}
+
+
+def lose_for(story: Story, seconds: float) -> FaultRow:
+    """Kill a worker, and let its job go back after so many seconds."""
+    story.enqueue(1)
+    token = story.claim(1).token
+    killed = kill(story.time)._replace(met=((1, token),))
+    story.time += seconds - 1
+    story.rescue(1)
+    story.claim(1, worker=2)
+    story.succeed(1, SECOND)
+    return killed
+
+
+def test_rescue_that_comes_late_is_noticed(story):
+    killed = lose_for(story, 11)
+    assert broken(story.evidence(faults=[killed])) == {"rescued late"}
+
+
+def test_rescue_in_time_is_fine(story):
+    killed = lose_for(story, 9)
+    assert broken(story.evidence(faults=[killed])) == set()
+
+
+def test_rescue_after_an_outage_may_come_later(story):
+    killed = lose_for(story, 15)
+    outage = FaultRow("stop and start the server", story.time - 12, story.time - 4)
+    assert broken(story.evidence(faults=[killed, outage])) == set()
