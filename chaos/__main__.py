@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .checker.evidence import Evidence
-from .checker.verdicts import judge
+from .checker.judging import judge
 from .report import report
 from .run import HEALING, Plan, Run, tell
 from .server import Unusable

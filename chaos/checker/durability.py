@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from chaos.journal import ACKNOWLEDGED, IN_DOUBT, ROLLED_BACK
 
 from .evidence import Evidence, Violation
+from .outbox import is_delivery
 from .verdicts import verdict
 
 # Kinds of transactions that need not leave a job for each mark.
@@ -63,8 +64,6 @@ def half(evidence: Evidence) -> Iterator[Violation]:
 
 @verdict("enqueued twice", "each request makes one job")
 def twice(evidence: Evidence) -> Iterator[Violation]:
-    from .outbox import is_delivery
-
     firsts = [versions[0] for versions in evidence.honest.values()]
     marks = Counter(
         (first.task, first.mark)

@@ -30,10 +30,3 @@ def verdict(name: str, promise: str) -> Callable[[Judge], Judge]:
         return judge
 
     return register
-
-
-def judge(evidence: Evidence) -> list[Judged]:
-    """Judge every promise."""
-    from . import crowds, durability, effects, lives, outbox, waits  # noqa: F401
-
-    return [Judged(each, list(each.judge(evidence))) for each in VERDICTS]

@@ -11,7 +11,7 @@ from chaos.checker.evidence import (
     Version,
     WorkerRow,
 )
-from chaos.checker.verdicts import judge
+from chaos.checker.judging import judge
 from chaos.journal import ACKNOWLEDGED, Transaction
 
 PRODUCER, OPERATOR = "chaos:producer0", "chaos:operator2"
