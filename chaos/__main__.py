@@ -57,6 +57,11 @@ def parser() -> argparse.ArgumentParser:
         default=200,
         help="unfinished jobs at which producers hold back (200)",
     )
+    add_outputs(parser)
+    return parser
+
+
+def add_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan", action="store_true", help="print the timeline of faults, and stop"
     )
@@ -75,7 +80,6 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="also write the violations there"
     )
-    return parser
 
 
 def chosen_kinds(only: str | None) -> list:

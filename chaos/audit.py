@@ -1,8 +1,8 @@
 """What happened, as PostgreSQL saw it: every version of every job, and more.
 
 **Order.** A trigger writes a version while its transaction holds the row's lock, so
-for one job the sequence is the order of the commits. For several jobs: whoever acted
-because it saw another transaction's change wrote its own version later, so the
+for one job the sequence is the order of the commits. For several jobs: a session that
+acted because it saw another transaction's change wrote its own version later, so the
 sequence never contradicts a cause. What one transaction wrote counts as one moment.
 Where two versions may be unrelated (an order of a lock, say) the commit time of the
 one (`track_commit_timestamp`) must be clearly before the other's statement began.

@@ -150,7 +150,7 @@ BUGS = [
         ),
     ),
     Bug(
-        "nobody asks whether a lock is free",
+        "the writer of a job lets it pass its lock",
         "two running in one lock",
         (
             ("WHEN NEW.keys ? 'lock' THEN 'lock'", ""),
@@ -176,7 +176,7 @@ BUGS = [
         "ordered",
     ),
     Bug(
-        "nobody asks whether a limit has room",
+        "the writer of a job lets it pass its limit",
         "limit exceeded",
         (("WHEN NEW.keys ? 'limit_key' THEN 'limit'", ""),),
         "limited",

@@ -18,7 +18,7 @@ class Clock:
         path.chmod(0o644)  # the server is another user
 
     def step(self, offset: str) -> None:
-        # One write of few bytes: nobody reads half of it.
+        # One write of few bytes: no process reads half of it.
         self.path.write_text(offset)
 
     @property

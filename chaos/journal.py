@@ -1,4 +1,4 @@
-"""What was asked for, written down by who asks, before and after each COMMIT.
+"""What was asked for, written down by the asking process before and after each COMMIT.
 
 One line of JSON a record, on disk (fsync) before anything else is done. So a mark
 whose transaction was acknowledged is committed for certain, one that was rolled back

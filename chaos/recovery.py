@@ -77,7 +77,7 @@ def until_again(
 
 
 def was_broken(later: list[Version]) -> bool:
-    """Whether the attempt went back to the queue, whoever put it there."""
+    """Whether the attempt went back to the queue, by whatever hand."""
     after = next((version for version in later if not version.is_running), None)
     return after is not None and after.status in ("READY", "WAITING")
 

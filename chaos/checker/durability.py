@@ -35,7 +35,7 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
             yield Violation(f"job {job_id} was deleted", (job_id,))
 
 
-@verdict("phantom", "what was rolled back does not exist, nor what nobody asked for")
+@verdict("phantom", "what was rolled back, or never asked for, does not exist")
 def phantom(evidence: Evidence) -> Iterator[Violation]:
     known = {mark for each in evidence.transactions for mark in each.marks}
     undone = {
@@ -49,7 +49,7 @@ def phantom(evidence: Evidence) -> Iterator[Violation]:
         if mark in undone:
             yield Violation(f"job {job_id} ({mark}) was rolled back", (job_id,))
         elif mark and mark != "hostile" and mark not in known:
-            yield Violation(f"nobody asked for job {job_id} ({mark})", (job_id,))
+            yield Violation(f"job {job_id} ({mark}) was never asked for", (job_id,))
 
 
 @verdict("half a transaction", "of a transaction all jobs exist, or none")

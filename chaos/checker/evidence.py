@@ -12,7 +12,7 @@ from chaos.journal import Transaction
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
 QUEUED = ("READY", "SCHEDULED", "WAITING")
 EVERYBODY = "everybody"  # whom some faults meet
-POISON = "chaos:poison"  # who inserts rows that no job should be like
+POISON = "chaos:poison"  # a session that inserts rows like no job
 
 
 class Version(NamedTuple):

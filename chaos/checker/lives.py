@@ -64,7 +64,7 @@ def stale(evidence: Evidence) -> Iterator[Violation]:
 def recorder_that_is_no_owner(
     evidence: Evidence, old: Version, new: Version
 ) -> str | None:
-    """Return who recorded an attempt of another worker."""
+    """Return the recorder of an attempt, if the attempt was another worker's."""
     owner = evidence.worker_names.get(old.worker_id or 0)
     if owner is None or new.token != old.token or new.actor.startswith(OPERATORS):
         return None

@@ -113,7 +113,7 @@ TRANSITIONS = [
     transition("retry later", RUNNING, QUEUED, may_try_again, "failures"),
     transition("fail", RUNNING, ("FAILED",), counts_failure, "failures"),
     transition(
-        "fail: nobody knows its task",
+        "fail: an unknown task",
         RUNNING,
         ("FAILED",),
         lambda old, new: "No task registered" in new.reason,

@@ -84,7 +84,7 @@ def span_of(period: Period, evidence: Evidence) -> Span:
 
 
 def hindrances(evidence: Evidence, queue: str) -> list[Span]:
-    """Return the times in which nobody can be expected to claim from the queue."""
+    """Return the times in which no worker can be expected to claim from the queue."""
     found = [
         Span(fault.began_at - 0.5, fault.ended_at + HINDERS_ALL)
         for fault in evidence.faults

@@ -1,4 +1,4 @@
-"""What somebody inserts: jobs that end their process, and rows like no job."""
+"""What is inserted: jobs that end their process, and rows like no job."""
 
 from collections.abc import Iterator
 from contextlib import suppress

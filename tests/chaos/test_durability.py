@@ -29,7 +29,7 @@ def test_job_that_was_rolled_back_is_noticed(story):
     assert broken(story.evidence(transactions=undone)) == {"phantom"}
 
 
-def test_job_that_nobody_asked_for_is_noticed(story):
+def test_job_that_was_never_asked_for_is_noticed(story):
     ran_once(story)
     assert broken(story.evidence(transactions=[])) == {"phantom"}
 

@@ -99,7 +99,7 @@ def test_retry_of_a_job_that_is_to_be_cancelled_is_illegal(story):
     assert "illegal transition" in broken(story.evidence())
 
 
-def test_cancel_that_nobody_asked_for_is_illegal(story):
+def test_cancel_without_an_operator_is_illegal(story):
     story.enqueue(1)
     story.write(1, FIRST, status="CANCELLED")
     assert "illegal transition" in broken(story.evidence())
