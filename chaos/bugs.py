@@ -260,6 +260,23 @@ BUGS = [
         "plain,least",
     ),
     Bug(
+        "the claim leaves the lowest priority for later",
+        "overlooked",
+        (
+            (
+                "WHERE status = 'READY' AND queue_name = served.name\n"
+                "--spans AND priority BETWEEN served.lowest AND served.highest\n"
+                "--spans AND turn >= served.first_turn\n"
+                "--units AND coalesce(process_units, 1) <= host.free",
+                "WHERE status = 'READY' AND queue_name = served.name\n"
+                "AND (priority > -100\n"
+                "OR enqueued_at < clock_timestamp() - interval '8 s')\n"
+                "--units AND coalesce(process_units, 1) <= host.free",
+            ),
+        ),
+        "plain,least",
+    ),
+    Bug(
         "what is scheduled is never due",
         "stuck",
         (
