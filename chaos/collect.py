@@ -63,7 +63,7 @@ def fault_row(fault: Fault) -> FaultRow:
 def environment(port: int, password: str) -> dict[str, str]:
     """Return what processes of the project need to know."""
     root = Path(__file__).resolve().parent.parent
-    paths = [os.environ.get("CHAOS_PACKAGE", ""), str(root)]
+    paths = [os.environ.get("CHAOS_PACKAGE"), str(root), os.environ.get("PYTHONPATH")]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
