@@ -13,6 +13,7 @@ from pathlib import Path
 from .clocks import Clock
 from .project.settings import SLOTS, UNITS
 
+GRACE = 3  # seconds that running jobs get when their worker is asked to stop
 RESTART_PAUSE = 0.5  # seconds, as a service manager waits
 
 
@@ -29,7 +30,13 @@ class Member:
 
     @property
     def arguments(self) -> list[str]:
-        line = ["runjobs", "--name", f"{self.name}.{self.generation}", "--grace", "3"]
+        line = [
+            "runjobs",
+            "--name",
+            f"{self.name}.{self.generation}",
+            "--grace",
+            str(GRACE),
+        ]
         line += ["--concurrency", str(SLOTS), "--units", str(UNITS)]
         if self.processes:
             line += ["--processes", str(self.processes)]

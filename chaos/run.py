@@ -14,7 +14,8 @@ from . import audit, happenings  # noqa: F401
 from .checker.evidence import Evidence
 from .collect import NARROW, environment, evidence
 from .faults import Fault, Stage, inflict
-from .fleet import Fleet, Member
+from .fleet import GRACE, Fleet, Member
+from .happenings.processes import meet_member
 from .proxy import Network
 from .server import Server
 from .timeline import Planned
@@ -110,6 +111,10 @@ class Run:
             time.sleep(0.1)
 
     @property
+    def stage(self) -> Stage:
+        return Stage(self.server, self.network, self.fleet)
+
+    @property
     def workers_log(self) -> str:
         return (self.scratch / "workers.log").read_text(errors="replace")[-5_000:]
 
@@ -153,11 +158,10 @@ class Run:
             self.stack.callback(process.kill)
 
     def inflict_all(self) -> None:
-        stage = Stage(self.server, self.network, self.fleet)
         begun = time.monotonic()
         for planned in self.plan.faults:
             time.sleep(max(0.0, begun + planned.at - time.monotonic()))
-            happened = inflict(stage, planned)
+            happened = inflict(self.stage, planned)
             self.faults.append(happened)
             note = happened.skipped or f"met {len(happened.met)} jobs"
             tell(
@@ -188,6 +192,9 @@ class Run:
         if self.fleet.release % 2 == 0:
             self.fleet.release += 1
         for member in self.fleet.members:
+            last = Fault("last deploy", time.time(), time.time() + GRACE)
+            meet_member(self.stage, last, member)
+            self.faults.append(last)
             self.fleet.deploy(member)
         deadline = time.monotonic() + self.plan.healing
         while (left := self.unfinished()) and time.monotonic() < deadline:

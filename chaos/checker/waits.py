@@ -10,13 +10,17 @@ from .verdicts import verdict
 SETTLING = 5.0  # seconds in which a worker is itself again after a fault
 SLACK = 1.5  # seconds that a busy machine may take longer
 HINDERS_ALL = 3.0  # seconds after a fault that met everybody
+TIME_TO_END = 5.0  # seconds: schedules fire until the end
+# A server's clock that goes back makes all that is due, or dead, so much later.
+STEP = ("step the clock of the server", 15.0)
 
 
 @verdict("stuck", "every job has ended, some time after the last fault")
 def stuck(evidence: Evidence) -> Iterator[Violation]:
     for job_id, versions in evidence.honest.items():
         last = versions[-1]
-        if last.is_unfinished:
+        has_had_time = versions[0].committed_at < evidence.ended_at - TIME_TO_END
+        if last.is_unfinished and has_had_time:
             text = f"{last.task} {job_id} is still {last.status} {last.reason}"
             yield Violation(text.strip(), (job_id,))
 
@@ -28,7 +32,7 @@ def rescued_late(evidence: Evidence) -> Iterator[Violation]:
         "kill a supervisor": 10.0,
         "stop a worker for longer than its lease": evidence.rules.lease + 15,
     }
-    outages = [Span(f.began_at, f.ended_at) for f in evidence.faults if hinders_all(f)]
+    outages = [span_of_outage(each) for each in evidence.faults if hinders_all(each)]
     for fault in evidence.faults:
         for job_id, token in fault.met if fault.kind in limits else ():
             end = end_of_attempt(evidence, job_id, token)
@@ -46,6 +50,11 @@ def end_of_attempt(evidence: Evidence, job_id: int, token: int) -> float:
     return next(
         (each.committed_at for each in begun if not each.is_running), evidence.ended_at
     )
+
+
+def span_of_outage(fault: FaultRow) -> Span:
+    aftermath = STEP[1] if fault.kind == STEP[0] else 0.0
+    return Span(fault.began_at, fault.ended_at + aftermath)
 
 
 def hinders_all(fault: FaultRow) -> bool:
@@ -114,11 +123,18 @@ def holds_others_back(version: Version) -> bool:
 def free_spans(evidence: Evidence) -> dict[str, list[Span]]:
     """Return when each worker lived, met no fault and had a free slot."""
     found: dict[str, list[Span]] = {}
+    killed = {
+        pid: fault.began_at
+        for fault in evidence.faults
+        if fault.kind.startswith("kill")
+        for pid in fault.pids
+    }
     busy = busy_spans(evidence)
     born = {w.id: w for w in evidence.workers if w.operation == "INSERT"}
     ends = {w.id: w.at for w in evidence.workers if w.operation == "DELETE"}
     for worker_id, worker in born.items():
-        life = [Span(worker.at + 2, ends.get(worker_id, evidence.ended_at))]
+        end = ends.get(worker_id, evidence.ended_at)
+        life = [Span(worker.at + 2, min(end, killed.get(worker.pid, end)))]
         troubled = [
             Span(fault.began_at - 1, fault.ended_at + SETTLING + evidence.rules.lease)
             for fault in evidence.faults_of_worker(worker_id)

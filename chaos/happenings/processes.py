@@ -21,10 +21,8 @@ def kill_worker(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
 def kill_starting(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
     """Kill a worker, and the one that comes in its place before it has registered."""
     member = drawn(lone_members(stage), draw)
-    fault.target = f"{member.name}.{member.generation}"
+    meet_member(stage, fault, member)
     before = member.process
-    stage.meet_all(fault)
-    fault.met = []
     signal_group(before, signal.SIGKILL)
     deadline = time.monotonic() + 5
     while member.process is before and time.monotonic() < deadline:

@@ -6,7 +6,13 @@ from tests.chaos.histories import FIRST, SECOND, Story, broken, kill
 
 def test_job_that_never_ends_is_noticed(story):
     story.enqueue(1, status="SCHEDULED")
+    story.time += 10
     assert broken(story.evidence()) == {"stuck"}
+
+
+def test_job_that_came_just_before_the_end_is_fine(story):
+    story.enqueue(1, status="SCHEDULED")
+    assert broken(story.evidence()) == set()
 
 
 def wait_long(story: Story, **values) -> None:
@@ -25,6 +31,12 @@ def test_ready_job_beside_a_free_worker_is_noticed(story):
 def test_ready_job_without_a_worker_is_fine(story):
     wait_long(story)
     assert broken(story.evidence(workers=[])) == set()
+
+
+def test_ready_job_beside_a_killed_worker_is_fine(story):
+    killed = [kill(50.0, pid) for pid in (101, 102)]
+    wait_long(story)
+    assert broken(story.evidence(faults=killed)) == set()
 
 
 def test_ready_job_beside_busy_workers_is_fine(story):
