@@ -34,7 +34,7 @@ def test_ready_job_without_a_worker_is_fine(story):
 
 
 def test_ready_job_beside_a_killed_worker_is_fine(story):
-    killed = [kill(50.0, pid) for pid in (101, 102)]
+    killed = [kill(50.0, pid)._replace(met=()) for pid in (101, 102)]
     wait_long(story)
     assert broken(story.evidence(faults=killed)) == set()
 
