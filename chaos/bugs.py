@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -375,4 +376,6 @@ def main(names: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C does, so that no copy and no run stays behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main(sys.argv[1:]))
