@@ -1,5 +1,6 @@
 """Spans of time, and what is left of them."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -13,20 +14,30 @@ class Span(NamedTuple):
         return self.end - self.begin
 
 
-def without(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
-    """Return what is left of the spans outside of the others."""
-    left = list(spans)
-    for hole in sorted(removed):
-        left = [
-            part
-            for span in left
-            for part in (
-                Span(span.begin, min(span.end, hole.begin)),
-                Span(max(span.begin, hole.end), span.end),
-            )
-            if part.seconds > 0
-        ]
-    return left
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Return spans that cover the same time, in order, and do not touch."""
+    found: list[Span] = []
+    for span in sorted(spans):
+        if found and span.begin <= found[-1].end:
+            found[-1] = Span(found[-1].begin, max(found[-1].end, span.end))
+        else:
+            found.append(span)
+    return found
+
+
+def without(spans: Iterable[Span], removed: list[Span]) -> list[Span]:
+    """Return what is left of the spans outside of others, which must be merged."""
+    left = []
+    for span in spans:
+        begin = span.begin
+        # Most are elsewhere.
+        for hole in removed[bisect_left(removed, begin, key=lambda each: each.end) :]:
+            if hole.begin >= span.end:
+                break
+            left.append(Span(begin, hole.begin))
+            begin = hole.end
+        left.append(Span(begin, span.end))
+    return [span for span in left if span.seconds > 0]
 
 
 def longest(spans: Iterable[Span], others: Iterable[Span]) -> float:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from .evidence import EVERYBODY, Evidence, FaultRow, Period, Version, Violation
-from .spans import Span, longest, without
+from .spans import Span, longest, merged, without
 from .verdicts import verdict
 
 SETTLING = 5.0  # seconds in which a worker is itself again after a fault
@@ -32,7 +32,9 @@ def rescued_late(evidence: Evidence) -> Iterator[Violation]:
         "kill a supervisor": 10.0,
         "stop a worker for longer than its lease": evidence.rules.lease + 15,
     }
-    outages = [span_of_outage(each) for each in evidence.faults if hinders_all(each)]
+    outages = merged(
+        span_of_outage(each) for each in evidence.faults if hinders_all(each)
+    )
     for fault in evidence.faults:
         for job_id, token in fault.met if fault.kind in limits else ():
             end = end_of_attempt(evidence, job_id, token)
@@ -75,10 +77,12 @@ def overlooked(evidence: Evidence) -> Iterator[Violation]:
     if not late:
         return
     free = free_spans(evidence)
+    queues = {period.begin.queue for period in late}
+    hindered = {queue: merged(hindrances(evidence, queue)) for queue in queues}
     for period in late:
-        waited = [span_of(period, evidence)]
-        waited = without(waited, hindrances(evidence, period.begin.queue))
-        for name, spans in free.items():
+        waited = without([span_of(period, evidence)], hindered[period.begin.queue])
+        waited = [span for span in waited if span.seconds > longest_wait]
+        for name, spans in free.items() if waited else ():
             together = longest(waited, spans)
             if together > longest_wait:
                 job_id = period.begin.job_id
@@ -140,7 +144,7 @@ def free_spans(evidence: Evidence) -> dict[str, list[Span]]:
             for fault in evidence.faults_of_worker(worker_id)
         ]
         name = f"{worker.name} ({worker_id})"
-        found[name] = without(life, troubled + busy[worker_id])
+        found[name] = without(life, merged(troubled + busy[worker_id]))
     return found
 
 
