@@ -8,6 +8,7 @@ from .checker.evidence import Evidence, Version, Violation
 from .checker.states import transition_of
 from .checker.verdicts import Judged
 from .recovery import Recovery, percentile, recoveries
+from .timeline import NAMES
 
 MOST_TOLD = 5  # violations of one verdict that are told in full
 AROUND = 15.0  # seconds around a violation, in which faults are named
@@ -38,7 +39,8 @@ def summary(evidence: Evidence) -> Iterator[str]:
     )
     claims = sum(1 for each in evidence.versions if is_claim(each))
     registered = sum(1 for each in evidence.workers if each.operation == "INSERT")
-    yield f"{claims:,} attempts; {registered:,} workers; {len(evidence.faults)} faults"
+    number = sum(1 for each in evidence.faults if each.kind in NAMES)
+    yield f"{claims:,} attempts; {registered:,} workers; {number} faults"
 
 
 def is_claim(version: Version) -> bool:
