@@ -1,0 +1,1 @@
+"""The independent checker: it imports nothing of pgjobs, and reads only evidence."""

@@ -1,0 +1,43 @@
+"""How the jobs of each task must end, if no operator decides otherwise."""
+
+SUCCEEDS, FAILS = ("SUCCESSFUL",), ("FAILED",)
+ENDS = {
+    **{
+        f"project.{name}": SUCCEEDS
+        for name in (
+            "work",
+            "patient",
+            "work_async",
+            "settle",
+            "flaky",
+            "in_order",
+            "alone",
+            "few",
+            "narrow",
+            "heavy",
+            "single",
+            "stepwise",
+            "tick",
+            "first_handler",
+            "ordered_handler",
+            "bystander",
+            "greedy",
+            "disconnects",
+            "newcomer",
+        )
+    },
+    **{
+        f"project.{name}": FAILS
+        for name in (
+            "doomed",
+            "exits",
+            "leaves",
+            "unspeakable",
+            "unstorable",
+            "endless",
+            "stubborn",
+        )
+    },
+}
+# Whose effects stand in the transaction of their success.
+ATOMIC = ("project.settle",)

@@ -1,0 +1,177 @@
+"""What was kept waiting: jobs stuck at the end, and READY jobs that were overlooked."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from .evidence import EVERYBODY, Evidence, FaultRow, Period, Version, Violation
+from .spans import Span, longest, merged, without
+from .verdicts import verdict
+
+SETTLING = 5.0  # seconds in which a worker is itself again after a fault
+SLACK = 1.5  # seconds that a busy machine may take longer
+HINDERS_ALL = 3.0  # seconds after a fault that met everybody
+TIME_TO_END = 5.0  # seconds: schedules fire until the end
+# A server's clock that goes back makes all that is due, or dead, so much later.
+STEP = ("step the clock of the server", 15.0)
+
+
+@verdict("stuck", "every job has ended, some time after the last fault")
+def stuck(evidence: Evidence) -> Iterator[Violation]:
+    for job_id, versions in evidence.honest.items():
+        last = versions[-1]
+        has_had_time = versions[0].committed_at < evidence.ended_at - TIME_TO_END
+        if last.is_unfinished and has_had_time:
+            text = f"{last.task} {job_id} is still {last.status} {last.reason}"
+            yield Violation(text.strip(), (job_id,))
+
+
+@verdict("rescued late", "a dead worker's jobs go back within 10 s, or lease + 15 s")
+def rescued_late(evidence: Evidence) -> Iterator[Violation]:
+    limits = {
+        "kill a worker": 10.0,
+        "kill a supervisor": 10.0,
+        "stop a worker for longer than its lease": evidence.rules.lease + 15,
+    }
+    outages = merged(
+        span_of_outage(each) for each in evidence.faults if hinders_all(each)
+    )
+    for fault in evidence.faults:
+        for job_id, token in fault.met if fault.kind in limits else ():
+            end = end_of_attempt(evidence, job_id, token)
+            lasted = without([Span(fault.began_at, end)], outages)
+            seconds = sum(span.seconds for span in lasted)
+            if seconds > limits[fault.kind]:
+                text = f"job {job_id} of {fault.target} went back after {seconds:.1f} s"
+                yield Violation(text, (job_id,))
+
+
+def end_of_attempt(evidence: Evidence, job_id: int, token: int) -> float:
+    """Return when the attempt with this token was over, as far as rows say."""
+    versions = evidence.by_job.get(job_id, [])
+    begun = [version for version in versions if version.token >= token]
+    return next(
+        (each.committed_at for each in begun if not each.is_running), evidence.ended_at
+    )
+
+
+def span_of_outage(fault: FaultRow) -> Span:
+    aftermath = STEP[1] if fault.kind == STEP[0] else 0.0
+    return Span(fault.began_at, fault.ended_at + aftermath)
+
+
+def hinders_all(fault: FaultRow) -> bool:
+    return not fault.pids or fault.target == EVERYBODY
+
+
+@verdict("overlooked", "a free worker starts what is READY within two polls")
+def overlooked(evidence: Evidence) -> Iterator[Violation]:
+    longest_wait = 2.2 * evidence.rules.poll + SLACK
+    late = [
+        period
+        for job_id in evidence.honest
+        for period in evidence.periods(job_id, lambda job: job.status == "READY")
+        if span_of(period, evidence).seconds > longest_wait
+        and period.begin.queue != "narrow"
+        and period.begin.units == 1
+    ]
+    if not late:
+        return
+    free = free_spans(evidence)
+    queues = {period.begin.queue for period in late}
+    hindered = {queue: merged(hindrances(evidence, queue)) for queue in queues}
+    for period in late:
+        waited = without([span_of(period, evidence)], hindered[period.begin.queue])
+        waited = [span for span in waited if span.seconds > longest_wait]
+        for name, spans in free.items() if waited else ():
+            together = longest(waited, spans)
+            if together > longest_wait:
+                job_id = period.begin.job_id
+                text = f"job {job_id} was READY for {together:.1f} s beside {name}"
+                yield Violation(f"{text}, which had a free slot", (job_id,))
+                break
+
+
+def span_of(period: Period, evidence: Evidence) -> Span:
+    end = period.end.committed_at if period.end else evidence.ended_at
+    return Span(period.begin.committed_at, end)
+
+
+def hindrances(evidence: Evidence, queue: str) -> list[Span]:
+    """Return the times in which no worker can be expected to claim from the queue."""
+    found = [
+        Span(fault.began_at - 0.5, fault.ended_at + HINDERS_ALL)
+        for fault in evidence.faults
+        if hinders_all(fault)
+    ]
+    since = None
+    for pause in evidence.pauses:
+        if pause.name == queue and pause.is_paused:
+            since = pause.at
+        elif pause.name == queue and since is not None:
+            found.append(Span(since, pause.at + 1))
+            since = None
+    return found + [
+        span_of(period, evidence)
+        for job_id in evidence.by_job
+        for period in evidence.periods(job_id, holds_others_back)
+    ]
+
+
+def holds_others_back(version: Version) -> bool:
+    """Whether a READY job makes others wait: it must run alone, or is heavy."""
+    return version.status == "READY" and (
+        version.crashes + 1 >= version.max_crashes or version.units > 1
+    )
+
+
+def free_spans(evidence: Evidence) -> dict[str, list[Span]]:
+    """Return when each worker lived, met no fault and had a free slot."""
+    found: dict[str, list[Span]] = {}
+    killed = {
+        pid: fault.began_at
+        for fault in evidence.faults
+        if fault.kind.startswith("kill")
+        for pid in fault.pids
+    }
+    busy = busy_spans(evidence)
+    born = {w.id: w for w in evidence.workers if w.operation == "INSERT"}
+    ends = {w.id: w.at for w in evidence.workers if w.operation == "DELETE"}
+    for worker_id, worker in born.items():
+        end = ends.get(worker_id, evidence.ended_at)
+        life = [Span(worker.at + 2, min(end, killed.get(worker.pid, end)))]
+        troubled = [
+            Span(fault.began_at - 1, fault.ended_at + SETTLING + evidence.rules.lease)
+            for fault in evidence.faults_of_worker(worker_id)
+        ]
+        name = f"{worker.name} ({worker_id})"
+        found[name] = without(life, merged(troubled + busy[worker_id]))
+    return found
+
+
+def busy_spans(evidence: Evidence) -> dict[int, list[Span]]:
+    """Return when each worker had no free slot, or a job that must run alone."""
+    slots = {worker.id: worker.slots for worker in evidence.workers}
+    held: dict[int, set[int]] = defaultdict(set)
+    since: dict[int, float] = {}
+    owner: dict[int, int] = {}
+    found: dict[int, list[Span]] = defaultdict(list)
+    alone: dict[int, set[int]] = defaultdict(set)
+    for version in evidence.versions:
+        touched = {owner.pop(version.job_id, None), version.worker_id} - {None}
+        for worker in touched:
+            held[worker].discard(version.job_id)
+            alone[worker].discard(version.job_id)
+        if version.is_running and version.worker_id is not None:
+            owner[version.job_id] = version.worker_id
+            held[version.worker_id].add(version.job_id)
+            if version.crashes + 1 >= version.max_crashes:
+                alone[version.worker_id].add(version.job_id)
+        for worker in touched:
+            is_busy = len(held[worker]) >= slots.get(worker, 1) or alone[worker]
+            if is_busy:
+                since.setdefault(worker, version.committed_at)
+            elif worker in since:
+                found[worker].append(Span(since.pop(worker), version.committed_at))
+    for worker, begin in since.items():
+        found[worker].append(Span(begin, evidence.ended_at))
+    return found

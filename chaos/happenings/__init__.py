@@ -1,0 +1,3 @@
+"""All kinds of faults; to import this makes them known."""
+
+from . import connections, data, processes, upkeep  # noqa: F401

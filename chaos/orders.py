@@ -1,0 +1,205 @@
+"""What producers order: one function a kind, each in the producer's transaction."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+from typing import NamedTuple
+
+from django.db import connection, transaction
+
+from chaos.project import tasks
+from pgjobs import chain, enqueue, enqueue_many, publish
+
+KEYS = [f"key-{number}" for number in range(6)]
+
+
+class Order(NamedTuple):
+    kind: str
+    number: int  # of marks
+    place: Callable[[list[str], Random], list[int]]  # returns the ids of the jobs
+
+
+ORDERS: list[Order] = []
+
+
+def order(number: int = 1, weight: int = 1):
+    """Register a kind of order with so many marks, drawn as often as its weight."""
+
+    def register(place):
+        ORDERS.extend([Order(place.__name__, number, place)] * weight)
+        return place
+
+    return register
+
+
+def ids(jobs) -> list[int]:
+    return [job.pk for job in jobs if job is not None]
+
+
+def short(random: Random) -> float:
+    """Return a duration: most jobs are short, some long enough to be met by a fault."""
+    return random.choice([0.0, 0.01, 0.05, 0.3, 1.5])
+
+
+@order(weight=3)
+def plain(marks, random):
+    return ids([enqueue(tasks.work, marks[0], short(random))])
+
+
+@order(number=4)
+def several(marks, random):
+    bound = [tasks.work.bind(mark, short(random)) for mark in marks]
+    return ids(enqueue_many(bound))
+
+
+@order(weight=3)
+def atomic(marks, random):
+    return ids([enqueue(tasks.settle, marks[0], short(random))])
+
+
+@order()
+def long(marks, random):
+    """Let a job run for longer than a lease."""
+    return ids([enqueue(tasks.work, marks[0], 8.0)])
+
+
+@order()
+def asynchronous(marks, random):
+    return ids([enqueue(tasks.work_async, marks[0])])
+
+
+@order()
+def later(marks, random):
+    delay = timedelta(seconds=random.uniform(0.2, 3))
+    return ids([enqueue(tasks.work.using(run_after=delay), marks[0])])
+
+
+@order()
+def least(marks, random):
+    return ids([enqueue(tasks.patient, marks[0])])
+
+
+@order()
+def failing_once(marks, random):
+    return ids([enqueue(tasks.flaky, marks[0])])
+
+
+@order(number=3, weight=2)
+def ordered(marks, random):
+    key = "ordered " + random.choice(KEYS)
+    jobs = [tasks.in_order.bind(mark, key, short(random) / 2) for mark in marks]
+    return ids(enqueue_many(jobs))
+
+
+@order(number=2)
+def mutex(marks, random):
+    key = "mutex " + random.choice(KEYS)
+    return ids(enqueue_many([tasks.alone.bind(m, key, short(random)) for m in marks]))
+
+
+@order(number=3)
+def limited(marks, random):
+    key = random.choice(KEYS)
+    return ids(enqueue_many([tasks.few.bind(m, key, short(random)) for m in marks]))
+
+
+@order(number=3)
+def narrow_queue(marks, random):
+    return ids(enqueue_many([tasks.narrow.bind(m, short(random)) for m in marks]))
+
+
+@order(number=2)
+def weighty(marks, random):
+    return ids(enqueue_many([tasks.heavy.bind(m, short(random)) for m in marks]))
+
+
+@order(weight=2)
+def unique(marks, random):
+    """Enqueue one of few keys: most of the time another job is in the way."""
+    return ids([enqueue(tasks.single, marks[0], random.choice(KEYS), short(random))])
+
+
+@order()
+def steps(marks, random):
+    return ids([enqueue(tasks.stepwise, marks[0])])
+
+
+@order(number=3)
+def chained(marks, random):
+    links = [tasks.work.bind(mark, short(random) / 4) for mark in marks]
+    return ids(enqueue(chain(*links)))
+
+
+@order(weight=2)
+def event(marks, random):
+    publish("chaos.happened", {"mark": marks[0]}, aggregate_id=random.choice(KEYS))
+    return []
+
+
+@order()
+def by_function(marks, random):
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id FROM pgjobs_enqueue('project.work', "
+            "jsonb_build_object('mark', %s::text))",
+            [marks[0]],
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+@order()
+def by_insert(marks, random):
+    """Insert for a task that only every other release knows."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO pgjobs_job (task, kwargs, max_crashes) VALUES "
+            "('project.newcomer', jsonb_build_object('mark', %s::text), 1000) "
+            "RETURNING id",
+            [marks[0]],
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+@order()
+def rolled_back_in_part(marks, random):
+    """Roll back to a savepoint what is never to be seen; keep the rest."""
+    kept = enqueue(tasks.work, marks[0])
+    try:
+        with transaction.atomic():
+            enqueue(tasks.work, f"never {marks[0]}")
+            raise ValueError
+    except ValueError:
+        return [kept.pk]
+
+
+@order(weight=2)
+def bystanders(marks, random):
+    return ids([enqueue(tasks.bystander, marks[0], short(random))])
+
+
+@order()
+def hostile(marks, random):
+    task = random.choice(
+        [
+            tasks.doomed,
+            tasks.leaves,
+            tasks.unspeakable,
+            tasks.unstorable,
+            tasks.endless,
+            tasks.stubborn,
+            tasks.greedy,
+            tasks.disconnects,
+        ]
+    )
+    return ids([enqueue(task, marks[0])])
+
+
+@order()
+def long_atomic(marks, random):
+    """Let an atomic job run for longer than a lease."""
+    return ids([enqueue(tasks.settle, marks[0], 8.0)])
+
+
+@order()
+def long_failing(marks, random):
+    return ids([enqueue(tasks.flaky, marks[0], 8.0)])

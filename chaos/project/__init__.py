@@ -1,0 +1,1 @@
+"""The Django project whose jobs suffer: innocent tasks, and hostile ones."""

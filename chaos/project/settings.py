@@ -1,0 +1,45 @@
+"""Settings of the suffering project: short times, so that a run meets many faults."""
+
+import os
+import sys
+from itertools import pairwise
+
+# As quick as the guarantees allow, so that a minute has room for many recoveries.
+POLL, HEARTBEAT, LEASE, SLOTS, UNITS = 1.0, 1.0, 6.0, 3, 100
+
+
+def program_name() -> str:
+    """Return what the sessions of the tasks are called: so a fault can find them."""
+    given = [after for name, after in pairwise(sys.argv) if name == "--name"]
+    return f"chaos:task:{given[-1]}" if given else "chaos:command"
+
+
+INSTALLED_APPS = ["pgjobs", "chaos.project"]
+SECRET_KEY = "only-for-the-chaos"
+USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "postgres",
+        "USER": "postgres",
+        "PASSWORD": os.environ.get("CHAOS_PASSWORD", ""),
+        "HOST": "127.0.0.1",
+        "PORT": os.environ.get("CHAOS_PORT", ""),
+        "OPTIONS": {
+            "application_name": os.environ.get("CHAOS_NAME") or program_name(),
+            "sslmode": "disable",
+            "gssencmode": "disable",
+            "connect_timeout": 5,
+        },
+    }
+}
+PGJOBS = {
+    "POLL_INTERVAL": POLL,
+    "HEARTBEAT_INTERVAL": HEARTBEAT,
+    "LEASE_DURATION": LEASE,
+    "CONCURRENCY": SLOTS,
+    "PROCESS_UNITS": UNITS,
+    "UNITS_PATIENCE": 2,
+    "TIMEOUT_GRACE": 2,
+}

@@ -1,0 +1,216 @@
+"""The tasks. Each job has a mark, by which the producers' journal knows it.
+
+What a job did it writes into chaos.effect; an atomic job in its own transaction.
+Where a task is named below, `checker/expectations.py` says how its jobs must end.
+"""
+
+import os
+import time
+from contextlib import suppress
+from datetime import timedelta
+
+from django.db import connection
+
+from pgjobs import constant, current_job, enqueue, subscribe, task
+
+INSERT_EFFECT = """
+INSERT INTO chaos.effect (job_id, life, attempt, what) VALUES (%s, %s, %s, %s)
+"""
+MOST_MEMORY = 64_000_000  # bytes that a greedy job takes for a moment
+
+
+def note(what: str) -> dict:
+    """Write down that this attempt has done something; return what tells attempts."""
+    job = current_job()
+    life = int(job.key.rpartition(":")[2])
+    with connection.cursor() as cursor:
+        cursor.execute(INSERT_EFFECT, [job.id, life, job.attempt, what])
+    return {"attempt": job.attempt}
+
+
+# Innocent ones. A worker may be lost under them any number of times.
+
+
+@task(max_crashes=1_000)
+def work(mark: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
+@task(max_crashes=1_000, queue_name="patient", priority=-100)
+def patient(mark: str) -> dict:
+    return note("ran")
+
+
+@task(max_crashes=1_000)
+async def work_async(mark: str) -> dict:
+    from asgiref.sync import sync_to_async
+
+    return await sync_to_async(note)("ran")
+
+
+@task(atomic=True, max_crashes=1_000, max_attempts=1_000, backoff=constant(0.2))
+def settle(mark: str, seconds: float = 0.0) -> dict:
+    """Have an effect and a child, both of them once."""
+    attempt = note("settled")
+    time.sleep(seconds)
+    enqueue(work, f"{mark}/child")
+    return attempt
+
+
+@task(max_crashes=1_000, max_attempts=1_000, backoff=constant(0.2))
+def flaky(mark: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    if current_job().attempt == 1:
+        raise ValueError("the first attempt always fails")
+    return attempt
+
+
+@task(max_crashes=1_000, lock="{key}")
+def in_order(mark: str, key: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
+@task(max_crashes=1_000, lock="{key}", lock_mode="mutex")
+def alone(mark: str, key: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
+@task(max_crashes=1_000, max_running=2, limit_key="{key}")
+def few(mark: str, key: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
+@task(max_crashes=1_000, queue_name="narrow")
+def narrow(mark: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
+@task(max_crashes=1_000, process_units=40)
+def heavy(mark: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
+@task(max_crashes=1_000, unique=("key",), on_conflict="skip")
+def single(mark: str, key: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
+@task(max_crashes=1_000, max_attempts=1_000, backoff=constant(0.2))
+def stepwise(mark: str) -> dict:
+    job = current_job()
+    job.step("once", note, "step", atomic=True)
+    return note("ran")
+
+
+@task(every=timedelta(seconds=2), overlap="allow", catch_up="all", max_crashes=1_000)
+def tick() -> dict:
+    return note("ran")
+
+
+@subscribe("chaos.happened")
+@task(max_crashes=1_000, max_attempts=1_000)
+def first_handler(mark: str) -> dict:
+    return note("ran")
+
+
+@subscribe("chaos.*", ordered_by="aggregate")
+@task(max_crashes=1_000, max_attempts=1_000)
+def ordered_handler(mark: str) -> dict:
+    return note("ran")
+
+
+# An innocent one with as many lives as most tasks have.
+
+
+@task
+def bystander(mark: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
+# Hostile ones
+
+
+@task(max_attempts=2, backoff=constant(0.2))
+def doomed(mark: str):
+    note("ran")
+    raise ValueError("it always fails")
+
+
+@task(max_crashes=2)
+def exits(mark: str):
+    note("ran")
+    os._exit(7)
+
+
+@task(max_attempts=1)
+def leaves(mark: str):
+    note("ran")
+    raise SystemExit(3)
+
+
+@task(max_attempts=1)
+def unspeakable(mark: str):
+    note("ran")
+    raise ValueError("no text for PostgreSQL: \0 \ud800" + 100_000 * "x")
+
+
+@task(max_attempts=1)
+def unstorable(mark: str):
+    note("ran")
+    return {"not JSON": float("nan"), "text": "\0"}
+
+
+@task(max_attempts=1, timeout=0.5)
+def endless(mark: str):
+    note("ran")
+    while True:
+        pass
+
+
+@task(max_attempts=1, timeout=0.5)
+def stubborn(mark: str):
+    """Swallow the time-out and run on until the worker has given it up."""
+    note("ran")
+    for _ in range(10):
+        with suppress(BaseException):
+            time.sleep(0.5)
+
+
+@task(max_crashes=1_000)
+def greedy(mark: str) -> dict:
+    attempt = note("ran")
+    len(bytearray(MOST_MEMORY))
+    return attempt
+
+
+@task(max_crashes=1_000)
+def disconnects(mark: str) -> dict:
+    attempt = note("ran")
+    connection.close()
+    return attempt
+
+
+# Deploys: only every other release knows it.
+
+if int(os.environ.get("CHAOS_RELEASE", "1")) % 2:
+
+    @task(max_crashes=1_000)
+    def newcomer(mark: str) -> dict:
+        return note("ran")

@@ -1,0 +1,86 @@
+"""How long it took until work went on, after each kind of fault."""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from .checker.evidence import Evidence, FaultRow, Version
+from .timeline import NAMES
+
+
+class Recovery(NamedTuple):
+    """Of one kind of fault; seconds, sorted."""
+
+    kind: str
+    happened: int
+    skipped: int
+    met_running: int  # faults that met at least one running job
+    jobs_met: int
+    # From the end of the fault to the next claim by any worker.
+    work_went_on: list[float]
+    # From its beginning until each job whose attempt it broke was started again.
+    started_again: list[float]
+
+
+def recoveries(evidence: Evidence) -> list[Recovery]:
+    claims = sorted(
+        version.committed_at
+        for version in evidence.versions
+        if version.is_running and version.attempts
+    )
+    return [
+        recovery_of(kind, evidence, claims)
+        for kind in NAMES
+        if any(fault.kind == kind for fault in evidence.faults)
+    ]
+
+
+def recovery_of(kind: str, evidence: Evidence, claims: list[float]) -> Recovery:
+    all_of_kind = [fault for fault in evidence.faults if fault.kind == kind]
+    happened = [fault for fault in all_of_kind if not fault.skipped]
+    return Recovery(
+        kind,
+        len(happened),
+        len(all_of_kind) - len(happened),
+        sum(1 for fault in happened if fault.met),
+        sum(len(fault.met) for fault in happened),
+        sorted(
+            seconds
+            for fault in happened
+            if (seconds := until_next(claims, fault.ended_at)) is not None
+        ),
+        sorted(
+            seconds
+            for fault in happened
+            for job_id, token in fault.met
+            if (seconds := until_again(evidence, fault, job_id, token)) is not None
+        ),
+    )
+
+
+def until_next(times: list[float], since: float) -> float | None:
+    place = bisect_right(times, since)
+    return times[place] - since if place < len(times) else None
+
+
+def until_again(
+    evidence: Evidence, fault: FaultRow, job_id: int, token: int
+) -> float | None:
+    """Return the seconds until a broken attempt was followed by another one."""
+    versions = evidence.by_job.get(job_id, [])
+    later = [version for version in versions if version.committed_at > fault.began_at]
+    if not was_broken(later):
+        return None
+    for version in later:
+        if version.is_running and version.token > token:
+            return version.committed_at - fault.began_at
+    return None
+
+
+def was_broken(later: list[Version]) -> bool:
+    """Whether the attempt went back to the queue, by whatever hand."""
+    after = next((version for version in later if not version.is_running), None)
+    return after is not None and after.status in ("READY", "WAITING")
+
+
+def percentile(seconds: list[float], percent: int) -> float:
+    return seconds[min(len(seconds) - 1, len(seconds) * percent // 100)]

@@ -1,0 +1,98 @@
+"""The checker sees what was kept waiting."""
+
+from chaos.checker.evidence import FaultRow, Pause
+from tests.chaos.histories import FIRST, SECOND, Story, broken, kill
+
+
+def test_job_that_never_ends_is_noticed(story):
+    story.enqueue(1, status="SCHEDULED")
+    story.time += 10
+    assert broken(story.evidence()) == {"stuck"}
+
+
+def test_job_that_came_just_before_the_end_is_fine(story):
+    story.enqueue(1, status="SCHEDULED")
+    assert broken(story.evidence()) == set()
+
+
+def wait_long(story: Story, **values) -> None:
+    """Leave a READY job for a minute."""
+    story.enqueue(1, **values)
+    story.time += 60
+    story.claim(1)
+    story.succeed(1)
+
+
+def test_ready_job_beside_a_free_worker_is_noticed(story):
+    wait_long(story)
+    assert broken(story.evidence()) == {"overlooked"}
+
+
+def test_ready_job_without_a_worker_is_fine(story):
+    wait_long(story)
+    assert broken(story.evidence(workers=[])) == set()
+
+
+def test_ready_job_beside_a_killed_worker_is_fine(story):
+    killed = [kill(50.0, pid)._replace(met=()) for pid in (101, 102)]
+    wait_long(story)
+    assert broken(story.evidence(faults=killed)) == set()
+
+
+def test_ready_job_beside_busy_workers_is_fine(story):
+    jobs = {1: [11, 12, 13], 2: [21, 22, 23]}
+    for worker, ids in jobs.items():
+        for job_id in ids:
+            story.enqueue(job_id)
+            story.claim(job_id, worker)
+    wait_long(story)
+    for worker, ids in jobs.items():
+        for job_id in ids:
+            story.succeed(job_id, FIRST if worker == 1 else SECOND)
+    assert "overlooked" not in broken(story.evidence())
+
+
+def test_ready_job_of_a_paused_queue_is_fine(story):
+    wait_long(story)
+    pauses = [Pause("default", True, 100.0), Pause("default", False, story.time - 2)]
+    assert broken(story.evidence(pauses=pauses)) == set()
+
+
+def test_ready_job_during_a_fault_that_met_all_is_fine(story):
+    wait_long(story)
+    outage = FaultRow("full disk", 100.0, story.time, pids=(101, 102))
+    assert broken(story.evidence(faults=[outage])) == set()
+
+
+def test_fault_of_one_worker_excuses_no_other(story):
+    wait_long(story)
+    stopped = FaultRow("stop a worker", 100.0, story.time, "a.1", (101,))
+    assert broken(story.evidence(faults=[stopped])) == {"overlooked"}
+
+
+def lose_for(story: Story, seconds: float) -> FaultRow:
+    """Kill a worker, and let its job go back after so many seconds."""
+    story.enqueue(1)
+    token = story.claim(1).token
+    killed = kill(story.time)._replace(met=((1, token),))
+    story.time += seconds - 1
+    story.rescue(1)
+    story.claim(1, worker=2)
+    story.succeed(1, SECOND)
+    return killed
+
+
+def test_rescue_that_comes_late_is_noticed(story):
+    killed = lose_for(story, 11)
+    assert broken(story.evidence(faults=[killed])) == {"rescued late"}
+
+
+def test_rescue_in_time_is_fine(story):
+    killed = lose_for(story, 9)
+    assert broken(story.evidence(faults=[killed])) == set()
+
+
+def test_rescue_after_an_outage_may_come_later(story):
+    killed = lose_for(story, 15)
+    outage = FaultRow("stop and start the server", story.time - 12, story.time - 4)
+    assert broken(story.evidence(faults=[killed, outage])) == set()
