@@ -19,6 +19,7 @@ from .base.addresses import id_of
 from .base.plain_json import dump
 from .conf import settings
 from .models import Job, Status
+from .reports.public_reason import public_reason, with_last_error
 
 # Seconds until another look pays.
 SHORTEST_WAIT = 1
@@ -73,7 +74,7 @@ def job_of(token: str) -> Job | None:
         return None
     jobs = Job.objects.filter(pk=id).select_related("progress").only(*COLUMNS)
     result = Cast("return_value", TextField())
-    return jobs.annotate(result=result, due_in=WAIT).first()
+    return with_last_error(jobs).annotate(result=result, due_in=WAIT).first()
 
 
 def may_see(request: HttpRequest, job: Job) -> bool:
@@ -121,7 +122,7 @@ def described(job: Job) -> str:
             "run_after": iso(job.run_after),
             "started_at": iso(job.started_at),
             "finished_at": iso(job.finished_at),
-            "reason": job.reason,
+            "reason": public_reason(job),
         }
     )
     result = "null" if job.result is None else job.result
