@@ -23,7 +23,7 @@ from .reports.public_reason import public_reason, with_last_error
 
 # Seconds until another look pays.
 SHORTEST_WAIT = 1
-LONGEST_WAIT = 60  # a scheduled job may be told to run now
+LONGEST_WAIT = 60  # an operator may run a scheduled job at once
 
 # All that is read. The result comes as text: SQL may have put numbers there that Python
 # cannot read, and a megabyte need not be decoded to be encoded again. What else the
@@ -45,11 +45,11 @@ WAIT = ExpressionWrapper(F("run_after") - Now(), output_field=DurationField())
 
 
 def holds_address(request: HttpRequest, job: Job) -> bool:
-    """Let everybody see the job who holds its signed address."""
+    """Let every visitor with the signed address see the job."""
     return True
 
 
-@csrf_exempt  # so that a POST is told 405, not 403
+@csrf_exempt  # so that the answer to a POST is 405, not 403
 @require_safe
 @cache_control(no_store=True)
 def job_status(request: HttpRequest, token: str) -> HttpResponse:

@@ -15,8 +15,8 @@ class Attempt(models.Model):
         SNOOZED = "SNOOZED", _("Snoozed")
         CANCELLED = "CANCELLED", _("Cancelled")
 
-    # The constraint is in the migration: attempts go with their job, whoever
-    # deletes it, and Django need not load them for that.
+    # The constraint is in the migration, so that SQL that deletes a job deletes its
+    # attempts, too, and Django need not load them for that.
     job = models.ForeignKey(
         Job,
         models.DO_NOTHING,

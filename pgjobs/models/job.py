@@ -99,18 +99,18 @@ class JobQuerySet(models.QuerySet["Job"]):
         return acts.act("cancel", self, reason=reason or "Cancelled.")
 
     def fail(self, reason: str = "") -> Changed:
-        """Fail unfinished jobs; who runs one of them loses it."""
+        """Fail unfinished jobs. A worker that runs one loses it."""
         return acts.act("fail", self, reason=reason or "Failed by hand.")
 
     def succeed(self, return_value: Any = None) -> Changed:
-        """Finish unfinished jobs as successful; who runs one of them loses it.
+        """Finish unfinished jobs as successful. A worker that runs one loses it.
 
         Raises ValueError if `return_value` is not JSON.
         """
         return acts.act("succeed", self, return_value=return_value)
 
     def run_now(self) -> Changed:
-        """Let scheduled jobs run without waiting for their time."""
+        """Make scheduled jobs due at once."""
         return acts.act("run_now", self)
 
     def discard(self) -> Changed:
@@ -172,15 +172,16 @@ class Job(models.Model):
     max_attempts = models.SmallIntegerField(_("most attempts"), db_default=3)
     crashes = models.SmallIntegerField(_("crashes"), db_default=0)
     max_crashes = models.SmallIntegerField(_("most crashes"), db_default=3)
-    # None: what the task or PGJOBS["TIMEOUT"] say.
+    # NULL means what the task or PGJOBS["TIMEOUT"] say.
     timeout = models.FloatField(
         _("time limit of an attempt in seconds"), null=True, blank=True
     )
-    # What it takes of its host while it runs; None: 1, and nothing is looked up for it.
+    # Process units in use while it runs. NULL counts as 1 and keeps the row out of the
+    # index of units.
     process_units = models.BigIntegerField(_("process units"), null=True, blank=True)
     life = models.IntegerField(_("life"), db_default=1)
 
-    # New at each claim, never reset: who holds an older one changes nothing.
+    # New at each claim, never reset. A worker with an older one changes nothing.
     lease_token = models.BigIntegerField(_("lease token"), db_default=0)
     # No constraint: a worker that is gone must not hinder the rescue of its jobs.
     worker = models.ForeignKey(
@@ -201,28 +202,28 @@ class Job(models.Model):
     finished_at = models.DateTimeField(_("finished at"), null=True)
     return_value = models.JSONField(_("result"), decoder=LenientDecoder, null=True)
     reason = models.TextField(_("reason"), db_default="")
-    # Somebody waits for the end and wants to be notified.
+    # Whether a `wait` asks to be notified of the end.
     awaited = models.BooleanField(_("awaited"), db_default=False)
 
-    # What ties it to other jobs: its lock, limit and rate (see `keys.py`), its
-    # predecessors and its batch (see `links.py`).
+    # What it shares with other jobs: its lock, limit and rate (tasks/flow_control.py),
+    # its predecessors and its batch (tasks/predecessors.py).
     keys = models.JSONField(
         _("ties to other jobs"), decoder=LenientDecoder, null=True, blank=True
     )
-    # NULL, unlike an empty text, costs a job that waits for nothing nothing.
+    # NULL rather than an empty text: it takes no space, and most jobs never wait.
     waiting_for = models.CharField(  # noqa: DJ001
         _("waits for"), max_length=11, choices=WaitingFor, null=True, blank=True
     )
-    # As it was when the job began to wait; `obstacles.py` knows the present one. Of a
-    # CANCELLED job: the predecessor because of which it was cancelled.
+    # The job that was in the way when this one began to wait; reports/obstacles.py finds
+    # the present one. Of a CANCELLED job: the predecessor that was the cause.
     blocked_by_id = models.BigIntegerField(_("blocked by"), null=True, blank=True)
-    # What it needs to have succeeded before, and what others may need of it; NULL of
-    # most jobs. See `dependencies.py`.
+    # What must have succeeded before, and what others may need of this job. NULL in
+    # most jobs. See tasks/dependencies.py.
     dependencies = models.JSONField(
         _("dependencies"), decoder=LenientDecoder, null=True, blank=True
     )
-    # Rises with the ids (the migration makes it an identity), and again when a limit
-    # lets the job go: so that limit keys take turns.
+    # The order of claims. Rises with the ids (the migration makes it an identity), and
+    # again when a limit promotes the job, so that limit keys take turns.
     turn = models.BigIntegerField(_("turn"), db_default=0)
     # From `keys`, by a trigger.
     batch = models.ForeignKey(
@@ -235,18 +236,18 @@ class Job(models.Model):
         db_index=False,
         verbose_name=_("batch"),
     )
-    # NULL, unlike an empty text, costs a job without a key nothing.
+    # NULL rather than an empty text: it takes no space, and most jobs have no key.
     unique_key = models.CharField(  # noqa: DJ001
         _("unique key"), max_length=500, null=True, blank=True
     )
     unique_for = models.CharField(  # noqa: DJ001
         _("unique"), max_length=10, choices=UniqueFor, null=True, blank=True
     )
-    # End of the period; NULL also once the key was given up.
+    # End of the period. NULL also once the key is free again.
     unique_until = models.DateTimeField(_("unique until"), null=True, blank=True)
 
-    # Where a WAITING job stands, or one that has ended and that no admission has seen;
-    # see migrations/0005_admission.py. NULL of most jobs.
+    # The line in which a WAITING job stands, or a job that has ended until an admission
+    # sees it. NULL in most jobs.
     line = models.TextField(_("line"), null=True, blank=True)  # noqa: DJ001
 
     objects = JobManager()
@@ -276,7 +277,7 @@ class Job(models.Model):
                 condition=Q(status="SCHEDULED"),
                 name="pgjobs_job_scheduled",
             ),
-            # All that an admission has to look at, see migrations/0005_admission.py.
+            # All that an admission has to look at.
             models.Index(
                 "line",
                 "queue_name",
@@ -315,8 +316,8 @@ class Job(models.Model):
                 name="pgjobs_job_finished",
             ),
         ]
-        # What else a row must be like is said by functions of the database, in
-        # migrations/0002_database_objects.py.
+        # The functions pgjobs_is_job and pgjobs_check_job of the database say what else
+        # a row must be like.
         constraints = [
             models.UniqueConstraint(
                 fields=["unique_key", "unique_for"],
@@ -354,15 +355,15 @@ class Job(models.Model):
         return self._act("cancel", reason)
 
     def fail(self, reason: str = "") -> bool:
-        """Fail the unfinished job; who runs it loses it."""
+        """Fail the unfinished job. A worker that runs it loses it."""
         return self._act("fail", reason)
 
     def succeed(self, return_value: Any = None) -> bool:
-        """Finish the unfinished job as successful; who runs it loses it."""
+        """Finish the unfinished job as successful. A worker that runs it loses it."""
         return self._act("succeed", return_value)
 
     def run_now(self) -> bool:
-        """Let the scheduled job run without waiting for its time."""
+        """Make the scheduled job due at once."""
         return self._act("run_now")
 
     def _act(self, verb: str, *arguments) -> bool:
@@ -377,7 +378,7 @@ class Job(models.Model):
     def get_status_url(self) -> str:
         """Return the address at which people may follow the job, with no host.
 
-        Whoever holds it may see the job, unless PGJOBS["STATUS_PERMISSION"] says more.
+        Visitors who have it may see the job, unless PGJOBS["STATUS_PERMISSION"] says no.
         Raises NoReverseMatch if the project does not include `pgjobs.urls`.
         """
         if self.pk is None:

@@ -11,8 +11,8 @@ from .schedule import Schedule
 class Tick(models.Model):
     """A moment at which a schedule fired. The database has each only once."""
 
-    # The constraints are in the migration: ticks go with their schedule and with
-    # their job, whoever deletes them.
+    # The constraints are in the migration, so that SQL that deletes a schedule or a job
+    # deletes its ticks, too.
     schedule = models.ForeignKey(
         Schedule,
         models.DO_NOTHING,

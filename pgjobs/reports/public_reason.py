@@ -1,7 +1,7 @@
 """Why a job failed, was cancelled or waits, as far as the public may know.
 
-A reason that somebody wrote for people is told as it is. The message of any other error
-is as internal as a traceback, so that only the error's class is told.
+The public sees a reason that was written for people as it is. The message of any other
+error is as internal as a traceback, so that the public sees only the error's class.
 """
 
 from django.db.models import (

@@ -2,7 +2,7 @@
 
 A need is a task with some of its arguments, as one text: its key. Jobs of tasks that
 others depend on carry such keys, too (what they *serve*), so that the database finds
-with one look-up whether a need is met. See migrations/0006_units_and_dependencies.py.
+with one look-up whether a need is met.
 """
 
 import inspect
@@ -135,7 +135,7 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
-    """What `@task(...)` says about what a task's jobs depend on."""
+    """The option of `@task(...)` for what its jobs depend on."""
 
     dependencies: tuple[Dependency, ...] = ()
 
