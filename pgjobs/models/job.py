@@ -214,8 +214,8 @@ class Job(models.Model):
     waiting_for = models.CharField(  # noqa: DJ001
         _("waits for"), max_length=11, choices=WaitingFor, null=True, blank=True
     )
-    # The job that was in the way when this one began to wait; reports/obstacles.py finds
-    # the present one. Of a CANCELLED job: the predecessor that was the cause.
+    # The job that was in the way when this one began to wait; reports/obstacles.py
+    # finds the present one. Of a CANCELLED job: the predecessor that was the cause.
     blocked_by_id = models.BigIntegerField(_("blocked by"), null=True, blank=True)
     # What must have succeeded before, and what others may need of this job. NULL in
     # most jobs. See tasks/dependencies.py.
@@ -378,7 +378,7 @@ class Job(models.Model):
     def get_status_url(self) -> str:
         """Return the address at which people may follow the job, with no host.
 
-        Visitors who have it may see the job, unless PGJOBS["STATUS_PERMISSION"] says no.
+        It opens the job to anyone, unless PGJOBS["STATUS_PERMISSION"] says no.
         Raises NoReverseMatch if the project does not include `pgjobs.urls`.
         """
         if self.pk is None:

@@ -1,4 +1,4 @@
-"""The address of a job: what it tells, to whom, and what it keeps to itself."""
+"""The address of a job: what it tells, to which visitors, and what it hides."""
 
 import json
 from datetime import datetime, timedelta
