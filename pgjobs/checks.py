@@ -86,7 +86,7 @@ def connection_problems(
     if not connection.settings_dict["AUTOCOMMIT"]:
         yield Error(
             f"DATABASES[{alias!r}]['AUTOCOMMIT'] is False.",
-            hint="Jobs would be enqueued only when somebody commits by hand.",
+            hint="Jobs would be enqueued only when code commits by hand.",
             id="pgjobs.E006",
         )
     if options.get("isolation_level") not in ISOLATION_LEVELS:
@@ -228,7 +228,7 @@ def check_dependencies(**kwargs) -> list[CheckMessage]:
     found: list[CheckMessage] = []
     for task in registry.tasks.values():
         for dependency in task.options.dependencies:
-            with suppress(InvalidTask):  # of which check_tasks tells
+            with suppress(InvalidTask):  # check_tasks reports it
                 found += dependency_problems(task, dependency)
     for circle in circles():
         message = f"Tasks depend on each other in a circle: {' -> '.join(circle)}."
@@ -265,7 +265,7 @@ def dependency_problems(task: Task, dependency: Dependency) -> Iterator[CheckMes
         yield Warning(
             f"{task.name} depends on {target.name}, which cannot be enqueued for it: "
             f"no value for {names}.",
-            hint="Its jobs fail unless somebody else has enqueued such a job. Give the "
+            hint="Its jobs fail unless other code has enqueued such a job. Give the "
             "Dependency a value for it, or the parameter a default.",
             obj=task,
             id="pgjobs.W043",
@@ -326,13 +326,13 @@ def check_schedules(**kwargs) -> list[CheckMessage]:
             hint = "Give them by @schedule(arguments={...}), or give them defaults."
             found.append(Error(message, hint=hint, obj=each.task, id="pgjobs.E021"))
         except InvalidTask:
-            continue  # of which check_tasks tells
+            continue  # check_tasks reports it
     return found
 
 
 @register(TAG)
 def check_events(**kwargs) -> list[CheckMessage]:
-    """Check that events are kept as long as somebody may subscribe to them."""
+    """Check that events are kept as long as a task may still subscribe to them."""
     if any(problems()) or settings.EVENT_RETENTION is None:
         return []
     if settings.EVENT_RETENTION >= settings.UNHANDLED_EVENT_GRACE:

@@ -1,4 +1,4 @@
-"""`drain`: run what is READY in this process, then go on."""
+"""`drain`: run what is READY in this process, then return."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -19,10 +19,11 @@ from .base.addresses import id_of
 from .base.plain_json import dump
 from .conf import settings
 from .models import Job, Status
+from .reports.public_reason import public_reason, with_last_error
 
 # Seconds until another look pays.
 SHORTEST_WAIT = 1
-LONGEST_WAIT = 60  # a scheduled job may be told to run now
+LONGEST_WAIT = 60  # an operator may run a scheduled job at once
 
 # All that is read. The result comes as text: SQL may have put numbers there that Python
 # cannot read, and a megabyte need not be decoded to be encoded again. What else the
@@ -44,11 +45,11 @@ WAIT = ExpressionWrapper(F("run_after") - Now(), output_field=DurationField())
 
 
 def holds_address(request: HttpRequest, job: Job) -> bool:
-    """Let everybody see the job who holds its signed address."""
+    """Let every visitor with the signed address see the job."""
     return True
 
 
-@csrf_exempt  # so that a POST is told 405, not 403
+@csrf_exempt  # so that the answer to a POST is 405, not 403
 @require_safe
 @cache_control(no_store=True)
 def job_status(request: HttpRequest, token: str) -> HttpResponse:
@@ -73,7 +74,7 @@ def job_of(token: str) -> Job | None:
         return None
     jobs = Job.objects.filter(pk=id).select_related("progress").only(*COLUMNS)
     result = Cast("return_value", TextField())
-    return jobs.annotate(result=result, due_in=WAIT).first()
+    return with_last_error(jobs).annotate(result=result, due_in=WAIT).first()
 
 
 def may_see(request: HttpRequest, job: Job) -> bool:
@@ -121,7 +122,7 @@ def described(job: Job) -> str:
             "run_after": iso(job.run_after),
             "started_at": iso(job.started_at),
             "finished_at": iso(job.finished_at),
-            "reason": job.reason,
+            "reason": public_reason(job),
         }
     )
     result = "null" if job.result is None else job.result

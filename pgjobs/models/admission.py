@@ -8,7 +8,7 @@ from ..base.queue_database import QueueManager
 
 
 class Rate(models.Model):
-    """How many tokens of a rate are left; no row: all."""
+    """How many tokens of a rate are left. A rate without a row has all."""
 
     key = models.CharField(max_length=500, primary_key=True)
     # When all tokens will be back. One comes back each interval.
@@ -35,9 +35,9 @@ class Rate(models.Model):
 
 
 class Note(models.Model):
-    """What the next admission has to look at, and no row of a job says.
+    """What the next admission must look at, if no row of a job says so.
 
-    Keys that may have room, or a job of which the followers have to be told.
+    Keys that may have room, or a job whose successors must be resolved.
     """
 
     job_id = models.BigIntegerField(null=True)

@@ -84,8 +84,8 @@ class TaskDefinition(models.Model):
     name = models.CharField(_("name"), max_length=200, unique=True)
     origin = models.TextField(_("defined as"))
     description = models.TextField(_("description"), db_default="", blank=True)
-    parameters = models.JSONField(_("parameters"))  # a JSON Schema, see `schemas.py`
-    options = models.JSONField(_("options"))  # see `definitions.py`
+    parameters = models.JSONField(_("parameters"))  # JSON Schema: tasks/schemas.py
+    options = models.JSONField(_("options"))  # see tasks/definitions.py
     synced_at = models.DateTimeField(_("last changed"))
     gone_at = models.DateTimeField(_("gone since"), null=True, blank=True)
 

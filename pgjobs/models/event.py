@@ -1,4 +1,4 @@
-"""Events: what was published, who subscribes, and which job delivers it to whom.
+"""Events: what was published, which tasks subscribe, and which jobs deliver it.
 
 Rows of events and deliveries are made by functions of the database, in
 database/functions/events/, so that Python and SQL publish alike.
@@ -18,7 +18,7 @@ from .. import signals
 from ..base.queue_database import QueueManager, declare_alone
 from ..conf import FINISHED
 from ..fields import LenientDecoder
-from ..queue import events as outbox
+from ..queue import events as event_queue
 from ..queue.acts import Changed
 from ..queue.inserting import announce_enqueued
 from ..queue.statements import execute_on
@@ -109,7 +109,7 @@ class SubscriptionManager(
 class Subscription(models.Model):
     """A task that handles events, and what jobs that deliver them are like.
 
-    The code declares them; `migrate` and workers store them, for whoever publishes.
+    The code declares them. `migrate` and workers store them, so that SQL can publish.
     """
 
     task = models.CharField(_("task"), max_length=200)
@@ -218,7 +218,7 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
 
         `payload`: JSON text.
         """
-        id, published_at = outbox.publish(
+        id, published_at = event_queue.publish(
             execute_on(self.db), name, payload, aggregate_id, correlation_id
         )
         if signals.job_enqueued.has_listeners(Job):
@@ -250,7 +250,7 @@ class Event(models.Model):
         _("correlation"), max_length=200, null=True, blank=True
     )
     published_at = models.DateTimeField(_("published at"), db_default=Now())
-    # To how many tasks it was delivered; 0: nobody had subscribed.
+    # To how many tasks it was delivered. 0 means that none had subscribed.
     handlers = models.IntegerField(_("handlers"), db_default=0)
 
     objects = EventManager()
@@ -373,6 +373,6 @@ def deliver_again(database: str, ids: list[int], task: str | None = None) -> Del
     with transaction.atomic(using=database):
         old = list(deliveries.values_list("pk", "job__status"))
         finished = [pk for pk, status in old if status in FINISHED]
-        made = outbox.deliver(database, ids, task, str(Origin.REPLAYED))
+        made = event_queue.deliver(database, ids, task, str(Origin.REPLAYED))
         again = Job.objects.using(database).filter(pk__in=finished).retry()
     return Delivered(made, again.changed, len(old) - again.changed)

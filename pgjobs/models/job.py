@@ -99,18 +99,18 @@ class JobQuerySet(models.QuerySet["Job"]):
         return acts.act("cancel", self, reason=reason or "Cancelled.")
 
     def fail(self, reason: str = "") -> Changed:
-        """Fail unfinished jobs; who runs one of them loses it."""
+        """Fail unfinished jobs. A worker that runs one loses it."""
         return acts.act("fail", self, reason=reason or "Failed by hand.")
 
     def succeed(self, return_value: Any = None) -> Changed:
-        """Finish unfinished jobs as successful; who runs one of them loses it.
+        """Finish unfinished jobs as successful. A worker that runs one loses it.
 
         Raises ValueError if `return_value` is not JSON.
         """
         return acts.act("succeed", self, return_value=return_value)
 
     def run_now(self) -> Changed:
-        """Let scheduled jobs run without waiting for their time."""
+        """Make scheduled jobs due at once."""
         return acts.act("run_now", self)
 
     def discard(self) -> Changed:
@@ -191,42 +191,42 @@ class Job(models.Model):
     # A job that no attempt has begun by then is cancelled.
     expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
     cancel_requested_at = models.DateTimeField(_("cancel requested at"), null=True)
-    # None: what the task or PGJOBS["TIMEOUT"] say.
+    # NULL means what the task or PGJOBS["TIMEOUT"] say.
     timeout = models.FloatField(
         _("time limit of an attempt in seconds"), null=True, blank=True
     )
-    # Units of its host that are in use while it runs. NULL counts as 1, and keeps the
-    # row out of the index of units.
+    # Process units in use while it runs. NULL counts as 1 and keeps the row out of the
+    # index of units.
     process_units = models.BigIntegerField(_("process units"), null=True, blank=True)
     return_value = models.JSONField(_("result"), decoder=LenientDecoder, null=True)
-    # What ties it to other jobs: its lock, limit and rate (see `keys.py`), its
-    # predecessors and its batch (see `links.py`).
+    # What it shares with other jobs: its lock, limit and rate (tasks/flow_control.py),
+    # its predecessors and its batch (tasks/predecessors.py).
     keys = models.JSONField(
         _("ties to other jobs"), decoder=LenientDecoder, null=True, blank=True
     )
-    # NULL rather than "": it takes no space in the row, and most jobs never wait.
+    # NULL rather than an empty text: it takes no space, and most jobs never wait.
     waiting_for = models.CharField(  # noqa: DJ001
         _("waits for"), max_length=11, choices=WaitingFor, null=True, blank=True
     )
-    # As it was when the job began to wait; `obstacles.py` knows the present one. Of a
-    # CANCELLED job: the predecessor because of which it was cancelled.
+    # The job that was in the way when this one began to wait; reports/obstacles.py
+    # finds the present one. Of a CANCELLED job: the predecessor that was the cause.
     blocked_by_id = models.BigIntegerField(_("blocked by"), null=True, blank=True)
-    # What it needs to have succeeded before, and what others may need of it; NULL of
-    # most jobs. See `dependencies.py`.
+    # What must have succeeded before, and what others may need of this job. NULL in
+    # most jobs. See tasks/dependencies.py.
     dependencies = models.JSONField(
         _("dependencies"), decoder=LenientDecoder, null=True, blank=True
     )
-    # NULL rather than "": it takes no space in the row of a job without a key.
+    # NULL rather than an empty text: it takes no space, and most jobs have no key.
     unique_key = models.CharField(  # noqa: DJ001
         _("unique key"), max_length=500, null=True, blank=True
     )
     unique_for = models.CharField(  # noqa: DJ001
         _("unique"), max_length=10, choices=UniqueFor, null=True, blank=True
     )
-    # End of the period; NULL also once the key was given up.
+    # End of the period; NULL also once the key is free again.
     unique_until = models.DateTimeField(_("unique until"), null=True, blank=True)
-    # Where a WAITING job stands, or one that has ended and that no admission has seen;
-    # see database/functions/admission/admit.sql. NULL of most jobs.
+    # The line in which a WAITING job stands, or a job that has ended until an admission
+    # sees it (database/functions/admission/admit.sql). NULL in most jobs.
     line = models.TextField(_("line"), null=True, blank=True)  # noqa: DJ001
     # From `keys`, by a trigger.
     batch = models.ForeignKey(
@@ -317,8 +317,8 @@ class Job(models.Model):
                 name="pgjobs_job_finished",
             ),
         ]
-        # What else a row must be like is said by functions of the database, in
-        # database/constraints/is_job.sql and database/functions/jobs/check_job.sql.
+        # database/constraints/is_job.sql and database/functions/jobs/check_job.sql say
+        # what else a row must be like.
         constraints = [
             models.UniqueConstraint(
                 fields=["unique_key", "unique_for"],
@@ -356,15 +356,15 @@ class Job(models.Model):
         return self._act("cancel", reason)
 
     def fail(self, reason: str = "") -> bool:
-        """Fail the unfinished job; who runs it loses it."""
+        """Fail the unfinished job. A worker that runs it loses it."""
         return self._act("fail", reason)
 
     def succeed(self, return_value: Any = None) -> bool:
-        """Finish the unfinished job as successful; who runs it loses it."""
+        """Finish the unfinished job as successful. A worker that runs it loses it."""
         return self._act("succeed", return_value)
 
     def run_now(self) -> bool:
-        """Let the scheduled job run without waiting for its time."""
+        """Make the scheduled job due at once."""
         return self._act("run_now")
 
     def _act(self, verb: str, *arguments) -> bool:
@@ -379,7 +379,7 @@ class Job(models.Model):
     def get_status_url(self) -> str:
         """Return the address at which people may follow the job, with no host.
 
-        Whoever holds it may see the job, unless PGJOBS["STATUS_PERMISSION"] says more.
+        It opens the job to anyone, unless PGJOBS["STATUS_PERMISSION"] says no.
         Raises NoReverseMatch if the project does not include `pgjobs.urls`.
         """
         if self.pk is None:

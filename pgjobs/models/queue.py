@@ -16,18 +16,18 @@ NAME = RegexValidator(
 
 class QueueQuerySet(models.QuerySet["Queue"]):
     def pause(self) -> int:
-        """Let no worker claim the queues' jobs; return how many queues it changed."""
+        """Stop workers from claiming the queues' jobs; return how many changed."""
         return self.filter(paused_at=None).update(paused_at=Now())
 
     def resume(self) -> int:
-        """Let workers claim the queues' jobs again; return how many it changed."""
+        """Allow workers to claim the queues' jobs again; return how many changed."""
         return self.exclude(paused_at=None).update(paused_at=None)
 
 
 class Queue(models.Model):
-    """One queue. Its row is made when it is first used; without, nothing limits it.
+    """One queue. Its row is made when it is first used.
 
-    No job's status depends on it.
+    A queue without a row has no limit. No job's status depends on it.
     """
 
     name = models.CharField(_("name"), max_length=200, unique=True, validators=[NAME])
@@ -58,11 +58,11 @@ class Queue(models.Model):
         return self.name
 
     def pause(self) -> bool:
-        """Let no worker claim the queue's jobs; False if it was paused already."""
+        """Stop workers from claiming the queue's jobs; False if it was paused."""
         return self._act("pause")
 
     def resume(self) -> bool:
-        """Let workers claim the queue's jobs again; False if it was not paused."""
+        """Allow workers to claim the queue's jobs again; False if it was not paused."""
         return self._act("resume")
 
     def _act(self, verb: str) -> bool:

@@ -54,11 +54,11 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         return self.filter(declared__isnull=False)
 
     def pause(self) -> int:
-        """Let schedules fire no more until they are resumed; return how many."""
+        """Stop schedules from firing until they are resumed; return how many."""
         return self.filter(paused=False).update(paused=True)
 
     def resume(self) -> int:
-        """Let paused schedules fire again, from the next tick on; return how many."""
+        """Make paused schedules fire again, from the next tick on; return how many."""
         now, resumed = database_time(self.db), 0
         for schedule in self.filter(paused=True):
             schedule.plan_next(now)
@@ -76,8 +76,8 @@ class ScheduleManager(
     def declare(self, declared: dict[str, dict[str, Any]]) -> None:
         """Store what the code declares: {name: {"task": ..., field: value}}.
 
-        What somebody changed stays changed. What is declared no more is orphaned.
-        Several processes may do so at the same time.
+        What was changed by hand stays changed. What the code no longer declares is
+        orphaned. Several processes may do so at the same time.
         """
         if not self.is_news(declared):
             return
@@ -160,7 +160,7 @@ class Schedule(models.Model):
 
     # An interval is counted from here: since then it has been as it is.
     origin_at = models.DateTimeField(_("counted from"), db_default=Now())
-    # None: it has ended, or waits for the end of its run (anchor "end"), or is broken.
+    # NULL if it has ended, waits for the end of its run (anchor "end") or is broken.
     next_run_at = models.DateTimeField(_("next run"), null=True, blank=True)
     # No constraint: its job may be deleted.
     last_job = models.ForeignKey(
@@ -334,7 +334,7 @@ class Schedule(models.Model):
         """Return the next ticks, if everything stays as it is."""
         if self.next_run_at is None or self.paused or self.orphaned:
             return []
-        if self.anchor == Anchor.END:  # nobody knows when the runs will end
+        if self.anchor == Anchor.END:  # it is not known when the runs will end
             return [self.next_run_at]
         try:
             later = self.timetable.following(self.next_run_at, count - 1)

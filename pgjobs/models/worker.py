@@ -15,7 +15,8 @@ class Worker(models.Model):
     queues = models.TextField(_("queues"), blank=True, help_text=_("Empty: all."))
     excluded = models.TextField(_("all queues but"), blank=True)
     slots = models.IntegerField(_("slots"))
-    # That the jobs of all workers of the host may take; None: it does not look.
+    # What the jobs of all workers of the host may take. With NULL the worker ignores
+    # units.
     units = models.BigIntegerField(
         _("process units of the host"), null=True, blank=True
     )
@@ -24,7 +25,7 @@ class Worker(models.Model):
     # Since when the heartbeats never paused. A worker judges others only by a time
     # in which it was alive itself, so that an outage that hit all kills none.
     beating_since = models.DateTimeField(_("beating since"))
-    # Beyond it the worker counts as dead, whatever else is known.
+    # From then on the worker counts as dead, whatever else is known.
     lease_until = models.DateTimeField(_("lease until"))
     heartbeat_interval = models.FloatField(_("heartbeat interval in seconds"))
     # Whether it holds a session lock that dies with its process (no pooler between).

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BATCH = 10_000  # rows that one statement of a bulk act touches
 LONGEST_REASON = 1_000
-MOST_TRIES = 100  # each fails only if somebody else was faster
+MOST_TRIES = 100  # each fails only if another transaction was faster
 
 
 class Changed(NamedTuple):
@@ -60,10 +60,10 @@ def act_on(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
 
 
 def put_back(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
-    """Run an act that takes up unique keys again; somebody may just do the same.
+    """Run an act that takes unique keys again, as other transactions may do meanwhile.
 
-    The statement leaves out jobs whose key another one holds, but cannot see those that
-    are not committed yet. It waits for them; the next try sees them.
+    The statement skips jobs whose key another job holds, but it cannot see jobs that
+    are not committed yet. It waits for their transactions. The next try sees them.
     """
     tries = 0
     while True:
@@ -80,7 +80,7 @@ def put_back(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
 
 
 def revive(database: str, ids: list[int]) -> None:
-    """Let jobs wait again that were cancelled because of these, which are retried."""
+    """Put jobs back to WAITING that were cancelled because of these, now retried."""
     if ids:
         with connections[database].cursor() as cursor:
             cursor.execute(statement("revive"), {"ids": ids})
@@ -101,7 +101,7 @@ def batches(queryset: "QuerySet[Job]") -> Iterator[list[int]]:
 
 
 def announce_finished(model: "type[Job]", database: str, ids: Iterable[int]) -> None:
-    """Send job_finished for these jobs, if anybody listens."""
+    """Send job_finished for these jobs, if there is a receiver."""
     ids = list(ids)
     if ids and signals.job_finished.has_listeners(model):
         for job in model.objects.using(database).filter(pk__in=ids).order_by("pk"):

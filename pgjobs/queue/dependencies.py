@@ -1,4 +1,4 @@
-"""Dependencies: what the jobs that need others wait for, decided by a worker."""
+"""Dependencies: for which jobs a job waits, as a worker decides."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ MOST = 1_000  # that it looks at
 
 
 class Undecided(NamedTuple):
-    """A job that waits for a dependency, and nobody knows yet for which job."""
+    """A job that waits for a dependency, when no worker has decided for which job."""
 
     id: int
     task: str
@@ -33,8 +33,8 @@ class Decision(NamedTuple):
     """What becomes of a job that waits for dependencies."""
 
     id: int
-    dependencies: dict | None  # as its task has them now; None: as they are
-    jobs: Sequence[int] = ()  # that it has to wait for; none: it may go
+    dependencies: dict | None  # as its task has them now, or None to keep them
+    jobs: Sequence[int] = ()  # that it has to wait for; without any it is promoted
     reason: str | None = None  # why it fails
 
 
@@ -49,7 +49,7 @@ class Decided(NamedTuple):
 
 
 def undecided(execute: Execute, tasks: Iterable[str], limit: int) -> list[Undecided]:
-    """Lock and return a batch of jobs that wait for nobody knows whom yet.
+    """Lock and return a batch of jobs for whose dependencies no job was found yet.
 
     `tasks`: the names known here; of others those are returned whose grace is over.
     Empty if another worker decides.
@@ -74,7 +74,7 @@ def look_up(
 
 
 def carry_out(execute: Execute, decisions: Sequence[Decision]) -> list[Decided]:
-    """Let jobs wait, go or fail."""
+    """Make jobs wait, promote or fail them."""
     values = [each._asdict() for each in decisions]
     rows = execute(statement("depend"), {"decisions": json.dumps(values)})
     return [Decided._make(row) for row in rows]

@@ -1,4 +1,4 @@
-"""The outbox: publishing events, and delivering them to who subscribes.
+"""Events: publishing them, and delivering them to the tasks that subscribe.
 
 The functions that take `execute` run a statement on one of the worker's own
 connections, the others on Django's.
@@ -54,7 +54,7 @@ def deliver(database: str, ids: list[int], task: str | None, origin: str) -> int
 
 
 def deliver_late(execute: Execute, grace: float) -> int:
-    """Deliver events that nobody had subscribed to, a batch; return how many.
+    """Deliver a batch of the events that had no subscriber; return how many.
 
     `grace`: seconds since they were published.
     """

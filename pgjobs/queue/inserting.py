@@ -1,8 +1,8 @@
 """Inserting jobs. No caller ever meets an IntegrityError because of a unique key.
 
 PostgreSQL's unique index decides which of several jobs is first. What becomes of the
-others is found out afterwards. If the first one has given up its key meanwhile, they
-are tried again.
+others is found out afterwards. If the first one has lost its key meanwhile, they are
+tried again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -173,7 +173,7 @@ class Inserting:
     def resolve(self, positions: list[int]) -> list[int]:
         """Find the holders of the keys; return the positions whose keys are free."""
         new_jobs = [self.new_jobs[each] for each in positions]
-        give_up_keys(self.execute, new_jobs)
+        free_keys(self.execute, new_jobs)
         replaced = self.replace(new_jobs)
         holders = {
             (job.unique_key, job.unique_for): job for job in self.holders(new_jobs)
@@ -226,7 +226,7 @@ def insert_free(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None
     if not any(each.unique_key for each in new_jobs):
         rows = execute(statement("enqueue"), parameters_of(new_jobs))
         return sorted(row[0] for row in rows)  # in the order given
-    give_up_keys(execute, new_jobs)
+    free_keys(execute, new_jobs)
     rows = execute(statement("enqueue_unique"), parameters_of(new_jobs))
     ids = {position: id for position, _, id, *_ in rows}
     return [ids.get(position) for position in range(len(new_jobs))]
@@ -245,8 +245,8 @@ def insert_or_find(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | N
     ]
 
 
-def give_up_keys(execute: Execute, new_jobs: Sequence[NewJob]) -> None:
+def free_keys(execute: Execute, new_jobs: Sequence[NewJob]) -> None:
     """Free those of the jobs' keys whose period is over."""
     keys = {each.unique_key for each in new_jobs if each.unique_period}
     if keys:
-        execute(statement("give_up_keys"), {"unique_keys": list(keys)})
+        execute(statement("free_keys"), {"unique_keys": list(keys)})

@@ -1,7 +1,7 @@
-"""Firing schedules: what is due, what that means for each, and the jobs it makes.
+"""Schedules: which are due, which of their ticks get jobs, and the jobs.
 
 The functions that take `execute` run statements on one of the worker's own
-connections, `fire` inside a transaction of the caller's.
+connections. `fire` does so inside a transaction of the caller's.
 """
 
 import logging
@@ -117,7 +117,7 @@ def plan_fixed(due: DueSchedule) -> Plan:
 
 
 def plan_from_end(due: DueSchedule) -> Plan:
-    """Plan a schedule whose next run nobody knows before the end of this one."""
+    """Plan a schedule whose next run is known only at the end of this one."""
     assert due.every is not None
     if due.is_unfinished:
         return Plan(due.id, due.next_run_at, None, skips=1)
@@ -127,7 +127,7 @@ def plan_from_end(due: DueSchedule) -> Plan:
 
 
 def is_missed(due: DueSchedule, tick: datetime) -> bool:
-    """Whether the tick is left out, because nobody was there in time."""
+    """Whether the tick is skipped, because no worker came in time."""
     return due.catch_up == "none" and due.now - tick > PUNCTUAL
 
 
@@ -140,7 +140,7 @@ def fire(
 
     `bind` makes of a tick what its job is made of. Of several workers that have
     planned the same, one wins. A tick whose job would have a unique key that another
-    job holds is skipped. Raises psycopg's LockNotAvailable if nobody can know that yet.
+    job holds is skipped. Raises psycopg's LockNotAvailable while that is undecided.
     """
     won = [Fired._make(row) for row in execute(statement("fire"), columns(plans))]
     fired = [each for each in won if each.tick_id is not None]
@@ -157,7 +157,7 @@ def fire(
 
 
 def note_run(database: str, schedule_id: int, job_id: int) -> None:
-    """Note a run that somebody asked for, in his transaction."""
+    """Note a run that was asked for, in the caller's transaction."""
     with connections[database].cursor() as cursor:
         cursor.execute(NOTE_TICK, {"schedule": schedule_id})
         parameters = {"ticks": [cursor.fetchone()[0]], "jobs": [job_id]}

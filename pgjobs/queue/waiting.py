@@ -19,10 +19,11 @@ from ..exceptions import JobCancelled, JobFailed, non_negative_seconds
 if TYPE_CHECKING:
     from ..models.job import Job
 
-HELD_SECONDS = 0.1  # until another look at a row that somebody holds
+HELD_SECONDS = 0.1  # until another look at a row that another transaction holds
 
-# Asks for the notification while reading. A row that somebody holds is not waited for:
-# his transaction may last, and end the job unannounced. We then ask again.
+# Asks for the notification while reading. It does not wait for a row that another
+# transaction holds, which may last, and may end the job without a notification. Then we
+# ask again.
 LOOK = """
 WITH asked AS (
     UPDATE pgjobs_job SET awaited = true

@@ -1,4 +1,4 @@
-"""What holds waiting jobs back at this moment, in words.
+"""What waiting jobs wait for at this moment, in words.
 
 `Job.blocked_by_id` is what it was when a job began to wait: to keep it true, each end
 of a job would rewrite all that wait.
@@ -20,10 +20,11 @@ MOST_COUNTED = 1_000
 
 
 class Obstacle(NamedTuple):
-    """The first thing in the way of a job; `waiting_for` None: it has just gone.
+    """The first thing in the way of a job.
 
-    "arrived": no admission has looked at it yet; "unserved": nor will one, as long as
-    its queue is paused or no worker serves it.
+    `waiting_for` is None if it has just gone. It is "arrived" if no admission has
+    looked at the job yet, and "unserved" if none will, because its queue is paused or
+    no worker serves it.
     """
 
     job_id: int
@@ -40,14 +41,14 @@ class Obstacle(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Those that wait for one key."""
+    """The jobs that wait for one key."""
 
     obstacle: Obstacle  # of the first
     number: int  # MOST_COUNTED at most
 
 
 def obstacles(database: str, ids: Iterable[int]) -> dict[int, Obstacle]:
-    """Return what holds each of these jobs back, of those that wait."""
+    """Return the obstacle of each of these jobs that waits."""
     ids = list(ids)
     if not ids:
         return {}

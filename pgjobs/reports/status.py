@@ -61,7 +61,7 @@ class WaitingStatus:
 
     kind: str  # lock, limit, rate, predecessor or dependency
     key: str  # empty unless it is a lock, limit or rate
-    number: int  # of these: MOST_COUNTED of obstacles.py at most
+    number: int  # at most MOST_COUNTED of obstacles.py
     first: str  # what the first of them waits for, in words
 
 
@@ -111,7 +111,7 @@ def overview(database: str) -> Overview:
 
 
 def event_counts(database: str) -> dict[str, int]:
-    """Return how many events wait for somebody: for a handler, or for a decision."""
+    """Return how many events wait for a handler or for an operator's decision."""
     events = Event.objects.using(database)
     return {
         "unhandled": events.unhandled()[:MOST_COUNTED].count(),
@@ -194,7 +194,7 @@ def batch_statuses(database: str) -> list[BatchStatus]:
 def add_known(found: list[QueueStatus], known, now: datetime) -> list[QueueStatus]:
     """Return the queues with what operators decided about them.
 
-    Queues without jobs are among them if something is held back there.
+    Queues without jobs are among them if they are paused or limited.
     """
     queues = {queue.name: queue for queue in found}
     for row in known:
@@ -284,7 +284,7 @@ def is_unserved(queue: QueueStatus, alive) -> bool:
     longest = max(queue.oldest_ready_seconds or 0, queue.oldest_arrived_seconds or 0)
     waits = longest > PATIENCE.total_seconds()
     if queue.paused_seconds is not None:
-        return False  # somebody wants it so
+        return False  # an operator wants it so
     return waits and not any(worker.serves(queue.name) for worker in alive)
 
 

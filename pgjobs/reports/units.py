@@ -1,4 +1,4 @@
-"""Process units: what running jobs take of their hosts, who waits in vain."""
+"""Process units: what running jobs take of their hosts, and which jobs never fit."""
 
 from collections.abc import Iterable
 
@@ -24,9 +24,9 @@ def units_in_use(database: str) -> dict[str, int]:
 
 
 def most_units(queue_name: str, workers: Iterable[Worker]) -> int | None:
-    """Return the largest total of those who serve the queue; None: there is no limit.
+    """Return the largest total of the workers that serve the queue.
 
-    `workers`: those alive.
+    None means that one of them has no limit. `workers`: those alive.
     """
     totals = [worker.units for worker in workers if worker.serves(queue_name)]
     if not totals or None in totals:

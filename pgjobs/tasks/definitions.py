@@ -1,4 +1,4 @@
-"""What the database is told of the tasks: by it SQL checks and makes jobs."""
+"""Task definitions: what the database knows of tasks, to check and make jobs by SQL."""
 
 import inspect
 from datetime import timedelta
@@ -15,7 +15,7 @@ from .schemas import parameters_of, summary_of
 from .task import Task
 from .unique import seconds_of
 
-# These are told in another form.
+# The definition has these in another form.
 OTHERWISE = frozenset(
     {
         "lock",
@@ -54,22 +54,22 @@ def definition_of(task: Task) -> dict[str, Any]:
 
 
 def options_of(task: Task) -> dict[str, Any]:
-    """Return the task's options as JSON; those that are not given are left out."""
+    """Return the task's options as JSON; without those that are not given."""
     options = task.options
-    told = {
+    found = {
         name: as_json(getattr(options, name))
         for name in sorted(TASK_OPTIONS - OTHERWISE)
         if getattr(options, name) is not None
     }
     if task.aliases:
-        told["aliases"] = list(task.aliases)
+        found["aliases"] = list(task.aliases)
     if keys := keys_of(task):
-        told["keys"] = keys
+        found["keys"] = keys
     if options.is_unique:
-        told |= uniqueness_of(task)
+        found |= unique_options_of(task)
     if values := options.values(task.signature):
-        told["write_all"] = values
-    return told | {"max_argument_bytes": settings.MAX_ARGUMENT_BYTES}
+        found["write_all"] = values
+    return found | {"max_argument_bytes": settings.MAX_ARGUMENT_BYTES}
 
 
 def as_json(value: Any) -> Any:
@@ -98,33 +98,33 @@ def named(function: Any) -> str:
 def keys_of(task: Task) -> dict[str, Any]:
     """Return the keys of a job as `FlowControl` does, with texts to fill in."""
     options = task.options
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     if options.lock is not None:
-        told["lock"] = template(options.lock)
-        told["is_ordered"] = options.lock_mode == "ordered"
+        found["lock"] = template(options.lock)
+        found["is_ordered"] = options.lock_mode == "ordered"
     if options.max_running is not None:
-        told["limit_key"] = template_or_name(options.limit_key, task)
-        told["max_running"] = options.max_running
+        found["limit_key"] = template_or_name(options.limit_key, task)
+        found["max_running"] = options.max_running
     if options.rate is not None:
         count, seconds = read_rate(options.rate)
-        told["rate_key"] = template_or_name(options.rate_key, task)
-        told["rate_interval"] = seconds / count
-        told["rate_burst"] = count if options.burst is None else options.burst
-    return told
+        found["rate_key"] = template_or_name(options.rate_key, task)
+        found["rate_interval"] = seconds / count
+        found["rate_burst"] = count if options.burst is None else options.burst
+    return found
 
 
-def uniqueness_of(task: Task) -> dict[str, Any]:
+def unique_options_of(task: Task) -> dict[str, Any]:
     options = task.options
-    told: dict[str, Any] = {"on_conflict": options.on_conflict}
+    found: dict[str, Any] = {"on_conflict": options.on_conflict}
     if options.unique_key is not None:
-        told["unique_key"] = template(options.unique_key)
+        found["unique_key"] = template(options.unique_key)
     elif isinstance(options.unique, tuple):
-        told["unique"] = sorted(options.unique)
+        found["unique"] = sorted(options.unique)
     else:
-        told["unique"] = True
+        found["unique"] = True
     if isinstance(options.unique_for, str):
-        return told | {"unique_for": options.unique_for}
-    return told | {
+        return found | {"unique_for": options.unique_for}
+    return found | {
         "unique_for": "period",
         "unique_period": seconds_of(options.unique_for),
     }

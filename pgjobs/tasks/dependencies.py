@@ -135,7 +135,7 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
-    """What `@task(...)` says about what a task's jobs depend on."""
+    """The option of `@task(...)` for what its jobs depend on."""
 
     dependencies: tuple[Dependency, ...] = ()
 

@@ -30,13 +30,13 @@ def dependency_graph() -> dict[str, set[str]]:
 
 
 def circles() -> Iterator[list[str]]:
-    """Yield the names of tasks that depend on each other; no task is in two circles."""
+    """Yield circles of tasks that depend on each other; no task is in two of them."""
     graph = dependency_graph()
     while True:
         try:
             list(TopologicalSorter(graph).static_order())
         except CycleError as error:
-            circle = error.args[1][::-1]  # who depends comes first
+            circle = error.args[1][::-1]  # a task comes before those it depends on
             yield circle
             for name in set(circle):
                 del graph[name]

@@ -130,7 +130,7 @@ def id_text(name: str, value: Any) -> str | None:
 def subscribe(
     event: str, *, ordered_by: Literal["aggregate"] | None = None
 ) -> Callable[[Task[P, R, J]], Task[P, R, J]]:
-    """Let a task handle events; written above `@task`, as often as need be.
+    """Make a task handle events. Stands above `@task`, as often as you like.
 
     `event`: a name such as "tle.refreshed", or "tle.*" for all that begin so. Each
     delivery is a job of the task, whose arguments are the payload; it has 8 attempts if
@@ -244,7 +244,7 @@ def current_event() -> PublishedEvent:
     event = current_job().event
     if event is None:
         raise RuntimeError(
-            "current_event() was called in a job that delivers no event: somebody "
+            "current_event() was called in a job that delivers no event: code "
             "enqueued it, or its event was deleted."
         )
     return event

@@ -1,4 +1,4 @@
-"""Keys that jobs share: of their lock, their limit and their rate.
+"""Flow control: locks, limits and rates, and the keys by which jobs share them.
 
 A key is a text, a text with placeholders such as "file-{path}", or a callable of the
 task's arguments. Each job gets the text that comes of its own arguments.
@@ -31,7 +31,7 @@ LOCK_MODES = ("ordered", "mutex")
 
 @dataclass(frozen=True, kw_only=True)
 class FlowControl:
-    """What `@task(...)` and `.using(...)` say about when a task's jobs must wait."""
+    """The options of `@task(...)` and `.using(...)` for locks, limits and rates."""
 
     lock: Key | None = None
     lock_mode: str = "ordered"
@@ -62,7 +62,7 @@ class FlowControl:
 
     @cached_property
     def has_flow_control(self) -> bool:
-        """Whether anything can hold the jobs back."""
+        """Whether the jobs have a lock, a limit or a rate."""
         return (self.lock, self.max_running, self.rate) != (None, None, None)
 
     def check_placeholders(self, function: Callable) -> None:
@@ -219,14 +219,14 @@ def check_rate(rate: Any) -> None:
 
 
 def check_burst(rate: str | None, burst: int | None) -> None:
-    """Raise InvalidTask if nobody would live to see all of it come back."""
+    """Raise InvalidTask for a burst that takes more than 100 years to come back."""
     if rate is None or burst is None:
         return
     count, seconds = read_rate(rate)
     most = int(LONGEST_DELAY * count // seconds)
     if burst > most:
         raise InvalidTask(
-            f"burst must be at most {most} with rate={rate!r}, so many as it lets go "
+            f"burst must be at most {most} with rate={rate!r}, which is what it admits "
             f"in 100 years, got {burst}."
         )
 

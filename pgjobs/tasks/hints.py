@@ -13,7 +13,7 @@ from ..exceptions import InvalidTask
 # NaN stays what it is, to be refused.
 ANYTHING: TypeAdapter[Any] = TypeAdapter(Any, config={"ser_json_inf_nan": "constants"})
 PLAIN_TYPES = (int, str, bool, float)
-MOST_FAULTS = 5  # told of one value: a list may hold any number of them
+MOST_FAULTS = 5  # reported of one value: a list may hold any number of them
 # How to ask for a signature whose hints may name what is not there.
 UNRESOLVED: dict[str, Any] = {}
 if sys.version_info >= (3, 14):
@@ -115,7 +115,7 @@ def dumped(value: Any) -> Any:
 def adapter_of(hint) -> TypeAdapter:
     try:
         adapter = TypeAdapter(hint)
-        adapter.rebuild(raise_errors=True)  # else told only with the first value
+        adapter.rebuild(raise_errors=True)  # otherwise the first value would raise them
     except Exception as error:
         raise ValueError(str(error).splitlines()[0].split(". ")[0]) from error
     return adapter
@@ -171,10 +171,10 @@ def resolved(hint, namespace: dict) -> Any:
 def faults_of(error: ValidationError) -> str:
     """Return pydantic's complaints in one line."""
     complaints = error.errors(include_url=False)
-    told = [fault_of(each) for each in complaints[:MOST_FAULTS]]
+    faults = [fault_of(each) for each in complaints[:MOST_FAULTS]]
     if len(complaints) > MOST_FAULTS:
-        told.append(f"and {len(complaints) - MOST_FAULTS} more")
-    return "; ".join(told)
+        faults.append(f"and {len(complaints) - MOST_FAULTS} more")
+    return "; ".join(faults)
 
 
 def fault_of(complaint) -> str:

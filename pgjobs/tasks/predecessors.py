@@ -1,4 +1,4 @@
-"""What a job waits for: the jobs and batches that are to end before it runs."""
+"""Predecessors: the jobs and batches that must end before a job runs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ NEEDS = {"cancel": "success", "run": "end"}
 
 @dataclass(frozen=True, kw_only=True)
 class Predecessors:
-    """What `.using(...)` says about the jobs that come before."""
+    """The options of `.using(...)` for predecessors and the batch."""
 
     after: "tuple[Job | Batch, ...]" = ()
     after_failure: AfterFailure = "cancel"
@@ -34,7 +34,7 @@ class Predecessors:
 
     @property
     def link_keys(self) -> dict[str, Any]:
-        """The part of `Job.keys` that says it."""
+        """The part of `Job.keys` for predecessors and the batch."""
         if not self.after and self.batch is None:
             return {}
         return keys_of(self.after, NEEDS[self.after_failure], self.batch)

@@ -70,7 +70,7 @@ class RunningJob:
         self.life = life
         self.lease_token = lease_token
         self.enqueued_at = enqueued_at
-        self.cancel_requested = False  # somebody has asked the job to stop
+        self.cancel_requested = False  # whether the job was asked to stop
         self._desk = desk
         self._lock = Lock()
         self._progress: dict[str, Any] | None = None
@@ -109,7 +109,7 @@ class RunningJob:
         self._desk.reported(self)
 
     def check_cancelled(self) -> None:
-        """Raise TaskCancelled if somebody has asked the job to stop."""
+        """Raise TaskCancelled if the job was asked to stop."""
         if self.cancel_requested:
             raise TaskCancelled
 

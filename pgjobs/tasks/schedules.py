@@ -47,7 +47,7 @@ class Declaration(NamedTuple):
 def schedule(
     *, name: str | None = None, arguments: Mapping[str, Any] | None = None, **when: Any
 ) -> Callable[[Task[P, R, J]], Task[P, R, J]]:
-    """Let a task run again and again; written above `@task`, as often as need be.
+    """Make a task run again and again. Stands above `@task`, as often as you like.
 
     `every` (a timedelta) or `cron` (five fields, or "@daily"), with `timezone`
     (default: TIME_ZONE). `arguments`: those of the task, by name. `name`: default the

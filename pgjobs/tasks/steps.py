@@ -129,7 +129,7 @@ class Steps:
         return None if text is None else json.loads(text)
 
     def mark(self, name: str, text: str | None) -> bool:
-        """Store that the step is done; return whether nobody else had done it."""
+        """Store that the step is done; return whether no other worker had done it."""
         marked = stored.mark(
             settings.DATABASE, self.job.id, self.job.lease_token, name, text
         )

@@ -1,4 +1,4 @@
-"""Unique jobs: by which of its arguments a job is, for how long, and what if not."""
+"""Unique jobs: what makes the key, how long it is held, what happens on a conflict."""
 
 import inspect
 import json
@@ -25,7 +25,7 @@ HOW = ("unique_for", "on_conflict")
 
 @dataclass(frozen=True, kw_only=True)
 class Unique:
-    """What `@task(...)` and `.using(...)` say about how unique a task's jobs are."""
+    """The options of `@task(...)` and `.using(...)` for unique jobs."""
 
     unique: bool | tuple[str, ...] = False
     unique_key: Key | None = None
@@ -90,7 +90,7 @@ class Unique:
         }
 
     def key_of_arguments(self, task_name: str, stored: "Stored") -> str:
-        """Return the task's name and its arguments, or as many as need be."""
+        """Return a key of the task's name and arguments, or of those in `unique`."""
         arguments: Any = json.loads(stored.kwargs)
         if isinstance(self.unique, tuple):
             arguments = {name: arguments[name] for name in sorted(self.unique)}
@@ -100,7 +100,7 @@ class Unique:
 
 
 def check_given(given: set[str], options: Unique) -> None:
-    """Raise InvalidTask if it was said how a job is unique, but not by what."""
+    """Raise InvalidTask for options of a unique key without one."""
     if options.is_unique or not given.intersection(HOW):
         return
     name = next(each for each in HOW if each in given)
@@ -108,7 +108,7 @@ def check_given(given: set[str], options: Unique) -> None:
 
 
 def overridden(changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes of a task's options, by which a new key replaces the old."""
+    """Return the changes of a task's options, where a new key replaces the old one."""
     if "unique_key" in changes and "unique" not in changes:
         return {"unique": False, **changes}
     if "unique" in changes and "unique_key" not in changes:

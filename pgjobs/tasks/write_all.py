@@ -34,7 +34,7 @@ ALL: Any = All()  # to type checkers it fits every parameter
 
 @dataclass(frozen=True, kw_only=True)
 class WriteAll:
-    """What `@task(...)` says about parameters that take `ALL`."""
+    """The option of `@task(...)` for parameters that take `ALL`."""
 
     write_all: tuple[str, ...] = ()
 

@@ -35,7 +35,7 @@ from pgjobs.exceptions import InvalidArguments, InvalidTask
 from pgjobs.tasks.arguments import Signature, Stored
 from tests import futuristic
 
-NOWHERE = "Nope"  # as a hint: a name that nobody defines
+NOWHERE = "Nope"  # as a hint: a name that no module defines
 
 
 class Colour(Enum):

@@ -74,7 +74,7 @@ def lose(satellite_id: int):
 
 
 def handler(function, event: str = REFRESHED, *, ordered_by=None, **options):
-    """Declare a handler, as a tasks module does; known to nobody but the code."""
+    """Declare a handler, as a tasks module does; which only the code knows."""
     made = task(**options)(function)
     return subscribe(event, ordered_by=ordered_by)(made)
 
@@ -301,7 +301,7 @@ def test_idle_worker_starts_at_once_and_without_polling(handlers):
     assert state_of(event) == State.DELIVERED
 
 
-# Who publishes by SQL
+# Publishing by SQL
 
 
 def test_publisher_that_knows_no_handler_reaches_them_all(handlers):
@@ -679,7 +679,7 @@ def take_nothing():
 def test_two_workers_deliver_many_events_once_each(start_worker, tmp_path):
     path = str(tmp_path / "notes")
     import_handlers()
-    tasks.write(f"{path}.died", "nobody is to die here")
+    tasks.write(f"{path}.died", "no process has to die here")
     start_worker(settings=HANDLED)
     start_worker(settings=HANDLED)
     with transaction.atomic():
@@ -780,7 +780,7 @@ def test_handler_that_appears_too_late_does_not_get_it(settings):
 
 
 def test_event_of_a_publisher_that_commits_after_the_subscription_is_delivered():
-    """It has seen no subscriber, and whoever subscribed has not seen it."""
+    """It has seen no subscriber, and the subscriber has not seen it."""
     with session() as publisher:
         publisher.begin()
         publisher.execute("SELECT pgjobs_publish('tle.refreshed')")
@@ -846,7 +846,7 @@ def half_dead() -> Event:
 
 
 def test_redelivery_runs_only_what_had_failed(half_dead):
-    registry.get("tests.lose").function = notify  # somebody has mended it
+    registry.get("tests.lose").function = notify  # as mended code
     assert half_dead.redeliver() == (1, 0)
     drain()
     assert state_of(half_dead) == State.DELIVERED

@@ -123,7 +123,7 @@ def test_schedules_are_stored_once_and_left_alone():
 
 
 def redeclare(**when) -> Schedule:
-    """Declare the task anew, as changed code does."""
+    """Declare the task again, as changed code does."""
     task(**when)(report)
     store_declared("default")
     return Schedule.objects.get(name="tests.report")
@@ -154,7 +154,7 @@ def test_change_by_hand_is_never_overwritten_and_said_to_differ():
     assert stored.every == timedelta(minutes=5)
     assert stored.cron == ""
     assert stored.paused
-    assert stored.overlap == "allow"  # nobody had touched that
+    assert stored.overlap == "allow"  # this was not touched
     assert set(stored.differences) == {"when"}
     value, declared = stored.differences["when"]
     assert value["every"] == 300
@@ -524,10 +524,10 @@ def test_interval_from_the_end_of_a_run_that_its_key_forbade_begins_at_once():
 def test_transaction_that_holds_a_unique_key_stops_no_worker():
     registry.add(alone)
     made = make(task=alone.name, kwargs={"place": "here"})
-    with session() as somebody:
-        somebody.begin()
+    with session() as other:
+        other.begin()
         key = alone.bind().new_job.unique_key
-        somebody.execute(
+        other.execute(
             "INSERT INTO pgjobs_job (task, unique_key, unique_for)"
             " VALUES ('x', %(key)s, 'unfinished')",
             {"key": key},
@@ -539,7 +539,7 @@ def test_transaction_that_holds_a_unique_key_stops_no_worker():
             job = noop.enqueue()
             wait_for_status(job, "SUCCESSFUL")
             assert fresh(made).run_count == 0
-            somebody.rollback()
+            other.rollback()
             wait_for(lambda: fresh(made).run_count == 1, "it has fired")
 
 

@@ -1,4 +1,4 @@
-"""Unique jobs: one job for each key, and no error that nobody asked for."""
+"""Unique jobs: one job for each key, and no unexpected error."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -200,7 +200,7 @@ def test_options_of_one_job_replace_those_of_its_task():
     assert key_of(by_key.using(unique=False).bind(7, day)) is None
 
 
-# Who gets what
+# What each caller gets
 
 
 @pytest.mark.parametrize("way", EVERY_WAY, ids=WAYS)
@@ -543,7 +543,7 @@ def test_who_comes_second_gets_the_key_if_the_first_rolls_back(way, transactiona
 def test_who_comes_second_gets_the_key_if_the_first_job_ends_meanwhile(
     transactional_db,
 ):
-    """It is found to be taken, then free again: nobody is to see any of it."""
+    """It is found to be taken, then free again: no caller may see any of it."""
     first = KEPT.enqueue("first")
     first_ended, _ = overlapping(first.cancel, lambda: KEPT.enqueue("second"))
     assert first_ended

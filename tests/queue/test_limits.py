@@ -270,15 +270,15 @@ def test_rate_that_has_all_its_tokens_is_forgotten():
     assert Rate.objects.count() == 3
     pass_time(3_601)
     Rate.objects.filter(key="customer-0").update(full_at="2100-01-01T00:00Z")
-    with session() as somebody:
-        somebody.begin()
-        somebody.execute("UPDATE pgjobs_rate SET key = key WHERE key = 'customer-1'")
+    with session() as other:
+        other.begin()
+        other.execute("UPDATE pgjobs_rate SET key = key WHERE key = 'customer-1'")
         upkeep.forget_rates(execute)
         assert set(Rate.objects.values_list("key", flat=True)) == {
             "customer-0",
             "customer-1",
         }
-        somebody.rollback()
+        other.rollback()
     upkeep.forget_rates(execute)
     assert Rate.objects.get().key == "customer-0"
 

@@ -1,4 +1,4 @@
-"""The address of a job: what it tells, to whom, and what it keeps to itself."""
+"""The address of a job: what it tells, to which visitors, and what it hides."""
 
 import json
 from datetime import datetime, timedelta
@@ -11,9 +11,11 @@ from django.test import Client, override_settings
 from django.urls import NoReverseMatch, path
 from django.utils import timezone
 
-from pgjobs import enqueue
+from pgjobs import Cancel, Fail, Retry, Snooze, enqueue
 from pgjobs.base.addresses import SALT, id_of, token_of
+from pgjobs.exceptions import InvalidArguments, InvalidStep, InvalidTask, TaskTimeout
 from pgjobs.models import Job, Progress
+from pgjobs.worker.slots.outcomes import setback_of
 from tests import tasks
 from tests.actors import Hand, execute, hours, job_that_is, running_job
 
@@ -109,10 +111,106 @@ def test_failed_job_tells_the_reason_and_never_the_traceback(client):
     job = enqueue(tasks.noop)
     traceback = "Traceback (most recent call last): secret.py"
     claimed = hand.claim_one()
-    hand.set_back(claimed, "FAIL", "ValueError: no", traceback=traceback)
+    hand.set_back(claimed, "FAIL", "No such client.", traceback=traceback)
     response = client.get(job.get_status_url())
-    assert response.json()["reason"] == "ValueError: no"
+    assert response.json()["reason"] == "No such client."
     assert b"Traceback" not in response.content
+
+
+SECRET = "postgresql://app:hunter2@db.internal/x"
+
+
+class NoSuchClient(Fail):
+    """What a project derives."""
+
+
+class Unexpected:
+    class Error(Exception):
+        """Has a name with a dot in it."""
+
+
+def failed_by(error: BaseException, **options) -> Job:
+    """Return a job as it is after an attempt that raised the error."""
+    hand = Hand()
+    job = tasks.noop.using(**options).enqueue()
+    claimed = hand.claim_one()
+    hand.record(setback_of(claimed, tasks.noop.options, error))
+    job.refresh_from_db()
+    assert job.reason
+    return job
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError(SECRET), "ValueError"),
+        (ValueError(), "ValueError"),
+        (Unexpected.Error(SECRET), "Error"),
+        (ValueError(SECRET * 500), "ValueError"),
+        (InvalidArguments("tests.noop", {"a": SECRET}), "InvalidArguments"),
+        (InvalidTask(SECRET), "InvalidTask"),
+        (InvalidStep(SECRET), "InvalidStep"),
+        (KeyError(SECRET), "KeyError"),
+        (SystemExit(SECRET), "SystemExit"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_message_of_an_unforeseen_error_is_not_told(client, error, told, attempts):
+    job = failed_by(error, max_attempts=attempts)
+    response = client.get(job.get_status_url())
+    assert response.json()["reason"] == told
+    assert b"hunter2" not in response.content
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Fail("No such client."), "No such client."),
+        (Fail("A reason: with a colon"), "A reason: with a colon"),
+        (NoSuchClient("5 is no client."), "5 is no client."),
+        (Retry(reason="The satellite is asleep."), "The satellite is asleep."),
+        (Snooze(60), "The task snoozed for 60 s."),
+        (Cancel("Already paid."), "Already paid."),
+        (TaskTimeout(), "TaskTimeout: The time limit is over."),
+    ],
+    ids=repr,
+)
+def test_reason_that_was_written_for_people_is_told(client, error, told):
+    assert status_of(client, failed_by(error))["reason"] == told
+
+
+@pytest.mark.parametrize("act", ["cancel", "fail"])
+def test_reason_of_an_act_is_told_even_after_a_failed_attempt(client, act):
+    job = failed_by(ValueError(SECRET))
+    assert getattr(job, act)("The client has gone.")
+    assert status_of(client, job)["reason"] == "The client has gone."
+
+
+def test_reason_of_a_cancelled_attempt_is_that_of_the_act(client):
+    hand = Hand()
+    job = enqueue(tasks.noop)
+    claimed = hand.claim_one()
+    assert job.cancel("Not needed.")
+    hand.record(setback_of(claimed, tasks.noop.options, ValueError(SECRET)))
+    assert status_of(client, job)["reason"] == "Not needed."
+
+
+def test_error_of_an_earlier_life_hides_nothing(client):
+    job = failed_by(ValueError("over"), max_attempts=1)
+    assert job.retry()
+    assert job.fail("over")
+    assert status_of(client, job)["reason"] == "over"
+
+
+def test_why_a_dependency_could_not_be_made_is_not_told(client):
+    needs = {"needs": [{"key": "x", "within": 60}], "serves": []}
+    job = job_that_is("READY", dependencies=needs)
+    job.fail(f"Cannot enqueue tests.x, on which the job depends: ValueError: {SECRET}")
+    assert status_of(client, job)["reason"] == "Failed."
+    failed = "Failed: dependency job 5 failed."
+    Job.objects.filter(pk=job.pk).update(reason=failed)
+    assert status_of(client, job)["reason"] == failed
 
 
 def test_arguments_are_not_told(client):

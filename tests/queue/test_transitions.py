@@ -665,9 +665,9 @@ def ids(*jobs: Job) -> list[int]:
     return [job.pk for job in jobs]
 
 
-def waiting(somebody: Session) -> int:
+def waiting(other: Session) -> int:
     """Return how many sessions wait for a lock."""
-    return somebody.execute(WAITING_SESSIONS)[0][0]
+    return other.execute(WAITING_SESSIONS)[0][0]
 
 
 # Tables, so that this module cannot silently fall behind the statuses

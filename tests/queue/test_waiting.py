@@ -34,7 +34,7 @@ def is_awaited(job: Job) -> bool:
 def wait_while(job: Job, act, timeout=LONG):
     """Wait for the job elsewhere; meanwhile act; return what the wait returned."""
     with in_thread(job.wait, timeout) as waiting:
-        wait_for(lambda: is_awaited(job) or waiting.done(), "somebody waits")
+        wait_for(lambda: is_awaited(job) or waiting.done(), "a caller waits")
         act()
         return waiting.result(timeout=20)
 
@@ -156,7 +156,7 @@ def test_several_wait_for_the_same_job(hand):
     claimed = hand.claim_one()
     with in_thread(job.wait, LONG) as one, in_thread(job.wait, LONG) as two:
         wait_for(lambda: listening_sessions() == 2, "both wait")
-        wait_for(lambda: is_awaited(job), "somebody waits")
+        wait_for(lambda: is_awaited(job), "a caller waits")
         hand.succeed(claimed, "7")
         assert (one.result(timeout=20), two.result(timeout=20)) == (7, 7)
 
@@ -168,7 +168,7 @@ def test_job_that_is_ending_when_the_waiting_begins_is_not_missed(hand):
     with in_thread(job.wait, LONG) as waiting:
         with transaction.atomic():
             hand.succeed(claimed, "1")
-            wait_for(lambda: listening_sessions() == 1, "somebody waits")
+            wait_for(lambda: listening_sessions() == 1, "a caller waits")
         assert waiting.result(timeout=20) == 1
 
 
@@ -251,7 +251,7 @@ def test_async_code_can_wait(hand):
     job = noop.enqueue()
     claimed = hand.claim_one()
     with in_thread(async_to_sync(job.await_result), LONG) as waiting:
-        wait_for(lambda: is_awaited(job) or waiting.done(), "somebody waits")
+        wait_for(lambda: is_awaited(job) or waiting.done(), "a caller waits")
         hand.succeed(claimed, '"done"')
         assert waiting.result(timeout=20) == "done"
 

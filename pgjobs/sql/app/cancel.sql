@@ -1,5 +1,6 @@
--- Cancel queued jobs, ask the running ones, once, to stop, and tell their workers.
--- Locked by id, as all that touch several jobs do: two never wait for each other.
+-- Cancel queued jobs. Ask running ones to stop, once each, and notify their workers.
+-- Rows are locked by id, as in all statements that touch several jobs, so that two of
+-- them never wait for each other.
 WITH unfinished AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE id = ANY (%(ids)s::bigint[])

@@ -1,5 +1,5 @@
--- Deliver events to those subscribers, or to one task, that never had them; say to how
--- many deliveries that led. `handlers` counts those that came since, too.
+-- Deliver events to the subscribers, or to one task, that never had them. Return the
+-- number of deliveries. `handlers` counts subscribers that came later, too.
 WITH chosen AS MATERIALIZED (
     SELECT event FROM pgjobs_event AS event
     WHERE id = ANY (%(ids)s::bigint[])

@@ -1,9 +1,9 @@
 -- Operator's retry: finished jobs return to the queue with a new life.
--- The lease token stays: it is never used twice. Who retries a job wants it to run,
--- however late.
--- Left alone are those whose unique key another job holds, and of several finished ones
--- with the same key all but the newest. In the order of their ids, in which those of a
--- lock then stand in line.
+-- The lease token stays: it is never used twice. The job no longer expires: an operator
+-- who retries it wants it to run, however late.
+-- The statement skips jobs whose unique key another job holds. Of several finished jobs
+-- with one key it takes the newest. It goes in the order of the ids, which is the order
+-- of a lock's line.
 WITH finished AS MATERIALIZED (
     SELECT id, unique_for,
         CASE
@@ -54,7 +54,7 @@ retried AS (
     WHERE job.id = allowed.id
     RETURNING job.id,
         job.keys IS NOT NULL
-            -- One that ended before an admission saw who waits for it has no mark.
+            -- A job that ended before an admission saw its successors has no mark.
             OR EXISTS (SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id)
             AS may_be_linked
 ),

@@ -1,3 +1,3 @@
--- Let jobs wait again that were cancelled because of these, which have just been retried:
--- see database/functions/predecessors/revive.sql, which a retry by SQL calls, too.
+-- Put jobs back to WAITING that were cancelled because of these, which have just been
+-- retried. A retry by SQL calls the same function.
 SELECT pgjobs_revive(%(ids)s::bigint[])

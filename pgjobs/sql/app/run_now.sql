@@ -1,4 +1,4 @@
--- Let scheduled jobs run without waiting for their time.
+-- Make scheduled jobs due at once.
 WITH scheduled AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE id = ANY (%(ids)s::bigint[]) AND status = 'SCHEDULED'

@@ -1,4 +1,4 @@
--- Let jobs give up these unique keys if the time is over for which they held them.
+-- Free those of these unique keys that jobs held for a period which is over.
 WITH over AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE unique_key = ANY (%(unique_keys)s::text[])
