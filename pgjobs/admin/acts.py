@@ -95,8 +95,9 @@ CANCEL = Act(
     bulk_label=_("Cancel selected jobs"),
     effect=_("Jobs that have not started will not run."),
     effect_on_running=_(
-        "A running job is asked to stop. It stops where its task looks for the "
-        "request, and ends as usual if it never does."
+        "A running job is asked to stop. Its task is interrupted. A task with "
+        'cancel="cooperative" is not: it stops where it looks for the request, and '
+        "ends as usual if it never does."
     ),
     done=ngettext_lazy(
         "Cancelled %(name)s, or asked it to stop.",

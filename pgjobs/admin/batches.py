@@ -69,7 +69,7 @@ class BatchAdmin(ReadOnlyAdmin, ActingAdmin):
 
     # Pages
 
-    def look_up(self, rows):
+    def look_up(self, request, rows):
         add_counts(rows)
 
     def find(self, rows, term):

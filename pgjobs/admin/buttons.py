@@ -27,9 +27,11 @@ from django.views.decorators.http import require_http_methods
 
 from .links import list_url, page
 from .listing import TableAdmin
+from .texts import excerpt
 
 FROM_PAGE = "from=page"  # rather than from a row of the list
-ROW_TEMPLATE = "admin/change_list_item_object_tools.html"  # the package's
+ROW_TEMPLATE = "admin/pgjobs/row_buttons.html"
+LONGEST_NAME = 80
 
 
 def button(
@@ -137,7 +139,8 @@ class ButtonsAdmin(TableAdmin, ActionsModelAdmin):
         @admin.display(description=_("actions"))
         def actions_holder(obj):  # the package's name, to which its CSS refers
             links = self.links(request, buttons, obj)
-            return render_to_string(ROW_TEMPLATE, {"actions_row": links})
+            name = excerpt(str(obj), LONGEST_NAME)
+            return render_to_string(ROW_TEMPLATE, {"actions_row": links, "name": name})
 
         return (*columns, actions_holder)
 

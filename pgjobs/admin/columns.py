@@ -9,11 +9,13 @@ from ..exceptions import UnknownTask
 from ..models import Job, Status
 from ..reports.remarks import Remark
 from ..tasks.registry import registry
+from .json_text import readable
 from .links import page, page_of_remark
 from .listing import TableAdmin
 from .markup import (
     LONGEST_CELL,
     ago,
+    breakable,
     full,
     lasting,
     moment,
@@ -48,6 +50,11 @@ LABELS = {
 }
 
 
+def on_a_line(text: str) -> str:
+    """Return JSON text, secrets masked, on one line and without its outer braces."""
+    return " ".join(readable(text).split())[1:].removesuffix("}").strip()
+
+
 def short_reason(job: Job) -> str:
     return excerpt(job.reason_start, LONGEST_CELL)
 
@@ -57,7 +64,14 @@ class JobColumns(TableAdmin):
 
     # Methods rather than fields: a list can be sorted by a field, and to sort by these
     # the database would have to read all jobs.
-    task_name = short("task", _("task"))
+    @admin.display(description=_("task"))
+    def task_name(self, job: Job) -> str:
+        name = breakable(excerpt(job.task, LONGEST_CELL))
+        text = getattr(job, "short_arguments", "{}")
+        if text == "{}":
+            return name
+        return status_and_note(name, excerpt(on_a_line(text), LONGEST_CELL))
+
     queue = short("queue_name", _("queue"))
     enqueued = moment("enqueued_at", _("enqueued"))
     due = moment("run_after", _("due"))

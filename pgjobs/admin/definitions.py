@@ -14,6 +14,7 @@ from ..tasks.registry import registry
 from .acting import counted, permitted
 from .buttons import ButtonsAdmin, button
 from .filters import ChoiceFilter
+from .ids import read_id
 from .job_form import JobForm
 from .json_text import indented, tokens
 from .links import list_url, page
@@ -77,12 +78,23 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
             self.message_user(request, text % {"task": name}, messages.ERROR)
             return HttpResponseRedirect(url_back)
         task = registry.get(definition.name)
-        form = JobForm(task, request.POST if request.method == "POST" else None)
+        data = request.POST if request.method == "POST" else None
+        form = JobForm(task, data, self.job_to_repeat(request, task.name))
         jobs = form.enqueue() if form.is_valid() else None
         if jobs is None:
             return self.form_page(request, definition, form, url_back)
         self.report(request, definition, jobs)
         return HttpResponseRedirect(self.url_of_jobs(request, jobs) or url_back)
+
+    def job_to_repeat(self, request, task: str) -> Job | None:
+        """Return the job whose page led here, if the user may see its arguments."""
+        id = read_id(request.GET.get("like", ""))
+        may_see = request.user.has_perms(
+            ("pgjobs.view_job", "pgjobs.view_job_arguments")
+        )
+        if id is None or not may_see:
+            return None
+        return Job.objects.filter(pk=id, task=task).first()
 
     def form_page(self, request, definition, form: JobForm, url_back: str):
         name = excerpt(definition.name, LONGEST_CELL)

@@ -7,8 +7,9 @@ from django.db.models import F, TextField
 from django.db.models.functions import Cast, Left, Right
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Attempt, Job, Step
-from .json_text import readable
+from ..models import Attempt, Job, Status, Step
+from .json_text import plain, readable
+from .markup import exactly, lasting
 from .texts import block, excerpt, visible
 
 LONGEST_TEXT = 100_000  # characters of one text that are fetched and shown
@@ -45,7 +46,8 @@ class Bar(NamedTuple):
 
 def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     """Return the template context for a job's page; never fails on what a row holds."""
-    attempts, steps = list(attempts_of(job)), list(steps_of(job, may_see_arguments))
+    attempts = [*successful_attempt(job), *attempts_of(job)]
+    steps = list(steps_of(job, may_see_arguments))
     row = Job.objects.filter(pk=job.pk).values(**columns(may_see_arguments)).first()
     row = row or {}
     return {
@@ -106,7 +108,9 @@ def texts(row: dict[str, Any]):
     if row.get("unnamed") not in (None, "[]"):
         yield Text(_("Unnamed arguments"), json_block(row["unnamed"]))
     if row.get("held_by") is not None:
-        yield Text(_("Lock, limit, rate and predecessors"), json_block(row["held_by"]))
+        # Columns of pgjobs itself, many of which are called keys and hold no secret.
+        text = block(plain(row["held_by"]), LONGEST_TEXT)
+        yield Text(_("Lock, limit, rate and predecessors"), text)
     if row.get("result") is not None:
         yield Text(_("Result"), json_block(row["result"]))
     if row.get("log"):
@@ -141,6 +145,27 @@ def steps_of(job: Job, may_see_results: bool):
         yield step
 
 
+def successful_attempt(job: Job):
+    """Yield the attempt that succeeded, of which only the job's columns tell."""
+    if job.status == Status.SUCCESSFUL and job.last_attempted_at is not None:
+        attempt = Attempt(
+            life=job.life,
+            number=job.attempts,
+            started_at=job.last_attempted_at,
+            finished_at=job.finished_at,
+            outcome=Status.SUCCESSFUL,
+        )
+        yield with_times(attempt)
+
+
+def with_times(attempt: Attempt) -> Attempt:
+    """Give an attempt what the page shows of its times."""
+    attempt.shown_start = exactly(attempt.started_at)
+    if attempt.started_at is not None:
+        attempt.shown_duration = lasting(attempt.finished_at - attempt.started_at)
+    return attempt
+
+
 def attempts_of(job: Job):
     """Return one more than the latest attempts that are shown, of all lives."""
     attempts = Attempt.objects.filter(job_id=job.pk).order_by("-life", "-number")
@@ -149,6 +174,7 @@ def attempts_of(job: Job):
     }
     rows = attempts.defer(*ATTEMPT_TEXTS).annotate(**shortened)[: MOST_ATTEMPTS + 1]
     for attempt in rows:
+        with_times(attempt)
         attempt.shown_worker = excerpt(attempt.worker_name, LONGEST_LINE)
         attempt.shown_exception = excerpt(attempt.exception_class_start, LONGEST_LINE)
         attempt.shown_message = block(attempt.message_start, 2_000)

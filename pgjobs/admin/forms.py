@@ -24,6 +24,16 @@ class ReasonForm(ActForm):
     )
 
 
+class NoteForm(ActForm):
+    note = forms.CharField(
+        label=_("Note"),
+        required=False,
+        max_length=1000,
+        widget=forms.TextInput(attrs={"class": "vTextField"}),
+        help_text=_("Why; shown with the queue and its jobs."),
+    )
+
+
 class JsonField(forms.CharField):
     """A value as JSON, decoded; None if nothing was entered."""
 

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from django import forms
 from django.contrib.admin import widgets
 from django.core.exceptions import NON_FIELD_ERRORS
+from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
 
 from ..base.plain_json import dump
@@ -38,7 +40,8 @@ class JobForm(forms.Form):
         label=_("Run after"), required=False, widget=widgets.AdminSplitDateTime
     )
 
-    def __init__(self, task: Task, data=None):
+    def __init__(self, task: Task, data=None, like: Job | None = None):
+        """Make the form; `like` is a job whose arguments and options it begins with."""
         super().__init__(data)
         self.task = task
         self.schema = parameters_of(task.signature, task.__doc__)
@@ -53,6 +56,9 @@ class JobForm(forms.Form):
             )
         self.initial["queue_name"] = task.options.queue_name
         self.initial["priority"] = task.options.priority
+        if like is not None:
+            self.initial |= {"queue_name": like.queue_name, "priority": like.priority}
+            self.begin_with(like.kwargs if isinstance(like.kwargs, dict) else {})
 
     def field_of(self, name: str) -> forms.Field:
         schema = self.schema["properties"][name]
@@ -63,6 +69,19 @@ class JobForm(forms.Form):
             field.required = False
             field.initial = initial_of(field, schema["default"])
         return field
+
+    def begin_with(self, arguments: dict[str, Any]) -> None:
+        others = {}
+        for name, value in arguments.items():
+            field = self.fields.get(ARGUMENT + name)
+            if field is None:
+                others[name] = value
+            elif isinstance(field, forms.SplitDateTimeField):
+                self.initial[ARGUMENT + name] = time_of(value)
+            else:
+                self.initial[ARGUMENT + name] = initial_of(field, value)
+        if others and "others" in self.fields:
+            self.initial["others"] = dump(others)
 
     @property
     def fieldsets(self) -> list[tuple[Any, list]]:
@@ -120,6 +139,14 @@ class JobForm(forms.Form):
             self.add_error(field, fault)
         else:
             self.add_error(NON_FIELD_ERRORS, f"{name}: {fault}")
+
+
+def time_of(value: Any) -> datetime | None:
+    """Return the time that a JSON value is, or None: SQL may have stored any value."""
+    try:
+        return parse_datetime(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
 
 
 def takes_null(schema: Schema) -> bool:

@@ -3,15 +3,28 @@
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import BadRequest, PermissionDenied
-from django.db.models import BooleanField, Case, Count, ExpressionWrapper, Q, When
-from django.db.models.functions import Left
-from django.urls import path
+from django.db.models import (
+    BooleanField,
+    Case,
+    Count,
+    ExpressionWrapper,
+    Func,
+    IntegerField,
+    Q,
+    TextField,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast, Left
+from django.db.models.lookups import LessThan
+from django.urls import path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..fields import HoldsKey
-from ..models import Job, Status
+from ..models import Job, Status, TaskDefinition
 from ..reports.reasons import reasons, turn_of
+from ..tasks.registry import registry
 from .acting import (
     ActingAdmin,
     counted,
@@ -19,8 +32,9 @@ from .acting import (
     name_of,
     permitted,
 )
-from .acts import BULK_ACTIONS, BUTTONS, DELETE
+from .acts import BULK_ACTIONS, BUTTONS, CANCEL, DELETE, RETRY
 from .columns import LONGEST_REASON, JobColumns
+from .definitions import is_known
 from .details import details
 from .filters import FILTERS
 from .links import job_links
@@ -45,6 +59,10 @@ INTERNALS = (
     ("max_attempts", "max_crashes", "attempts", "failures"),
     ("life", "lease_token"),
 )
+SUCCESSFUL = Status.SUCCESSFUL
+REPEATS = _("It has succeeded before: all that it does happens once more.")
+LONGEST_ARGUMENTS = 300  # that are fetched for the list
+LARGE = 2_000  # bytes of arguments
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
 
@@ -60,7 +78,9 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     sortable_by = ("id",)
     # What is searched is up to `find`.
     search_fields = ("id", "task")
-    search_help_text = _("An id, or the beginning of a task's name")
+    search_help_text = _(
+        "An id, the beginning of a task's name, or any part of a known one"
+    )
     acts = BUTTONS
     bulk_acts = BULK_ACTIONS
 
@@ -92,10 +112,19 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             .select_related("worker")
         )
 
-    def look_up(self, rows):
+    def look_up(self, request, rows):
         found = reasons(Job.objects.db, rows)
         for job in rows:
             job.why = found.get(job.pk)
+
+    def get_changelist_instance(self, request):
+        changelist = super().get_changelist_instance(request)
+        may_see = request.user.has_perm("pgjobs.view_job_arguments")
+        if may_see and request.method != "POST":
+            arguments = short_arguments(changelist.result_list)
+            for job in changelist.result_list:
+                job.short_arguments = arguments.get(job.pk, "{}")
+        return changelist
 
     def get_object(self, request, object_id, from_field=None):
         job = super().get_object(request, object_id, from_field)
@@ -104,7 +133,9 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return job
 
     def find(self, rows, term):
-        return by_id_or_beginning(rows, term, "task")
+        found = by_id_or_beginning(rows, term, "task")
+        names = [name for name in known_tasks() if term.lower() in name.lower()]
+        return found | rows.filter(task__in=names) if names else found
 
     def changelist_view(self, request, extra_context=None):
         if len(request.META.get("QUERY_STRING", "")) > LONGEST_QUERY:
@@ -128,9 +159,21 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
         context.update(details(obj, may_see))
+        context["run_again"] = self.url_to_run_again(request, obj) if may_see else None
         if obj.has_keys:
             context.update(job_links(obj, self.admin_site))
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
+
+    def url_to_run_again(self, request, job: Job) -> str | None:
+        """Return the address of the form for a new job like this one."""
+        if not request.user.has_perms(("pgjobs.add_job", "pgjobs.view_taskdefinition")):
+            return None
+        definition = TaskDefinition.objects.filter(name=job.task).first()
+        if definition is None or not is_known(definition):
+            return None
+        name = "admin:pgjobs_taskdefinition_add_job"
+        url = reverse(name, args=(definition.pk,), current_app=self.admin_site.name)
+        return f"{url}?like={job.pk}"
 
     def delete_view(self, request, object_id, extra_context=None):
         # Django's own view would delete a running job.
@@ -153,9 +196,13 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     # Acts
 
     def preview(self, act, row):
-        shown = {"status": row.get_status_display()}
         running = row.status == Status.RUNNING
-        return super().preview(act, row) | shown | {"running": running}
+        return super().preview(act, row) | {
+            "status": row.get_status_display(),
+            "running": running,
+            "only_running": running and act is CANCEL,
+            "warning": REPEATS if act is RETRY and row.status == SUCCESSFUL else "",
+        }
 
     def preview_of_many(self, act, rows):
         counts = rows.order_by().values_list("status").annotate(number=Count("pk"))
@@ -193,6 +240,24 @@ def state_fields(job: Job) -> tuple:
 def filled(job: Job, fields: dict[str, str]) -> tuple[str, ...]:
     """Return the fields whose columns hold something."""
     return tuple(field for column, field in fields.items() if getattr(job, column))
+
+
+def known_tasks() -> set[str]:
+    """Return the names of the tasks that this process or the database knows."""
+    stored = TaskDefinition.objects.values_list("name", flat=True)
+    return {task.name for task in registry.tasks.values()} | set(stored)
+
+
+def short_arguments(jobs: list[Job]) -> dict[int, str]:
+    """Return the beginning of each job's arguments, as JSON text.
+
+    Large ones are not even read: to cut one, the server would fetch all of it.
+    """
+    size = Func("kwargs", function="pg_column_size", output_field=IntegerField())
+    text = Left(Cast("kwargs", TextField()), LONGEST_ARGUMENTS)
+    small = When(LessThan(size, LARGE), then=text)
+    shown = Job.objects.filter(pk__in=[job.pk for job in jobs])
+    return dict(shown.values_list("pk", Case(small, default=Value("{…}"))))
 
 
 def holder_of_key(job) -> int | None:

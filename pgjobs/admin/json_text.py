@@ -13,11 +13,20 @@ TOKEN = re.compile(
     r"|[{}\[\],:]"
     r'|[^\s{}\[\],:"]+'
 )
-SECRET = re.compile("password|token|secret|key|authorization", re.IGNORECASE)
+# A key is one only as a word of its own: a monkey or a keyboard is no secret.
+SECRET = re.compile(
+    "(?i:password|token|secret|authorization|apikey|accesskey|privatekey)"
+    "|(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:keys?)(?![a-z])"
+)
 MASK = '"********"'
 OPENING = frozenset("{[")
 CLOSING = frozenset("}]")
 DEEPEST_INDENT = 20
+
+
+def plain(text: str) -> str:
+    """Return JSON text on several lines, with nothing masked."""
+    return "".join(indented(tokens(text)))
 
 
 def readable(text: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.core.paginator import Paginator
 from django.utils.functional import cached_property
+from django.utils.text import capfirst
 
 from .ids import read_id
 from .texts import excerpt
@@ -58,7 +59,7 @@ class TableAdmin(admin.ModelAdmin):
     class Media:
         css = {"all": ["pgjobs/admin.css"]}
 
-    def look_up(self, rows: list) -> None:
+    def look_up(self, request, rows: list) -> None:
         """Attach to the rows of a page what their columns show of other tables."""
 
     def find(self, rows, term: str):
@@ -73,14 +74,24 @@ class TableAdmin(admin.ModelAdmin):
     def get_changelist_instance(self, request):
         changelist = super().get_changelist_instance(request)
         changelist.result_list = list(changelist.result_list)
-        self.look_up(changelist.result_list)
+        if request.method != "POST":  # which no list answers, but an action
+            self.look_up(request, changelist.result_list)
         return changelist
 
     def get_object(self, request, object_id, from_field=None):
         row = super().get_object(request, object_id, from_field)
         if row is not None:
-            self.look_up([row])
+            self.look_up(request, [row])
         return row
+
+    def changelist_view(self, request, extra_context=None):
+        title = {"title": capfirst(self.opts.verbose_name_plural)}
+        return super().changelist_view(request, title | (extra_context or {}))
+
+    def render_change_form(self, request, context, *args, obj=None, **kwargs):
+        if obj is not None:
+            context |= {"title": excerpt(str(obj), LONGEST_TITLE), "subtitle": None}
+        return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
     def get_search_results(self, request, queryset, search_term):
         term = search_term.strip()
@@ -98,7 +109,3 @@ class ReadOnlyAdmin(TableAdmin):
 
     def has_delete_permission(self, request, obj=None) -> bool:
         return False
-
-    def render_change_form(self, request, context, *args, obj=None, **kwargs):
-        context["subtitle"] = excerpt(str(obj), LONGEST_TITLE)
-        return super().render_change_form(request, context, *args, obj=obj, **kwargs)

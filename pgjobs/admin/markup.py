@@ -1,9 +1,11 @@
 """Pieces of HTML that the columns of several lists share."""
 
+import re
 from datetime import datetime, timedelta, tzinfo
 
 from django.contrib import admin
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import mark_safe
 from django.utils.timezone import localtime, now
 from django.utils.translation import gettext
 
@@ -34,6 +36,12 @@ def full(field: str, title):
         return text or self.get_empty_value_display()
 
     return column
+
+
+def breakable(name: str) -> str:
+    """Return a dotted name that a narrow column breaks between its words only."""
+    parts = re.split(r"(?<=[._])", name)
+    return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts))
 
 
 def status_word(kind: str, word: str, note: str = "") -> str:

@@ -18,7 +18,7 @@ from ..reports.errors import ErrorGroup, error_groups
 from ..reports.remarks import Remark
 from .filters import NO_EXCEPTION
 from .links import list_url, page, page_of_remark
-from .markup import LONGEST_CELL, ago, seconds_in_words, status_word
+from .markup import LONGEST_CELL, ago, exact, seconds_in_words, status_word
 from .texts import excerpt
 
 MOST_SCHEDULES = 20
@@ -51,7 +51,7 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         "dead_letters": list(desk.dead_letters(state)),
         "finished": list(desk.finished(state)),
         "tables": [table for table in tables if table is not None],
-        "looked_at": database_time(database),
+        "looked_at": exact(database_time(database)),
     }
 
 

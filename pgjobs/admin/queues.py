@@ -9,11 +9,18 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Job, Queue
 from ..models.queue import QueueQuerySet
 from ..queue.acts import Changed
-from ..reports.status import LIVE, QueueStatus, database_time, queue_statuses
+from ..reports.status import (
+    LIVE,
+    QueueStatus,
+    database_time,
+    living_workers,
+    queue_statuses,
+)
 from .acting import ActingAdmin, permitted
 from .acts import Act
+from .forms import NoteForm
 from .links import links_by_status
-from .markup import ago, short, status_word
+from .markup import ago, seconds_in_words, short, status_word
 
 
 def counting(change: Callable[..., int]) -> Callable[..., Changed]:
@@ -27,12 +34,24 @@ def counting(change: Callable[..., int]) -> Callable[..., Changed]:
     return run
 
 
+def pause(queues, note: str) -> Changed:
+    """Pause queues; a note that is left empty leaves the old one."""
+    changed = queues.filter(paused_at=None)
+    ids = list(changed.values_list("pk", flat=True))
+    outcome = counting(QueueQuerySet.pause)(queues)
+    if note:
+        Queue.objects.filter(pk__in=ids).update(note=note)
+    return outcome
+
+
 PAUSE = Act(
     verb="pause",
     permission="pause",
-    run=counting(QueueQuerySet.pause),
+    run=pause,
+    form=NoteForm,
     is_offered=lambda queue: queue.paused_at is None,
     label=_("Pause"),
+    bulk_label=_("Pause selected queues"),
     effect=_(
         "Workers start none of its jobs any more, until the queue is resumed. Jobs can "
         "still be enqueued."
@@ -47,6 +66,7 @@ RESUME = Act(
     run=counting(QueueQuerySet.resume),
     is_offered=lambda queue: queue.paused_at is not None,
     label=_("Resume"),
+    bulk_label=_("Resume selected queues"),
     effect=_("Workers start its jobs again."),
     done=ngettext_lazy("%(name)s is resumed.", "%(name)s are resumed.", "count"),
     unchanged=_("%(name)s was not paused."),
@@ -57,12 +77,20 @@ RESUME = Act(
 class QueueAdmin(ActingAdmin):
     """Queues. Workers make the row of a queue when they claim its first job."""
 
-    list_display = ("short_name", "state", "jobs", "limit", "short_note")
+    list_display = (
+        "short_name",
+        "state",
+        "oldest_ready",
+        "jobs",
+        "limit",
+        "served_by",
+        "short_note",
+    )
     list_display_links = ("short_name",)
     ordering = ("name",)
     search_fields = ("name",)
     fields = ("name", "state", "jobs", "max_running", "note")
-    acts = (PAUSE, RESUME)
+    acts = bulk_acts = (PAUSE, RESUME)
 
     has_pause_permission = permitted("pause_queue")
 
@@ -77,7 +105,7 @@ class QueueAdmin(ActingAdmin):
     def get_readonly_fields(self, request, obj=None):
         return ("name", "state", "jobs") if obj else ()
 
-    def look_up(self, rows):
+    def look_up(self, request, rows):
         add_counts(rows)
 
     def preview(self, act, row):
@@ -103,7 +131,16 @@ class QueueAdmin(ActingAdmin):
         )
         return links or self.get_empty_value_display()
 
-    @admin.display(description=_("most running jobs"), empty_value=_("no limit"))
+    @admin.display(description=_("oldest ready job"))
+    def oldest_ready(self, queue: Queue) -> str:
+        age = seconds_in_words(queue.counts.oldest_ready_seconds)
+        return age or self.get_empty_value_display()
+
+    @admin.display(description=_("workers"))
+    def served_by(self, queue: Queue) -> int:
+        return queue.workers
+
+    @admin.display(description=_("limit (running jobs)"), empty_value=_("no limit"))
     def limit(self, queue: Queue) -> int | None:
         return queue.max_running
 
@@ -117,5 +154,7 @@ def add_counts(queues: list[Queue]) -> None:
     jobs = Job.objects.filter(queue_name__in=[queue.name for queue in queues])
     now = database_time(Job.objects.db)
     found = {each.name: each for each in queue_statuses(jobs, now)}
+    workers = living_workers(Job.objects.db)
     for queue in queues:
+        queue.workers = sum(worker.serves(queue.name) for worker in workers)
         queue.counts = found.get(queue.name) or QueueStatus(queue.name)

@@ -67,7 +67,6 @@ class WorkerAdmin(ReadOnlyAdmin):
         "short_host",
         "process_id",
         "started_at",
-        "heartbeat_at",
         "lease_until",
     )
 
@@ -104,8 +103,8 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     short_name = short("name", _("name"))
     full_name = full("name", _("name"))
-    short_queues = short("queues", _("queues"))
-    full_queues = full("queues", _("queues"))
+    short_queues = short("described_queues", _("queues"))
+    full_queues = full("described_queues", _("queues"))
     short_host = short("host", _("host"))
 
     @admin.display(description=_("health"))

@@ -59,7 +59,7 @@ def test_a_page_costs_the_same_few_queries_however_many_attempts_and_steps(
         make_attempt(job, number)
         make_step(job, f"step {number}")
     admin_client.get(page_of(job))
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         admin_client.get(page_of(job))
 
 

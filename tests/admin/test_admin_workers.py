@@ -39,7 +39,7 @@ def test_the_list_shows_what_a_worker_is_and_does(admin_client):
     for _ in range(2):
         make_job("RUNNING", worker_id=worker.pk, attempts=1)
     page = text_of(admin_client.get(LIST))
-    for text in ["mine", "web-1", "4321", "mail,reports", ">7<"]:
+    for text in ["mine", "web-1", "4321", "mail, reports", ">7<"]:
         assert text in page
     assert f'href="/admin/pgjobs/job/?worker={worker.pk}">2</a>' in page
 

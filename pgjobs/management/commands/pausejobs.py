@@ -26,12 +26,21 @@ class Command(BaseCommand):
 
 def pause(name: str, note: str | None) -> str:
     """Pause a queue, whether it was used before or not; return what to print."""
-    queue, _ = Queue.objects.get_or_create(name=name)
+    queue, is_new = Queue.objects.get_or_create(name=name)
     if note is not None:
         Queue.objects.filter(pk=queue.pk).update(note=note)
     if not queue.pause():
-        return f"{name} was paused already."
+        changed = "" if note is None else f" Its note is now: {note}"
+        return f"{name} was paused already.{changed}"
     jobs = Job.objects.filter(queue_name=name)
     ready = number_of("ready job", jobs.ready().count())
     running = number_of("running job", jobs.running().count())
-    return f"Paused {name}: {ready} held back, {running} left to end."
+    report = f"Paused {name}: {ready} held back, {running} left to end."
+    if is_new and not jobs.exists():
+        known = ", ".join(
+            Queue.objects.exclude(pk=queue.pk)
+            .order_by("name")
+            .values_list("name", flat=True)[:20]
+        )
+        report += f" No job has used this queue yet. Known queues: {known or 'none'}."
+    return report

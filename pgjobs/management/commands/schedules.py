@@ -54,7 +54,7 @@ def row(schedule: Schedule) -> tuple:
 
 
 def moment(value) -> str:
-    return "-" if value is None else localtime(value).strftime("%Y-%m-%d %H:%M:%S")
+    return "-" if value is None else localtime(value).strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def differing(schedule: Schedule) -> str:

@@ -37,6 +37,8 @@ class Command(BaseCommand):
 
     def check_synced(self, found: Synced, verbosity: int) -> None:
         self.print_names(found, verbosity)
+        if verbosity and not any(found):
+            self.stdout.write("No differences.")
         if any(found):
             raise CommandError(
                 "The database knows other tasks than the code declares: run "
