@@ -186,7 +186,7 @@ def test_loop_that_is_stuck_is_not_healthy(monkeypatch):
         loop = server.loop
         wait_for(lambda: loop.awake_at > time.monotonic() + 2000, "it sleeps long")
         go_on = threading.Event()
-        monkeypatch.setattr(loop, "turn", lambda: go_on.wait(20))
+        monkeypatch.setattr(loop, "run_pass", lambda: go_on.wait(20))
         nudge(server)
         wait_for(lambda: ask(server.address, "/healthz")[0] == 503, "it says so")
         told = ask(server.address, "/healthz")[1]
