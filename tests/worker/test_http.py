@@ -423,6 +423,17 @@ def test_silent_clients_hold_few_threads_and_for_a_short_time(server, monkeypatc
     assert client_threads() <= MOST_CLIENTS
 
 
+def test_silent_clients_do_not_keep_a_probe_waiting(server, monkeypatch):
+    """The oldest has to go, however long it may take to ask."""
+    monkeypatch.setattr(http, "HEAD_SECONDS", 600)
+    with ExitStack() as clients:
+        for _ in range(9 * MOST_CLIENTS):
+            client = clients.enter_context(socket.create_connection(server.address))
+            client.sendall(b"GET /healthz HTT")
+        assert ask(server.address, "/healthz")[0] == 200
+        assert client_threads() <= MOST_CLIENTS
+
+
 def test_client_that_sends_byte_by_byte_is_cut_off(server, monkeypatch):
     monkeypatch.setattr(http, "HEAD_SECONDS", 0.3)
     monkeypatch.setattr(http, "BODY_SECONDS", 0.1)
