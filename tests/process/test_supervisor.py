@@ -375,7 +375,7 @@ def test_workers_end_with_a_supervisor_that_was_killed(start_workers, path):
 
 
 WAITS_FOR_A_LOCK = """
-SELECT FROM pg_stat_activity
+SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
 
