@@ -29,8 +29,18 @@ LAYERS = [
     ("worker.slots", "worker.job_log"),
     ("worker.upkeep",),
     ("worker",),
-    ("worker.process",),
-    ("admin", "apps", "checks", "draining", "management", "urls", "views", "pgjobs"),
+    ("worker.process", "table_checks"),
+    (
+        "admin",
+        "apps",
+        "checks",
+        "table_checks",
+        "draining",
+        "management",
+        "urls",
+        "views",
+        "pgjobs",
+    ),
 ]
 LATE_IMPORTS = {
     # Models cannot be imported before the apps are ready. Tasks must be.

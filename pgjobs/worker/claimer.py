@@ -5,7 +5,6 @@ one, goes along in the same round trip.
 """
 
 import logging
-import socket
 from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic, time
@@ -17,19 +16,17 @@ from psycopg.errors import LockNotAvailable
 from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
 from ..exceptions import DatabaseLost
 from ..queue import admitting, claiming
+from ..queue.admitting import BEGINNING
 from ..queue.claiming import HostUnits, Span
 from ..queue.recording import Success
 from ..queue.unclaimable import first_in_line, unclaimable
 from .claim_cursors import Marks
-from .connections.connection import OwnConnection
 from .connections.faults import Backoff
 from .connections.heartbeat import Heartbeat
-from .in_flight import InFlight
 from .lifetime import Lifetime
-from .options import WorkerOptions
 from .poll_schedule import Outlook
 from .recorder import Recorder
-from .slots.executor import Executor
+from .session import Session
 from .upkeep.admission import Admitting
 from .upkeep.batches import fail_culprit
 from .upkeep.chore import Effects, attempt, postpone
@@ -46,29 +43,25 @@ DRAIN_PATIENCE = 600.0  # for so long a drain waits for claims that do not fail
 class Claimer:
     def __init__(
         self,
+        session: Session,
+        recorder: Recorder,
         *,
-        connection: OwnConnection,
-        worker_id: int,
-        options: WorkerOptions,
-        in_flight: InFlight,
-        executor: Executor,
         lifetime: Lifetime,
         heartbeat: Heartbeat,
-        recorder: Recorder,
         outlook: Outlook,
         marks: Marks,
         admitting: Admitting,
         upkeep: Chores,
         note: Callable[[Effects], None],
     ):
-        self.connection = connection
-        self.worker_id = worker_id
-        self.options = options
-        self.in_flight = in_flight
-        self.executor = executor
+        self.connection = session.connection
+        self.worker_id = session.id
+        self.options = session.options
+        self.recorder = recorder
+        self.in_flight = recorder.in_flight
+        self.executor = recorder.executor
         self.lifetime = lifetime
         self.heartbeat = heartbeat
-        self.recorder = recorder
         self.outlook = outlook
         self.marks = marks
         self.admitting = admitting
@@ -78,10 +71,31 @@ class Claimer:
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self.last_claim_at: float | None = None
         self.units = None
-        if options.units is not None:
-            self.units = HostUnits(socket.gethostname(), options.units)
+        if (units := session.options.units) is not None:
+            self.units = HostUnits(session.row["host"], units)
 
     # When
+
+    def heard_of_queue(self, queue_name: str) -> None:
+        """Take what was notified of a queue that may have new jobs."""
+        if self.options.serves(queue_name):
+            self.marks.hear(queue_name)
+            self.outlook.expect_jobs()
+
+    def missed_notifications(self, _: str) -> None:
+        self.outlook.expect_jobs()
+        self.admitting.expect()
+        if len(self.in_flight):
+            self.upkeep.cancel_requests.expect()
+
+    def take_note(self, effects: Effects) -> None:
+        """Note what makes a look or a promotion pay."""
+        if effects.ready or effects.old_ready:
+            self.outlook.expect_jobs()
+        if effects.old_ready:
+            self.marks.doubt()
+        if effects.scheduled:
+            self.outlook.expect_due()
 
     @property
     def wants_to_look(self) -> bool:
@@ -251,6 +265,17 @@ class Claimer:
             has_more = self.promotion.was_full
         self.marks.doubt()
         return self.promotion.backoff.since is None
+
+    def look_for_forgotten(self) -> None:
+        """Before a drain ends, see whether something waits for nothing."""
+        self.admitting.position = BEGINNING
+        while not self.admitting.is_failing(monotonic()):
+            effects = attempt(self.admitting, self.connection)
+            self.note(effects)
+            if effects.old_ready or self.admitting.position == BEGINNING:
+                break
+        if self.upkeep.dependencies.is_due(monotonic()):
+            self.note(attempt(self.upkeep.dependencies, self.connection))
 
     # A claim that fails
 

@@ -1,6 +1,7 @@
 """When a worker is to claim no more, and whether a fresh one follows it."""
 
 import logging
+from math import inf
 from time import monotonic
 
 from .memory import resident_bytes
@@ -35,13 +36,13 @@ class Lifetime:
 
     @property
     def is_too_old(self) -> bool:
-        return self.end is not None and monotonic() >= self.end
+        return monotonic() >= self.end
 
     @property
-    def end(self) -> float | None:
-        """Return when it will be too old (monotonic time), if ever."""
+    def end(self) -> float:
+        """Return when it will be too old (monotonic time)."""
         longest = self.options.max_time
-        return None if longest is None else self.started_at + longest
+        return inf if longest is None else self.started_at + longest
 
     @property
     def has_claimed_enough(self) -> bool:

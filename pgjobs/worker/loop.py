@@ -6,29 +6,16 @@ time and an idle one commits at once.
 """
 
 import logging
-import os
-import socket
+from math import inf
 from time import monotonic
 from typing import Literal
 
 import psycopg
 
-from ..base.database_errors import text_of
-from ..conf import settings
 from ..exceptions import DatabaseLost
-from ..queue.admitting import BEGINNING
-from ..queue.claiming import ClaimedJob
-from ..queue.recording import Unsuccessful, release
-from ..sql import statement
 from .claim_cursors import Marks
 from .claimer import Claimer
 from .connections.bell import Bell
-from .connections.connection import (
-    OwnConnection,
-    Watchdog,
-    hold_session_lock,
-    plan_once,
-)
 from .connections.faults import Faults
 from .connections.heartbeat import Heartbeat
 from .connections.listener import Listener
@@ -39,8 +26,9 @@ from .observer import WorkerObserver
 from .options import WorkerOptions
 from .poll_schedule import Outlook
 from .recorder import Recorder
-from .slots.cleaning import watch_sessions
+from .session import Session
 from .slots.executor import Executor
+from .stopping import Stopping
 from .upkeep.admission import Admitting
 from .upkeep.announcer import Announcer
 from .upkeep.chore import NOTHING, Effects, attempt
@@ -48,10 +36,8 @@ from .upkeep.chores import Chores
 
 logger = logging.getLogger("pgjobs.worker")
 
-STATEMENT_SECONDS = 30.0
 HEAR_SECONDS = 0.01  # between two looks of a busy loop at what was notified
 LAST_SECONDS = 2.0  # for announcing the last jobs that ended
-RELEASE_TRIES = 3
 
 
 class Loop:
@@ -69,13 +55,11 @@ class Loop:
         self.admitting = Admitting()
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
-        self.stop_at: float | None = None  # end of the grace, once asked to stop
         self.next_hearing = 0.0
         # For those who probe the worker, see health.py.
         self.phase: Literal["starting", "running", "stopped"] = "starting"
         self.awake_at = monotonic()  # the latest pass, or when the next one is due
         self.is_nudged = False
-        self.has_abandoned_jobs = False
 
     # Life
 
@@ -88,8 +72,8 @@ class Loop:
         try:
             while not self.is_done:
                 self.run_pass_or_wait()
-                if self.is_out_of_time:
-                    return self.abandon()
+                if self.stopping.is_out_of_time:
+                    return self.stopping.abandon()
                 self.sleep()
             is_drained = self.options.drain and self.outlook.is_empty
             is_renewed = self.lifetime.is_to_be_renewed(is_drained)
@@ -101,64 +85,23 @@ class Loop:
             self.close()
 
     def start(self) -> None:
-        watch_sessions()
-        options = self.options
-        self.watchdog = Watchdog()
-        self.connection = OwnConnection(
-            options.database,
-            "loop",
-            options.name,
-            self.watchdog,
-            STATEMENT_SECONDS,
-            prepare=self.prepare,
-        )
-        row = self.worker_row()
-        try:
-            self.register(row)
-        except BaseException:
-            self.connection.close()
-            self.watchdog.stop()
-            raise
-        self.furnish(row)
+        self.session = Session(self.options)
+        self.id, self.connection = self.session.id, self.session.connection
+        self.furnish()
         self.heartbeat.start()
         self.phase = "running"
-        logger.info("Worker name=%s id=%s started", options.name, self.id)
+        logger.info("Worker name=%s id=%s started", self.options.name, self.id)
         self.observer.started()
 
-    def register(self, row: dict) -> None:
-        self.id = self.connection.execute(statement("register_worker"), row)[0][0]
-        hold_session_lock(self.connection, self.id)
-
-    def prepare(self, connection: OwnConnection) -> None:
-        plan_once(connection)
-        if self.id:  # not the first connection
-            hold_session_lock(connection, self.id)
-
-    def worker_row(self) -> dict:
-        options = self.options
-        return {
-            "name": options.name,
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "queues": ",".join(options.queues or ()),
-            "excluded": ",".join(options.excluded),
-            "slots": options.slots,
-            "units": options.units,
-            "lease": settings.LEASE_DURATION,
-            "heartbeat_interval": settings.HEARTBEAT_INTERVAL,
-        }
-
-    def furnish(self, row: dict) -> None:
+    def furnish(self) -> None:
         """Make the parts that need the worker's id and its connection."""
-        options = self.options
+        session, options = self.session, self.options
         self.heartbeat = Heartbeat(
-            options, {**row, "id": self.id}, self.watchdog, self.asked_to_cancel
+            options, session.row, session.watchdog, self.asked_to_cancel
         )
         self.announcer = Announcer(options.database)
         self.recorder = Recorder(
-            self.connection,
-            self.id,
-            options,
+            session,
             self.executor,
             self.in_flight,
             self.observer,
@@ -175,14 +118,10 @@ class Loop:
             saw_no_jobs=self.outlook.saw_none,
         )
         self.claimer = Claimer(
-            connection=self.connection,
-            worker_id=self.id,
-            options=options,
-            in_flight=self.in_flight,
-            executor=self.executor,
+            session,
+            self.recorder,
             lifetime=self.lifetime,
             heartbeat=self.heartbeat,
-            recorder=self.recorder,
             outlook=self.outlook,
             marks=self.marks,
             admitting=self.admitting,
@@ -193,15 +132,16 @@ class Loop:
             options,
             self.id,
             self.bell,
-            self.watchdog,
+            session.watchdog,
             lambda: not self.heartbeat.is_late,
-            self.hear,
+            lambda channel, payload: self.hearers[channel](payload),
         )
+        self.stopping = Stopping(self.recorder, self.lifetime, self.run_pass)
         self.hearers = {
-            Listener.CHANNEL: self.heard_of_queue,
+            Listener.CHANNEL: self.claimer.heard_of_queue,
             Listener.ADMISSION: self.admitting.hear,
             self.listener.own_channel: self.upkeep.cancel_requests.hear,
-            Listener.MISSED: self.missed_notifications,
+            Listener.MISSED: self.claimer.missed_notifications,
         }
 
     def stop(self) -> None:
@@ -221,35 +161,22 @@ class Loop:
     def close(self) -> None:
         """Leave; what still runs here is not this worker's any more."""
         self.phase = "stopped"
-        if self.has_abandoned_jobs or self.in_flight.still_running:
+        if self.stopping.has_abandoned_jobs or self.in_flight.still_running:
             # The process has to end now.
             self.announcer.stop(timeout=LAST_SECONDS)
         else:
             self.executor.stop()
             self.announcer.stop()
         self.heartbeat.stop()
-        self.leave()
-        self.connection.close()
+        self.session.leave()
         self.listener.close()
-        self.watchdog.stop()
+        self.session.close()
         logger.info("Worker name=%s stopped", self.options.name)
-
-    def leave(self) -> None:
-        """Remove the worker's row; if that fails, others find the worker dead."""
-        try:
-            self.connection.execute(statement("leave"), {"id": self.id})
-        except psycopg.Error as error:
-            logger.warning("Leaving failed: %s", text_of(error))
 
     @property
     def finished(self) -> int:
         """How many jobs have ended here."""
         return self.recorder.finished
-
-    @property
-    def last_claim_at(self) -> float | None:
-        """When it claimed jobs for the last time (seconds of Unix time), if ever."""
-        return None if self.phase == "starting" else self.claimer.last_claim_at
 
     @property
     def is_done(self) -> bool:
@@ -261,19 +188,6 @@ class Loop:
             return True
         is_expecting = self.upkeep.is_expecting(now) or self.admitting.is_expecting(now)
         return ends_when_idle and self.outlook.is_empty and not is_expecting
-
-    @property
-    def is_out_of_time(self) -> bool:
-        """Whether the running jobs must be released."""
-        signals = self.lifetime.signals
-        if signals == 0:
-            return False
-        if self.stop_at is None:
-            self.stop_at = monotonic() + self.options.grace
-            if len(self.in_flight):
-                self.observer.stopping(len(self.in_flight))
-        over = signals > 1 or monotonic() >= self.stop_at
-        return over and len(self.in_flight) > 0
 
     # One pass
 
@@ -298,7 +212,7 @@ class Loop:
         if self.in_flight.unrecorded:  # jobs have ended
             self.lifetime.measure_memory()
         if self.lifetime.is_cut_short:
-            self.release_unstarted()
+            self.stopping.release_unstarted()
         self.recorder.record()
         self.upkeep.cancel_requests.pass_on()
         for chore in self.upkeep.due(self.lifetime.is_over):
@@ -309,18 +223,13 @@ class Loop:
         # After a fault a statement has to prove that the database is back.
         self.claimer.run(is_wanted=self.faults.since is not None)
         if self.options.drain and self.outlook.is_empty and self.in_flight.is_empty:
-            self.look_for_forgotten()
+            self.claimer.look_for_forgotten()
 
     def note(self, effects: Effects) -> None:
         """Take note of what a step has changed."""
         if effects is NOTHING:
             return
-        if effects.ready or effects.old_ready:
-            self.outlook.expect_jobs()
-        if effects.old_ready:
-            self.marks.doubt()
-        if effects.scheduled:
-            self.outlook.expect_due()
+        self.claimer.take_note(effects)
         if effects.waiting:
             self.admitting.expect()
         if effects.undecided:
@@ -331,17 +240,6 @@ class Loop:
             self.upkeep.orphans.expect()
         self.announcer.finished(effects.finished)
 
-    def look_for_forgotten(self) -> None:
-        """Before a drain ends, see whether something waits for nothing."""
-        self.admitting.position = BEGINNING
-        while not self.admitting.is_failing(monotonic()):
-            effects = attempt(self.admitting, self.connection)
-            self.note(effects)
-            if effects.old_ready or self.admitting.position == BEGINNING:
-                break
-        if self.upkeep.dependencies.is_due(monotonic()):
-            self.note(attempt(self.upkeep.dependencies, self.connection))
-
     # What the worker hears
 
     def take_notified(self) -> None:
@@ -351,54 +249,10 @@ class Loop:
             self.listener.keep_connected()
             self.listener.take_notified()
 
-    def hear(self, channel: str, payload: str) -> None:
-        self.hearers[channel](payload)
-
-    def heard_of_queue(self, queue_name: str) -> None:
-        if self.options.serves(queue_name):
-            self.marks.hear(queue_name)
-            self.outlook.expect_jobs()
-
-    def missed_notifications(self, _: str) -> None:
-        self.outlook.expect_jobs()
-        self.admitting.expect()
-        if len(self.in_flight):
-            self.upkeep.cancel_requests.expect()
-
     def asked_to_cancel(self, lease_tokens: list[int]) -> None:
         """Note that jobs are to stop; called by the heartbeat's thread."""
         self.upkeep.cancel_requests.ask(lease_tokens)
         self.ring()
-
-    # Giving back
-
-    def release_unstarted(self) -> None:
-        """Put the prefetched jobs that no slot has begun back in the queue."""
-        self.in_flight.put(map(released, self.executor.withdraw()))
-
-    def abandon(self) -> ExitCode:
-        """Put the jobs that will not end back in the queue; their threads go on."""
-        self.executor.withdraw()
-        self.recorder.gather()
-        running = self.in_flight.still_running
-        self.in_flight.put(map(released, running))
-        self.release()
-        if not running and self.in_flight.is_empty:
-            return ExitCode.STOPPED
-        logger.warning("Released jobs=%s that did not end in time", len(running))
-        self.has_abandoned_jobs = bool(running)
-        is_hurried = self.lifetime.signals > 1
-        return ExitCode.SECOND_SIGNAL if is_hurried else ExitCode.GRACE_OVER
-
-    def release(self) -> None:
-        """Store what is left; a job that cannot be released counts as crashed."""
-        for _ in range(RELEASE_TRIES):
-            try:
-                self.run_pass()
-            except psycopg.Error as error:
-                logger.error("Releasing failed: %s", text_of(error))
-            if not self.in_flight.recordable:
-                return
 
     # Sleeping
 
@@ -434,10 +288,9 @@ class Loop:
             self.admitting.next_event,
             self.upkeep.next_event(is_over),
             self.observer.due,
+            self.stopping.stop_at or inf,
         ]
-        if self.stop_at is not None:
-            events.append(self.stop_at)
-        if self.lifetime.end is not None and not is_over:
+        if not is_over:
             events.append(self.lifetime.end)
         return min(events)
 
@@ -447,7 +300,3 @@ class Loop:
         signals = self.lifetime.signals
         while signals == self.lifetime.signals and (left := deadline - monotonic()) > 0:
             self.listener.wait(left, lambda: False)
-
-
-def released(job: ClaimedJob) -> Unsuccessful:
-    return release(job, "Released: the worker stopped.")

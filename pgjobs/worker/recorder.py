@@ -17,12 +17,11 @@ from ..conf import FINISHED
 from ..queue import recording
 from ..queue.recording import Outcome, Recorded, Success, Unsuccessful
 from ..tasks.running_job import RunningJob
-from .connections.connection import OwnConnection
 from .connections.faults import Backoff
 from .in_flight import InFlight
 from .job_log import is_heard, log
 from .observer import AttemptEnd, WorkerObserver
-from .options import WorkerOptions
+from .session import Session
 from .slots.executor import Executor
 from .slots.outcomes import LONGEST_REASON
 from .upkeep.announcer import Announcer
@@ -38,18 +37,16 @@ ASK_FOR_LOCKED_SECONDS = 1.0  # between two looks whether rows are still locked
 class Recorder:
     def __init__(
         self,
-        connection: OwnConnection,
-        worker_id: int,
-        options: WorkerOptions,
+        session: Session,
         executor: Executor,
         in_flight: InFlight,
         observer: WorkerObserver,
         announcer: Announcer,
         note: Callable[[Effects], None],
     ):
-        self.connection = connection
-        self.worker_id = worker_id
-        self.options = options
+        self.connection = session.connection
+        self.worker_id = session.id
+        self.options = session.options
         self.executor = executor
         self.in_flight = in_flight
         self.observer = observer

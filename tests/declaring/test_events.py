@@ -992,11 +992,27 @@ def test_old_events_are_pruned_unless_a_delivery_is_dead_or_on_its_way(handlers)
     job = Job.objects.filter(delivery__event=dead).first()
     job.retry(), job.fail()
     Event.objects.exclude(pk=new.pk).update(published_at=new.published_at - hours(2))
-    assert outbox.prune(execute, 3600) == 2
+    assert outbox.prune(execute, 3600) == (2, None)
     assert set(Event.objects.all()) == {dead, pending, new}
     assert Job.objects.count() == 12  # they stay as long as any other job
-    assert outbox.prune(execute, None) == 0
+    assert outbox.prune(execute, None) == (0, None)
     assert unhandled not in Event.objects.all()
+
+
+def test_pruning_goes_on_behind_events_that_are_kept(handlers, monkeypatch):
+    """It does not look at all of them each time."""
+    monkeypatch.setattr(outbox, "BATCH", 2)
+    for number in range(5):
+        publish(REFRESHED, {"satellite_id": number})
+    Job.objects.fail()  # dead letters
+    unhandled = publish("nobody")
+    Event.objects.update(published_at=unhandled.published_at - hours(2))
+    looks, pruned, position = 0, 0, outbox.OLDEST
+    while position is not None:
+        number, position = outbox.prune(execute, 3600, position)
+        looks, pruned = looks + 1, pruned + number
+    assert (looks, pruned) == (4, 1)
+    assert Event.objects.count() == 5
 
 
 def test_command_prunes_events_too(handlers, capsys):

@@ -131,13 +131,13 @@ def test_server_that_cancels_a_command_is_quoted(connect_with, owner, command):
 
 
 def test_fault_of_ours_keeps_its_traceback(monkeypatch):
-    monkeypatch.setattr("pgjobs.worker.loop.statement", lambda name: "SELECT 1/0")
+    monkeypatch.setattr("pgjobs.worker.session.statement", lambda name: "SELECT 1/0")
     with pytest.raises(psycopg.errors.DivisionByZero):
         run(("runjobs", "--drain"))
 
 
 def test_worker_that_is_refused_leaves_neither_session_nor_thread(owner, monkeypatch):
-    monkeypatch.setattr("pgjobs.worker.loop.statement", lambda name: "SELECT 1/0")
+    monkeypatch.setattr("pgjobs.worker.session.statement", lambda name: "SELECT 1/0")
     with pytest.raises(psycopg.errors.DivisionByZero) as refused:
         run(("runjobs", "--drain", "--name", "refused"))
     sessions = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE '%refused'"

@@ -14,9 +14,11 @@ from pgjobs.base.connections import connect
 from pgjobs.models import Attempt, Job, Worker
 from pgjobs.queue import upkeep
 from pgjobs.queue.upkeep import LOCK_CLASS
+from pgjobs.worker.connections import heartbeat
 from tests import tasks
-from tests.actors import Hand
+from tests.actors import Hand, session
 from tests.processes import (
+    WorkerThread,
     drain,
     let_it_turn,
     running_worker,
@@ -485,6 +487,52 @@ def test_missing_lock_counts_only_while_the_rescuer_was_connected(colleague):
     suspect.run(job)
     connection.close()
     assert rescued_by(rescuer) == []
+
+
+SET_CLOCK_BACK = """
+UPDATE pgjobs_worker
+SET heartbeat_at = heartbeat_at + interval '1 hour',
+    beating_since = beating_since + interval '1 hour',
+    lease_until = lease_until + interval '1 hour'
+"""
+
+
+def test_worker_that_died_before_the_clock_was_set_back_is_found_dead():
+    dead, rescuer = Hand("dead"), Hand("rescuer")
+    job = enqueue(tasks.noop)
+    assert dead.claim()
+    execute(SET_CLOCK_BACK)
+    rescuer.beat()
+    assert upkeep.chores(execute, rescuer.id, False).rescue
+    assert rescuer.rescue() == [], "it may live, and beat soon"
+    back = timezone.now() - timedelta(seconds=31)
+    Worker.objects.filter(pk=rescuer.id).update(beating_since=back)
+    assert [each.id for each in rescuer.rescue()] == [job.pk]
+
+
+def test_living_worker_is_left_alone_after_the_clock_was_set_back():
+    living, rescuer = Hand("living"), Hand("rescuer")
+    enqueue(tasks.noop)
+    assert living.claim()
+    execute(SET_CLOCK_BACK)
+    rescuer.beat()
+    living.beat()
+    back = timezone.now() - timedelta(seconds=31)
+    Worker.objects.filter(pk=rescuer.id).update(beating_since=back)
+    assert rescuer.rescue() == []
+
+
+def test_worker_starts_while_another_session_holds_the_table(settings, monkeypatch):
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.2, "LEASE_DURATION": 30}
+    monkeypatch.setattr(heartbeat, "LEAST_PATIENCE", 0.4)
+    with session() as other:
+        other.begin()
+        other.execute("LOCK TABLE pgjobs_job IN ACCESS EXCLUSIVE MODE")
+        worker = WorkerThread(poll=60)
+        wait_for(lambda: worker.loop.phase == "running", "it has started")
+        other.rollback()
+    with worker:
+        wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
 
 
 def test_jobs_without_a_worker_row_are_rescued_at_once(colleague):

@@ -135,14 +135,14 @@ def test_job_that_ends_as_the_grace_does_is_not_run_again(path, monkeypatch):
     job = enqueue(tasks.hold, path)
     with WorkerThread(slots=1, grace=0) as worker:
         wait_for(lambda: tasks.lines(path), "the job runs")
-        abandon = worker.loop.abandon
+        abandon = worker.loop.stopping.abandon
 
         def abandon_a_moment_later():
             tasks.let_go(path)
             wait_for(lambda: worker.loop.executor.outcomes, "the job has ended")
             return abandon()
 
-        monkeypatch.setattr(worker.loop, "abandon", abandon_a_moment_later)
+        monkeypatch.setattr(worker.loop.stopping, "abandon", abandon_a_moment_later)
         assert worker.stop() == ExitCode.STOPPED
     job.refresh_from_db()
     assert job.status == "SUCCESSFUL"

@@ -24,6 +24,7 @@ from pgjobs.worker.process import supervisor
 from pgjobs.worker.process.pipe import SupervisorPipe
 from pgjobs.worker.process.supervisor import ChildProcess, Supervisor, WorkerPipe
 from tests import tasks
+from tests.actors import execute, session
 from tests.processes import WorkerProcess, shared_queue, wait_for, wait_for_status
 
 BRISK = {
@@ -371,6 +372,30 @@ def test_workers_end_with_a_supervisor_that_was_killed(start_workers, path):
     job.refresh_from_db()
     assert (job.status, job.crashes) == ("READY", 0)
     assert not Worker.objects.exists()
+
+
+WAITS_FOR_A_LOCK = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+
+
+@shared_queue
+def test_worker_that_still_starts_ends_with_a_supervisor_that_was_killed(start_worker):
+    """Its first look at the database waits for a lock."""
+    with session() as other:
+        other.begin()
+        other.execute("LOCK TABLE django_migrations IN ACCESS EXCLUSIVE MODE")
+        worker = start_worker("--processes", "1", registered=False)
+        wait_for(
+            lambda: execute(WAITS_FOR_A_LOCK),
+            "it waits for the lock",
+            timeout=STARTING_SECONDS,
+        )
+        pids = children_of(worker)
+        worker.kill()
+        wait_for(lambda: not any(map(is_running, pids)), timeout=5)
+    assert pids
 
 
 @shared_queue

@@ -428,6 +428,20 @@ def test_group_that_is_rolled_back_leaves_no_batch():
     assert not Batch.objects.exists()
 
 
+def test_empty_batches_go_that_stand_behind_many_with_jobs(monkeypatch):
+    monkeypatch.setattr(upkeep, "BATCH", 2)
+    kept = [enqueue(group([noop.bind()])) for _ in range(5)]
+    empty = [enqueue(group([noop.bind()])) for _ in range(3)]
+    Job.objects.filter(batch_id__in=[each.pk for each in empty]).delete()
+    Batch.objects.update(enqueued_at=timezone.now() - hours(2))
+    pruned, after = 0, 0
+    while after is not None:
+        number, after = upkeep.prune_batches(execute, after)
+        pruned += number
+    assert pruned == 3
+    assert set(Batch.objects.all()) == set(kept)
+
+
 def test_batch_goes_with_the_last_of_its_jobs():
     batch = enqueue(group([noop.bind(), noop.bind()]))
     run_next()

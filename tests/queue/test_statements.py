@@ -24,7 +24,8 @@ from pgjobs.worker.connections.connection import (
     Watchdog,
     plan_once,
 )
-from pgjobs.worker.loop import STATEMENT_SECONDS, Loop
+from pgjobs.worker.loop import Loop
+from pgjobs.worker.session import STATEMENT_SECONDS
 from pgjobs.worker.upkeep.chore import Timer
 from tests import tasks
 from tests.actors import Hand, Session, session

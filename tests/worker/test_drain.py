@@ -1,18 +1,26 @@
 """runjobs --drain: everything that is READY, and then an end."""
 
+import threading
 from datetime import timedelta
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
 from django.db import transaction
+from django.db.backends.signals import connection_created
 from django.utils import timezone
 
 import pgjobs
 from pgjobs import Retry, current_job, enqueue, enqueue_many, task
 from pgjobs.models import Job
 from tests import tasks
-from tests.processes import drain, running_worker, shared_queue, wait_for_status
+from tests.processes import (
+    drain,
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_status,
+)
 
 pytestmark = shared_queue
 
@@ -32,6 +40,14 @@ def test_it_counts_the_jobs_that_it_finished():
     enqueue(tasks.fail_with, "no")
     assert printed() == ["Completed 1 job", "Failed: 1."]
     assert printed() == ["Completed 0 jobs"]
+
+
+def test_drain_leaves_no_receiver_and_no_thread_in_its_process():
+    before = connection_created.receivers[:], threading.active_count()
+    enqueue(tasks.noop)
+    assert pgjobs.drain() == 1
+    wait_for(lambda: threading.active_count() == before[1], "its threads have ended")
+    assert connection_created.receivers == before[0]
 
 
 def test_job_that_is_tried_again_counts_once():

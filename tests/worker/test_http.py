@@ -186,7 +186,7 @@ def test_loop_that_is_stuck_is_not_healthy(monkeypatch):
         loop = server.loop
         wait_for(lambda: loop.awake_at > time.monotonic() + 2000, "it sleeps long")
         go_on = threading.Event()
-        monkeypatch.setattr(loop, "turn", lambda: go_on.wait(20))
+        monkeypatch.setattr(loop, "run_pass", lambda: go_on.wait(20))
         nudge(server)
         wait_for(lambda: ask(server.address, "/healthz")[0] == 503, "it says so")
         told = ask(server.address, "/healthz")[1]
@@ -421,6 +421,17 @@ def test_silent_clients_hold_few_threads_and_for_a_short_time(server, monkeypatc
         wait_for(lambda: client_threads() == MOST_CLIENTS, "all threads are held")
         assert ask(server.address, "/healthz")[0] == 200
     assert client_threads() <= MOST_CLIENTS
+
+
+def test_silent_clients_do_not_keep_a_probe_waiting(server, monkeypatch):
+    """The oldest has to go, however long it may take to ask."""
+    monkeypatch.setattr(http, "HEAD_SECONDS", 600)
+    with ExitStack() as clients:
+        for _ in range(9 * MOST_CLIENTS):
+            client = clients.enter_context(socket.create_connection(server.address))
+            client.sendall(b"GET /healthz HTT")
+        assert ask(server.address, "/healthz")[0] == 200
+        assert client_threads() <= MOST_CLIENTS
 
 
 def test_client_that_sends_byte_by_byte_is_cut_off(server, monkeypatch):

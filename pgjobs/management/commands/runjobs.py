@@ -236,10 +236,11 @@ class Command(BaseCommand):
     def work_as_child(
         self, chosen: WorkerOptions, options: dict, reporter: ChildReporter
     ) -> ExitCode:
-        self.check_start(chosen, options)
         loop = Loop(chosen, reporter)
-        reporter.pipe.obey(loop.stop)
         pipe = reporter.pipe
+        # From now on: the first look at the database may have to wait for a lock.
+        pipe.obey(loop.stop)
+        self.check_start(chosen, options)
         with stopping_on_signals(pipe.signalled, pipe.bell):
             return self.run_loop(loop, options, reporter)
 

@@ -5,9 +5,12 @@ SELECT
     EXISTS (
         SELECT FROM pgjobs_worker
         WHERE id <> %(worker_id)s
-            AND heartbeat_at < clock_timestamp() - least(
-                lease_until - heartbeat_at,
-                make_interval(secs => 1.3 * heartbeat_interval)
+            AND (
+                heartbeat_at < clock_timestamp() - least(
+                    lease_until - heartbeat_at,
+                    make_interval(secs => 1.3 * heartbeat_interval)
+                )
+                OR heartbeat_at > clock_timestamp()  -- which was set back
             )
     )
     OR EXISTS (

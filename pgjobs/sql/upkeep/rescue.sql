@@ -10,16 +10,24 @@ WITH rescuer AS (
         )) AS connected_since
     FROM pgjobs_worker WHERE id = %(worker_id)s
 ),
+-- A sign of life in the future tells that the clock was set back since. A living worker
+-- has beaten again by the time for which the rescuer has beaten after that.
 dead_worker AS (
     SELECT worker.id
-    FROM pgjobs_worker AS worker CROSS JOIN rescuer
+    FROM pgjobs_worker AS worker
+    CROSS JOIN rescuer
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN worker.heartbeat_at <= clock_timestamp() THEN worker.heartbeat_at
+        END AS heartbeat_at
+    ) AS known
     WHERE worker.id <> %(worker_id)s
         AND (
-            greatest(worker.heartbeat_at, rescuer.beating_since)
+            greatest(known.heartbeat_at, rescuer.beating_since)
                 < clock_timestamp() - (worker.lease_until - worker.heartbeat_at)
             OR (
                 worker.holds_session_lock
-                AND greatest(worker.heartbeat_at, rescuer.connected_since)
+                AND greatest(known.heartbeat_at, rescuer.connected_since)
                     < clock_timestamp()
                         - make_interval(secs => 1.3 * worker.heartbeat_interval)
                 AND NOT EXISTS (

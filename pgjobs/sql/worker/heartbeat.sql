@@ -13,6 +13,8 @@ ON CONFLICT (id) DO UPDATE SET
         WHEN worker.heartbeat_at < clock_timestamp()
                 - make_interval(secs => 2 * worker.heartbeat_interval)
             THEN clock_timestamp()
+        -- The clock was set back.
+        WHEN worker.heartbeat_at > clock_timestamp() THEN clock_timestamp()
         ELSE worker.beating_since
     END,
     lease_until = excluded.lease_until,

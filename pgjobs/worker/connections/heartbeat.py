@@ -7,6 +7,7 @@ from time import monotonic
 
 import psycopg
 
+from ...base.database_errors import text_of
 from ...conf import settings
 from ...sql import statement
 from ..options import WorkerOptions
@@ -60,7 +61,15 @@ class Heartbeat:
         return monotonic() - self.last_beat > 1.5 * self.interval
 
     def start(self) -> None:
-        self.beat()
+        """Beat once, if possible, and then on a thread.
+
+        The row was made a moment ago. So a lock that another session holds on a table
+        must not keep the worker from starting.
+        """
+        try:
+            self.beat()
+        except psycopg.Error as error:
+            logger.warning("Heartbeat failed: %s", text_of(error))
         self.thread.start()
 
     def stop(self) -> None:
@@ -76,7 +85,7 @@ class Heartbeat:
                 delay = self.interval
             except psycopg.Error as error:
                 level = logging.WARNING if delay == self.interval else logging.DEBUG
-                logger.log(level, "Heartbeat failed: %s", str(error).strip())
+                logger.log(level, "Heartbeat failed: %s", text_of(error))
                 delay = self.pause_after(delay)
             except Exception:  # a dead heartbeat would get living jobs rescued
                 logger.exception("Heartbeat failed")

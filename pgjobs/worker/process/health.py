@@ -35,7 +35,9 @@ def readiness(loop: "Loop") -> dict[str, Any]:
         "listen": loop.listener.state if loop.phase == "running" else "off",
         "slots": slots,
         "free": max(slots - len(loop.in_flight), 0),  # prefetched jobs are held, too
-        "last_claim_at": iso(loop.last_claim_at),
+        "last_claim_at": iso(
+            None if loop.phase == "starting" else loop.claimer.last_claim_at
+        ),
     }
 
 
@@ -47,6 +49,10 @@ def state_of(loop: "Loop") -> str:
 def reaches_database(loop: "Loop") -> bool:
     """Whether the last statements succeeded: those of the loop and the heartbeat's."""
     return loop.faults.since is None and not loop.heartbeat.is_late
+
+
+def last_claim_of(loop: "Loop") -> str | None:
+    return None if loop.phase == "starting" else iso(loop.claimer.last_claim_at)
 
 
 def iso(timestamp: float | None) -> str | None:

@@ -93,6 +93,7 @@ class Server(ThreadingMixIn, TCPServer):
         super().__init__(place, Handler)
         self.address = Address(*self.socket.getsockname()[:2])
         self.vacancies = threading.Semaphore(MOST_CLIENTS)
+        self.silent: dict[socket.socket, None] = {}  # have not asked yet; oldest first
         self.is_closing = False
         self.bell = Bell()
         self.thread = threading.Thread(target=self.run, name="pgjobs-http", daemon=True)
@@ -126,12 +127,21 @@ class Server(ThreadingMixIn, TCPServer):
             raise
 
     def process_request(self, request, client_address) -> None:
-        self.vacancies.acquire()
+        if not self.vacancies.acquire(blocking=False):
+            self.dismiss_oldest()
+            self.vacancies.acquire()
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
             self.vacancies.release()
             raise
+
+    def dismiss_oldest(self) -> None:
+        """Make room: of the clients that have not asked yet, the oldest has to go."""
+        oldest = next(iter(tuple(self.silent)), None)
+        if oldest is not None:
+            with suppress(OSError):
+                oldest.shutdown(socket.SHUT_RD)
 
     def process_request_thread(self, request, client_address) -> None:
         try:
@@ -165,7 +175,14 @@ class Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.rfile.close()
-        self.head = receive(self.connection, HEAD_SECONDS, LONGEST_HEAD, END_OF_HEAD)
+        silent = self.server.silent
+        silent[self.connection] = None
+        try:
+            self.head = receive(
+                self.connection, HEAD_SECONDS, LONGEST_HEAD, END_OF_HEAD
+            )
+        finally:
+            silent.pop(self.connection, None)
         self.rfile = BytesIO(self.head)
         self.connection.settimeout(HEAD_SECONDS)  # for the answer
 

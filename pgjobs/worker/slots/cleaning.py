@@ -7,6 +7,7 @@ connection is not used again. Other jobs pay no round trip.
 import contextlib
 import logging
 import re
+import threading
 from functools import cache
 from weakref import WeakSet
 
@@ -81,9 +82,27 @@ def watch_session(connection: BaseDatabaseWrapper, **named) -> None:
         raw.cursor_factory = watching(raw.cursor_factory)  # type: ignore[arg-type]
 
 
-def watch_sessions() -> None:
-    """Watch the connections that this process opens from now on."""
-    connection_created.connect(watch_session, dispatch_uid="pgjobs")
+class SessionWatching:
+    """Watches the connections that this process opens while one of its workers runs."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.workers = 0
+
+    def begin(self) -> None:
+        with self.lock:
+            self.workers += 1
+            connection_created.connect(watch_session, dispatch_uid="pgjobs")
+
+    def end(self) -> None:
+        """Leave no receiver behind in a process that goes on."""
+        with self.lock:
+            self.workers -= 1
+            if not self.workers:
+                connection_created.disconnect(dispatch_uid="pgjobs")
+
+
+session_watching = SessionWatching()
 
 
 def clean_connections() -> None:

@@ -1,0 +1,83 @@
+"""The worker's row, the connection of its loop, and what they need."""
+
+import logging
+import os
+import socket
+
+import psycopg
+
+from ..base.database_errors import text_of
+from ..conf import settings
+from ..sql import statement
+from .connections.connection import (
+    OwnConnection,
+    Watchdog,
+    hold_session_lock,
+    plan_once,
+)
+from .options import WorkerOptions
+from .slots.cleaning import session_watching
+
+logger = logging.getLogger("pgjobs.worker")
+
+STATEMENT_SECONDS = 30.0
+
+
+class Session:
+    """Registers the worker as it is made, or raises psycopg.Error."""
+
+    def __init__(self, options: WorkerOptions):
+        self.options = options
+        self.id = 0  # until it is registered
+        self.watchdog = Watchdog()
+        self.connection = OwnConnection(
+            options.database,
+            "loop",
+            options.name,
+            self.watchdog,
+            STATEMENT_SECONDS,
+            prepare=self.prepare,
+        )
+        self.row = worker_row(options)
+        session_watching.begin()
+        try:
+            self.register()
+        except BaseException:
+            self.close()
+            raise
+
+    def register(self) -> None:
+        ((self.id,),) = self.connection.execute(statement("register_worker"), self.row)
+        self.row["id"] = self.id
+        hold_session_lock(self.connection, self.id)
+
+    def prepare(self, connection: OwnConnection) -> None:
+        plan_once(connection)
+        if self.id:  # not the first connection
+            hold_session_lock(connection, self.id)
+
+    def leave(self) -> None:
+        """Remove the worker's row; if that fails, others find the worker dead."""
+        try:
+            self.connection.execute(statement("leave"), {"id": self.id})
+        except psycopg.Error as error:
+            logger.warning("Leaving failed: %s", text_of(error))
+
+    def close(self) -> None:
+        self.connection.close()
+        self.watchdog.stop()
+        session_watching.end()
+
+
+def worker_row(options: WorkerOptions) -> dict:
+    return {
+        "name": options.name,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "queues": ",".join(options.queues or ()),
+        "excluded": ",".join(options.excluded),
+        "slots": options.slots,
+        "units": options.units,
+        "lease": settings.LEASE_DURATION,
+        "heartbeat_interval": settings.HEARTBEAT_INTERVAL,
+    }

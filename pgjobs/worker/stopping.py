@@ -1,0 +1,78 @@
+"""How a worker stops: its jobs end within the grace, or go back to the queue."""
+
+import logging
+from collections.abc import Callable
+from time import monotonic
+
+import psycopg
+
+from ..base.database_errors import text_of
+from ..queue.claiming import ClaimedJob
+from ..queue.recording import Unsuccessful, release
+from .exit_code import ExitCode
+from .lifetime import Lifetime
+from .recorder import Recorder
+
+logger = logging.getLogger("pgjobs.worker")
+
+RELEASE_TRIES = 3
+
+
+class Stopping:
+    def __init__(
+        self, recorder: Recorder, lifetime: Lifetime, run_pass: Callable[[], None]
+    ):
+        self.options = recorder.options
+        self.recorder = recorder
+        self.executor = recorder.executor
+        self.in_flight = recorder.in_flight
+        self.observer = recorder.observer
+        self.lifetime = lifetime
+        self.run_pass = run_pass
+        self.stop_at: float | None = None  # end of the grace, once asked to stop
+        self.has_abandoned_jobs = False  # whose threads run on
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether the running jobs must be released."""
+        signals = self.lifetime.signals
+        if signals == 0:
+            return False
+        if self.stop_at is None:
+            self.stop_at = monotonic() + self.options.grace
+            if len(self.in_flight):
+                self.observer.stopping(len(self.in_flight))
+        over = signals > 1 or monotonic() >= self.stop_at
+        return over and len(self.in_flight) > 0
+
+    def release_unstarted(self) -> None:
+        """Put the prefetched jobs that no slot has begun back in the queue."""
+        self.in_flight.put(map(released, self.executor.withdraw()))
+
+    def abandon(self) -> ExitCode:
+        """Put the jobs that will not end back in the queue; their threads go on."""
+        self.executor.withdraw()
+        self.recorder.gather()
+        running = self.in_flight.still_running
+        self.in_flight.put(map(released, running))
+        self.release()
+        if not running and self.in_flight.is_empty:
+            return ExitCode.STOPPED
+        logger.warning("Released jobs=%s that did not end in time", len(running))
+        self.has_abandoned_jobs = bool(running)
+        is_hurried = self.lifetime.signals > 1
+        return ExitCode.SECOND_SIGNAL if is_hurried else ExitCode.GRACE_OVER
+
+    def release(self) -> None:
+        """Store what is left; a job that cannot be released counts as crashed."""
+        for _ in range(RELEASE_TRIES):
+            try:
+                self.run_pass()
+            except psycopg.Error as error:
+                logger.error("Releasing failed: %s", text_of(error))
+            if not self.in_flight.recordable:
+                return
+
+
+def released(job: ClaimedJob) -> Unsuccessful:
+    return release(job, "Released: the worker stopped.")

@@ -1,0 +1,77 @@
+"""Thousands of jobs of one line that end in one statement: no stack, no error."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import product
+
+import pytest
+from django.utils import timezone
+
+from pgjobs import chain, enqueue, enqueue_many, group
+from pgjobs.models import Job
+from pgjobs.queue import upkeep
+from tests.actors import Hand, admit, execute
+from tests.processes import shared_queue
+from tests.tasks import noop
+
+pytestmark = shared_queue
+
+MANY = 2_100  # functions that call each other in turn bear a tenth of it
+
+LINES: dict[str, dict] = {
+    "lock": {"lock": "door"},
+    "mutex": {"lock": "door", "lock_mode": "mutex"},
+    "limit": {"max_running": 1},
+    "rate": {"rate": "1/hour"},
+}
+
+
+def make_line(kind: str) -> None:
+    """Make that many jobs of one lock, limit, rate, batch or predecessor."""
+    if kind == "batch":
+        enqueue(group([noop.bind() for _ in range(MANY)], then=noop.bind()))
+    elif kind == "chain":
+        enqueue(chain(*[noop.bind() for _ in range(MANY // 2)]))
+    elif kind == "predecessor":
+        first = enqueue(noop)
+        enqueue_many([noop.using(after=first).bind() for _ in range(MANY)])
+    else:
+        enqueue_many([noop.using(**LINES[kind]).bind() for _ in range(MANY)])
+
+
+def expire() -> None:
+    Job.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    while upkeep.expire(execute):
+        continue
+
+
+ENDS: dict[str, Callable[[], object]] = {
+    "cancel": lambda: Job.objects.cancel(),
+    "fail": lambda: Job.objects.fail(),
+    "delete": lambda: Job.objects.all().delete(),
+    "discard": lambda: Job.objects.discard(),
+    "expire": expire,
+}
+UNFINISHED = ("READY", "SCHEDULED", "WAITING", "RUNNING")
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        *product(LINES, ["cancel", "delete", "expire"]),
+        *product(["batch", "predecessor"], ["cancel", "fail", "discard"]),
+        ("chain", "cancel"),
+    ],
+)
+def test_long_line_ends_in_one_statement(kind, end):
+    Hand()  # it serves the queue
+    make_line(kind)
+    admit()
+    ENDS[end]()
+    admit()
+    assert not Job.objects.filter(status__in=UNFINISHED).exists()
+    if end == "cancel":
+        assert Job.objects.retry().skipped == 0
+        admit()
+        assert Job.objects.ready().exists() or kind == "rate"
+        assert Job.objects.cancel().skipped == 0
