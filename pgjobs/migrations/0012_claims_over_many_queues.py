@@ -4,22 +4,34 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('pgjobs', '0011_events'),
+        ("pgjobs", "0011_events"),
     ]
 
     operations = [
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('status', 'READY')), name='pgjobs_job_in_line'),
+            model_name="job",
+            index=models.Index(
+                models.OrderBy(models.F("priority"), descending=True),
+                models.F("turn"),
+                condition=models.Q(("status", "READY")),
+                name="pgjobs_job_in_line",
+            ),
         ),
         migrations.AddIndex(
-            model_name='queue',
-            index=models.Index(models.F('name'), condition=models.Q(('paused_at__isnull', False)), name='pgjobs_queue_paused'),
+            model_name="queue",
+            index=models.Index(
+                models.F("name"),
+                condition=models.Q(("paused_at__isnull", False)),
+                name="pgjobs_queue_paused",
+            ),
         ),
         migrations.AddIndex(
-            model_name='queue',
-            index=models.Index(models.F('name'), condition=models.Q(('max_running__isnull', False)), name='pgjobs_queue_limited'),
+            model_name="queue",
+            index=models.Index(
+                models.F("name"),
+                condition=models.Q(("max_running__isnull", False)),
+                name="pgjobs_queue_limited",
+            ),
         ),
     ]

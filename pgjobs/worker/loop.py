@@ -20,11 +20,11 @@ import psycopg
 from ..conf import FINISHED, settings
 from ..exceptions import DatabaseLost
 from ..queue import admitting, claiming, recording, upkeep
-from ..queue.claiming import ClaimedJob, HostUnits, Span
+from ..queue.claiming import ClaimedJob, HostUnits, Look
 from ..queue.recording import Outcome, Setback, Success, release
 from ..sql import statement
 from ..tasks.running_job import RunningJob
-from .claim_cursors import Marks
+from .claim_cursors import ClaimCursors
 from .connections.bell import Bell
 from .connections.connection import (
     OwnConnection,
@@ -40,7 +40,7 @@ from .job_log import described, is_heard, log
 from .lifetime import Lifetime
 from .observer import Audience, Ending
 from .options import WorkerOptions
-from .poll_schedule import Outlook
+from .poll_schedule import PollSchedule
 from .slots.atomic import warn_of_long_transactions
 from .slots.cleaning import watch_sessions
 from .slots.executor import Executor
@@ -81,8 +81,8 @@ class Loop:
         self.bell = Bell()
         self.executor = Executor(options.slots, self.ring, options.database)
         self.ledger = Ledger()
-        self.outlook = Outlook(options.poll)
-        self.marks = Marks()
+        self.poll_schedule = PollSchedule(options.poll)
+        self.cursors = ClaimCursors(options.poll, options.units is not None)
         self.admitting = Admitting()
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
@@ -117,7 +117,7 @@ class Loop:
                 if self.is_out_of_time:
                     return self.abandon()
                 self.sleep()
-            is_drained = self.options.drain and self.outlook.is_empty
+            is_drained = self.options.drain and self.poll_schedule.is_empty
             is_renewed = self.lifetime.is_to_be_renewed(is_drained)
             return ExitCode.RESTART if is_renewed else ExitCode.STOPPED
         except DatabaseLost:
@@ -154,7 +154,6 @@ class Loop:
             self.bell,
             self.watchdog,
             lambda: not self.heartbeat.is_late,
-            self.marks.hear,
             self.admitting.hear,
         )
         self.announcer = Announcer(options.database)
@@ -224,7 +223,7 @@ class Loop:
         if not self.ledger.is_empty:
             return False
         ends_when_idle = self.options.drain or self.lifetime.has_given_up
-        is_idle = self.outlook.is_empty and not (
+        is_idle = self.poll_schedule.is_empty and not (
             self.scheduler.is_due
             or self.depending.is_expecting
             or self.admitting.is_expecting
@@ -256,7 +255,7 @@ class Loop:
                 self.set_locked_aside()
         except psycopg.Error as error:
             self.maintenance.doubt()
-            self.outlook.expect_jobs()
+            self.poll_schedule.wake()
             self.faults.met(error)
         else:
             if self.faults.since is not None:
@@ -287,7 +286,7 @@ class Loop:
         is_wanted = successes or self.wants_to_look or self.admitting.is_due
         if is_wanted or self.faults.since is not None:
             self.record_and_claim(successes)
-        if self.options.drain and self.outlook.is_empty and self.ledger.is_empty:
+        if self.options.drain and self.poll_schedule.is_empty and self.ledger.is_empty:
             self.look_for_forgotten()
 
     def gather(self) -> None:
@@ -318,66 +317,71 @@ class Loop:
         return successes[: self.share]
 
     def record_and_claim(self, successes: Sequence[Success]) -> None:
-        if self.outlook.is_poll_due:  # who cannot listen hears of no job that waits
+        # A worker that cannot listen hears of no job that waits.
+        if self.poll_schedule.is_poll_due(monotonic()):
             self.admitting.expect()
-        promoted = self.outlook.is_promotion_due
+        promoted = self.poll_schedule.is_promotion_due(monotonic())
         if promoted:
             self.promote()
         limit = self.room(len(successes))
-        looks_back = limit > 0 and self.marks.must_look_back
-        if looks_back:
-            self.look_back()
-        spans = self.where_to_look(limit)
-        brought = self.take_turn(successes, limit, spans)
-        self.settle(successes, dict.fromkeys(brought.recorded, "SUCCESSFUL"))
-        if brought.met_expired:
+        # A job that must run alone may stand anywhere.
+        must_be_complete = self.poll_schedule.waits_for_idle
+        look = self.cursors.next_look(limit, monotonic(), must_be_complete)
+        claimed = self.claim(successes, limit, look)
+        self.settle(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))
+        if claimed.met_expired:
             self.announce_expired(upkeep.expire(self.connection.execute))
-        if brought.claimed:
-            self.ledger.claim(brought.claimed)
-            self.executor.submit(brought.claimed)
-            self.lifetime.claimed += len(brought.claimed)
+        if claimed.jobs:
+            self.ledger.claim(claimed.jobs)
+            self.executor.submit(claimed.jobs)
+            self.lifetime.claimed += len(claimed.jobs)
             self.last_claim_at = time()
-        if limit and spans is None and self.units is None:
-            self.marks.looked_everywhere(brought.seconds, len(brought.claimed))
-        self.marks.reached(brought.claimed)
-        if limit:
-            is_partial = spans is not None and not looks_back
-            look_back_at = self.marks.look_back_at if is_partial else None
-            self.outlook.plan(brought, limit, promoted, look_back_at)
-        self.make_queues(brought.claimed)
+        self.note_look(look, claimed, limit, promoted)
+        self.make_queues(claimed.jobs)
 
-    def take_turn(
-        self, successes: Sequence[Success], limit: int, spans: Sequence[Span] | None
-    ) -> claiming.Turn:
+    def note_look(
+        self, look: Look, claimed: claiming.Claimed, limit: int, promoted: bool
+    ) -> None:
+        """Decide where and when to look next; `limit`: how many jobs it was for."""
+        if not limit:
+            return
+        now = monotonic()
+        self.cursors.looked(look, claimed, limit, now)
+        rewind_at = None if look.is_complete else self.cursors.rewind_at
+        self.poll_schedule.plan(claimed, limit, promoted, now, rewind_at)
+
+    def claim(
+        self, successes: Sequence[Success], limit: int, look: Look
+    ) -> claiming.Claimed:
         """Record successes and claim; in between admit, if jobs may wait for that."""
         how: dict[str, Any] = {
             "successes": successes,
             "limit": limit,
+            "look": look,
             "queues": self.options.queues,
             "excluded": self.options.excluded,
             "is_idle": len(self.ledger) == len(successes),
             "units": self.units,
-            "spans": spans,
         }
         is_wanted = self.admitting.is_due or self.ledger.holds_back(successes)
         if not is_wanted or self.admitting.is_failing:
-            brought = claiming.turn(self.connection.execute, self.id, **how)
-            if brought.holds_back:  # since the job was claimed
+            claimed = claiming.record_and_claim(self.connection, self.id, **how)
+            if claimed.has_keys:  # since the job was claimed
                 self.admitting.expect()
-            return brought
+            return claimed
         position, sweeps = self.admitting.begin()
         try:
-            brought, admission = admitting.admitting_turn(
+            claimed, admission = admitting.admit_and_claim(
                 self.connection.together, self.id, position, sweeps, **how
             )
         except BROKEN as error:
             self.admitting.failed()
             # Raises it again if it was not the admission's:
-            brought = claiming.turn(self.connection.execute, self.id, **how)
+            claimed = claiming.record_and_claim(self.connection, self.id, **how)
             self.tell_of_admission(error)
-            return brought
+            return claimed
         self.note_admission(admission, sweeps)
-        return brought
+        return claimed
 
     def tell_of_admission(self, error: psycopg.Error) -> None:
         """Log the error of an admission: it must not stop all other jobs."""
@@ -390,18 +394,6 @@ class Loop:
             self.expect_old_jobs()
         if admission.met_undecided:
             self.depending.expect()
-
-    def where_to_look(self, limit: int) -> Sequence[Span] | None:
-        """Return the parts of the queues to look at for jobs; None: all of them."""
-        # A job that must run alone may stand anywhere.
-        if not limit or self.outlook.waits_for_idle:
-            return None
-        return self.marks.spans
-
-    def look_back(self) -> None:
-        """Look for jobs before the marks; the next look begins at them."""
-        found = claiming.look_back(self.connection.execute, self.marks.turns)
-        self.marks.looked_back(*found)
 
     def make_queues(self, claimed: Sequence[ClaimedJob]) -> None:
         """Give queues that are met for the first time the row to pause them by."""
@@ -425,7 +417,8 @@ class Loop:
     @property
     def wants_to_look(self) -> bool:
         is_idle = not len(self.ledger)
-        return self.outlook.deserves_look(is_idle) and self.room() > 0
+        is_due = self.poll_schedule.deserves_look(is_idle, monotonic())
+        return is_due and self.room() > 0
 
     def promote(self) -> None:
         number = upkeep.BATCH
@@ -433,12 +426,12 @@ class Loop:
             number, must_admit = upkeep.promote(self.connection.execute)
             if must_admit:
                 self.admitting.expect()
-        self.marks.doubt()
+        self.cursors.invalidate()
 
     def expect_old_jobs(self) -> None:
         """Note that jobs may be READY now that were enqueued long ago."""
-        self.outlook.expect_jobs()
-        self.marks.doubt()
+        self.poll_schedule.wake()
+        self.cursors.invalidate()
 
     # Recording
 
@@ -456,7 +449,7 @@ class Loop:
             self.settle(
                 completed, {each.lease_token: "SUCCESSFUL" for each in completed}
             )
-            self.outlook.expect_jobs()  # they may have enqueued some
+            self.poll_schedule.wake()  # they may have enqueued some
 
     def expect_followers(self, outcomes: Sequence[Outcome]) -> None:
         """Note that others may have waited for the end of these jobs."""
@@ -471,7 +464,7 @@ class Loop:
             )
             self.expect_followers(setbacks)
             self.settle(setbacks, dict(recorded))
-            self.outlook.expect_due()  # a backoff may be shorter than our sleep
+            self.poll_schedule.wake_for_promotion()  # a backoff may be shorter than our sleep
 
     def settle(self, outcomes: Sequence[Outcome], status_of: dict[int, str]) -> None:
         """Close the books on outcomes that are stored, or whose job is not ours.
@@ -535,7 +528,7 @@ class Loop:
         self.announce_expired(self.maintenance.expire(self.connection.execute))
         self.maintenance.warn_of_too_heavy(self.connection.execute, self.options)
         if self.maintenance.deliver_late(self.connection.execute):
-            self.outlook.expect_jobs()
+            self.poll_schedule.wake()
         rescued, orphans = self.maintenance.run(
             self.connection.execute, self.ledger.in_flight
         )
@@ -559,18 +552,18 @@ class Loop:
         self.next_hearing = monotonic() + HEAR_SECONDS
         self.listener.keep_connected()
         if self.listener.has_been_told():
-            self.outlook.expect_jobs()
+            self.poll_schedule.wake()
 
     def look_for_chores(self) -> None:
         """Ask in one statement, now and then, what there is to do."""
-        looks = self.marks.spans is None  # it would walk over what they spare
+        looks = not self.cursors.are_set  # it would walk over what they spare
         chores = self.maintenance.look(self.connection.execute, looks)
         if chores is None:
             return
         self.admitting.sweeping.note(chores.admit)
         self.scheduler.expect(chores.next_fire)
         if looks and not chores.has_ready:
-            self.outlook.saw_none(chores.next_due)
+            self.poll_schedule.saw_none(chores.next_due, monotonic())
 
     # Cancelling
 
@@ -596,7 +589,7 @@ class Loop:
         if self.lifetime.is_over or not self.scheduler.is_due:
             return
         if self.scheduler.run(self.connection):
-            self.outlook.expect_jobs()
+            self.poll_schedule.wake()
 
     # Dependencies
 
@@ -674,10 +667,10 @@ class Loop:
             timeout = max(self.next_event - monotonic(), 0.0)
             self.awake_at = monotonic() + timeout
             if self.listener.wait(timeout, self.has_work):
-                self.outlook.expect_jobs()
+                self.poll_schedule.wake()
         if self.is_nudged:
             self.is_nudged = False
-            self.outlook.expect_due()
+            self.poll_schedule.wake_for_promotion()
 
     def has_work(self) -> bool:
         """Whether a turn would find something to do."""
@@ -698,7 +691,7 @@ class Loop:
         if not self.lifetime.is_over:
             events += [self.scheduler.due, self.depending.due]
         if self.room():
-            events.append(self.outlook.next_look)
+            events.append(self.poll_schedule.next_look)
         if self.ledger.locked:
             events.append(self.ask_for_locked_at)
         if self.executor.reporting:

@@ -11,10 +11,11 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.base.connections import connect
 from pgjobs.models import Job
 from pgjobs.queue import claiming
-from pgjobs.queue.claiming import Span, span_parameters
+from pgjobs.queue.claiming import Look, claim_statement, first_look
 from pgjobs.queue.recording import Success
 from pgjobs.queue.upkeep import LOCK_CLASS
 from pgjobs.sql import statement
+from pgjobs.worker.claim_cursors import ranges_from
 from pgjobs.worker.connections.connection import (
     HOLD_LOCK,
     ONE_PLAN,
@@ -47,10 +48,12 @@ def calm(settings, monkeypatch):
     monkeypatch.setattr(Chore, "is_due", lambda own: False)
 
 
-def test_driver_need_not_parse_the_turn_each_time():
-    """It keeps what it made of a text, if that is not too long."""
-    for variant in ("", "units", "spans"):
-        assert len(statement("turn", variant)) <= MAX_CACHED_STATEMENT_LENGTH
+def test_driver_need_not_parse_the_claim_each_time():
+    """It keeps what it made of a text, if that is not too long.
+
+    A claim by queue is longer: the loop runs it by the name that it has prepared.
+    """
+    assert len(statement("record_and_claim")) <= MAX_CACHED_STATEMENT_LENGTH
 
 
 @pytest.mark.usefixtures("calm")
@@ -59,7 +62,7 @@ def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
     with statements_of_workers() as executed:
         assert drain(slots=4, prefetch=12).finished == 400
     counted = Counter(each.split(maxsplit=1)[1] for each in executed)
-    assert counted.pop("turn") <= 100
+    assert counted.pop("record_and_claim") <= 100
     assert counted.pop(HOLD_LOCK) == 2  # the loop's and the heartbeat's
     assert counted.pop("cancel_requests", 0) <= 1  # once it listens
     assert counted.pop("admit") <= 3  # as it starts, once it listens, before it ends
@@ -92,7 +95,9 @@ def test_jobs_that_end_together_share_a_statement(tmp_path, settings, monkeypatc
         with statements_of_workers() as executed:
             may_take.set()
             wait_for_all("SUCCESSFUL")
-    assert executed.count("loop turn") <= 2  # the other finds the queue empty
+    assert (
+        executed.count("loop record_and_claim") <= 2
+    )  # the other finds the queue empty
 
 
 @pytest.mark.usefixtures("calm")
@@ -102,13 +107,13 @@ def test_of_what_ended_half_is_recorded_at_once_while_there_is_more_to_claim(
 ):
     """The slots are to have something to run while a turn is on its way."""
     recorded = []
-    turn = claiming.turn
+    turn = claiming.record_and_claim
 
     def counting(*args, successes, **named):
         recorded.append(len(successes))
         return turn(*args, successes=successes, **named)
 
-    monkeypatch.setattr(claiming, "turn", counting)
+    monkeypatch.setattr(claiming, "record_and_claim", counting)
     path = str(tmp_path / "held")
     enqueue_many([tasks.hold.bind(path) for _ in range(12)])
     with running_worker(slots=4, prefetch=8, poll=600) as loop:
@@ -159,29 +164,19 @@ def test_setback_costs_one_statement_more_and_no_look_too_many():
             wait_for(lambda: loop.listener.alarm)
     counted = Counter(executed)
     assert counted["loop record"] == 1
-    assert counted["loop turn"] <= 4
+    assert counted["loop record_and_claim"] <= 4
 
 
 # What a claim reads
 
 
-def blocks_read_by_a_claim(limit: int = 4, spans: list[Span] | None = None) -> int:
-    """Return how many blocks a turn touches; nothing stays claimed."""
-    parameters = {
-        "worker_id": 1,
-        "ids": "{}",
-        "lease_tokens": "{}",
-        "return_values": [],
-        "limit": limit,
-        "queues": None,
-        "excluded": [],
-        "is_idle": True,
-        **(span_parameters(spans) if spans else {}),
-    }
-    return blocks_read_by("turn", parameters, variant="spans" if spans else "")
+def blocks_read_by_a_claim(look: Look | None = None, **served) -> int:
+    """Return how many blocks a claim of 4 jobs touches; nothing stays claimed."""
+    query, parameters = claim_statement(1, limit=4, look=look, is_idle=True, **served)
+    return blocks_read_by(query, parameters)
 
 
-def blocks_read_by(name: str, parameters: dict, variant: str = "") -> int:
+def blocks_read_by(query: str, parameters: dict) -> int:
     """Return how many blocks a worker's statement touches; nothing of it stays."""
     with connect("default", "test", "explain") as own:
         own.execute(ONE_PLAN)
@@ -189,9 +184,7 @@ def blocks_read_by(name: str, parameters: dict, variant: str = "") -> int:
         for _ in range(2):  # the first one also reads the catalogue
             with own.transaction(force_rollback=True):
                 explained = own.execute(
-                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "
-                    + statement(name, variant),
-                    parameters,
+                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + query, parameters
                 ).fetchone()[0]
     top = explained[0]["Plan"]
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
@@ -207,12 +200,12 @@ def blocks_read_by(name: str, parameters: dict, variant: str = "") -> int:
 def test_what_has_nothing_to_do_reads_no_more_when_thousands_wait_or_are_kept(
     name, parameters
 ):
-    assert blocks_read_by(name, parameters) < 40
+    assert blocks_read_by(statement(name), parameters) < 40
     later = tasks.noop.using(run_after=timedelta(days=1))
     enqueue_many([later.bind() for _ in range(3_000)])
     enqueue_many([tasks.noop.bind() for _ in range(3_000)])
     Job.objects.ready().succeed()
-    assert blocks_read_by(name, parameters) < 40
+    assert blocks_read_by(statement(name), parameters) < 40
 
 
 def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
@@ -258,12 +251,12 @@ def run_under_a_snapshot(number: int, held: Session) -> int:
     held.execute("SELECT")
     enqueue_many([tasks.noop.bind() for _ in range(number)])
     hand = Hand()
-    claimed = hand.turn(limit=number).claimed
-    hand.turn(*(Success(job.id, job.lease_token, None) for job in claimed))
+    claimed = hand.record_and_claim(limit=number).jobs
+    hand.record_and_claim(*(Success(job.id, job.lease_token, None) for job in claimed))
     return max(job.turn for job in claimed)
 
 
-def test_look_at_a_mark_does_not_walk_over_what_a_long_transaction_keeps():
+def test_look_at_cursors_does_not_walk_over_what_a_long_transaction_keeps():
     enqueue_many([tasks.noop.bind() for _ in range(4)])
     before = blocks_read_by_a_claim()
     Job.objects.all().delete()
@@ -271,9 +264,11 @@ def test_look_at_a_mark_does_not_walk_over_what_a_long_transaction_keeps():
         mark = run_under_a_snapshot(4_000, held)
         enqueue_many([tasks.noop.bind() for _ in range(4)])
         everywhere = blocks_read_by_a_claim()
-        at_mark = blocks_read_by_a_claim(spans=[Span("default", 0, 0, mark)])
+        at_cursors = blocks_read_by_a_claim(
+            Look(28, ranges=list(ranges_from({0: mark})))
+        )
     assert everywhere > before + 100
-    assert at_mark <= before + 20
+    assert at_cursors <= before + 20
 
 
 def test_rescue_does_not_walk_over_what_living_workers_have_run():
@@ -330,17 +325,9 @@ def scans(plan: dict):
 @pytest.mark.parametrize(
     ("text", "parameters"),
     [
-        (
-            statement("turn"),
-            {
-                "ids": "{1,2}",
-                "lease_tokens": "{1,2}",
-                "return_values": [None, None],
-                "limit": 2,
-                "queues": None,
-                "excluded": [],
-                "is_idle": True,
-            },
+        *(
+            claim_statement(1, [Success(1, 1, None)], 2, first_look(2, by_queue))
+            for by_queue in (False, True)
         ),
         (
             statement("record"),

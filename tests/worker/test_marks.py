@@ -190,9 +190,11 @@ def test_look_at_marks_brings_the_same_in_the_same_order():
     for priority in (0, 5, -5, 0, 5, -5):
         enqueue(tasks.noop.using(priority=priority))
     marks = {("default", 0): 0, ("default", -5): 0}
-    everywhere = Hand("one").turn(limit=9).claimed
+    everywhere = Hand("one").record_and_claim(limit=9).jobs
     Job.objects.update(status="READY", worker=None)
-    at_marks = Hand("two").turn(limit=9, spans=list(spans_beyond(marks))).claimed
+    at_marks = (
+        Hand("two").record_and_claim(limit=9, spans=list(spans_beyond(marks))).claimed
+    )
     assert [job.id for job in at_marks] == [job.id for job in everywhere]
     assert [job.priority for job in at_marks] == [5, 5, 0, 0, -5, -5]
 
@@ -202,10 +204,10 @@ def test_look_at_marks_takes_no_more_of_a_limited_queue_than_there_is_room_for()
     for priority in (0, 5, -5):
         enqueue(tasks.noop.using(priority=priority))
     spans = list(spans_beyond({("default", 0): 1, ("default", -5): 10**9}))
-    brought = Hand("one").turn(limit=9, spans=spans)
-    assert [job.priority for job in brought.claimed] == [5]
+    brought = Hand("one").record_and_claim(limit=9, spans=spans)
+    assert [job.priority for job in brought.jobs] == [5]
     assert brought.met_locked
-    assert not Hand("two").turn(limit=9, spans=spans).claimed
+    assert not Hand("two").record_and_claim(limit=9, spans=spans).jobs
 
 
 # When there are marks

@@ -40,14 +40,12 @@ class Listener:
         bell: Bell,
         watchdog: Watchdog,
         is_beating: Callable[[], bool],
-        enqueued: Callable[[str], None],
         arrived: Callable[[str], None],
     ):
         self.options = options
         self.own_channel = f"pgjobs_worker_{worker_id}"
         self.watchdog = watchdog
         self.is_beating = is_beating
-        self.enqueued = enqueued  # takes the names of queues that may have new jobs
         self.arrived = arrived  # takes what is notified of jobs to be admitted
         self.bell = bell
         self.alarm: list[str] = []  # set while the loop sleeps and nobody has rung
@@ -118,9 +116,7 @@ class Listener:
             for notification in self.connection.notifies(timeout=0):
                 self.last_heard = monotonic()
                 if notification.channel == self.CHANNEL:
-                    if self.serves(notification.payload):
-                        concerned = True
-                        self.enqueued(notification.payload)
+                    concerned |= self.serves(notification.payload)
                 elif notification.channel == self.ADMISSION:
                     self.arrived(notification.payload)
                 elif notification.payload == self.CANCEL:
