@@ -253,7 +253,9 @@ def test_claim_ends_before_a_suspect(hand):
     (suspect,) = suspects()
     later = enqueue(2)
     turn = hand.record_and_claim(limit=5, is_idle=True)
-    assert (ids(turn.jobs), turn.met_suspect) == (good, True)
+    assert (ids(turn.jobs), turn.has_more) == (good, True)
+    turn = hand.record_and_claim(limit=5)
+    assert (ids(turn.jobs), turn.met_suspect) == ([], True)
     turn = hand.record_and_claim(limit=5, is_idle=True)
     assert (ids(turn.jobs), turn.met_suspect) == ([suspect], True)
     assert turn.jobs[0].is_suspect
