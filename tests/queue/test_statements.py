@@ -9,7 +9,7 @@ from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.base.connections import connect
-from pgjobs.models import Job
+from pgjobs.models import Job, Queue
 from pgjobs.queue import claiming
 from pgjobs.queue.claiming import Look, claim_statement, first_look
 from pgjobs.queue.recording import Success
@@ -261,7 +261,7 @@ def test_look_at_cursors_does_not_walk_over_what_a_long_transaction_keeps():
     before = blocks_read_by_a_claim()
     Job.objects.all().delete()
     with session() as held:
-        mark = run_under_a_snapshot(4_000, held)
+        mark = run_under_a_snapshot(8_000, held)
         enqueue_many([tasks.noop.bind() for _ in range(4)])
         everywhere = blocks_read_by_a_claim()
         at_cursors = blocks_read_by_a_claim(
@@ -368,3 +368,102 @@ def test_rescue_looks_cheap_even_where_nothing_can_be_set():
             {"worker_id": 1, "lock_class": LOCK_CLASS, "limit": 1_000},
         ).fetchone()[0]
     assert explained[0]["Plan"]["Total Cost"] < JIT_ABOVE_COST
+
+
+# What a claim locks and walks over
+
+QUEUE_NAMES = [f"queue-{number:03}" for number in range(100)]
+
+
+def fill_queues(names: list[str], each: int = 5) -> None:
+    enqueue_many(
+        [
+            tasks.noop.using(queue_name=name).bind()
+            for name in names
+            for _ in range(each)
+        ]
+    )
+
+
+LOOKS = [first_look(4), first_look(4, by_queue=True)]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_claim_locks_no_more_rows_than_it_takes(look):
+    """Of many queues, each with more jobs than it takes."""
+    fill_queues(QUEUE_NAMES)
+    with session() as other, session() as free:
+        hand = Hand("other", execute=other.execute)
+        other.begin()
+        claimed = hand.record_and_claim(limit=4, look=look)
+        assert len(claimed.jobs) == 4
+        free.begin()
+        left = free.execute("SELECT id FROM pgjobs_job FOR UPDATE SKIP LOCKED")
+        other.rollback()
+    assert len(left) == 5 * len(QUEUE_NAMES) - 4
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_claim_takes_the_best_jobs_of_all_queues_in_order(look):
+    fill_queues(QUEUE_NAMES)
+    urgent = tasks.noop.using(queue_name="queue-099", priority=1).enqueue()
+    late = tasks.noop.using(queue_name="another", priority=1).enqueue()
+    jobs = Hand().record_and_claim(limit=4, look=look).jobs
+    assert [job.id for job in jobs][:2] == [urgent.pk, late.pk]
+    assert [job.queue_name for job in jobs][2:] == ["queue-000"] * 2
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_claim_passes_over_what_others_have_locked_and_says_that_there_is_more(look):
+    fill_queues(QUEUE_NAMES)
+    hand = Hand()
+    with session() as other:
+        other.begin()
+        first = other.execute(
+            "SELECT id FROM pgjobs_job ORDER BY turn LIMIT 200 FOR UPDATE"
+        )
+        taken, looks = [], 0
+        while len(taken) < 4 and looks < 10:
+            claimed = hand.record_and_claim(limit=4 - len(taken), look=look)
+            taken += [job.id for job in claimed.jobs]
+            assert claimed.has_more or len(taken) == 4
+            look, looks = look.further(), looks + 1
+        assert sorted(taken) == taken
+        assert taken[0] == max(id for (id,) in first) + 1
+
+
+def test_claim_along_the_line_reads_no_more_of_many_queues_than_of_one():
+    fill_queues(QUEUE_NAMES[:1], 1_000)
+    before = blocks_read_by_a_claim()
+    Job.objects.all().delete()
+    fill_queues(QUEUE_NAMES, 10)
+    assert blocks_read_by_a_claim() <= before + 20
+
+
+@pytest.mark.parametrize("served", [{"queues": ["small"]}, {"excluded": ["large"]}])
+def test_claim_never_walks_over_what_the_worker_does_not_serve(served):
+    tasks.noop.using(queue_name="small").enqueue()
+    by_queue = first_look(4, by_queue=True)
+    before = [blocks_read_by_a_claim(look, **served) for look in (None, by_queue)]
+    Job.objects.all().delete()
+    fill_queues(["large"], 5_000)
+    tasks.noop.using(queue_name="small").enqueue()
+    after = [blocks_read_by_a_claim(look, **served) for look in (None, by_queue)]
+    assert after[0] <= before[0] + 60, "it ends early"
+    assert after[1] <= before[1] + 20
+
+
+def test_claim_by_queue_leaves_full_queues_at_any_length_of_their_lists():
+    """Full queues with the best jobs must not hide the others."""
+    Queue.objects.bulk_create(Queue(name=name, max_running=1) for name in QUEUE_NAMES)
+    fill_queues(QUEUE_NAMES, 2)
+    hand = Hand()
+    assert len(hand.record_and_claim(limit=100, look=Look(1_000, True)).jobs) == 100
+    other = tasks.noop.using(queue_name="other", priority=-1).enqueue()
+    look, jobs = first_look(4, by_queue=True), []
+    for _ in range(5):
+        claimed = hand.record_and_claim(limit=4, look=look)
+        jobs += claimed.jobs
+        assert jobs or claimed.has_more
+        look = look.further()
+    assert [job.id for job in jobs] == [other.pk]
