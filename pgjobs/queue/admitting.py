@@ -58,10 +58,11 @@ def admit_and_claim(
     So what the recorded jobs have left goes to the next ones in line, and may be
     claimed at once. See `admit`, and `record_and_claim` for the rest of the arguments.
     """
-    served = {"queues": queues, "excluded": excluded}
     statements = [
         admit_statement(position, sweeps, limit, queues, excluded),
-        claim_statement(worker_id, limit=limit, **served, **how),
+        claim_statement(
+            worker_id, limit=limit, queues=queues, excluded=excluded, **how
+        ),
     ]
     if successes:
         statements.insert(0, record_statement(worker_id, successes))

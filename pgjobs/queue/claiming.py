@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..conf import settings
 from ..sql import statement
@@ -103,7 +103,7 @@ class Claimed(NamedTuple):
     met_expired: bool  # jobs came too late to be claimed: they are to be cancelled
     has_more: bool  # the look was cut short, so that more jobs may be READY
     seconds: float  # that the server took to look for jobs
-    at: datetime | None  # when the look ended, by the clock of the server
+    at: datetime  # when the look ended, by the clock of the server
     jobs: list[ClaimedJob]
 
 
@@ -114,7 +114,7 @@ def record_and_claim(
     successes: Sequence[Success] = (),
     limit: int = 0,
     look: Look | None = None,
-    **who,
+    **who: Any,
 ) -> Claimed:
     """Record successes and claim up to `limit` jobs, in one round trip.
 
@@ -229,7 +229,8 @@ def claim(
     client = DjangoClient(database)
     units = None if worker.units is None else HostUnits(worker.host, worker.units)
     queues = None if queues is None else list(queues)
-    look, jobs, has_more = first_look(limit, by_queue=True), [], True
+    look, has_more = first_look(limit, by_queue=True), True
+    jobs: list[ClaimedJob] = []
     while has_more and len(jobs) < limit:
         brought = record_and_claim(
             client,

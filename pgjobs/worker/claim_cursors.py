@@ -3,12 +3,12 @@
 Most looks walk along the line of all READY jobs and are complete. Two things make that
 walk long: jobs at its beginning that the worker does not serve, and index entries of
 jobs that are gone, which PostgreSQL keeps while a transaction lasts. Against the first,
-a look that was cut short is followed by one into each queue. Against both, while complete
-looks are slow, most looks begin at cursors: for each priority the turn before which the
-latest looks have left nothing. What comes in before a cursor (a retry, a promoted job,
-a late COMMIT, a job of a queue that was resumed) is found by the next complete look.
-That one comes within seconds, and never later than a poll: it is the guarantee, and the
-cursors are only speed.
+a look into each queue follows one that was cut short. Against both, while complete
+looks are slow, most looks begin at cursors: for each priority the turn before which
+the latest looks have left nothing. What comes in before a cursor (a retry, a promoted
+job, a late COMMIT, a job of a queue that was resumed) is found by the next complete
+look. That one comes within seconds, and never later than a poll: it is the guarantee,
+and the cursors are only speed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -62,9 +62,10 @@ def turns_of_old_jobs(claimed: Claimed) -> Iterator[int]:
     """Yield the turns of jobs that were enqueued a while ago, by the server's clock."""
     for job in claimed.jobs:
         # A limit gives a job that it lets go a new turn.
-        is_as_old = not job.is_keyed and claimed.at is not None
-        if is_as_old and job.enqueued_at < claimed.at - timedelta(seconds=LATE_SECONDS):
-            yield job.turn
+        if not job.is_keyed:
+            age = claimed.at - job.enqueued_at
+            if age > timedelta(seconds=LATE_SECONDS):
+                yield job.turn
 
 
 class ClaimCursors:

@@ -464,7 +464,8 @@ class Loop:
             )
             self.expect_followers(setbacks)
             self.settle(setbacks, dict(recorded))
-            self.poll_schedule.wake_for_promotion()  # a backoff may be shorter than our sleep
+            # A backoff may be shorter than the loop's sleep.
+            self.poll_schedule.wake_for_promotion()
 
     def settle(self, outcomes: Sequence[Outcome], status_of: dict[int, str]) -> None:
         """Close the books on outcomes that are stored, or whose job is not ours.
