@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ..models import Job, Worker
 
 HIGHEST_PRIORITY, LOWEST_PRIORITY = 100, -100
-# How long a list of jobs may be, at first. Most claims lock the first ones of the list.
-REACH_PER_JOB, LEAST_REACH = 2, 20
+# How many jobs more than it wants a look lists. It is few at first: each costs time.
+SPARE, MANY_SPARE = 2, 40
 REACH_GROWTH = 4
 OVERDUE_SECONDS = 1.0  # a look at cursors finds no older promise of a scheduled job
 EVER = 1e9  # seconds
@@ -68,6 +68,7 @@ class Look(NamedTuple):
     reach: int  # length of the longest list of jobs
     by_queue: bool = False
     ranges: Sequence[Range] = EVERYWHERE  # only along the line
+    is_long: bool = False  # along the line, with many jobs to spare
 
     @property
     def is_complete(self) -> bool:
@@ -76,12 +77,18 @@ class Look(NamedTuple):
 
     def further(self) -> "Look":
         """Return the look that follows one that was cut short."""
-        return Look(self.reach * REACH_GROWTH if self.by_queue else self.reach, True)
+        if self.by_queue:
+            return self._replace(reach=self.reach * REACH_GROWTH)
+        if self.is_long:
+            return Look(self.reach, by_queue=True)
+        return self._replace(reach=self.reach + MANY_SPARE, is_long=True)
 
 
-def first_look(limit: int, by_queue: bool = False) -> Look:
-    """Return the look for so many jobs that costs least."""
-    return Look(limit * REACH_PER_JOB + LEAST_REACH if limit else 0, by_queue)
+def first_look(limit: int, by_queue: bool = False, is_long: bool = False) -> Look:
+    """Return a look for so many jobs that goes everywhere."""
+    if not limit:
+        return Look(0)
+    return Look(limit + (MANY_SPARE if is_long else SPARE), by_queue, is_long=is_long)
 
 
 class HostUnits(NamedTuple):

@@ -37,7 +37,7 @@ LATEST_LOOKS = 10
 LATE_SECONDS = 1.0  # that a job's COMMIT may come later than that of the one behind it
 REWIND_SECONDS = 2.0
 REST = 4  # as many times as it took, no complete look follows another one
-CROWDED_SECONDS = 2.0  # for so long looks go into each queue after one that was cut
+CROWDED_SECONDS = 2.0  # for so long looks begin as the one that a cut one needed
 
 
 class Horizon:
@@ -74,7 +74,8 @@ class ClaimCursors:
     def __init__(self, poll: float, minds_units: bool = False):
         self.poll = poll  # seconds
         self.minds_units = minds_units  # only looks into each queue count them
-        self.crowded_until = -inf
+        self.long_until = -inf  # looks along the line have many jobs to spare
+        self.by_queue_until = -inf
         self.follow_up: Look | None = None  # the last look was cut short
         self.seconds = 0.0  # that the server took since the last complete look
         self.slow_share = 0.0  # of the latest complete looks
@@ -99,9 +100,11 @@ class ClaimCursors:
         if self.follow_up:
             return self.follow_up
         if self.are_set and now < self.rewind_at and not must_be_complete:
-            look = first_look(limit)
+            look = first_look(limit, is_long=True)
             return look._replace(ranges=list(ranges_from(self.turns)))
-        return first_look(limit, self.minds_units or now < self.crowded_until)
+        if self.minds_units or now < self.by_queue_until:
+            return first_look(limit, by_queue=True)
+        return first_look(limit, is_long=now < self.long_until)
 
     def invalidate(self) -> None:
         """Note that jobs may have come in before the cursors."""
@@ -111,11 +114,12 @@ class ClaimCursors:
         """Note what a look for so many jobs brought."""
         if not limit:
             return
-        self.follow_up = look.further() if claimed.has_more else None
         if look.is_complete:
             self.seconds += claimed.seconds
-        if claimed.has_more and not look.by_queue and look.is_complete:
-            self.crowded_until = now + CROWDED_SECONDS
+        self.follow_up = None
+        if claimed.has_more:
+            self.follow_up = look.further()
+            self.note_cut(look, now)
         if look.is_complete and not claimed.has_more:
             self.judge(self.seconds, len(claimed.jobs), now)
             self.seconds = 0.0
@@ -123,6 +127,13 @@ class ClaimCursors:
             self.priorities.update(job.priority for job in claimed.jobs)
             self.horizon.saw(claimed, now)
             self.advance(look, claimed, limit)
+
+    def note_cut(self, look: Look, now: float) -> None:
+        """Note that a look was too short: the next ones shall not begin as it did."""
+        if look.is_complete and not look.by_queue:
+            self.long_until = now + CROWDED_SECONDS
+            if look.is_long:
+                self.by_queue_until = now + CROWDED_SECONDS
 
     def judge(self, seconds: float, claimed: int, now: float) -> None:
         """Decide, after a complete look, whether cursors pay, and when the next is due.

@@ -7,7 +7,14 @@ import pytest
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Job, Queue
-from pgjobs.queue.claiming import EVERYWHERE, Claimed, ClaimedJob, Look, Range
+from pgjobs.queue.claiming import (
+    EVERYWHERE,
+    Claimed,
+    ClaimedJob,
+    Look,
+    Range,
+    first_look,
+)
 from pgjobs.worker import claim_cursors as module
 from pgjobs.worker.claim_cursors import ClaimCursors, ranges_from
 from tests import tasks
@@ -193,7 +200,7 @@ def test_look_at_cursors_leaves_a_limited_queue_to_a_look_by_queue():
     first = enqueue(tasks.noop.using(priority=9, queue_name="other"))
     for priority in (0, 5, -5):
         enqueue(tasks.noop.using(priority=priority))
-    look = Look(9, ranges=list(ranges_from({0: 1, -5: 10**9})))
+    look = Look(9, ranges=list(ranges_from({0: 1, -5: 10**9})), is_long=True)
     claimed = Hand("one").record_and_claim(limit=9, look=look)
     assert ([job.id for job in claimed.jobs], claimed.has_more) == ([first.pk], True)
     claimed = Hand("two").record_and_claim(limit=9, look=look.further())
@@ -363,27 +370,31 @@ def test_worker_that_minds_units_looks_into_each_queue_and_has_no_cursors():
 
 def test_look_that_was_cut_short_is_followed_by_longer_and_longer_ones():
     looks = Looks()
-    taken = [looks.bring(seconds=0.0001, has_more=True) for _ in range(4)]
-    assert [look.by_queue for look in taken] == [False, True, True, True]
-    assert taken[3].reach == 4 * taken[2].reach == 16 * taken[1].reach
-    assert looks.bring(seconds=0.0001).reach == 4 * taken[3].reach
+    taken = [looks.bring(seconds=0.0001, has_more=True) for _ in range(5)]
+    assert [look.by_queue for look in taken] == [False, False, True, True, True]
+    assert [look.is_long for look in taken][:2] == [False, True]
+    assert taken[4].reach == 4 * taken[3].reach == 16 * taken[2].reach
+    assert looks.bring(seconds=0.0001).reach == 4 * taken[4].reach
     assert looks.next().reach == taken[0].reach
 
 
-def test_looks_go_into_each_queue_for_a_while_after_one_was_cut_short():
+def test_looks_begin_for_a_while_as_the_one_that_a_short_one_needed():
     looks = Looks()
-    looks.bring(seconds=0.0001, has_more=True)
-    looks.bring(seconds=0.0001)
+    for has_more in (True, False):
+        looks.bring(seconds=0.0001, has_more=has_more)
+    assert looks.next().is_long
+    for has_more in (True, False):
+        looks.bring(seconds=0.0001, has_more=has_more)
     assert looks.next().by_queue
     looks.now += module.CROWDED_SECONDS
-    assert not looks.next().by_queue
+    assert looks.next() == first_look(4)
 
 
 def test_no_look_is_taken_for_no_jobs():
     looks = Looks()
     looks.bring(has_more=True)
     assert looks.cursors.next_look(0, looks.now).reach == 0
-    assert looks.next().by_queue, "the one that follows is not forgotten"
+    assert looks.next().is_long, "the one that follows is not forgotten"
 
 
 @pytest.mark.parametrize(
