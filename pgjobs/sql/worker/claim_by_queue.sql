@@ -51,10 +51,9 @@ queue AS MATERIALIZED (
 ),
 -- What stands behind the last entry of a full list of queues is left to a longer list.
 listed AS MATERIALIZED (
-    SELECT *, NOT is_expired AND free >= sum(units)
-        FILTER (WHERE NOT is_expired) OVER (ORDER BY priority DESC, turn) AS fits
+    SELECT *, row_number() OVER () AS place
     FROM (
-        SELECT job.*, free
+        SELECT job.*
         FROM host CROSS JOIN queue CROSS JOIN LATERAL (
             SELECT id, priority, turn, crashes + 1 >= max_crashes AS is_suspect,
                 coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
@@ -72,6 +71,14 @@ listed AS MATERIALIZED (
         )) IS NOT TRUE
         ORDER BY job.priority DESC, job.turn LIMIT %(reach)s
     ) AS job
+),
+eligible AS MATERIALIZED (
+    SELECT id, is_suspect, place
+    FROM (
+        SELECT *, sum(units) OVER (ORDER BY place) AS total FROM listed
+        WHERE NOT is_expired
+    ) AS job
+    WHERE total <= (SELECT free FROM host)
 ),
 \ir claim/take.sql
 summary AS (

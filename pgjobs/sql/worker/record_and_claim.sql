@@ -25,14 +25,15 @@ WITH recorded AS (
         AND worker_id = %(worker_id)s
     RETURNING lease_token, line
 ),
--- The ranges come in the order of the line: the first ones may fill the list.
+-- The ranges come in the order of the line: the first ones may fill the list. Queues are
+-- compared with arrays, because in most projects none is paused or limited.
 line AS MATERIALIZED (
-    SELECT job.*
+    SELECT job.*, row_number() OVER () AS place
     FROM unnest(
         %(highest)s::int[], %(lowest)s::int[], %(first_turns)s::bigint[]
     ) AS range (highest, lowest, first_turn)
     CROSS JOIN LATERAL (
-        SELECT id, queue_name, priority, turn, crashes + 1 >= max_crashes AS is_suspect,
+        SELECT id, queue_name, crashes + 1 >= max_crashes AS is_suspect,
             coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
                 AS is_expired
         FROM pgjobs_job
@@ -42,19 +43,21 @@ line AS MATERIALIZED (
     ) AS job
     LIMIT %(reach)s
 ),
-served AS MATERIALIZED (
-    SELECT *, bool_or(queue_name IN (
+listed AS MATERIALIZED (
+    SELECT *, queue_name = ANY (ARRAY(
         SELECT name FROM pgjobs_queue WHERE max_running IS NOT NULL
-    )) OVER (ORDER BY priority DESC, turn) AS is_behind_limit
+    )) AS is_limited
     FROM line
     WHERE coalesce(queue_name = ANY (%(queues)s::text[]), true)
         AND NOT queue_name = ANY (%(excluded)s::text[])
-        AND queue_name NOT IN (
+        AND NOT queue_name = ANY (ARRAY(
             SELECT name FROM pgjobs_queue WHERE paused_at IS NOT NULL
-        )
+        ))
 ),
-listed AS (
-    SELECT *, NOT is_expired AS fits FROM served WHERE NOT is_behind_limit
+eligible AS MATERIALIZED (
+    SELECT id, is_suspect, place FROM listed
+    WHERE NOT is_expired
+        AND place < (SELECT min(place) FROM listed WHERE is_limited) IS NOT FALSE
 ),
 \ir claim/take.sql
 summary AS (
@@ -67,7 +70,7 @@ verdict AS (
     SELECT *,
         number < %(limit)s AND (
             (SELECT count(*) FROM line) = %(reach)s
-            OR EXISTS (SELECT FROM served WHERE is_behind_limit)
+            OR EXISTS (SELECT FROM listed WHERE is_limited)
         ) AS is_cut,
         -- READY jobs that another transaction holds: it may yet let them go.
         number < %(limit)s AND number < (SELECT count(*) FROM eligible) AS met_locked

@@ -1,7 +1,3 @@
-eligible AS MATERIALIZED (
-    SELECT id, is_suspect, row_number() OVER (ORDER BY priority DESC, turn) AS place
-    FROM listed WHERE fits
-),
 -- Lock one after the other until there are enough. A job that may not crash once more
 -- runs alone: the claim ends before it, unless it comes first.
 -- MATERIALIZED: run more than once, a subquery with SKIP LOCKED locks more than LIMIT.
@@ -12,14 +8,15 @@ picked AS MATERIALIZED (
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
     LIMIT least(%(limit)s, (
-        SELECT greatest(place - 1, 1) FROM eligible WHERE is_suspect
+        SELECT greatest((SELECT count(*) FROM eligible WHERE place < suspect.place), 1)
+        FROM eligible AS suspect WHERE is_suspect
         ORDER BY place LIMIT 1
     ))
 ),
 taken AS MATERIALIZED (
     SELECT id FROM picked
-    WHERE place < ALL (SELECT place FROM picked WHERE is_suspect)
-        OR %(is_idle)s AND place <= ALL (SELECT place FROM picked)
+    WHERE place < (SELECT min(place) FROM picked WHERE is_suspect) IS NOT FALSE
+        OR %(is_idle)s AND place = (SELECT min(place) FROM picked)
 ),
 claimed AS (
     UPDATE pgjobs_job AS job
