@@ -207,15 +207,15 @@ def claims(waiting: str) -> float:
         enqueue_many(bound("line", 10_000))
     admit_all(own)
     own.execute("VACUUM ANALYZE pgjobs_job")
-    taken = claiming.turn(own.execute, worker, limit=1)
-    assert len(taken.claimed) == (1 if int(waiting) else 0)  # the holder
+    taken = claiming.record_and_claim(own, worker, limit=1)
+    assert len(taken.jobs) == (1 if int(waiting) else 0)  # the holder
     times = []
     for number in range(200):
         TASKS["noop"].enqueue(number)
         begin = time.perf_counter()
-        brought = claiming.turn(own.execute, worker, limit=4)
+        brought = claiming.record_and_claim(own, worker, limit=4)
         times.append(time.perf_counter() - begin)
-        assert len(brought.claimed) == 1
+        assert len(brought.jobs) == 1
     return statistics.median(times) * 1000
 
 

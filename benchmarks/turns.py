@@ -53,10 +53,11 @@ class WorkerStatement:
         )
 
     def turn(self, done: list, batch: int) -> list:
-        execute = self.connection.execute
-        brought = self.claiming.turn(execute, 1, successes=done, limit=batch)
+        brought = self.claiming.record_and_claim(
+            self.connection, 1, successes=done, limit=batch
+        )
         success = self.recording.Success
-        return [success(job.id, job.lease_token, None) for job in brought.claimed]
+        return [success(job.id, job.lease_token, None) for job in brought.jobs]
 
 
 def drain(client: BareSQL | WorkerStatement, batch: int) -> float:

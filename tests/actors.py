@@ -117,6 +117,16 @@ def overlapping(first: Callable, second: Callable):
         return result, future.result(timeout=20)
 
 
+class OneByOne:
+    """A client that runs each statement alone."""
+
+    def __init__(self, execute: statements.Execute):
+        self.execute = execute
+
+    def together(self, several: list[statements.Statement]) -> list[list[tuple]]:
+        return [self.execute(*each) for each in several]
+
+
 class Hand:
     """A worker without threads: each statement when the test wants it."""
 
@@ -142,15 +152,19 @@ class Hand:
         )
         self.id = self.row.pk
 
-    def turn(self, *successes: Success, limit: int = 0, **options) -> claiming.Turn:
-        return claiming.turn(
-            self.execute, self.id, successes=successes, limit=limit, **options
+    def record_and_claim(
+        self, *successes: Success, limit: int = 0, **options
+    ) -> claiming.Claimed:
+        """Look into each queue, or as the options say."""
+        options.setdefault("look", claiming.first_look(limit, by_queue=limit > 0))
+        return claiming.record_and_claim(
+            OneByOne(self.execute), self.id, successes=successes, limit=limit, **options
         )
 
     def claim(self, limit: int = 1, *, is_idle: bool = True, **options):
         """Admit what waits, as a worker does, and return the claimed jobs."""
         admit(self.execute)
-        return self.turn(limit=limit, is_idle=is_idle, **options).claimed
+        return self.record_and_claim(limit=limit, is_idle=is_idle, **options).jobs
 
     def claim_one(self) -> ClaimedJob:
         (job,) = self.claim()
@@ -160,7 +174,7 @@ class Hand:
         """Record a success; return whether it counted."""
         token = job.lease_token
         success = Success(job.id, token, return_value)
-        return self.turn(success).recorded == {token}
+        return self.record_and_claim(success).recorded == {token}
 
     def record(self, *unsuccessful: Unsuccessful) -> list[Recorded]:
         return recording.record(self.execute, self.id, self.row.name, unsuccessful)

@@ -33,12 +33,7 @@ shared_queue = pytest.mark.django_db(
 )
 # The files of pgjobs/sql by their text.
 STATEMENTS = {
-    **{
-        statement(path.stem): path.stem for path in (ROOT / "pgjobs/sql").rglob("*.sql")
-    },
-    statement("turn", variant="units"): "turn",
-    statement("turn", variant="spans"): "turn",
-    statement("turn", variant="skips"): "turn",
+    statement(path.stem): path.stem for path in (ROOT / "pgjobs/sql").glob("*/*.sql")
 }
 
 

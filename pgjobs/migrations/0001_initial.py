@@ -1215,6 +1215,31 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                models.OrderBy(models.F("priority"), descending=True),
+                models.F("turn"),
+                condition=models.Q(("status", "READY")),
+                name="pgjobs_job_in_line",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="queue",
+            index=models.Index(
+                models.F("name"),
+                condition=models.Q(("paused_at__isnull", False)),
+                name="pgjobs_queue_paused",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="queue",
+            index=models.Index(
+                models.F("name"),
+                condition=models.Q(("max_running__isnull", False)),
+                name="pgjobs_queue_limited",
+            ),
+        ),
+        migrations.AddIndex(
             model_name="schedule",
             index=models.Index(
                 models.F("next_run_at"),

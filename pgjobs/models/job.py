@@ -264,13 +264,21 @@ class Job(models.Model):
             ("view_job_arguments", _("Can see the arguments and results of jobs")),
         ]
         indexes = [
-            # In exactly the order of the claim, which reads nothing else.
+            # In exactly the order of a claim, which reads nothing else.
             models.Index(
                 "queue_name",
                 F("priority").desc(),
                 "turn",
                 condition=Q(status="READY"),
                 name="pgjobs_job_ready",
+            ),
+            # The same for all queues together: where there are many of them, a look
+            # into each would cost too much.
+            models.Index(
+                F("priority").desc(),
+                "turn",
+                condition=Q(status="READY"),
+                name="pgjobs_job_in_line",
             ),
             models.Index(
                 "run_after",

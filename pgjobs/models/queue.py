@@ -48,6 +48,19 @@ class Queue(models.Model):
         verbose_name_plural = _("queues")
         default_permissions = ("add", "change", "view")
         permissions = [("pause_queue", _("Can pause and resume queues"))]
+        indexes = [
+            # Each claim asks for these few.
+            models.Index(
+                "name",
+                condition=Q(paused_at__isnull=False),
+                name="pgjobs_queue_paused",
+            ),
+            models.Index(
+                "name",
+                condition=Q(max_running__isnull=False),
+                name="pgjobs_queue_limited",
+            ),
+        ]
         constraints = [
             models.CheckConstraint(
                 name="pgjobs_queue_max_running", condition=Q(max_running__gte=1)

@@ -4,8 +4,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..sql import statement
-from .claiming import Turn, read_turn, turn_statement
-from .recording import Success, success_parameters
+from .claiming import (
+    Claimed,
+    claim_statement,
+    read_claimed,
+    record_statement,
+    with_recorded,
+)
+from .recording import Success
 from .statements import Execute, Together
 
 # Of one admission: jobs and keys of each kind, and seconds.
@@ -35,7 +41,7 @@ class Admission(NamedTuple):
     position: Position
 
 
-def admitting_turn(
+def admit_and_claim(
     together: Together,
     worker_id: int,
     position: Position,
@@ -45,24 +51,23 @@ def admitting_turn(
     limit: int = 0,
     queues: Iterable[str] | None = None,
     excluded: Iterable[str] = (),
-    **look: Any,
-) -> tuple[Turn, Admission]:
+    **how: Any,
+) -> tuple[Claimed, Admission]:
     """Record successes, admit jobs that wait, and claim, in one round trip.
 
     So what the recorded jobs have left goes to the next ones in line, and may be
-    claimed at once. See `admit`, and `turn` for the rest of the arguments.
+    claimed at once. See `admit`, and `record_and_claim` for the rest of the arguments.
     """
     statements = [
         admit_statement(position, sweeps, limit, queues, excluded),
-        turn_statement(worker_id, (), limit, queues, excluded, **look),
+        claim_statement(
+            worker_id, limit=limit, queues=queues, excluded=excluded, **how
+        ),
     ]
     if successes:
-        parameters = success_parameters(worker_id, successes)
-        statements.insert(0, (statement("record_successes"), parameters))
-    *recording, admitting, claiming = together(statements)
-    recorded = {token for rows in recording for (token,) in rows}
-    turn = read_turn(claiming)._replace(recorded=recorded)
-    return turn, read_admission(admitting)
+        statements.insert(0, record_statement(worker_id, successes))
+    *recorded, admitted, rows = together(statements)
+    return with_recorded(read_claimed(rows), recorded), read_admission(admitted)
 
 
 def admit(

@@ -1,4 +1,4 @@
-"""Claiming: one statement that records successes and claims jobs."""
+"""Claiming: one round trip that records successes and claims jobs."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -9,11 +9,18 @@ from ..conf import settings
 from ..sql import statement
 from .acts import announce_finished
 from .recording import Success, success_parameters
-from .statements import Execute, array, execute_on
+from .statements import Client, DjangoClient, Statement, array
 from .upkeep import expire
 
 if TYPE_CHECKING:
     from ..models import Job
+
+HIGHEST_PRIORITY, LOWEST_PRIORITY = 100, -100
+# How many jobs more than it wants a look lists. It is few at first: each costs time.
+SPARE, MANY_SPARE = 2, 40
+REACH_GROWTH = 4
+OVERDUE_SECONDS = 1.0  # a look at cursors finds no older promise of a scheduled job
+EVER = 1e9  # seconds
 
 
 class ClaimedJob(NamedTuple):
@@ -30,13 +37,13 @@ class ClaimedJob(NamedTuple):
     max_attempts: int
     crashes: int
     max_crashes: int
-    timeout: float | None  # seconds; None: what the task or the settings say
+    timeout: float | None  # seconds. None leaves it to the task or the settings.
     life: int
     lease_token: int
     enqueued_at: datetime
     is_keyed: bool  # other jobs may wait for its end
-    is_tied: bool  # who inserted it knew what it depends on
-    turn: int  # its place in line among those of its queue and priority
+    is_tied: bool  # its writer knew what it depends on
+    turn: int  # its place in line among those of its priority
 
     @property
     def is_suspect(self) -> bool:
@@ -44,16 +51,44 @@ class ClaimedJob(NamedTuple):
         return self.crashes + 1 >= self.max_crashes
 
 
-class Span(NamedTuple):
-    """A part of a queue's line of READY jobs: some priorities, from a turn on."""
+class Range(NamedTuple):
+    """A part of the line of READY jobs: some priorities, from a turn on."""
 
-    queue_name: str
     highest: int
     lowest: int
     first_turn: int
 
 
-Marks = dict[tuple[str, int], int]  # turns by queue and priority
+EVERYWHERE = (Range(HIGHEST_PRIORITY, LOWEST_PRIORITY, 0),)
+
+
+class Look(NamedTuple):
+    """How a claim looks for jobs: along the line, or into each queue that it serves."""
+
+    reach: int  # length of the longest list of jobs
+    by_queue: bool = False
+    ranges: Sequence[Range] = EVERYWHERE  # only along the line
+    is_long: bool = False  # along the line, with many jobs to spare
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the look misses nothing unless it says that there is more."""
+        return self.by_queue or self.ranges is EVERYWHERE
+
+    def further(self) -> "Look":
+        """Return the look that follows one that was cut short."""
+        if self.by_queue:
+            return self._replace(reach=self.reach * REACH_GROWTH)
+        if self.is_long:
+            return Look(self.reach, by_queue=True)
+        return self._replace(reach=self.reach + MANY_SPARE, is_long=True)
+
+
+def first_look(limit: int, by_queue: bool = False, is_long: bool = False) -> Look:
+    """Return a look for so many jobs that goes everywhere."""
+    if not limit:
+        return Look(0)
+    return Look(limit + (MANY_SPARE if is_long else SPARE), by_queue, is_long=is_long)
 
 
 class HostUnits(NamedTuple):
@@ -63,129 +98,134 @@ class HostUnits(NamedTuple):
     total: int  # that the jobs of all its workers may take at the same time
 
 
-class Turn(NamedTuple):
-    """What one turn brought."""
+class Claimed(NamedTuple):
+    """What one round trip brought."""
 
     recorded: set[int]  # lease tokens of the successes that were stored
-    holds_back: bool  # other jobs may wait for the end of one of these
+    has_keys: bool  # other jobs may wait for the end of one of these
     next_due: float | None  # seconds until a scheduled job may run
     met_suspect: bool  # a job that must run alone stands in line
     # A READY job was passed over: another transaction holds it, or its queue is full.
     met_locked: bool
     met_expired: bool  # jobs came too late to be claimed: they are to be cancelled
+    has_more: bool  # the look was cut short, so that more jobs may be READY
     seconds: float  # that the server took to look for jobs
-    claimed: list[ClaimedJob]
+    at: datetime  # when the look ended, by the clock of the server
+    jobs: list[ClaimedJob]
 
 
-def turn(
-    execute: Execute,
+def record_and_claim(
+    client: Client,
     worker_id: int,
     *,
     successes: Sequence[Success] = (),
     limit: int = 0,
-    queues: Iterable[str] | None = None,
-    excluded: Iterable[str] = (),
-    is_idle: bool = False,
-    units: HostUnits | None = None,
-    spans: Sequence[Span] | None = None,
-    skips_expired: bool = False,
-) -> Turn:
-    """Record successes and claim up to `limit` jobs, in one statement.
+    look: Look | None = None,
+    **who: Any,
+) -> Claimed:
+    """Record successes and claim up to `limit` jobs, in one round trip.
 
-    `is_idle`: the worker runs nothing, so a job that must run alone may be claimed.
-    `units`: claim only what its host has room for; None: it has for all.
-    `spans`: look nowhere else; None: look everywhere. Never with `units`.
-    `skips_expired`: without those that come too late. Not with `units` or `spans`.
+    Without `look`, the claim takes the cheapest one. `who`: see `claim_statement`.
     """
-    sql, parameters = turn_statement(
-        worker_id,
-        successes,
-        limit,
-        queues,
-        excluded,
-        is_idle,
-        units,
-        spans,
-        skips_expired,
-    )
-    return read_turn(execute(sql, parameters))
+    look = look or first_look(limit)
+    if not look.by_queue:
+        query, parameters = claim_statement(worker_id, successes, limit, look, **who)
+        return read_claimed(client.execute(query, parameters))
+    statements = [claim_statement(worker_id, (), limit, look, **who)]
+    if successes:
+        statements.insert(0, record_statement(worker_id, successes))
+    *recorded, rows = client.together(statements)
+    return with_recorded(read_claimed(rows), recorded)
 
 
-def turn_statement(
+def record_statement(worker_id: int, successes: Sequence[Success]) -> Statement:
+    return statement("record_successes"), success_parameters(worker_id, successes)
+
+
+def claim_statement(
     worker_id: int,
     successes: Sequence[Success] = (),
     limit: int = 0,
+    look: Look | None = None,
+    *,
     queues: Iterable[str] | None = None,
     excluded: Iterable[str] = (),
     is_idle: bool = False,
     units: HostUnits | None = None,
-    spans: Sequence[Span] | None = None,
     skips_expired: bool = False,
-) -> tuple[str, dict]:
-    variant = "units" if units else "skips" if skips_expired else ""
-    return statement("turn", variant or ("spans" if spans else "")), {
-        **success_parameters(worker_id, successes),
+) -> Statement:
+    """Return the statement of a look; one along the line also records successes.
+
+    `is_idle`: the worker runs nothing, so a job that must run alone may be claimed.
+    `units`: claim only what the worker's host has room for. Without, it has room for
+    all; only a look by queue minds them. `skips_expired`: jobs that come too late are
+    not reported, because they cannot be cancelled at present.
+    """
+    look = look or first_look(limit)
+    parameters = {
+        "worker_id": worker_id,
         "limit": limit,
+        "reach": look.reach,
         "queues": None if queues is None else list(queues),
         "excluded": list(excluded),
         "is_idle": is_idle,
-        **(unit_parameters(units) if units else {}),
-        **(span_parameters(spans) if spans else {}),
+        "skips_expired": skips_expired,
+        "overdue": EVER if look.is_complete else OVERDUE_SECONDS,
+    }
+    if look.by_queue:
+        return statement("claim_by_queue"), parameters | unit_parameters(units)
+    return statement("record_and_claim"), {
+        **parameters,
+        **success_parameters(worker_id, successes),
+        **range_parameters(look.ranges),
     }
 
 
-def read_turn(rows: list[tuple]) -> Turn:
-    claimed = []
-    for row in rows:
-        if row[7] is None:
-            recorded, holds_back, next_due, suspect, locked, expired, seconds = row[:7]
-        else:
-            claimed.append(ClaimedJob._make(row[7:]))
-    claimed.sort(key=attrgetter("turn"))
-    claimed.sort(key=attrgetter("priority"), reverse=True)
-    return Turn(
-        recorded=set(recorded or ()),
-        holds_back=bool(holds_back),
-        next_due=next_due,
-        met_suspect=bool(suspect),
-        met_locked=locked,
-        met_expired=bool(expired),
-        seconds=seconds,
-        claimed=claimed,
-    )
+def unit_parameters(units: HostUnits | None) -> dict:
+    host, total = units or (None, None)
+    return {"host": host, "total": total, "patience": settings.UNITS_PATIENCE}
 
 
-def unit_parameters(units: HostUnits) -> dict:
-    return {**units._asdict(), "patience": settings.UNITS_PATIENCE}
-
-
-def span_parameters(spans: Sequence[Span]) -> dict:
-    names, highest, lowest, first_turns = zip(*spans, strict=True)
+def range_parameters(ranges: Sequence[Range]) -> dict:
+    highest, lowest, first_turns = zip(*ranges, strict=True)
     return {
-        "names": list(names),
         "highest": array(highest),
         "lowest": array(lowest),
         "first_turns": array(first_turns),
     }
 
 
-def look_back(execute: Execute, marks: Marks) -> tuple[Marks, float]:
-    """Return where READY jobs stand before the marks, and in queues without any.
-
-    And how many seconds the server took to look.
-    """
-    ((names, priorities, turns, seconds),) = execute(
-        statement("look_back"),
-        {
-            "names": [queue_name for queue_name, _ in marks],
-            "priorities": array(priority for _, priority in marks),
-            "turns": array(marks.values()),
-        },
+def with_recorded(claimed: Claimed, results: Sequence[list[tuple]]) -> Claimed:
+    """Return it with what `record_successes` returned ahead of it, if that ran."""
+    rows = [row for rows in results for row in rows]
+    return claimed._replace(
+        recorded={token for token, _ in rows},
+        has_keys=any(has_keys for _, has_keys in rows),
     )
-    if names is None:
-        return {}, seconds
-    places = zip(names, priorities, strict=True)
-    return dict(zip(places, turns, strict=True)), seconds
+
+
+def read_claimed(rows: list[tuple]) -> Claimed:
+    jobs = []
+    for row in rows:
+        if row[9] is None:
+            recorded, has_keys, next_due, suspect, locked, expired, more = row[:7]
+            seconds, at = row[7:9]
+        else:
+            jobs.append(ClaimedJob._make(row[9:]))
+    jobs.sort(key=attrgetter("turn"))
+    jobs.sort(key=attrgetter("priority"), reverse=True)
+    return Claimed(
+        recorded=set(recorded or ()),
+        has_keys=bool(has_keys),
+        next_due=next_due,
+        met_suspect=suspect,
+        met_locked=locked,
+        met_expired=expired,
+        has_more=more,
+        seconds=seconds,
+        at=at,
+        jobs=jobs,
+    )
 
 
 def claim(
@@ -196,12 +236,24 @@ def claim(
     queues: Iterable[str] | None,
 ) -> "list[Job]":
     """Claim jobs for a worker on Django's connection; return them as instances."""
-    execute = execute_on(database)
+    client = DjangoClient(database)
     units = None if worker.units is None else HostUnits(worker.host, worker.units)
-    brought = turn(
-        execute, worker.pk, limit=limit, queues=queues, is_idle=True, units=units
-    )
-    if brought.met_expired:
-        announce_finished(model, database, expire(execute))
-    jobs = model.objects.using(database).in_bulk([job.id for job in brought.claimed])
-    return [jobs[job.id] for job in brought.claimed]
+    queues = None if queues is None else list(queues)
+    look, has_more = first_look(limit, by_queue=True), True
+    jobs: list[ClaimedJob] = []
+    while has_more and len(jobs) < limit:
+        brought = record_and_claim(
+            client,
+            worker.pk,
+            limit=limit - len(jobs),
+            look=look,
+            queues=queues,
+            is_idle=not jobs,
+            units=units,
+        )
+        if brought.met_expired:
+            announce_finished(model, database, expire(client.execute))
+        jobs += brought.jobs
+        look, has_more = look.further(), brought.has_more
+    instances = model.objects.using(database).in_bulk([job.id for job in jobs])
+    return [instances[job.id] for job in jobs]

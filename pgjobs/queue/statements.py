@@ -1,14 +1,39 @@
 """Running statements: on a worker's own connection, or on Django's."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from django.db import connections
 
+Statement = tuple[str, dict]
 Execute = Callable[[str, dict], list[tuple]]
 
 
 # Runs several statements in one round trip and one transaction.
-Together = Callable[[Sequence[tuple[str, dict]]], list[list[tuple]]]
+Together = Callable[[Sequence[Statement]], list[list[tuple]]]
+
+
+class Client(Protocol):
+    """What runs statements, one alone or several together."""
+
+    def execute(self, query: str, parameters: dict, /) -> list[tuple]: ...
+
+    def together(self, statements: Sequence[Statement], /) -> list[list[tuple]]: ...
+
+
+class DjangoClient:
+    """Runs statements on Django's connection, one after the other."""
+
+    def __init__(self, database: str):
+        self.database = database
+
+    def execute(self, query: str, parameters: dict) -> list[tuple]:
+        with connections[self.database].cursor() as cursor:
+            cursor.execute(query, parameters)
+            return cursor.fetchall()
+
+    def together(self, statements: Sequence[Statement]) -> list[list[tuple]]:
+        return [self.execute(*each) for each in statements]
 
 
 def array(numbers: Iterable[int]) -> str:
@@ -18,10 +43,4 @@ def array(numbers: Iterable[int]) -> str:
 
 def execute_on(database: str) -> Execute:
     """Return a function that runs a statement on Django's connection."""
-
-    def execute(sql: str, parameters: dict) -> list[tuple]:
-        with connections[database].cursor() as cursor:
-            cursor.execute(sql, parameters)
-            return cursor.fetchall()
-
-    return execute
+    return DjangoClient(database).execute

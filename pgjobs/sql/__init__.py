@@ -1,39 +1,47 @@
 """The statements that Python sends, one to a file, named by what they do.
 
 The folders say who sends them: the application, a worker for its own jobs, a worker
-for all (upkeep), or a report.
+for all (upkeep), or a report. A line `\\ir <path>` stands for the text of another file,
+as in psql; the path begins at the folder of the file.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from string import Template
 
 from .columns import MARKS
 
 FOLDERS = ("app", "worker", "upkeep", "reports")
+INCLUDE = "\\ir "
 
 
 @cache
-def statement(name: str, variant: str = "") -> str:
+def statement(name: str) -> str:
     """Return the statement of `<name>.sql`, with its first line to know it by.
 
-    The marks of `columns.py` are filled in.
-    `variant`: a word; lines that begin with "--" and the word are code in it.
-
-    Without the other comments, and the indentation: psycopg parses what is longer than
-    4,096 characters with each execution anew.
+    The marks of `columns.py` are filled in. The other comments and the indentation are
+    left out: psycopg parses what is longer than 4,096 characters again with each
+    execution.
     """
-    text = Template(text_of(name)).substitute(MARKS)
-    if variant:
-        text = text.replace(f"--{variant} ", "")
-    first, *lines = (line.strip() for line in text.splitlines())
-    return "\n".join([first, *(line for line in lines if line[:2] != "--")])
+    first, *lines = (line.strip() for line in lines_of(*find(name)))
+    text = "\n".join([first, *(line for line in lines if line[:2] != "--")])
+    return Template(text).substitute(MARKS)
 
 
-def text_of(name: str) -> str:
-    """Return the text of a file; its name is unique among all folders."""
-    for folder in FOLDERS:
-        file = files(__name__).joinpath(folder, f"{name}.sql")
-        if file.is_file():
-            return file.read_text(encoding="utf-8")
+def find(name: str) -> tuple[Traversable, str]:
+    """Return the folder and the file of a statement; its name is unique among all."""
+    for folder in map(files(__name__).joinpath, FOLDERS):
+        if folder.joinpath(f"{name}.sql").is_file():
+            return folder, f"{name}.sql"
     raise LookupError(f"There is no statement {name!r}.")
+
+
+def lines_of(folder: Traversable, path: str) -> Iterator[str]:
+    """Yield the lines of a file, with those of the files that it includes."""
+    for line in folder.joinpath(path).read_text(encoding="utf-8").splitlines():
+        if line.lstrip().startswith(INCLUDE):
+            yield from lines_of(folder, line.lstrip().removeprefix(INCLUDE))
+        else:
+            yield line

@@ -1,137 +1,191 @@
-"""Where to begin the walk along the line of READY jobs, while its past is still there.
+"""Where a claim looks for jobs.
 
-A transaction that lasts keeps PostgreSQL from removing what the index says of jobs that
-were claimed since it began, and each look at the queue walks over all of that. While
-looks are slow for that reason, most of them begin at marks: for each queue and priority
-the turn of a job that was claimed a while ago. What has come in before a mark meanwhile
-(retries, promoted jobs, late commits) is found by looking back.
+Most looks walk along the line of all READY jobs and are complete. Two things make that
+walk long: jobs at its beginning that the worker does not serve, and index entries of
+jobs that are gone, which PostgreSQL keeps while a transaction lasts. Against the first,
+a look into each queue follows one that was cut short. Against both, while complete
+looks are slow, most looks begin at cursors: for each priority the turn before which
+the latest looks have left nothing. What comes in before a cursor (a retry, a promoted
+job, a late COMMIT, a job of a queue that was resumed) is found by the next complete
+look. That one comes within seconds, and never later than a poll: it is the guarantee,
+and the cursors are only speed.
 """
 
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from itertools import pairwise
 from math import inf
-from time import monotonic
 
-from ..models.job import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from ..queue import claiming
-from ..queue.claiming import ClaimedJob, Span
+from ..queue.claiming import (
+    HIGHEST_PRIORITY,
+    LOWEST_PRIORITY,
+    Claimed,
+    ClaimedJob,
+    Look,
+    Range,
+    first_look,
+)
 
-# A look takes a fifth of it, and some time for each job, if it walks over nothing.
+# A complete look takes a fifth of it, and some time for each job, if it walks over
+# nothing.
 SLOW_SECONDS = 0.0015
 SLOW_SECONDS_PER_JOB = 0.00002
-WALKS = 3  # of a look, over the same past; looking back takes one
-# What share of the latest looks is slow when marks begin to pay, and pay no more.
+# What share of the latest looks is slow when cursors begin to pay, and pay no more.
 # Single ones mean nothing: the server has other things to do, too.
 MOST, FEW = 0.8, 0.5
 LATEST_LOOKS = 10
 LATE_SECONDS = 1.0  # that a job's COMMIT may come later than that of the one behind it
-LOOK_BACK_SECONDS = 2.0
-REST = 4  # as many times as it took, no look back follows another one
-MOST_MARKS = 100
+REWIND_SECONDS = 2.0
+REST = 4  # as many times as it took, no complete look follows another one
+CROWDED_SECONDS = 2.0  # for so long looks begin as the one that a cut one needed
 
 
-class Marks:
-    """There are none while looks are quick without them, nor soon afterwards."""
+class Horizon:
+    """The turn before which, most probably, every transaction has ended."""
 
     def __init__(self) -> None:
+        self.turn = 0
+        self.recent = 0  # the highest turn claimed since the horizon moved
+        self.move_at = -inf
+
+    def saw(self, claimed: Claimed, now: float) -> None:
+        """Move the horizon to what was claimed or enqueued a while ago."""
+        turns = [job.turn for job in claimed.jobs]
+        if now >= self.move_at:
+            self.turn, self.recent = max(self.turn, self.recent), 0
+            self.move_at = now + LATE_SECONDS
+        self.recent = max([self.recent, *turns])
+        self.turn = max([self.turn, *turns_of_old_jobs(claimed)])
+
+
+def turns_of_old_jobs(claimed: Claimed) -> Iterator[int]:
+    """Yield the turns of jobs that were enqueued a while ago, by the server's clock."""
+    for job in claimed.jobs:
+        # A limit gives a job that it lets go a new turn.
+        if not job.is_keyed:
+            age = claimed.at - job.enqueued_at
+            if age > timedelta(seconds=LATE_SECONDS):
+                yield job.turn
+
+
+class ClaimCursors:
+    """Decides where each claim looks; times are those of a monotonic clock."""
+
+    def __init__(self, poll: float, minds_units: bool = False):
+        self.poll = poll  # seconds
+        self.minds_units = minds_units  # only looks into each queue count them
+        self.long_until = -inf  # looks along the line have many jobs to spare
+        self.by_queue_until = -inf
+        self.follow_up: Look | None = None  # the last look was cut short
+        self.seconds = 0.0  # that the server took since the last complete look
+        self.slow_share = 0.0  # of the latest complete looks
+        self.rested_at = -inf
+        self.rewind_at = -inf  # when a complete look is due
         self.forget()
 
     def forget(self) -> None:
-        self.turns: claiming.Marks = {}  # where the walks begin
-        # Reached since they were moved for the last time.
-        self.recent: claiming.Marks = {}
-        self.older: claiming.Marks = {}  # and in the interval before
-        self.move_at = inf
-        self.look_back_at = 0.0  # monotonic time
-        self.rested_at = 0.0
-        self.slow_share = 0.0  # of the latest looks without marks
-        # All but what lies before the marks; None: look everywhere.
-        self.spans: list[Span] | None = None
-
-    def hear(self, queue_name: str) -> None:
-        """Note that a queue may have new jobs; without a mark nobody looks there."""
-        if self.spans and all(span.queue_name != queue_name for span in self.spans):
-            self.doubt()
-
-    def doubt(self) -> None:
-        """Note that jobs may have come in before the marks."""
-        self.look_back_at = min(self.look_back_at, self.rested_at)
+        self.is_collecting = False
+        self.horizon = Horizon()
+        self.priorities: set[int] = set()
+        self.turns: dict[int, int] = {}  # the cursors, by priority
 
     @property
-    def must_look_back(self) -> bool:
-        return self.spans is not None and monotonic() >= self.look_back_at
+    def are_set(self) -> bool:
+        return bool(self.turns)
 
-    @property
-    def is_collecting(self) -> bool:
-        return self.move_at < inf
+    def next_look(self, limit: int, now: float, must_be_complete: bool = False) -> Look:
+        """Return where to look for so many jobs."""
+        if not limit:
+            return first_look(0)
+        if self.follow_up:
+            return self.follow_up
+        if self.are_set and now < self.rewind_at and not must_be_complete:
+            look = first_look(limit, is_long=True)
+            return look._replace(ranges=list(ranges_from(self.turns)))
+        if self.minds_units or now < self.by_queue_until:
+            return first_look(limit, by_queue=True)
+        return first_look(limit, is_long=now < self.long_until)
 
-    def looked_back(self, found: claiming.Marks, seconds: float) -> None:
-        """Note what was found before the marks, and how long the server looked."""
-        self.judge(seconds, is_slow=seconds > SLOW_SECONDS / WALKS)
-        if not self.is_collecting:
+    def invalidate(self) -> None:
+        """Note that jobs may have come in before the cursors."""
+        self.rewind_at = min(self.rewind_at, self.rested_at)
+
+    def looked(self, look: Look, claimed: Claimed, limit: int, now: float) -> None:
+        """Note what a look for so many jobs brought."""
+        if not limit:
             return
-        for place, turn in found.items():
-            self.move_back(place, turn)
-        if found:
-            self.doubt()  # there may be more of these queues
+        if look.is_complete:
+            self.seconds += claimed.seconds
+        self.follow_up = None
+        if claimed.has_more:
+            self.follow_up = look.further()
+            self.note_cut(look, now)
+        if look.is_complete and not claimed.has_more:
+            self.judge(self.seconds, len(claimed.jobs), now)
+            self.seconds = 0.0
+        if self.is_collecting:
+            self.priorities.update(job.priority for job in claimed.jobs)
+            self.horizon.saw(claimed, now)
+            self.advance(look, claimed, limit)
 
-    def looked_everywhere(self, seconds: float, claimed: int) -> None:
-        """Note how long the server looked without marks, to claim so many jobs."""
-        usual = SLOW_SECONDS + claimed * SLOW_SECONDS_PER_JOB
-        self.judge(seconds, is_slow=seconds > usual)
+    def note_cut(self, look: Look, now: float) -> None:
+        """Note that a look was too short: the next ones shall not begin as it did."""
+        if look.is_complete and not look.by_queue:
+            self.long_until = now + CROWDED_SECONDS
+            if look.is_long:
+                self.by_queue_until = now + CROWDED_SECONDS
 
-    def judge(self, seconds: float, is_slow: bool) -> None:
-        """Decide whether marks pay, and when to look back, after a look."""
-        now = monotonic()
+    def judge(self, seconds: float, claimed: int, now: float) -> None:
+        """Decide, after a complete look, whether cursors pay, and when the next is due.
+
+        The next one begins at most a poll after this one has begun.
+        """
+        is_slow = seconds > SLOW_SECONDS + claimed * SLOW_SECONDS_PER_JOB
         self.slow_share += (is_slow - self.slow_share) / LATEST_LOOKS
-        if self.is_collecting and self.slow_share < FEW:
-            return self.forget()
-        if not self.is_collecting and self.slow_share > MOST:
-            self.move_at = now + LATE_SECONDS
-        self.rested_at = now + REST * seconds
-        self.look_back_at = self.rested_at
-        if is_slow:
-            self.look_back_at = max(now + LOOK_BACK_SECONDS, self.rested_at)
+        if self.slow_share < FEW:
+            self.forget()
+        elif self.slow_share > MOST:
+            self.is_collecting = not self.minds_units
+        latest = now - seconds + self.poll
+        self.rested_at = min(now + REST * seconds, latest)
+        wait = REWIND_SECONDS if is_slow else 0.0
+        self.rewind_at = min(max(now + wait, self.rested_at), latest)
 
-    def reached(self, claimed: Iterable[ClaimedJob]) -> None:
-        """Note which jobs were claimed, in line, if that matters at present."""
-        if not self.is_collecting:
-            return
-        for job in claimed:
-            place = job.queue_name, job.priority
-            self.recent[place] = job.turn
-        if monotonic() >= self.move_at:
-            self.move()
-
-    def move_back(self, place: tuple[str, int], turn: int) -> None:
-        """Begin at a job that was found before the mark; more may stand behind it."""
-        if place not in self.turns and len(self.turns) >= MOST_MARKS:
-            return self.forget()  # or nobody would look at its queue
-        self.turns[place] = turn
-        self.older.pop(place, None)
-        self.recent.pop(place, None)
-        self.spans = list(spans_beyond(self.turns))
-
-    def move(self) -> None:
-        """Move the marks to what was reached at least `LATE_SECONDS` ago."""
-        self.move_at = monotonic() + LATE_SECONDS
-        for place, turn in self.older.items():
-            if place in self.turns or len(self.turns) < MOST_MARKS:
-                self.turns[place] = max(turn, self.turns.get(place, 0))
-        self.older, self.recent = self.recent, {}
-        if self.turns:
-            self.spans = list(spans_beyond(self.turns))
+    def advance(self, look: Look, claimed: Claimed, limit: int) -> None:
+        """Move the cursors to where a look has left nothing behind it."""
+        known = {} if look.is_complete else self.turns
+        if not (claimed.has_more or claimed.met_suspect):
+            last = claimed.jobs[-1] if len(claimed.jobs) == limit else None
+            reached = dict(turns_reached(self.priorities, last, self.horizon.turn))
+            known = {
+                priority: max(known.get(priority, 0), reached.get(priority, 0))
+                for priority in self.priorities
+            }
+        self.turns = {priority: turn for priority, turn in known.items() if turn}
 
 
-def spans_beyond(marks: claiming.Marks) -> Iterable[Span]:
-    """Yield, of the queues that have marks, all but what lies before them."""
-    in_line = sorted(marks, key=lambda place: (place[0], -place[1]))
-    for queue_name, places in groupby(in_line, key=lambda place: place[0]):
-        highest = HIGHEST_PRIORITY
-        for _, priority in places:
-            if priority < highest:
-                yield Span(queue_name, highest, priority + 1, 0)
-            yield Span(queue_name, priority, priority, marks[queue_name, priority])
-            highest = priority - 1
-        if highest >= LOWEST_PRIORITY:
-            yield Span(queue_name, highest, LOWEST_PRIORITY, 0)
+def turns_reached(
+    priorities: Iterable[int], last: ClaimedJob | None, horizon: int
+) -> Iterator[tuple[int, int]]:
+    """Yield, by priority, the turns before which a look has left nothing.
+
+    `last`: the last job that it claimed, if it went no further. A look that saw the end
+    of the line has left nothing anywhere. Before the horizon, that is: behind it, jobs
+    may still commit late.
+    """
+    for priority in priorities:
+        if last is None or priority > last.priority:
+            yield priority, horizon
+        elif priority == last.priority:
+            yield priority, min(last.turn, horizon)
+
+
+def ranges_from(cursors: Mapping[int, int]) -> Iterator[Range]:
+    """Yield, in the order of the line, all but what stands before the cursors."""
+    in_line = sorted(cursors, reverse=True)
+    limits = [HIGHEST_PRIORITY + 1, *in_line, LOWEST_PRIORITY - 1]
+    for above, priority in pairwise(limits):
+        if above - priority > 1:
+            yield Range(above - 1, priority + 1, 0)
+        if priority in cursors:
+            yield Range(priority, priority, cursors[priority])

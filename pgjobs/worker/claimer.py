@@ -17,14 +17,14 @@ from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
 from ..exceptions import DatabaseLost
 from ..queue import admitting, claiming
 from ..queue.admitting import BEGINNING
-from ..queue.claiming import HostUnits, Span
+from ..queue.claiming import Claimed, HostUnits, Look
 from ..queue.recording import Success
 from ..queue.unclaimable import first_in_line, unclaimable
-from .claim_cursors import Marks
+from .claim_cursors import ClaimCursors
 from .connections.faults import Backoff
 from .connections.heartbeat import Heartbeat
 from .lifetime import Lifetime
-from .poll_schedule import Outlook
+from .poll_schedule import PollSchedule
 from .recorder import Recorder
 from .session import Session
 from .upkeep.admission import Admitting
@@ -48,8 +48,8 @@ class Claimer:
         *,
         lifetime: Lifetime,
         heartbeat: Heartbeat,
-        outlook: Outlook,
-        marks: Marks,
+        poll_schedule: PollSchedule,
+        cursors: ClaimCursors,
         admitting: Admitting,
         upkeep: Chores,
         note: Callable[[Effects], None],
@@ -62,8 +62,8 @@ class Claimer:
         self.executor = recorder.executor
         self.lifetime = lifetime
         self.heartbeat = heartbeat
-        self.outlook = outlook
-        self.marks = marks
+        self.poll_schedule = poll_schedule
+        self.cursors = cursors
         self.admitting = admitting
         self.upkeep = upkeep
         self.note = note  # takes what a step has changed
@@ -79,11 +79,10 @@ class Claimer:
     def heard_of_queue(self, queue_name: str) -> None:
         """Take what was notified of a queue that may have new jobs."""
         if self.options.serves(queue_name):
-            self.marks.hear(queue_name)
-            self.outlook.expect_jobs()
+            self.poll_schedule.wake()
 
     def missed_notifications(self, _: str) -> None:
-        self.outlook.expect_jobs()
+        self.poll_schedule.wake()
         self.admitting.expect()
         if len(self.in_flight):
             self.upkeep.cancel_requests.expect()
@@ -91,23 +90,25 @@ class Claimer:
     def take_note(self, effects: Effects) -> None:
         """Note what makes a look or a promotion pay."""
         if effects.ready or effects.old_ready:
-            self.outlook.expect_jobs()
+            self.poll_schedule.wake()
         if effects.old_ready:
-            self.marks.doubt()
+            self.cursors.invalidate()
         if effects.scheduled:
-            self.outlook.expect_due()
+            self.poll_schedule.wake_for_promotion()
 
     @property
     def wants_to_look(self) -> bool:
         is_idle = not len(self.in_flight)
-        return self.outlook.deserves_look(is_idle) and self.room() > 0
+        return (
+            self.poll_schedule.deserves_look(is_idle, monotonic()) and self.room() > 0
+        )
 
     @property
     def next_event(self) -> float:
         """Return when the next look is due (monotonic time)."""
         if self.backoff.since is not None:
             return self.backoff.retry_at
-        return self.outlook.next_look if self.room() else inf
+        return self.poll_schedule.next_look if self.room() else inf
 
     def room(self, being_recorded: int = 0) -> int:
         """Return how many jobs may be claimed, once some outcomes are recorded."""
@@ -168,92 +169,77 @@ class Claimer:
                 self.passed()
 
     def record_and_claim(self, successes: Sequence[Success]) -> None:
-        if self.outlook.is_poll_due:  # a worker may be unable to listen
+        now = monotonic()
+        if self.poll_schedule.is_poll_due(now):  # a worker may be unable to listen
             self.admitting.expect()
-        promoted = self.outlook.is_promotion_due and self.promote()
+        promoted = self.poll_schedule.is_promotion_due(now) and self.promote()
         limit = self.room(len(successes))
-        looks_back = limit > 0 and self.marks.must_look_back
-        if looks_back:
-            self.look_back()
-        spans = self.where_to_look(limit)
-        brought = self.take_turn(successes, limit, spans)
-        if brought.claimed:
-            self.in_flight.claim(brought.claimed)
-            self.executor.submit(brought.claimed)
-            self.lifetime.claimed += len(brought.claimed)
+        look = self.where_to_look(limit)
+        claimed = self.claim(successes, limit, look)
+        if claimed.jobs:
+            self.in_flight.claim(claimed.jobs)
+            self.executor.submit(claimed.jobs)
+            self.lifetime.claimed += len(claimed.jobs)
             self.last_claim_at = time()
-        self.recorder.close(successes, dict.fromkeys(brought.recorded, "SUCCESSFUL"))
-        if brought.met_expired:
+        self.recorder.close(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))
+        if claimed.met_expired:
             self.note(Effects(expired=True))
-        if limit and spans is None and self.units is None:
-            self.marks.looked_everywhere(brought.seconds, len(brought.claimed))
-        self.marks.reached(brought.claimed)
         if limit:
-            is_partial = spans is not None and not looks_back
-            look_back_at = self.marks.look_back_at if is_partial else None
-            if self.promotion.backoff.is_waiting(monotonic()):
-                brought = brought._replace(next_due=None)  # the promotion asks itself
-            self.outlook.plan(brought, limit, promoted, look_back_at)
-        self.upkeep.new_queues.meet({job.queue_name for job in brought.claimed})
+            self.plan(look, claimed, limit, promoted)
+        self.upkeep.new_queues.meet({job.queue_name for job in claimed.jobs})
 
-    def take_turn(
-        self, successes: Sequence[Success], limit: int, spans: Sequence[Span] | None
-    ) -> claiming.Turn:
+    def where_to_look(self, limit: int) -> Look:
+        # A job that must run alone may stand anywhere.
+        must_be_complete = self.poll_schedule.waits_for_idle or self.cannot_expire
+        return self.cursors.next_look(limit, monotonic(), must_be_complete)
+
+    def plan(self, look: Look, claimed: Claimed, limit: int, promoted: bool) -> None:
+        """Decide where and when to look next, after a look for `limit` jobs."""
+        now = monotonic()
+        self.cursors.looked(look, claimed, limit, now)
+        rewind_at = None if look.is_complete else self.cursors.rewind_at
+        if self.promotion.backoff.is_waiting(now):
+            claimed = claimed._replace(next_due=None)  # the promotion asks itself
+        self.poll_schedule.plan(claimed, limit, promoted, now, rewind_at)
+
+    def claim(self, successes: Sequence[Success], limit: int, look: Look) -> Claimed:
         """Record successes and claim; in between admit, if jobs may wait for that."""
         how: dict[str, Any] = {
             "successes": successes,
             "limit": limit,
+            "look": look,
             "queues": self.options.queues,
             "excluded": self.options.excluded,
             "is_idle": len(self.in_flight) == len(successes),
             "units": self.units,
-            "spans": spans,
             "skips_expired": self.cannot_expire,
         }
         now = monotonic()
         is_wanted = self.admitting.is_due(now) or self.in_flight.has_keys(successes)
         if not is_wanted or self.admitting.is_failing(now):
-            brought = claiming.turn(self.connection.execute, self.worker_id, **how)
-            if brought.holds_back:  # since the job was claimed
+            claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
+            if claimed.has_keys:  # since the job was claimed
                 self.admitting.expect()
-            return brought
+            return claimed
         position, sweeps = self.admitting.begin(now)
         try:
-            brought, admission = admitting.admitting_turn(
+            claimed, admission = admitting.admit_and_claim(
                 self.connection.together, self.worker_id, position, sweeps, **how
             )
         except psycopg.Error as error:
             if is_lost(error):
                 raise
             # Raises it again if it was not the admission's:
-            brought = claiming.turn(self.connection.execute, self.worker_id, **how)
+            claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
             postpone(self.admitting, error)
-            return brought
+            return claimed
         self.note(self.admitting.passed(admission, sweeps, monotonic()))
-        return brought
+        return claimed
 
     @property
     def cannot_expire(self) -> bool:
         """Whether expired jobs cannot be cancelled, and so are in the way."""
         return self.upkeep.expiry.backoff.since is not None
-
-    def where_to_look(self, limit: int) -> Sequence[Span] | None:
-        """Return the parts of the queues to look at for jobs; None: all of them."""
-        # A job that must run alone may stand anywhere.
-        if not limit or self.outlook.waits_for_idle or self.cannot_expire:
-            return None
-        return self.marks.spans
-
-    def look_back(self) -> None:
-        """Look for jobs before the marks; the next look begins at them."""
-        try:
-            found = claiming.look_back(self.connection.execute, self.marks.turns)
-        except psycopg.Error as error:
-            if is_lost(error):
-                raise
-            logger.error("Looking back failed, without it: %s", text_of(error))
-            return self.marks.forget()
-        self.marks.looked_back(*found)
 
     def promote(self) -> bool:
         """Promote all jobs whose time has come; return whether that worked."""
@@ -263,7 +249,7 @@ class Claimer:
                 return False
             self.note(attempt(self.promotion, self.connection))
             has_more = self.promotion.was_full
-        self.marks.doubt()
+        self.cursors.invalidate()
         return self.promotion.backoff.since is None
 
     def look_for_forgotten(self) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 import psycopg
 
 from ..exceptions import DatabaseLost
-from .claim_cursors import Marks
+from .claim_cursors import ClaimCursors
 from .claimer import Claimer
 from .connections.bell import Bell
 from .connections.faults import Faults
@@ -24,7 +24,7 @@ from .in_flight import InFlight
 from .lifetime import Lifetime
 from .observer import WorkerObserver
 from .options import WorkerOptions
-from .poll_schedule import Outlook
+from .poll_schedule import PollSchedule
 from .recorder import Recorder
 from .session import Session
 from .slots.executor import Executor
@@ -50,8 +50,8 @@ class Loop:
         self.bell = Bell()
         self.executor = Executor(options.slots, self.ring, options.database)
         self.in_flight = InFlight()
-        self.outlook = Outlook(options.poll)
-        self.marks = Marks()
+        self.poll_schedule = PollSchedule(options.poll)
+        self.cursors = ClaimCursors(options.poll, options.units is not None)
         self.admitting = Admitting()
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
@@ -75,7 +75,7 @@ class Loop:
                 if self.stopping.is_out_of_time:
                     return self.stopping.abandon()
                 self.sleep()
-            is_drained = self.options.drain and self.outlook.is_empty
+            is_drained = self.options.drain and self.poll_schedule.is_empty
             is_renewed = self.lifetime.is_to_be_renewed(is_drained)
             return ExitCode.RESTART if is_renewed else ExitCode.STOPPED
         except DatabaseLost:
@@ -114,16 +114,16 @@ class Loop:
             admitting=self.admitting,
             held=lambda: self.in_flight.jobs,
             cancel=self.executor.cancel,
-            looks_for_jobs=lambda: self.marks.spans is None,
-            saw_no_jobs=self.outlook.saw_none,
+            looks_for_jobs=lambda: not self.cursors.are_set,
+            saw_no_jobs=self.poll_schedule.saw_none,
         )
         self.claimer = Claimer(
             session,
             self.recorder,
             lifetime=self.lifetime,
             heartbeat=self.heartbeat,
-            outlook=self.outlook,
-            marks=self.marks,
+            poll_schedule=self.poll_schedule,
+            cursors=self.cursors,
             admitting=self.admitting,
             upkeep=self.upkeep,
             note=self.note,
@@ -183,11 +183,15 @@ class Loop:
         now = monotonic()
         ends_when_idle = self.options.drain or self.lifetime.has_given_up
         if not self.in_flight.is_empty:
-            return ends_when_idle and self.in_flight.is_stuck and self.outlook.is_empty
+            return (
+                ends_when_idle
+                and self.in_flight.is_stuck
+                and self.poll_schedule.is_empty
+            )
         if self.lifetime.is_over:
             return True
         is_expecting = self.upkeep.is_expecting(now) or self.admitting.is_expecting(now)
-        return ends_when_idle and self.outlook.is_empty and not is_expecting
+        return ends_when_idle and self.poll_schedule.is_empty and not is_expecting
 
     # One pass
 
@@ -222,7 +226,11 @@ class Loop:
             self.observer.catch_up()
         # After a fault a statement has to prove that the database is back.
         self.claimer.run(is_wanted=self.faults.since is not None)
-        if self.options.drain and self.outlook.is_empty and self.in_flight.is_empty:
+        if (
+            self.options.drain
+            and self.poll_schedule.is_empty
+            and self.in_flight.is_empty
+        ):
             self.claimer.look_for_forgotten()
 
     def note(self, effects: Effects) -> None:
@@ -266,7 +274,7 @@ class Loop:
             self.listener.wait(timeout, self.has_work)
         if self.is_nudged:
             self.is_nudged = False
-            self.outlook.expect_due()
+            self.poll_schedule.wake_for_promotion()
 
     def has_work(self) -> bool:
         """Whether a pass would find something to do."""

@@ -84,7 +84,7 @@ def test_claim_takes_no_more_than_the_limit_whatever_the_plan(hand, off):
 
 def test_claim_takes_only_what_is_ready(hand):
     jobs = {status: job_that_is(status) for status in Status.values}
-    claimed = hand.turn(limit=10, is_idle=True).claimed
+    claimed = hand.record_and_claim(limit=10, is_idle=True).jobs
     assert ids(claimed) == [jobs["READY"].pk]
 
 
@@ -201,11 +201,12 @@ def test_two_claims_at_the_same_time_share_nothing(hand):
 def test_claim_tells_that_others_hold_ready_jobs(hand):
     enqueue(2)
     first, second = overlapping(
-        lambda: hand.turn(limit=1), lambda: hand.turn(limit=5, is_idle=True)
+        lambda: hand.record_and_claim(limit=1),
+        lambda: hand.record_and_claim(limit=5, is_idle=True),
     )
-    assert (first.met_locked, len(first.claimed)) == (False, 1)
-    assert (second.met_locked, len(second.claimed)) == (True, 1)
-    assert hand.turn(limit=1).met_locked is False
+    assert (first.met_locked, len(first.jobs)) == (False, 1)
+    assert (second.met_locked, len(second.jobs)) == (True, 1)
+    assert hand.record_and_claim(limit=1).met_locked is False
 
 
 @transactional
@@ -230,12 +231,12 @@ def test_many_workers_claim_every_job_once():
 
 
 def test_turn_tells_when_the_next_job_is_due(hand):
-    assert hand.turn(limit=1).next_due is None
+    assert hand.record_and_claim(limit=1).next_due is None
     enqueue(run_after=hours(2))
     enqueue(run_after=hours(1))
-    assert 3_590 < hand.turn().next_due <= 3_600
+    assert 3_590 < hand.record_and_claim().next_due <= 3_600
     change(*enqueue(run_after=hours(1)), run_after=timezone.now() - hours(1))
-    assert -3_610 < hand.turn().next_due <= -3_600
+    assert -3_610 < hand.record_and_claim().next_due <= -3_600
 
 
 # Claim of suspects: jobs that must not crash once more
@@ -251,20 +252,22 @@ def test_claim_ends_before_a_suspect(hand):
     good = enqueue(2)
     (suspect,) = suspects()
     later = enqueue(2)
-    turn = hand.turn(limit=5, is_idle=True)
-    assert (ids(turn.claimed), turn.met_suspect) == (good, True)
-    turn = hand.turn(limit=5, is_idle=True)
-    assert (ids(turn.claimed), turn.met_suspect) == ([suspect], True)
-    assert turn.claimed[0].is_suspect
-    turn = hand.turn(limit=5, is_idle=True)
-    assert (ids(turn.claimed), turn.met_suspect) == (later, False)
+    turn = hand.record_and_claim(limit=5, is_idle=True)
+    assert (ids(turn.jobs), turn.has_more) == (good, True)
+    turn = hand.record_and_claim(limit=5)
+    assert (ids(turn.jobs), turn.met_suspect) == ([], True)
+    turn = hand.record_and_claim(limit=5, is_idle=True)
+    assert (ids(turn.jobs), turn.met_suspect) == ([suspect], True)
+    assert turn.jobs[0].is_suspect
+    turn = hand.record_and_claim(limit=5, is_idle=True)
+    assert (ids(turn.jobs), turn.met_suspect) == (later, False)
 
 
 def test_suspect_is_left_until_the_worker_is_idle(hand):
     (suspect,) = suspects(priority=5)
     enqueue(2)
-    turn = hand.turn(limit=5, is_idle=False)
-    assert (turn.claimed, turn.met_suspect) == ([], True)
+    turn = hand.record_and_claim(limit=5, is_idle=False)
+    assert (turn.jobs, turn.met_suspect) == ([], True)
     assert ids(hand.claim(5, is_idle=True)) == [suspect]
 
 
@@ -282,17 +285,19 @@ def test_job_that_may_crash_only_once_is_a_suspect_from_the_start(hand):
 def test_suspect_in_a_queue_that_is_not_served_hinders_nobody(hand):
     suspects(queue_name="other", priority=5)
     good = enqueue(2)
-    turn = hand.turn(limit=5, queues=["default"])
-    assert (ids(turn.claimed), turn.met_suspect) == (good, False)
+    turn = hand.record_and_claim(limit=5, queues=["default"])
+    assert (ids(turn.jobs), turn.met_suspect) == (good, False)
 
 
 def test_success_and_a_suspect_fit_in_one_turn(hand):
     (good,) = enqueue(priority=1)
     claimed = hand.claim_one()
     (suspect,) = suspects()
-    turn = hand.turn(Success(good, claimed.lease_token, None), limit=1, is_idle=True)
+    turn = hand.record_and_claim(
+        Success(good, claimed.lease_token, None), limit=1, is_idle=True
+    )
     assert turn.recorded == {claimed.lease_token}
-    assert ids(turn.claimed) == [suspect]
+    assert ids(turn.jobs) == [suspect]
 
 
 # Record a success
@@ -329,11 +334,11 @@ def test_several_successes_and_claims_are_one_statement(hand):
     enqueue(3)
     claimed = hand.claim(3)
     more = enqueue(2)
-    turn = hand.turn(
+    turn = hand.record_and_claim(
         *(Success(job.id, job.lease_token, "1") for job in claimed), limit=5
     )
     assert turn.recorded == {job.lease_token for job in claimed}
-    assert ids(turn.claimed) == more
+    assert ids(turn.jobs) == more
 
 
 # What a worker no longer owns
@@ -361,7 +366,7 @@ def test_of_two_outcomes_of_one_job_that_of_the_present_claim_counts(hand):
     (pk,) = enqueue()
     stale = hand.claim_one()
     current = claimed_again(hand, stale)
-    turn = hand.turn(
+    turn = hand.record_and_claim(
         Success(pk, stale.lease_token, '"stale"'),
         Success(pk, current.lease_token, '"current"'),
     )

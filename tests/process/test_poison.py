@@ -97,12 +97,12 @@ def test_suspect_waits_for_the_others_and_nothing_starts_beside_it(path):
     with WorkerThread(slots=4, poll=60) as worker:
         wait_for_status(first, "RUNNING")
         alone = suspect(tasks.hold, f"{path}2")
-        wait_for(lambda: worker.loop.outlook.waits_for_idle, "the suspect is met")
+        wait_for(lambda: worker.loop.poll_schedule.waits_for_idle, "the suspect is met")
         assert Job.objects.running().get() == first
         tasks.let_go(f"{path}1")
         wait_for_status(alone, "RUNNING")
         last = enqueue(tasks.noop)
-        worker.loop.outlook.expect_jobs()
+        worker.loop.poll_schedule.wake()
         let_it_turn(worker.loop)
         last.refresh_from_db()
         assert (alone.status, last.status) == ("RUNNING", "READY")
@@ -124,7 +124,7 @@ def test_suspect_does_not_hinder_the_other_workers(path):
     with WorkerThread(slots=4, poll=60, queues=("default",)) as worker:
         wait_for_status(first, "RUNNING")
         alone = suspect(tasks.noop)
-        wait_for(lambda: worker.loop.outlook.waits_for_idle, "the suspect is met")
+        wait_for(lambda: worker.loop.poll_schedule.waits_for_idle, "the suspect is met")
         drain()
         wait_for_status(alone, "SUCCESSFUL")
         tasks.let_go(path)
@@ -135,7 +135,7 @@ def test_worker_that_waits_to_be_idle_does_not_spin(path):
     with WorkerThread(slots=4, poll=60) as worker:
         wait_for_status(held, "RUNNING")
         suspect(tasks.noop)
-        wait_for(lambda: worker.loop.outlook.waits_for_idle, "the suspect is met")
+        wait_for(lambda: worker.loop.poll_schedule.waits_for_idle, "the suspect is met")
         assert not worker.loop.has_work()
         tasks.let_go(path)
 
@@ -147,7 +147,9 @@ def test_slots_wait_no_longer_for_a_job_that_was_to_run_alone_and_is_gone(tmp_pa
         wait_for(lambda: tasks.lines(path), "a job runs")
         alone = tasks.noop.using(max_crashes=1).enqueue()
         other = tasks.noop.enqueue()
-        wait_for(lambda: loop.outlook.waits_for_idle, "the worker waits to be idle")
+        wait_for(
+            lambda: loop.poll_schedule.waits_for_idle, "the worker waits to be idle"
+        )
         alone.cancel()
         wait_for_status(other, "SUCCESSFUL", timeout=5)
         tasks.let_go(path)

@@ -155,7 +155,7 @@ def test_admissions_of_several_sessions_never_overbook():
                 assert own.execute(CROWDED) == []
                 ((places,),) = own.execute(PLACES)
                 assert places <= 3
-                for job in hand.turn(limit=2, is_idle=True).claimed:
+                for job in hand.record_and_claim(limit=2, is_idle=True).jobs:
                     if chance.random() < 0.2:
                         hand.set_back(job, "RELEASE")
                     else:
@@ -340,7 +340,7 @@ def test_turn_that_is_cut_off_records_admits_and_claims_nothing():
             success = recording.Success(claimed.id, claimed.lease_token, None)
             with ThreadPoolExecutor(1) as pool:
                 turn = pool.submit(
-                    admitting.admitting_turn,
+                    admitting.admit_and_claim,
                     own.together,
                     hand.id,
                     admitting.BEGINNING,
@@ -356,7 +356,7 @@ def test_turn_that_is_cut_off_records_admits_and_claims_nothing():
                     turn.result(timeout=20)
             assert stored_statuses() == ["RUNNING", "WAITING"]
             holder.rollback()
-        turn, admission = admitting.admitting_turn(
+        turn, admission = admitting.admit_and_claim(
             own.together,
             hand.id,
             admitting.BEGINNING,
@@ -366,7 +366,7 @@ def test_turn_that_is_cut_off_records_admits_and_claims_nothing():
             is_idle=True,
         )
         assert turn.recorded == {claimed.lease_token}
-        assert admission.admitted == len(turn.claimed) == 1
+        assert admission.admitted == len(turn.jobs) == 1
         assert stored_statuses() == ["SUCCESSFUL", "RUNNING"]
     finally:
         own.close()

@@ -102,12 +102,12 @@ def test_jobs_with_and_without_an_end_are_inserted_together():
 def test_claim_starts_no_expired_job_and_says_that_it_has_met_some(hand):
     late = [expired_job() for _ in range(3)]
     fresh = [tasks.noop.using(expires=hours(1)).enqueue(), tasks.noop.enqueue()]
-    brought = hand.turn(limit=10)
-    assert [job.id for job in brought.claimed] == [job.pk for job in fresh]
+    brought = hand.record_and_claim(limit=10)
+    assert [job.id for job in brought.jobs] == [job.pk for job in fresh]
     assert brought.met_expired
     assert sorted(upkeep.expire(execute)) == [job.pk for job in late]
     assert {state(job) for job in late} == {CANCELLED}
-    assert not hand.turn(limit=10).met_expired
+    assert not hand.record_and_claim(limit=10).met_expired
 
 
 def test_claim_that_met_expired_jobs_only_is_followed_by_another():
@@ -122,8 +122,8 @@ def test_claim_that_met_expired_jobs_only_is_followed_by_another():
 def test_expired_job_that_must_run_alone_hinders_nobody(hand):
     expired_job(max_crashes=1)
     job = tasks.noop.enqueue()
-    brought = hand.turn(limit=4, is_idle=False)
-    assert ([each.id for each in brought.claimed], brought.met_suspect) == (
+    brought = hand.record_and_claim(limit=4, is_idle=False)
+    assert ([each.id for each in brought.jobs], brought.met_suspect) == (
         [job.pk],
         False,
     )
@@ -277,5 +277,5 @@ def test_job_inserted_by_sql_can_expire(hand):
     execute(
         "INSERT INTO pgjobs_job (task, expires_at) VALUES ('tests.noop', '2020-01-01Z')"
     )
-    assert hand.turn(limit=1).met_expired
+    assert hand.record_and_claim(limit=1).met_expired
     assert len(upkeep.expire(execute)) == 1

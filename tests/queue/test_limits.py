@@ -237,7 +237,7 @@ def test_job_of_higher_priority_goes_first_and_the_others_later():
 def test_worker_knows_when_the_next_token_comes():
     enqueue_many([slow.bind(), slow.bind()])
     admit()
-    due = Hand().turn(limit=1).next_due
+    due = Hand().record_and_claim(limit=1).next_due
     assert 3_500 < due <= 3_600
     assert 3_500 < upkeep.chores(execute, 0, looks=False).next_due <= 3_600
 
@@ -250,7 +250,7 @@ def test_rate_that_no_job_waits_for_wakes_no_worker():
     pass_time(3_601)
     admit()
     assert Rate.objects.get().opens_at is None
-    assert Hand().turn(limit=1).next_due is None
+    assert Hand().record_and_claim(limit=1).next_due is None
 
 
 def test_released_job_needs_another_token():

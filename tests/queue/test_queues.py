@@ -76,8 +76,8 @@ def test_no_job_of_a_paused_queue_is_claimed_and_none_changes_its_status():
     ready, other = MAIL.enqueue(), tasks.noop.enqueue()
     MAIL.using(run_after=hours(1)).enqueue()
     hand = Hand()
-    brought = hand.turn(limit=5)
-    assert [job.id for job in brought.claimed] == [other.pk]
+    brought = hand.record_and_claim(limit=5)
+    assert [job.id for job in brought.jobs] == [other.pk]
     assert not brought.met_locked
     assert set(mail_statuses()) == {"READY", "SCHEDULED"}
     assert queue.resume() is True
@@ -151,9 +151,9 @@ def test_claims_fill_a_limited_queue_and_no_more():
     other = tasks.noop.using(priority=-5).enqueue()
     one, two = Hand("one"), Hand("two")
     assert len(one.claim(2)) == 2
-    brought = two.turn(limit=5)
-    assert [job.queue_name for job in brought.claimed] == ["mail", "default"]
-    assert brought.claimed[1].id == other.pk
+    brought = two.record_and_claim(limit=5)
+    assert [job.queue_name for job in brought.jobs] == ["mail", "default"]
+    assert brought.jobs[1].id == other.pk
     assert brought.met_locked, "so that it looks again"
     assert one.claim(5) == []
 
@@ -165,9 +165,9 @@ def test_room_of_what_is_recorded_is_used_in_the_same_turn():
     claimed = hand.claim_one()
     for _ in range(2):
         success = Success(claimed.id, claimed.lease_token, None)
-        brought = hand.turn(success, limit=1)
+        brought = hand.record_and_claim(success, limit=1)
         assert brought.recorded == {claimed.lease_token}
-        (claimed,) = brought.claimed
+        (claimed,) = brought.jobs
 
 
 def test_limit_that_was_lowered_lets_running_jobs_end_first():
@@ -189,8 +189,8 @@ def test_two_claims_at_once_never_count_on_the_same_room():
         hand = Hand("other", execute=other.execute)
         other.begin()
         assert len(hand.claim(2)) == 2
-        brought = Hand("second").turn(limit=5)
-        assert brought.claimed == []
+        brought = Hand("second").record_and_claim(limit=5)
+        assert brought.jobs == []
         assert brought.met_locked, "so that it looks again"
         other.commit()
         assert len(Hand("third").claim(5)) == 1
@@ -245,7 +245,7 @@ def test_queue_that_others_fill_is_looked_at_again(tmp_path):
     held = running_job(MAIL, hand=hand)
     waiting = MAIL.enqueue()
     with running_worker(poll=60, listen=False) as loop:
-        wait_for(lambda: loop.outlook.passed_over, "it met the full queue")
+        wait_for(lambda: loop.poll_schedule.passed_over, "it met the full queue")
         job = Job.objects.get(pk=held.pk)
         Job.objects.filter(pk=held.pk).succeed()
         assert job.status == "RUNNING"

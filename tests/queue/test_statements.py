@@ -10,13 +10,14 @@ from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.base.connections import connect
-from pgjobs.models import Job
+from pgjobs.models import Job, Queue
 from pgjobs.queue import claiming
-from pgjobs.queue.claiming import Span, span_parameters
+from pgjobs.queue.claiming import Look, claim_statement, first_look
 from pgjobs.queue.events import OLDEST
 from pgjobs.queue.recording import Success
 from pgjobs.queue.upkeep import LOCK_CLASS
 from pgjobs.sql import statement
+from pgjobs.worker.claim_cursors import ranges_from
 from pgjobs.worker.connections.connection import (
     HOLD_LOCK,
     ONE_PLAN,
@@ -54,10 +55,12 @@ def calm(settings, monkeypatch):
     )
 
 
-def test_driver_need_not_parse_the_turn_each_time():
-    """It keeps what it made of a text, if that is not too long."""
-    for variant in ("", "units", "spans"):
-        assert len(statement("turn", variant)) <= MAX_CACHED_STATEMENT_LENGTH
+def test_driver_need_not_parse_the_claim_each_time():
+    """It keeps what it made of a text, if that is not too long.
+
+    A claim by queue is longer: the loop runs it by the name that it has prepared.
+    """
+    assert len(statement("record_and_claim")) <= MAX_CACHED_STATEMENT_LENGTH
 
 
 @pytest.mark.usefixtures("calm")
@@ -66,7 +69,7 @@ def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
     with statements_of_workers() as executed:
         assert drain(slots=4, prefetch=12).finished == 400
     counted = Counter(each.split(maxsplit=1)[1] for each in executed)
-    assert counted.pop("turn") <= 100
+    assert counted.pop("record_and_claim") <= 100
     assert counted.pop(HOLD_LOCK) == 2  # the loop's and the heartbeat's
     assert counted.pop("cancel_requests", 0) <= 1  # once it listens
     assert counted.pop("admit") <= 3  # as it starts, once it listens, before it ends
@@ -99,7 +102,9 @@ def test_jobs_that_end_together_share_a_statement(tmp_path, settings, monkeypatc
         with statements_of_workers() as executed:
             may_take.set()
             wait_for_all("SUCCESSFUL")
-    assert executed.count("loop turn") <= 2  # the other finds the queue empty
+    assert (
+        executed.count("loop record_and_claim") <= 2
+    )  # the other finds the queue empty
 
 
 @pytest.mark.usefixtures("calm")
@@ -109,13 +114,13 @@ def test_of_what_ended_half_is_recorded_at_once_while_there_is_more_to_claim(
 ):
     """The slots are to have something to run while a turn is on its way."""
     recorded = []
-    turn = claiming.turn
+    turn = claiming.record_and_claim
 
     def counting(*args, successes, **named):
         recorded.append(len(successes))
         return turn(*args, successes=successes, **named)
 
-    monkeypatch.setattr(claiming, "turn", counting)
+    monkeypatch.setattr(claiming, "record_and_claim", counting)
     path = str(tmp_path / "held")
     enqueue_many([tasks.hold.bind(path) for _ in range(12)])
     with running_worker(slots=4, prefetch=8, poll=600) as loop:
@@ -168,29 +173,19 @@ def test_setback_costs_one_statement_more_and_no_look_too_many():
             wait_for(lambda: loop.listener.alarm)
     counted = Counter(executed)
     assert counted["loop record"] == 1
-    assert counted["loop turn"] <= 4
+    assert counted["loop record_and_claim"] <= 4
 
 
 # What a claim reads
 
 
-def blocks_read_by_a_claim(limit: int = 4, spans: list[Span] | None = None) -> int:
-    """Return how many blocks a turn touches; nothing stays claimed."""
-    parameters = {
-        "worker_id": 1,
-        "ids": "{}",
-        "lease_tokens": "{}",
-        "return_values": [],
-        "limit": limit,
-        "queues": None,
-        "excluded": [],
-        "is_idle": True,
-        **(span_parameters(spans) if spans else {}),
-    }
-    return blocks_read_by("turn", parameters, variant="spans" if spans else "")
+def blocks_read_by_a_claim(look: Look | None = None, **served) -> int:
+    """Return how many blocks a claim of 4 jobs touches; nothing stays claimed."""
+    query, parameters = claim_statement(1, limit=4, look=look, is_idle=True, **served)
+    return blocks_read_by(query, parameters)
 
 
-def blocks_read_by(name: str, parameters: dict, variant: str = "") -> int:
+def blocks_read_by(query: str, parameters: dict) -> int:
     """Return how many blocks a worker's statement touches; nothing of it stays."""
     with connect("default", "test", "explain") as own:
         own.execute(ONE_PLAN)
@@ -198,9 +193,7 @@ def blocks_read_by(name: str, parameters: dict, variant: str = "") -> int:
         for _ in range(2):  # the first one also reads the catalogue
             with own.transaction(force_rollback=True):
                 explained = own.execute(
-                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "
-                    + statement(name, variant),
-                    parameters,
+                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + query, parameters
                 ).fetchone()[0]
     top = explained[0]["Plan"]
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
@@ -216,12 +209,12 @@ def blocks_read_by(name: str, parameters: dict, variant: str = "") -> int:
 def test_what_has_nothing_to_do_reads_no_more_when_thousands_wait_or_are_kept(
     name, parameters
 ):
-    assert blocks_read_by(name, parameters) < 40
+    assert blocks_read_by(statement(name), parameters) < 40
     later = tasks.noop.using(run_after=timedelta(days=1))
     enqueue_many([later.bind() for _ in range(3_000)])
     enqueue_many([tasks.noop.bind() for _ in range(3_000)])
     Job.objects.ready().succeed()
-    assert blocks_read_by(name, parameters) < 40
+    assert blocks_read_by(statement(name), parameters) < 40
 
 
 def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
@@ -267,12 +260,12 @@ def run_under_a_snapshot(number: int, held: Session) -> int:
     held.execute("SELECT")
     enqueue_many([tasks.noop.bind() for _ in range(number)])
     hand = Hand()
-    claimed = hand.turn(limit=number).claimed
-    hand.turn(*(Success(job.id, job.lease_token, None) for job in claimed))
+    claimed = hand.record_and_claim(limit=number).jobs
+    hand.record_and_claim(*(Success(job.id, job.lease_token, None) for job in claimed))
     return max(job.turn for job in claimed)
 
 
-def test_look_at_a_mark_does_not_walk_over_what_a_long_transaction_keeps():
+def test_look_at_cursors_does_not_walk_over_what_a_long_transaction_keeps():
     enqueue_many([tasks.noop.bind() for _ in range(4)])
     before = blocks_read_by_a_claim()
     Job.objects.all().delete()
@@ -280,9 +273,11 @@ def test_look_at_a_mark_does_not_walk_over_what_a_long_transaction_keeps():
         mark = run_under_a_snapshot(4_000, held)
         enqueue_many([tasks.noop.bind() for _ in range(4)])
         everywhere = blocks_read_by_a_claim()
-        at_mark = blocks_read_by_a_claim(spans=[Span("default", 0, 0, mark)])
-    assert everywhere > before + 100
-    assert at_mark <= before + 20
+        at_cursors = blocks_read_by_a_claim(
+            Look(28, ranges=list(ranges_from({0: mark})))
+        )
+    assert everywhere > before + 60
+    assert at_cursors <= before + 20
 
 
 def test_rescue_does_not_walk_over_what_living_workers_have_run():
@@ -339,17 +334,9 @@ def scans(plan: dict):
 @pytest.mark.parametrize(
     ("text", "parameters"),
     [
-        (
-            statement("turn"),
-            {
-                "ids": "{1,2}",
-                "lease_tokens": "{1,2}",
-                "return_values": [None, None],
-                "limit": 2,
-                "queues": None,
-                "excluded": [],
-                "is_idle": True,
-            },
+        *(
+            claim_statement(1, [Success(1, 1, None)], 2, first_look(2, by_queue))
+            for by_queue in (False, True)
         ),
         (
             statement("record"),
@@ -390,3 +377,102 @@ def test_rescue_looks_cheap_even_where_nothing_can_be_set():
             {"worker_id": 1, "lock_class": LOCK_CLASS, "limit": 1_000, **ALL},
         ).fetchone()[0]
     assert explained[0]["Plan"]["Total Cost"] < JIT_ABOVE_COST
+
+
+# What a claim locks and walks over
+
+QUEUE_NAMES = [f"queue-{number:03}" for number in range(100)]
+
+
+def fill_queues(names: list[str], each: int = 5) -> None:
+    enqueue_many(
+        [
+            tasks.noop.using(queue_name=name).bind()
+            for name in names
+            for _ in range(each)
+        ]
+    )
+
+
+LOOKS = [first_look(4), first_look(4, by_queue=True)]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_claim_locks_no_more_rows_than_it_takes(look):
+    """Of many queues, each with more jobs than it takes."""
+    fill_queues(QUEUE_NAMES)
+    with session() as other, session() as free:
+        hand = Hand("other", execute=other.execute)
+        other.begin()
+        claimed = hand.record_and_claim(limit=4, look=look)
+        assert len(claimed.jobs) == 4
+        free.begin()
+        left = free.execute("SELECT id FROM pgjobs_job FOR UPDATE SKIP LOCKED")
+        other.rollback()
+    assert len(left) == 5 * len(QUEUE_NAMES) - 4
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_claim_takes_the_best_jobs_of_all_queues_in_order(look):
+    fill_queues(QUEUE_NAMES)
+    urgent = tasks.noop.using(queue_name="queue-099", priority=1).enqueue()
+    late = tasks.noop.using(queue_name="another", priority=1).enqueue()
+    jobs = Hand().record_and_claim(limit=4, look=look).jobs
+    assert [job.id for job in jobs][:2] == [urgent.pk, late.pk]
+    assert [job.queue_name for job in jobs][2:] == ["queue-000"] * 2
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_claim_passes_over_what_others_have_locked_and_says_that_there_is_more(look):
+    fill_queues(QUEUE_NAMES)
+    hand = Hand()
+    with session() as other:
+        other.begin()
+        first = other.execute(
+            "SELECT id FROM pgjobs_job ORDER BY turn LIMIT 200 FOR UPDATE"
+        )
+        taken, looks = [], 0
+        while len(taken) < 4 and looks < 10:
+            claimed = hand.record_and_claim(limit=4 - len(taken), look=look)
+            taken += [job.id for job in claimed.jobs]
+            assert claimed.has_more or len(taken) == 4
+            look, looks = look.further(), looks + 1
+        assert sorted(taken) == taken
+        assert taken[0] == max(id for (id,) in first) + 1
+
+
+def test_claim_along_the_line_reads_no_more_of_many_queues_than_of_one():
+    fill_queues(QUEUE_NAMES[:1], 1_000)
+    before = blocks_read_by_a_claim()
+    Job.objects.all().delete()
+    fill_queues(QUEUE_NAMES, 10)
+    assert blocks_read_by_a_claim() <= before + 20
+
+
+@pytest.mark.parametrize("served", [{"queues": ["small"]}, {"excluded": ["large"]}])
+def test_claim_never_walks_over_what_the_worker_does_not_serve(served):
+    tasks.noop.using(queue_name="small").enqueue()
+    by_queue = first_look(4, by_queue=True)
+    before = [blocks_read_by_a_claim(look, **served) for look in (None, by_queue)]
+    Job.objects.all().delete()
+    fill_queues(["large"], 5_000)
+    tasks.noop.using(queue_name="small").enqueue()
+    after = [blocks_read_by_a_claim(look, **served) for look in (None, by_queue)]
+    assert after[0] <= before[0] + 60, "it ends early"
+    assert after[1] <= before[1] + 20
+
+
+def test_claim_by_queue_leaves_full_queues_at_any_length_of_their_lists():
+    """Full queues with the best jobs must not hide the others."""
+    Queue.objects.bulk_create(Queue(name=name, max_running=1) for name in QUEUE_NAMES)
+    fill_queues(QUEUE_NAMES, 2)
+    hand = Hand()
+    assert len(hand.record_and_claim(limit=100, look=Look(1_000, True)).jobs) == 100
+    other = tasks.noop.using(queue_name="other", priority=-1).enqueue()
+    look, jobs = first_look(4, by_queue=True), []
+    for _ in range(5):
+        claimed = hand.record_and_claim(limit=4, look=look)
+        jobs += claimed.jobs
+        assert jobs or claimed.has_more
+        look = look.further()
+    assert [job.id for job in jobs] == [other.pk]

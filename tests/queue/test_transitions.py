@@ -627,7 +627,9 @@ def record_successes(hand: Hand, jobs: list[ClaimedJob]) -> None:
         execute("SET LOCAL enable_bitmapscan = off")
         execute("SET LOCAL enable_hashjoin = off")
         execute("SET LOCAL enable_mergejoin = off")
-        hand.turn(*(recording.Success(job.id, job.lease_token, None) for job in jobs))
+        hand.record_and_claim(
+            *(recording.Success(job.id, job.lease_token, None) for job in jobs)
+        )
 
 
 def unsuccessful(jobs: list[ClaimedJob]) -> list[recording.Unsuccessful]:

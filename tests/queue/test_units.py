@@ -111,8 +111,8 @@ def test_check_warns_of_a_task_that_takes_more_than_there_is(settings):
 
 def test_claims_fill_the_host_and_no_more():
     ids = enqueued(*[3_000] * 5)
-    brought = hand().turn(limit=5, units=HERE)
-    assert [job.id for job in brought.claimed] == ids[:2]
+    brought = hand().record_and_claim(limit=5, units=HERE)
+    assert [job.id for job in brought.jobs] == ids[:2]
     assert brought.met_locked  # so it looks again
 
 
@@ -129,8 +129,8 @@ def test_lighter_jobs_pass_one_that_does_not_fit():
 def test_light_job_behind_those_that_do_not_fit_together_is_claimed_at_the_next_look():
     ids = enqueued(5_000, 5_000, 100)
     worker = hand()
-    brought = worker.turn(limit=3, units=HERE)
-    assert [job.id for job in brought.claimed] == ids[:1]
+    brought = worker.record_and_claim(limit=3, units=HERE)
+    assert [job.id for job in brought.jobs] == ids[:1]
     assert brought.met_locked
     assert claimed_by(worker) == ids[2:]
 
@@ -151,9 +151,9 @@ def test_units_of_an_ending_job_are_free_in_the_turn_that_records_it():
     (first,) = worker.claim(1, units=HERE)
     assert claimed_by(worker) == []
     success = Success(first.id, first.lease_token, None)
-    brought = worker.turn(success, limit=1, units=HERE)
+    brought = worker.record_and_claim(success, limit=1, units=HERE)
     assert brought.recorded == {first.lease_token}
-    assert len(brought.claimed) == 1
+    assert len(brought.jobs) == 1
 
 
 def test_worker_without_total_looks_for_no_units():
@@ -164,8 +164,8 @@ def test_worker_without_total_looks_for_no_units():
 def test_job_that_never_fits_does_not_keep_others_nor_workers_waiting():
     enqueued(TOTAL + 1)
     (fitting,) = enqueued(100)
-    brought = hand().turn(limit=2, units=HERE)
-    assert [job.id for job in brought.claimed] == [fitting]
+    brought = hand().record_and_claim(limit=2, units=HERE)
+    assert [job.id for job in brought.jobs] == [fitting]
     assert not brought.met_locked
 
 
@@ -175,8 +175,8 @@ def test_nobody_counts_while_another_worker_of_the_host_does():
     with session() as other:
         other.begin()
         other.execute("SELECT * FROM pgjobs_host_room('here', 1, 1)")
-        brought = worker.turn(limit=1, units=HERE)
-        assert brought.claimed == []
+        brought = worker.record_and_claim(limit=1, units=HERE)
+        assert brought.jobs == []
         assert brought.met_locked
         assert claimed_by(hand("there"), units=HostUnits("there", TOTAL)) != []
         other.commit()
@@ -193,7 +193,7 @@ def test_worker_without_free_slot_leaves_the_count_to_others():
         connection = connections["default"]
         connection.set_autocommit(False)
         try:
-            worker.turn(limit=0, units=HERE)
+            worker.record_and_claim(limit=0, units=HERE)
             ((free, *_),) = other.execute(
                 "SELECT * FROM pgjobs_host_room('here', 10, 1)"
             )
@@ -232,8 +232,8 @@ def test_room_is_kept_for_a_job_that_has_waited_too_long():
     waiting = enqueued_ago(2_000, 61)
     enqueued(100, 100)
     tasks.noop.enqueue()
-    brought = worker.turn(limit=4, units=HERE)
-    assert brought.claimed == []
+    brought = worker.record_and_claim(limit=4, units=HERE)
+    assert brought.jobs == []
     assert brought.met_locked
     Job.objects.running().succeed()
     assert claimed_by(worker, 1) == [waiting]

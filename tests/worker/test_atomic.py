@@ -831,7 +831,7 @@ def test_success_is_announced_once_and_needs_no_statement_of_the_loop(settings):
         signals.job_finished.disconnect(receive)
     assert finished == [(job.pk, "SUCCESSFUL")]
     assert "loop record" not in executed
-    assert executed.count("loop turn") <= 3
+    assert executed.count("loop record_and_claim") <= 3
 
 
 def test_jobs_that_it_enqueued_run_without_a_notification_or_a_poll(settings):

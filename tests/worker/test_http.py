@@ -123,7 +123,7 @@ def test_nudge_finds_what_became_due_as_the_timer_does():
 def test_nudge_that_comes_while_the_loop_looks_is_not_lost(monkeypatch):
     """The look has missed the job, and is about to say that there is nothing more."""
     jobs = []
-    look = claiming.turn
+    look = claiming.record_and_claim
 
     def look_and_miss(*args, **kwargs):
         brought = look(*args, **kwargs)
@@ -134,7 +134,7 @@ def test_nudge_that_comes_while_the_loop_looks_is_not_lost(monkeypatch):
 
     with served_worker(**DEAF) as server:
         let_it_turn(server.loop)
-        monkeypatch.setattr(claiming, "turn", look_and_miss)
+        monkeypatch.setattr(claiming, "record_and_claim", look_and_miss)
         nudge(server)
         wait_for(lambda: jobs, "the loop has looked")
         wait_for_status(jobs[0], "SUCCESSFUL", timeout=SOON)

@@ -140,13 +140,13 @@ def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
 def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
     let_it_turn(loop)
     wait_for(lambda: loop.listener.alarm)
-    loop.outlook.look_at = look_at = monotonic() + 300
+    loop.poll_schedule.look_at = look_at = monotonic() + 300
     with statements_of_workers() as executed:
         for _ in range(3):
             begin(loop, loop.upkeep.survey)
             wait_for(lambda: loop.upkeep.survey.due)
     assert executed == ["loop chores"] * 3
-    assert loop.outlook.look_at > look_at, "the next poll comes later"
+    assert loop.poll_schedule.look_at > look_at, "the next poll comes later"
 
 
 def test_worker_that_cannot_listen_polls_although_it_looks_for_chores(settings):

@@ -199,8 +199,10 @@ def test_locked_job_is_looked_for_less_and_less_and_runs_when_it_is_free(path, d
     with ExitStack() as stack:
         with locked(job), statements_of_workers() as executed:
             worker = stack.enter_context(WorkerThread(poll=60))
-            wait_for(lambda: worker.loop.outlook.look_again > 0.5, "it is patient")
-            assert executed.count("loop turn") < 10
+            wait_for(
+                lambda: worker.loop.poll_schedule.look_again > 0.5, "it is patient"
+            )
+            assert executed.count("loop record_and_claim") < 10
         wait_for_status(job, "SUCCESSFUL", timeout=5)
 
 
@@ -209,7 +211,7 @@ def test_draining_waits_for_a_ready_job_that_another_transaction_has_locked(path
     with ExitStack() as stack:
         with locked(job):
             worker = stack.enter_context(WorkerThread(drain=True, poll=60))
-            wait_for(lambda: worker.loop.outlook.look_at, "it has looked")
+            wait_for(lambda: worker.loop.poll_schedule.look_at, "it has looked")
             assert worker.thread.is_alive()
         worker.join()
     assert tasks.lines(path) == ["1"]

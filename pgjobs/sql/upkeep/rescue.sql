@@ -79,7 +79,7 @@ lost AS MATERIALIZED (
     FROM pgjobs_job AS job
     WHERE job.id = ANY (ARRAY(SELECT id FROM abandoned))
         AND job.lease_token = ANY (ARRAY(SELECT lease_token FROM abandoned))
-        -- That is, RUNNING; but not by the index of what runs, see turn.sql.
+        -- That is, RUNNING; but not by the index of what runs, see record_and_claim.sql.
         AND job.worker_id IS NOT NULL
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED

@@ -1,4 +1,4 @@
--- Record jobs that succeeded, as turn.sql does, where an admission comes before the claim.
+-- Record jobs that succeeded, as record_and_claim.sql does, ahead of another statement.
 UPDATE pgjobs_job
 SET status = 'SUCCESSFUL',
     finished_at = clock_timestamp(),
@@ -11,4 +11,4 @@ SET status = 'SUCCESSFUL',
 WHERE id = ANY (%(ids)s::bigint[])
     AND lease_token = ANY (%(lease_tokens)s::bigint[])
     AND worker_id = %(worker_id)s
-RETURNING lease_token
+RETURNING lease_token, line IS NOT NULL AS has_keys

@@ -28,7 +28,7 @@ class Chores(Upkeep):
         held: Callable[[], Iterable[int]],
         cancel: Callable[[int], None],
         looks_for_jobs: Callable[[], bool],
-        saw_no_jobs: Callable[[float | None], None],
+        saw_no_jobs: Callable[[float | None, float], None],
     ):
         self.cancel_requests = CancelRequests(worker_id, cancel)
         self.new_queues = NewQueues()

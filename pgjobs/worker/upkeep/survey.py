@@ -32,7 +32,7 @@ class Survey(Chore):
         admitting: Admitting,
         scheduler: Scheduler,
         looks_for_jobs: Callable[[], bool],
-        saw_no_jobs: Callable[[float | None], None],
+        saw_no_jobs: Callable[[float | None, float], None],
     ):
         super().__init__(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
         self.worker_id = worker_id
@@ -42,7 +42,8 @@ class Survey(Chore):
         self.admitting = admitting
         self.scheduler = scheduler
         self.looks_for_jobs = looks_for_jobs  # whether it asks for READY jobs, too
-        self.saw_no_jobs = saw_no_jobs  # takes the seconds until one is due, or None
+        # Takes the seconds until a job is due, or None, and the time.
+        self.saw_no_jobs = saw_no_jobs
 
     def run(self, connection: OwnConnection) -> Effects:
         looks = self.looks_for_jobs()
@@ -57,5 +58,5 @@ class Survey(Chore):
         self.admitting.sweeping.note(found.admit, now)
         self.scheduler.note_next(found.next_fire, now)
         if looks and not found.has_ready:
-            self.saw_no_jobs(found.next_due)
+            self.saw_no_jobs(found.next_due, now)
         return NOTHING

@@ -1,0 +1,34 @@
+-- Lock one after the other until there are enough. A job that may not crash once more
+-- runs alone: the claim ends before it, unless it comes first.
+-- MATERIALIZED: run more than once, a subquery with SKIP LOCKED locks more than LIMIT.
+picked AS MATERIALIZED (
+    SELECT eligible.*
+    FROM eligible CROSS JOIN LATERAL (
+        SELECT FROM pgjobs_job WHERE id = eligible.id AND status = 'READY'
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job
+    LIMIT least(%(limit)s, (
+        SELECT greatest((SELECT count(*) FROM eligible WHERE place < suspect.place), 1)
+        FROM eligible AS suspect WHERE is_suspect
+        ORDER BY place LIMIT 1
+    ))
+),
+taken AS MATERIALIZED (
+    SELECT id FROM picked
+    WHERE place < (SELECT min(place) FROM picked WHERE is_suspect) IS NOT FALSE
+        OR %(is_idle)s AND place = (SELECT min(place) FROM picked)
+),
+claimed AS (
+    UPDATE pgjobs_job AS job
+    SET status = 'RUNNING',
+        attempts = attempts + 1,
+        lease_token = nextval('pgjobs_lease_token'),
+        worker_id = %(worker_id)s,
+        started_at = coalesce(started_at, clock_timestamp()),
+        last_attempted_at = clock_timestamp()
+    WHERE job.id = ANY (ARRAY(SELECT id FROM taken))
+    RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts,
+              failures, max_attempts, crashes, max_crashes, timeout, life,
+              lease_token, enqueued_at, keys IS NOT NULL AS is_keyed,
+              dependencies IS NOT NULL AS is_tied, turn
+),

@@ -1,0 +1,83 @@
+-- Record the jobs that succeeded, and claim the first ones along the line of READY jobs.
+--
+-- All in one round trip and one commit. Recording is guarded by token and owner. A guard
+-- by status would invite the planner to the small-looking index of running jobs, which is
+-- slow when it is stale. A token is drawn once, so that none of them fits another of the
+-- ids; a join of the arrays would compare each with each.
+--
+-- The claim walks along the line, whatever the queues, and drops the jobs that the worker
+-- does not serve. A job of a limited queue ends the walk, and so does the length "reach".
+-- Then the claim says "has_more", and the worker goes on with claim_by_queue.sql. So no
+-- look takes a line for empty whose end it has not seen.
+WITH recorded AS (
+    UPDATE pgjobs_job
+    SET status = 'SUCCESSFUL',
+        finished_at = clock_timestamp(),
+        return_value = (%(return_values)s::text[])[
+            array_position(%(lease_tokens)s::bigint[], lease_token)
+        ]::jsonb,
+        reason = '',
+        -- Other jobs may wait for its end: an admission follows.
+        line = CASE WHEN keys IS NOT NULL THEN 'recorded' END,
+        worker_id = NULL
+    WHERE id = ANY (%(ids)s::bigint[])
+        AND lease_token = ANY (%(lease_tokens)s::bigint[])
+        AND worker_id = %(worker_id)s
+    RETURNING lease_token, line
+),
+-- The ranges come in the order of the line: the first ones may fill the list. Queues are
+-- compared with arrays, because in most projects none is paused or limited.
+line AS MATERIALIZED (
+    SELECT job.*, row_number() OVER () AS place
+    FROM unnest(
+        %(highest)s::int[], %(lowest)s::int[], %(first_turns)s::bigint[]
+    ) AS range (highest, lowest, first_turn)
+    CROSS JOIN LATERAL (
+        SELECT id, queue_name, crashes + 1 >= max_crashes AS is_suspect,
+            coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
+                AS is_expired
+        FROM pgjobs_job
+        WHERE status = 'READY' AND priority BETWEEN lowest AND highest
+            AND turn >= first_turn
+            AND (
+                NOT %(skips_expired)s OR attempts > 0
+                OR expires_at > clock_timestamp() IS NOT FALSE
+            )
+        ORDER BY priority DESC, turn LIMIT %(reach)s
+    ) AS job
+    LIMIT %(reach)s
+),
+listed AS MATERIALIZED (
+    SELECT *, queue_name = ANY (ARRAY(
+        SELECT name FROM pgjobs_queue WHERE max_running IS NOT NULL
+    )) AS is_limited
+    FROM line
+    WHERE coalesce(queue_name = ANY (%(queues)s::text[]), true)
+        AND NOT queue_name = ANY (%(excluded)s::text[])
+        AND NOT queue_name = ANY (ARRAY(
+            SELECT name FROM pgjobs_queue WHERE paused_at IS NOT NULL
+        ))
+),
+eligible AS MATERIALIZED (
+    SELECT id, is_suspect, place FROM listed
+    WHERE NOT is_expired
+        AND place < (SELECT min(place) FROM listed WHERE is_limited) IS NOT FALSE
+),
+\ir claim/take.sql
+summary AS (
+    SELECT
+        (SELECT array_agg(lease_token) FROM recorded) AS recorded,
+        (SELECT bool_or(line IS NOT NULL) FROM recorded) AS has_keys,
+        \ir claim/look.sql
+),
+verdict AS (
+    SELECT *,
+        number < %(limit)s AND (
+            (SELECT count(*) FROM line) = %(reach)s
+            OR EXISTS (SELECT FROM listed WHERE is_limited)
+        ) AS is_cut,
+        -- READY jobs that another transaction holds: it may yet let them go.
+        number < %(limit)s AND number < (SELECT count(*) FROM eligible) AS met_locked
+    FROM summary
+)
+\ir claim/result.sql

@@ -1,0 +1,416 @@
+"""Where a worker looks for jobs, and that it loses sight of none."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pgjobs import enqueue, enqueue_many
+from pgjobs.models import Job, Queue
+from pgjobs.queue.claiming import (
+    EVERYWHERE,
+    Claimed,
+    ClaimedJob,
+    Look,
+    Range,
+    first_look,
+)
+from pgjobs.worker import claim_cursors as module
+from pgjobs.worker.claim_cursors import ClaimCursors, ranges_from
+from tests import tasks
+from tests.actors import Hand, session
+from tests.processes import (
+    drain,
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_all,
+    wait_for_status,
+)
+
+NEVER = 600.0
+POLL = 60.0
+INSERT = "INSERT INTO pgjobs_job (task) VALUES ('tests.noop')"
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+SLOW = 0.01
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Let every look count as slow; the test says how often the worker rewinds."""
+    monkeypatch.setattr(module, "SLOW_SECONDS", -1.0)
+    monkeypatch.setattr(module, "SLOW_SECONDS_PER_JOB", 0.0)
+    monkeypatch.setattr(module, "LATEST_LOOKS", 1)
+    monkeypatch.setattr(module, "LATE_SECONDS", 0.0)
+
+    def every(seconds: float) -> None:
+        monkeypatch.setattr(module, "REWIND_SECONDS", seconds)
+
+    every(NEVER)
+    return every
+
+
+def set_cursors(loop) -> None:
+    """Return when the worker's looks begin behind all that was enqueued so far."""
+    last = Job.objects.values_list("turn", flat=True).get(pk=enqueue(tasks.noop).pk)
+
+    def are_set():
+        enqueue(tasks.noop)
+        return loop.cursors.turns.get(0, 0) >= last
+
+    wait_for(are_set, "there are cursors")
+
+
+# What a worker finds
+
+
+@shared_queue
+@pytest.mark.usefixtures("slow")
+def test_worker_at_its_cursors_runs_new_jobs_of_every_priority_and_queue():
+    with running_worker(poll=NEVER) as loop:
+        set_cursors(loop)
+        for priority in (-100, -1, 0, 1, 100):
+            enqueue(tasks.noop.using(priority=priority))
+            enqueue(tasks.noop.using(priority=priority, queue_name="another"))
+        wait_for_all("SUCCESSFUL")
+        assert loop.cursors.are_set
+
+
+@shared_queue
+@pytest.mark.usefixtures("slow")
+def test_worker_at_its_cursors_finds_what_it_promotes():
+    with running_worker(poll=NEVER) as loop:
+        job = enqueue(tasks.noop.using(run_after=timedelta(seconds=0.3)))
+        set_cursors(loop)
+        wait_for_status(job, "SUCCESSFUL")
+        assert loop.cursors.are_set
+
+
+@shared_queue
+@pytest.mark.usefixtures("slow")
+def test_nudged_worker_looks_before_its_cursors():
+    old = enqueue(tasks.noop)
+    with running_worker(poll=NEVER) as loop:
+        set_cursors(loop)
+        wait_for_status(old, "SUCCESSFUL")
+        assert old.retry()
+        wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
+        old.refresh_from_db()
+        assert old.status == "READY"
+        loop.nudge()
+        wait_for_status(old, "SUCCESSFUL")
+
+
+@shared_queue
+def test_worker_rewinds_to_what_was_put_back_before_its_cursors(slow):
+    slow(0.1)
+    old = enqueue(tasks.noop)
+    with running_worker(poll=NEVER) as loop:
+        set_cursors(loop)
+        wait_for_status(old, "SUCCESSFUL")
+        assert old.retry()
+        wait_for_status(old, "SUCCESSFUL")
+        assert loop.cursors.are_set
+
+
+@shared_queue
+@pytest.mark.usefixtures("slow")
+def test_worker_never_rewinds_later_than_it_polls():
+    old = enqueue(tasks.noop)
+    with running_worker(poll=0.5) as loop:
+        set_cursors(loop)
+        wait_for_status(old, "SUCCESSFUL")
+        assert old.retry()
+        wait_for_status(old, "SUCCESSFUL")
+
+
+@shared_queue
+@pytest.mark.usefixtures("slow")
+def test_worker_that_has_rewound_once_runs_all_that_was_before_its_cursors():
+    old = enqueue_many([tasks.noop.bind() for _ in range(30)])
+    with running_worker(poll=NEVER, slots=2) as loop:
+        set_cursors(loop)
+        wait_for_all("SUCCESSFUL")
+        assert Job.objects.filter(pk__in=[job.pk for job in old]).retry().changed == 30
+        loop.nudge()
+        wait_for_all("SUCCESSFUL")
+
+
+@shared_queue
+def test_worker_rewinds_to_what_was_committed_late(slow):
+    slow(0.2)
+    with session() as late, running_worker(poll=NEVER) as loop:
+        late.begin()
+        late.execute(INSERT)
+        set_cursors(loop)
+        late.commit()
+        wait_for(Job.objects.exclude(status="SUCCESSFUL").exists)
+        wait_for_all("SUCCESSFUL")
+        assert loop.cursors.are_set
+
+
+@shared_queue
+def test_job_that_must_run_alone_is_not_starved_behind_the_cursors(slow):
+    slow(0.1)
+    old = enqueue(tasks.noop)
+    with running_worker(poll=NEVER, slots=4) as loop:
+        set_cursors(loop)
+        Job.objects.filter(pk=old.pk).update(max_crashes=1)
+        # They never end all at the same time.
+        enqueue_many([tasks.sleep.bind(0.01 * (1 + n % 3)) for n in range(200)])
+        assert old.retry()
+        wait_for_status(old, "SUCCESSFUL")
+        assert Job.objects.ready().exists(), "it did not have to wait for the others"
+
+
+@shared_queue
+def test_drain_ends_only_after_a_complete_look(slow):
+    slow(0.1)
+    enqueue_many([tasks.noop.bind() for _ in range(200)])
+    assert drain(slots=4).finished == 200
+
+
+@shared_queue
+@pytest.mark.usefixtures("slow")
+def test_drain_leaves_no_job_of_a_thousand_queues():
+    names = [f"queue-{number}" for number in range(1_000)]
+    enqueue_many([tasks.noop.using(queue_name=name).bind() for name in names * 2])
+    assert drain(slots=10).finished == 2_000
+    assert not Job.objects.ready().exists()
+
+
+# What a look at cursors brings
+
+
+@shared_queue
+def test_look_at_cursors_brings_the_same_in_the_same_order():
+    for priority in (0, 5, -5, 0, 5, -5):
+        enqueue(tasks.noop.using(priority=priority))
+    everywhere = Hand("one").record_and_claim(limit=9).jobs
+    Job.objects.update(status="READY", worker=None)
+    look = Look(9, ranges=list(ranges_from({0: 1, -5: 1})))
+    at_cursors = Hand("two").record_and_claim(limit=9, look=look).jobs
+    assert [job.id for job in at_cursors] == [job.id for job in everywhere]
+    assert [job.priority for job in at_cursors] == [5, 5, 0, 0, -5, -5]
+
+
+@shared_queue
+def test_look_at_cursors_leaves_a_limited_queue_to_a_look_by_queue():
+    Queue.objects.create(name="default", max_running=1)
+    first = enqueue(tasks.noop.using(priority=9, queue_name="other"))
+    for priority in (0, 5, -5):
+        enqueue(tasks.noop.using(priority=priority))
+    look = Look(9, ranges=list(ranges_from({0: 1, -5: 10**9})), is_long=True)
+    claimed = Hand("one").record_and_claim(limit=9, look=look)
+    assert ([job.id for job in claimed.jobs], claimed.has_more) == ([first.pk], True)
+    claimed = Hand("two").record_and_claim(limit=9, look=look.further())
+    assert [job.priority for job in claimed.jobs] == [5]
+    assert claimed.met_locked
+
+
+# When there are cursors
+
+
+def job(turn: int, priority: int = 0, seconds_ago: float = 0.0) -> ClaimedJob:
+    columns = dict.fromkeys(ClaimedJob._fields, 0)
+    columns |= {"turn": turn, "priority": priority, "max_crashes": 3}
+    columns["enqueued_at"] = AT - timedelta(seconds=seconds_ago)
+    return ClaimedJob(**columns)
+
+
+def brought(*jobs: ClaimedJob, seconds: float = SLOW, **what: bool) -> Claimed:
+    nothing = Claimed(set(), False, None, False, False, False, False, seconds, AT, [])
+    return nothing._replace(jobs=list(jobs), **what)
+
+
+class Looks:
+    """A worker's looks for 4 jobs, at times that the test chooses."""
+
+    def __init__(self, poll: float = POLL, **how):
+        self.cursors = ClaimCursors(poll, **how)
+        self.now = 100.0
+
+    def next(self, **how) -> Look:
+        return self.cursors.next_look(4, self.now, **how)
+
+    def bring(self, *jobs: ClaimedJob, **what) -> Look:
+        """Let the next look bring this; return the look."""
+        look = self.next()
+        self.cursors.looked(look, brought(*jobs, **what), 4, self.now)
+        return look
+
+    def slow_ones(self) -> "Looks":
+        """Let the latest looks have been slow, and return when there are cursors."""
+        for turn in range(1, 21):
+            self.bring(job(turn))
+            self.now += 1.0
+        assert self.cursors.are_set
+        return self
+
+
+def ranges(look: Look) -> Sequence[Range] | None:
+    return None if look.is_complete else list(look.ranges)
+
+
+def test_cursors_follow_what_was_claimed_a_while_ago():
+    looks = Looks().slow_ones()
+    look = looks.next()
+    turn = looks.cursors.turns[0]
+    assert 15 <= turn < 20
+    assert ranges(look) in (None, [Range(100, 1, 0), Range(0, 0, turn), EVERY_BELOW])
+    looks.bring(job(21))
+    assert looks.cursors.turns[0] < 21, "a job behind it may commit late"
+
+
+EVERY_BELOW = Range(-1, -100, 0)
+
+
+def test_cursors_follow_at_once_what_was_enqueued_a_while_ago():
+    looks = Looks().slow_ones()
+    looks.bring(*(job(turn, seconds_ago=5.0) for turn in (500, 501, 502, 503)))
+    assert looks.cursors.turns == {0: 503}
+
+
+def test_cursor_never_passes_the_last_job_that_a_full_look_has_claimed():
+    looks = Looks().slow_ones()
+    looks.bring(*(job(500 + n, seconds_ago=5.0) for n in range(4)))
+    assert looks.cursors.turns == {0: 503}
+    looks.now = looks.cursors.rewind_at
+    old = [job(n, priority=n // 3, seconds_ago=50.0) for n in (7, 3, 4, 2)]
+    assert looks.bring(*old).is_complete
+    # Behind turn 2 of priority 0 older jobs may stand; of priority 1 there are none.
+    assert looks.cursors.turns == {0: 2, 1: 503, 2: 503}
+
+
+@pytest.mark.parametrize("what", [{"met_suspect": True}, {"has_more": True}])
+def test_complete_look_that_ended_early_leaves_no_cursor(what):
+    looks = Looks().slow_ones()
+    looks.now = looks.cursors.rewind_at
+    assert looks.bring(job(30, seconds_ago=5.0), **what).is_complete
+    assert not looks.cursors.are_set
+
+
+def test_worker_rewinds_every_two_seconds_or_when_jobs_may_have_come_in_before():
+    looks = Looks().slow_ones()
+    looks.now = looks.cursors.rewind_at
+    assert looks.bring().is_complete
+    looks.now += 1.9
+    assert not looks.next().is_complete
+    looks.now += 0.2
+    assert looks.bring().is_complete
+    assert not looks.next().is_complete
+    looks.now += 0.05
+    looks.cursors.invalidate()
+    assert looks.next().is_complete
+
+
+def test_complete_looks_in_doubt_take_no_more_than_a_fifth_of_the_time():
+    looks = Looks().slow_ones()
+    looks.now = looks.cursors.rewind_at
+    looks.bring(seconds=10.0)
+    looks.now += 39.9
+    looks.cursors.invalidate()
+    assert not looks.next().is_complete
+    looks.now += 0.2
+    assert looks.next().is_complete
+
+
+def test_complete_look_begins_at_most_a_poll_after_the_one_before_it():
+    looks = Looks(poll=15.0).slow_ones()
+    looks.now = looks.cursors.rewind_at
+    looks.bring(seconds=10.0)
+    looks.now += 5.1
+    assert looks.next().is_complete
+
+
+def test_job_that_must_run_alone_is_looked_for_everywhere():
+    looks = Looks().slow_ones()
+    looks.now = looks.cursors.rewind_at
+    looks.bring()
+    assert looks.next(must_be_complete=True).is_complete
+
+
+def test_cursors_are_forgotten_once_complete_looks_are_quick_again():
+    looks = Looks().slow_ones()
+    number = 0
+    while looks.cursors.are_set:
+        assert number < 60
+        looks.bring(seconds=0.0001)
+        looks.now += 0.5
+        number += 1
+    assert number > 3
+    assert not looks.cursors.is_collecting
+
+
+def test_slow_looks_among_quick_ones_leave_no_cursors():
+    looks = Looks()
+    for number in range(300):
+        looks.bring(job(number), seconds=0.0001 if number % 3 else 0.01)
+        looks.now += 0.1
+        assert not looks.cursors.is_collecting
+
+
+def test_looks_that_bring_many_jobs_may_take_longer():
+    cursors = ClaimCursors(POLL)
+    many = brought(*(job(n) for n in range(200)), seconds=0.004)
+    for _ in range(100):
+        cursors.looked(cursors.next_look(200, 0.0), many, 200, 0.0)
+    assert not cursors.is_collecting
+
+
+def test_worker_that_minds_units_looks_into_each_queue_and_has_no_cursors():
+    looks = Looks(minds_units=True)
+    for turn in range(1, 50):
+        assert looks.bring(job(turn)).by_queue
+        looks.now += 1.0
+
+
+# When a look was cut short
+
+
+def test_look_that_was_cut_short_is_followed_by_longer_and_longer_ones():
+    looks = Looks()
+    taken = [looks.bring(seconds=0.0001, has_more=True) for _ in range(5)]
+    assert [look.by_queue for look in taken] == [False, False, True, True, True]
+    assert [look.is_long for look in taken][:2] == [False, True]
+    assert taken[4].reach == 4 * taken[3].reach == 16 * taken[2].reach
+    assert looks.bring(seconds=0.0001).reach == 4 * taken[4].reach
+    assert looks.next().reach == taken[0].reach
+
+
+def test_looks_begin_for_a_while_as_the_one_that_a_short_one_needed():
+    looks = Looks()
+    for has_more in (True, False):
+        looks.bring(seconds=0.0001, has_more=has_more)
+    assert looks.next().is_long
+    for has_more in (True, False):
+        looks.bring(seconds=0.0001, has_more=has_more)
+    assert looks.next().by_queue
+    looks.now += module.CROWDED_SECONDS
+    assert looks.next() == first_look(4)
+
+
+def test_no_look_is_taken_for_no_jobs():
+    looks = Looks()
+    looks.bring(has_more=True)
+    assert looks.cursors.next_look(0, looks.now).reach == 0
+    assert looks.next().is_long, "the one that follows is not forgotten"
+
+
+@pytest.mark.parametrize(
+    ("cursors", "expected"),
+    [
+        ({}, [(100, -100, 0)]),
+        ({100: 7, -100: 8}, [(100, 100, 7), (99, -99, 0), (-100, -100, 8)]),
+        (
+            {0: 5, 1: 4, 7: 3},
+            [(100, 8, 0), (7, 7, 3), (6, 2, 0), (1, 1, 4), (0, 0, 5), (-1, -100, 0)],
+        ),
+    ],
+)
+def test_ranges_leave_out_nothing_but_what_stands_before_the_cursors(cursors, expected):
+    assert list(ranges_from(cursors)) == expected
+
+
+def test_look_everywhere_goes_everywhere():
+    assert list(EVERYWHERE) == list(ranges_from({}))
