@@ -17,6 +17,8 @@ BEGIN
                 started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
                 expires_at = NULL, cancel_requested_at = NULL, return_value = NULL,
                 reason = '', blocked_by_id = NULL,
+                -- An end that no admission has seen: the trigger overlooks it otherwise.
+                line = CASE line WHEN 'recorded' THEN 'left' ELSE line END,
                 unique_until = CASE
                     WHEN unique_until > clock_timestamp() THEN unique_until
                 END

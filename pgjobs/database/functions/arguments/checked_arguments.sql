@@ -31,10 +31,7 @@ BEGIN
         END IF;
     END LOOP;
     IF faults = '{}' THEN
-        size := octet_length(stored::text) + 2;
-        IF size > most THEN  -- written with spaces, and numbers without exponents
-            size := octet_length(pgjobs_json_text(stored)) + 2;
-        END IF;
+        size := pgjobs_json_size(stored, most - 2) + 2;
         IF size <= most THEN
             RETURN stored;
         END IF;
