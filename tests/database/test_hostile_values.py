@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from django.db import Error, transaction
 from django.utils import timezone
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from pgjobs import chain, group
 from pgjobs.models import (
@@ -25,13 +23,11 @@ from pgjobs.models import (
     Schedule,
     Status,
     Subscription,
-    Worker,
 )
 from pgjobs.sql import statement
 from tests import dependent_tasks
 from tests.actors import Hand, admit, execute, hours, job_that_is
 from tests.settings import TEST_DATABASE
-from tests.sql import psql
 from tests.tasks import echo, noop
 
 pytestmark = pytest.mark.django_db
