@@ -259,6 +259,11 @@ def is_number_in_text(value: Any) -> bool:
     return isinstance(value, str) and bool(re.fullmatch(r"[+-]?\d+\.?\d*", value))
 
 
+def has_huge_number(given: Any) -> bool:
+    """Whether a number has too many digits for Python; SQL drops a needless member."""
+    return bool(re.search(r"\d{4000}", json.dumps(given)))
+
+
 def compare(task, given: dict[str, Any]) -> None:
     by_python = outcome(lambda: task.enqueue(**given).pk)
     by_sql = outcome(
@@ -268,6 +273,8 @@ def compare(task, given: dict[str, Any]) -> None:
         )[0][0]
     )
     if isinstance(by_python, set):
+        if has_huge_number(given):
+            return
         assert isinstance(by_sql, set), (by_python, by_sql)
         assert by_sql <= by_python
     elif by_sql != by_python:  # of numbers the value counts, not how it is written

@@ -239,20 +239,11 @@ def put_back(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
         tries += 1
         try:
             with transaction.atomic(using=queryset.db):
-                rows = act_on(verb, queryset, ids, parameters)
-                revive(queryset.db, [row[0] for row in rows if row[2]])
-                return rows
+                return act_on(verb, queryset, ids, parameters)
         except IntegrityError as error:
             is_overtaken = isinstance(error.__cause__, psycopg.errors.UniqueViolation)
             if not is_overtaken or tries == MOST_TRIES:
                 raise
-
-
-def revive(database: str, ids: list[int]) -> None:
-    """Let jobs wait again that were cancelled because of these, which are retried."""
-    if ids:
-        with connections[database].cursor() as cursor:
-            cursor.execute(statement("revive"), {"ids": ids})
 
 
 def batches(queryset: "JobQuerySet") -> Iterator[list[int]]:

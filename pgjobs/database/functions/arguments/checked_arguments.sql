@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     IF faulty IS NULL THEN
         SELECT array_agg(key), array_agg(key || ': ' || fault) INTO faulty, faults
-        FROM jsonb_each(arguments) AS each
+        FROM jsonb_each(checked.stored) AS each
         CROSS JOIN LATERAL pgjobs_json_fault(each.value, 0) AS fault
         WHERE jsonb_typeof(each.value) NOT IN ('string', 'boolean', 'null')
             AND fault IS NOT NULL;
