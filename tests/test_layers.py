@@ -48,6 +48,7 @@ LAYERS = {
         "pgjobs.steps",
         "pgjobs.recurrence",
         "pgjobs.schedules",
+        "pgjobs.object_hints",
         "pgjobs.schemas",
         "pgjobs.tasks",
         "pgjobs.uniqueness",
@@ -91,7 +92,7 @@ LATE_IMPORTS = {
 }
 # Who alone may know a package of others.
 KEEPERS = {
-    "pydantic": ("pgjobs.hints",),
+    "pydantic": ("pgjobs.hints", "pgjobs.object_hints", "pgjobs.schemas"),
     "cronsim": ("pgjobs.timetable",),
     "admin_actions": ("pgjobs.admin",),
     "django.contrib.admin": ("pgjobs.admin",),
