@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from django.db import Error, transaction
 from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pgjobs import chain, group
 from pgjobs.models import (
@@ -28,7 +30,9 @@ from pgjobs.sql import statement
 from tests import dependent_tasks
 from tests.actors import Hand, admit, execute, hours, job_that_is
 from tests.settings import TEST_DATABASE
+from tests.sql import psql
 from tests.tasks import echo, noop
+from tests.test_sql_roles import GRANTS
 
 pytestmark = pytest.mark.django_db
 
@@ -370,6 +374,16 @@ def filled_in(base: dict[str, str]) -> dict[str, str]:
     return {name: job if text == "(a job)" else text for name, text in base.items()}
 
 
+EVIL = """
+DO $$ BEGIN
+    IF to_regoperator('pg_catalog.{operator}({left},{right})') IS NULL THEN
+        CREATE OR REPLACE FUNCTION evil_{left}_{right}(x {left}, y {right})
+            RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''evil''; END';
+        CREATE OPERATOR public.{operator}
+            (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = evil_{left}_{right});
+    END IF;
+END $$
+"""
 TABLES = (
     *("attempt", "batch", "delivery", "event", "job", "note", "predecessor"),
     *("prerequisite", "progress", "queue", "rate", "schedule", "step"),
@@ -394,3 +408,55 @@ def test_no_value_of_any_column_stops_a_worker(busy, table, how):
                 except AssertionError as error:
                     wrong[column] = str(error)[:600]
     assert wrong == {}, "\n".join(f"{key}: {text}" for key, text in wrong.items())
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_no_rows_of_several_hostile_values_stop_a_worker(busy, data):
+    """By SQL of a role that owns the tables."""
+    every = columns()
+    written = []
+    with undone():
+        for _ in range(data.draw(st.integers(1, 8))):
+            table = data.draw(st.sampled_from(sorted(BASES)))
+            kinds = every[table]
+            base = filled_in(data.draw(st.sampled_from(BASES[table])))
+            values = base | drawn(data, kinds)
+            write = data.draw(st.sampled_from([insert, update]))
+            if write(table, kinds, values):
+                written.append((table, values))
+        check_that_workers_go_on(str(written)[:2_000])
+
+
+def drawn(data, kinds: dict[str, str]) -> dict[str, str]:
+    known = sorted(name for name in kinds if kinds[name] in VALUES)
+    names = data.draw(st.lists(st.sampled_from(known), max_size=3, unique=True))
+    return {name: data.draw(st.sampled_from(VALUES[kinds[name]])) for name in names}
+
+
+def test_no_value_that_a_producer_may_write_stops_a_worker(busy):
+    """With the rights that docs/sql.md gives: what it may not write is refused."""
+    psql(f"CREATE ROLE {ROLE}")
+    psql(GRANTS["producer"].replace("producer", ROLE))
+    kinds = columns()["pgjobs_job"]
+    with undone():
+        psql(f"SET LOCAL ROLE {ROLE}")
+        for column in kinds:
+            for value in VALUES.get(kinds[column], ()):
+                insert("pgjobs_job", kinds, {"task": "tests.noop", column: value})
+        psql("RESET ROLE")
+        check_that_workers_go_on("as a producer")
+
+
+def test_no_operator_of_another_schema_is_used_for_a_comparison(busy):
+    """A role that may create one could have it run with a worker's rights."""
+    kinds = ("varchar", "bpchar", "name", "text", "int2", "int4", "int8", "oid")
+    for left in kinds:
+        for right in kinds:
+            for operator in ("=", "<>", "<", ">", "<=", ">="):
+                execute(EVIL.format(left=left, right=right, operator=operator))
+    check_that_workers_go_on("operators")
