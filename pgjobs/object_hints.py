@@ -88,7 +88,7 @@ def of_model(model: type[BaseModel]) -> ObjectHint | None:
     if None in fields:
         return None
     return ObjectHint(
-        [each for each in fields if each], model.model_config.get("extra", "ignore")
+        [each for each in fields if each], model.model_config.get("extra") or "ignore"
     )
 
 

@@ -8,7 +8,7 @@ DECLARE
         WHEN jsonb_typeof(NEW.args) <> 'array' THEN 'args must be an array'
         WHEN jsonb_typeof(NEW.kwargs) <> 'object' THEN 'kwargs must be an object'
         -- A text of a worker's statement has a largest size.
-        WHEN pg_column_size(NEW.args) + pg_column_size(NEW.kwargs) > 2000
+        WHEN (pg_column_size(NEW.kwargs) > 2000 OR pg_column_size(NEW.args) > 2000)
             AND octet_length(NEW.args::text) + octet_length(NEW.kwargs::text)
                 > 10000000
             THEN 'args and kwargs must be no more than 10 MB of JSON'
@@ -22,7 +22,7 @@ DECLARE
             )
             THEN 'queue_name must be 1 to 200 characters, without commas and control '
                 'characters, and not begin or end with a space'
-        WHEN TG_OP = 'INSERT' AND NEW.status = 'RUNNING'
+        WHEN NEW.status = 'RUNNING' AND TG_OP = 'INSERT'
             THEN 'none is inserted as RUNNING, only workers make jobs run'
         WHEN NEW.priority NOT BETWEEN -100 AND 100
             THEN 'priority must be from -100 to 100'
