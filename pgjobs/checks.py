@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
+from textwrap import shorten
 
 import psycopg
 from django.apps import apps
@@ -355,7 +356,11 @@ def check_server(databases=None, **kwargs) -> list[CheckMessage]:
     if connection.vendor != "postgresql":
         return []
     connection.ensure_connection()
-    return [*old_server(connection), *isolation_of_server(connection)]
+    return [
+        *old_server(connection),
+        *isolation_of_server(connection),
+        *makers_of_functions(connection),
+    ]
 
 
 def old_server(connection) -> Iterator[CheckMessage]:
@@ -379,4 +384,30 @@ def isolation_of_server(connection) -> Iterator[CheckMessage]:
             hint="Set default_transaction_isolation to 'read committed' for the "
             "database or the role.",
             id="pgjobs.E015",
+        )
+
+
+# Roles that may make functions and operators where a worker's session looks for them.
+MAKERS = """
+SELECT nspname, string_agg(rolname, ', ' ORDER BY rolname)
+FROM pg_namespace JOIN pg_roles
+    ON has_schema_privilege(pg_roles.oid, pg_namespace.oid, 'CREATE')
+WHERE nspname = ANY (current_schemas(false))
+    AND NOT rolsuper AND rolname <> current_user AND rolname NOT LIKE 'pg\\_%'
+    AND NOT pg_has_role(pg_roles.oid, nspowner, 'USAGE')
+GROUP BY nspname ORDER BY nspname
+"""
+
+
+def makers_of_functions(connection) -> Iterator[CheckMessage]:
+    with connection.cursor() as cursor:
+        cursor.execute(MAKERS)
+        rows = cursor.fetchall()
+    for schema, roles in rows:
+        yield Warning(
+            f"Other roles may create objects in the schema {schema!r}: "
+            f"{shorten(roles, 200, placeholder=' ...')}. An operator that one of them "
+            "makes there may run with the rights of a worker.",
+            hint=f"REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC, or from these roles.",
+            id="pgjobs.W023",
         )

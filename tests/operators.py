@@ -64,6 +64,7 @@ def make_job(status: str = "FAILED", **columns) -> Job:
     columns.setdefault("task", "tests.noop")
     if status == "WAITING":
         columns = {"waiting_for": "lock", "keys": {"lock": "l"}, **columns}
+    if status in ("WAITING", "RUNNING"):  # it cannot be inserted so
         job = Job.objects.create(task=columns.pop("task"))
         Job.objects.filter(pk=job.pk).update(status=status, **columns)
     else:

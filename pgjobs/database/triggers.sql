@@ -48,6 +48,10 @@ CREATE OR REPLACE TRIGGER pgjobs_check_job
     ON pgjobs_job
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 
+CREATE OR REPLACE TRIGGER pgjobs_check_subscription
+    AFTER INSERT OR UPDATE ON pgjobs_subscription
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_subscription();
+
 -- The job was replaced by one with other keys, and the old ones are free.
 CREATE OR REPLACE TRIGGER pgjobs_note_changed
     AFTER UPDATE OF keys ON pgjobs_job

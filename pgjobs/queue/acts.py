@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
-from django.db import IntegrityError, connections, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from .. import signals
@@ -70,20 +70,11 @@ def put_back(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
         tries += 1
         try:
             with transaction.atomic(using=queryset.db):
-                rows = act_on(verb, queryset, ids, parameters)
-                revive(queryset.db, [row[0] for row in rows if row[2]])
-                return rows
+                return act_on(verb, queryset, ids, parameters)
         except IntegrityError as error:
             is_overtaken = isinstance(error.__cause__, psycopg.errors.UniqueViolation)
             if not is_overtaken or tries == MOST_TRIES:
                 raise
-
-
-def revive(database: str, ids: list[int]) -> None:
-    """Put jobs back to WAITING that were cancelled because of these, now retried."""
-    if ids:
-        with connections[database].cursor() as cursor:
-            cursor.execute(statement("revive"), {"ids": ids})
 
 
 def batches(queryset: "QuerySet[Job]") -> Iterator[list[int]]:

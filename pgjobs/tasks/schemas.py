@@ -1,9 +1,10 @@
 """Type hints as JSON Schema: by it SQL checks arguments, and the admin makes a form.
 
 Where a schema says all that the hint says, PostgreSQL checks values as strictly as
-`hints.py` does, and stores them in the same form. Where it cannot (dataclasses, models,
-validators of a project's own), the schema says so by `"x-checked-by": "worker"`: SQL
-looks at the JSON type only, and the job fails when it runs if its argument is wrong.
+`hints.py` does, and stores them in the same form; so it does with the fields of
+dataclasses, pydantic models and TypedDicts. Where it cannot (validators of a project's
+own), the schema says so by `"x-checked-by": "worker"`: SQL looks at the JSON type only,
+and the job fails when it runs if its argument is wrong.
 """
 
 import dataclasses
@@ -21,13 +22,15 @@ from typing import (
     Union,
     get_args,
     get_origin,
-    is_typeddict,
 )
 from uuid import UUID
 
 import annotated_types
+from pydantic import AfterValidator, BaseModel
+from typing_extensions import is_typeddict
 
 from .hints import Hint, described
+from .object_hints import MISSING, Field, object_hint
 
 if TYPE_CHECKING:
     from .arguments import ArgumentOf, Signature
@@ -51,15 +54,12 @@ SIMPLE: dict[Any, Schema] = {
     UUID: {"type": "string", "format": "uuid"},
     list: {"type": "array"},
     tuple: {"type": "array"},
+    set: {"type": "array", "uniqueItems": True},
+    frozenset: {"type": "array", "uniqueItems": True},
     dict: {"type": "object"},
 }
 # What the JSON of other hints is at least.
-JSON_TYPES = {
-    timedelta: ["string"],
-    bytes: ["string"],
-    set: ["array"],
-    frozenset: ["array"],
-}
+JSON_TYPES = {timedelta: ["string"], bytes: ["string"]}
 KEYWORDS = {
     annotated_types.Ge: ("ge", {"number": "minimum"}),
     annotated_types.Gt: ("gt", {"number": "exclusiveMinimum"}),
@@ -151,8 +151,10 @@ def schema_of_type(hint: Any) -> Schema:
     make = GENERIC.get(get_origin(hint))
     if make is not None:
         schema = make(hint, get_args(hint))
+    elif is_plain_enum(hint):
+        schema = choices_of_enum(hint)
     else:
-        schema = choices_of_enum(hint) if is_plain_enum(hint) else None
+        schema = object_of(hint)
     return by_worker(hint) if schema is None else schema
 
 
@@ -162,9 +164,50 @@ def by_worker(hint: Any) -> Schema:
     schema = described(hint) | BY_WORKER
     if kind in JSON_TYPES:
         schema["x-types"] = JSON_TYPES[kind]
-    elif dataclasses.is_dataclass(kind) or is_typeddict(kind):
+    elif (
+        dataclasses.is_dataclass(kind)
+        or is_typeddict(kind)
+        or (isinstance(kind, type) and issubclass(kind, BaseModel))
+    ):
         schema["x-types"] = ["object"]
     return schema
+
+
+def object_of(hint: Any) -> Schema | None:
+    """Return the schema of a class with fields; None if SQL could not check by it.
+
+    Of a class within itself SQL checks the JSON type only.
+    """
+    if hint in described_now or (found := object_hint(hint)) is None:
+        return None
+    described_now.append(hint)
+    try:
+        properties = {each.name: schema_of_field(each) for each in found.fields}
+    finally:
+        described_now.remove(hint)
+    schema: Schema = {
+        "type": "object",
+        "title": hint.__name__,
+        "properties": properties,
+        "required": [each.name for each in found.fields if each.is_required],
+    }
+    if found.extra == "ignore":
+        return schema | {"x-others": "dropped"}
+    return schema | {"additionalProperties": found.extra == "allow"}
+
+
+# The classes whose fields are being described, one within the other.
+described_now: list[Any] = []
+
+
+def schema_of_field(field: Field) -> Schema:
+    schema = schema_of_type(field.hint)
+    if field.default is MISSING:
+        return schema
+    try:
+        return schema | {"default": Hint(field.hint).store(field.default)}
+    except ValueError:  # the class fills it in by itself
+        return schema
 
 
 # Generic hints: each returns a schema, or None where SQL could not check by it.
@@ -199,9 +242,13 @@ def choices_of_enum(hint: type[Enum]) -> Schema | None:
     return enumeration(each.value for each in hint)
 
 
-def array(hint: Any, arguments: tuple) -> Schema | None:
+def array(hint: Any, arguments: tuple) -> Schema:
     items = schema_of_type(arguments[0]) if arguments else {}
     return {"type": "array", "items": items}
+
+
+def set_of(hint: Any, arguments: tuple) -> Schema | None:
+    return {**array(hint, arguments), "uniqueItems": True}
 
 
 def tuple_of(hint: Any, arguments: tuple) -> Schema | None:
@@ -258,7 +305,8 @@ def annotated(hint: Any, arguments: tuple) -> Schema | None:
     kind = "number" if schema.get("type") == "integer" else schema.get("type")
     for each in constraints(arguments[1:]):
         attribute, keywords = KEYWORDS.get(type(each), ("", {}))
-        if "format" in schema or kind not in keywords:
+        # A set may have fewer items than its JSON.
+        if {"format", "uniqueItems"} & schema.keys() or kind not in keywords:
             return None
         limit = getattr(each, attribute)
         if type(limit) not in (int, float):
@@ -274,7 +322,8 @@ def constraints(metadata: Iterable[Any]) -> Iterator[Any]:
             yield from constraints(each)
         elif isinstance(found := getattr(each, "metadata", None), list):
             yield from constraints(found)  # pydantic's Field(...)
-        elif not isinstance(each, str):  # a note for people
+        # A text is a note for people; what is called afterwards takes no more.
+        elif not isinstance(each, str | AfterValidator):
             yield each
 
 
@@ -285,5 +334,7 @@ GENERIC: Mapping[Any, Callable[[Any, tuple], Schema | None]] = {
     types.UnionType: union,
     list: array,
     tuple: tuple_of,
+    set: set_of,
+    frozenset: set_of,
     dict: mapping,
 }

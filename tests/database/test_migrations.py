@@ -35,7 +35,7 @@ INDEXES = {
     "pgjobs_job_limit": "(((keys ->> 'limit_key')))"
     " WHERE (((keys ->> 'limit_key') IS NOT NULL) AND status IN ('READY', 'RUNNING'))",
     "pgjobs_job_unique": "(unique_key, unique_for) WHERE ((unique_key IS NOT NULL) AND"
-    " pgjobs_holds_key((unique_for), unique_until, (status), attempts, finished_at))",
+    " pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at))",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",
 }
 OBJECTS = """
@@ -120,12 +120,11 @@ def definitions(table: str) -> dict[str, str]:
 def plain(definition: str) -> str:
     text = definition.partition(" USING btree ")[2].replace("::text", "")
     for decorated, bare in (
-        ("((status) = 'READY')", "status = 'READY'"),
-        ("((status) = 'SCHEDULED')", "status = 'SCHEDULED'"),
-        ("((status) = 'RUNNING')", "status = 'RUNNING'"),
+        ("(status = 'READY')", "status = 'READY'"),
+        ("(status = 'SCHEDULED')", "status = 'SCHEDULED'"),
+        ("(status = 'RUNNING')", "status = 'RUNNING'"),
         (
-            "((status) = ANY ((ARRAY['READY'::character varying,"
-            " 'RUNNING'::character varying])[]))",
+            "(status = ANY (ARRAY['READY', 'RUNNING']))",
             "status IN ('READY', 'RUNNING')",
         ),
         ("(process_units IS NOT NULL)", "process_units IS NOT NULL"),

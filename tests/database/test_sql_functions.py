@@ -356,9 +356,11 @@ def test_worker_is_woken_and_runs_what_sql_enqueues(start_worker):
 @shared_queue
 def test_what_sql_cannot_check_the_worker_does():
     (right,) = enqueued("""'{"length": "PT1M", "at": {"x": 2}}'""", "tests.rest")
-    (wrong,) = enqueued("""'{"length": "much", "at": {"y": 2}}'""", "tests.rest")
+    (wrong,) = enqueued("""'{"length": "much", "at": {"x": 2}}'""", "tests.rest")
     with refused("22023", "of the JSON type string, got true", column="length"):
         enqueued("""'{"length": true}'""", "tests.rest")
+    with refused("22023", r"at: \['x'\] is missing", column="at"):
+        enqueued("""'{"length": "PT1M", "at": {"y": 2}}'""", "tests.rest")
     assert pgjobs.drain() == 2
     right.refresh_from_db()
     wrong.refresh_from_db()

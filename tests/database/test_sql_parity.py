@@ -4,10 +4,11 @@ import enum
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from types import FunctionType
-from typing import Annotated, Any, Literal, NewType
+from typing import Annotated, Any, Literal, NewType, Required
 from uuid import UUID
 
 import pytest
@@ -16,7 +17,8 @@ from django.db import models, transaction
 from django.db.utils import Error
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from pydantic import Field, PositiveInt
+from pydantic import BaseModel, Field, PositiveInt, field_validator
+from typing_extensions import TypedDict
 
 from pgjobs import task
 from pgjobs.exceptions import InvalidArguments
@@ -41,7 +43,51 @@ class Format(models.TextChoices):
     JSON = "json", "JSON"
 
 
+@dataclass
+class Point:
+    x: int
+    y: float = 0.5
+    colour: Colour = Colour.RED
+
+
+class Shape(BaseModel):
+    points: list[Point]
+    label: Annotated[str, Len(1, 3)] | None = None
+    when: date = Field(date(2024, 2, 29), alias="x")
+
+
+class Closed(BaseModel, extra="forbid"):
+    x: Literal["a", 1]
+    shape: Shape | None = None
+
+
+class Open(BaseModel, extra="allow"):
+    y: Decimal
+
+
+class Loose(TypedDict, total=False):
+    x: Required[int]
+    points: dict[str, Point]
+
+
+class Even(BaseModel):
+    x: int
+
+    @field_validator("x")
+    @classmethod
+    def is_even(cls, value: int) -> int:
+        return value
+
+
 HINTS: list[Any] = [
+    Point,
+    Shape,
+    Closed,
+    Open,
+    Loose,
+    Even,
+    list[Point | None],
+    dict[str, Shape] | int,
     Any,
     int,
     float,
@@ -147,10 +193,40 @@ integers = st.one_of(
     st.sampled_from([10**15, 10**16, -(10**400), 2**14_000 - 1, 2**14_000]),
 )
 scalars = st.one_of(st.none(), st.booleans(), integers, floats, words, texts, moments)
+
+
+def objects(inner: st.SearchStrategy) -> st.SearchStrategy:
+    """Return objects with members of the classes above, and sometimes another."""
+    point = st.fixed_dictionaries(
+        {"x": st.integers(-6, 6)},
+        optional={
+            "y": floats | inner,
+            "colour": st.sampled_from(["red", 2, 1]),
+            "z": inner,
+        },
+    )
+    many = st.lists(point, max_size=2) | st.dictionaries(words, point, max_size=2)
+    shape = st.fixed_dictionaries(
+        {"points": many | inner},
+        optional={"label": words | st.none(), "x": moments | inner},
+    )
+    return st.one_of(
+        point,
+        shape,
+        st.dictionaries(words, shape, max_size=2),
+        st.fixed_dictionaries(
+            {"x": st.sampled_from(["a", 1]) | inner},
+            optional={"shape": shape, "y": inner},
+        ),
+    )
+
+
 values = st.recursive(
     scalars,
     lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(words | texts, inner, max_size=3)
+        st.lists(inner, max_size=4),
+        st.dictionaries(words | texts, inner, max_size=3),
+        objects(inner),
     ),
     max_leaves=6,
 )
@@ -183,6 +259,11 @@ def is_number_in_text(value: Any) -> bool:
     return isinstance(value, str) and bool(re.fullmatch(r"[+-]?\d+\.?\d*", value))
 
 
+def has_huge_number(given: Any) -> bool:
+    """Whether a number has too many digits for Python; SQL drops a needless member."""
+    return bool(re.search(r"\d{4000}", json.dumps(given)))
+
+
 def compare(task, given: dict[str, Any]) -> None:
     by_python = outcome(lambda: task.enqueue(**given).pk)
     by_sql = outcome(
@@ -192,6 +273,8 @@ def compare(task, given: dict[str, Any]) -> None:
         )[0][0]
     )
     if isinstance(by_python, set):
+        if has_huge_number(given):
+            return
         assert isinstance(by_sql, set), (by_python, by_sql)
         assert by_sql <= by_python
     elif by_sql != by_python:  # of numbers the value counts, not how it is written

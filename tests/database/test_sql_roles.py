@@ -148,6 +148,24 @@ def test_producer_enqueues_what_must_wait_and_batches():
     assert call(everything) == [(3,)]
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("id", 5), ("turn", 1), ("status", "FAILED"), ("line", "arrived")),
+        *(("attempts", 7), ("crashes", 1), ("lease_token", 5), ("worker_id", 9)),
+        *(("batch_id", 5), ("finished_at", "2020-01-01"), ("awaited", True)),
+    ],
+)
+def test_producer_cannot_write_what_is_the_queue_s(column, value):
+    grant("producer")
+    call("INSERT INTO pgjobs_job (task, kwargs) VALUES ('tests.add', '{\"a\": 1}')")
+    with refused("42501"), acting():
+        psql(
+            f"INSERT INTO pgjobs_job (task, {column}) VALUES ('tests.add', %s)",
+            [value],
+        )
+
+
 CHANGES = "producer that also changes jobs"
 
 

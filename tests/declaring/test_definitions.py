@@ -7,9 +7,10 @@ from io import StringIO
 from typing import Annotated, Any
 
 import pytest
-from annotated_types import Interval
+from annotated_types import Interval, Len
 from django.core.management import CommandError, call_command
 from django.db import models
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field
 
 from pgjobs import exponential, task
 from pgjobs.models import TaskDefinition
@@ -72,6 +73,19 @@ class Point:
     x: int
 
 
+@dataclasses.dataclass
+class Tree:
+    branches: "list[Tree]"
+
+
+class Lax(BaseModel, strict=False):
+    x: int
+
+
+class Renamed(BaseModel):
+    x: int = Field(validation_alias=AliasChoices("x", "y"))
+
+
 def of_hint(hint: Any) -> dict:
     def function(value): ...
 
@@ -98,14 +112,44 @@ def of_hint(hint: Any) -> dict:
             Annotated[int, Interval(ge=1, lt=5), "a note"],
             {"type": "integer", "minimum": 1, "exclusiveMaximum": 5},
         ),
+        (Annotated[int, AfterValidator(abs)], {"type": "integer"}),
+        (
+            set[int],
+            {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
+        ),
+        (
+            Point,
+            {
+                "type": "object",
+                "title": "Point",
+                "properties": {"x": {"type": "integer"}},
+                "required": ["x"],
+                "x-others": "dropped",
+            },
+        ),
     ],
 )
 def test_hint_becomes_a_schema(hint, schema):
     assert of_hint(hint) == schema
 
 
+def test_class_within_itself_is_described_once():
+    tree = of_hint(Tree)["properties"]["branches"]["items"]
+    assert tree["x-checked-by"] == "worker"
+    assert tree["x-types"] == ["object"]
+
+
 @pytest.mark.parametrize(
-    "hint", [Point, date | str, timedelta, set[int], dict[int, str]]
+    "hint",
+    [
+        date | str,
+        timedelta,
+        dict[int, str],
+        Lax,
+        Renamed,
+        Annotated[set[int], Len(1, 2)],
+        Annotated[int, BeforeValidator(int)],
+    ],
 )
 def test_schema_says_where_sql_cannot_check(hint):
     assert of_hint(hint)["x-checked-by"] == "worker"

@@ -21,6 +21,7 @@ from django.db.models.signals import post_save
 from django.http import HttpResponse
 from django.test import Client, override_settings
 from django.urls import path as url
+from pgjobs.definitions import store_definitions
 
 from pgjobs import (
     apublish,
@@ -1075,3 +1076,17 @@ def test_state_is_one_query_for_a_page_of_events(handlers, django_assert_num_que
         publish(REFRESHED, {"satellite_id": 1})
     with django_assert_num_queries(1):
         assert len({each.state for each in Event.objects.with_state()}) == 1
+
+
+def test_sql_refuses_a_payload_that_is_as_large_as_python_refuses(settings, db):
+    settings.PGJOBS = {"MAX_ARGUMENT_BYTES": 40}
+    store_definitions("default")
+    by_sql = "SELECT pgjobs_publish('a.b', %(payload)s)"
+    largest, larger = {"text": "é" * 14 + "x"}, {"text": "é" * 15}
+    publish("a.b", largest)
+    execute(by_sql, {"payload": json.dumps(largest)})  # with spaces it is larger
+    says = "is 41 bytes of JSON, more than the 40"
+    with pytest.raises(InvalidEvent, match=says):
+        publish("a.b", larger)
+    with pytest.raises(DatabaseError, match=says):
+        execute(by_sql, {"payload": json.dumps(larger)})

@@ -558,7 +558,6 @@ def test_null_is_refused_where_nothing_else_makes_sense(name):
 @pytest.mark.parametrize(
     "columns",
     [
-        RUNNING,
         {"status": "'WAITING'", "waiting_for": "'lock'", "keys": """'{"lock": "l"}'"""},
         {"status": "'SCHEDULED'", "run_after": "now()"},
         {"status": "'FAILED'", "finished_at": "now()"},
@@ -568,6 +567,12 @@ def test_null_is_refused_where_nothing_else_makes_sense(name):
 )
 def test_constraints_let_legal_rows_pass(columns):
     insert(**columns)
+
+
+def test_no_row_is_inserted_as_running():
+    """It would run nowhere, and count as the place of a lock."""
+    with pytest.raises(IntegrityError, match="none is inserted as RUNNING"):
+        insert(**RUNNING)
 
 
 def test_update_to_an_illegal_row_is_refused():

@@ -615,3 +615,14 @@ def test_sweep_goes_on_where_a_batch_ended(monkeypatch):
         found.append(stored_statuses().count("READY"))
     assert found == [4, 8, 10]
     assert position == admitting.BEGINNING
+
+
+def test_job_that_is_retried_before_an_admission_saw_its_end_waits_for_its_lock():
+    hand = Hand()
+    job = locked.enqueue()
+    assert hand.succeed(hand.claim_one())
+    assert Job.objects.get().line == "recorded"
+    assert job.retry()
+    job.refresh_from_db()
+    assert (job.status, job.line) == ("WAITING", "arrived")
+    assert statuses() == ["READY"]

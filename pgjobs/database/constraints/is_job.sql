@@ -9,7 +9,8 @@
 CREATE FUNCTION pgjobs_is_job(
     status text, worker_id bigint, waiting_for text, run_after timestamptz,
     attempts integer, failures integer, crashes smallint, lease_token bigint,
-    started_at timestamptz, last_attempted_at timestamptz, finished_at timestamptz
+    started_at timestamptz, last_attempted_at timestamptz, finished_at timestamptz,
+    line text, turn bigint
 ) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     fault text := CASE
@@ -26,8 +27,8 @@ DECLARE
         WHEN finished_at IS NULL
             AND status NOT IN ('READY', 'RUNNING', 'SCHEDULED', 'WAITING')
             THEN format('there is no status %L', status)
-        WHEN least(attempts, failures, crashes, lease_token) < 0
-            THEN 'attempts, failures, crashes and lease_token only rise'
+        WHEN least(attempts, failures, crashes, lease_token, turn) < 0
+            THEN 'attempts, failures, crashes, lease_token and turn only rise'
         WHEN greatest(failures, crashes) > attempts
             THEN 'there cannot be more failures or crashes than attempts'
         WHEN least(started_at, last_attempted_at, finished_at)
@@ -37,6 +38,21 @@ DECLARE
             THEN 'all times must be from 1970 to 9998'
     END;
 BEGIN
+    -- PostgreSQL prepares an expression once in each transaction that comes to it.
+    IF fault IS NULL AND (line IS NOT NULL OR status = 'WAITING') THEN
+        fault := CASE
+            WHEN CASE
+                    WHEN line IS NULL THEN true
+                    WHEN line = 'recorded' THEN finished_at IS NULL
+                    WHEN line = 'left' THEN status IN ('READY', 'RUNNING', 'WAITING')
+                    WHEN line = 'unlinked' THEN status NOT IN ('WAITING', 'SCHEDULED')
+                    ELSE status <> 'WAITING'
+                END
+                THEN format(
+                    'a job that is %s cannot stand in the line %L', status, line
+                )
+        END;
+    END IF;
     IF fault IS NOT NULL THEN
         RAISE 'This is no job: %.', fault
             USING ERRCODE = 'check_violation', CONSTRAINT = 'pgjobs_is_job';

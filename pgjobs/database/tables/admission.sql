@@ -19,3 +19,26 @@ CREATE TYPE pgjobs_candidate AS (
     rate_key text, rate_interval double precision, rate_burst integer,
     obstacle text, blocker bigint
 );
+
+-- What an admission, and a prune, read as numbers and times. A rate opens at most a
+-- hundred years before it is full.
+ALTER TABLE pgjobs_note ADD CONSTRAINT pgjobs_note_keys CHECK (
+    keys ->> 'batch_id' ~ '^[0-9]{1,18}$'
+    AND (
+        keys ->> 'rate_burst' ~ '^[0-9]{1,9}$'
+        OR keys ->> 'rate_burst' ~ '^[0-9]{10}$'
+        AND keys ->> 'rate_burst' <= '2147483647'
+    )
+    AND pg_column_size(keys) <= 200000
+);
+ALTER TABLE pgjobs_rate ADD CONSTRAINT pgjobs_rate_times CHECK (
+    full_at BETWEEN '1970-01-01 00:00+00' AND '9999-01-01 00:00+00'
+    AND opens_at BETWEEN '1800-01-01 00:00+00' AND '9999-01-01 00:00+00'
+);
+ALTER TABLE pgjobs_batch ADD CONSTRAINT pgjobs_batch_time CHECK (
+    enqueued_at BETWEEN '1970-01-01 00:00+00' AND '9999-01-01 00:00+00'
+);
+ALTER TABLE pgjobs_prerequisite ADD CONSTRAINT pgjobs_prerequisite_times CHECK (
+    least(finished_at, needed_until) >= '1970-01-01 00:00+00'
+    AND greatest(finished_at, needed_until) < '9999-01-01 00:00+00'
+);

@@ -9,7 +9,13 @@ ALTER TABLE pgjobs_event
     ADD CONSTRAINT pgjobs_event_name CHECK (
         name <> '' AND name !~ '[*[:space:][:cntrl:]]'
     ),
-    ADD CONSTRAINT pgjobs_event_payload CHECK (jsonb_typeof(payload) = 'object'),
+    ADD CONSTRAINT pgjobs_event_payload CHECK (
+        jsonb_typeof(payload) = 'object'
+        -- It becomes the arguments of jobs: see functions/jobs/check_job.sql.
+        AND (
+            pg_column_size(payload) <= 2000 OR octet_length(payload::text) <= 10000000
+        )
+    ),
     ADD CONSTRAINT pgjobs_event_ids CHECK (
         aggregate_id <> '' AND correlation_id <> ''
     ),

@@ -1,3 +1,32 @@
+-- The texts of all our tables are of the type text. PostgreSQL has operators of its own
+-- for it. It has none for varchar, and would take one that anybody has made in a schema
+-- of the search path. A constraint keeps the greatest length (a trigger that of jobs).
+DO $$
+DECLARE
+    statement text;
+BEGIN
+    FOR statement IN
+        SELECT format('ALTER TABLE %s %s', attrelid::regclass, string_agg(
+            format('ALTER COLUMN %I TYPE text', attname), ', '
+        )) || CASE
+            WHEN attrelid <> 'pgjobs_job'::regclass THEN format(
+                ', ADD CONSTRAINT %I CHECK (%s)', relname || '_lengths', string_agg(
+                    format('length(%I) <= %s', attname, atttypmod - 4), ' AND '
+                )
+            )
+            ELSE ''
+        END
+        FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+        WHERE relname LIKE 'pgjobs\_%' AND relkind = 'r' AND attnum > 0
+            AND relnamespace = quote_ident(current_schema())::regnamespace
+            AND atttypid = 'varchar'::regtype
+        GROUP BY attrelid, relname
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+END
+$$;
+
 -- Lease tokens are new with each claim and never used again.
 CREATE SEQUENCE pgjobs_lease_token AS bigint START 1;
 
@@ -24,8 +53,37 @@ ALTER TABLE pgjobs_step ADD CONSTRAINT pgjobs_step_job
 ALTER TABLE pgjobs_job ADD CONSTRAINT pgjobs_is_job CHECK (
     pgjobs_is_job(
         status, worker_id, waiting_for, run_after, attempts, failures, crashes,
-        lease_token, started_at, last_attempted_at, finished_at
+        lease_token, started_at, last_attempted_at, finished_at, line, turn
     )
+);
+
+-- A row that SQL has written, whatever it says, must stop no statement of a worker. The
+-- same limits stand in the other files of this folder. The lock of a worker's session
+-- has an id of 32 bits.
+ALTER TABLE pgjobs_worker ADD CONSTRAINT pgjobs_worker_values CHECK (
+    id BETWEEN 1 AND 2147483647
+    AND least(started_at, heartbeat_at, beating_since, lease_until)
+        >= '1970-01-01 00:00+00'
+    AND greatest(started_at, heartbeat_at, beating_since, lease_until)
+        < '9999-01-01 00:00+00'
+    AND lease_until - heartbeat_at BETWEEN '-876000 hours' AND '876000 hours'
+    AND heartbeat_interval BETWEEN 0 AND 3153600000
+);
+ALTER TABLE pgjobs_queue ADD CONSTRAINT pgjobs_queue_values CHECK (
+    name ~ '^[^ ,[:cntrl:]]([^,[:cntrl:]]*[^ ,[:cntrl:]])?$'
+    AND paused_at BETWEEN '1970-01-01 00:00+00' AND '9999-01-01 00:00+00'
+);
+ALTER TABLE pgjobs_attempt ADD CONSTRAINT pgjobs_attempt_times CHECK (
+    least(started_at, finished_at) >= '1970-01-01 00:00+00'
+    AND greatest(started_at, finished_at) < '9999-01-01 00:00+00'
+);
+-- A report adds to the log.
+ALTER TABLE pgjobs_progress ADD CONSTRAINT pgjobs_progress_values CHECK (
+    octet_length(log) <= 1000000
+    AND updated_at BETWEEN '1970-01-01 00:00+00' AND '9999-01-01 00:00+00'
+);
+ALTER TABLE pgjobs_step ADD CONSTRAINT pgjobs_step_time CHECK (
+    finished_at BETWEEN '1970-01-01 00:00+00' AND '9999-01-01 00:00+00'
 );
 
 -- With the defaults a table of ten million rows is vacuumed once in two million dead

@@ -87,7 +87,8 @@ lost AS MATERIALIZED (
 rescued AS (
     UPDATE pgjobs_job AS job
     SET status = lost.next_status,
-        crashes = crashes + 1,
+        -- SQL may have written more crashes than attempts, or the most that fit.
+        crashes = least(crashes + 1, job.attempts, 32767),
         -- Fenced: its worker may live after all, and a row without owner would
         -- look to it as if it had recorded the outcome itself.
         lease_token = nextval('pgjobs_lease_token'),

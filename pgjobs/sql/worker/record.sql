@@ -17,7 +17,7 @@ held AS MATERIALIZED (
             WHEN job.cancel_requested_at IS NOT NULL OR outcome.verdict = 'CANCEL'
                 THEN 'CANCELLED'
             WHEN outcome.verdict = 'FAIL' THEN 'FAILED'
-            WHEN outcome.verdict = 'RETRY' AND job.failures + 1 >= job.max_attempts
+            WHEN outcome.verdict = 'RETRY' AND job.failures >= job.max_attempts - 1
                 THEN 'FAILED'
             WHEN outcome.verdict = 'UNKNOWN' AND clock_timestamp()
                 >= job.enqueued_at + make_interval(secs => %(unknown_task_grace)s)
@@ -37,7 +37,7 @@ held AS MATERIALIZED (
 recorded AS (
     UPDATE pgjobs_job AS job
     SET status = held.next_status,
-        failures = failures + held.failed,
+        failures = least(failures::bigint + held.failed, job.attempts),
         run_after = CASE
             WHEN held.next_status = 'SCHEDULED'
                 THEN clock_timestamp() + make_interval(secs => held.delay)

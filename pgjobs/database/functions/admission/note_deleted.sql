@@ -1,5 +1,5 @@
--- Note that a job was deleted whose keys are free now, or whose successors wait in
--- vain, and remove what belongs to it.
+-- Leave a note of a deleted job: its keys are free now, and its successors wait in
+-- vain. Remove the rows that belong to it.
 CREATE OR REPLACE FUNCTION pgjobs_note_deleted() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$

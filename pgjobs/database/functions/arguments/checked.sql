@@ -81,8 +81,17 @@ BEGIN
             IF kind <> 'object' THEN
                 fault := 'input should be an object';
             ELSE
-                SELECT * INTO stored, fault
-                FROM pgjobs_checked_object(schema, value);
+                SELECT checked.stored, (
+                    SELECT string_agg(
+                        format('[''%s''] ', name) || replace(
+                            each, 'is no parameter of this task',
+                            'extra inputs are not permitted'
+                        ), '; '
+                    )
+                    FROM unnest(checked.names, checked.faults) AS found (name, each)
+                )
+                INTO stored, fault
+                FROM pgjobs_checked_object(schema, value) AS checked;
             END IF;
         ELSE
             stored := value;

@@ -3,40 +3,26 @@ CREATE OR REPLACE FUNCTION pgjobs_checked_arguments(
     definition pgjobs_taskdefinition, arguments jsonb
 ) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    properties CONSTANT jsonb := definition.parameters -> 'properties';
-    others CONSTANT jsonb := definition.parameters -> 'additionalProperties';
     most CONSTANT integer := definition.options -> 'max_argument_bytes';
-    name text;
-    schema jsonb;
-    value jsonb;
-    checked record;
-    stored jsonb := '{}';
-    faulty text[] := '{}';
-    faults text[] := '{}';
+    checked record := pgjobs_checked_object(definition.parameters, arguments);
+    faulty text[] := checked.names;
+    faults text[] := ARRAY(
+        SELECT name || ': ' || fault
+        FROM unnest(checked.names, checked.faults) AS found (name, fault)
+    );
     size integer;
 BEGIN
-    FOR name, schema, value IN
-        SELECT property.key, property.value, arguments -> property.key
-        FROM jsonb_each(properties) AS property
-        UNION ALL
-        SELECT other.key, others, other.value FROM jsonb_each(arguments) AS other
-        WHERE NOT properties ? other.key
-    LOOP
-        checked := pgjobs_checked_argument(schema, value);
-        IF checked.fault IS NULL THEN
-            stored := stored || jsonb_build_object(name, checked.stored);
-        ELSE
-            faulty := faulty || name;
-            faults := faults || (name || ': ' || checked.fault);
-        END IF;
-    END LOOP;
-    IF faults = '{}' THEN
-        size := octet_length(stored::text) + 2;
-        IF size > most THEN  -- written with spaces, and numbers without exponents
-            size := octet_length(pgjobs_json_text(stored)) + 2;
-        END IF;
+    IF faulty IS NULL THEN
+        SELECT array_agg(key), array_agg(key || ': ' || fault) INTO faulty, faults
+        FROM jsonb_each(checked.stored) AS each
+        CROSS JOIN LATERAL pgjobs_json_fault(each.value, 0) AS fault
+        WHERE jsonb_typeof(each.value) NOT IN ('string', 'boolean', 'null')
+            AND fault IS NOT NULL;
+    END IF;
+    IF faulty IS NULL THEN
+        size := pgjobs_json_size(checked.stored, most - 2) + 2;
         IF size <= most THEN
-            RETURN stored;
+            RETURN checked.stored;
         END IF;
         faulty := ARRAY['arguments'];
         faults := ARRAY[format(

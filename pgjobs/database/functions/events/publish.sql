@@ -9,6 +9,11 @@ SET search_path FROM CURRENT
 AS $$
 DECLARE
     event pgjobs_event;
+    -- All definitions say the same.
+    most CONSTANT integer := (
+        SELECT (options -> 'max_argument_bytes')::integer FROM pgjobs_taskdefinition
+        WHERE gone_at IS NULL LIMIT 1
+    );
     handlers bigint;
     made bigint;
 BEGIN
@@ -30,6 +35,12 @@ BEGIN
             END,
                 HINT = 'Its handlers get it as arguments, by their names: '
                     '{"satellite_id": 5}';
+    END IF;
+    IF pgjobs_json_size(payload, most) > most THEN
+        RAISE EXCEPTION 'The payload of an event is % bytes of JSON, more than the % '
+            'that PGJOBS[''MAX_ARGUMENT_BYTES''] allows.',
+            pgjobs_json_size(payload, most), most
+            USING ERRCODE = '22023', COLUMN = 'payload';
     END IF;
     handlers := (SELECT count(*) FROM pgjobs_handlers(name));
     INSERT INTO pgjobs_event (name, payload, aggregate_id, correlation_id, handlers)

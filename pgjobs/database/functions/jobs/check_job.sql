@@ -7,11 +7,10 @@ DECLARE
     fault text := CASE
         WHEN jsonb_typeof(NEW.args) <> 'array' THEN 'args must be an array'
         WHEN jsonb_typeof(NEW.kwargs) <> 'object' THEN 'kwargs must be an object'
-        WHEN NEW.task = '' THEN 'task must not be empty'
-        -- A regular expression takes longer than all the rest.
-        WHEN NEW.queue_name <> 'default' AND NEW.queue_name !~ '^[^,[:cntrl:]]+$'
-            THEN 'queue_name must have characters, but no commas and control '
-                'characters'
+        WHEN length(NEW.task) NOT BETWEEN 1 AND 200
+            THEN 'task must be 1 to 200 characters'
+        WHEN NEW.status = 'RUNNING' AND TG_OP = 'INSERT'
+            THEN 'none is inserted as RUNNING, only workers make jobs run'
         WHEN NEW.priority NOT BETWEEN -100 AND 100
             THEN 'priority must be from -100 to 100'
         -- NaN and infinity are larger than anything.
@@ -20,15 +19,8 @@ DECLARE
         WHEN NEW.process_units < 1 THEN 'process_units must be at least 1'
         WHEN least(NEW.max_attempts, NEW.max_crashes) < 1
             THEN 'max_attempts and max_crashes must be at least 1'
-        WHEN NEW.life < 1 THEN 'life can only rise, from 1'
-        WHEN NEW.unique_key = '' THEN 'unique_key must not be empty'
-        WHEN num_nonnulls(NEW.unique_key, NEW.unique_for) = 1
-            THEN 'unique_key and unique_for belong together'
-        WHEN NEW.unique_for NOT IN ('unfinished', 'waiting', 'period')
-            THEN 'unique_for must be unfinished, waiting or period'
-        WHEN NEW.unique_until IS NOT NULL
-            AND NEW.unique_for IS DISTINCT FROM 'period'
-            THEN 'unique_until needs unique_for = period'
+        WHEN NEW.life NOT BETWEEN 1 AND 1000000000
+            THEN 'life can only rise, from 1 to 1000000000'
         WHEN least(
                 NEW.run_after, NEW.expires_at, NEW.enqueued_at,
                 NEW.cancel_requested_at
@@ -40,11 +32,45 @@ DECLARE
             THEN 'all times must be from 1970 to 9998'
     END;
 BEGIN
-    -- These are rare. They call no function of ours by a bare name: the search path is
+    -- What follows is rare. PostgreSQL prepares an expression once in each transaction
+    -- that comes to it.
+    IF pg_column_size(NEW.kwargs) > 2000 OR pg_column_size(NEW.args) > 2000 THEN
+        -- A text of a worker's statement has a largest size.
+        IF octet_length(NEW.args::text) + octet_length(NEW.kwargs::text) > 10000000 THEN
+            fault := 'args and kwargs must be no more than 10 MB of JSON';
+        END IF;
+    END IF;
+    IF fault IS NULL AND NEW.queue_name <> 'default' THEN
+        IF length(NEW.queue_name) > 200 OR NEW.queue_name
+            !~ '^[^ ,[:cntrl:]]([^,[:cntrl:]]*[^ ,[:cntrl:]])?$'
+        THEN
+            fault := 'queue_name must be 1 to 200 characters, without commas and '
+                'control characters, and not begin or end with a space';
+        END IF;
+    END IF;
+    IF fault IS NULL
+        AND num_nonnulls(NEW.unique_key, NEW.unique_for, NEW.unique_until) > 0
+    THEN
+        fault := CASE
+            WHEN length(NEW.unique_key) NOT BETWEEN 1 AND 500
+                THEN 'unique_key must be 1 to 500 characters'
+            WHEN num_nonnulls(NEW.unique_key, NEW.unique_for) = 1
+                THEN 'unique_key and unique_for belong together'
+            WHEN NEW.unique_for NOT IN ('unfinished', 'waiting', 'period')
+                THEN 'unique_for must be unfinished, waiting or period'
+            WHEN NEW.unique_until IS NOT NULL
+                AND NEW.unique_for IS DISTINCT FROM 'period'
+                THEN 'unique_until needs unique_for = period'
+        END;
+    END IF;
+    -- These call no function of ours by a bare name: the search path is
     -- that of the statement that writes the job.
     IF fault IS NULL AND NEW.keys IS NOT NULL THEN
         fault := CASE
             WHEN jsonb_typeof(NEW.keys) <> 'object' THEN 'keys must be an object'
+            WHEN pg_column_size(NEW.keys) > 1900
+                AND octet_length(NEW.keys::text) > 200000
+                THEN 'keys must be no more than 200 kB of JSON'
             WHEN jsonb_typeof(NEW.keys -> 'lock') <> 'string'
                 OR length(NEW.keys ->> 'lock') NOT BETWEEN 1 AND 500
                 THEN 'keys: lock must be a text of 1 to 500 characters'
@@ -58,12 +84,9 @@ BEGIN
                 WHEN jsonb_typeof(NEW.keys -> 'limit_key') <> 'string'
                     OR length(NEW.keys ->> 'limit_key') NOT BETWEEN 1 AND 500
                     THEN 'keys: limit_key must be a text of 1 to 500 characters'
-                WHEN jsonb_typeof(NEW.keys -> 'max_running') <> 'number'
-                    OR (NEW.keys -> 'max_running')::numeric
-                        <> trunc((NEW.keys -> 'max_running')::numeric)
-                    OR (NEW.keys -> 'max_running')::numeric
-                        NOT BETWEEN 1 AND 2147483647
-                    THEN 'keys: max_running must be at least 1'
+                WHEN (NEW.keys -> 'max_running')::text !~ '^[1-9][0-9]{0,9}$'
+                    OR (NEW.keys -> 'max_running')::bigint > 2147483647
+                    THEN 'keys: max_running must be a whole number from 1'
             END;
         END IF;
         IF fault IS NULL
@@ -76,14 +99,11 @@ BEGIN
                 WHEN jsonb_typeof(NEW.keys -> 'rate_key') <> 'string'
                     OR length(NEW.keys ->> 'rate_key') NOT BETWEEN 1 AND 500
                     THEN 'keys: rate_key must be a text of 1 to 500 characters'
-                WHEN jsonb_typeof(NEW.keys -> 'rate_burst') <> 'number'
-                    OR (NEW.keys -> 'rate_burst')::numeric
-                        <> trunc((NEW.keys -> 'rate_burst')::numeric)
-                    OR (NEW.keys -> 'rate_burst')::numeric
-                        NOT BETWEEN 1 AND 2147483647
-                    THEN 'keys: rate_burst must be at least 1'
+                WHEN (NEW.keys -> 'rate_burst')::text !~ '^[1-9][0-9]{0,9}$'
+                    OR (NEW.keys -> 'rate_burst')::bigint > 2147483647
+                    THEN 'keys: rate_burst must be a whole number from 1'
                 WHEN jsonb_typeof(NEW.keys -> 'rate_interval') <> 'number'
-                    OR (NEW.keys -> 'rate_interval')::numeric <= 0
+                    OR (NEW.keys -> 'rate_interval')::numeric < 1e-100
                     OR (NEW.keys -> 'rate_interval')::numeric
                         * (NEW.keys -> 'rate_burst')::numeric > 3153600000
                     THEN 'keys: rate_interval must be positive, and a burst last '
@@ -97,18 +117,16 @@ BEGIN
                 WHEN jsonb_typeof(NEW.keys -> 'needs') <> 'string'
                     OR NEW.keys ->> 'needs' NOT IN ('success', 'end', 'failure')
                     THEN 'keys: needs must be success, end or failure'
-                WHEN jsonb_typeof(NEW.keys -> 'batch_id') <> 'number'
+                WHEN (NEW.keys -> 'batch_id')::text !~ '^[1-9][0-9]{0,17}$'
                     THEN 'keys: batch_id must be an id'
                 WHEN jsonb_typeof(NEW.keys -> 'after') <> 'array'
                     OR jsonb_typeof(NEW.keys -> 'after_batches') <> 'array'
-                    OR jsonb_path_exists(
-                        NEW.keys,
-                        '$.after[*] ? (@.type() <> "number" || @.floor() <> @)'
-                    )
-                    OR jsonb_path_exists(
-                        NEW.keys,
-                        '$.after_batches[*] ? (@.type() <> "number" '
-                            '|| @.floor() <> @)'
+                    OR EXISTS (
+                        SELECT FROM jsonb_array_elements(
+                            coalesce(NEW.keys -> 'after', '[]')
+                                || coalesce(NEW.keys -> 'after_batches', '[]')
+                        ) AS item (id)
+                        WHERE id::text !~ '^[1-9][0-9]{0,17}$'
                     )
                     THEN 'keys: after and after_batches must be arrays of ids'
                 -- So predecessors make no circles.
@@ -125,18 +143,21 @@ BEGIN
             WHEN jsonb_typeof(NEW.dependencies -> 'needs') IS DISTINCT FROM 'array'
                 OR jsonb_typeof(NEW.dependencies -> 'serves')
                     IS DISTINCT FROM 'array'
+                OR pg_column_size(NEW.dependencies) > 1900
+                AND octet_length(NEW.dependencies::text) > 200000
                 OR EXISTS (
-                    SELECT FROM jsonb_array_elements(
-                        (NEW.dependencies -> 'needs')
-                            || (NEW.dependencies -> 'serves')
-                    ) AS each (tie)
-                    WHERE jsonb_typeof(tie) <> 'object'
-                        OR jsonb_typeof(tie -> 'key') IS DISTINCT FROM 'string'
-                        OR length(tie ->> 'key') NOT BETWEEN 1 AND 500
-                        OR NOT coalesce(jsonb_path_exists(
-                            tie, '$[*] ? (@.within >= 0 && @.within <= 3153600000 '
-                                '|| @.for >= 0 && @.for <= 3153600000)'
-                        ), false)
+                    SELECT FROM (
+                        SELECT each, each -> 'within'
+                        FROM jsonb_array_elements(NEW.dependencies -> 'needs') AS each
+                        UNION ALL
+                        SELECT each, each -> 'for'
+                        FROM jsonb_array_elements(NEW.dependencies -> 'serves') AS each
+                    ) AS item (each, seconds)
+                    WHERE jsonb_typeof(each -> 'key') IS DISTINCT FROM 'string'
+                        OR length(each ->> 'key') NOT BETWEEN 1 AND 500
+                        OR jsonb_typeof(seconds) IS DISTINCT FROM 'number'
+                        OR seconds <> '0'
+                        AND seconds::numeric NOT BETWEEN 1e-100 AND 3153600000
                 )
                 THEN 'dependencies must be {"needs": [{"key": ..., "within": ...}], '
                     '"serves": [{"key": ..., "for": ...}]}'

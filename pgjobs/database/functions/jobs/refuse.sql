@@ -1,4 +1,4 @@
--- Make a statement fail that must not be committed, with an error code of our own.
+-- Raise an error with this code, so that the statement is not committed.
 CREATE OR REPLACE FUNCTION pgjobs_refuse(code text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

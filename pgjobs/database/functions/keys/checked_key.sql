@@ -1,4 +1,4 @@
--- Return a key, or raise an error if it is too short or too long.
+-- Return the key; raise an error if it is too short or too long.
 CREATE OR REPLACE FUNCTION pgjobs_checked_key(option text, key text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

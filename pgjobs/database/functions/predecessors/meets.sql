@@ -1,4 +1,4 @@
--- Return whether a predecessor that has ended so is what was asked for. The outcome
+-- Return whether the outcome of a predecessor is what the job needs. The outcome
 -- 'GONE' is that of a predecessor that was deleted before it ended.
 CREATE OR REPLACE FUNCTION pgjobs_meets(needs text, outcome text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$

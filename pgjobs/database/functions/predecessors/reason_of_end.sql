@@ -1,4 +1,4 @@
--- Return why a job ends that needed something else of its predecessor.
+-- Return the reason of a job that ends because of its predecessor's outcome.
 CREATE OR REPLACE FUNCTION pgjobs_reason_of_end(
     needs text, outcome text, culprit bigint, batch bigint
 ) RETURNS text LANGUAGE sql IMMUTABLE AS $$

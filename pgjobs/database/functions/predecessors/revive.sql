@@ -1,4 +1,4 @@
--- Do what the retry of these jobs means for others; Python's retry calls it, too. The
+-- Do what the retry of these jobs means for others. The
 -- retried jobs wait again for those of their predecessors that have not ended. Jobs
 -- that were cancelled because of them, and those that were cancelled because of these,
 -- wait again. A revived job takes its unique key again, unless another job holds it;

@@ -1,4 +1,4 @@
--- Return whether some worker would claim from the queue.
+-- Return whether a worker that is alive would claim from the queue.
 CREATE OR REPLACE FUNCTION pgjobs_is_served(queue text) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -7,9 +7,9 @@
 -- lets the count see what was committed since the statement began, and what the
 -- statement itself has recorded.
 --
--- Nothing behind (last_priority, last_turn) may start: that is the place of a job for
--- which units have been short for longer than `patience`. Units that become free are
--- kept for it.
+-- Nothing behind (last_priority, last_turn) may start: it is the place of a
+-- job that has waited for units for longer than `patience`. Units that become free are
+-- kept for that job.
 CREATE OR REPLACE FUNCTION pgjobs_host_room(
     here text, total bigint, patience double precision,
     OUT free bigint, OUT last_priority integer, OUT last_turn bigint

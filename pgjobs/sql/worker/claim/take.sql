@@ -21,7 +21,7 @@ taken AS MATERIALIZED (
 claimed AS (
     UPDATE pgjobs_job AS job
     SET status = 'RUNNING',
-        attempts = attempts + 1,
+        attempts = least(attempts, 2147483646) + 1,
         lease_token = nextval('pgjobs_lease_token'),
         worker_id = %(worker_id)s,
         started_at = coalesce(started_at, clock_timestamp()),

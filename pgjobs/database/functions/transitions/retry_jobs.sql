@@ -1,0 +1,85 @@
+-- Put finished jobs back in the queue, each with a new life, and let those wait again
+-- that were cancelled because of them. Return the jobs that this changed.
+--
+-- The lease token stays: it is never used twice. `expires_at` goes: an operator who
+-- retries a job wants it to run, however late. A job is skipped if another one holds its
+-- unique key, and so are, of several with the same key, all but the newest. The others
+-- are put back in the order of their ids, in which the jobs of a lock stand in line.
+CREATE OR REPLACE FUNCTION pgjobs_retry_jobs(ids bigint[]) RETURNS SETOF bigint
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    retried bigint[];
+    linked bigint[];
+BEGIN
+    WITH finished AS MATERIALIZED (
+        SELECT id, unique_for,
+            CASE
+                WHEN unique_for <> 'period' OR unique_until > clock_timestamp()
+                    THEN unique_key
+            END AS wanted_key
+        FROM pgjobs_job
+        WHERE id = ANY (ids)
+            AND status IN ('SUCCESSFUL', 'FAILED', 'CANCELLED')
+            AND life < 1000000000  -- the most that a row may have
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ),
+    ranked AS (
+        SELECT *, row_number() OVER (
+            PARTITION BY wanted_key, unique_for ORDER BY id DESC
+        ) AS place
+        FROM finished
+    ),
+    allowed AS MATERIALIZED (
+        SELECT id FROM ranked
+        WHERE wanted_key IS NULL
+            OR place = 1 AND NOT EXISTS (
+                SELECT FROM pgjobs_job AS other
+                WHERE other.unique_key = wanted_key
+                    AND other.unique_for = ranked.unique_for
+                    AND pgjobs_holds_key(
+                        other.unique_for, other.unique_until, other.status,
+                        other.attempts, other.finished_at
+                    )
+                    AND other.id <> ranked.id
+            )
+        ORDER BY id
+    ),
+    changed AS (
+        UPDATE pgjobs_job AS job
+        SET status = CASE
+                WHEN run_after > clock_timestamp() THEN 'SCHEDULED' ELSE 'READY'
+            END,
+            life = life + 1,
+            attempts = 0, failures = 0, crashes = 0,
+            started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
+            expires_at = NULL, cancel_requested_at = NULL, return_value = NULL,
+            reason = '', blocked_by_id = NULL,
+            -- The trigger overlooks a job whose end is recorded and not yet seen.
+            line = CASE line WHEN 'recorded' THEN 'left' ELSE line END,
+            unique_until = CASE
+                WHEN unique_until > clock_timestamp() THEN unique_until
+            END
+        FROM allowed
+        WHERE job.id = allowed.id
+        RETURNING job.id,
+            job.keys IS NOT NULL
+                -- One that ended before an admission saw its successors has no mark.
+                OR EXISTS (
+                    SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id
+                ) AS may_be_linked
+    ),
+    forgotten AS (
+        DELETE FROM pgjobs_progress USING changed WHERE job_id = changed.id
+    )
+    SELECT array_agg(id), array_agg(id) FILTER (WHERE may_be_linked)
+    INTO retried, linked
+    FROM changed;
+    IF linked IS NOT NULL THEN
+        PERFORM pgjobs_revive(linked);
+    END IF;
+    RETURN QUERY SELECT unnest(retried);
+END
+$$;

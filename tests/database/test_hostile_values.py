@@ -1,0 +1,467 @@
+"""Values that SQL can store, whatever they are, stop no statement of a worker.
+
+Each column of each table gets hostile values: a row with one is refused as it is
+written, or all statements of a worker go on, and jobs beside it run.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import Error, transaction
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pgjobs import chain, group
+from pgjobs.models import (
+    Event,
+    Job,
+    Note,
+    Queue,
+    Rate,
+    Schedule,
+    Status,
+    Subscription,
+)
+from pgjobs.queue import claiming, dependencies, events, upkeep
+from pgjobs.sql import statement
+from tests import dependent_tasks
+from tests.actors import Hand, admit, execute, hours, job_that_is
+from tests.database.test_sql_roles import GRANTS
+from tests.settings import TEST_DATABASE
+from tests.sql import psql
+from tests.tasks import echo, noop
+
+pytestmark = pytest.mark.django_db
+
+ROLE = f"fuzzer_of_{TEST_DATABASE}"
+LARGE = ("-9223372036854775808", "-1", "0", "1", "9223372036854775807")
+NUMBERS = ("NaN", "Infinity", "-1", "0", "1e-310", "1e-9", "1e300", "3153600001", "50")
+WORDS = ("READY", "RUNNING", "WAITING", "default", "arrived", "unlinked", "undecided")
+LINES = ("left", "recorded", "lock door", "mutex door", "limit mail", "rate mail")
+DEEP = "[" * 2_000 + "]" * 2_000
+ODD_JSON = ("null", "5", "true", '"x"', "[]", "{}", "[[]]", "[null]", DEEP)
+IDS = ("5", "5.0", "1e3", "-1", "0", "1e30", "1e-400", '"5"', "null", "[]", "9" * 18)
+LONG = f'"{"x" * 100_000}"'
+
+
+def objects(**members: Iterable[str]) -> Iterator[str]:
+    """Yield JSON objects, each with one hostile member."""
+    for name, values in members.items():
+        for value in values:
+            yield value.join((f'{{"{name}": ', "}")) if name != "is" else value
+
+
+LIMIT = '{"limit_key": %s, "max_running": %s}'
+RATE = '{"rate_key": %s, "rate_burst": %s, "rate_interval": %s}'
+NEED = '{"needs": [{"key": %s, "within": %s}], "serves": []}'
+SERVE = '{"needs": [], "serves": [{"key": %s, "for": %s}]}'
+KEYS = [
+    *objects(
+        lock=(*IDS, '""', '"door"', LONG),
+        is_ordered=("5", "null"),
+        has_successors=("5", "true", "null"),
+        batch_id=IDS,
+        needs=("5", '"x"', "null"),
+        after=(*IDS, *(f"[{each}]" for each in IDS), f"[[1]{', 1' * 20_000}]"),
+        after_batches=(*IDS, *(f"[{each}]" for each in IDS)),
+        unknown=(LONG, f'"{"y" * 3_000_000}"'),
+    ),
+    *(LIMIT % (key, 1) for key in ("5", "null", '""', LONG)),
+    *(LIMIT % ('"mail"', each) for each in IDS),
+    *(RATE % (key, 1, 1) for key in ("5", "null", '""', LONG)),
+    *(RATE % ('"mail"', each, 1) for each in IDS),
+    *(RATE % ('"mail"', 1, each) for each in (*IDS, "1e-300", "3153600000", "1e-10")),
+]
+DEPENDENCIES = [
+    *objects(needs=ODD_JSON, serves=ODD_JSON),
+    *(NEED % (key, 1) for key in ("5", "null", '""', LONG)),
+    *(NEED % ('"k"', each) for each in (*IDS, "1e-300", "3153600001")),
+    *(SERVE % (key, 1) for key in ("5", "null", '""', LONG)),
+    *(SERVE % ('"k"', each) for each in (*IDS, "1e-300", "3153600001")),
+    '{"needs": [], "serves": [{"key": "k", "for": 1}, {"key": "k", "for": 2}]}',
+    '{"needs": [{"key": "k", "for": 5}], "serves": [{"key": "k", "within": 5}]}',
+    '{"needs": [{"key": "k", "within": 5, "for": 1e300}], "serves": []}',
+    '{"needs": [{"key": "k", "within": 1e300, "for": 5}], "serves": []}',
+]
+VALUES: dict[str, tuple[str, ...]] = {
+    "smallint": ("-32768", "-101", "-1", "0", "1", "101", "32767"),
+    "integer": ("-2147483648", "-1", "0", "1", "2147483646", "2147483647"),
+    "bigint": (*LARGE, "2147483648", "9223372036854775806"),
+    "double precision": NUMBERS,
+    "boolean": ("true", "false"),
+    "timestamp with time zone": (
+        *("infinity", "-infinity", "4713-01-01 BC", "1969-12-31", "1970-01-01 00:00Z"),
+        *("2020-01-01", "9998-12-31 23:59Z", "294276-01-01"),
+    ),
+    "interval": ("-1 second", "0", "1 microsecond", "36500 days", "170000000 years"),
+    "text": (
+        *("", " ", " a", "a ", "a,b", "a\nb", "\x7f", "*", "a.*", "🙂" * 300),
+        *("x" * 201, "x" * 100_000, *WORDS, *LINES),
+    ),
+    "jsonb": (*ODD_JSON, *KEYS, *DEPENDENCIES),
+}
+VALUES["character varying"] = VALUES["text"]
+COLUMNS = """
+SELECT table_name, column_name, data_type
+FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name LIKE 'pgjobs\\_%%'
+ORDER BY table_name, ordinal_position
+"""
+# What a row of each table needs, beside the hostile value.
+BASES: dict[str, list[dict[str, str]]] = {
+    "pgjobs_job": [
+        {"task": "tests.noop"},
+        {"task": "tests.noop", "status": "SCHEDULED", "run_after": "2020-01-01"},
+        {"task": "tests.noop", "keys": '{"lock": "door", "is_ordered": false}'},
+        {
+            "task": "tests.noop",
+            "status": "FAILED",
+            "finished_at": "2020-01-01",
+            "attempts": "1",
+        },
+        {
+            "task": "tests.noop",
+            "status": "RUNNING",
+            "worker_id": "999999",
+            "attempts": "1",
+        },
+    ],
+    "pgjobs_schedule": [
+        {"name": "hostile", "task": "tests.noop", "every": "1 hour"},
+        {
+            "name": "hostile",
+            "task": "tests.noop",
+            "every": "1 hour",
+            "anchor": "end",
+            "last_job_id": "(a job)",
+        },
+    ],
+    "pgjobs_event": [{"name": "hostile"}],
+    "pgjobs_subscription": [{"task": "tests.noop", "event": "*"}],
+    "pgjobs_queue": [{"name": "hostile"}],
+    "pgjobs_rate": [{"key": "mail", "full_at": "2020-01-01"}],
+    "pgjobs_note": [{}],
+    "pgjobs_predecessor": [{"job_id": "(a job)", "predecessor_id": "2"}],
+    "pgjobs_prerequisite": [{"job_id": "1", "key": "k"}],
+    "pgjobs_batch": [{}],
+}
+
+
+def columns() -> dict[str, dict[str, str]]:
+    """Return {table: {column: type}}."""
+    found: dict[str, dict[str, str]] = {}
+    for table, column, kind in execute(COLUMNS):
+        found.setdefault(table, {})[column] = kind
+    return found
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Undo at the end what is written."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def stored(sql: str, values: dict[str, str]) -> bool:
+    """Write a row; return whether it was accepted."""
+    try:
+        with transaction.atomic():
+            execute(sql, values)
+    except Error:
+        return False
+    return True
+
+
+def insert(table: str, kinds: dict[str, str], values: dict[str, str]) -> bool:
+    names = ", ".join(values)
+    places = ", ".join(f"%({name})s::{kinds[name]}" for name in values)
+    rows = f"({names}) VALUES ({places})" if values else "DEFAULT VALUES"
+    return stored(f"INSERT INTO {table} {rows}", values)
+
+
+def update(table: str, kinds: dict[str, str], values: dict[str, str]) -> bool:
+    """Change some rows of the table, those that can be changed."""
+    changes = ", ".join(f"{name} = %({name})s::{kinds[name]}" for name in values)
+    kind = "status" if table == "pgjobs_job" else "ctid"
+    places = [
+        place
+        for (place,) in execute(
+            f"SELECT min(ctid)::text FROM {table} GROUP BY {kind} LIMIT 8"
+        )
+    ]
+    done = [
+        stored(
+            f"UPDATE {table} SET {changes} WHERE ctid = %(place)s::tid",
+            {**values, "place": place},
+        )
+        for place in places
+    ]
+    return any(done)
+
+
+@pytest.fixture
+def busy(no_schedules, no_subscriptions):
+    """Something of everything."""
+    execute("SET LOCAL statement_timeout = '10s'")
+    for status in Status.values:
+        job_that_is(status)
+    hand = Hand("lost", lease_until=timezone.now() - hours(1))
+    noop.using(priority=100).enqueue()
+    hand.claim()
+    for keys in ({"lock": "door"}, {"max_running": 1}, {"rate": "1/minute"}):
+        for _ in range(2):
+            noop.using(**keys).enqueue()
+    chain(noop.bind(), group([noop.bind(), noop.bind()]), noop.bind()).enqueue()
+    dependent_tasks.refresh_client.enqueue("x", 1)
+    Queue.objects.create(name="limited", max_running=1)
+    noop.using(queue_name="limited").enqueue()
+    Schedule.objects.create(name="due", task="tests.noop", every=timedelta(hours=1))
+    Schedule.objects.update(next_run_at=timezone.now())
+    Subscription.objects.create(task="tests.echo", event="late.*")
+    Event.objects.create(name="late.one", payload={"value": 1}, handlers=0)
+    Event.objects.create(name="old", payload={}, handlers=0)
+    Rate.objects.create(key="full", full_at=timezone.now() - hours(1))
+    Note.objects.create(job_id=Job.objects.latest("pk").pk)
+    admit(sweeps=False)
+    return hand
+
+
+class Working:
+    """All that a worker does, once; the names of what raised, and why."""
+
+    def __init__(self) -> None:
+        self.hand = Hand("working", beating_since=timezone.now() - hours(1))
+        self.faults: dict[str, str] = {}
+
+    def do(self, name: str, act: Callable[[], Any]) -> Any:
+        try:
+            with transaction.atomic():
+                return act()
+        except Error as error:
+            self.faults[name] = str(error).strip()[:200]
+        return None
+
+    def run(self, name: str, /, **parameters: Any) -> list[tuple]:
+        return self.do(name, lambda: execute(statement(name), parameters)) or []
+
+    def work(self) -> dict[str, str]:
+        self.look()
+        self.upkeep()
+        self.do("admit", self.admit)
+        claimed = self.claim()
+        self.report(claimed)
+        self.record(claimed)
+        self.do("admit again", self.admit)
+        self.rescue()
+        self.do("beat", self.hand.beat)
+        return self.faults
+
+    def look(self) -> None:
+        self.run("chores", worker_id=self.hand.id, looks=True)
+        self.run("next_fire")
+        self.run("due_schedules", limit=100)
+        self.run("orphans", worker_id=self.hand.id, lease_tokens="{}")
+        self.run("cancel_requests", worker_id=self.hand.id)
+
+    def upkeep(self) -> None:
+        ages = {"SUCCESSFUL": 60.0, "FAILED": 60.0}
+        chores = {
+            "promote": lambda: upkeep.promote(execute),
+            "expire": lambda: upkeep.expire(execute),
+            "deliver_late": lambda: events.deliver_late(execute, 3600.0),
+            "prune": lambda: upkeep.prune(execute, ages),
+            "prune_batches": lambda: upkeep.prune_batches(execute),
+            "prune_events": lambda: events.prune(execute, 0.0),
+            "forget_rates": lambda: upkeep.forget_rates(execute),
+            "undecided": lambda: dependencies.undecided(execute, ["tests.noop"], 9),
+            "prerequisites": lambda: dependencies.look_up(execute, [("k", 5.0)]),
+            "make_queues": lambda: upkeep.make_queues(execute, ["new"]),
+        }
+        for name, chore in chores.items():
+            self.do(name, chore)
+
+    def admit(self) -> None:
+        """Admit until nothing moves, as a worker does; a worker must not spin."""
+        row = {"after_queue": "", "after_line": "", "after_link": 0}
+        for _ in range(30):
+            ((*said, queue, line, link),) = execute(
+                statement("admit"),
+                {
+                    **{"most": 1_000, "seconds": 1.0, "sweeps": True, "room": 0},
+                    **{"queues": None, "excluded": [], **row},
+                },
+            )
+            row = {"after_queue": queue, "after_line": line, "after_link": link}
+            admitted, ended, has_more, *_ = said
+            if not (admitted or ended or has_more or queue or line or link):
+                return
+        self.faults["admit"] = "It spins."
+
+    def claim(self) -> list:
+        """Claim all that there is, alone and beside others, in both ways to look."""
+        claimed = []
+        for is_idle in (False, True, True, True, True):
+            for by_queue in (False, True):
+                look = claiming.first_look(200, by_queue=by_queue)
+                how = {"limit": 200, "is_idle": is_idle, "look": look}
+                found = self.do(
+                    "claim", lambda how=how: self.hand.record_and_claim(**how)
+                )
+                claimed += found.jobs if found else []
+        return claimed
+
+    def report(self, claimed: list) -> None:
+        for job in claimed:
+            self.run(
+                "mark_step",
+                job_id=job.id,
+                lease_token=job.lease_token,
+                name="step",
+                return_value="1",
+            )
+            self.run("steps", job_id=job.id, life=job.life)
+
+    def record(self, claimed: list) -> None:
+        """Let the jobs end in all ways, each in turn."""
+        verdicts = ("SUCCESS", "FAIL", "RETRY", "SNOOZE", "RELEASE", "CANCEL", "LOST")
+        for number, job in enumerate(claimed):
+            verdict = verdicts[number % len(verdicts)]
+            if verdict == "SUCCESS":
+                self.do(verdict, lambda job=job: self.hand.succeed(job))
+            elif verdict != "LOST":
+                self.do(
+                    verdict,
+                    lambda job=job, verdict=verdict: self.hand.set_back(job, verdict),
+                )
+
+    def rescue(self) -> None:
+        """Let a worker rescue the jobs of another, and of those that nobody knows."""
+        self.hand.vanish()
+        self.hand = Hand("rescuer")
+        for _ in range(3):
+            self.do("rescue", self.hand.rescue)
+
+
+def check_that_workers_go_on(what: Any) -> None:
+    faults = Working().work()
+    assert not faults, f"{what}: {faults}"
+    plain = echo.using(queue_name="plain").enqueue("still here")
+    hand = Hand("last")
+    for _ in range(20):
+        claimed = [
+            job.id for job in hand.record_and_claim(limit=500, is_idle=True).jobs
+        ]
+        if plain.pk in claimed or not claimed:
+            break
+    assert plain.pk in claimed, what
+
+
+def hostile_rows(table: str, kinds: dict[str, str], column: str, how: str) -> int:
+    """Write a row for each hostile value; return how many were accepted."""
+    number = 0
+    for value in VALUES.get(kinds[column], ()):
+        if how == "update":
+            with_value = {column: value}
+            number += update(table, kinds, with_value)
+        else:
+            for base in BASES.get(table, []):
+                number += insert(table, kinds, {**filled_in(base), column: value})
+    return number
+
+
+def filled_in(base: dict[str, str]) -> dict[str, str]:
+    job = str(Job.objects.earliest("pk").pk)
+    return {name: job if text == "(a job)" else text for name, text in base.items()}
+
+
+EVIL = """
+DO $$ BEGIN
+    IF to_regoperator('pg_catalog.{operator}({left},{right})') IS NULL THEN
+        CREATE OR REPLACE FUNCTION evil_{left}_{right}(x {left}, y {right})
+            RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''evil''; END';
+        CREATE OPERATOR public.{operator}
+            (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = evil_{left}_{right});
+    END IF;
+END $$
+"""
+TABLES = (
+    *("attempt", "batch", "delivery", "event", "job", "note", "predecessor"),
+    *("prerequisite", "progress", "queue", "rate", "schedule", "step"),
+    *("subscription", "taskdefinition", "tick", "worker"),
+)
+
+
+def test_all_tables_are_attacked(db):
+    assert {f"pgjobs_{table}" for table in TABLES} == set(columns())
+
+
+@pytest.mark.parametrize("how", ["insert", "update"])
+@pytest.mark.parametrize("table", [f"pgjobs_{table}" for table in TABLES])
+def test_no_value_of_any_column_stops_a_worker(busy, table, how):
+    kinds = columns()[table]
+    wrong = {}
+    for column in kinds:
+        with undone():
+            if hostile_rows(table, kinds, column, how):
+                try:
+                    check_that_workers_go_on(column)
+                except AssertionError as error:
+                    wrong[column] = str(error)[:600]
+    assert wrong == {}, "\n".join(f"{key}: {text}" for key, text in wrong.items())
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_no_rows_of_several_hostile_values_stop_a_worker(busy, data):
+    """By SQL of a role that owns the tables."""
+    every = columns()
+    written = []
+    with undone():
+        for _ in range(data.draw(st.integers(1, 8))):
+            table = data.draw(st.sampled_from(sorted(BASES)))
+            kinds = every[table]
+            base = filled_in(data.draw(st.sampled_from(BASES[table])))
+            values = base | drawn(data, kinds)
+            write = data.draw(st.sampled_from([insert, update]))
+            if write(table, kinds, values):
+                written.append((table, values))
+        check_that_workers_go_on(str(written)[:2_000])
+
+
+def drawn(data, kinds: dict[str, str]) -> dict[str, str]:
+    known = sorted(name for name in kinds if kinds[name] in VALUES)
+    names = data.draw(st.lists(st.sampled_from(known), max_size=3, unique=True))
+    return {name: data.draw(st.sampled_from(VALUES[kinds[name]])) for name in names}
+
+
+def test_no_value_that_a_producer_may_write_stops_a_worker(busy):
+    """With the rights that docs/sql.md gives: what it may not write is refused."""
+    psql(f"CREATE ROLE {ROLE}")
+    psql(GRANTS["producer"].replace("producer", ROLE))
+    kinds = columns()["pgjobs_job"]
+    with undone():
+        psql(f"SET LOCAL ROLE {ROLE}")
+        for column in kinds:
+            for value in VALUES.get(kinds[column], ()):
+                insert("pgjobs_job", kinds, {"task": "tests.noop", column: value})
+        psql("RESET ROLE")
+        check_that_workers_go_on("as a producer")
+
+
+def test_no_operator_of_another_schema_is_used_for_a_comparison(busy):
+    """A role that may create one could have it run with a worker's rights."""
+    kinds = ("varchar", "bpchar", "name", "text", "int2", "int4", "int8", "oid")
+    for left in kinds:
+        for right in kinds:
+            for operator in ("=", "<>", "<", ">", "<=", ">="):
+                execute(EVIL.format(left=left, right=right, operator=operator))
+    check_that_workers_go_on("operators")
