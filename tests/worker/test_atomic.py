@@ -720,7 +720,7 @@ def test_commit_that_lasts_when_its_connection_is_lost_counts_once_it_is_done(ef
             wait_for(lambda: loop.in_flight.locked, "its outcome is set aside")
             assert tasks.noop.enqueue().wait(20) is None  # the others go on
             assert Job.objects.get(pk=job.pk).status == "RUNNING"
-        wait_for(lambda: loop.finished == 2, "both are settled")
+        wait_for(lambda: loop.finished == 2, "both are closed")
     job.refresh_from_db()
     assert (job.status, job.attempts, job.failures) == ("SUCCESSFUL", 1, 0)
     assert (effects(), attempts()) == (["attempt 1"], [])
