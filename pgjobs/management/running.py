@@ -105,7 +105,7 @@ class ConsoleReporter(WorkerObserver):
         self.catch_up()
 
     def write(self, lines: list[str]) -> None:
-        """Write lines; a worker whose output nobody takes works on."""
+        """Write lines; a worker whose output nothing takes works on."""
         if self.is_quiet or not lines:
             return
         encoding = getattr(self.out, "encoding", None) or "utf-8"

@@ -56,7 +56,6 @@ class Loop:
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
         self.next_hearing = 0.0
-        # For those who probe the worker, see health.py.
         self.phase: Literal["starting", "running", "stopped"] = "starting"
         self.awake_at = monotonic()  # the latest pass, or when the next one is due
         self.is_nudged = False
@@ -290,17 +289,15 @@ class Loop:
     def next_event(self) -> float:
         """Return when the loop must run a pass even if nothing rings."""
         is_over = self.lifetime.is_over
-        events = [
+        return min(
             self.recorder.next_event,
             self.claimer.next_event,
             self.admitting.next_event,
             self.upkeep.next_event(is_over),
             self.observer.due,
             self.stopping.stop_at or inf,
-        ]
-        if not is_over:
-            events.append(self.lifetime.end)
-        return min(events)
+            inf if is_over else self.lifetime.end,
+        )
 
     def sleep_off_fault(self) -> None:
         """Sleep until the database may be back; only signals cut it short."""

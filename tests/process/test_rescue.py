@@ -503,6 +503,8 @@ def test_worker_that_died_before_the_clock_was_set_back_is_found_dead():
     assert dead.claim()
     execute(SET_CLOCK_BACK)
     rescuer.beat()
+    in_a_minute = timezone.now() + timedelta(minutes=1)
+    assert Worker.objects.get(pk=rescuer.id).beating_since < in_a_minute
     assert upkeep.chores(execute, rescuer.id, False).rescue
     assert rescuer.rescue() == [], "it may live, and beat soon"
     back = timezone.now() - timedelta(seconds=31)

@@ -720,7 +720,7 @@ def test_commit_that_lasts_when_its_connection_is_lost_counts_once_it_is_done(ef
             wait_for(lambda: loop.in_flight.locked, "its outcome is set aside")
             assert tasks.noop.enqueue().wait(20) is None  # the others go on
             assert Job.objects.get(pk=job.pk).status == "RUNNING"
-        wait_for(lambda: loop.finished == 2, "both are settled")
+        wait_for(lambda: loop.finished == 2, "both are closed")
     job.refresh_from_db()
     assert (job.status, job.attempts, job.failures) == ("SUCCESSFUL", 1, 0)
     assert (effects(), attempts()) == (["attempt 1"], [])
@@ -773,8 +773,11 @@ def test_long_transaction_is_warned_of_once_and_while_it_lasts(
     monkeypatch.setattr(atomic, "LONG_SECONDS", 0)
     with running_worker() as loop:
         held(path)
+        warning = loop.upkeep["long_transactions"]
         for _ in range(2):
-            let_it_turn(loop)
+            warning.due = 0.0
+            loop.bell.ring()
+            wait_for(lambda: warning.due, "it has looked")
         warnings = re.findall(r"has been in its transaction for \d+ s", caplog.text)
         assert len(warnings) == 1
         tasks.let_go(path)
@@ -783,6 +786,7 @@ def test_long_transaction_is_warned_of_once_and_while_it_lasts(
 def test_transaction_that_is_not_long_is_not_warned_of(path, caplog):
     with running_worker() as loop:
         held(path)
+        loop.upkeep["long_transactions"].due = 0.0
         let_it_turn(loop)
         tasks.let_go(path)
     assert "in its transaction" not in caplog.text

@@ -27,7 +27,7 @@ from pgjobs import (
 from pgjobs.models import Attempt, Job, Progress
 from pgjobs.queue import recording
 from pgjobs.worker.connections.connection import OwnConnection
-from pgjobs.worker.loop import REPORT_SECONDS
+from pgjobs.worker.recorder import REPORT_SECONDS
 from tests import tasks
 from tests.processes import (
     drain,

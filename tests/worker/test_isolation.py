@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from pgjobs import current_job, enqueue, enqueue_many, task
 from pgjobs.models import Attempt, Job
+from pgjobs.reports.status import overview
 from pgjobs.worker.connections.connection import OwnConnection
 from tests import dependent_tasks as dependent
 from tests import tasks
@@ -236,6 +237,25 @@ def test_job_that_cannot_expire_fails_and_the_others_expire(refuse):
         loop.bell.ring()
         wait_until_all(jobs[:-1], "CANCELLED")
         wait_for_status(jobs[-1], "FAILED", timeout=SOON)
+
+
+def test_jobs_that_chores_skip_are_problems_that_jobstatus_tells_of(refuse, caplog):
+    long_ago = timezone.now() - hours(1)
+    due = enqueue(tasks.echo.using(run_after=hours(1)), 1)
+    Job.objects.filter(pk=due.pk).update(run_after=long_ago)
+    late = enqueue(tasks.echo.using(run_after=hours(1)), 2)
+    Job.objects.filter(pk=late.pk).update(expires_at=long_ago)
+    refuse("true")
+    with running_worker(poll=600) as loop:
+        loop.upkeep.expiry.due = 0.0
+        loop.bell.ring()
+        for id, chore in ((due.pk, "promote"), (late.pk, "expire")):
+            told = f"Job id={id} is skipped: chore={chore}"
+            wait_for(lambda told=told: told in caplog.text, told, SOON)
+    assert overview("default").problems == [
+        "1 scheduled job is overdue: does a worker run?",
+        "1 expired job is not cancelled: does a worker run?",
+    ]
 
 
 def test_job_that_cannot_be_rescued_fails_and_the_others_are_rescued(refuse):

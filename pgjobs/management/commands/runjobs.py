@@ -137,7 +137,7 @@ class Command(BaseCommand):
             type=memory,
             metavar="SIZE",
             help="finish the running jobs and stop with exit code 5, to be started "
-            "anew, when the process has grown beyond 300MB, say (with --processes: it "
+            "again, when the process has grown beyond 300MB, say (with --processes: it "
             "makes way for a fresh one)",
         )
         parser.add_argument(
@@ -173,8 +173,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--reload",
             action="store_true",
-            help="for development: when code changes, start anew once the running jobs "
-            "have ended, or --grace is over",
+            help="for development: when code changes, start again once the running "
+            "jobs have ended, or --grace is over",
         )
         # How a supervisor tells its workers who they are.
         parser.add_argument("--child", type=int, metavar="FD", help=SUPPRESS)

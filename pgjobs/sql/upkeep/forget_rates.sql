@@ -1,5 +1,5 @@
 -- Forget the rates that have all their tokens, a batch: without a row it is the same.
--- SKIP LOCKED: somebody takes a token right now.
+-- SKIP LOCKED: another transaction takes a token right now.
 WITH full_rate AS MATERIALIZED (
     SELECT key FROM pgjobs_rate
     WHERE full_at < clock_timestamp() AND opens_at IS NULL

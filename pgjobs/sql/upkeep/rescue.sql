@@ -1,6 +1,6 @@
 -- Take back the jobs whose worker is dead: its row is missing, its lease has run out,
 -- or its session lock is gone and no sign of life follows. The last two count only
--- for a time in which the rescuer itself was alive, so that an outage kills nobody;
+-- for a time in which the rescuer itself was alive, so that an outage kills no worker;
 -- and the lock only while it was connected: what cut it off has taken all locks.
 WITH rescuer AS (
     SELECT beating_since,
@@ -54,7 +54,7 @@ ownerless (first_id, last_id) AS (
     SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
 ),
 -- Read first, then locked by its token: a job that was recorded, or rescued and
--- claimed anew in between has another one and is left alone.
+-- claimed again in between has another one and is left alone.
 abandoned AS MATERIALIZED (
     SELECT job.id, job.lease_token
     FROM ownerless CROSS JOIN LATERAL (
@@ -113,7 +113,7 @@ noted AS (
     FROM lost LEFT JOIN pgjobs_worker AS worker ON worker.id = lost.worker_id
     ON CONFLICT (job_id, life, number) DO NOTHING
 ),
--- A dead worker's row goes once no job refers to it; a living one makes its row anew.
+-- A dead worker's row goes once no job refers to it; a living one makes its row again.
 buried AS (
     DELETE FROM pgjobs_worker AS worker
     USING dead_worker

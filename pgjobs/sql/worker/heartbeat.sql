@@ -1,4 +1,4 @@
--- A worker's sign of life. Whoever deleted the row: it comes back.
+-- A worker's sign of life. If the row was deleted, it comes back.
 INSERT INTO pgjobs_worker AS worker
     (id, name, host, pid, queues, excluded, slots, units, started_at, heartbeat_at,
      beating_since, lease_until, heartbeat_interval, holds_session_lock)

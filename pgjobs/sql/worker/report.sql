@@ -1,6 +1,6 @@
 -- Store what running jobs report, as long as they are still their worker's. An atomic
--- job may have recorded its success already: whoever else ends it draws a new token.
--- KEY SHARE: nobody can delete a job meanwhile. One whose row somebody holds is skipped;
+-- job may have recorded its success already: any other end of it draws a new token.
+-- KEY SHARE: no job can be deleted meanwhile. One whose row is held is skipped;
 -- its report is given again.
 WITH report AS (
     SELECT * FROM jsonb_to_recordset(%(reports)s::jsonb) AS report (

@@ -17,7 +17,7 @@ class Bell:
         try:
             os.write(self.write_end, b"!")
         except (BlockingIOError, OSError):
-            return  # full: it rings already; or closed: nobody sleeps
+            return  # full: it rings already; or closed: nothing sleeps
 
     def hear_signals(self) -> None:
         """Ring at each signal of this process; for the main thread.
@@ -36,7 +36,7 @@ class Bell:
             return
 
     def close(self) -> None:
-        """Fall silent; whoever rings later must not write to another file."""
+        """Fall silent; a later ring must not write to another file."""
         if self.hears_signals:
             signal.set_wakeup_fd(-1)
         ends = self.read_end, self.write_end

@@ -22,7 +22,7 @@ logger = logging.getLogger("pgjobs.worker")
 # fresh table it sorts the whole backlog for each claim. These leave it one plan, the
 # walk along the index, and let it keep that plan.
 # To compile a plan would take a hundred times as long as to run it.
-# Who holds the row of one running job for long must not stop all others.
+# A session that holds the row of one running job for long must not stop all others.
 ONE_PLAN = """
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
@@ -43,7 +43,7 @@ SELECT set_config('search_path', relnamespace::regnamespace || ', pg_temp', fals
 FROM pg_class WHERE oid = to_regclass('pgjobs_job')
 """
 
-# Who is stopped inside of a transaction must not keep others from its rows for long.
+# A worker that is stopped in a transaction must not keep others from its rows for long.
 BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
 PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
 HOLD_LOCK = "SELECT pg_try_advisory_lock_shared(%(lock_class)s, %(id)s)"
@@ -53,7 +53,7 @@ class Watchdog:
     """Cuts connections whose statement takes too long.
 
     A half-open connection gives no error, ever: a statement on it blocks until
-    somebody shuts its socket down.
+    its socket is shut down.
     """
 
     TICK = 1.0
@@ -131,7 +131,7 @@ class OwnConnection:
         self.limit = limit  # seconds that a statement may take
         self.prepare = prepare
         self.connection: psycopg.Connection | None = None
-        self.cursor: psycopg.Cursor  # one for all: a new one learns all types anew
+        self.cursor: psycopg.Cursor  # one for all: each new one would learn all types
         self.text_cursor: psycopg.Cursor
         # By query: the names of a statement prepared here, and of its parameters.
         self.prepared: dict[str, tuple[str, list[str]]] = {}
@@ -147,7 +147,7 @@ class OwnConnection:
         try:
             with self.watchdog.guard(connection, self.limit):
                 cursor = self.cursor.execute(query, parameters)
-                # Not by its description, which is made anew for all columns.
+                # Not by its description, which is made again for all columns.
                 return [] if cursor.rownumber is None else cursor.fetchall()
         except psycopg.Error as error:
             self.close_if_broken(error)
@@ -235,7 +235,7 @@ def plan_once(own: OwnConnection) -> None:
     """Prepare the loop's connection for its few statements, run over and over.
 
     Behind a pooler a session's settings and prepared statements would be those of
-    somebody else.
+    another client.
     """
     connection = own.connection
     assert connection is not None
@@ -258,7 +258,7 @@ def hold_session_lock(own: OwnConnection, worker_id: int) -> bool:
 
     PostgreSQL lets it go when the process dies. It is shared by all sessions of the
     worker, so that one that was cut off does not make it look dead. Behind a pooler
-    there is no such lock: the session would be somebody else's.
+    there is no such lock: the session would be another client's.
     """
     if own.pooled:
         return False

@@ -49,7 +49,7 @@ class Listener:
         self.is_beating = is_beating
         self.hear = hear  # takes a channel and a payload
         self.bell = bell
-        self.alarm: list[str] = []  # set while the loop sleeps and nobody has rung
+        self.alarm: list[str] = []  # set while the loop sleeps and nothing has rung
         self.is_new = False  # what was notified before it listened is lost
         self.wanted = options.listen and settings.LISTEN is not False
         self.connection: psycopg.Connection | None = None
@@ -64,7 +64,7 @@ class Listener:
         if alarm:
             self.bell.ring()
             # Once is enough: each ring hands the interpreter to another thread. Only
-            # now, and only that alarm: who is slow must not switch the next one off.
+            # now, and only that alarm: a slow thread must not switch the next one off.
             alarm.clear()
 
     def wait(self, timeout: float, has_work: Callable[[], bool]) -> None:

@@ -33,7 +33,9 @@ MOST_CLIENTS = 16  # at a time; the others wait in the socket's backlog
 HEAD_SECONDS = 2.0  # that a client may take to ask
 LONGEST_HEAD = 16_384
 END_OF_HEAD = b"\r\n\r\n"
-BODY_SECONDS = 1.0  # for which we read, and ignore, what he goes on sending
+BODY_SECONDS = (
+    1.0  # for which the server reads, and ignores, what a client goes on sending
+)
 LONGEST_BODY = 65_536
 PAUSE_SECONDS = 0.1
 
@@ -79,7 +81,7 @@ class Server(ThreadingMixIn, TCPServer):
 
     allow_reuse_address = True
     request_queue_size = 128
-    timeout = 0  # handle_request() takes who is there, and waits for nobody
+    timeout = 0  # handle_request() takes a client that is there, and waits for none
     daemon_threads = True
     block_on_close = False
 
@@ -241,7 +243,7 @@ def receive(
 ) -> bytes:
     """Return what arrives: up to a mark, the end, or the length; raises TimeoutError.
 
-    The time is that for all of it. A socket's time-out begins anew with each byte.
+    The time is that for all of it. A socket's time-out begins again with each byte.
     """
     received = b""
     deadline = monotonic() + seconds

@@ -1,6 +1,6 @@
-"""A worker's line to the supervisor that started it.
+"""A worker's pipe to the supervisor that started it.
 
-Orders come in, the stats goes out, and the end of the line is the end of the
+Orders come in, figures go out, and the end of the pipe is the end of the
 supervisor, whatever ended it: then the worker ends too.
 """
 
@@ -23,9 +23,9 @@ ORPHANS_LAST_GRACE = 1.5  # and the worker itself, to release them
 
 
 class SupervisorPipe:
-    """The worker's end of the line; the supervisor's is `supervisor.Line`."""
+    """The worker's end of the pipe; the supervisor's is `supervisor.WorkerPipe`."""
 
-    MESSAGE = struct.Struct("!4Q")  # a stats; the first one says that all is ready
+    MESSAGE = struct.Struct("!4Q")  # figures; the first ones say that all is ready
 
     def __init__(self, descriptor: int):
         os.set_inheritable(descriptor, False)  # not for what jobs start
@@ -47,7 +47,7 @@ class SupervisorPipe:
         self.bell.ring()
 
     def tell(self, stats: RunStats) -> None:
-        """Send the stats; if the supervisor does not listen, the next one will do."""
+        """Send figures; if the supervisor does not listen, the next ones will do."""
         try:
             self.socket.send(self.MESSAGE.pack(*astuple(stats)), socket.MSG_DONTWAIT)
         except OSError:

@@ -26,7 +26,7 @@ logger = logging.getLogger("pgjobs.supervisor")
 STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SHORTEST_PAUSE = 0.5  # seconds before another worker follows one that died
 LONGEST_PAUSE = 30.0
-HEALTHY_SECONDS = 30.0  # who lived so long did not die of how it was started
+HEALTHY_SECONDS = 30.0  # a worker that lived so long did not die of its start
 OBEY_SECONDS = 5.0  # beyond its grace, for a worker to end before it is killed
 LONGEST_SLEEP = 3600.0  # poll() overflows after some weeks
 # After RESTART another one follows at once, after a signal or another code later.
@@ -45,7 +45,7 @@ class WorkerPipe:
         self.socket, self.far_end = socket.socketpair()
         self.socket.setblocking(False)
         self.received = b""
-        self.stats: RunStats | None = None  # None: the worker is not ready yet
+        self.stats: RunStats | None = None  # until the worker is ready
         self.is_open = True
 
     def order(self, level: int) -> None:
@@ -55,7 +55,7 @@ class WorkerPipe:
             return  # it is gone, or has not read a hundred orders like this
 
     def hear(self) -> None:
-        """Take what the worker has sent; the latest stats holds the former ones."""
+        """Take what the worker has sent; the latest figures include the former ones."""
         size = SupervisorPipe.MESSAGE.size
         try:
             while data := self.socket.recv(65536):
@@ -73,14 +73,16 @@ class WorkerPipe:
 
 
 class ChildProcess:
-    """The child of one worker: the process that has it, and when the next one does."""
+    """One worker process at a time, and when the next one follows it."""
 
     def __init__(self, number: int):
         self.number = number
         self.process: subprocess.Popen | None = None
         self.pipe: WorkerPipe | None = None
         self.started_at = 0.0
-        self.start_at: float | None = 0.0  # monotonic time; None: nobody follows
+        self.start_at: float | None = (
+            0.0  # monotonic time; None if no other process follows
+        )
         self.kill_at = math.inf
         self.quick_deaths = 0
         self.is_reloading = False
@@ -97,7 +99,7 @@ class ChildProcess:
 
     @property
     def stats(self) -> RunStats | None:
-        """What the worker has done, also the last one; None: it was never ready."""
+        """What the latest worker has done, or None if it was never ready."""
         return self.pipe.stats if self.pipe else None
 
     def start(self, command: list[str]) -> None:
@@ -126,7 +128,7 @@ class ChildProcess:
             self.process.kill()
 
     def ended(self) -> int | None:
-        """Return the exit code of the worker if it has ended, and leave the child."""
+        """Return the worker's exit code and forget the process, if it has ended."""
         if self.process is None or (code := self.process.poll()) is None:
             return None
         if self.pipe is not None:
@@ -151,8 +153,8 @@ class Supervisor:
     very first one. `grace`: seconds that a worker may take to stop. `is_finite`:
     a worker that ends by itself has done its work. `max_time`: seconds after which
     none is started any more. `waits_for_changes`: the code may be broken for a while;
-    who cannot start waits for `reload()`. `on_stopping` is called with the number of
-    workers once they are asked to stop.
+    a worker that cannot start waits for `reload()`. `on_stopping` is called with the
+    number of workers once they are asked to stop.
     """
 
     def __init__(
@@ -247,7 +249,7 @@ class Supervisor:
 
     @property
     def startable(self) -> list[ChildProcess]:
-        """The children that may be taken; one alone, until it is known to work."""
+        """The children that may start; the first alone, until it is known to work."""
         may_all = self.is_proven or self.children[0].is_over
         return self.children if may_all else self.children[:1]
 
@@ -295,7 +297,7 @@ class Supervisor:
         return min(max(wait, 0.0), LONGEST_SLEEP) * 1000
 
     def reap(self) -> None:
-        """Note who is ready, who does not obey and who has ended."""
+        """Note which workers are ready, do not obey, or have ended."""
         for child in self.children:
             if monotonic() >= child.kill_at:
                 child.kill()
@@ -308,7 +310,7 @@ class Supervisor:
                 self.follow(child, pid, code)
 
     def follow(self, child: ChildProcess, pid: int | None, code: int) -> None:
-        """Decide who takes the child of a worker that has ended, and when."""
+        """Decide whether and when another process follows one that has ended."""
         if self.signals:
             self.note_the_end(code)
         elif child.is_reloading or code == ExitCode.RESTART:
@@ -335,7 +337,7 @@ class Supervisor:
             )
 
     def note_the_end(self, code: int) -> None:
-        """Remember the worst end; who was killed or crashed left jobs behind."""
+        """Remember the worst end: a worker that crashed or was killed left jobs."""
         if code == ExitCode.RESTART:
             code = ExitCode.STOPPED
         elif code not in ExitCode.__members__.values():

@@ -145,7 +145,7 @@ class Executor:
         """End an attempt whose code runs on; what that still does is void.
 
         Its slot gets a new thread. The old one cannot be ended, so the worker is to
-        begin anew when it is idle.
+        be replaced when it is idle.
         """
         with self.lock:
             if self.running.pop(execution.job.lease_token, None) is None:

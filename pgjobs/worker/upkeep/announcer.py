@@ -16,7 +16,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 
 class Announcer:
-    """A thread that starts with the first job that somebody wants to hear of."""
+    """A thread that starts with the first job of which a receiver wants to hear."""
 
     def __init__(self, database: str):
         self.database = database

@@ -1,4 +1,4 @@
-"""Decides for whom jobs wait that depend on others, and enqueues what is missing.
+"""Decides for which jobs others have to wait, and enqueues those that are missing.
 
 The database lets a job wait whose dependency has no recent success. What its task
 depends on, and what such a job is made of, is known in Python: a worker decides, any,
@@ -30,7 +30,7 @@ from .chore import NOTHING, Chore, Effects
 
 logger = logging.getLogger("pgjobs.worker")
 
-SOON = 0.05  # seconds until another look, when somebody held what was needed
+SOON = 0.05  # seconds until another look, while another transaction holds rows
 
 
 class Depending(Chore):
@@ -102,7 +102,7 @@ class Deciding:
         self.tied: dict[int, dict] = {}  # what each job needs and serves
         self.needs: dict[int, list[Need]] = {}
         self.failures: dict[int, Decision] = {}
-        self.coming: dict[str, int] = {}  # who will meet a need, by its key
+        self.coming: dict[str, int] = {}  # ids of jobs by the key of the need
 
     def run(self) -> list[Decided]:
         self.jobs = dependencies.undecided(self.execute, registry.names(), self.limit)
@@ -140,7 +140,7 @@ class Deciding:
                 self.coming[key] = each.coming
 
     def enqueue_missing(self) -> None:
-        """Enqueue a job for each need that nobody will meet yet."""
+        """Enqueue a job for each need that no job will meet yet."""
         new: dict[str, NewJob] = {}
         # Of several that need the same, the most urgent says with which priority.
         for job in sorted(self.jobs, key=lambda job: -job.priority):
