@@ -151,6 +151,8 @@ class Dependencies:
 
     def check_sources(self, function: Callable) -> None:
         """Raise InvalidTask if `same` means what the function has no parameter for."""
+        if not self.dependencies:
+            return
         parameters = inspect.signature(function).parameters.values()
         if any(each.kind is each.VAR_KEYWORD for each in parameters):
             return

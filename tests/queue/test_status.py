@@ -199,8 +199,8 @@ def test_reason_of_a_cancelled_attempt_is_that_of_the_act(client):
 def test_error_of_an_earlier_life_hides_nothing(client):
     job = failed_by(ValueError("over"), max_attempts=1)
     assert job.retry()
-    assert job.fail("over")
-    assert status_of(client, job)["reason"] == "over"
+    assert job.fail("ValueError: over")
+    assert status_of(client, job)["reason"] == "ValueError: over"
 
 
 def test_why_a_dependency_could_not_be_made_is_not_told(client):

@@ -981,7 +981,7 @@ def test_async_task_cannot_be_atomic():
 
 
 def test_being_atomic_belongs_to_the_task_not_to_a_job():
-    with pytest.raises(TypeError, match="atomic"):
+    with pytest.raises(InvalidTask, match="atomic"):
         tasks.noop.using(atomic=True)
     assert declared(atomic=True).using(priority=5).options.atomic
     assert not Options().atomic
