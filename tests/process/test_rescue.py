@@ -491,9 +491,9 @@ def test_missing_lock_counts_only_while_the_rescuer_was_connected(colleague):
 
 SET_CLOCK_BACK = """
 UPDATE pgjobs_worker
-SET heartbeat_at = heartbeat_at + interval '1 hour',
-    beating_since = beating_since + interval '1 hour',
-    lease_until = lease_until + interval '1 hour'
+SET heartbeat_at = heartbeat_at + interval '3 hours',
+    beating_since = beating_since + interval '3 hours',
+    lease_until = lease_until + interval '3 hours'
 """
 
 
