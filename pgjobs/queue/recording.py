@@ -102,7 +102,7 @@ def record_successes(
     rows = execute(
         statement("record_successes"), success_parameters(worker_id, successes)
     )
-    return [Recorded(token, "SUCCESSFUL") for (token,) in rows]
+    return [Recorded(token, "SUCCESSFUL") for token, _ in rows]
 
 
 def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recorded]:

@@ -243,14 +243,12 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
     found += schedule_problems(jobs.db, now)
     late = jobs.filter(attempts=0, finished_at=None, expires_at__lt=now - PATIENCE)
     if number := late[:MOST_COUNTED].count():
-        found.append(
-            ngettext(
-                "%d expired job is not cancelled: does a worker run?",
-                "%d expired jobs are not cancelled: does a worker run?",
-                number,
-            )
-            % number
+        text = ngettext(
+            "%d expired job is not cancelled: does a worker run?",
+            "%d expired jobs are not cancelled: does a worker run?",
+            number,
         )
+        found.append(Remark(text % number, "worker"))
     undecided = jobs.filter(line="undecided")
     undecided = undecided.annotate(since=Greatest("enqueued_at", "run_after"))
     if number := undecided.filter(since__lt=now - PATIENCE)[:MOST_COUNTED].count():

@@ -110,6 +110,12 @@ class ClaimCursors:
         """Note that jobs may have come in before the cursors."""
         self.rewind_at = min(self.rewind_at, self.rested_at)
 
+    def failed(self) -> None:
+        """Begin again with the cheapest look, after one that caused an error."""
+        self.follow_up = None
+        self.by_queue_until = -inf
+        self.forget()
+
     def looked(self, look: Look, claimed: Claimed, limit: int, now: float) -> None:
         """Note what a look for so many jobs brought."""
         if not limit:

@@ -267,6 +267,7 @@ class Claimer:
 
     def failed(self, successes: Sequence[Success], error: psycopg.Error) -> None:
         """Record without claiming; find the job that cannot be claimed, or wait."""
+        self.cursors.failed()
         if error.sqlstate is None:  # the driver cannot read what was claimed
             self.note(Effects(in_doubt=True))
         if successes and isinstance(error, LockNotAvailable):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 INDEXES = {
     "pgjobs_job_pkey": "(id)",
     "pgjobs_job_ready": "(queue_name, priority DESC, turn) WHERE status = 'READY'",
-    "pgjobs_job_in_line": "(priority DESC, turn) WHERE status = 'READY'",
+    "pgjobs_job_in_line": "(priority DESC, turn) WHERE status ~~ 'READY%'",
     "pgjobs_job_scheduled": "(run_after, id) WHERE status = 'SCHEDULED'",
     "pgjobs_job_batch": "(batch_id, status) WHERE (batch_id IS NOT NULL)",
     "pgjobs_job_expiring": "(expires_at) WHERE ((attempts = 0)"
@@ -120,9 +120,16 @@ def definitions(table: str) -> dict[str, str]:
 def plain(definition: str) -> str:
     text = definition.partition(" USING btree ")[2].replace("::text", "")
     for decorated, bare in (
+<<<<<<< HEAD
         ("(status = 'READY')", "status = 'READY'"),
         ("(status = 'SCHEDULED')", "status = 'SCHEDULED'"),
         ("(status = 'RUNNING')", "status = 'RUNNING'"),
+=======
+        ("((status) = 'READY')", "status = 'READY'"),
+        ("((status) ~~ 'READY%')", "status ~~ 'READY%'"),
+        ("((status) = 'SCHEDULED')", "status = 'SCHEDULED'"),
+        ("((status) = 'RUNNING')", "status = 'RUNNING'"),
+>>>>>>> claim
         (
             "(status = ANY (ARRAY['READY', 'RUNNING']))",
             "status IN ('READY', 'RUNNING')",

@@ -322,7 +322,7 @@ def test_command_prints_what_it_changed():
 
 
 def test_check_fails_where_the_database_knows_other_tasks():
-    assert synctasks("--check") == ""
+    assert synctasks("--check") == "No differences.\n"
     change_all()
     out = StringIO()
     with pytest.raises(CommandError, match="run 'manage"):

@@ -21,7 +21,6 @@ from django.db.models.signals import post_save
 from django.http import HttpResponse
 from django.test import Client, override_settings
 from django.urls import path as url
-from pgjobs.definitions import store_definitions
 
 from pgjobs import (
     apublish,
@@ -41,6 +40,7 @@ from pgjobs.signals import job_enqueued
 from pgjobs.sql import statement
 from pgjobs.tasks import events as declaring
 from pgjobs.tasks import registry
+from pgjobs.tasks.definitions import store_definitions
 from tests import tasks
 from tests.actors import Hand, admit, execute, hours, in_thread, session
 from tests.processes import (

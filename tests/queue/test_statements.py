@@ -1,7 +1,8 @@
 """What the worker asks of the database: how often, and how much of it is read."""
 
+import re
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import timedelta
 from math import isinf
 
@@ -360,6 +361,37 @@ def test_plan_that_was_made_for_a_small_table_walks_no_index_from_end_to_end(
     ]
     assert by_key
     assert all("Index Cond" in scan for scan in by_key)
+
+
+@pytest.mark.parametrize(
+    ("by_queue", "expected"),
+    [
+        (False, {"pgjobs_job_in_line": ["priority"], "pgjobs_job_pkey": ["id"] * 3}),
+        (
+            True,
+            {
+                # The first one is where the hops begin.
+                "pgjobs_job_ready": ["", *["queue_name"] * 4],
+                "pgjobs_job_pkey": ["id"] * 2,
+            },
+        ),
+    ],
+)
+def test_plan_of_a_claim_that_was_made_for_an_empty_table_uses_the_indexes_in_full(
+    own_connection, by_queue, expected
+):
+    look = first_look(2, by_queue)
+    query, parameters = claim_statement(1, [Success(1, 1, None)], 2, look)
+    own_connection.execute("VACUUM ANALYZE pgjobs_job")
+    ((explained,),) = own_connection.execute(
+        f"EXPLAIN (FORMAT JSON) {query}", parameters
+    )
+    found = defaultdict(list)
+    for scan in scans(explained[0]["Plan"]):
+        column = re.match(r"\W*(\w*)", scan.get("Index Cond", ""))[1]
+        found[scan["Index Name"]].append(column)
+    of_jobs = ("pgjobs_job_in_line", "pgjobs_job_ready", "pgjobs_job_pkey")
+    assert {name: sorted(found[name]) for name in of_jobs if found[name]} == expected
 
 
 def test_server_ends_a_statement_of_the_loop_before_the_worker_cuts_it(own_connection):

@@ -15,7 +15,7 @@ from pgjobs import Cancel, Fail, Retry, Snooze, enqueue
 from pgjobs.base.addresses import SALT, id_of, token_of
 from pgjobs.exceptions import InvalidArguments, InvalidStep, InvalidTask, TaskTimeout
 from pgjobs.models import Job, Progress
-from pgjobs.worker.slots.outcomes import setback_of
+from pgjobs.worker.slots.outcomes import outcome_of
 from tests import tasks
 from tests.actors import Hand, execute, hours, job_that_is, running_job
 
@@ -134,7 +134,7 @@ def failed_by(error: BaseException, **options) -> Job:
     hand = Hand()
     job = tasks.noop.using(**options).enqueue()
     claimed = hand.claim_one()
-    hand.record(setback_of(claimed, tasks.noop.options, error))
+    hand.record(outcome_of(claimed, tasks.noop.options, error))
     job.refresh_from_db()
     assert job.reason
     return job
@@ -192,7 +192,7 @@ def test_reason_of_a_cancelled_attempt_is_that_of_the_act(client):
     job = enqueue(tasks.noop)
     claimed = hand.claim_one()
     assert job.cancel("Not needed.")
-    hand.record(setback_of(claimed, tasks.noop.options, ValueError(SECRET)))
+    hand.record(outcome_of(claimed, tasks.noop.options, ValueError(SECRET)))
     assert status_of(client, job)["reason"] == "Not needed."
 
 

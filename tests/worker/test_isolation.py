@@ -40,7 +40,7 @@ MOST_TRIES = 25  # of one statement, in as many seconds as a test takes at most
 TO_BEGIN = {"register_worker", "heartbeat"}
 OF_ONE_JOB = {"steps", "mark_step", "still_owned", "complete"}
 # Plain jobs cannot run without it.
-CLAIM = {"turn"}
+CLAIM = {"record_and_claim"}
 FOLDERS = ("pgjobs/sql/worker", "pgjobs/sql/upkeep")
 NAMES = {path.stem for folder in FOLDERS for path in (ROOT / folder).glob("*.sql")}
 # What the scenario below makes a worker run by all means.
@@ -144,12 +144,12 @@ def test_every_statement_of_the_worker_is_broken_by_the_test_above():
 
 def test_worker_whose_claim_fails_for_ever_neither_spins_nor_ends(caplog):
     enqueue(tasks.noop)
-    with broken("turn") as failures, running_worker(poll=600) as loop:
+    with broken("record_and_claim") as failures, running_worker(poll=600) as loop:
         wait_for(lambda: loop.claimer.backoff.pause > 1, "it has tried some times")
         assert loop.phase == "running"
-    assert failures["turn"] <= MOST_TRIES
+    assert failures["record_and_claim"] <= MOST_TRIES
     assert "Claiming failed, trying again in" in caplog.text
-    assert "turn is broken" in caplog.text
+    assert "record_and_claim is broken" in caplog.text
 
 
 def test_outcomes_are_recorded_and_chores_done_while_the_claim_fails(tmp_path):
@@ -157,7 +157,7 @@ def test_outcomes_are_recorded_and_chores_done_while_the_claim_fails(tmp_path):
     job = enqueue(tasks.hold, path)
     with running_worker(poll=600) as loop:
         wait_for(lambda: tasks.lines(path), "the job runs")
-        with broken("turn"):
+        with broken("record_and_claim"):
             enqueue(tasks.noop)
             wait_for(lambda: loop.claimer.backoff.since is not None, "it fails")
             late = job_that_is("SCHEDULED", expires_at=timezone.now() - hours(1))

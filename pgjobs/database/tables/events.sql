@@ -13,7 +13,7 @@ ALTER TABLE pgjobs_event
         jsonb_typeof(payload) = 'object'
         -- It becomes the arguments of jobs: see functions/jobs/check_job.sql.
         AND (
-            pg_column_size(payload) <= 2000 OR octet_length(payload::text) <= 10000000
+            pg_column_size(payload) <= 2000 OR octet_length(payload::text) <= 50000000
         )
     ),
     ADD CONSTRAINT pgjobs_event_ids CHECK (

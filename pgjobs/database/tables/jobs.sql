@@ -79,7 +79,7 @@ ALTER TABLE pgjobs_attempt ADD CONSTRAINT pgjobs_attempt_times CHECK (
 );
 -- A report adds to the log.
 ALTER TABLE pgjobs_progress ADD CONSTRAINT pgjobs_progress_values CHECK (
-    octet_length(log) <= 1000000
+    octet_length(log) <= 50000000
     AND updated_at BETWEEN '1970-01-01 00:00+00' AND '9999-01-01 00:00+00'
 );
 ALTER TABLE pgjobs_step ADD CONSTRAINT pgjobs_step_time CHECK (

@@ -36,8 +36,8 @@ BEGIN
     -- that comes to it.
     IF pg_column_size(NEW.kwargs) > 2000 OR pg_column_size(NEW.args) > 2000 THEN
         -- A text of a worker's statement has a largest size.
-        IF octet_length(NEW.args::text) + octet_length(NEW.kwargs::text) > 10000000 THEN
-            fault := 'args and kwargs must be no more than 10 MB of JSON';
+        IF octet_length(NEW.args::text) + octet_length(NEW.kwargs::text) > 50000000 THEN
+            fault := 'args and kwargs must be no more than 50 MB of JSON';
         END IF;
     END IF;
     IF fault IS NULL AND NEW.queue_name <> 'default' THEN
