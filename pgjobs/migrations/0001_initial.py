@@ -1219,7 +1219,7 @@ class Migration(migrations.Migration):
             index=models.Index(
                 models.OrderBy(models.F("priority"), descending=True),
                 models.F("turn"),
-                condition=models.Q(("status", "READY")),
+                condition=models.Q(("status__startswith", "READY")),
                 name="pgjobs_job_in_line",
             ),
         ),

@@ -120,16 +120,10 @@ def definitions(table: str) -> dict[str, str]:
 def plain(definition: str) -> str:
     text = definition.partition(" USING btree ")[2].replace("::text", "")
     for decorated, bare in (
-<<<<<<< HEAD
         ("(status = 'READY')", "status = 'READY'"),
+        ("(status ~~ 'READY%')", "status ~~ 'READY%'"),
         ("(status = 'SCHEDULED')", "status = 'SCHEDULED'"),
         ("(status = 'RUNNING')", "status = 'RUNNING'"),
-=======
-        ("((status) = 'READY')", "status = 'READY'"),
-        ("((status) ~~ 'READY%')", "status ~~ 'READY%'"),
-        ("((status) = 'SCHEDULED')", "status = 'SCHEDULED'"),
-        ("((status) = 'RUNNING')", "status = 'RUNNING'"),
->>>>>>> claim
         (
             "(status = ANY (ARRAY['READY', 'RUNNING']))",
             "status IN ('READY', 'RUNNING')",
