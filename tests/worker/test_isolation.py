@@ -336,10 +336,12 @@ def test_statement_that_takes_too_long_is_tried_with_half_of_its_batch(monkeypat
             raise psycopg.errors.QueryCanceled("canceling statement due to timeout")
 
         monkeypatch.setattr("pgjobs.queue.upkeep.expire", expire)
-        while len(limits) < 3:
-            seen = len(limits)
+
+        def has_tried_three_times() -> bool:
             expiry.due = expiry.backoff.retry_at = 0.0
             loop.bell.ring()
-            wait_for(lambda seen=seen: len(limits) > seen)
+            return len(limits) >= 3
+
+        wait_for(has_tried_three_times)
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
     assert limits[:3] == [1000, 500, 250]
