@@ -49,9 +49,9 @@ BUGS = [
                 """WHERE id = ANY (%(ids)s::bigint[])
                 AND lease_token = ANY (%(lease_tokens)s::bigint[])
                 AND worker_id = %(worker_id)s
-                RETURNING lease_token, line""",
+                RETURNING lease_token, line ),""",
                 """WHERE id = ANY (%(ids)s::bigint[]) AND worker_id IS NOT NULL
-                RETURNING lease_token, line""",
+                RETURNING lease_token, line ),""",
             ),
         ),
         "long",
@@ -108,8 +108,8 @@ BUGS = [
         "illegal transition",
         (
             (
-                "SET status = lost.next_status, crashes = crashes + 1,",
-                "SET status = lost.next_status,",
+                "crashes = least(crashes + 1, job.attempts, 32767),",
+                "",
             ),
         ),
         "long",
@@ -143,10 +143,16 @@ BUGS = [
         "token used twice",
         (
             (
-                """SET status = 'RUNNING', attempts = attempts + 1,
-                lease_token = nextval('pgjobs_lease_token'),""",
-                """SET status = 'RUNNING', attempts = attempts + 1,
-                lease_token = attempts + 1,""",
+                """lease_token = nextval('pgjobs_lease_token'),
+                worker_id = %(worker_id)s,
+                started_at = coalesce(started_at, clock_timestamp()),
+                last_attempted_at = clock_timestamp()
+                WHERE job.id = ANY (ARRAY(SELECT id FROM taken))""",
+                """lease_token = attempts + 1,
+                worker_id = %(worker_id)s,
+                started_at = coalesce(started_at, clock_timestamp()),
+                last_attempted_at = clock_timestamp()
+                WHERE job.id = ANY (ARRAY(SELECT id FROM taken))""",
             ),
         ),
     ),
@@ -249,13 +255,8 @@ BUGS = [
         "stuck",
         (
             (
-                "WHERE status = 'READY' AND queue_name = served.name\n"
-                "--spans AND priority BETWEEN served.lowest AND served.highest\n"
-                "--spans AND turn >= served.first_turn\n"
-                "--units AND coalesce(process_units, 1) <= host.free",
-                "WHERE status = 'READY' AND queue_name = served.name\n"
-                "AND priority > -100\n"
-                "--units AND coalesce(process_units, 1) <= host.free",
+                "AND turn >= first_turn",
+                "AND turn >= first_turn AND priority > -100",
             ),
         ),
         "plain,least",
@@ -265,14 +266,9 @@ BUGS = [
         "overlooked",
         (
             (
-                "WHERE status = 'READY' AND queue_name = served.name\n"
-                "--spans AND priority BETWEEN served.lowest AND served.highest\n"
-                "--spans AND turn >= served.first_turn\n"
-                "--units AND coalesce(process_units, 1) <= host.free",
-                "WHERE status = 'READY' AND queue_name = served.name\n"
-                "AND (priority > -100\n"
-                "OR enqueued_at < clock_timestamp() - interval '8 s')\n"
-                "--units AND coalesce(process_units, 1) <= host.free",
+                "AND turn >= first_turn",
+                "AND turn >= first_turn AND (priority > -100\n"
+                "OR enqueued_at < clock_timestamp() - interval '8 s')",
             ),
         ),
         "plain,least",
@@ -282,8 +278,10 @@ BUGS = [
         "stuck",
         (
             (
-                "WHERE status = 'SCHEDULED' AND run_after <= statement_timestamp()",
-                "WHERE status = 'SCHEDULED' AND run_after <= '1999-01-01'",
+                "WHERE status = 'SCHEDULED' AND run_after <= statement_timestamp()\n"
+                "AND (%(only)s",
+                "WHERE status = 'SCHEDULED' AND run_after <= '1999-01-01'\n"
+                "AND (%(only)s",
             ),
         ),
         "plain,later",
@@ -293,12 +291,8 @@ BUGS = [
         "illegal transition",
         (
             (
-                """blocked_by_id = NULL, unique_until = CASE
-                WHEN unique_until > clock_timestamp() THEN unique_until END
-                FROM allowed""",
-                """blocked_by_id = NULL, lease_token = 0, unique_until = CASE
-                WHEN unique_until > clock_timestamp() THEN unique_until END
-                FROM allowed""",
+                "reason = '', blocked_by_id = NULL,",
+                "reason = '', blocked_by_id = NULL, lease_token = 0,",
             ),
         ),
         "plain",
