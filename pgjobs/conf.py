@@ -86,7 +86,7 @@ def listen(value):
     )
 
 
-# FAILED is the dead-letter box: nothing leaves it unless somebody decides so.
+# FAILED is the dead-letter box: a job leaves it only if an operator decides so.
 DEFAULT_RETENTION = {
     "SUCCESSFUL": timedelta(days=7).total_seconds(),
     "CANCELLED": timedelta(days=7).total_seconds(),
@@ -185,7 +185,7 @@ class Settings:
             raise ImproperlyConfigured(f"PGJOBS[{name!r}] {error}") from None
 
     def forget(self, *, setting: str, **kwargs) -> None:
-        """Read all anew: a test has changed the project's settings."""
+        """Read all settings again: a test has changed the project's settings."""
         if setting == "PGJOBS":
             self.known.clear()
 

@@ -89,7 +89,7 @@ class TaskTimeout(Interruption):
 
 
 class TaskCancelled(Interruption):
-    """Somebody asked the running job to stop; it ends CANCELLED."""
+    """The running job was asked to stop; it ends CANCELLED."""
 
     default = "The job was asked to stop."
 
@@ -146,7 +146,7 @@ class Cancel(ControlFlow):
         super().__init__(reason or "The task cancelled itself.")
 
 
-# PostgreSQL's interval arithmetic overflows not far beyond; nobody waits so long.
+# PostgreSQL's interval arithmetic overflows not far beyond, and no job waits so long.
 LONGEST_DELAY = timedelta(days=365 * 100).total_seconds()
 
 

@@ -3,8 +3,8 @@
 `job_enqueued` is sent once per job, in the caller's transaction (not for jobs that SQL
 has inserted, or a worker for a schedule, an event or a dependency); `job_started` once
 per attempt, in the job's own thread; `job_finished` once per life, after the outcome is
-stored, by whoever ended the job (not for jobs that the database ended because of
-another).
+stored, in the process that ended the job (not for jobs that the database ended
+because of another).
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Addresses that let people follow a job: signed, so that nobody can guess another."""
+"""Signed addresses by which people follow a job; they cannot guess those of others."""
 
 from django.core import signing
 from django.urls import NoReverseMatch, reverse

@@ -9,7 +9,7 @@ from django.db.transaction import TransactionManagementError
 
 # What may stand before the first word of a statement; for verbose expressions.
 BEFORE_STATEMENT = r"(\s | \( | --[^\n]*\n | /\*.*?\*/)*"
-# What writes nothing: reading, blocks in which somebody reads, a session's settings.
+# What writes nothing: reading, blocks of statements that read, a session's settings.
 HARMLESS = re.compile(
     rf"""{BEFORE_STATEMENT}
     (SELECT | SHOW | VALUES | TABLE | SAVEPOINT | RELEASE | ROLLBACK | SET)\b""",

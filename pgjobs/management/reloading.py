@@ -31,7 +31,7 @@ def watch_on(changed: Callable[[], None]) -> None:
 def own_directories() -> set[Path]:
     """Return where the project's apps are.
 
-    This process imports little of them, and nothing anew.
+    This process imports little of them, and nothing twice.
     """
     installed = {Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")}
     return {

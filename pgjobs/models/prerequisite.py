@@ -17,7 +17,7 @@ class Prerequisite(models.Model):
     key = models.CharField(max_length=500)
     # When it succeeded; None: it is on its way.
     finished_at = models.DateTimeField(null=True)
-    # Nobody asks for a success that is longer ago; the job is not pruned before.
+    # No task asks for a success that is longer ago. The job is not pruned before.
     needed_until = models.DateTimeField(null=True)
 
     objects = QueueManager()

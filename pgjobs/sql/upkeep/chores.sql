@@ -1,5 +1,6 @@
 -- Say what there is to do for all, so that an idle worker asks once and not for each chore.
--- Whoever does it decides for himself: here nothing may be missing, but may be too much.
+-- The statement of each chore decides for itself. This one may say yes too often, but
+-- never too rarely.
 SELECT
     -- rescue: a worker is silent, or jobs run whose worker has no row
     EXISTS (

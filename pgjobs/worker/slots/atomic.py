@@ -40,8 +40,8 @@ def run(job: ClaimedJob, body: Callable[[], str | None]) -> Completed:
     """Run the body, which returns the result as JSON text, and record its success.
 
     Raises whatever keeps the transaction from being committed: nothing was done then.
-    If the connection is lost during COMMIT, it may be done all the same. Who records
-    the failure learns it, because the job then has no owner any more.
+    If the connection is lost during COMMIT, it may be done all the same. The worker
+    that records the failure learns it, because the job then has no owner any more.
     """
     open_since[job.lease_token] = job, monotonic()
     is_committed = False

@@ -18,12 +18,13 @@ from .interruption import ThreadStopper, run_stoppable
 class Threads:
     """As many threads as there was work at the same time.
 
-    Each piece of work calls `free` when it lets its thread go, before it tells
-    anybody: whoever then brings new work starts no thread too many.
+    Each piece of work calls `free` before it announces that it has ended. So a caller
+    that then brings new work starts no thread too many.
 
-    To wake a thread takes longer than a short job. So whoever brings work wakes one
-    only, which wakes the next if there is more to do; a thread that has ended its work
-    takes another by itself. While there is work, an idle thread has been called.
+    To wake a thread takes longer than a short job. So a caller with work wakes only one
+    thread, and that one wakes the next if there is more to do. A thread that has ended
+    its work takes another piece by itself. While there is work, an idle thread is
+    called.
     """
 
     def __init__(self) -> None:
