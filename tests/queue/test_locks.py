@@ -532,6 +532,8 @@ def test_end_that_nothing_but_a_notification_tells_of_ends_the_workers_sleep():
         elsewhere = enqueue(locked.using(queue_name="elsewhere"))
         job = enqueue(locked)
         wait_for(lambda: Job.objects.ready().exists(), "the first is admitted")
+        in_line = Job.objects.filter(pk=job.pk, line__startswith="lock")
+        wait_for(in_line.exists, "the second waits in its line")
         wait_for(
             lambda: not loop.admitting.is_expecting(monotonic()), "the worker sleeps"
         )
