@@ -278,7 +278,7 @@ def test_look_at_cursors_does_not_walk_over_what_a_long_transaction_keeps():
             Look(28, ranges=list(ranges_from({0: mark})))
         )
     assert everywhere > before + 60
-    assert at_cursors <= before + 20
+    assert at_cursors - before < (everywhere - before) / 2
 
 
 def test_rescue_does_not_walk_over_what_living_workers_have_run():
