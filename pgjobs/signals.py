@@ -1,22 +1,50 @@
-"""Signals, sent by `Job` with `job=`; a receiver that raises is logged, not obeyed.
+"""Signals. A receiver that raises is logged and changes nothing.
 
-`job_enqueued` is sent once per job, in the caller's transaction (not for jobs that SQL
-has inserted, or a worker for a schedule, an event or a dependency); `job_started` once
-per attempt, in the job's own thread; `job_finished` once per life, after the outcome is
-stored, in the process that ended the job (not for jobs that the database ended
-because of another).
+Of jobs, sent by `Job` with `job=`:
+
+- `job_enqueued`: once per job, in the caller's transaction. It is not sent for jobs
+  that SQL has inserted, or a worker for a schedule, an event or a dependency.
+- `job_started`: once per attempt, in the job's own thread.
+- `job_retried`: an attempt has failed, and the job will be tried again.
+- `job_finished`: once per life, after the end is stored, in the process that ended the
+  job. It is not sent for jobs that the database ended because of another. Right after
+  it one of `job_succeeded`, `job_failed` and `job_cancelled` is sent.
+
+`job_retried` and `job_failed` have `error=` too: the exception, or None if this process
+has not seen it.
+
+Of workers, sent by `Worker` with `worker=`, in the worker's process:
+
+- `worker_started`: before the worker claims its first job, which waits for it.
+- `worker_stopping`: after the last job has ended, as the last signal of all.
 """
 
 import logging
+from typing import Any
 
 from django.dispatch import Signal
 
 logger = logging.getLogger("pgjobs.signals")
 
-# Cached: for each job it is asked whether anybody listens.
+# Cached: for each job it is asked whether there is a receiver.
 job_enqueued = Signal(use_caching=True)
 job_started = Signal(use_caching=True)
+job_retried = Signal(use_caching=True)
 job_finished = Signal(use_caching=True)
+job_succeeded = Signal(use_caching=True)
+job_failed = Signal(use_caching=True)
+job_cancelled = Signal(use_caching=True)
+worker_started = Signal(use_caching=True)
+worker_stopping = Signal(use_caching=True)
+
+# What is sent of the end of an attempt, by the word for it.
+OF_ENDS = {
+    "SUCCESSFUL": (job_finished, job_succeeded),
+    "FAILED": (job_finished, job_failed),
+    "CANCELLED": (job_finished, job_cancelled),
+    "RETRY": (job_retried,),
+}
+WITH_ERROR = (job_retried, job_failed)
 
 
 def send(signal: Signal, sender: type, **named) -> None:
@@ -25,3 +53,17 @@ def send(signal: Signal, sender: type, **named) -> None:
         if isinstance(result, Exception):
             name = getattr(receiver, "__qualname__", receiver)
             logger.error("Signal receiver=%s failed", name, exc_info=result)
+
+
+def is_heard(end: str, sender: type) -> bool:
+    """Whether a receiver hears of such an end of an attempt."""
+    return any(signal.has_listeners(sender) for signal in OF_ENDS.get(end, ()))
+
+
+def send_end(
+    end: str, sender: type, job: Any, error: BaseException | None = None
+) -> None:
+    """Send what receivers are to hear of the end of an attempt."""
+    for signal in OF_ENDS.get(end, ()):
+        named = {"error": error} if signal in WITH_ERROR else {}
+        send(signal, sender, job=job, **named)

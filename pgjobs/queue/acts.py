@@ -92,11 +92,11 @@ def batches(queryset: "QuerySet[Job]") -> Iterator[list[int]]:
 
 
 def announce_finished(model: "type[Job]", database: str, ids: Iterable[int]) -> None:
-    """Send job_finished for these jobs, if there is a receiver."""
+    """Send the signals of the end of these jobs, if there is a receiver."""
     ids = list(ids)
-    if ids and signals.job_finished.has_listeners(model):
+    if ids and any(signals.is_heard(end, model) for end in signals.OF_ENDS):
         for job in model.objects.using(database).filter(pk__in=ids).order_by("pk"):
-            signals.send(signals.job_finished, model, job=job)
+            signals.send_end(job.status, model, job)
 
 
 def result_text(value) -> str | None:

@@ -43,6 +43,7 @@ class Unsuccessful(NamedTuple):
     message: str = ""
     traceback: str = ""
     dependencies: dict | None = None  # that the job's row is to have from now on
+    error: BaseException | None = None  # that ended the attempt; it is not stored
 
 
 Outcome = Success | Completed | Unsuccessful
@@ -88,7 +89,9 @@ def record(
         {
             "worker_id": worker_id,
             "worker_name": worker_name,
-            "outcomes": json.dumps([each._asdict() for each in unsuccessful]),
+            "outcomes": json.dumps(
+                [each._replace(error=None)._asdict() for each in unsuccessful]
+            ),
             "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
         },
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..queue.claiming import ClaimedJob
 from ..queue.dependencies import Decided
+from ..queue.recording import Unsuccessful
 from ..queue.upkeep import HeavyJob, Rescued
 
 logger = logging.getLogger("pgjobs.job")
@@ -22,6 +23,29 @@ def log(level: int, job: ClaimedJob, event: str, **extra) -> None:
             event,
             extra={**described(job), **extra},
         )
+
+
+def log_failure(job: ClaimedJob, event: str, outcome: Unsuccessful, **extra) -> None:
+    """Log a job's last failure with its exception.
+
+    The text of the traceback is the stored one, which is safe and bounded: to format
+    an exception runs code of its own, and may take megabytes.
+    """
+    if not logger.isEnabledFor(logging.ERROR):
+        return
+    error = outcome.error
+    record = logger.makeRecord(
+        logger.name,
+        logging.ERROR,
+        __file__,
+        0,
+        "Job id=%s task=%s attempt=%s %s",
+        (job.id, job.task, job.attempt, event),
+        None if error is None else (type(error), error, error.__traceback__),
+        extra={**described(job), **extra},
+    )
+    record.exc_text = outcome.traceback.rstrip("\n") or None
+    logger.handle(record)
 
 
 def is_heard(level: int) -> bool:

@@ -12,6 +12,7 @@ from typing import Literal
 
 import psycopg
 
+from .. import signals
 from ..exceptions import DatabaseLost
 from .claim_cursors import ClaimCursors
 from .claimer import Claimer
@@ -91,6 +92,8 @@ class Loop:
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", self.options.name, self.id)
         self.observer.started()
+        self.announcer.announce_worker(signals.worker_started, self.session.row)
+        self.announcer.wait()  # its receivers come before the first job
 
     def furnish(self) -> None:
         """Make the parts that need the worker's id and its connection."""
@@ -160,6 +163,7 @@ class Loop:
     def close(self) -> None:
         """Leave; what still runs here is not this worker's any more."""
         self.phase = "stopped"
+        self.announcer.announce_worker(signals.worker_stopping, self.session.row)
         if self.stopping.has_abandoned_jobs or self.in_flight.still_running:
             # The process has to end now.
             self.announcer.stop(timeout=LAST_SECONDS)

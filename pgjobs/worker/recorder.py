@@ -15,16 +15,17 @@ from ..base.database_errors import is_lost, is_of_row, is_too_slow, text_of
 from ..base.texts import storable
 from ..conf import FINISHED
 from ..queue import recording
+from ..queue.claiming import ClaimedJob
 from ..queue.recording import Outcome, Recorded, Success, Unsuccessful
 from ..tasks.running_job import RunningJob
 from .connections.faults import Backoff
 from .in_flight import InFlight
-from .job_log import is_heard, log
+from .job_log import is_heard, log, log_failure
 from .observer import AttemptEnd, WorkerObserver
 from .session import Session
 from .slots.executor import Executor
 from .slots.outcomes import LONGEST_REASON
-from .upkeep.announcer import Announcer
+from .upkeep.announcer import Announcer, EndOfAttempt
 from .upkeep.chore import FIRST_PAUSE, LONGEST_PAUSE, Effects
 
 logger = logging.getLogger("pgjobs.worker")
@@ -247,9 +248,8 @@ class Recorder:
         for end in ends:
             if tells_all or end.status != "SUCCESSFUL":
                 log_end(end)
-        finished = [each.job.id for each in ends if each.status in FINISHED]
-        self.finished += len(finished)
-        self.announcer.finished(finished)
+        self.finished += sum(each.status in FINISHED for each in ends)
+        self.announcer.ended(map(end_of_attempt, ends))
 
     # Reports
 
@@ -305,6 +305,16 @@ def log_lost_report(job: RunningJob, error: psycopg.Error) -> None:
     logger.error("Job id=%s: its report cannot be stored: %s", job.id, text_of(error))
 
 
+def end_of_attempt(end: AttemptEnd) -> EndOfAttempt:
+    """Return what receivers of signals are to hear of an end."""
+    outcome = end.outcome
+    if not isinstance(outcome, Unsuccessful):
+        return EndOfAttempt(end.job.id, end.status or "")
+    status = end.status if end.status in FINISHED else outcome.verdict
+    is_ours = end.status is not None
+    return EndOfAttempt(end.job.id, status if is_ours else "", outcome.error)
+
+
 def log_end(end: AttemptEnd) -> None:
     job, status, outcome, _ = end
     if status is None:
@@ -314,7 +324,17 @@ def log_end(end: AttemptEnd) -> None:
             "lost: it was rescued, ended or deleted meanwhile; its outcome is void",
         )
     elif isinstance(outcome, Unsuccessful):
-        level = logging.ERROR if status == "FAILED" else logging.INFO
-        log(level, job, f"{status}: {outcome.reason}", status=status)
+        log_unsuccessful(job, status, outcome)
     else:
         log(logging.INFO, job, status, status=status)
+
+
+def log_unsuccessful(job: ClaimedJob, status: str, outcome: Unsuccessful) -> None:
+    """Log a failure with its traceback if it is the job's last, and only then."""
+    text = f"{status}: {outcome.reason}"
+    if status == "FAILED":
+        log_failure(job, text, outcome, status=status)
+    elif outcome.verdict == "RETRY":
+        log(logging.WARNING, job, text, status=status)
+    else:
+        log(logging.INFO, job, text, status=status)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pgjobs import enqueue
+from pgjobs import enqueue, task
 from pgjobs.worker.job_log import is_heard, logger
 from tests import tasks
 from tests.processes import drain, shared_queue
@@ -76,3 +76,39 @@ def test_success_is_logged_for_those_who_hear_it(give: Give, level, monkeypatch)
     enqueue(tasks.noop)
     assert drain().finished == 1
     assert len(made) == (level == logging.INFO)
+
+
+@pytest.fixture
+def records(give: Give):
+    """The records that the loggers of pgjobs hand out."""
+    taken: list[logging.LogRecord] = []
+    taking = handler(logging.INFO)
+    taking.emit = taken.append  # type: ignore[method-assign]
+    give(PACKAGE, taking)
+    return taken
+
+
+@task(max_attempts=2, backoff=lambda failures: 0)
+def fail_at_length():
+    raise ValueError("x" * 20_000_000)
+
+
+def test_only_the_last_failure_is_an_error_and_has_its_exception(records):
+    job = enqueue(fail_at_length)
+    drain()
+    retry, failure = (each for each in records if each.name == "pgjobs.job")
+    assert (retry.levelname, retry.exc_info) == ("WARNING", None)
+    assert failure.levelname == "ERROR"
+    assert failure.exc_info[0] is ValueError
+    assert (failure.job_id, failure.task) == (job.pk, fail_at_length.name)
+
+
+def test_exception_in_the_log_is_bounded_and_begins_at_the_task(records):
+    enqueue(fail_at_length)
+    drain()
+    (failure,) = (each for each in records if each.levelname == "ERROR")
+    text = logging.Formatter().format(failure)
+    assert "characters left out" in text
+    assert len(text) < 50_000
+    first_frame = text.partition("Traceback")[2].splitlines()[1]
+    assert first_frame.endswith("in fail_at_length")

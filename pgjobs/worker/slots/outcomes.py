@@ -74,6 +74,7 @@ def unsuccessful(
         exception_class="" if error is None else class_path(error),
         message=storable(reason, LONGEST_MESSAGE),
         traceback="" if error is None else traceback_text(error),
+        error=error,
     )
 
 

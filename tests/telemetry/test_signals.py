@@ -1,0 +1,145 @@
+"""The signals of attempts, ends and workers."""
+
+import threading
+
+import pytest
+
+from pgjobs import enqueue, signals, task
+from pgjobs.models import Job, Worker
+from tests import tasks
+from tests.processes import drain, run, shared_queue, statements_of_workers
+
+pytestmark = shared_queue
+
+OF_JOBS = (
+    "job_enqueued",
+    "job_started",
+    "job_retried",
+    "job_finished",
+    "job_succeeded",
+    "job_failed",
+    "job_cancelled",
+)
+
+
+@pytest.fixture
+def connect():
+    """Connects receivers for the length of a test."""
+    connected = []
+
+    def connect(name: str, receiver) -> None:
+        getattr(signals, name).connect(receiver, weak=False)
+        connected.append((name, receiver))
+
+    yield connect
+    for name, receiver in connected:
+        getattr(signals, name).disconnect(receiver)
+
+
+@pytest.fixture
+def heard(connect):
+    """The signals of jobs that are sent while the test runs."""
+    received = []
+    for name in OF_JOBS:
+
+        def receive(sender, job, name=name, **named):
+            assert sender is Job
+            received.append((name, job.status, named.get("error")))
+
+        connect(name, receive)
+    return received
+
+
+def names(heard) -> list[str]:
+    return [name for name, *_ in heard]
+
+
+@task(max_attempts=2, backoff=lambda failures: 0)
+def fail_twice():
+    raise ValueError("no")
+
+
+def test_success_is_announced(heard):
+    run(tasks.noop)
+    ends = ["job_finished", "job_succeeded"]
+    assert names(heard) == ["job_enqueued", "job_started", *ends]
+
+
+def test_retry_and_failure_are_announced_with_their_errors(heard):
+    run(fail_twice)
+    assert names(heard) == [
+        "job_enqueued",
+        "job_started",
+        "job_retried",
+        "job_started",
+        "job_finished",
+        "job_failed",
+    ]
+    errors = [str(error) for name, _, error in heard if error is not None]
+    assert errors == ["no", "no"]
+
+
+def test_acts_of_operators_are_announced(heard):
+    jobs = [enqueue(tasks.noop) for _ in range(3)]
+    heard.clear()
+    jobs[0].cancel()
+    jobs[1].fail("by hand")
+    jobs[2].succeed(5)
+    expected = ["job_cancelled", "job_failed", "job_succeeded"]
+    assert names(heard) == [x for each in expected for x in ("job_finished", each)]
+    assert [error for _, _, error in heard] == [None] * 6
+
+
+def test_receiver_that_raises_harms_nothing(connect, heard, caplog):
+    def refuse(**named):
+        raise ValueError("not interested")
+
+    connect("job_failed", refuse)
+    connect("worker_started", refuse)
+    assert run(tasks.fail_with, "no").status == "FAILED"
+    assert "refuse failed" in caplog.text
+    assert names(heard)[-1] == "job_failed"
+
+
+def test_nothing_is_asked_of_the_database_for_an_end_that_nothing_hears(
+    connect, django_assert_num_queries
+):
+    """Jobs that succeed do not pay for a receiver of failures."""
+    connect("job_failed", lambda **named: None)
+    run(tasks.noop)
+    loop = drain()
+    assert loop.announcer.thread is None
+
+
+def test_worker_is_announced_before_its_first_job_and_after_its_last(connect):
+    heard = []
+    for name in ("worker_started", "worker_stopping"):
+        connect(
+            name,
+            lambda sender, worker, name=name, **named: heard.append(
+                (name, worker.name, worker.slots, sender is Worker)
+            ),
+        )
+    connect("job_started", lambda **named: heard.append("job_started"))
+    connect("job_succeeded", lambda **named: heard.append("job_succeeded"))
+    enqueue(tasks.noop)
+    drain(name="anna", slots=3)
+    jobs = ["job_started", "job_succeeded"]
+    started = ("worker_started", "anna", 3, True)
+    assert heard == [started, *jobs, ("worker_stopping", "anna", 3, True)]
+
+
+def test_receivers_of_ends_do_not_run_on_the_loop(connect):
+    threads = []
+    connect("job_failed", lambda **named: threads.append(threading.current_thread()))
+    run(tasks.fail_with, "no")
+    assert [thread.name for thread in threads] == ["pgjobs-announcer"]
+
+
+def test_worker_without_receivers_runs_no_statement_more(connect):
+    with statements_of_workers() as before:
+        drain()
+    connect("worker_started", lambda **named: None)
+    with statements_of_workers() as after:
+        drain()
+    assert sorted(before) == sorted(after)
