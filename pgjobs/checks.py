@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import table_checks  # noqa: F401  (it registers its check)
+from . import table_checks, telemetry_checks  # noqa: F401  (they register theirs)
 from .base.connections import pool_size
 from .conf import problems, settings
 from .exceptions import InvalidArguments, InvalidTask, UnknownTask

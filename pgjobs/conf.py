@@ -133,6 +133,8 @@ SETTINGS = {
     "UNHANDLED_EVENT_GRACE": Setting(3_600.0, seconds),
     # How long events are kept; None: for ever.
     "EVENT_RETENTION": Setting(timedelta(days=30).total_seconds(), time_limit),
+    # Dotted paths of what surrounds each attempt, the outermost first.
+    "MIDDLEWARE": Setting((), texts),
     # Dotted path of `(request, job) -> bool`: who may see a job at its address.
     "STATUS_PERMISSION": Setting("pgjobs.views.holds_address", text),
 }

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from collections.abc import Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +24,7 @@ from ...queue.acts import result_text
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Outcome, Success, Unsuccessful
 from ...tasks.arguments import Stored
+from ...tasks.middleware import Middleware
 from ...tasks.options import Options
 from ...tasks.registry import registry
 from ...tasks.running_job import ReportDesk, RunningJob, current
@@ -32,6 +34,7 @@ from . import atomic
 from .cleaning import clean_connections
 from .forks import NoSecondWorker
 from .interruption import CoroutineStopper, Stopper, ThreadStopper, run_stoppable
+from .middleware import arun_inside, run_inside
 from .outcomes import coroutine_stack, describe, outcome_of, thread_stack, unsuccessful
 from .threads import BorrowedThread
 
@@ -43,6 +46,8 @@ UNKNOWN_TASK_DELAY = 10.0  # seconds until a worker looks again whether it knows
 
 class JobHost(ReportDesk, Protocol):
     """Where an execution says that it has begun."""
+
+    middleware: Sequence[Middleware]
 
     def began(self, execution: "Execution") -> None: ...
 
@@ -173,11 +178,17 @@ class ThreadExecution(Execution):
     def attempt(self) -> Outcome:
         try:
             announce_started(self.job)
-            if self.options.atomic:
-                return atomic.run(self.job, self.result)
-            return self.succeeded(self.result())
+            if middleware := self.host.middleware:
+                self.host.began(self)  # a middleware may hang, too
+                return run_inside(middleware, self.running, self.outcome)
+            return self.outcome()
         except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
             return self.ended_by(error)
+
+    def outcome(self) -> Outcome:
+        if self.options.atomic:
+            return atomic.run(self.job, self.result)
+        return self.succeeded(self.result())
 
     def result(self) -> str | None:
         """Call the task and return its result as JSON text."""
@@ -244,10 +255,16 @@ class CoroutineExecution(Execution):
             if self.task is not None and self.task.subscriptions:
                 # On the event loop `current_event()` could not ask the database.
                 await sync_to_async(getattr)(self.running, "event")
-            self.host.began(self)
-            return self.succeeded(json_result(await self.call()))
+            if middleware := self.host.middleware:
+                self.host.began(self)  # a middleware may hang, too
+                return await arun_inside(middleware, self.running, self.outcome)
+            return await self.outcome()
         except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
             return self.ended_by(error)
+
+    async def outcome(self) -> Outcome:
+        self.host.began(self)
+        return self.succeeded(json_result(await self.call()))
 
     async def call(self):
         """Await the task; only in here may it be cancelled."""

@@ -11,6 +11,7 @@ from ...exceptions import TaskTimeout
 from ...queue import recording
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Outcome, Unsuccessful, release
+from ...tasks.middleware import Middleware, middleware
 from ...tasks.running_job import RunningJob
 from ..job_log import log
 from .deadlines import Deadlines
@@ -30,6 +31,7 @@ class Executor:
         self.ring = ring
         self.database = database
         self.default_limit = settings.TIMEOUT  # read once: it is asked for each job
+        self.middleware: Sequence[Middleware] = middleware()
         self.lock = threading.Lock()
         self.running: dict[int, Execution] = {}  # by lease token, as all here
         self.waiting: OrderedDict[int, ClaimedJob] = OrderedDict()

@@ -1,0 +1,58 @@
+"""What the settings of these tests name: middleware, hooks and context variables."""
+
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
+
+from pgjobs import Snooze
+from pgjobs.tasks.running_job import RunningJob
+
+seen: list[str] = []
+tenant: ContextVar[str] = ContextVar("tenant")
+not_callable = 5
+
+
+@contextmanager
+def outer(job: RunningJob):
+    seen.append(f"outer begins {job.task_name}")
+    try:
+        yield
+    except BaseException as error:
+        seen.append(f"outer saw {type(error).__name__}")
+        raise
+    finally:
+        seen.append("outer ends")
+
+
+@contextmanager
+def inner(job: RunningJob):
+    seen.append("inner begins")
+    tenant.set("acme")
+    yield
+    seen.append("inner ends")
+
+
+@asynccontextmanager
+async def only_async(job: RunningJob):
+    seen.append("async begins")
+    yield
+    seen.append("async ends")
+
+
+@contextmanager
+def swallowing(job: RunningJob):
+    with suppress(ValueError):
+        yield
+
+
+@contextmanager
+def snoozing(job: RunningJob):
+    raise Snooze(60)
+    yield
+
+
+def broken(job: RunningJob):
+    raise LookupError("no such tenant")
+
+
+def rubbish(job: RunningJob):
+    return 5
