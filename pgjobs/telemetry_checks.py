@@ -6,6 +6,7 @@ from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
 from .conf import problems, settings
+from .tasks import follow_ups
 from .tasks.middleware import is_only_async, loaded
 from .tasks.registry import registry
 
@@ -39,3 +40,12 @@ def middleware_problems(path: str) -> Iterator[CheckMessage]:
             "async tasks, too.",
             id="pgjobs.W051",
         )
+
+
+@register(TAG)
+def check_follow_ups(**kwargs) -> list[CheckMessage]:
+    """Check that what follows a job's end can be enqueued, and comes to an end."""
+    return [
+        Error(message, hint=hint, obj=task, id="pgjobs.E052")
+        for message, hint, task in follow_ups.faults()
+    ]

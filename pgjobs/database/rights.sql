@@ -2,8 +2,8 @@
 -- rows if it has rights on the tables only:
 --
 -- - is_job and holds_key: a constraint and an index of pgjobs_job are made of them;
--- - serve, first_obstacle, first_line and leave_note: triggers of pgjobs_job call them
---   with the rights of the statement that fires them.
+-- - serve, first_obstacle, first_line, leave_note and follow_up: triggers of pgjobs_job
+--   call them with the rights of the statement that fires them.
 --
 -- All of these run with their caller's rights, and lend none. (A trigger function needs
 -- no right to fire.) This runs after each installation, because a new function may be
@@ -17,7 +17,8 @@ BEGIN
             CASE
                 WHEN proname IN (
                     'pgjobs_is_job', 'pgjobs_holds_key', 'pgjobs_serve',
-                    'pgjobs_first_obstacle', 'pgjobs_first_line', 'pgjobs_leave_note'
+                    'pgjobs_first_obstacle', 'pgjobs_first_line', 'pgjobs_leave_note',
+                    'pgjobs_follow_up'
                 )
                     THEN 'GRANT EXECUTE ON ROUTINE %s TO PUBLIC'
                 ELSE 'REVOKE ALL ON ROUTINE %s FROM PUBLIC'

@@ -78,6 +78,7 @@ CREATE OR REPLACE TRIGGER pgjobs_notify_changed
         AND (
             NEW.finished_at IS NULL AND OLD.status <> 'WAITING'
             OR NEW.line = 'left' OR NEW.awaited
+            OR NEW.keys ?| ARRAY['on_success', 'on_failure']
             OR NEW.dependencies IS NOT NULL
             AND coalesce(OLD.finished_at, NEW.finished_at) IS NOT NULL
         )

@@ -29,6 +29,8 @@ OTHERWISE = frozenset(
         "unique_for",
         "on_conflict",
         "write_all",
+        "on_success",
+        "on_failure",
     }
 )
 
@@ -110,7 +112,7 @@ def keys_of(task: Task) -> dict[str, Any]:
         found["rate_key"] = template_or_name(options.rate_key, task)
         found["rate_interval"] = seconds / count
         found["rate_burst"] = count if options.burst is None else options.burst
-    return found
+    return found | options.follow_up_keys
 
 
 def unique_options_of(task: Task) -> dict[str, Any]:

@@ -222,14 +222,14 @@ def row_of(task: Task, subscribed: Subscribed) -> dict[str, Any]:
     """Return what the database must know to make the handler's jobs."""
     options = task.options
     says = "max_attempts" in task.given_options
-    keys = None
+    keys: dict[str, Any] = {**options.follow_up_keys}
     if options.has_flow_control:  # its keys are plain texts: no arguments are needed
-        keys = options.flow_control_keys(task.signature, (), {}, Stored("[]", "{}"))
+        keys |= options.flow_control_keys(task.signature, (), {}, Stored("[]", "{}"))
     return {
         **{name: options.columns[name] for name in OF_DELIVERIES},
         "is_ordered": subscribed.is_ordered,
         "max_attempts": options.max_attempts if says else MAX_ATTEMPTS,
-        "keys": keys,
+        "keys": keys or None,
     }
 
 

@@ -16,6 +16,7 @@ from .arguments import Stored
 from .backoff import Backoff, exponential
 from .dependencies import Dependencies, Dependency
 from .flow_control import FlowControl, Key
+from .follow_ups import FollowUps
 from .predecessors import AfterFailure, Predecessors
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
 from .unique import Unique, UniqueFor
@@ -23,6 +24,7 @@ from .write_all import WriteAll
 
 if TYPE_CHECKING:
     from ..models import Batch, Job
+    from .task import Task
 
 # No control characters, and no lone surrogates, which PostgreSQL cannot store.
 QUEUE_NAME = re.compile(r"(?! )[^,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}(?<! )")
@@ -32,7 +34,7 @@ CANCEL = ("interrupt", "cooperative")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
+class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowUps):
     """What `@task(...)` and `.using(...)` say about a task's jobs."""
 
     queue_name: str = "default"
@@ -50,8 +52,8 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
     atomic: bool = False
 
     def __post_init__(self) -> None:
-        for feature in (FlowControl, Predecessors, Unique, Dependencies, WriteAll):
-            feature.__post_init__(self)
+        for feature in Options.__bases__:
+            feature.__post_init__(self)  # type: ignore[attr-defined]
         check_queue_name(self.queue_name)
         check_whole("priority", self.priority, -100, 100)
         check_whole("max_attempts", self.max_attempts, 1, 32_767)
@@ -93,6 +95,11 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
         """Return a job with these arguments; its keys and dependencies are missing."""
         return NewJob(task_name, *stored, *self.columns_in_order)
 
+    @property
+    def own_keys(self) -> dict[str, Any]:
+        """The part of `Job.keys` that does not depend on the arguments."""
+        return self.link_keys | self.follow_up_keys
+
     @cached_property
     def columns_in_order(self) -> tuple:
         return NewJob("", "", "", **self.columns)[3:]
@@ -111,7 +118,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
             "delay": delay(self.run_after),
             "expires_at": moment(self.expires),
             "expires_in": seconds(self.expires),
-            "keys": self.link_keys or None,
+            "keys": self.own_keys or None,
             "on_conflict": self.on_conflict,
         }
 
@@ -143,6 +150,8 @@ class KeyOptions(TypedDict, total=False):
     rate_key: Key
     burst: int
     after_failure: AfterFailure
+    on_success: "Task | str"
+    on_failure: "Task | str"
 
 
 class TaskOptions(KeyOptions, total=False):

@@ -193,7 +193,7 @@ class Task(Generic[P, R, J]):
         columns: dict[str, Any] = {}
         if options.has_flow_control:
             keys = options.flow_control_keys(self.signature, args, kwargs, stored)
-            columns["keys"] = options.link_keys | keys
+            columns["keys"] = options.own_keys | keys
         if options.is_unique:
             columns |= options.unique_columns(self.signature, args, kwargs, stored)
         return columns
@@ -334,6 +334,9 @@ def task(function=None, /, *, name=None, aliases=(), **options):
       `burst`: so many at once after a pause
     - `after_failure="run"`: a job that waits for others runs even if one has failed
     - `dependencies`: a `Dependency`, or a list; what must have succeeded before
+
+    - `on_success`, `on_failure`: a task that gets a job with the id of one that has
+      ended so, as `job_id`; it is enqueued in the transaction that stores the end
 
     Unique jobs: `unique` (True, or names of parameters) or `unique_key` (a key);
     `unique_for` ("unfinished", "waiting" or a period); `on_conflict` ("return",

@@ -28,6 +28,8 @@ DOORS = [
 NEEDED_BY_WRITERS = {
     "pgjobs_first_line": "UPDATE pgjobs_job SET status = 'READY'",
     "pgjobs_first_obstacle": "UPDATE pgjobs_job SET status = 'READY'",
+    "pgjobs_follow_up": "UPDATE pgjobs_job SET status = 'SUCCESSFUL',"
+    """ finished_at = now(), keys = '{"on_success": "new"}'""",
     "pgjobs_holds_key": "INSERT INTO pgjobs_job (task, unique_key, unique_for)"
     " VALUES ('new', 'key', 'unfinished')",
     "pgjobs_is_job": "INSERT INTO pgjobs_job (task) VALUES ('new')",

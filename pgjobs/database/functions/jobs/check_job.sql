@@ -76,6 +76,10 @@ BEGIN
                 THEN 'keys: lock must be a text of 1 to 500 characters'
             WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
                 THEN 'keys: is_ordered must be true or false'
+            -- Nothing else may keep the job's end from being stored.
+            WHEN length(NEW.keys ->> 'on_success') NOT BETWEEN 1 AND 200
+                OR length(NEW.keys ->> 'on_failure') NOT BETWEEN 1 AND 200
+                THEN 'keys: on_success and on_failure must be names of tasks'
         END;
         IF fault IS NULL AND NEW.keys ?| ARRAY['limit_key', 'max_running'] THEN
             fault := CASE

@@ -1,9 +1,12 @@
--- Tell the workers, and whatever waits for the job's end, of a change of status. This
--- is one function for four purposes, because each trigger would cost each statement the
--- parsing of its condition. It calls pgjobs_serve by its full name: the search path is
--- that of the statement that changes the job.
+-- Tell the workers, and whatever waits for the job's end, of a change of status, and
+-- enqueue what follows that end. This is one function for five purposes, because each
+-- trigger would cost each statement the parsing of its condition. It calls pgjobs_serve
+-- and pgjobs_follow_up by their full names: the search path is that of the statement
+-- that changes the job.
 CREATE OR REPLACE FUNCTION pgjobs_notify_changed() RETURNS trigger
 LANGUAGE plpgsql AS $$
+DECLARE
+    follow_up text;
 BEGIN
     IF NEW.line IN ('arrived', 'unlinked', 'left') THEN
         PERFORM pg_catalog.pg_notify('pgjobs_admission', NEW.queue_name);
@@ -17,6 +20,16 @@ BEGIN
     IF NEW.dependencies IS NOT NULL THEN
         EXECUTE pg_catalog.format('SELECT %I.pgjobs_serve($1)', TG_TABLE_SCHEMA)
             USING NEW.id;
+    END IF;
+    IF NEW.finished_at IS NOT NULL AND OLD.finished_at IS NULL THEN
+        follow_up := NEW.keys ->> CASE NEW.status
+            WHEN 'SUCCESSFUL' THEN 'on_success' WHEN 'FAILED' THEN 'on_failure'
+        END;
+        IF follow_up IS NOT NULL THEN
+            EXECUTE pg_catalog.format(
+                'SELECT %I.pgjobs_follow_up($1, $2)', TG_TABLE_SCHEMA
+            ) USING NEW.id, follow_up;
+        END IF;
     END IF;
     RETURN NULL;
 END
