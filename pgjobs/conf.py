@@ -133,6 +133,9 @@ SETTINGS = {
     "UNHANDLED_EVENT_GRACE": Setting(3_600.0, seconds),
     # How long events are kept; None: for ever.
     "EVENT_RETENTION": Setting(timedelta(days=30).total_seconds(), time_limit),
+    # Dotted paths of functions that return a dict, and of context variables: what new
+    # jobs take along from where they are enqueued.
+    "META": Setting((), texts),
     # Dotted paths of what surrounds each attempt, the outermost first.
     "MIDDLEWARE": Setting((), texts),
     # Dotted path of `(request, job) -> bool`: who may see a job at its address.

@@ -1,11 +1,13 @@
 """System checks on what the settings put around jobs."""
 
 from collections.abc import Iterator
+from contextvars import ContextVar
 
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
 from .conf import problems, settings
+from .queue import meta
 from .tasks import follow_ups
 from .tasks.middleware import is_only_async, loaded
 from .tasks.registry import registry
@@ -49,3 +51,32 @@ def check_follow_ups(**kwargs) -> list[CheckMessage]:
         Error(message, hint=hint, obj=task, id="pgjobs.E052")
         for message, hint, task in follow_ups.faults()
     ]
+
+
+@register(TAG)
+def check_meta(**kwargs) -> list[CheckMessage]:
+    """Check that what jobs take along can be imported, and has one name each."""
+    if any(problems()):
+        return []
+    variables: dict[str, str] = {}
+    return [each for path in settings.META for each in meta_problems(path, variables)]
+
+
+def meta_problems(path: str, variables: dict[str, str]) -> Iterator[CheckMessage]:
+    """Yield what is wrong with a source; `variables`: the paths so far, by name."""
+    try:
+        source = meta.source(path)
+    except ImproperlyConfigured as error:
+        hint = "Jobs are enqueued without it, and each of them logs an error."
+        yield Error(str(error), hint=hint, id="pgjobs.E053")
+        return
+    if not isinstance(source, ContextVar):
+        return
+    other = variables.setdefault(source.name, path)
+    if other != path:
+        yield Error(
+            f"PGJOBS['META'] names {other!r} and {path!r}, which are both context "
+            f"variables called {source.name!r}.",
+            hint="Rename one: ContextVar('another_name').",
+            id="pgjobs.E054",
+        )

@@ -21,6 +21,7 @@ from ..fields import LenientDecoder
 from ..queue import events as event_queue
 from ..queue.acts import Changed
 from ..queue.inserting import announce_enqueued
+from ..queue.meta import collected
 from ..queue.statements import execute_on
 from .job import EMPTY_OBJECT, Job
 
@@ -218,8 +219,9 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
 
         `payload`: JSON text.
         """
+        meta = collected()
         id, published_at = event_queue.publish(
-            execute_on(self.db), name, payload, aggregate_id, correlation_id
+            execute_on(self.db), name, payload, aggregate_id, correlation_id, meta
         )
         if signals.job_enqueued.has_listeners(Job):
             jobs = Job.objects.using(self.db).filter(delivery__event=id)
@@ -231,6 +233,7 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
             "aggregate_id": aggregate_id,
             "correlation_id": correlation_id,
             "published_at": published_at,
+            "meta": meta and json.loads(meta),
         }
         return Event.from_db(self.db, list(columns), list(columns.values()))
 
@@ -252,6 +255,8 @@ class Event(models.Model):
     published_at = models.DateTimeField(_("published at"), db_default=Now())
     # To how many tasks it was delivered. 0 means that none had subscribed.
     handlers = models.IntegerField(_("handlers"), db_default=0)
+    # What its jobs take along from where it was published.
+    meta = models.JSONField(_("meta"), decoder=LenientDecoder, null=True, blank=True)
 
     objects = EventManager()
 

@@ -251,6 +251,9 @@ class Job(models.Model):
         verbose_name=_("worker"),
     )
 
+    # What it took along from where it was enqueued (queue/meta.py). NULL in most jobs.
+    meta = models.JSONField(_("meta"), decoder=LenientDecoder, null=True, blank=True)
+
     objects = JobManager()
 
     class Meta:

@@ -32,16 +32,18 @@ def publish(
     payload: str,
     aggregate_id: str | None,
     correlation_id: str | None,
+    meta: str | None,
 ) -> tuple[int, datetime]:
     """Insert an event and the jobs of its deliveries, in the caller's transaction.
 
-    Returns the event's id, and when it was published.
+    `payload` and `meta` are JSON text. Returns the id, and when it was published.
     """
     parameters = {
         "name": name,
         "payload": payload,
         "aggregate_id": aggregate_id,
         "correlation_id": correlation_id,
+        "meta": meta,
     }
     ((id, published_at),) = execute(statement("publish"), parameters)
     return id, published_at

@@ -14,6 +14,7 @@ from .. import signals
 from ..base.plain_json import load
 from ..exceptions import AlreadyEnqueued
 from ..sql import statement
+from .meta import with_meta
 from .new_job import STORED, NewJob, parameters_of, parameters_of_one
 from .statements import Execute, execute_on
 
@@ -40,6 +41,7 @@ NEW: dict[str, Any] = {
     "blocked_by_id": None,
     "keys": None,
     "batch_id": None,
+    "meta": None,
 }
 # What the statements return of each new row, in this order.
 RETURNED = (
@@ -74,6 +76,7 @@ def insert(
     Returns for each the job, or what its `on_conflict` says if another job holds its
     unique key. Raises AlreadyEnqueued, having inserted nothing.
     """
+    new_jobs = with_meta(new_jobs)
     if any(each.unique_key for each in new_jobs):
         return insert_unique(model, database, new_jobs)
     jobs = insert_plain(model, database, new_jobs) if new_jobs else []
@@ -128,6 +131,8 @@ def inserted(
     if new_job.keys:
         columns["keys"] = own_copy(new_job.keys)
         columns["batch_id"] = new_job.keys.get("batch_id")
+    if new_job.meta:
+        columns["meta"] = load(new_job.meta)
     columns["unique_until"] = unique_until
     return model.of_columns(database, columns)
 

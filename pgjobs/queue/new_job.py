@@ -27,6 +27,8 @@ class NewJob(NamedTuple):
     process_units: int | None = None
     # What it needs to have succeeded before, and what it provides to others.
     dependencies: dict[str, Any] | None = None
+    # What it takes along from where it is enqueued: JSON text. See meta.py.
+    meta: str | None = None
     unique_key: str | None = None
     unique_for: str | None = None
     # A moment, or seconds from the insertion.
@@ -72,10 +74,11 @@ def parameters_of(jobs: Sequence[NewJob]) -> dict[str, Any]:
 
 
 def shortest(name: str, values: list) -> list | None:
-    if name in SENT_ONCE:
-        first = values[:1]
-        return first if first * len(values) == values else values
-    return None if values.count(None) == len(values) else values
+    if values.count(None) == len(values):
+        return None
+    first = values[:1]
+    is_one = name in SENT_ONCE and first * len(values) == values
+    return first if is_one else values
 
 
 def json_or_none(value: dict[str, Any] | None) -> str | None:

@@ -30,6 +30,7 @@ COLUMNS = (
     Column("timeout", "double precision"),
     Column("process_units", "bigint"),
     Column("dependencies", "jsonb"),
+    Column("meta", "text", once=True, cast="::jsonb"),
 )
 
 

@@ -61,6 +61,7 @@ class RunningJob:
         lease_token: int,
         enqueued_at: datetime,
         desk: ReportDesk,
+        meta: dict[str, Any] | None = None,
     ):
         self.id = id
         self.task_name = task_name
@@ -70,6 +71,7 @@ class RunningJob:
         self.life = life
         self.lease_token = lease_token
         self.enqueued_at = enqueued_at
+        self.meta = meta or {}  # what the job took along from where it was enqueued
         self.cancel_requested = False  # whether the job was asked to stop
         self._desk = desk
         self._lock = Lock()

@@ -34,6 +34,8 @@ INDEXES = {
     " AND ((keys ->> 'is_ordered') IS DISTINCT FROM 'false'))",
     "pgjobs_job_limit": "(((keys ->> 'limit_key')))"
     " WHERE (((keys ->> 'limit_key') IS NOT NULL) AND status IN ('READY', 'RUNNING'))",
+    "pgjobs_job_correlation": "(((meta -> 'correlation_id')))"
+    " WHERE ((meta -> 'correlation_id') IS NOT NULL)",
     "pgjobs_job_unique": "(unique_key, unique_for) WHERE ((unique_key IS NOT NULL) AND"
     " pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at))",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",

@@ -143,7 +143,10 @@ def test_claim_makes_the_job_the_workers(hand):
         is_keyed=False,
         is_tied=False,
         turn=row["turn"],
+        meta=None,
+        waited=claimed.waited,
     )
+    assert 0 <= claimed.waited < 60
 
 
 def test_each_claim_has_a_token_of_its_own(hand):

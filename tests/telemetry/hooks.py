@@ -56,3 +56,35 @@ def broken(job: RunningJob):
 
 def rubbish(job: RunningJob):
     return 5
+
+
+correlation: ContextVar[str] = ContextVar("correlation_id")
+other_tenant: ContextVar[str] = ContextVar("tenant")
+
+
+def locale() -> dict[str, str]:
+    return {"locale": "de"}
+
+
+def nothing() -> None:
+    return None
+
+
+def raising():
+    raise LookupError("no request")
+
+
+def returns_text():
+    return "rubbish"
+
+
+def returns_objects():
+    return {"user": object()}
+
+
+def returns_nul():
+    return {"user": "a\0\ud800"}
+
+
+def returns_much():
+    return {"user": "x" * 10_000_000}

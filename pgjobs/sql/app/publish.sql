@@ -2,6 +2,7 @@
 -- by SQL call the same function.
 SELECT
     pgjobs_publish(
-        %(name)s, %(payload)s::jsonb, %(aggregate_id)s, %(correlation_id)s
+        %(name)s, %(payload)s::jsonb, %(aggregate_id)s, %(correlation_id)s,
+        %(meta)s::jsonb
     ),
     statement_timestamp()

@@ -18,6 +18,7 @@ WITH wanted AS (
 ),
 held AS MATERIALIZED (
     SELECT job.id, wanted.args, wanted.kwargs, wanted.keys, wanted.dependencies,
+        wanted.meta,
         due AS run_after,
         coalesce(
             wanted.expires_at,
@@ -52,6 +53,7 @@ UPDATE pgjobs_job AS job
 SET args = coalesce(held.args, (%(args)s::text[])[1])::jsonb,
     kwargs = held.kwargs::jsonb,
     dependencies = held.dependencies,
+    meta = coalesce(held.meta, (%(meta)s::text[])[1])::jsonb,
     -- What comes before and after the job stays.
     keys = nullif(
         coalesce(held.keys, '{}') - %(link_keys)s::text[] || coalesce(

@@ -22,6 +22,7 @@ from ...exceptions import (
 from ...models import Job
 from ...queue.acts import result_text
 from ...queue.claiming import ClaimedJob
+from ...queue.meta import loaded, restore
 from ...queue.recording import Outcome, Success, Unsuccessful
 from ...tasks.arguments import Stored
 from ...tasks.middleware import Middleware
@@ -80,6 +81,7 @@ class Execution:
             lease_token=job.lease_token,
             enqueued_at=job.enqueued_at,
             desk=host,
+            meta=loaded(job.meta),
         )
 
     # From outside, on any thread
@@ -304,6 +306,7 @@ def job_context(running: RunningJob) -> Context:
     """
     context = Context()
     context.run(current.set, running)
+    restore(context, running.id, running.meta)
     return context
 
 

@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION pgjobs_enqueue(
     task text, arguments jsonb DEFAULT '{}',
     priority integer DEFAULT NULL, queue_name text DEFAULT NULL,
     run_after timestamptz DEFAULT NULL, unique_key text DEFAULT NULL,
-    lock text DEFAULT NULL
+    lock text DEFAULT NULL, meta jsonb DEFAULT NULL
 ) RETURNS TABLE (id bigint) LANGUAGE plpgsql ROWS 1
 SET search_path FROM CURRENT
 AS $$
@@ -29,7 +29,9 @@ BEGIN
                 END,
                 COLUMN = 'arguments', HINT = pgjobs_usage(definition.parameters);
     END IF;
-    PERFORM pgjobs_check_options(priority, queue_name, run_after);
+    PERFORM pgjobs_check_options(priority, queue_name, run_after),
+        pgjobs_check_meta(meta);
+    job.meta := meta;
     job.task := definition.name;
     job.queue_name := coalesce(queue_name, options ->> 'queue_name');
     job.priority := coalesce(priority, (options -> 'priority')::integer);
@@ -70,11 +72,11 @@ BEGIN
         ELSE
             INSERT INTO pgjobs_job AS new
                 (task, kwargs, queue_name, priority, run_after, expires_at,
-                 max_attempts, max_crashes, timeout, process_units, keys)
+                 max_attempts, max_crashes, timeout, process_units, keys, meta)
             VALUES
                 (job.task, job.kwargs, job.queue_name, job.priority, job.run_after,
                  job.expires_at, job.max_attempts, job.max_crashes, job.timeout,
-                 job.process_units, job.keys)
+                 job.process_units, job.keys, job.meta)
             RETURNING new.id INTO id;
         END IF;
         RETURN NEXT;

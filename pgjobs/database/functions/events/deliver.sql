@@ -16,7 +16,7 @@ BEGIN
         SELECT nextval('pgjobs_job_id_seq') AS job_id, given.*
         FROM (
             SELECT event.id AS event_id, event.payload, event.aggregate_id,
-                handler.*
+                event.meta AS event_meta, event.correlation_id, handler.*
             FROM unnest(events) AS event
             CROSS JOIN LATERAL pgjobs_handlers(event.name) AS handler
             WHERE only_to IS NULL OR handler.task = only_to
@@ -32,7 +32,7 @@ BEGIN
     job AS (
         INSERT INTO pgjobs_job
             (id, task, kwargs, queue_name, priority, max_attempts, max_crashes,
-             timeout, expires_at, process_units, keys)
+             timeout, expires_at, process_units, keys, meta)
         SELECT wanted.job_id, task, payload, queue_name, priority, max_attempts,
             max_crashes, timeout,
             statement_timestamp() + make_interval(secs => expires_in),
@@ -44,6 +44,11 @@ BEGIN
                         'lock', task || ' ' || aggregate_id, 'is_ordered', true
                     )
                 ELSE keys
+            END,
+            CASE
+                WHEN correlation_id IS NULL THEN event_meta
+                ELSE coalesce(event_meta, '{}')
+                    || jsonb_build_object('correlation_id', correlation_id)
             END
         FROM wanted JOIN delivery ON delivery.job_id = wanted.job_id
         ORDER BY wanted.job_id

@@ -3,7 +3,8 @@ CREATE OR REPLACE FUNCTION pgjobs_publish(
     name text,
     payload jsonb DEFAULT '{}',
     aggregate_id text DEFAULT NULL,
-    correlation_id text DEFAULT NULL
+    correlation_id text DEFAULT NULL,
+    meta jsonb DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -42,9 +43,11 @@ BEGIN
             pgjobs_json_size(payload, most), most
             USING ERRCODE = '22023', COLUMN = 'payload';
     END IF;
+    PERFORM pgjobs_check_meta(meta);
     handlers := (SELECT count(*) FROM pgjobs_handlers(name));
-    INSERT INTO pgjobs_event (name, payload, aggregate_id, correlation_id, handlers)
-    VALUES (name, payload, aggregate_id, correlation_id, handlers)
+    INSERT INTO pgjobs_event
+        (name, payload, aggregate_id, correlation_id, handlers, meta)
+    VALUES (name, payload, aggregate_id, correlation_id, handlers, meta)
     RETURNING * INTO event;
     IF handlers > 0 THEN
         made := (SELECT count(*) FROM pgjobs_deliver(ARRAY[event], 'published', NULL));

@@ -9,6 +9,8 @@ DECLARE
         WHEN jsonb_typeof(NEW.kwargs) <> 'object' THEN 'kwargs must be an object'
         WHEN length(NEW.task) NOT BETWEEN 1 AND 200
             THEN 'task must be 1 to 200 characters'
+        WHEN jsonb_typeof(NEW.meta) <> 'object' OR octet_length(NEW.meta::text) > 4000
+            THEN 'meta must be an object of no more than 4000 bytes of JSON'
         WHEN NEW.status = 'RUNNING' AND TG_OP = 'INSERT'
             THEN 'none is inserted as RUNNING, only workers make jobs run'
         WHEN NEW.priority NOT BETWEEN -100 AND 100

@@ -27,8 +27,8 @@ BEGIN
         END;
         IF follow_up IS NOT NULL THEN
             EXECUTE pg_catalog.format(
-                'SELECT %I.pgjobs_follow_up($1, $2)', TG_TABLE_SCHEMA
-            ) USING NEW.id, follow_up;
+                'SELECT %I.pgjobs_follow_up($1, $2, $3)', TG_TABLE_SCHEMA
+            ) USING NEW.id, follow_up, NEW.meta;
         END IF;
     END IF;
     RETURN NULL;

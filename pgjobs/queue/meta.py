@@ -1,0 +1,132 @@
+"""What a new job takes along from where it was enqueued: its `meta`.
+
+PGJOBS["META"] names functions that return a dict, and context variables. A job that
+enqueues others hands its own `meta` on, with its id as `parent_id`, and with a
+`correlation_id`. Without any of it there is no `meta`.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import Context, ContextVar
+from functools import cache, partial
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from ..base.dotted import named_in
+from ..base.plain_json import check_json, dump
+from ..conf import settings
+from .new_job import NewJob
+
+logger = logging.getLogger("pgjobs.meta")
+
+LARGEST = 2_000  # bytes of JSON. PostgreSQL writes it with spaces, and takes 4,000.
+
+Source = ContextVar[Any] | Callable[[], Any]
+# What other modules add, such as `pgjobs.contrib.otel`.
+added: list[Callable[[], dict[str, Any]]] = []
+# Of the job that runs here, for the jobs that it enqueues.
+inherited: ContextVar[dict[str, Any]] = ContextVar("pgjobs_inherited_meta")
+
+
+# Enqueueing
+
+
+def with_meta(new_jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+    """Return new jobs with what they take along from here."""
+    meta = collected()
+    return [each._replace(meta=meta) for each in new_jobs] if meta else new_jobs
+
+
+def collected() -> str | None:
+    """Return what a job that is enqueued here takes along, as JSON text."""
+    parent = inherited.get(None)
+    if parent is None and not added and not settings.META:
+        return None
+    meta = dict(parent or {})
+    for name, read in readers():
+        meta = joined(meta, name, read)
+    return dump(meta) if meta else None
+
+
+def readers() -> Iterable[tuple[str, Callable[[], Any]]]:
+    """Yield what is asked for `meta`, each with its name for the log."""
+    for function in added:
+        yield f"{function.__module__}.{function.__qualname__}", function
+    for path in settings.META:
+        yield path, partial(read_source, path)
+
+
+def joined(meta: dict[str, Any], name: str, read: Callable[[], Any]) -> dict[str, Any]:
+    """Return `meta` with what one source adds; leave it out, and log it, if it is bad.
+
+    To enqueue a job is worth more than what a hook has to say about it.
+    """
+    try:
+        found = read() or {}
+        if not isinstance(found, dict):
+            raise TypeError(f"it must return a dict, got {type(found).__name__}")
+        check_json(found)
+        together = {**meta, **found}
+        if (size := len(dump(together).encode())) > LARGEST:
+            raise ValueError(f"with it, meta would be {size} bytes, not {LARGEST}")
+    except Exception:
+        logger.exception("PGJOBS['META'] source=%s failed and is left out", name)
+        return meta
+    return together
+
+
+def read_source(path: str) -> Any:
+    found = source(path)
+    if not isinstance(found, ContextVar):
+        return found()
+    value = found.get(None)
+    return None if value is None else {found.name: value}
+
+
+@cache
+def source(path: str) -> Source:
+    """Return what PGJOBS["META"] names; raise ImproperlyConfigured."""
+    found = named_in("META", path)
+    if isinstance(found, ContextVar) or callable(found):
+        return found
+    raise ImproperlyConfigured(
+        f"PGJOBS['META'] names {path!r}, which must be a function that returns a dict, "
+        f"or a ContextVar, and is a {type(found).__name__}."
+    )
+
+
+# Running
+
+
+def loaded(text: str | None) -> dict[str, Any]:
+    """Return the `meta` of a claimed job; SQL may have put anything there."""
+    if text is None:
+        return {}
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return meta if isinstance(meta, dict) else {}
+
+
+def restore(context: Context, job_id: int, meta: dict[str, Any]) -> None:
+    """Set in a job's context what was set where it was enqueued."""
+    if meta or added or settings.META:
+        # All that comes of a job is found by one id.
+        tree = {"correlation_id": f"job-{job_id}", **meta, "parent_id": job_id}
+        context.run(inherited.set, tree)
+    for path in settings.META if meta else ():
+        variable = variable_of(path)
+        if variable is not None and variable.name in meta:
+            context.run(variable.set, meta[variable.name])
+
+
+def variable_of(path: str) -> ContextVar[Any] | None:
+    """Return the context variable that a setting names, if it names one."""
+    try:
+        found = source(path)
+    except ImproperlyConfigured:  # logged at each enqueueing
+        return None
+    return found if isinstance(found, ContextVar) else None
