@@ -7,6 +7,7 @@ Durations are given in seconds or as timedeltas, and read as seconds.
 """
 
 import difflib
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -61,6 +62,16 @@ def positive_seconds(value):
 
 def time_limit(value):
     return None if value is None else positive_seconds(value)
+
+
+def log_level(value):
+    """Return the number of a level, or None."""
+    if value is None:
+        return None
+    level = logging.getLevelNamesMapping().get(value) if isinstance(value, str) else 0
+    if not level:
+        raise ValueError(f"must be a level such as 'INFO', or None, got {value!r}.")
+    return level
 
 
 def retention(value):
@@ -138,6 +149,8 @@ SETTINGS = {
     "META": Setting((), texts),
     # Dotted paths of what surrounds each attempt, the outermost first.
     "MIDDLEWARE": Setting((), texts),
+    # Level of the log records that are kept with their job, such as "INFO"; None: none.
+    "KEEP_LOGS": Setting(None, log_level),
     # Dotted path of `(request, job) -> bool`: who may see a job at its address.
     "STATUS_PERMISSION": Setting("pgjobs.views.holds_address", text),
 }

@@ -1,5 +1,6 @@
 """System checks on what the settings put around jobs."""
 
+import logging
 from collections.abc import Iterator
 from contextvars import ContextVar
 
@@ -13,6 +14,7 @@ from .tasks.middleware import is_only_async, loaded
 from .tasks.registry import registry
 
 TAG = "pgjobs"
+NOT_OWN = ("django", "pgjobs")  # loggers with a level of their own
 
 
 @register(TAG)
@@ -80,3 +82,34 @@ def meta_problems(path: str, variables: dict[str, str]) -> Iterator[CheckMessage
             hint="Rename one: ContextVar('another_name').",
             id="pgjobs.E054",
         )
+
+
+@register(TAG)
+def check_kept_logs(**kwargs) -> list[CheckMessage]:
+    """Warn of log records that are to be kept, but that no logger makes."""
+    if any(problems()):
+        return []
+    levels = {task.name: task.options.keeps_level for task in registry.tasks.values()}
+    levels["PGJOBS['KEEP_LOGS']"] = settings.KEEP_LOGS
+    return [
+        Warning(
+            f"{name} keeps log records from {logging.getLevelName(level)} on, but no "
+            "logger makes any of that level.",
+            hint="Lower the level in LOGGING: 'root': {'level': 'INFO', ...}.",
+            id="pgjobs.W055",
+        )
+        for name, level in levels.items()
+        if level is not None and level < lowest_level()
+    ]
+
+
+def lowest_level() -> int:
+    """Return the lowest level of the root logger and of the project's own."""
+    known = [logging.root, *logging.root.manager.loggerDict.values()]
+    return min(
+        each.level
+        for each in known
+        if isinstance(each, logging.Logger)
+        and each.level
+        and each.name.partition(".")[0] not in NOT_OWN
+    )

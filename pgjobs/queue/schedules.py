@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from django.db import connections
 
+from ..base.plain_json import dump
 from ..base.timetable import Timetable
 from ..sql import statement
 from .inserting import insert_free
@@ -82,6 +83,7 @@ class Fired(NamedTuple):
     args: str
     kwargs: str
     jitter: float  # seconds
+    name: str  # of the schedule
 
 
 def next_fire(execute: Execute) -> float | None:
@@ -146,7 +148,7 @@ def fire(
     fired = [each for each in won if each.tick_id is not None]
     ids: list[int | None] = []
     if fired:
-        new_jobs = [bind(each) for each in fired]
+        new_jobs = [with_name(bind(each), each.name) for each in fired]
         if any(each.unique_key for each in new_jobs):
             execute(SHORT_WAIT, {})
         ids = insert_free(execute, new_jobs)
@@ -154,6 +156,11 @@ def fire(
         execute(statement("link_ticks"), {"ticks": ticks, "jobs": ids})
     made = [id for id in ids if id is not None]
     return len({each.schedule_id for each in won}), len(made)
+
+
+def with_name(new_job: NewJob, name: str) -> NewJob:
+    """Return a new job that says in its `meta` which schedule made it."""
+    return new_job._replace(meta=dump({"schedule": name}))
 
 
 def note_run(database: str, schedule_id: int, job_id: int) -> None:

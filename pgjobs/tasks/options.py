@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from django.utils import timezone
 
-from ..conf import MOST_UNITS
+from ..conf import MOST_UNITS, log_level
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..queue.new_job import NewJob
 from .arguments import Stored
@@ -50,6 +50,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowU
     retry_on: tuple[type[BaseException], ...] = (BaseException,)
     no_retry_on: tuple[type[BaseException], ...] = ()
     atomic: bool = False
+    keep_logs: str | None = None
 
     def __post_init__(self) -> None:
         for feature in Options.__bases__:
@@ -67,6 +68,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowU
         check_backoff(self.backoff)
         if not isinstance(self.atomic, bool):
             raise InvalidTask(f"atomic must be True or False, got {self.atomic!r}.")
+        check_level(self.keep_logs)
         for name in ("retry_on", "no_retry_on"):
             classes = exception_classes(name, getattr(self, name))
             object.__setattr__(self, name, classes)
@@ -84,6 +86,11 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowU
         if self.timeout is None:
             return None
         return non_negative_seconds("timeout", self.timeout)
+
+    @cached_property
+    def keeps_level(self) -> int | None:
+        """The level from which on log records are kept with a job."""
+        return log_level(self.keep_logs)
 
     def retries(self, error: BaseException) -> bool:
         """Whether a job that raised this error is tried again."""
@@ -131,6 +138,7 @@ JOB_OPTIONS = frozenset(Options.__dataclass_fields__) - {
     "retry_on",
     "no_retry_on",
     "atomic",
+    "keep_logs",
     "dependencies",
     "write_all",
 }
@@ -168,6 +176,7 @@ class TaskOptions(KeyOptions, total=False):
     retry_on: type[BaseException] | tuple[type[BaseException], ...]
     no_retry_on: type[BaseException] | tuple[type[BaseException], ...]
     atomic: bool
+    keep_logs: str
     dependencies: Dependency | list[Dependency]
     expires: timedelta | None
     every: timedelta
@@ -258,6 +267,13 @@ def check_backoff(value: Any) -> None:
             "backoff must be a callable from the number of failures to seconds, "
             f"such as exponential(), got {value!r}."
         )
+
+
+def check_level(value: Any) -> None:
+    try:
+        log_level(value)
+    except ValueError as error:
+        raise InvalidTask(f"keep_logs {error}") from None
 
 
 def check_run_after(value: Any) -> None:

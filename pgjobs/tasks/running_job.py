@@ -72,6 +72,7 @@ class RunningJob:
         self.lease_token = lease_token
         self.enqueued_at = enqueued_at
         self.meta = meta or {}  # what the job took along from where it was enqueued
+        self.keeps_level: int | None = None  # from which on log records are kept
         self.cancel_requested = False  # whether the job was asked to stop
         self._desk = desk
         self._lock = Lock()

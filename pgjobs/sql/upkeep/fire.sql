@@ -26,7 +26,7 @@ moved AS (
     FROM won
     WHERE schedule.id = won.id
     RETURNING schedule.id, schedule.task, schedule.args::text, schedule.kwargs::text,
-        extract(epoch FROM schedule.jitter)::float8 AS jitter
+        extract(epoch FROM schedule.jitter)::float8 AS jitter, schedule.name
 ),
 noted AS (
     INSERT INTO pgjobs_tick (schedule_id, time)
@@ -38,6 +38,7 @@ noted AS (
     ON CONFLICT (schedule_id, time) DO NOTHING
     RETURNING id, schedule_id, time
 )
-SELECT moved.id, noted.id, moved.task, moved.args, moved.kwargs, moved.jitter
+SELECT moved.id, noted.id, moved.task, moved.args, moved.kwargs, moved.jitter,
+    moved.name
 FROM moved LEFT JOIN noted ON noted.schedule_id = moved.id
 ORDER BY noted.time, moved.id

@@ -31,7 +31,7 @@ from ...tasks.registry import registry
 from ...tasks.running_job import ReportDesk, RunningJob, current
 from ...tasks.task import Task
 from ..job_log import log
-from . import atomic
+from . import atomic, kept_logs
 from .cleaning import clean_connections
 from .forks import NoSecondWorker
 from .interruption import CoroutineStopper, Stopper, ThreadStopper, run_stoppable
@@ -49,6 +49,7 @@ class JobHost(ReportDesk, Protocol):
     """Where an execution says that it has begun."""
 
     middleware: Sequence[Middleware]
+    keeps_level: int | None  # of log records, if the task says nothing
 
     def began(self, execution: "Execution") -> None: ...
 
@@ -83,6 +84,9 @@ class Execution:
             desk=host,
             meta=loaded(job.meta),
         )
+        self.running.keeps_level = self.options.keeps_level or host.keeps_level
+        if self.running.keeps_level is not None:
+            kept_logs.handler.install()
 
     # From outside, on any thread
 

@@ -31,6 +31,7 @@ class Executor:
         self.ring = ring
         self.database = database
         self.default_limit = settings.TIMEOUT  # read once: it is asked for each job
+        self.keeps_level = settings.KEEP_LOGS
         self.middleware: Sequence[Middleware] = middleware()
         self.lock = threading.Lock()
         self.running: dict[int, Execution] = {}  # by lease token, as all here
