@@ -26,10 +26,11 @@ LAYERS = [
     ("tasks",),
     ("worker.options", "worker.memory"),
     ("worker.connections",),
-    ("worker.slots", "worker.job_log"),
+    ("worker.slots", "worker.job_log", "logging"),
     ("worker.upkeep",),
     ("worker",),
     ("worker.process", "table_checks", "telemetry_checks"),
+    ("contrib",),
     (
         "admin",
         "apps",
@@ -48,6 +49,8 @@ LATE_IMPORTS = {
     ("draining", "worker.observer"),
     # The checks need the models. Django imports the app's configuration first of all.
     ("apps", "checks"),
+    # Extras: their packages may not be there.
+    ("management.serving", "contrib.prometheus"),
 }
 # The only modules that may import a package from outside.
 KEEPERS = {
@@ -56,6 +59,9 @@ KEEPERS = {
     "admin_actions": ("admin",),
     "django.contrib.admin": ("admin",),
     "django.core.management": ("management",),
+    "prometheus_client": ("contrib.prometheus",),
+    "opentelemetry": ("contrib.otel",),
+    "sentry_sdk": ("contrib.sentry",),
 }
 
 
@@ -107,16 +113,23 @@ def imported_by(
 ) -> Iterator[tuple[str, str]]:
     """Yield each module that is imported, or imported from, and the name."""
     if isinstance(node, ast.Import):
-        yield from ((alias.name, alias.name) for alias in node.names)
+        yield from ((foreign(alias.name), alias.name) for alias in node.names)
         return
     base = node.module or ""
-    if node.level:
+    if not node.level:
+        base = foreign(base)
+    else:
         parts = package_of(module)
         parts = parts[: len(parts) - node.level + 1]
         base = ".".join([*parts, *([base] if base else [])])
     for alias in node.names:
         full = f"{base}.{alias.name}".lstrip(".")
         yield (full if full in PATHS else base or "pgjobs"), alias.name
+
+
+def foreign(name: str) -> str:
+    """Return the name of a module that is imported absolutely: it is not ours."""
+    return f"library {name}" if name in PATHS else name
 
 
 def package_of(module: str) -> list[str]:

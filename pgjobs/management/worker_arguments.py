@@ -14,6 +14,7 @@ from .parameters import (
     whole_number,
     worker_name,
 )
+from .serving import Position, position
 
 
 def add_worker_arguments(parser) -> None:
@@ -147,9 +148,9 @@ def add_process_arguments(parser) -> None:
         "--http",
         type=http_address,
         metavar="ADDRESS",
-        help="answer GET /healthz, GET /readyz and POST /nudge there: [HOST:]PORT, "
-        "for instance 8652 (default host: 127.0.0.1; with --processes: the n-th "
-        "worker on the n-th port from there)",
+        help="answer GET /healthz, /readyz and /metrics, and POST /nudge there: "
+        "[HOST:]PORT, for instance 8652 (default host: 127.0.0.1; with --processes: "
+        "the n-th worker on the n-th port from there)",
     )
     parser.add_argument(
         "--reload",
@@ -160,4 +161,7 @@ def add_process_arguments(parser) -> None:
     # How a supervisor tells its workers who they are.
     parser.add_argument("--child", type=int, metavar="FD", help=SUPPRESS)
     parser.add_argument("--first", action="store_true", help=SUPPRESS)
+    parser.add_argument(
+        "--position", type=position, default=Position(1, 1), help=SUPPRESS
+    )
     add_database(parser)

@@ -23,7 +23,7 @@ from ...worker import ExitCode, Loop, WorkerOptions
 from ...worker.connections.bell import Bell
 from ...worker.memory import resident_bytes
 from ...worker.observer import RunStats
-from ...worker.process.http import LAST_PORT, Address, Server
+from ...worker.process.http import LAST_PORT, Address
 from ...worker.process.pipe import SupervisorPipe
 from ...worker.process.supervisor import STOPPING_SIGNALS, Supervisor
 from ..parameters import (
@@ -40,6 +40,7 @@ from ..running import (
     number_of,
     what_is_left,
 )
+from ..serving import Position, Serving
 from ..worker_arguments import add_worker_arguments
 
 # Codes with which jobs still run in threads that cannot be ended in any other way.
@@ -89,9 +90,10 @@ class Command(BaseCommand):
         self.check_start(chosen, options)
         who = f"Worker {chosen.name}"
         reporter.print(*banner(chosen, who, options["verbosity"]))
-        loop = Loop(chosen, reporter)
+        serving = Serving(options, reporter)
+        loop = Loop(chosen, serving.observer)
         with stopping_on_signals(loop.stop, loop.bell):
-            code = self.run_loop(loop, options, reporter)
+            code = self.run_loop(loop, serving)
         self.print_end(chosen, reporter, reporter.stats)
         if code == ExitCode.RESTART and self.has_given_up:
             self.begin_anew()
@@ -108,13 +110,14 @@ class Command(BaseCommand):
     def work_as_child(
         self, chosen: WorkerOptions, options: dict, reporter: ChildReporter
     ) -> ExitCode:
-        loop = Loop(chosen, reporter)
+        serving = Serving(options, reporter)
+        loop = Loop(chosen, serving.observer)
         pipe = reporter.pipe
         # From now on: the first look at the database may have to wait for a lock.
         pipe.obey(loop.stop)
         self.check_start(chosen, options)
         with stopping_on_signals(pipe.signalled, pipe.bell):
-            return self.run_loop(loop, options, reporter)
+            return self.run_loop(loop, serving)
 
     def check_start(self, chosen: WorkerOptions, options: dict) -> None:
         """Raise CommandError for what would not get better with time."""
@@ -134,11 +137,9 @@ class Command(BaseCommand):
         events.store_declared(chosen.database)
         connections[chosen.database].close()
 
-    def run_loop(
-        self, loop: Loop, options: dict, reporter: ConsoleReporter
-    ) -> ExitCode:
+    def run_loop(self, loop: Loop, serving: Serving) -> ExitCode:
         try:
-            with serving(loop, options, reporter) if options["http"] else nullcontext():
+            with serving.server(loop) or nullcontext():
                 return loop.run()
         finally:
             loop.observer.catch_up()
@@ -210,6 +211,7 @@ class Command(BaseCommand):
                 line += ["--name", f"{options['name']}-{number}"]
             if http is not None:
                 line += ["--http", str(http.for_child(number))]
+                line += ["--position", str(Position(number, processes))]
             if chosen.max_time is not None:
                 left = chosen.max_time - (monotonic() - started_at)
                 line += ["--max-time", f"{max(left, 0.001):.3f}"]
@@ -239,20 +241,6 @@ class Command(BaseCommand):
 def flush() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
-
-
-def serving(loop: Loop, options: dict, reporter: ConsoleReporter) -> Server:
-    """Return what answers on the address of --http for the length of a `with` block."""
-    address: Address = options["http"]
-    try:
-        server = Server(address, loop, reporter.print_request)
-    except (OSError, UnicodeError) as error:  # the latter for impossible names
-        reason = getattr(error, "strerror", None) or error
-        raise CommandError(
-            f"Cannot listen on --http {address}: {reason}.", returncode=1
-        ) from error
-    reporter.print(f"{reporter.prefix}Health and nudges on http://{server.address}.")
-    return server
 
 
 def worker_options(alias: str, options: dict) -> WorkerOptions:

@@ -1,4 +1,4 @@
-"""Probes and nudges over HTTP: GET /healthz, GET /readyz, POST /nudge.
+"""Probes and nudges over HTTP: GET /healthz, /readyz and /metrics, POST /nudge.
 
 Answered beside the loop, which never waits for a client. Clients that are slow, silent
 or many hold a few threads, for seconds.
@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from socketserver import TCPServer, ThreadingMixIn
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..connections.bell import Bell
 from . import health
@@ -66,11 +66,21 @@ def nudge(loop: "Loop") -> dict[str, Any]:
     return {"ok": True}
 
 
+METRICS = "/metrics"
+SAFE = ("GET", "HEAD")
 ROUTES = {
-    "/healthz": Route(("GET", "HEAD"), health.liveness),
-    "/readyz": Route(("GET", "HEAD"), health.readiness),
+    "/healthz": Route(SAFE, health.liveness),
+    "/readyz": Route(SAFE, health.readiness),
     "/nudge": Route(("POST",), nudge),
 }
+
+
+class Metrics(Protocol):
+    """What answers GET /metrics."""
+
+    content_type: str
+
+    def answer(self, query: str) -> bytes: ...
 
 
 class Server(ThreadingMixIn, TCPServer):
@@ -86,8 +96,13 @@ class Server(ThreadingMixIn, TCPServer):
     block_on_close = False
 
     def __init__(
-        self, address: Address, loop: "Loop", log: Callable[[str], Any] | None = None
+        self,
+        address: Address,
+        loop: "Loop",
+        log: Callable[[str], Any] | None = None,
+        metrics: Metrics | None = None,
     ):
+        self.metrics = metrics
         self.loop = loop
         self.log = log
         places: list[Any] = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
@@ -196,8 +211,11 @@ class Handler(BaseHTTPRequestHandler):
             self.respond()
 
     def respond(self) -> None:
-        route = ROUTES.get(self.path.partition("?")[0])
-        if route is None:
+        path, _, query = self.path.partition("?")
+        route = ROUTES.get(path)
+        if path == METRICS and self.server.metrics and self.command in SAFE:
+            self.answer_metrics(self.server.metrics, query)
+        elif route is None:
             self.send_error(HTTPStatus.NOT_FOUND)
         elif self.command not in route.methods:
             allowed = ", ".join(route.methods)
@@ -211,13 +229,19 @@ class Handler(BaseHTTPRequestHandler):
         content = {"ok": False, "error": HTTPStatus(code).phrase}
         self.answer(code, content, {"Allow": allowed} if allowed else {})
 
+    def answer_metrics(self, metrics: Metrics, query: str) -> None:
+        body = metrics.answer(query)
+        self.send(HTTPStatus.OK, body, {"Content-Type": metrics.content_type})
+
     def answer(self, status, content: dict, headers: dict | None = None) -> None:
         body = json.dumps(content).encode() + b"\n"
+        self.send(status, body, {"Content-Type": "application/json", **(headers or {})})
+
+    def send(self, status, body: bytes, headers: dict[str, str]) -> None:
         self.request_version = self.protocol_version  # 0.9 would get no status line
         self.send_response(status)
-        for name, value in (headers or {}).items():
+        for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("Connection", "close")

@@ -1,0 +1,210 @@
+"""Metrics for Prometheus: `runjobs --http` serves /metrics, and a view does.
+
+Needs the package prometheus-client: `pip install pgjobs[prometheus]`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from http.client import HTTPException
+from itertools import accumulate
+from time import monotonic, time
+from typing import TYPE_CHECKING
+from urllib.request import ProxyHandler, build_opener
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from ..conf import settings
+from ..reports.figures import CachedFigures, Figure
+from ..worker.figures import SECONDS, Snapshot, WorkerFigures
+
+if TYPE_CHECKING:
+    from ..worker import Loop
+
+SIBLING_SECONDS = 1.0  # that another process of the same supervisor may take
+LARGEST_ANSWER = 10_000_000  # bytes of it
+OWN = "own"  # a query that asks for the figures of one process alone
+
+
+@require_safe
+@cache_control(no_store=True)
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Answer a scrape of the web side: the queues and workers in the database."""
+    body = text_of(of_database(cached_figures(settings.DATABASE).get()))
+    return HttpResponse(body, content_type=CONTENT_TYPE_LATEST)
+
+
+class WorkerMetrics:
+    """What a worker's process answers to scrapes.
+
+    `process`: its number among those of its supervisor. `siblings`: the addresses of
+    the metrics of the others, which one scrape brings together.
+    """
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(
+        self,
+        loop: "Loop",
+        figures: WorkerFigures,
+        process: int = 1,
+        siblings: Sequence[str] = (),
+    ):
+        self.loop = loop
+        self.figures = figures
+        self.process = str(process)
+        self.siblings = siblings
+
+    def answer(self, query: str) -> bytes:
+        """Return the metrics of this process, or of all and of the database."""
+        families = list(of_worker(self.loop, self.figures, self.process))
+        if query == OWN:
+            return text_of(families)
+        for url in self.siblings:
+            families += fetched(url)
+        cached = cached_figures(self.loop.options.database)
+        return text_of([*together(families), *of_database(cached.get())])
+
+
+@cache
+def cached_figures(database: str) -> CachedFigures:
+    return CachedFigures(database)
+
+
+def text_of(families: Iterable[Metric]) -> bytes:
+    """Return metrics in the format of Prometheus."""
+
+    class Given(Collector):
+        def collect(self) -> Iterable[Metric]:
+            return families
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Given())
+    return generate_latest(registry)
+
+
+def fetched(url: str) -> list[Metric]:
+    """Return what another process has counted, or nothing if it does not answer."""
+    direct = build_opener(ProxyHandler({}))
+    with suppress(OSError, HTTPException, ValueError):
+        with direct.open(url, timeout=SIBLING_SECONDS) as answer:
+            text = answer.read(LARGEST_ANSWER).decode()
+        return list(text_string_to_metric_families(text))
+    return []
+
+
+def together(families: Iterable[Metric]) -> Iterator[Metric]:
+    """Join metrics of the same name, which the format wants to stand together."""
+    by_name: dict[str, Metric] = {}
+    for family in families:
+        known = by_name.setdefault(family.name, family)
+        if known is not family:
+            known.samples += family.samples
+    yield from by_name.values()
+
+
+# Of the database
+
+
+def of_database(figures: Sequence[Figure] | None) -> Iterator[Metric]:
+    """Yield the gauges of the queues; without figures, only that there are none."""
+    yield GaugeMetricFamily(
+        "pgjobs_database_up",
+        "Whether the database told the figures of the queues in time.",
+        value=figures is not None,
+    )
+    if figures is None:
+        return
+    jobs = GaugeMetricFamily(
+        "pgjobs_jobs", "Unfinished jobs.", labels=["queue", "state"]
+    )
+    oldest = GaugeMetricFamily(
+        "pgjobs_queue_oldest_seconds",
+        "For how long the oldest READY job has been due.",
+        labels=["queue"],
+    )
+    paused = GaugeMetricFamily(
+        "pgjobs_queue_paused", "Whether the queue is paused.", labels=["queue"]
+    )
+    workers = GaugeMetricFamily("pgjobs_workers", "Workers.", labels=["state"])
+    for kind, name, state, number, seconds in figures:
+        if kind == "jobs":
+            jobs.add_metric([name, state.lower()], number)
+            if seconds is not None:
+                oldest.add_metric([name], max(seconds, 0.0))
+        elif kind == "paused":
+            paused.add_metric([name], number)
+        else:
+            workers.add_metric([state], number)
+    yield from (jobs, oldest, paused, workers)
+
+
+# Of a worker
+
+
+def of_worker(loop: "Loop", figures: WorkerFigures, process: str) -> Iterator[Metric]:
+    processed, durations, waits = figures.snapshot()
+    counter = CounterMetricFamily(
+        "pgjobs_jobs_processed",
+        "Attempts that have ended.",
+        labels=["queue", "task", "outcome", "process"],
+    )
+    for series, number in processed.items():
+        counter.add_metric([*series, process], number)
+    yield counter
+    yield histogram(
+        "pgjobs_job_duration_seconds",
+        "From the claim to the end of an attempt.",
+        ["queue", "task", "process"],
+        {(*series, process): each for series, each in durations.items()},
+    )
+    yield histogram(
+        "pgjobs_job_wait_seconds",
+        "From the time when a job was due to its first claim.",
+        ["queue", "process"],
+        {(*series, process): each for series, each in waits.items()},
+    )
+    yield from gauges(loop, process)
+
+
+def histogram(
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    found: dict[tuple[str, ...], Snapshot],
+) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=labels)
+    bounds = [*map(str, SECONDS), "+Inf"]
+    for series, each in found.items():
+        buckets = list(zip(bounds, map(float, accumulate(each.counts)), strict=True))
+        family.add_metric(series, buckets, each.total)
+    return family
+
+
+def gauges(loop: "Loop", process: str) -> Iterator[Metric]:
+    busy = min(len(loop.in_flight), loop.options.slots)
+    slots = GaugeMetricFamily(
+        "pgjobs_worker_slots", "Slots of the worker.", labels=["state", "process"]
+    )
+    slots.add_metric(["busy", process], busy)
+    slots.add_metric(["free", process], loop.options.slots - busy)
+    yield slots
+    beat = GaugeMetricFamily(
+        "pgjobs_worker_heartbeat_timestamp_seconds",
+        "When the worker gave its last sign of life.",
+        labels=["process"],
+    )
+    if loop.phase != "starting":
+        beat.add_metric([process], time() - (monotonic() - loop.heartbeat.last_beat))
+    yield beat
