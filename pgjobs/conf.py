@@ -74,6 +74,12 @@ def log_level(value):
     return level
 
 
+def relation(value):
+    if value not in ("parent", "link"):
+        raise ValueError(f"must be 'parent' or 'link', got {value!r}.")
+    return value
+
+
 def retention(value):
     """Return {status: seconds or None (kept)}; unnamed statuses keep their default."""
     if not isinstance(value, Mapping):
@@ -149,6 +155,8 @@ SETTINGS = {
     "META": Setting((), texts),
     # Dotted paths of what surrounds each attempt, the outermost first.
     "MIDDLEWARE": Setting((), texts),
+    # "parent": a trace goes on in its jobs; "link": their own traces link to it.
+    "TRACES": Setting("parent", relation),
     # Level of the log records that are kept with their job, such as "INFO"; None: none.
     "KEEP_LOGS": Setting(None, log_level),
     # Dotted path of `(request, job) -> bool`: who may see a job at its address.

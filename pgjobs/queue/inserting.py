@@ -6,6 +6,7 @@ tried again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections, transaction
@@ -14,6 +15,7 @@ from .. import signals
 from ..base.plain_json import load
 from ..exceptions import AlreadyEnqueued
 from ..sql import statement
+from . import sending
 from .meta import with_meta
 from .new_job import STORED, NewJob, parameters_of, parameters_of_one
 from .statements import Execute, execute_on
@@ -76,6 +78,13 @@ def insert(
     Returns for each the job, or what its `on_conflict` says if another job holds its
     unique key. Raises AlreadyEnqueued, having inserted nothing.
     """
+    insert = partial(insert_here, model, database, new_jobs)
+    return sending.sent(new_jobs, insert) if sending.added else insert()
+
+
+def insert_here(
+    model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "list[Job | None]":
     new_jobs = with_meta(new_jobs)
     if any(each.unique_key for each in new_jobs):
         return insert_unique(model, database, new_jobs)
