@@ -117,6 +117,7 @@ def test_one_event_is_sent_for_a_job_that_failed_for_good(sent):
     assert known["arguments"] == {"card": "[Filtered]", "amount": "[Filtered]"}
 
 
+@pytest.mark.filterwarnings("ignore:The send_default_pii option")
 def test_arguments_are_sent_if_the_client_may(sent):
     initialise(sent, send_default_pii=True)
     run(charge, "4242", amount=5)
