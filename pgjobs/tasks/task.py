@@ -335,9 +335,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
       `burst`: so many at once after a pause
     - `after_failure="run"`: a job that waits for others runs even if one has failed
     - `dependencies`: a `Dependency`, or a list; what must have succeeded before
-
-    - `on_success`, `on_failure`: a task that gets a job with the id of one that has
-      ended so, as `job_id`; it is enqueued in the transaction that stores the end
+    - `on_success`, `on_failure`: a task that is enqueued with the end, with `job_id`
 
     Unique jobs: `unique` (True, or names of parameters) or `unique_key` (a key);
     `unique_for` ("unfinished", "waiting" or a period); `on_conflict` ("return",
