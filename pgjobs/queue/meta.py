@@ -111,12 +111,16 @@ def loaded(text: str | None) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
+def is_used() -> bool:
+    """Whether jobs that are enqueued in this process take anything along."""
+    return bool(added or settings.META)
+
+
 def restore(context: Context, job_id: int, meta: dict[str, Any]) -> None:
     """Set in a job's context what was set where it was enqueued."""
-    if meta or added or settings.META:
-        # All that comes of a job is found by one id.
-        tree = {"correlation_id": f"job-{job_id}", **meta, "parent_id": job_id}
-        context.run(inherited.set, tree)
+    # All that comes of a job is found by one id.
+    tree = {"correlation_id": f"job-{job_id}", **meta, "parent_id": job_id}
+    context.run(inherited.set, tree)
     for path in settings.META if meta else ():
         variable = variable_of(path)
         if variable is not None and variable.name in meta:

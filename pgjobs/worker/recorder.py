@@ -249,7 +249,8 @@ class Recorder:
             if tells_all or end.status != "SUCCESSFUL":
                 log_end(end)
         self.finished += sum(each.status in FINISHED for each in ends)
-        self.announcer.ended(map(end_of_attempt, ends))
+        if self.announcer.has_listeners:  # asked once for all: most projects have none
+            self.announcer.ended(map(end_of_attempt, ends))
 
     # Reports
 

@@ -59,7 +59,7 @@ class EventLoop:
             return  # abandoned meanwhile, and the job with it
         tasks: WeakSet[asyncio.Task] = WeakSet()
         self.executions[execution] = tasks
-        context = job_context(execution.running)
+        context = job_context(execution)
         context.run(tasks_of_job.set, tasks)
         task = self.loop.create_task(execution.run(), context=context)
         task.add_done_callback(partial(self.end, execution))

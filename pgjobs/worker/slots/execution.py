@@ -49,6 +49,7 @@ class JobHost(ReportDesk, Protocol):
     """Where an execution says that it has begun."""
 
     middleware: Sequence[Middleware]
+    hands_on_meta: bool  # to the jobs that jobs enqueue
     keeps_level: int | None  # of log records, if the task says nothing
 
     def began(self, execution: "Execution") -> None: ...
@@ -171,7 +172,7 @@ class ThreadExecution(Execution):
     def run(self) -> Outcome:
         """Run the job on this thread; never raises."""
         self.own_thread = threading.current_thread()
-        return job_context(self.running).run(self.run_in_context)
+        return job_context(self).run(self.run_in_context)
 
     def run_in_context(self) -> Outcome:
         try:
@@ -303,14 +304,16 @@ def find_task(name: str) -> Task | None:
         return None
 
 
-def job_context(running: RunningJob) -> Context:
+def job_context(execution: Execution) -> Context:
     """Return a context of the job's own.
 
     The language or time zone that a job activates ends with it.
     """
     context = Context()
+    running = execution.running
     context.run(current.set, running)
-    restore(context, running.id, running.meta)
+    if running.meta or execution.host.hands_on_meta:
+        restore(context, running.id, running.meta)
     return context
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from ...conf import settings
 from ...exceptions import TaskTimeout
-from ...queue import recording
+from ...queue import meta, recording
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Outcome, Unsuccessful, release
 from ...tasks.middleware import Middleware, middleware
@@ -32,6 +32,7 @@ class Executor:
         self.database = database
         self.default_limit = settings.TIMEOUT  # read once: it is asked for each job
         self.keeps_level = settings.KEEP_LOGS
+        self.hands_on_meta = meta.is_used()
         self.middleware: Sequence[Middleware] = middleware()
         self.lock = threading.Lock()
         self.running: dict[int, Execution] = {}  # by lease token, as all here

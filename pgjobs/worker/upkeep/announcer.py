@@ -34,9 +34,14 @@ class Announcer:
         self.works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.thread: threading.Thread | None = None
 
+    @property
+    def has_listeners(self) -> bool:
+        """Whether there is a receiver for any end of an attempt."""
+        return any(signals.is_heard(end, Job) for end in signals.OF_ENDS)
+
     def finished(self, ids: Sequence[int]) -> None:
         """Tell of jobs that a statement has ended; their rows say how."""
-        if ids and any(signals.is_heard(end, Job) for end in signals.OF_ENDS):
+        if ids and self.has_listeners:
             for id in ids:  # a row that cannot be read harms itself alone
                 self.put(partial(announce_finished, Job, self.database, [id]))
 
