@@ -45,7 +45,7 @@ class ClaimedJob(NamedTuple):
     is_tied: bool  # its writer knew what it depends on
     turn: int  # its place in line among those of its priority
     meta: str | None  # JSON text
-    waited: float  # seconds since it was due
+    waited: float  # seconds since it was due, until the claim began
 
     @property
     def is_suspect(self) -> bool:

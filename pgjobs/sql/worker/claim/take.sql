@@ -33,7 +33,5 @@ claimed AS (
               failures, max_attempts, crashes, max_crashes, timeout, life,
               lease_token, enqueued_at, keys IS NOT NULL AS is_keyed,
               dependencies IS NOT NULL AS is_tied, turn, meta::text,
-              extract(
-                  epoch FROM clock_timestamp() - greatest(run_after, enqueued_at)
-              )::float8 AS waited
+              extract(epoch FROM now() - greatest(run_after, enqueued_at))::float8
 ),
