@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
@@ -14,7 +15,7 @@ from .tasks.middleware import is_only_async, loaded
 from .tasks.registry import registry
 
 TAG = "pgjobs"
-NOT_OWN = ("django", "pgjobs")  # loggers with a level of their own
+NOT_OWN = {"django", "pgjobs"}  # loggers whose levels say nothing of the project's
 
 
 @register(TAG)
@@ -105,11 +106,10 @@ def check_kept_logs(**kwargs) -> list[CheckMessage]:
 
 def lowest_level() -> int:
     """Return the lowest level of the root logger and of the project's own."""
-    known = [logging.root, *logging.root.manager.loggerDict.values()]
-    return min(
+    own = {config.name.partition(".")[0] for config in apps.get_app_configs()} - NOT_OWN
+    levels = [
         each.level
-        for each in known
-        if isinstance(each, logging.Logger)
-        and each.level
-        and each.name.partition(".")[0] not in NOT_OWN
-    )
+        for name, each in logging.root.manager.loggerDict.items()
+        if isinstance(each, logging.Logger) and name.partition(".")[0] in own
+    ]
+    return min(filter(None, [logging.root.level, *levels]), default=logging.NOTSET)

@@ -57,7 +57,7 @@ class Hostile:
 
 
 @task(keep_logs="INFO")
-def tell(text: str = "hello", times: int = 1) -> None:
+def tell_kept(text: str = "hello", times: int = 1) -> None:
     logger.debug("not kept")
     for _ in range(times):
         logger.info("told %s", text)
@@ -159,7 +159,7 @@ logging.getLogger("shop").info("set up")
 
 
 def test_records_are_kept_with_the_job():
-    log = log_of(run(tell))
+    log = log_of(run(tell_kept))
     assert "INFO shop.orders: told hello" in log
     assert "not kept" not in log
     assert log.count("\n") == 1
@@ -204,7 +204,7 @@ def test_rubbish_in_records_is_cut_and_stored(monkeypatch):
 
 
 def test_log_is_bounded_however_much_a_job_says():
-    log = log_of(run(tell, text="x" * 500, times=5_000))
+    log = log_of(run(tell_kept, text="x" * 500, times=5_000))
     assert len(log) <= LONGEST_LOG
     assert log.endswith("x\n")
 
@@ -212,7 +212,7 @@ def test_log_is_bounded_however_much_a_job_says():
 def test_kept_records_cost_as_many_statements_as_one_report():
     """However many there are: the loop stores them together."""
     with statements_of_workers() as executed:
-        enqueue(tell, times=500)
+        enqueue(tell_kept, times=500)
         drain()
     assert sum("report" in each for each in executed) <= 3
 
@@ -247,7 +247,7 @@ def test_kept_records_stand_among_the_lines_of_the_job():
 @pytest.mark.parametrize("level", ["LOUD", 20, "", ["INFO"]])
 def test_level_must_be_one(level):
     with pytest.raises(InvalidTask, match="keep_logs must be a level such as 'INFO'"):
-        task(keep_logs=level)(tell.function)
+        task(keep_logs=level)(tell_kept.function)
 
 
 def test_level_in_the_settings_must_be_one(settings):

@@ -74,13 +74,13 @@ def tell_meta_atomically():
 
 
 @task
-def enqueue_others():
+def enqueue_tree():
     tell_meta.enqueue()
-    enqueue_many([tasks.noop.bind(), enqueue_more.bind()])
+    enqueue_many([tasks.noop.bind(), enqueue_branch.bind()])
 
 
 @task
-def enqueue_more():
+def enqueue_branch():
     publish("meta.seen")
     tasks.noop.enqueue()
 
@@ -91,7 +91,7 @@ def enqueue_more():
 def test_without_the_setting_there_is_no_meta():
     job = run(tell_meta)
     assert (job.meta, job.return_value) == (None, ["none", {}])
-    assert run(enqueue_others).meta is None
+    assert run(enqueue_tree).meta is None
     assert not Job.objects.exclude(meta=None).exists()
 
 
@@ -191,16 +191,16 @@ def test_retry_keeps_the_meta(use):
 
 def test_jobs_that_jobs_enqueue_inherit_the_meta_and_know_their_parent(use):
     use("tenant", "correlation")
-    root = within(lambda: enqueue(enqueue_others), correlation="r1")
+    root = within(lambda: enqueue(enqueue_tree), correlation="r1")
     drain()
     common = {"tenant": "acme", "correlation_id": "r1"}
     assert stored(root) == common
-    middle = Job.objects.get(task=enqueue_more.name)
+    middle = Job.objects.get(task=enqueue_branch.name)
     first = Job.objects.filter(meta={**common, "parent_id": root.pk})
     assert set(first.values_list("task", flat=True)) == {
         tell_meta.name,
         tasks.noop.name,
-        enqueue_more.name,
+        enqueue_branch.name,
     }
     leaf = Job.objects.get(meta__parent_id=middle.pk)
     assert leaf.meta == {**common, "parent_id": middle.pk}
@@ -211,7 +211,7 @@ def test_jobs_that_jobs_enqueue_inherit_the_meta_and_know_their_parent(use):
 
 def test_tree_of_jobs_without_a_correlation_id_gets_one(use):
     use("nothing")
-    root = run(enqueue_others)
+    root = run(enqueue_tree)
     assert stored(root) is None
     ids = Job.objects.exclude(pk=root.pk).values_list("meta__correlation_id", flat=True)
     assert set(ids) == {f"job-{root.pk}"}

@@ -55,7 +55,7 @@ def names(heard) -> list[str]:
 
 
 @task(max_attempts=2, backoff=lambda failures: 0)
-def fail_twice():
+def fail_in_two():
     raise ValueError("no")
 
 
@@ -66,7 +66,7 @@ def test_success_is_announced(heard):
 
 
 def test_retry_and_failure_are_announced_with_their_errors(heard):
-    run(fail_twice)
+    run(fail_in_two)
     assert names(heard) == [
         "job_enqueued",
         "job_started",
