@@ -67,14 +67,10 @@ def test_success_is_announced(heard):
 
 def test_retry_and_failure_are_announced_with_their_errors(heard):
     run(fail_in_two)
-    assert names(heard) == [
-        "job_enqueued",
-        "job_started",
-        "job_retried",
-        "job_started",
-        "job_finished",
-        "job_failed",
-    ]
+    # Ends are announced beside the loop: another attempt may have begun by then.
+    ends = [name for name in names(heard) if name != "job_started"]
+    assert ends == ["job_enqueued", "job_retried", "job_finished", "job_failed"]
+    assert names(heard).count("job_started") == 2
     errors = [str(error) for name, _, error in heard if error is not None]
     assert errors == ["no", "no"]
 
