@@ -97,44 +97,92 @@ DEFAULT_RETENTION = {
 class Setting(NamedTuple):
     default: Any
     read: Callable[[Any], Any]  # returns the value, or raises ValueError: the rule
+    about: str  # one or two sentences for the reference
 
 
 SETTINGS = {
-    # Alias of the database that holds the queue.
-    "DATABASE": Setting("default", text),
-    # Modules with tasks, beside the `tasks` module of each installed app.
-    "TASK_MODULES": Setting((), texts),
-    # Slots of a worker: jobs that it runs at the same time.
-    "CONCURRENCY": Setting(4, whole_number),
-    # Process units of a host, which the jobs of all its workers share; None: no limit.
-    "PROCESS_UNITS": Setting(None, units),
-    # Seconds that a job waits for units before those behind it must wait, too.
-    "UNITS_PATIENCE": Setting(60.0, seconds),
-    # Seconds between two looks at the queue while nothing wakes the worker.
-    "POLL_INTERVAL": Setting(5.0, positive_seconds),
-    # Seconds between two signs of life of a worker.
-    "HEARTBEAT_INTERVAL": Setting(5.0, positive_seconds),
-    # Seconds without a sign of life after which a worker counts as dead.
-    "LEASE_DURATION": Setting(30.0, positive_seconds),
-    # Seconds that an attempt may take if neither its job nor its task say; None: any.
-    "TIMEOUT": Setting(None, time_limit),
-    # Seconds to end in, after the time limit, until the attempt is given up.
-    "TIMEOUT_GRACE": Setting(10.0, seconds),
-    # How long finished jobs are kept, by status; None: for ever.
-    "RETENTION": Setting(DEFAULT_RETENTION, retention),
-    # False: poll only. A dict: connection parameters around a pooler (host, port...).
-    "LISTEN": Setting(True, listen),
-    # Largest JSON text of a job's arguments, and of its result.
-    "MAX_ARGUMENT_BYTES": Setting(1_000_000, whole_number),
-    "MAX_RESULT_BYTES": Setting(1_000_000, whole_number),
-    # Age at which a job of a task that no code declares ends FAILED; 0: at once.
-    "UNKNOWN_TASK_GRACE": Setting(600.0, seconds),
-    # How long after an event was published with no subscriber one still gets it.
-    "UNHANDLED_EVENT_GRACE": Setting(3_600.0, seconds),
-    # How long events are kept; None: for ever.
-    "EVENT_RETENTION": Setting(timedelta(days=30).total_seconds(), time_limit),
-    # Dotted path of `(request, job) -> bool`: who may see a job at its address.
-    "STATUS_PERMISSION": Setting("pgjobs.views.holds_address", text),
+    "DATABASE": Setting("default", text, "Alias of the database that holds the queue."),
+    "TASK_MODULES": Setting(
+        (),
+        texts,
+        "Modules with tasks, beside the `tasks` module of each installed app.",
+    ),
+    "CONCURRENCY": Setting(
+        4, whole_number, "Slots of a worker: the jobs that it runs at the same time."
+    ),
+    "PROCESS_UNITS": Setting(
+        None,
+        units,
+        "Process units of a host, which the jobs of all its workers share. "
+        "`None` sets no limit.",
+    ),
+    "UNITS_PATIENCE": Setting(
+        60.0,
+        seconds,
+        "Time that a job waits for units before those behind it must wait, too.",
+    ),
+    "POLL_INTERVAL": Setting(
+        5.0,
+        positive_seconds,
+        "Time between two looks at the queue while nothing wakes the worker.",
+    ),
+    "HEARTBEAT_INTERVAL": Setting(
+        5.0, positive_seconds, "Time between two signs of life of a worker."
+    ),
+    "LEASE_DURATION": Setting(
+        30.0,
+        positive_seconds,
+        "Time without a sign of life after which a worker counts as dead.",
+    ),
+    "TIMEOUT": Setting(
+        None,
+        time_limit,
+        "Time that an attempt may take if neither its job nor its task sets a limit. "
+        "`None` sets none.",
+    ),
+    "TIMEOUT_GRACE": Setting(
+        10.0,
+        seconds,
+        "Time in which an attempt may end after its time limit. "
+        "Then its worker abandons it.",
+    ),
+    "RETENTION": Setting(
+        DEFAULT_RETENTION,
+        retention,
+        "How long finished jobs are kept, by status. `None` keeps them for ever.",
+    ),
+    "LISTEN": Setting(
+        True,
+        listen,
+        "`False` makes workers poll only. A dict names connection parameters "
+        "(host, port...) that lead around a pooler.",
+    ),
+    "MAX_ARGUMENT_BYTES": Setting(
+        1_000_000, whole_number, "Largest JSON text of a job's arguments."
+    ),
+    "MAX_RESULT_BYTES": Setting(
+        1_000_000, whole_number, "Largest JSON text of a job's result."
+    ),
+    "UNKNOWN_TASK_GRACE": Setting(
+        600.0,
+        seconds,
+        "Age at which a job of a task that no code declares ends FAILED.",
+    ),
+    "UNHANDLED_EVENT_GRACE": Setting(
+        3_600.0,
+        seconds,
+        "How long after an event was published without a subscriber one still gets it.",
+    ),
+    "EVENT_RETENTION": Setting(
+        timedelta(days=30).total_seconds(),
+        time_limit,
+        "How long events are kept. `None` keeps them for ever.",
+    ),
+    "STATUS_PERMISSION": Setting(
+        "pgjobs.views.holds_address",
+        text,
+        "Dotted path of `(request, job) -> bool`: who may see a job at its address.",
+    ),
 }
 
 
