@@ -18,6 +18,7 @@ INSTALLED_APPS = [
     "example",
     "passes",
     "converter",
+    "shop",
     "tests",
 ]
 MIDDLEWARE = [

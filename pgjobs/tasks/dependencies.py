@@ -137,6 +137,7 @@ class Need(NamedTuple):
 class Dependencies:
     """The option of `@task(...)` for what its jobs depend on."""
 
+    #: What must have succeeded lately before the job runs: a `Dependency`, or a list.
     dependencies: tuple[Dependency, ...] = ()
 
     def __post_init__(self) -> None:

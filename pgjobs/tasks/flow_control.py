@@ -33,12 +33,19 @@ LOCK_MODES = ("ordered", "mutex")
 class FlowControl:
     """The options of `@task(...)` and `.using(...)` for locks, limits and rates."""
 
+    #: Key. Jobs of one lock run one at a time.
     lock: Key | None = None
+    #: Jobs of a lock run in the order of their ids, or in any order (`"mutex"`).
     lock_mode: str = "ordered"
+    #: How many jobs of the task, or of each `limit_key`, run at a time.
     max_running: int | None = None
+    #: Key of the jobs that share `max_running`.
     limit_key: Key | None = None
+    #: How many jobs of the task, or of each `rate_key`, may start: `"100/minute"`.
     rate: str | None = None
+    #: Key of the jobs that share a rate.
     rate_key: Key | None = None
+    #: How many jobs may start at once after a pause.
     burst: int | None = None
 
     def __post_init__(self) -> None:

@@ -35,18 +35,34 @@ CANCEL = ("interrupt", "cooperative")
 class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
     """What `@task(...)` and `.using(...)` say about a task's jobs."""
 
+    #: The queue of the job.
     queue_name: str = "default"
+    #: Of -100 to 100. A job of a higher priority starts first.
     priority: int = 0
+    #: Attempts that may fail before the job ends FAILED.
     max_attempts: int = 3
+    #: Worker processes that may die under the job before it ends FAILED.
     max_crashes: int = 3
+    #: Time that an attempt may take. `None` leaves it to `PGJOBS["TIMEOUT"]`.
     timeout: float | timedelta | None = None
+    #: How many of `runjobs --units` the job takes while it runs.
     process_units: int | None = None
+    #: A running job that is cancelled is interrupted by `TaskCancelled`, or asks by
+    #: itself (`"cooperative"`).
     cancel: Literal["interrupt", "cooperative"] = "interrupt"
+    #: A delay, or an aware datetime before which the job does not start.
     run_after: datetime | timedelta | None = None
+    #: A job that no attempt has begun by then ends CANCELLED. A timedelta counts from
+    #: when the job can run.
     expires: datetime | timedelta | None = None
+    #: Seconds until the next attempt, from the number of failures: `exponential()`,
+    #: `linear()`, `constant()` or a callable.
     backoff: Backoff = field(default_factory=exponential)
+    #: Exception classes after which the job is tried again.
     retry_on: tuple[type[BaseException], ...] = (BaseException,)
+    #: Exception classes after which the job ends FAILED at once.
     no_retry_on: tuple[type[BaseException], ...] = ()
+    #: What the task does in the queue's database commits together with its success.
     atomic: bool = False
 
     def __post_init__(self) -> None:

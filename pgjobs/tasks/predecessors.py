@@ -19,8 +19,11 @@ NEEDS = {"cancel": "success", "run": "end"}
 class Predecessors:
     """The options of `.using(...)` for predecessors and the batch."""
 
+    #: Jobs and batches that must end before the job runs.
     after: "tuple[Job | Batch, ...]" = ()
+    #: If one of them fails, the job is cancelled too, or runs all the same (`"run"`).
     after_failure: AfterFailure = "cancel"
+    #: The batch to which the job is added.
     batch: "Batch | None" = None
 
     def __post_init__(self) -> None:

@@ -27,9 +27,16 @@ HOW = ("unique_for", "on_conflict")
 class Unique:
     """The options of `@task(...)` and `.using(...)` for unique jobs."""
 
+    #: `True` allows one job for the same arguments; names of parameters compare only
+    #: these.
     unique: bool | tuple[str, ...] = False
+    #: Key of the jobs of which only one is allowed.
     unique_key: Key | None = None
+    #: How long the key is held: until the job has ended, until it starts
+    #: (`"waiting"`), or for a period.
     unique_for: UniqueFor = "unfinished"
+    #: What `enqueue` does if the key is held: `"return"` that job, `"raise"`,
+    #: `"replace"` its arguments, or `"skip"` (returns None).
     on_conflict: OnConflict = "return"
 
     def __post_init__(self) -> None:

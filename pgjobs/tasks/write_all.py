@@ -36,6 +36,7 @@ ALL: Any = All()  # to type checkers it fits every parameter
 class WriteAll:
     """The option of `@task(...)` for parameters that take `ALL`."""
 
+    #: Names of parameters that take `ALL`: one job for each of their choices.
     write_all: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

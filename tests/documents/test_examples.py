@@ -1,0 +1,51 @@
+import re
+import sys
+from functools import partial
+
+import pytest
+from django.core.management import CommandError
+
+from tests.documents.examples import (
+    PAGES,
+    ROOT,
+    command_lines,
+    document,
+    parse_command,
+)
+
+CHECK = re.compile(r"pgjobs\.[EW]\d{3}")
+
+
+@pytest.fixture(autouse=True)
+def same_modules_afterwards():
+    before = dict(sys.modules)
+    yield
+    for name in sys.modules.keys() - before.keys():
+        if isinstance(vars(sys.modules[name]).get("__getattr__"), partial):
+            del sys.modules[name]
+
+
+def name_of(path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_examples_of_the_page_run(path):
+    for example in document(path).examples():
+        example.evaluate()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_command_lines_of_the_page_are_understood(path):
+    for line in command_lines(path):
+        try:
+            parse_command(line)
+        except (CommandError, KeyError, SystemExit) as error:
+            pytest.fail(f"manage.py {line}: {error}")
+
+
+def test_reference_names_each_system_check():
+    named = set(CHECK.findall((ROOT / "docs/reference/checks.md").read_text()))
+    code = (ROOT / "pgjobs").glob("**/*.py")
+    assert named == {id for path in code for id in CHECK.findall(path.read_text())}
