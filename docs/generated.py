@@ -46,7 +46,7 @@ def settings_page() -> Iterator[str]:
         "",
         "All settings stand in one dict, `PGJOBS`, in your project's settings. Each is",
         "optional. A duration is a number of seconds or a `timedelta`.",
-        "`manage.py check` reports a name that pgjobs does not know, and a value that it",
+        "`manage.py check` reports a name that pgjobs does not know, and values that it",
         "cannot use.",
         "",
         "```python",
