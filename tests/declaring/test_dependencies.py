@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import pytest
 
 from pgjobs import Dependency, same, task
-from pgjobs.checks import check_dependencies
+from pgjobs.checks.dependencies import check_dependencies
 from pgjobs.exceptions import InvalidArguments, InvalidTask, UnknownTask
 from pgjobs.tasks.dependencies import DEFAULT_WINDOW
 

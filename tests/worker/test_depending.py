@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.db import connections, transaction
 
 from pgjobs import enqueue_many
-from pgjobs.checks import check_dependencies
+from pgjobs.checks.dependencies import check_dependencies
 from pgjobs.models import Job, Note, Predecessor, Prerequisite
 from pgjobs.queue import admitting, upkeep
 from pgjobs.queue.dependencies import look_up
