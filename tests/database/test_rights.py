@@ -36,8 +36,8 @@ NEEDED_BY_WRITERS = {
     # Python's enqueue, where a unique key is taken.
     "pgjobs_replace_held": "SELECT pgjobs_replace_held('{key}', '{unfinished}', '{}',"
     " '{}', '{}', '{}', '{}', '{}')",
-    "pgjobs_serve": "INSERT INTO pgjobs_job (task, dependencies) VALUES ('new',"
-    """ '{"needs": [], "serves": [{"key": "k", "for": 5}]}')""",
+    "pgjobs_provide": "INSERT INTO pgjobs_job (task, dependencies) VALUES ('new',"
+    """ '{"needs": [], "provides": [{"key": "k", "for": 5}]}')""",
 }
 
 
