@@ -10,7 +10,8 @@ from django.utils.translation import ngettext_lazy
 
 from ..conf import FINISHED
 from ..models import Status
-from ..models.job import QUEUED, JobQuerySet
+from ..models.job import JobQuerySet
+from ..models.job_choices import QUEUED
 from ..queue.acts import Changed
 from .forms import ActForm, ReasonForm, ResultForm
 

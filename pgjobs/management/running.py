@@ -16,7 +16,7 @@ from django.db.models import Count
 
 from ..conf import MOST_UNITS, settings
 from ..models import Job, Queue
-from ..models.job import WaitingFor
+from ..models.job_choices import WaitingFor
 from ..queue.recording import Unsuccessful
 from ..tasks.registry import registry
 from ..worker import WorkerOptions

@@ -5,7 +5,8 @@ from .attempt import Attempt
 from .batch import Batch
 from .definition import TaskDefinition
 from .event import Delivery, Event, Subscription
-from .job import Job, Status
+from .job import Job
+from .job_choices import Status
 from .predecessor import Predecessor
 from .prerequisite import Prerequisite
 from .progress import Progress

@@ -18,41 +18,9 @@ from ..fields import HoldsKey, LenientDecoder
 from ..queue import acts, claiming, inserting, waiting
 from ..queue.acts import Changed
 from ..queue.new_job import NewJob
-
-
-class Status(models.TextChoices):
-    # READY is an invariant: the job can run now. Whatever must not run is not READY.
-    READY = "READY", _("Ready")
-    SCHEDULED = "SCHEDULED", _("Scheduled")
-    WAITING = "WAITING", _("Waiting")
-    RUNNING = "RUNNING", _("Running")
-    SUCCESSFUL = "SUCCESSFUL", _("Successful")
-    FAILED = "FAILED", _("Failed")
-    CANCELLED = "CANCELLED", _("Cancelled")
-
-
-class WaitingFor(models.TextChoices):
-    """The obstacle that a WAITING job waits for: the first one, in this order."""
-
-    PREDECESSOR = "predecessor", _("its predecessors")
-    DEPENDENCY = "dependency", _("its dependencies")
-    LOCK = "lock", _("a lock")
-    LIMIT = "limit", _("a free place")
-    RATE = "rate", _("its rate")
-
-
-class UniqueFor(models.TextChoices):
-    """How long a job holds its unique key."""
-
-    UNFINISHED = "unfinished", _("until it has ended")
-    WAITING = "waiting", _("until it is started")
-    PERIOD = "period", _("for a time, unless it fails or is cancelled")
-
+from .job_choices import Status, UniqueFor, WaitingFor
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
-QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
-
-
 EMPTY_ARRAY = models.Value([], models.JSONField())
 EMPTY_OBJECT = models.Value({}, models.JSONField())
 # The cheap part first: most jobs have no key.

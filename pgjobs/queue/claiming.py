@@ -42,7 +42,7 @@ class ClaimedJob(NamedTuple):
     lease_token: int
     enqueued_at: datetime
     is_keyed: bool  # other jobs may wait for its end
-    is_tied: bool  # its writer knew what it depends on
+    has_dependencies: bool  # its writer knew what it depends on
     turn: int  # its place in line among those of its priority
 
     @property

@@ -52,9 +52,6 @@ RETURNED = (
     "waiting_for",
     "line",
 )
-# What connects a job to those before and after it, in its `keys`. It stays when another
-# job replaces its arguments.
-LINK_KEYS = ["after", "after_batches", "needs", "batch_id", "has_successors"]
 HOLDERS = """
 SELECT unique_key, id FROM pgjobs_job
 WHERE unique_key = ANY (%(unique_keys)s::text[])
@@ -200,8 +197,8 @@ class Inserting:
         replacing = [each for each in new_jobs if each.on_conflict == "replace"]
         if not replacing:
             return set()
-        parameters = {**parameters_of(replacing), "link_keys": LINK_KEYS}
-        return {id for id, _ in self.execute(statement("replace"), parameters)}
+        rows = self.execute(statement("replace"), parameters_of(replacing))
+        return {id for (id,) in rows}
 
     def holders(self, new_jobs: list[NewJob]) -> "Iterator[Job]":
         keys = list({each.unique_key for each in new_jobs})

@@ -15,7 +15,8 @@ from django.db.models import (
 from django.utils.translation import gettext
 
 from ..models.attempt import Attempt
-from ..models.job import Job, Status
+from ..models.job import Job
+from ..models.job_choices import Status
 
 # Errors of pgjobs whose messages are for people, and those whose messages are not,
 # although they become reasons without their class in front.

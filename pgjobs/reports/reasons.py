@@ -8,7 +8,8 @@ from django.db.models import Count, Q
 from django.utils.translation import gettext, ngettext
 
 from ..base.queue_database import database_time
-from ..models.job import QUEUED, Job, Status
+from ..models.job import Job
+from ..models.job_choices import QUEUED, Status
 from ..models.queue import Queue
 from ..models.worker import Worker
 from .obstacles import Obstacle, described, moment, obstacles

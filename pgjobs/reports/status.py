@@ -10,7 +10,8 @@ from django.utils.translation import gettext, ngettext
 from ..base.queue_database import database_time
 from ..models.batch import Batch, progress_of
 from ..models.event import Event
-from ..models.job import Job, Status
+from ..models.job import Job
+from ..models.job_choices import Status
 from ..models.queue import Queue
 from ..models.schedule import Schedule
 from ..models.worker import Worker

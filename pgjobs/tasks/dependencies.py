@@ -1,7 +1,7 @@
 """Dependencies: what must have succeeded lately before a job may run.
 
 A need is a task with some of its arguments, as one text: its key. Jobs of tasks that
-others depend on carry such keys, too (what they *serve*), so that the database finds
+others depend on carry such keys, too (what they *provide*), so that the database finds
 with one look-up whether a need is met. See database/functions/dependencies/.
 """
 
@@ -220,12 +220,12 @@ def needs_of(
     return needs
 
 
-def served_by(
-    task_name: str, stored: "Stored", served: dict[frozenset[str], float]
+def provided_by(
+    task_name: str, stored: "Stored", provided: dict[frozenset[str], float]
 ) -> list[dict[str, Any]]:
     """Return the keys under which others may need a job with these arguments.
 
-    `served`: see `Registry.served`.
+    `provided`: see `Registry.provided`.
     """
     arguments = json.loads(stored.kwargs)
     return [
@@ -235,7 +235,7 @@ def served_by(
             ),
             "for": seconds,
         }
-        for names, seconds in served.items()
+        for names, seconds in provided.items()
         if names <= arguments.keys()
     ]
 

@@ -22,7 +22,7 @@ class Registry:
     def __init__(self) -> None:
         self.tasks: dict[tuple[str, str], Task] = {}
         self.by_name: dict[str, Task] | None = None
-        self.served_by_name: dict[str, dict[frozenset[str], float]] | None = None
+        self.provided_by_name: dict[str, dict[frozenset[str], float]] | None = None
 
     def add(self, task: "Task") -> "Task":
         """Register a task. The same function imported again replaces itself."""
@@ -32,7 +32,7 @@ class Registry:
 
     def forget_names(self) -> None:
         """Derive again, at the next use, what is derived from the tasks."""
-        self.by_name = self.served_by_name = None
+        self.by_name = self.provided_by_name = None
 
     def get(self, name: str) -> "Task":
         """Return the task of that name or alias; raise UnknownTask."""
@@ -47,22 +47,22 @@ class Registry:
             raise UnknownTask(name) from None
 
     @property
-    def served(self) -> dict[str, dict[frozenset[str], float]]:
+    def provided(self) -> dict[str, dict[frozenset[str], float]]:
         """Return the tasks that others depend on.
 
         For each there are the sets of parameters that the others name, and for how many
         seconds a success counts at most.
         """
-        if self.served_by_name is None:
-            served: dict[str, dict[frozenset[str], float]] = {}
+        if self.provided_by_name is None:
+            provided: dict[str, dict[frozenset[str], float]] = {}
             for each in self.dependencies():
                 with suppress(UnknownTask):  # the system check reports it
                     name = self.get(each.task_name).name
-                    windows = served.setdefault(name, {})
+                    windows = provided.setdefault(name, {})
                     names = frozenset(each.arguments)
                     windows[names] = max(each.seconds, windows.get(names, 0.0))
-            self.served_by_name = served
-        return self.served_by_name
+            self.provided_by_name = provided
+        return self.provided_by_name
 
     def dependencies(self) -> "Iterator[Dependency]":
         for task in self.tasks.values():

@@ -27,7 +27,7 @@ PROGRESS = ("done", "total", "message")
 MOST_LINES = 1_000  # kept between two writes; the oldest are dropped
 
 
-class ReportDesk(Protocol):
+class ReportHost(Protocol):
     """Where a running job says that it has something to report, and asks."""
 
     def reported(self, job: "RunningJob") -> None: ...
@@ -60,7 +60,7 @@ class RunningJob:
         life: int,
         lease_token: int,
         enqueued_at: datetime,
-        desk: ReportDesk,
+        host: ReportHost,
     ):
         self.id = id
         self.task_name = task_name
@@ -71,7 +71,7 @@ class RunningJob:
         self.lease_token = lease_token
         self.enqueued_at = enqueued_at
         self.cancel_requested = False  # whether the job was asked to stop
-        self._desk = desk
+        self._host = host
         self._lock = Lock()
         self._progress: dict[str, Any] | None = None
         self._lines: list[str] = []
@@ -97,7 +97,7 @@ class RunningJob:
                 "total": total,
                 "message": storable(str(message), LONGEST_MESSAGE),
             }
-        self._desk.reported(self)
+        self._host.reported(self)
 
     def log(self, text: str) -> None:
         """Add a line to the job's log, which its page in the admin shows."""
@@ -106,7 +106,7 @@ class RunningJob:
         with self._lock:
             self._lines.append(line)
             del self._lines[:-MOST_LINES]
-        self._desk.reported(self)
+        self._host.reported(self)
 
     def check_cancelled(self) -> None:
         """Raise TaskCancelled if the job was asked to stop."""
@@ -119,7 +119,7 @@ class RunningJob:
         False if it was taken for dead, or the job was ended or deleted: whatever
         this attempt still does is void.
         """
-        return self._desk.still_owned(self)
+        return self._host.still_owned(self)
 
     def step(
         self,
@@ -191,7 +191,7 @@ class RunningJob:
                 self._progress = {key: report[key] for key in PROGRESS}
             self._lines[:0] = report["log"].split("\n")[:-1]
             del self._lines[:-MOST_LINES]
-        self._desk.reported(self)
+        self._host.reported(self)
 
 
 current: ContextVar[RunningJob] = ContextVar("pgjobs_current_job")

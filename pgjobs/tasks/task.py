@@ -23,7 +23,7 @@ from ..exceptions import InvalidTask
 from ..queue.new_job import NewJob
 from . import tables
 from .arguments import Signature, Stored
-from .dependencies import Need, needs_of, served_by
+from .dependencies import Need, needs_of, provided_by
 from .options import (
     JobOptions,
     Options,
@@ -201,17 +201,19 @@ class Task(Generic[P, R, J]):
     @property
     def has_dependencies(self) -> bool:
         """Whether its jobs depend on others, or others on them."""
-        return bool(self.options.dependencies) or self.name in registry.served
+        return bool(self.options.dependencies) or self.name in registry.provided
 
     def dependencies_of(self, stored: Stored) -> dict[str, Any]:
-        """Return what a job with these arguments needs, and what it serves.
+        """Return what a job with these arguments needs, and what it provides.
 
         Raises InvalidArguments; UnknownTask if it depends on a task that is not here.
         """
         needs = self.needs_of(stored)
         return {
             "needs": [{"key": each.key, "within": each.seconds} for each in needs],
-            "serves": served_by(self.name, stored, registry.served.get(self.name, {})),
+            "provides": provided_by(
+                self.name, stored, registry.provided.get(self.name, {})
+            ),
         }
 
     def normalized(self, stored: Stored) -> Stored:

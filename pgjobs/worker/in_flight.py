@@ -1,4 +1,4 @@
-"""The books of a worker: the jobs that it holds, and outcomes not yet stored."""
+"""What a worker holds: its jobs, and outcomes that are not stored yet."""
 
 from collections.abc import Iterable, Sequence
 from time import monotonic
@@ -30,7 +30,7 @@ class InFlight:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether all it has are outcomes on which the recording fails."""
+        """Whether recording fails for each job that the worker still holds."""
         return self.jobs.keys() <= self.failing
 
     def claim(self, jobs: Iterable[ClaimedJob]) -> None:
@@ -57,7 +57,7 @@ class InFlight:
         return [each for each in self.recordable if isinstance(each, Success)]
 
     def has_keys(self, outcomes: Iterable[Outcome]) -> bool:
-        """Whether other jobs may wait for the end of one of these."""
+        """Whether other jobs may wait for the end of one of these jobs."""
         return any(self.jobs[each.lease_token].is_keyed for each in outcomes)
 
     @property
@@ -75,15 +75,15 @@ class InFlight:
 
     @property
     def runs_suspect(self) -> bool:
-        """Whether the only job in flight is one that must be alone."""
+        """Whether the only job in flight is one that must run alone."""
         return len(self.jobs) == 1 and any(job.is_suspect for job in self.jobs.values())
 
     def close(
         self, outcomes: Sequence[Outcome], status_of: dict[int, str]
     ) -> list[AttemptEnd]:
-        """Forget outcomes that are stored, or whose job is not ours any more.
+        """Forget outcomes that are stored, or whose job belongs to another owner.
 
-        `status_of`: what their jobs, by lease token, are now.
+        `status_of`: the present status of their jobs, by lease token.
         """
         ends = []
         for outcome in outcomes:

@@ -1,8 +1,8 @@
 """The loop of a worker: record, look after the queue, claim; then sleep.
 
-One pass takes one round trip where nothing but successes is to be recorded. While it
-is on its way outcomes gather for the next one, so that a busy worker commits many at a
-time and an idle one commits at once.
+One pass takes one round trip if it has only successes to record. During the round trip
+outcomes gather for the next pass. So a busy worker commits many at a time, and an idle
+worker commits at once.
 """
 
 import logging
@@ -37,7 +37,7 @@ from .upkeep.chores import Chores
 logger = logging.getLogger("pgjobs.worker")
 
 HEAR_SECONDS = 0.01  # between two looks of a busy loop at what was notified
-LAST_SECONDS = 2.0  # for announcing the last jobs that ended
+LAST_SECONDS = 2.0  # seconds, for announcing the last jobs that ended
 
 
 class Loop:
@@ -149,16 +149,16 @@ class Loop:
         self.bell.ring()
 
     def nudge(self) -> None:
-        """Look at the queue now, as when the poll interval is over; from any thread."""
+        """Look at the queue now, as after the poll interval; from any thread."""
         self.is_nudged = True
         self.bell.ring()
 
     def ring(self) -> None:
-        """Wake the loop for what was put down for it; from any thread."""
+        """Wake the loop after something was put down for it; from any thread."""
         self.listener.ring()
 
     def close(self) -> None:
-        """Leave; what still runs here is not this worker's any more."""
+        """Leave the queue. Jobs that still run here no longer belong to this worker."""
         self.phase = "stopped"
         if self.stopping.has_abandoned_jobs or self.in_flight.still_running:
             # The process has to end now.
@@ -247,7 +247,7 @@ class Loop:
             self.upkeep.orphans.expect()
         self.announcer.finished(effects.finished)
 
-    # What the worker hears
+    # Notifications
 
     def take_notified(self) -> None:
         """Take, now and then, what was notified: a busy loop does not sleep over it."""
@@ -257,14 +257,14 @@ class Loop:
             self.listener.take_notified()
 
     def asked_to_cancel(self, lease_tokens: list[int]) -> None:
-        """Note that jobs are to stop; called by the heartbeat's thread."""
+        """Note that jobs are to stop. The heartbeat's thread calls this."""
         self.upkeep.cancel_requests.ask(lease_tokens)
         self.ring()
 
     # Sleeping
 
     def sleep(self) -> None:
-        """Sleep until there is something to do; everything that happens ends it."""
+        """Sleep until there is something to do; every event ends the sleep."""
         if self.faults.pause:
             self.sleep_off_fault()
         elif not (self.is_done or self.has_work()):

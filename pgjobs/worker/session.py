@@ -24,7 +24,7 @@ STATEMENT_SECONDS = 30.0
 
 
 class Session:
-    """Registers the worker as it is made, or raises psycopg.Error."""
+    """Registers the worker when it is created; raises psycopg.Error."""
 
     def __init__(self, options: WorkerOptions):
         self.options = options
@@ -57,7 +57,7 @@ class Session:
             hold_session_lock(connection, self.id)
 
     def leave(self) -> None:
-        """Remove the worker's row; if that fails, others find the worker dead."""
+        """Remove the worker's row. If that fails, other workers find it dead later."""
         try:
             self.connection.execute(statement("leave"), {"id": self.id})
         except psycopg.Error as error:

@@ -9,7 +9,7 @@ from django.core.management import call_command
 
 from pgjobs import schedule, task
 from pgjobs.base.queue_database import database_time
-from pgjobs.checks import check_schedules
+from pgjobs.checks.tasks import check_schedules
 from pgjobs.models import Job, Schedule
 from pgjobs.reports.status import overview
 from pgjobs.tasks.schedules import run_now, store_declared

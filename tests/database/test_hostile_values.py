@@ -57,8 +57,8 @@ def objects(**members: Iterable[str]) -> Iterator[str]:
 
 LIMIT = '{"limit_key": %s, "max_running": %s}'
 RATE = '{"rate_key": %s, "rate_burst": %s, "rate_interval": %s}'
-NEED = '{"needs": [{"key": %s, "within": %s}], "serves": []}'
-SERVE = '{"needs": [], "serves": [{"key": %s, "for": %s}]}'
+NEED = '{"needs": [{"key": %s, "within": %s}], "provides": []}'
+PROVIDE = '{"needs": [], "provides": [{"key": %s, "for": %s}]}'
 KEYS = [
     *objects(
         lock=(*IDS, '""', '"door"', LONG),
@@ -77,15 +77,15 @@ KEYS = [
     *(RATE % ('"mail"', 1, each) for each in (*IDS, "1e-300", "3153600000", "1e-10")),
 ]
 DEPENDENCIES = [
-    *objects(needs=ODD_JSON, serves=ODD_JSON),
+    *objects(needs=ODD_JSON, provides=ODD_JSON),
     *(NEED % (key, 1) for key in ("5", "null", '""', LONG)),
     *(NEED % ('"k"', each) for each in (*IDS, "1e-300", "3153600001")),
-    *(SERVE % (key, 1) for key in ("5", "null", '""', LONG)),
-    *(SERVE % ('"k"', each) for each in (*IDS, "1e-300", "3153600001")),
-    '{"needs": [], "serves": [{"key": "k", "for": 1}, {"key": "k", "for": 2}]}',
-    '{"needs": [{"key": "k", "for": 5}], "serves": [{"key": "k", "within": 5}]}',
-    '{"needs": [{"key": "k", "within": 5, "for": 1e300}], "serves": []}',
-    '{"needs": [{"key": "k", "within": 1e300, "for": 5}], "serves": []}',
+    *(PROVIDE % (key, 1) for key in ("5", "null", '""', LONG)),
+    *(PROVIDE % ('"k"', each) for each in (*IDS, "1e-300", "3153600001")),
+    '{"needs": [], "provides": [{"key": "k", "for": 1}, {"key": "k", "for": 2}]}',
+    '{"needs": [{"key": "k", "for": 5}], "provides": [{"key": "k", "within": 5}]}',
+    '{"needs": [{"key": "k", "within": 5, "for": 1e300}], "provides": []}',
+    '{"needs": [{"key": "k", "within": 1e300, "for": 5}], "provides": []}',
 ]
 VALUES: dict[str, tuple[str, ...]] = {
     "smallint": ("-32768", "-101", "-1", "0", "1", "101", "32767"),

@@ -28,12 +28,16 @@ DOORS = [
 NEEDED_BY_WRITERS = {
     "pgjobs_first_line": "UPDATE pgjobs_job SET status = 'READY'",
     "pgjobs_first_obstacle": "UPDATE pgjobs_job SET status = 'READY'",
+    "pgjobs_free_keys": "SELECT pgjobs_free_keys('{key}')",
     "pgjobs_holds_key": "INSERT INTO pgjobs_job (task, unique_key, unique_for)"
     " VALUES ('new', 'key', 'unfinished')",
     "pgjobs_is_job": "INSERT INTO pgjobs_job (task) VALUES ('new')",
     "pgjobs_leave_note": "DELETE FROM pgjobs_job",
-    "pgjobs_serve": "INSERT INTO pgjobs_job (task, dependencies) VALUES ('new',"
-    """ '{"needs": [], "serves": [{"key": "k", "for": 5}]}')""",
+    # Python's enqueue, where a unique key is taken.
+    "pgjobs_replace_held": "SELECT pgjobs_replace_held('{key}', '{unfinished}', '{}',"
+    " '{}', '{}', '{}', '{}', '{}')",
+    "pgjobs_provide": "INSERT INTO pgjobs_job (task, dependencies) VALUES ('new',"
+    """ '{"needs": [], "provides": [{"key": "k", "for": 5}]}')""",
 }
 
 

@@ -398,7 +398,7 @@ def fields_of_job():
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
 def test_act_by_sql_does_what_the_one_by_python_does(verb, status):
     by_python, by_sql = make_job(status), make_job(status)
-    Job.objects.update(dependencies={"needs": [], "serves": []})
+    Job.objects.update(dependencies={"needs": [], "provides": []})
     for job in (by_python, by_sql):
         Progress.objects.create(
             job_id=job.pk, done=1, total=2, updated_at=timezone.now()

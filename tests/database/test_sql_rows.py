@@ -141,7 +141,7 @@ def test_claim_makes_the_job_the_workers(hand):
         lease_token=row["lease_token"],
         enqueued_at=job.enqueued_at,
         is_keyed=False,
-        is_tied=False,
+        has_dependencies=False,
         turn=row["turn"],
     )
 

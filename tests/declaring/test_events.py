@@ -31,7 +31,7 @@ from pgjobs import (
     subscribe,
     task,
 )
-from pgjobs.checks import check_events
+from pgjobs.checks.configuration import check_events
 from pgjobs.exceptions import InvalidEvent, InvalidTask
 from pgjobs.models import Delivery, Event, Job, Queue, Subscription
 from pgjobs.models.event import Origin, State

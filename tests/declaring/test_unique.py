@@ -12,9 +12,10 @@ from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
 from pgjobs import aenqueue, enqueue, enqueue_many, signals, task
+from pgjobs.conf import FINISHED
 from pgjobs.exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from pgjobs.models import Job
-from pgjobs.models.job import FINISHED, QUEUED
+from pgjobs.models.job_choices import QUEUED
 from pgjobs.queue import upkeep
 from tests.actors import (
     SOMEBODY_WAITS,

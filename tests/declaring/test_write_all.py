@@ -10,7 +10,7 @@ from django.db import models
 
 import pgjobs
 from pgjobs import ALL, aenqueue, enqueue, enqueue_many, task
-from pgjobs.checks import check_tasks
+from pgjobs.checks.tasks import check_tasks
 from pgjobs.exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from pgjobs.models import Batch, Job
 from tests.tasks import export_data

@@ -204,7 +204,7 @@ def test_error_of_an_earlier_life_hides_nothing(client):
 
 
 def test_why_a_dependency_could_not_be_made_is_not_told(client):
-    needs = {"needs": [{"key": "x", "within": 60}], "serves": []}
+    needs = {"needs": [{"key": "x", "within": 60}], "provides": []}
     job = job_that_is("READY", dependencies=needs)
     job.fail(f"Cannot enqueue tests.x, on which the job depends: ValueError: {SECRET}")
     assert status_of(client, job)["reason"] == "Failed."

@@ -10,8 +10,9 @@ from django.test import override_settings
 from django.utils import timezone
 
 from pgjobs import signals
+from pgjobs.conf import FINISHED
 from pgjobs.models import Attempt, Job, Progress, Status, Worker
-from pgjobs.models.job import FINISHED, QUEUED
+from pgjobs.models.job_choices import QUEUED
 from pgjobs.queue import acts, recording, upkeep
 from pgjobs.queue.acts import Changed
 from pgjobs.queue.claiming import ClaimedJob

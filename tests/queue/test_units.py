@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connections
 
 from pgjobs import enqueue_many, task
-from pgjobs.checks import check_process_units
+from pgjobs.checks.tasks import check_process_units
 from pgjobs.exceptions import InvalidTask
 from pgjobs.models import Job, Queue, Worker
 from pgjobs.queue.claiming import HostUnits

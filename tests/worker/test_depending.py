@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.db import connections, transaction
 
 from pgjobs import enqueue_many
-from pgjobs.checks import check_dependencies
+from pgjobs.checks.dependencies import check_dependencies
 from pgjobs.models import Job, Note, Predecessor, Prerequisite
 from pgjobs.queue import admitting, upkeep
 from pgjobs.queue.dependencies import look_up
@@ -417,7 +417,7 @@ def test_arguments_that_replace_others_have_needs_of_their_own(path):
     assert "generate 2" in tasks.lines(path)
 
 
-def test_job_whose_arguments_were_replaced_serves_nobody_by_the_old_ones(path):
+def test_job_whose_arguments_were_replaced_provides_nothing_under_the_old_ones(path):
     once = dependent.refresh_client.using(unique_key="one", on_conflict="replace")
     job = once.enqueue(path, 1)
     waiting = dependent.generate_client.enqueue(path, 1)
@@ -440,7 +440,7 @@ def test_job_that_sql_inserts_is_held_back(path):
     assert drain().finished == 1
 
 
-def test_job_that_sql_inserts_serves_others(path):
+def test_job_that_sql_inserts_provides_for_others(path):
     insert("generate_client", f'{{"path": "{path}", "client": 7}}')
     drain()
     assert status_of(dependent.send_client.enqueue(path, 7)) == "READY"

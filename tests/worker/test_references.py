@@ -10,9 +10,9 @@ from django.test.utils import isolate_apps
 from django.utils import timezone
 
 from pgjobs import enqueue, group, publish
+from pgjobs.checks.references import check_references
 from pgjobs.models import Batch, Event, Job
 from pgjobs.queue import events, upkeep
-from pgjobs.table_checks import check_references
 from tests.actors import execute, hours, job_that_is
 from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
 from tests.tasks import noop

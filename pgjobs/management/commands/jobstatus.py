@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from django.core.management.base import BaseCommand, CommandError
@@ -48,60 +49,63 @@ class Command(BaseCommand):
             raise CommandError("\n".join(state.problems), returncode=1)
 
     def print_state(self, state: Overview) -> None:
-        titles = ("queue", "ready", "scheduled", "waiting", "running", "oldest ready")
-        print_table(
-            self.stdout,
-            (*titles, ""),
-            [
-                (
-                    queue.name,
-                    queue.ready,
-                    queue.scheduled,
-                    queue.waiting,
-                    queue.running,
-                    age(queue.oldest_ready_seconds),
-                    remark(queue),
-                )
-                for queue in state.queues
-            ],
-            "No unfinished jobs.",
-        )
-        print_table(
-            self.stdout,
-            ("worker", "queues", "slots", "running", "units", "last beat", ""),
-            [
-                (
-                    worker.name,
-                    worker.queues,
-                    worker.slots,
-                    worker.running,
-                    units_of(worker),
-                    age(worker.heartbeat_seconds),
-                    "" if worker.is_alive else "dead",
-                )
-                for worker in state.workers
-            ],
-            "No workers.",
-        )
-        for each in state.waiting:
-            what = f"{each.kind} {each.key}".strip()
-            self.stdout.write(f"{what}: {each.number} waiting, the first {each.first}")
-        for batch in state.batches:
-            name = f"batch {batch.id} {batch.description}".strip()
-            self.stdout.write(
-                f"{name}: {batch.finished} of {batch.total} jobs ended, "
-                f"{batch.failed} failed"
-            )
-        counts = ", ".join(
-            f"{capped(number)} {status.lower()}"
-            for status, number in state.finished.items()
-        )
-        self.stdout.write(f"Finished and kept: {counts}.")
-        if any(state.events.values()):
-            unhandled, dead = map(capped, state.events.values())
-            self.stdout.write(f"Events: {unhandled} unhandled, {dead} dead.")
+        self.print_queues(state)
+        self.print_workers(state)
+        for line in details(state):
+            self.stdout.write(line)
         for problem in state.problems:
             self.stdout.write(self.style.WARNING(problem))
+
+    def print_queues(self, state: Overview) -> None:
+        titles = ("queue", "ready", "scheduled", "waiting", "running", "oldest ready")
+        rows = [
+            (
+                queue.name,
+                queue.ready,
+                queue.scheduled,
+                queue.waiting,
+                queue.running,
+                age(queue.oldest_ready_seconds),
+                remark(queue),
+            )
+            for queue in state.queues
+        ]
+        print_table(self.stdout, (*titles, ""), rows, "No unfinished jobs.")
+
+    def print_workers(self, state: Overview) -> None:
+        titles = ("worker", "queues", "slots", "running", "units", "last beat", "")
+        rows = [
+            (
+                worker.name,
+                worker.queues,
+                worker.slots,
+                worker.running,
+                units_of(worker),
+                age(worker.heartbeat_seconds),
+                "" if worker.is_alive else "dead",
+            )
+            for worker in state.workers
+        ]
+        print_table(self.stdout, titles, rows, "No workers.")
+
+
+def details(state: Overview) -> Iterator[str]:
+    """Yield a line for each key and batch that waits, and for what has ended."""
+    for each in state.waiting:
+        what = f"{each.kind} {each.key}".strip()
+        yield f"{what}: {each.number} waiting, the first {each.first}"
+    for batch in state.batches:
+        name = f"batch {batch.id} {batch.description}".strip()
+        ended = f"{batch.finished} of {batch.total} jobs ended"
+        yield f"{name}: {ended}, {batch.failed} failed"
+    counts = ", ".join(
+        f"{capped(number)} {status.lower()}"
+        for status, number in state.finished.items()
+    )
+    yield f"Finished and kept: {counts}."
+    if any(state.events.values()):
+        unhandled, dead = map(capped, state.events.values())
+        yield f"Events: {unhandled} unhandled, {dead} dead."
 
 
 def remark(queue: QueueStatus) -> str:

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from time import monotonic
 
 from django.core.management.base import BaseCommand, CommandError
@@ -26,10 +27,7 @@ from ...worker.observer import RunStats
 from ...worker.process.http import LAST_PORT, Address, Server
 from ...worker.process.pipe import SupervisorPipe
 from ...worker.process.supervisor import STOPPING_SIGNALS, Supervisor
-from ..parameters import (
-    check_migrations,
-    known_database,
-)
+from ..parameters import check_migrations, known_database
 from ..refusals import explained
 from ..reloading import watch
 from ..running import (
@@ -94,13 +92,13 @@ class Command(BaseCommand):
             code = self.run_loop(loop, options, reporter)
         self.print_end(chosen, reporter, reporter.stats)
         if code == ExitCode.RESTART and self.has_given_up:
-            self.begin_anew()
+            self.start_again()
         if code == ExitCode.LOST:
             raise CommandError("The database was lost for good.", returncode=code)
         return code
 
-    def begin_anew(self) -> None:
-        """Replace this process, with what runs on in it, by one that starts afresh."""
+    def start_again(self) -> None:
+        """Replace this process, and the threads that still run in it, by a new one."""
         if self._called_from_command_line:
             flush()
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
@@ -187,36 +185,11 @@ class Command(BaseCommand):
 
         Only after the last of them has ended does it ask what --drain left.
         """
-        if not self._called_from_command_line:
-            raise CommandError(
-                "--processes and --reload run the command line of this process again, "
-                "so they work on the command line only.",
-                returncode=2,
-            )
         processes = options["processes"] or 1
-        http: Address | None = options["http"]
-        if http and http.for_child(processes).port > LAST_PORT:
-            raise CommandError(
-                f"--http {http} leaves no port for each of {processes} processes: "
-                f"they take that one and the following, up to {LAST_PORT}.",
-                returncode=2,
-            )
+        self.check_supervision(processes, options["http"])
         connections.close_all()
-        started_at = monotonic()
-
-        def command(number: int, is_first: bool) -> list[str]:
-            line = [*get_child_arguments(), "--skip-checks"]
-            if options["name"] is not None and options["processes"]:
-                line += ["--name", f"{options['name']}-{number}"]
-            if http is not None:
-                line += ["--http", str(http.for_child(number))]
-            if chosen.max_time is not None:
-                left = chosen.max_time - (monotonic() - started_at)
-                line += ["--max-time", f"{max(left, 0.001):.3f}"]
-            return [*line, "--first"] if is_first else line
-
         supervisor = Supervisor(
-            command,
+            partial(child_command, chosen, options, monotonic()),
             processes=processes,
             grace=chosen.grace,
             is_finite=chosen.drain or chosen.max_time is not None,
@@ -234,6 +207,37 @@ class Command(BaseCommand):
         if supervisor.is_proven:
             self.print_end(chosen, reporter, supervisor.stats)
         return code
+
+    def check_supervision(self, processes: int, http: Address | None) -> None:
+        """Raise CommandError where workers cannot run as processes of their own."""
+        if not self._called_from_command_line:
+            raise CommandError(
+                "--processes and --reload run the command line of this process again, "
+                "so they work on the command line only.",
+                returncode=2,
+            )
+        if http and http.for_child(processes).port > LAST_PORT:
+            raise CommandError(
+                f"--http {http} leaves no port for each of {processes} processes: "
+                f"they take that one and the following, up to {LAST_PORT}.",
+                returncode=2,
+            )
+
+
+def child_command(
+    chosen: WorkerOptions, options: dict, started_at: float, number: int, is_first: bool
+) -> list[str]:
+    """Return the command line of the worker process with this number."""
+    line = [*get_child_arguments(), "--skip-checks"]
+    http: Address | None = options["http"]
+    if options["name"] is not None and options["processes"]:
+        line += ["--name", f"{options['name']}-{number}"]
+    if http is not None:
+        line += ["--http", str(http.for_child(number))]
+    if chosen.max_time is not None:
+        left = chosen.max_time - (monotonic() - started_at)
+        line += ["--max-time", f"{max(left, 0.001):.3f}"]
+    return [*line, "--first"] if is_first else line
 
 
 def flush() -> None:

@@ -105,7 +105,7 @@ def traceback_text(error: BaseException) -> str:
 
 
 def own_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Leave out the worker's frames: the task's author looks for his own."""
+    """Skip the worker's frames: the task's author looks for their own."""
     while frames and frames.tb_next and is_worker_code(frames.tb_frame):
         frames = frames.tb_next
     return frames

@@ -16,7 +16,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 
 class Announcer:
-    """A thread that starts with the first job of which a receiver wants to hear."""
+    """A thread that starts with the first job for which there is a receiver."""
 
     def __init__(self, database: str):
         self.database = database
@@ -42,7 +42,7 @@ class Announcer:
                 logger.exception("Job id=%s finished unannounced", id)
             clean_connections()
             if self.ids.empty():
-                connections.close_all()  # one more than the slots are to have
+                connections.close_all()  # it is one more than the slots need
         connections.close_all()
 
     def stop(self, timeout: float | None = None) -> None:

@@ -42,7 +42,7 @@ class PruneBatches(Chore):
 
     def __init__(self) -> None:
         super().__init__(PRUNE_SECONDS)
-        self.after = 0  # the id behind which it goes on
+        self.after = 0  # the next part begins behind this id
 
     def run(self, connection: OwnConnection) -> Effects:
         number, after = upkeep.prune_batches(connection.execute, self.after)
@@ -67,7 +67,8 @@ class PruneEvents(Chore):
             connection.execute, settings.EVENT_RETENTION, self.position
         )
         self.position = position or outbox.OLDEST
-        # Many may be kept for their dead letters: one part a minute, unless it pays.
+        # Many events may be kept for dead letters. So it looks at one part a minute,
+        # and goes on at once only after a part with something to delete.
         self.done(monotonic(), again_at_once=position is not None and number > 0)
         if number:
             logger.info("Pruned events=%s", number)

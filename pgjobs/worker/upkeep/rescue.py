@@ -16,7 +16,8 @@ from .chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
 
 logger = logging.getLogger("pgjobs.worker")
 
-DOUBT_SECONDS = 120.0  # for so long a claim whose answer was lost may still commit
+# A claim whose answer was lost may still be committed so much later.
+DOUBT_SECONDS = 120.0
 
 
 class Rescue(BatchChore):
@@ -68,7 +69,7 @@ class ReleaseUnawares(Chore):
         super().__init__()
         self.worker_id = worker_id
         self.worker_name = worker_name
-        self.held = held  # returns the lease tokens that the worker knows of
+        self.held = held  # returns the lease tokens that the worker knows
         self.in_doubt_until = 0.0
 
     def expect(self) -> None:

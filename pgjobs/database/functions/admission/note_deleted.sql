@@ -18,7 +18,7 @@ BEGIN
         DELETE FROM pgjobs_predecessor AS link WHERE link.job_id = OLD.id;
     END IF;
     IF OLD.dependencies IS NOT NULL THEN
-        PERFORM pgjobs_serve(OLD.id);
+        PERFORM pgjobs_provide(OLD.id);
     END IF;
     RETURN NULL;
 END

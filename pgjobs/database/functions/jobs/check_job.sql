@@ -141,7 +141,7 @@ BEGIN
     IF fault IS NULL AND NEW.dependencies IS NOT NULL THEN
         fault := CASE
             WHEN jsonb_typeof(NEW.dependencies -> 'needs') IS DISTINCT FROM 'array'
-                OR jsonb_typeof(NEW.dependencies -> 'serves')
+                OR jsonb_typeof(NEW.dependencies -> 'provides')
                     IS DISTINCT FROM 'array'
                 OR pg_column_size(NEW.dependencies) > 1900
                 AND octet_length(NEW.dependencies::text) > 200000
@@ -151,7 +151,9 @@ BEGIN
                         FROM jsonb_array_elements(NEW.dependencies -> 'needs') AS each
                         UNION ALL
                         SELECT each, each -> 'for'
-                        FROM jsonb_array_elements(NEW.dependencies -> 'serves') AS each
+                        FROM jsonb_array_elements(
+                            NEW.dependencies -> 'provides'
+                        ) AS each
                     ) AS item (each, seconds)
                     WHERE jsonb_typeof(each -> 'key') IS DISTINCT FROM 'string'
                         OR length(each ->> 'key') NOT BETWEEN 1 AND 500
@@ -160,13 +162,13 @@ BEGIN
                         AND seconds::numeric NOT BETWEEN 1e-100 AND 3153600000
                 )
                 THEN 'dependencies must be {"needs": [{"key": ..., "within": ...}], '
-                    '"serves": [{"key": ..., "for": ...}]}'
+                    '"provides": [{"key": ..., "for": ...}]}'
         END;
         IF fault IS NULL
-            AND (TG_OP = 'UPDATE' OR NEW.dependencies -> 'serves' <> '[]')
+            AND (TG_OP = 'UPDATE' OR NEW.dependencies -> 'provides' <> '[]')
         THEN
             EXECUTE pg_catalog.format(
-                'SELECT %I.pgjobs_serve($1)', TG_TABLE_SCHEMA
+                'SELECT %I.pgjobs_provide($1)', TG_TABLE_SCHEMA
             ) USING NEW.id;
         END IF;
     END IF;

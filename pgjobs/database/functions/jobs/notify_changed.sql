@@ -1,7 +1,7 @@
 -- Tell the workers, and whatever waits for the job's end, of a change of status. This
 -- is one function for four purposes, because each trigger would cost each statement the
--- parsing of its condition. It calls pgjobs_serve by its full name: the search path is
--- that of the statement that changes the job.
+-- parsing of its condition. It calls pgjobs_provide by its full name: the search path
+-- is that of the statement that changes the job.
 CREATE OR REPLACE FUNCTION pgjobs_notify_changed() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -15,7 +15,7 @@ BEGIN
         PERFORM pg_catalog.pg_notify('pgjobs_finished', NEW.id::text);
     END IF;
     IF NEW.dependencies IS NOT NULL THEN
-        EXECUTE pg_catalog.format('SELECT %I.pgjobs_serve($1)', TG_TABLE_SCHEMA)
+        EXECUTE pg_catalog.format('SELECT %I.pgjobs_provide($1)', TG_TABLE_SCHEMA)
             USING NEW.id;
     END IF;
     RETURN NULL;

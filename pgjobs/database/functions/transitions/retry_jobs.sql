@@ -14,11 +14,7 @@ DECLARE
     linked bigint[];
 BEGIN
     WITH finished AS MATERIALIZED (
-        SELECT id, unique_for,
-            CASE
-                WHEN unique_for <> 'period' OR unique_until > clock_timestamp()
-                    THEN unique_key
-            END AS wanted_key
+        SELECT id
         FROM pgjobs_job
         WHERE id = ANY (ids)
             AND status IN ('SUCCESSFUL', 'FAILED', 'CANCELLED')
@@ -26,26 +22,8 @@ BEGIN
         ORDER BY id
         FOR NO KEY UPDATE
     ),
-    ranked AS (
-        SELECT *, row_number() OVER (
-            PARTITION BY wanted_key, unique_for ORDER BY id DESC
-        ) AS place
-        FROM finished
-    ),
     allowed AS MATERIALIZED (
-        SELECT id FROM ranked
-        WHERE wanted_key IS NULL
-            OR place = 1 AND NOT EXISTS (
-                SELECT FROM pgjobs_job AS other
-                WHERE other.unique_key = wanted_key
-                    AND other.unique_for = ranked.unique_for
-                    AND pgjobs_holds_key(
-                        other.unique_for, other.unique_until, other.status,
-                        other.attempts, other.finished_at
-                    )
-                    AND other.id <> ranked.id
-            )
-        ORDER BY id
+        SELECT id FROM pgjobs_retake_keys(ARRAY(SELECT id FROM finished)) AS id
     ),
     changed AS (
         UPDATE pgjobs_job AS job

@@ -6,11 +6,10 @@ from django.apps import apps
 from django.core.checks import CheckMessage, Warning, register
 from django.db.models import Field
 
-TAG = "pgjobs"
 PRUNED = ("job", "batch", "event")  # the models whose rows pgjobs deletes
 
 
-@register(TAG)
+@register("pgjobs")
 def check_references(**kwargs) -> list[CheckMessage]:
     """Warn of foreign keys that keep jobs, batches and events from being deleted."""
     return [

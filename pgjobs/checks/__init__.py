@@ -1,0 +1,8 @@
+"""System checks: what would not work, said before anything runs.
+
+Importing this package registers them.
+"""
+
+from . import configuration, databases, dependencies, references, tasks
+
+__all__ = ["configuration", "databases", "dependencies", "references", "tasks"]
