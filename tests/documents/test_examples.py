@@ -1,5 +1,7 @@
+import ast
 import re
 import sys
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -49,3 +51,28 @@ def test_reference_names_each_system_check():
     named = set(CHECK.findall((ROOT / "docs/reference/checks.md").read_text()))
     code = (ROOT / "pgjobs").glob("**/*.py")
     assert named == {id for path in code for id in CHECK.findall(path.read_text())}
+
+
+def logged_by(path) -> Iterator[str]:
+    """Yield the templates of the warnings and errors that a module logs."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(
+                    value=ast.Name("logger"), attr="warning" | "error" | "exception"
+                ),
+                args=[ast.Constant(str(template)), *_],
+            ):
+                yield template
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name("logger"), attr="log"),
+                args=[_, ast.Constant(str(template)), *_],
+            ):
+                yield template
+
+
+def test_reference_names_each_warning_and_error_that_is_logged():
+    page = (ROOT / "docs/reference/messages.md").read_text()
+    named = set(re.findall(r"^\| `(.+?)` \|", page, re.M))
+    modules = (ROOT / "pgjobs").glob("**/*.py")
+    assert named == {template for path in modules for template in logged_by(path)}
