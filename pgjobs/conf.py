@@ -1,4 +1,4 @@
-"""The settings: one dict, `PGJOBS`, in the project's settings; every key optional.
+"""The settings: one dict, `PGJOBS`, in the project's settings. Every key is optional.
 
     from pgjobs.conf import settings
     settings.POLL_INTERVAL        # override_settings just works
@@ -64,7 +64,10 @@ def time_limit(value):
 
 
 def retention(value):
-    """Return {status: seconds or None (kept)}; unnamed statuses keep their default."""
+    """Return {status: seconds}; None keeps jobs for ever.
+
+    Statuses that the setting does not name keep their default.
+    """
     if not isinstance(value, Mapping):
         raise ValueError(f"must be a dict of durations by status, got {value!r}.")
     for status in value:
@@ -106,7 +109,7 @@ SETTINGS = {
     "TASK_MODULES": Setting((), texts),
     # Slots of a worker: jobs that it runs at the same time.
     "CONCURRENCY": Setting(4, whole_number),
-    # Process units of a host, which the jobs of all its workers share; None: no limit.
+    # Process units of a host, for the jobs of all its workers. None means no limit.
     "PROCESS_UNITS": Setting(None, units),
     # Seconds that a job waits for units before those behind it must wait, too.
     "UNITS_PATIENCE": Setting(60.0, seconds),
@@ -116,24 +119,24 @@ SETTINGS = {
     "HEARTBEAT_INTERVAL": Setting(5.0, positive_seconds),
     # Seconds without a sign of life after which a worker counts as dead.
     "LEASE_DURATION": Setting(30.0, positive_seconds),
-    # Seconds that an attempt may take if neither its job nor its task say; None: any.
+    # Seconds that an attempt may take unless its job or task says so. None: no limit.
     "TIMEOUT": Setting(None, time_limit),
-    # Seconds to end in, after the time limit, until the attempt is given up.
+    # Seconds from the time limit until the worker gives an attempt up that runs on.
     "TIMEOUT_GRACE": Setting(10.0, seconds),
-    # How long finished jobs are kept, by status; None: for ever.
+    # How long finished jobs are kept, by status. None means for ever.
     "RETENTION": Setting(DEFAULT_RETENTION, retention),
-    # False: poll only. A dict: connection parameters around a pooler (host, port...).
+    # False means to poll only. A dict has connection parameters around a pooler.
     "LISTEN": Setting(True, listen),
     # Largest JSON text of a job's arguments, and of its result.
     "MAX_ARGUMENT_BYTES": Setting(1_000_000, whole_number),
     "MAX_RESULT_BYTES": Setting(1_000_000, whole_number),
-    # Age at which a job of a task that no code declares ends FAILED; 0: at once.
+    # Age at which a job of an unknown task ends FAILED. 0 means at once.
     "UNKNOWN_TASK_GRACE": Setting(600.0, seconds),
-    # How long after an event was published with no subscriber one still gets it.
+    # How long a new subscriber gets events that had none when they were published.
     "UNHANDLED_EVENT_GRACE": Setting(3_600.0, seconds),
-    # How long events are kept; None: for ever.
+    # How long events are kept. None means for ever.
     "EVENT_RETENTION": Setting(timedelta(days=30).total_seconds(), time_limit),
-    # Dotted path of `(request, job) -> bool`: who may see a job at its address.
+    # Dotted path of `(request, job) -> bool`: whether a visitor may see a job.
     "STATUS_PERMISSION": Setting("pgjobs.views.holds_address", text),
 }
 
@@ -142,11 +145,11 @@ NO_DICT = "PGJOBS must be a dict, got {!r}."
 
 
 class Settings:
-    """The settings in force, as attributes; a wrong one raises ImproperlyConfigured."""
+    """The settings as attributes. A wrong one raises ImproperlyConfigured."""
 
     def __init__(self) -> None:
         self.database_in_use: str | None = None
-        self.known: dict[str, Any] = {}  # each job asks for some
+        self.known: dict[str, Any] = {}  # cached, because each job reads some
 
     @property
     def DATABASE(self) -> str:
@@ -154,7 +157,7 @@ class Settings:
 
     @contextmanager
     def using_database(self, alias: str | None) -> Iterator[None]:
-        """Let the whole process work on the queue of another database."""
+        """Use the queue of another database in the whole process."""
         before, self.database_in_use = self.database_in_use, alias
         try:
             yield
@@ -185,7 +188,7 @@ class Settings:
             raise ImproperlyConfigured(f"PGJOBS[{name!r}] {error}") from None
 
     def forget(self, *, setting: str, **kwargs) -> None:
-        """Read all settings again: a test has changed the project's settings."""
+        """Read all settings again, after a test has changed them."""
         if setting == "PGJOBS":
             self.known.clear()
 

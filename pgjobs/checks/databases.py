@@ -84,7 +84,7 @@ def pool_problems(alias: str) -> Iterator[CheckMessage]:
 
 @register("pgjobs", "database")
 def check_server(databases=None, **kwargs) -> list[CheckMessage]:
-    """Check the server itself: only with `check --database`, and by migrate."""
+    """Check the server itself. Only `check --database` and `migrate` do so."""
     if any(problems()) or settings.DATABASE not in (databases or ()):
         return []
     connection = connections[settings.DATABASE]
@@ -108,7 +108,7 @@ def old_server(connection) -> Iterator[CheckMessage]:
 
 
 def isolation_of_server(connection) -> Iterator[CheckMessage]:
-    """Find a default of the server, the database or the role; Django shows none."""
+    """Check the defaults of the server, the database and the role."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW default_transaction_isolation")
         (level,) = cursor.fetchone()
@@ -122,7 +122,7 @@ def isolation_of_server(connection) -> Iterator[CheckMessage]:
         )
 
 
-# Roles that may make functions and operators where a worker's session looks for them.
+# Roles that may create functions and operators on the search path of workers.
 MAKERS = """
 SELECT nspname, string_agg(rolname, ', ' ORDER BY rolname)
 FROM pg_namespace JOIN pg_roles

@@ -68,7 +68,7 @@ def dependency_problems(task: Task, dependency: Dependency) -> Iterator[CheckMes
 
 
 def shared_lock_problems() -> Iterator[CheckMessage]:
-    """Yield a warning for each task that stands in line before what it waits for."""
+    """Yield a warning for each task with the ordered lock of its dependency."""
     graph = dependency_graph()
     for task in registry.tasks.values():
         if task.options.lock is None or task.options.lock_mode != "ordered":
