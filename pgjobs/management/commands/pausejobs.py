@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
 
 def pause(name: str, note: str | None) -> str:
-    """Pause a queue, whether it was used before or not; return what to print."""
+    """Pause a queue, even one that was never used; return what to print."""
     queue, is_new = Queue.objects.get_or_create(name=name)
     if note is not None:
         Queue.objects.filter(pk=queue.pk).update(note=note)

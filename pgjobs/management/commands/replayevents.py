@@ -71,7 +71,7 @@ def check_subscribes(alias: str, task: str) -> None:
 
 
 def time_of(text: str, now: datetime) -> datetime:
-    """Return the time that is meant, or that was so long ago."""
+    """Read a time, or a duration that is counted back from now."""
     try:
         if moment := parse_datetime(text):
             return make_aware(moment) if is_naive(moment) else moment
