@@ -1,3 +1,3 @@
--- Put jobs back to WAITING that were cancelled because of these, which have just been
--- retried. A retry by SQL calls the same function.
+-- Make jobs WAITING again that were cancelled because of these retried jobs: see the
+-- function.
 SELECT pgjobs_revive(%(ids)s::bigint[])
