@@ -283,7 +283,7 @@ class Schedule(models.Model):
                     setattr(self, field, values[field])
         self.declared = as_declared(values)
         if self.timing != before:
-            self.plan_anew(now)
+            self.plan_again(now)
         elif self.orphaned:
             self.plan_next(now)
         self.orphaned = False
@@ -305,7 +305,7 @@ class Schedule(models.Model):
 
     # When it fires
 
-    def plan_anew(self, now: datetime) -> None:
+    def plan_again(self, now: datetime) -> None:
         """Set the next run after a change of its times. `now`: the database's time."""
         self.origin_at = now
         self.plan_next(now)
