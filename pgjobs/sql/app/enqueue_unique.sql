@@ -1,6 +1,6 @@
--- Insert jobs as enqueue.sql does, except those whose unique key another job holds. If
--- another transaction has inserted such a job and is not committed, this waits for it.
--- The ids and turns rise in the order given. The rows are inserted in the order of
+-- Insert jobs as enqueue.sql does, except those whose unique key another job holds.
+-- If another transaction has inserted such a job and is not committed, this waits for
+-- it. The ids and turns rise in the order given. The rows are inserted in the order of
 -- their keys, so that two of these statements never wait for each other.
 WITH job AS MATERIALIZED (
     SELECT nextval('pgjobs_job_id_seq') AS id, nextval('pgjobs_turn') AS turn, given.*,

@@ -1,6 +1,7 @@
--- Move schedules on to their next time and store the ticks that get a job. A worker
--- wins only if the schedule is as it was when the worker planned. The row stays locked
--- until the same transaction has inserted the jobs. A stored tick gets no second job.
+-- Move schedules on to their next time and store the ticks that get a job.
+-- A worker wins only if the schedule is as it was when the worker planned. The row
+-- stays locked until the same transaction has inserted the jobs. A stored tick gets no
+-- second job.
 -- SKIP LOCKED: a schedule that is being edited is skipped for now.
 WITH plan AS (
     SELECT * FROM unnest(

@@ -1,5 +1,5 @@
--- Make jobs READY whose time has come, or WAITING if they have to be admitted. Return
--- how many, and whether an admission has something to do, also because of rates.
+-- Make jobs READY whose time has come, or WAITING if they have to be admitted.
+-- Return how many, and whether an admission has something to do, also because of rates.
 -- statement_timestamp: it does not change meanwhile, so that the index ends the search.
 WITH due AS MATERIALIZED (
     SELECT id FROM pgjobs_job

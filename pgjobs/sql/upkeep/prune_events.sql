@@ -1,8 +1,8 @@
--- Look at some events that were published long ago, from a position on. Delete those
--- that nothing needs, with their deliveries. Jobs that delivered them are kept like
--- other jobs. Dead letters keep their event, and so does a job that may yet run and ask
--- for it. Return how many were deleted, and behind which event to go on, or NULL at the
--- end.
+-- Look at some events that were published long ago, from a position on.
+-- Delete those that nothing needs, with their deliveries. Jobs that delivered them are
+-- kept like other jobs. Dead letters keep their event, and so does a job that may yet
+-- run and ask for it. Return how many were deleted, and behind which event to go on, or
+-- NULL at the end.
 WITH seen AS MATERIALIZED (
     SELECT id, published_at FROM pgjobs_event
     WHERE published_at < statement_timestamp() - make_interval(secs => %(age)s)

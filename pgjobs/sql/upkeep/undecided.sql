@@ -1,6 +1,6 @@
--- Jobs that wait for a dependency about which no worker has decided yet. Returns
--- nothing while another worker decides, because two could enqueue the same job. Jobs of
--- tasks that this worker does not know are taken only after their grace.
+-- Jobs that wait for a dependency about which no worker has decided yet.
+-- Returns nothing while another worker decides, because two could enqueue the same job.
+-- Jobs of tasks that this worker does not know are taken only after their grace.
 WITH own AS MATERIALIZED (
     -- "pgjd" in ASCII
     SELECT pg_try_advisory_xact_lock(1885825636, 0) AS may_decide

@@ -1,8 +1,9 @@
--- Lock one job after the other until there are enough. A job with one crash left runs
--- alone, so the claim ends before it unless it comes first. MATERIALIZED: if it ran
--- more than once, it would lock more rows than LIMIT. A plain "status = 'READY'" would
--- tempt the planner to an index of READY jobs. That index looks small when the plan is
--- made, and would be walked as a whole for each job.
+-- Lock one job after the other until there are enough.
+-- A job with one crash left runs alone, so the claim ends before it unless it comes
+-- first.
+-- MATERIALIZED: if it ran more than once, it would lock more rows than LIMIT.
+-- A plain "status = 'READY'" would tempt the planner to an index of READY jobs. It
+-- looks small when the plan is made, and would be walked as a whole for each job.
 picked AS MATERIALIZED (
     SELECT eligible.*
     FROM eligible CROSS JOIN LATERAL (

@@ -1,3 +1,0 @@
--- Make jobs WAITING again that were cancelled because of these retried jobs: see the
--- function.
-SELECT pgjobs_revive(%(ids)s::bigint[])
