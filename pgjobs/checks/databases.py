@@ -114,8 +114,8 @@ def isolation_of_server(connection) -> Iterator[CheckMessage]:
         (level,) = cursor.fetchone()
     if level != "read committed":
         yield Error(
-            f"Transactions on the database {connection.alias!r} begin as {level}, with "
-            "which jobs that two change at a time raise errors.",
+            f"Transactions on the database {connection.alias!r} begin as {level}: "
+            "two of them that change the same job at a time would raise an error.",
             hint="Set default_transaction_isolation to 'read committed' for the "
             "database or the role.",
             id="pgjobs.E015",

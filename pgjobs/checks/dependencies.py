@@ -82,7 +82,7 @@ def shared_lock_problems() -> Iterator[CheckMessage]:
                 yield Warning(
                     f"{task.name} depends on {name}, and both have the ordered lock "
                     f"{task.options.lock!r}: with the same key both would wait for "
-                    "ever, for the job that waits comes first in line.",
+                    "ever, because the waiting job stands first in line.",
                     hint="Give one of them another lock, or lock_mode='mutex'.",
                     obj=task,
                     id="pgjobs.W044",

@@ -97,12 +97,13 @@ def faults(last: State, now: State) -> Iterator[str]:
         if head(last.texts[key]) != head(now.texts.get(key, "")):
             yield (
                 f"{name}: workers of the last release call it, and run on during a "
-                "deploy. Keep its parameters and what it returns: what differs needs "
-                "a new name, and what is no more called goes one release later."
+                "deploy. Keep its parameters and its result. A different function "
+                "needs a new name. One that is not called any more can be dropped one "
+                "release later."
             )
     for path, digest in last.files.items():
         if now.files.get(path) != digest:
-            yield f"{path}: it must stay as it was released, a migration runs it."
+            yield f"{path}: it must stay as released, because a migration runs it."
 
 
 def changes_since(last: State, now: State) -> list[str]:

@@ -27,7 +27,7 @@ class Overlap(models.TextChoices):
 class CatchUp(models.TextChoices):
     LATEST = "latest", _("One run for all missed ones")
     ALL = "all", _("All missed runs")
-    NONE = "none", _("None: missed runs are left out")
+    NONE = "none", _("None: missed runs are skipped")
 
 
 class Anchor(models.TextChoices):

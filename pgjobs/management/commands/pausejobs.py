@@ -7,7 +7,7 @@ from ..running import number_of
 
 class Command(BaseCommand):
     help = (
-        "Pause queues: workers start none of their jobs any more, until 'resumejobs'. "
+        "Pause queues: workers do not start their jobs until 'resumejobs'. "
         "Running jobs end, and jobs can still be enqueued."
     )
 

@@ -78,8 +78,8 @@ def time_of(text: str, now: datetime) -> datetime:
         return now - timedelta(seconds=seconds(text))
     except (ValueError, OverflowError, ArgumentTypeError) as error:
         raise CommandError(
-            "--since must be a time such as 2026-12-24T18:00+01:00, or so long ago as "
-            f"72h, got {text!r}."
+            "--since must be a time such as 2026-12-24T18:00+01:00, or how long ago, "
+            f"such as 72h, got {text!r}."
         ) from error
 
 
