@@ -23,11 +23,11 @@ class PgjobsConfig(AppConfig):
 
 
 def store_declared(using: str, apps=None, **kwargs) -> None:
-    """Store what the code declares, once the database has all that is needed for it."""
+    """Store what the code declares, if the database has all migrations."""
     connection = connections[using]
     if using != settings.DATABASE or connection.vendor != "postgresql":
         return
-    # Without `apps` nothing was migrated: tables were emptied.
+    # Without `apps` the signal follows a flush, which changes no migration.
     if apps is None or is_migrated(connection):
         store_definitions(using)
         schedules.store_declared(using)

@@ -1,4 +1,4 @@
-"""The settings: one dict, `PGJOBS`, in the project's settings; every key optional.
+"""The settings: one dict, `PGJOBS`, in the project's settings. Every key is optional.
 
     from pgjobs.conf import settings
     settings.POLL_INTERVAL        # override_settings just works
@@ -64,7 +64,10 @@ def time_limit(value):
 
 
 def retention(value):
-    """Return {status: seconds or None (kept)}; unnamed statuses keep their default."""
+    """Return {status: seconds}; None keeps jobs for ever.
+
+    Statuses that the setting does not name keep their default.
+    """
     if not isinstance(value, Mapping):
         raise ValueError(f"must be a dict of durations by status, got {value!r}.")
     for status in value:
@@ -190,11 +193,11 @@ NO_DICT = "PGJOBS must be a dict, got {!r}."
 
 
 class Settings:
-    """The settings in force, as attributes; a wrong one raises ImproperlyConfigured."""
+    """The settings as attributes. A wrong one raises ImproperlyConfigured."""
 
     def __init__(self) -> None:
         self.database_in_use: str | None = None
-        self.known: dict[str, Any] = {}  # each job asks for some
+        self.known: dict[str, Any] = {}  # cached, because each job reads some
 
     @property
     def DATABASE(self) -> str:
@@ -202,7 +205,7 @@ class Settings:
 
     @contextmanager
     def using_database(self, alias: str | None) -> Iterator[None]:
-        """Let the whole process work on the queue of another database."""
+        """Use the queue of another database in the whole process."""
         before, self.database_in_use = self.database_in_use, alias
         try:
             yield
@@ -233,7 +236,7 @@ class Settings:
             raise ImproperlyConfigured(f"PGJOBS[{name!r}] {error}") from None
 
     def forget(self, *, setting: str, **kwargs) -> None:
-        """Read all settings again: a test has changed the project's settings."""
+        """Read all settings again, after a test has changed them."""
         if setting == "PGJOBS":
             self.known.clear()
 

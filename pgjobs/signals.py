@@ -13,7 +13,7 @@ from django.dispatch import Signal
 
 logger = logging.getLogger("pgjobs.signals")
 
-# Cached: for each job it is asked whether anybody listens.
+# Cached, because each job asks whether there are receivers.
 job_enqueued = Signal(use_caching=True)
 job_started = Signal(use_caching=True)
 job_finished = Signal(use_caching=True)

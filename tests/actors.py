@@ -28,7 +28,7 @@ WHERE NOT granted AND EXISTS (
     WHERE held.pid = waiting.pid AND held.granted AND datname = current_database()
 )
 """
-SOMEBODY_WAITS = """
+SESSION_WAITS = """
 SELECT EXISTS (
     SELECT FROM pg_locks
     WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))
@@ -111,7 +111,7 @@ def overlapping(first: Callable, second: Callable):
             result = first()
             future = stack.enter_context(in_thread(second))
             wait_for(
-                lambda: future.done() or execute(SOMEBODY_WAITS)[0][0],
+                lambda: future.done() or execute(SESSION_WAITS)[0][0],
                 "the second waits for the first",
             )
         return result, future.result(timeout=20)

@@ -20,7 +20,7 @@ settings.load_profile("exploring" if "PGJOBS_EXPLORE" in os.environ else "repeat
 def pytest_configure(config):
     """Let the tests' own server save nothing but time.
 
-    To drop a database takes a checkpoint, which waits for the disk and all who write.
+    To drop a database takes a checkpoint, which waits for the disk and all writers.
     """
     if "DATABASE_URL" not in os.environ and not hasattr(config, "workerinput"):
         with psycopg.connect(database_url(), autocommit=True) as server:

@@ -263,7 +263,7 @@ class ScheduleAdmin(ActingAdmin):
         # Only what was changed: a worker may fire it meanwhile.
         changed = set(form.changed_data) - {"arguments"} | {"args", "kwargs"}
         if not change or changed & set(TIMING_FIELDS):
-            obj.plan_anew(database_time(Schedule.objects.db))
+            obj.plan_again(database_time(Schedule.objects.db))
             changed |= {"origin_at", "next_run_at", "error"}
         if change:
             obj.save(update_fields=changed)

@@ -1,4 +1,4 @@
-"""JSON that PostgreSQL can store and Python can read back, and nothing else."""
+"""JSON that both PostgreSQL can store and Python can read back."""
 
 import json
 import math
@@ -20,9 +20,9 @@ dump_sorted = json.JSONEncoder(
 
 
 def dump_checked(value) -> str:
-    """Return compact JSON text of a value that `check_json` has taken.
+    """Return compact JSON text of a value that `check_json` has accepted.
 
-    `dump` makes an encoder each time, and takes five times as long.
+    `dump` makes an encoder at each call, which takes five times as long.
     """
     return to_json(value).decode()
 
@@ -39,7 +39,7 @@ decode = json.JSONDecoder().raw_decode
 
 
 class UnreadableJson(str):
-    """JSON text that PostgreSQL accepts and Python cannot read, as it is."""
+    """JSON text, unchanged, that PostgreSQL accepts and Python cannot read."""
 
 
 def check_json(value, depth: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""System checks: what would not work, said before anything runs.
+"""System checks: they report what would not work before anything runs.
 
 Importing this package registers them.
 """

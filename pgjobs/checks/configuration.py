@@ -47,7 +47,7 @@ def check_admin_actions(**kwargs) -> list[CheckMessage]:
 
 @register("pgjobs")
 def check_status_permission(**kwargs) -> list[CheckMessage]:
-    """Check that there is a function to ask who may see a job."""
+    """Check that PGJOBS["STATUS_PERMISSION"] names a function."""
     if any(problems()):
         return []
     try:

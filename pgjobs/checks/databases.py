@@ -84,7 +84,7 @@ def pool_problems(alias: str) -> Iterator[CheckMessage]:
 
 @register("pgjobs", "database")
 def check_server(databases=None, **kwargs) -> list[CheckMessage]:
-    """Check the server itself: only with `check --database`, and by migrate."""
+    """Check the server itself. Only `check --database` and `migrate` do so."""
     if any(problems()) or settings.DATABASE not in (databases or ()):
         return []
     connection = connections[settings.DATABASE]
@@ -108,21 +108,21 @@ def old_server(connection) -> Iterator[CheckMessage]:
 
 
 def isolation_of_server(connection) -> Iterator[CheckMessage]:
-    """Find a default of the server, the database or the role; Django shows none."""
+    """Check the defaults of the server, the database and the role."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW default_transaction_isolation")
         (level,) = cursor.fetchone()
     if level != "read committed":
         yield Error(
-            f"Transactions on the database {connection.alias!r} begin as {level}, with "
-            "which jobs that two change at a time raise errors.",
+            f"Transactions on the database {connection.alias!r} begin as {level}: "
+            "two of them that change the same job at a time would raise an error.",
             hint="Set default_transaction_isolation to 'read committed' for the "
             "database or the role.",
             id="pgjobs.E015",
         )
 
 
-# Roles that may make functions and operators where a worker's session looks for them.
+# Roles that may create functions and operators on the search path of workers.
 MAKERS = """
 SELECT nspname, string_agg(rolname, ', ' ORDER BY rolname)
 FROM pg_namespace JOIN pg_roles

@@ -68,7 +68,7 @@ def dependency_problems(task: Task, dependency: Dependency) -> Iterator[CheckMes
 
 
 def shared_lock_problems() -> Iterator[CheckMessage]:
-    """Yield a warning for each task that stands in line before what it waits for."""
+    """Yield a warning for each task with the ordered lock of its dependency."""
     graph = dependency_graph()
     for task in registry.tasks.values():
         if task.options.lock is None or task.options.lock_mode != "ordered":
@@ -82,7 +82,7 @@ def shared_lock_problems() -> Iterator[CheckMessage]:
                 yield Warning(
                     f"{task.name} depends on {name}, and both have the ordered lock "
                     f"{task.options.lock!r}: with the same key both would wait for "
-                    "ever, for the job that waits comes first in line.",
+                    "ever, because the waiting job stands first in line.",
                     hint="Give one of them another lock, or lock_mode='mutex'.",
                     obj=task,
                     id="pgjobs.W044",

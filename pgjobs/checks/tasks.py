@@ -30,7 +30,7 @@ def check_tasks(**kwargs) -> list[CheckMessage]:
 
 @register("pgjobs")
 def check_keys(**kwargs) -> list[CheckMessage]:
-    """Check what tasks say about locks, limits and rates that says nothing."""
+    """Warn of options of locks, limits and rates that have no effect."""
     return [*idle_keys(), *shared_keys()]
 
 
@@ -55,7 +55,7 @@ def idle_keys() -> Iterator[CheckMessage]:
 
 
 def shared_keys() -> Iterator[CheckMessage]:
-    """Yield a warning for each key that tasks share, but not its numbers."""
+    """Yield a warning for each key that tasks share with different numbers."""
     meanings: dict[tuple[str, str], dict[object, str]] = {}
     for task in registry.tasks.values():
         options = task.options

@@ -1,7 +1,7 @@
--- PUBLIC may execute none of our functions, except those that a role needs for writing
--- rows if it has rights on the tables only:
+-- PUBLIC may execute none of our functions, except those that a role with rights on the
+-- tables alone needs for writing rows:
 --
--- - is_job and holds_key: a constraint and an index of pgjobs_job are made of them; -
+-- - is_job and holds_key: a constraint and an index of pgjobs_job call them; -
 -- provide, first_obstacle, first_line and leave_note: triggers of pgjobs_job call them
 -- with the rights of the statement that fires them; - free_keys and replace_held:
 -- `enqueue` calls them where a unique key is taken.

@@ -1,4 +1,4 @@
-"""Types of command line parameters: what they take, and what they say otherwise."""
+"""Types of command line parameters, with their error messages."""
 
 import re
 from argparse import ArgumentTypeError
@@ -107,7 +107,7 @@ ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+\]|[\w.-]*):)?([0-9]{1,5})", re.ASCII
 
 
 def http_address(text: str) -> Address:
-    """Take PORT, :PORT, HOST:PORT or [IPV6]:PORT; without a host it is loopback."""
+    """Take PORT, :PORT, HOST:PORT or [IPV6]:PORT. The default host is loopback."""
     match = ADDRESS.fullmatch(text)
     if not match or int(match[2]) > LAST_PORT:
         raise ArgumentTypeError(
@@ -127,7 +127,7 @@ def add_database(parser) -> None:
 
 @contextmanager
 def ready_database(alias: str | None) -> Iterator[str]:
-    """Work on the queue of a database; raise CommandError for what it refuses."""
+    """Use the queue of a database; raise CommandError for what it refuses."""
     alias = known_database(alias)
     with explained(alias), settings.using_database(alias):
         check_migrations(alias)
@@ -135,7 +135,10 @@ def ready_database(alias: str | None) -> Iterator[str]:
 
 
 def known_database(alias: str | None) -> str:
-    """Return the alias of a PostgreSQL without connecting; raise CommandError."""
+    """Return the alias if it names a PostgreSQL database; raise CommandError.
+
+    This opens no connection.
+    """
     alias = alias or settings.DATABASE or DEFAULT_DB_ALIAS
     if alias not in connections:
         known = ", ".join(sorted(connections))

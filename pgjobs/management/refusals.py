@@ -1,4 +1,4 @@
-"""What a database refuses, in a sentence that names the cure."""
+"""Errors of a database, in sentences that name the cure."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ OUTDATED = (
     errors.UndefinedObject,
     errors.UndefinedTable,
 )
-# PUBLIC may not execute our functions; triggers need no right.
+# PUBLIC may not execute most of our functions; triggers need no right.
 EXECUTE = """\
 DO $grant$
 DECLARE
@@ -44,7 +44,7 @@ def explained(alias: str) -> Iterator[None]:
         cause = error if isinstance(error, psycopg.Error) else error.__cause__
         sentence = explanation(alias, cause)
         if sentence is None:
-            raise  # a fault of ours: the traceback tells where
+            raise  # a bug of pgjobs, which needs its traceback
         raise CommandError(sentence, returncode=1) from error
 
 

@@ -1,6 +1,6 @@
 """What `runjobs` prints: a banner, a line for each attempt, a summary.
 
-Plain words in English, whatever the language: scripts read them.
+The words are always English, because scripts read them.
 """
 
 import logging
@@ -28,7 +28,7 @@ logger = logging.getLogger("pgjobs.worker")
 LONGEST_LINE = 300
 PRINT_SECONDS = 0.1  # between two writes
 
-# What is said of an attempt after which the job goes on, by the verdict on it.
+# By verdict: the word for an attempt after which the job goes on.
 GOES_ON = {
     "RETRY": "RETRY",
     "SNOOZE": "SNOOZED",
@@ -46,8 +46,8 @@ STYLES = {
 class ConsoleReporter(WorkerObserver):
     """Prints what a worker does.
 
-    Not at every turn: each write would give the interpreter to another thread, and
-    a busy worker takes a thousand turns a second.
+    It does not print in each pass: a write hands the interpreter to another thread, and
+    a busy worker makes a thousand passes a second.
     """
 
     def __init__(self, out: OutputWrapper, style: Style, verbosity: int, name: str):
@@ -100,12 +100,12 @@ class ConsoleReporter(WorkerObserver):
         return getattr(self.style, STYLES.get(status or "", ""), str)(line)
 
     def print(self, *lines: str) -> None:
-        """Print lines now, after those that were put off."""
+        """Print lines at once, after those that were put off."""
         self.lines += lines
         self.catch_up()
 
     def write(self, lines: list[str]) -> None:
-        """Write lines; a worker whose output nothing takes works on."""
+        """Write lines. A worker whose output is closed works on."""
         if self.is_quiet or not lines:
             return
         encoding = getattr(self.out, "encoding", None) or "utf-8"
@@ -113,7 +113,7 @@ class ConsoleReporter(WorkerObserver):
         try:
             self.out.write(text)
             self.out.flush()
-        except (OSError, ValueError) as error:  # as by `| head`
+        except (OSError, ValueError) as error:  # as after `| head`
             self.is_quiet = True
             logger.warning("Nothing can be printed any more: %s", error)
 
@@ -129,7 +129,7 @@ class ConsoleReporter(WorkerObserver):
 
 
 class ChildReporter(ConsoleReporter):
-    """Prints what a supervised worker does, and sends the count up."""
+    """Prints what a supervised worker does, and sends its figures up."""
 
     def __init__(self, pipe: SupervisorPipe, *args) -> None:
         super().__init__(*args)
@@ -141,11 +141,11 @@ class ChildReporter(ConsoleReporter):
         self.catch_up()
 
     def stopping(self, running: int) -> None:
-        """The supervisor has said it."""
+        """Print nothing: the supervisor has said so."""
 
     def catch_up(self) -> None:
         super().catch_up()
-        if self.is_ready:  # which the first message says
+        if self.is_ready:  # the first message says so
             self.pipe.tell(self.stats)
 
 
@@ -154,7 +154,7 @@ def number_of(noun: str, number: int, plural: str = "s") -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text from elsewhere as one line that does nothing to a terminal."""
+    """Return an untrusted text as one line without control characters."""
     text = " ".join(text.split())
     if len(text) > LONGEST_LINE:
         text = f"{text[:LONGEST_LINE]}..."
@@ -164,7 +164,7 @@ def one_line(text: str) -> str:
 
 
 def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
-    """Return what is to be known of a worker, or of several alike, as they start."""
+    """Return the banner of a worker, or of several with the same options."""
     tasks = sorted(task.name for task in registry.tasks.values())
     if options.queues is not None:
         queues = ", ".join(options.queues)
@@ -231,15 +231,15 @@ def what_is_left(options: WorkerOptions) -> Iterator[str]:
 
 
 def is_untold(record: logging.LogRecord) -> bool:
-    """Whether no printed line says what the record does."""
+    """Whether no printed line says the same as the log record."""
     return not hasattr(record, "status")
 
 
 @contextmanager
 def logging_to(err: OutputWrapper, verbosity: int, name: str) -> Iterator[None]:
-    """Send warnings of pgjobs to the console, if the project sends them nowhere.
+    """Send warnings of pgjobs to the console if the project sends them nowhere.
 
-    What the lines of jobs say is not said twice.
+    Records that only repeat a printed line are dropped.
     """
     root = logging.getLogger("pgjobs")
     if root.hasHandlers():

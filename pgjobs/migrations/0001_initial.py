@@ -247,7 +247,7 @@ class Migration(migrations.Migration):
                 ('timezone', models.CharField(db_default='UTC', default='UTC', max_length=100, verbose_name='time zone')),
                 ('anchor', models.CharField(choices=[('start', 'Fixed times'), ('end', 'Counted from the end of the last run')], db_default='start', default='start', max_length=10, verbose_name='interval')),
                 ('overlap', models.CharField(choices=[('skip', 'Skip: not while the last run is unfinished'), ('allow', 'Allow: enqueue it beside the last run')], db_default='skip', default='skip', max_length=10, verbose_name='overlap')),
-                ('catch_up', models.CharField(choices=[('latest', 'One run for all missed ones'), ('all', 'All missed runs'), ('none', 'None: missed runs are left out')], db_default='latest', default='latest', max_length=10, verbose_name='catch up')),
+                ('catch_up', models.CharField(choices=[('latest', 'One run for all missed ones'), ('all', 'All missed runs'), ('none', 'None: missed runs are skipped')], db_default='latest', default='latest', max_length=10, verbose_name='catch up')),
                 ('jitter', models.DurationField(db_default=datetime.timedelta(0), default=datetime.timedelta(0), verbose_name='jitter')),
                 ('start_at', models.DateTimeField(blank=True, null=True, verbose_name='start')),
                 ('end_at', models.DateTimeField(blank=True, null=True, verbose_name='end')),

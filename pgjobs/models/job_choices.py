@@ -1,4 +1,4 @@
-"""The statuses of a job, and the other columns of few values."""
+"""The values of a job's status, and of its other columns with few values."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _

@@ -14,13 +14,13 @@ from .claiming import (
 from .recording import Success
 from .statements import Execute, Together
 
-# Of one admission: jobs and keys of each kind, and seconds.
+# Limits of one admission: jobs and keys of each kind, and seconds.
 MOST_ADMITTED = 250
 ADMISSION_SECONDS = 0.02
 
 
 class Position(NamedTuple):
-    """Where the next admission goes on: behind which queue, line and link."""
+    """The queue, line and link behind which the next admission goes on."""
 
     queue: str = ""
     line: str = ""
@@ -31,13 +31,13 @@ BEGINNING = Position()
 
 
 class Admission(NamedTuple):
-    """What an admission brought."""
+    """What an admission did."""
 
-    admitted: int | None  # jobs that are READY now; None: another worker admits
-    ended: list[int]  # ids of the jobs that it ended, because of their predecessors
+    admitted: int | None  # jobs that are READY now. None: another worker admits
+    ended: list[int]  # ids of the jobs that it ended because of predecessors
     has_more: bool  # there is more to do at once
     is_blocked: bool  # other transactions hold rows that it needs
-    met_undecided: bool  # a worker has to look for dependencies
+    met_undecided: bool  # a worker must decide about dependencies
     position: Position
 
 
@@ -55,8 +55,8 @@ def admit_and_claim(
 ) -> tuple[Claimed, Admission]:
     """Record successes, admit jobs that wait, and claim, in one round trip.
 
-    So what the recorded jobs have left goes to the next ones in line, and may be
-    claimed at once. See `admit`, and `record_and_claim` for the rest of the arguments.
+    So the keys of the recorded jobs go to the next jobs in line, which the claim may
+    take at once. See `admit`, and `record_and_claim` for the other arguments.
     """
     statements = [
         admit_statement(position, sweeps, limit, queues, excluded),
@@ -73,9 +73,9 @@ def admit_and_claim(
 def admit(
     execute: Execute, position: Position = BEGINNING, sweeps: bool = False
 ) -> Admission:
-    """Make jobs READY that wait for nothing any more, a batch.
+    """Make a batch of jobs READY that wait for nothing any more.
 
-    `sweeps`: look also at lines that nothing has touched, and links, a batch.
+    `sweeps`: look also at a batch of links, and of lines that nothing has touched.
     """
     return read_admission(execute(*admit_statement(position, sweeps)))
 

@@ -17,7 +17,7 @@ BATCH = 1_000  # events that one statement touches
 
 
 class PrunePosition(NamedTuple):
-    """Behind which event pruning goes on."""
+    """The event behind which pruning goes on."""
 
     after_time: datetime
     after_id: int
@@ -48,7 +48,7 @@ def publish(
 
 
 def deliver(database: str, ids: list[int], task: str | None, origin: str) -> int:
-    """Deliver events to those subscribers, or to the one, that never had them."""
+    """Deliver events to all subscribers, or to one task, that never had them."""
     parameters = {"ids": ids, "task": task, "origin": origin}
     return execute_on(database)(statement("deliver"), parameters)[0][0]
 
@@ -65,7 +65,7 @@ def deliver_late(execute: Execute, grace: float) -> int:
 def catch_up(database: str, task: str, since: datetime, grace: float) -> int:
     """Deliver what was published while the task did not subscribe; return how many.
 
-    But nothing that was published more than `grace` seconds ago.
+    Events that were published more than `grace` seconds ago are skipped.
     """
     earliest = database_time(database) - timedelta(seconds=grace)
     batches = replayable(database, task, max(since, earliest), None)
@@ -75,9 +75,9 @@ def catch_up(database: str, task: str, since: datetime, grace: float) -> int:
 def replayable(
     database: str, task: str, since: datetime, name: str | None
 ) -> Iterator[list[int]]:
-    """Yield ids, in batches, of the events since then to which the task subscribes.
+    """Yield, in batches, the ids of events since then to which the task subscribes.
 
-    `name`: only these, a name or "tle.*".
+    `name`: only events of this name or pattern, such as "tle.*".
     """
     execute = execute_on(database)
     parameters = {"task": task, "since": since, "name": name, "limit": BATCH}
@@ -94,8 +94,8 @@ def prune(
 ) -> tuple[int, PrunePosition | None]:
     """Look at a batch of events published longer ago; delete those nothing needs.
 
-    Return how many went and where to go on, or None at the end. Events with
-    deliveries that have failed, or are not finished, are kept.
+    Returns how many were deleted and where to go on, or None at the end. Events are
+    kept if a delivery has failed or is not finished.
     """
     if age is None:
         return 0, None

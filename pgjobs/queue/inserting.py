@@ -1,8 +1,8 @@
 """Inserting jobs. No caller ever meets an IntegrityError because of a unique key.
 
-PostgreSQL's unique index decides which of several jobs is first. What becomes of the
-others is found out afterwards. If the first one has lost its key meanwhile, they are
-tried again.
+PostgreSQL's unique index decides which of several jobs is first. Afterwards
+`on_conflict` decides what becomes of the others. If the first one has lost its key
+meanwhile, the others are tried again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BATCH = 10_000  # unique keys that one query looks for
 
-# What the columns of a new job are, unless it says otherwise.
+# The columns of a new job that its INSERT does not name.
 NEW: dict[str, Any] = {
     "attempts": 0,
     "failures": 0,
@@ -41,7 +41,7 @@ NEW: dict[str, Any] = {
     "keys": None,
     "batch_id": None,
 }
-# What the statements return of each new row, in this order.
+# The columns that the statements return of each new row.
 RETURNED = (
     "id",
     "turn",
@@ -68,8 +68,9 @@ def insert(
 ) -> "list[Job | None]":
     """Insert jobs in the caller's transaction, all or none.
 
-    Returns for each the job, or what its `on_conflict` says if another job holds its
-    unique key. Raises AlreadyEnqueued, having inserted nothing.
+    Returns the jobs in their order. Where another job holds the unique key,
+    `on_conflict` decides what stands there. Raises AlreadyEnqueued, and then inserts
+    nothing.
     """
     if any(each.unique_key for each in new_jobs):
         return insert_unique(model, database, new_jobs)
@@ -98,7 +99,7 @@ def insert_unique(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
 ) -> "list[Job | None]":
     inserting = Inserting(model, database, new_jobs)
-    if len(new_jobs) == 1:  # what one statement inserts needs no transaction
+    if len(new_jobs) == 1:  # one statement needs no transaction of its own
         inserting.run()
     else:
         with transaction.atomic(using=database):
@@ -130,7 +131,7 @@ def inserted(
 
 
 def own_copy(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys for another owner: of what they hold, only lists can change."""
+    """Copy the keys for another owner. Of their values only lists can change."""
     return {
         name: list(value) if isinstance(value, list | tuple) else value
         for name, value in keys.items()
@@ -138,7 +139,7 @@ def own_copy(keys: dict[str, Any]) -> dict[str, Any]:
 
 
 class Inserting:
-    """The jobs of one call, of which some may find that their keys are held."""
+    """The jobs of one call. Other jobs may hold some of their unique keys."""
 
     def __init__(self, model: "type[Job]", database: str, new_jobs: Sequence[NewJob]):
         self.model = model
@@ -193,7 +194,7 @@ class Inserting:
         return free
 
     def replace(self, new_jobs: list[NewJob]) -> set[int]:
-        """Replace jobs that have not started, where that is asked for; return ids."""
+        """Replace holders that have not started, for on_conflict="replace"."""
         replacing = [each for each in new_jobs if each.on_conflict == "replace"]
         if not replacing:
             return set()
@@ -207,7 +208,7 @@ class Inserting:
             yield from holding.filter(unique_key__in=keys[at : at + BATCH])
 
     def refresh(self, latest: "dict[int, Job]") -> None:
-        """Show jobs that this call has inserted as it has replaced them since."""
+        """Take the latest state of jobs that later ones of the call have replaced."""
         self.new = [latest.get(job.pk, job) for job in self.new]
         self.jobs = [latest.get(job.pk, job) if job else None for job in self.jobs]
 
@@ -232,7 +233,7 @@ def insert_free(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None
 def insert_or_find(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None]:
     """Insert jobs; return their ids, or those of the jobs that hold their keys.
 
-    None stands for a job whose key is held by one that has ended.
+    None stands where a job that has ended holds the key.
     """
     ids = insert_free(execute, new_jobs)
     keys = [job.unique_key for id, job in zip(ids, new_jobs, strict=True) if id is None]

@@ -32,7 +32,7 @@ class Completed(NamedTuple):
 
 
 class Unsuccessful(NamedTuple):
-    """A job whose attempt did not succeed, and what its task or worker said of it."""
+    """A job whose attempt did not succeed, and the verdict on it."""
 
     id: int
     lease_token: int
@@ -42,7 +42,7 @@ class Unsuccessful(NamedTuple):
     exception_class: str = ""
     message: str = ""
     traceback: str = ""
-    dependencies: dict | None = None  # that the job's row is to have from now on
+    dependencies: dict | None = None  # to store in the job's row, if not None
 
 
 Outcome = Success | Completed | Unsuccessful
@@ -59,7 +59,8 @@ class Recorded(NamedTuple):
 
 
 def success_parameters(worker_id: int, successes: Sequence[Success]) -> dict:
-    in_order = sorted(successes)  # by id, as all do who lock several jobs
+    # By id, as every statement that locks several jobs does.
+    in_order = sorted(successes)
     ids, lease_tokens, values = zip(*in_order, strict=True) if in_order else ([],) * 3
     return {
         "worker_id": worker_id,
@@ -98,7 +99,7 @@ def record(
 def record_successes(
     execute: Execute, worker_id: int, successes: Sequence[Success]
 ) -> list[Recorded]:
-    """Record jobs that succeeded, beside a claim; return which of them."""
+    """Record jobs that succeeded, without a claim; return which were recorded."""
     rows = execute(
         statement("record_successes"), success_parameters(worker_id, successes)
     )
@@ -106,7 +107,7 @@ def record_successes(
 
 
 def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recorded]:
-    """Return which outcomes were stored although the answer got lost."""
+    """Return which outcomes were stored although the answer was lost."""
     rows = execute(
         statement("in_doubt"),
         {
@@ -120,7 +121,7 @@ def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recor
 def orphans(
     execute: Execute, worker_id: int, lease_tokens: Iterable[int]
 ) -> list[Unsuccessful]:
-    """Return the releases of jobs that the worker owns without knowing of them."""
+    """Return releases of the jobs that the worker owns without knowing them."""
     rows = execute(
         statement("orphans"),
         {"worker_id": worker_id, "lease_tokens": array(lease_tokens)},
@@ -138,7 +139,7 @@ def cancel_requests(execute: Execute, worker_id: int) -> list[int]:
 
 
 def still_owned(database: str, id: int, lease_token: int) -> bool:
-    """Whether the job still belongs to who claimed it; asked on Django's connection."""
+    """Ask on Django's connection whether the job still has this lease token."""
     with connections[database].cursor() as cursor:
         cursor.execute(statement("still_owned"), {"id": id, "lease_token": lease_token})
         return cursor.fetchone()[0]

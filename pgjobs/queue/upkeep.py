@@ -10,11 +10,11 @@ from .statements import Execute, array
 # The class of the advisory locks that tell which workers live ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
 BATCH = 1_000  # rows that one statement of the maintenance touches
-MOST_TOO_HEAVY = 100  # jobs that a worker complains of
+MOST_TOO_HEAVY = 100  # jobs that one warning names
 
 
 class HeavyJob(NamedTuple):
-    """A job that takes more process units than its worker's host has at all."""
+    """A job that takes more process units than the worker's host has in total."""
 
     id: int
     task: str
@@ -23,11 +23,11 @@ class HeavyJob(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Which jobs a statement of the upkeep may touch."""
+    """The jobs that a statement of the upkeep may touch."""
 
-    limit: int | None = None  # how many; None: `BATCH`
-    only: Sequence[int] | None = None  # their ids; None: all that are due
-    skipped: Sequence[int] = ()  # the ids of jobs on which it fails
+    limit: int | None = None  # how many. None means BATCH
+    only: Sequence[int] | None = None  # their ids. None means all that are due
+    skipped: Sequence[int] = ()  # ids of jobs on which the statement fails
 
     @property
     def size(self) -> int:
@@ -43,18 +43,18 @@ ALL_DUE = Batch()
 
 class Promoted(NamedTuple):
     number: int
-    must_admit: bool  # some have to be admitted, or a rate has a token again
+    must_admit: bool  # jobs wait for an admission, or a rate has a token again
 
 
 class Chores(NamedTuple):
-    """What there is to do for all workers."""
+    """Which chores have something to do."""
 
     rescue: bool
     admit: bool
     expire: bool
     deliver_late: bool
     next_fire: float | None  # seconds until a schedule has to be looked at
-    has_ready: bool  # there are READY jobs, of whatever queue
+    has_ready: bool  # there are READY jobs in any queue
     next_due: float | None  # seconds until a scheduled job may run
 
 
@@ -83,7 +83,7 @@ def too_heavy(
 
 
 def promote(execute: Execute, batch: Batch = ALL_DUE) -> Promoted:
-    """Make jobs READY whose time has come, a batch."""
+    """Make a batch of jobs READY whose time has come."""
     return Promoted._make(execute(statement("promote"), batch.parameters())[0])
 
 
@@ -93,7 +93,7 @@ def expire(execute: Execute, batch: Batch = ALL_DUE) -> list[int]:
 
 
 def chores(execute: Execute, worker_id: int, looks: bool) -> Chores:
-    """Return what there is to do for all; `looks`: look for READY jobs, too."""
+    """Return which chores have something to do. `looks`: look for READY jobs, too."""
     parameters = {"worker_id": worker_id, "looks": looks}
     return Chores._make(execute(statement("chores"), parameters)[0])
 
@@ -108,7 +108,7 @@ def rescue(execute: Execute, worker_id: int, batch: Batch = ALL_DUE) -> list[Res
 def prune(
     execute: Execute, ages: dict[str, float | None], batch: Batch = ALL_DUE
 ) -> int:
-    """Delete a batch of the jobs finished longer ago than their status's age.
+    """Delete a batch of the jobs that finished longer ago than the age of their status.
 
     Jobs to which tables of the project refer are skipped.
     """
@@ -141,7 +141,7 @@ def limited_ages(ages: dict[str, float | None]) -> dict[str, list]:
 def prune_batches(execute: Execute, after: int = 0) -> tuple[int, int | None]:
     """Look at some batches behind this id, and delete those that have lost all jobs.
 
-    Return how many went and behind which id to go on, or None at the end.
+    Returns how many were deleted and behind which id to go on, or None at the end.
     """
     text = sparing_referred(execute, "prune_batches", "pgjobs_batch", "seen")
     ((number, last),) = execute(text, {"after": after, "limit": BATCH})
@@ -149,19 +149,19 @@ def prune_batches(execute: Execute, after: int = 0) -> tuple[int, int | None]:
 
 
 def suspects(execute: Execute, kind: str, batch: Batch, **parameters) -> list[int]:
-    """Return the ids of the jobs that a statement of the upkeep may have failed on."""
+    """Return the ids of jobs on which a statement of the upkeep may have failed."""
     text = statement(f"suspects_of_{kind}")
     return [id for (id,) in execute(text, {**batch.parameters(), **parameters})]
 
 
 def fail(execute: Execute, id: int, reason: str) -> bool:
-    """End a job that a worker cannot go on with; return whether that ended it."""
+    """Fail a job with which a worker cannot go on; return whether that worked."""
     rows = execute(statement("fail"), {"ids": [id], "reason": reason})
     return bool(rows)
 
 
 def forget_rates(execute: Execute) -> None:
-    """Delete a batch of the rates that nothing has to remember."""
+    """Delete a batch of the rates that have all their tokens."""
     execute(statement("forget_rates"), {"limit": BATCH})
 
 

@@ -1,4 +1,4 @@
-"""What failed jobs failed of: those that failed alike are one group."""
+"""Groups of failed jobs that failed alike."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class ErrorGroup(NamedTuple):
     number: int
     first_at: datetime
     last_at: datetime
-    reason: str  # of the one with the highest id
+    reason: str  # of the job with the highest id
 
 
 def error_groups(database: str) -> list[ErrorGroup]:
@@ -40,7 +40,7 @@ def error_groups(database: str) -> list[ErrorGroup]:
 
 
 def with_error(jobs: JobQuerySet, exception_class: str) -> JobQuerySet:
-    """Filter the jobs of which `error_groups` says that they failed of this class."""
+    """Filter the jobs that `error_groups` counts under this class."""
     last_attempt = Attempt.objects.filter(
         job=OuterRef("pk"), life=OuterRef("life"), outcome__in=("FAILED", "CRASHED")
     ).order_by("-number")

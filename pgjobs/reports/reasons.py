@@ -1,4 +1,4 @@
-"""Why unfinished jobs do not run, in words, and which page shows or cures it."""
+"""Why unfinished jobs do not run, in words, and the page that shows the cause."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from .status import living_workers
 from .units import described_shortage, units_in_use
 
 PATIENCE = timedelta(seconds=60)  # before a job that is due counts as late
-MOST_BEFORE = 1_000  # that are counted
+MOST_BEFORE = 1_000  # jobs ahead that are counted
 
 
 @dataclass
 class Situation:
-    """What decides about several jobs, read once for all of them."""
+    """What the reasons of several jobs depend on, read once for all."""
 
     workers: list[Worker]  # alive
     queues: dict[str, Queue]  # of these jobs, by name
@@ -93,9 +93,9 @@ class Situation:
 
 
 def reasons(database: str, jobs: Iterable[Job]) -> dict[int, Remark]:
-    """Return why these jobs do not run, of those that something holds back.
+    """Return why these jobs do not run; jobs that nothing holds back are missing.
 
-    At most six queries, however many jobs there are.
+    It takes at most six queries, however many jobs there are.
     """
     queued = [job for job in jobs if job.status in QUEUED]
     if not queued:
@@ -139,7 +139,7 @@ def described_pause(queue: Queue) -> str:
 
 
 def turn_of(database: str, job: Job) -> Remark | None:
-    """Return what a job waits for that nothing holds back: its time, or its turn."""
+    """Return what a job without an obstacle waits for: its time or its turn."""
     if job.status == Status.SCHEDULED:
         text = gettext("waits for its time: %(time)s")
         return Remark(text % {"time": moment(job.run_after)})

@@ -1,4 +1,4 @@
-"""Process units: what running jobs take of their hosts, and which jobs never fit."""
+"""Process units: how many are in use on each host, and which jobs never fit."""
 
 from collections.abc import Iterable
 

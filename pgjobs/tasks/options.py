@@ -86,7 +86,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
             object.__setattr__(self, name, classes)
 
     def check(self, function: Callable) -> None:
-        """Raise InvalidTask for names that the function has no parameter for."""
+        """Raise InvalidTask for names that are no parameters of the function."""
         self.check_placeholders(function)
         self.check_unique_names(function)
         self.check_sources(function)
@@ -106,7 +106,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
         )
 
     def new_job(self, task_name: str, stored: Stored) -> NewJob:
-        """Return a job with these arguments; its keys and dependencies are missing."""
+        """Return a job with these arguments, without its keys and dependencies."""
         return NewJob(task_name, *stored, *self.columns_in_order)
 
     @cached_property
@@ -132,7 +132,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll):
         }
 
 
-# Which options belong to a task, and which to a single job.
+# The options that a task takes, and those that a single job takes.
 TASK_OPTIONS = frozenset(Options.__dataclass_fields__) - {"run_after", "after", "batch"}
 JOB_OPTIONS = frozenset(Options.__dataclass_fields__) - {
     "cancel",
@@ -146,7 +146,7 @@ JOB_OPTIONS = frozenset(Options.__dataclass_fields__) - {
 
 
 class KeyOptions(TypedDict, total=False):
-    """For type checkers; `on_conflict` stands alone, since the result depends on it."""
+    """For type checkers. Overloads have `on_conflict`: results depend on it."""
 
     unique: bool | tuple[str, ...]
     unique_key: Key
@@ -268,7 +268,7 @@ def check_backoff(value: Any) -> None:
 
 
 def check_run_after(value: Any) -> None:
-    """Raise InvalidTask for what is no time. One that is over means now."""
+    """Raise InvalidTask unless it is a time. A time that has passed means now."""
     if not isinstance(value, timedelta) or value >= timedelta(0):
         check_time("run_after", value)
 

@@ -1,4 +1,4 @@
-"""What a declaration says of when a task runs again and again, checked at once."""
+"""The options of recurring tasks, checked at once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -50,7 +50,7 @@ class Recurrence:
         try:
             every, cron = checked_when(self.every, self.cron)
             zone = self.timezone
-            if zone is None:  # an interval is the same in all of them
+            if zone is None:  # an interval is the same in every time zone
                 zone = django_settings.TIME_ZONE if cron else "UTC"
             changes = {
                 "every": every,
@@ -94,7 +94,7 @@ class Recurrence:
         }
 
 
-# What @task takes; a schedule with arguments or a name of its own is made by @schedule.
+# The options of @task. Only @schedule takes arguments and a name.
 TASK_OPTIONS = frozenset(each.name for each in fields(Recurrence)) - {
     "name",
     "arguments",

@@ -1,4 +1,4 @@
-"""The tasks that this process knows, by name. Nothing is ever imported from a row."""
+"""The tasks that this process knows, by name. A row never makes it import a module."""
 
 import importlib
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class Registry:
         return task
 
     def forget_names(self) -> None:
-        """Derive again, at the next use, what is derived from the tasks."""
+        """Drop what was derived from the tasks; the next use derives it again."""
         self.by_name = self.provided_by_name = None
 
     def get(self, name: str) -> "Task":
@@ -50,8 +50,8 @@ class Registry:
     def provided(self) -> dict[str, dict[frozenset[str], float]]:
         """Return the tasks that others depend on.
 
-        For each there are the sets of parameters that the others name, and for how many
-        seconds a success counts at most.
+        Each has the sets of parameters that others name, with the greatest age in
+        seconds of a success that counts.
         """
         if self.provided_by_name is None:
             provided: dict[str, dict[frozenset[str], float]] = {}
@@ -94,8 +94,8 @@ class Registry:
 def task_modules() -> tuple[str, ...]:
     """Return PGJOBS["TASK_MODULES"].
 
-    There are none if it cannot be read. The system check reports that, so that it must
-    be able to run.
+    It is empty if the setting cannot be read. A system check reports that, and must be
+    able to run.
     """
     try:
         return settings.TASK_MODULES

@@ -24,11 +24,11 @@ LARGEST_RESULT = 64_000  # bytes of JSON; a retry reads the results of all steps
 
 
 class DoneElsewhere(Exception):
-    """Another worker has marked the step while it was done here."""
+    """Another worker has marked the step while this one ran it."""
 
 
 class Steps:
-    """The steps of one attempt: those done in earlier ones, and those it does."""
+    """The steps of one attempt: those that earlier attempts did, and its own."""
 
     def __init__(self, job: "RunningJob"):
         self.job = job
@@ -61,7 +61,7 @@ class Steps:
                 if not is_first:
                     raise DoneElsewhere
         except DoneElsewhere:
-            text = None  # what was done here is undone
+            text = None  # what the function did here was rolled back
         self.remember(name, text, is_first)
 
     async def arun(
@@ -85,7 +85,7 @@ class Steps:
 
     @contextmanager
     def called_once(self, name: str, atomic: bool) -> Iterator[None]:
-        """Refuse a name for the second time in an attempt, unless the first failed."""
+        """Refuse a name that the attempt has used, unless that step failed."""
         check_name(name)
         if not isinstance(atomic, bool):
             raise InvalidStep(
@@ -105,7 +105,7 @@ class Steps:
             raise
 
     def is_done(self, name: str) -> bool:
-        """Whether the step needs no doing; raises InvalidStep if there are too many."""
+        """Whether the step is done already; raise InvalidStep if there are too many."""
         results = self.load()
         if name not in results and len(results) >= MOST_STEPS:
             raise InvalidStep(
@@ -115,7 +115,7 @@ class Steps:
         return name in results
 
     def load(self) -> dict[str, str | None]:
-        """Return the results so far; a first attempt has none to look for."""
+        """Return the results so far. A first attempt has none and asks for none."""
         if self.results is None:
             self.results = {} if self.job.attempt == 1 else self.read()
         return self.results
@@ -124,7 +124,7 @@ class Steps:
         return stored.results_of(settings.DATABASE, self.job.id, self.job.life)
 
     def result(self, name: str) -> Any:
-        """Return the step's result as every attempt gets it: read from its JSON."""
+        """Return the step's result, read from its JSON as in every attempt."""
         text = self.load()[name]
         return None if text is None else json.loads(text)
 
@@ -138,7 +138,7 @@ class Steps:
         return marked.is_written
 
     def remember(self, name: str, text: str | None, is_first: bool) -> None:
-        """Keep the result; that of who was first counts for all attempts."""
+        """Keep the result. For all attempts that of the first worker counts."""
         if is_first:
             self.load()[name] = text
         else:
@@ -150,7 +150,7 @@ def is_async(function: Callable) -> bool:
 
 
 def refuse_async(name: str, function: Callable) -> None:
-    """Raise InvalidStep where only `astep` can run the step."""
+    """Raise InvalidStep if only `astep` can run the step."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -162,7 +162,7 @@ def refuse_async(name: str, function: Callable) -> None:
 
 
 def refuse_transaction(name: str) -> None:
-    """Raise InvalidStep where a mark could be rolled back alone."""
+    """Raise InvalidStep if a rollback could undo the mark alone."""
     if not connections[settings.DATABASE].get_autocommit():
         raise InvalidStep(
             f"Step {name!r} was called in a transaction, whose rollback would forget "

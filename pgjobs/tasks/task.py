@@ -59,9 +59,9 @@ TASK_NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 
 
 class Task(Generic[P, R, J]):
-    """A registered function; still callable as a plain function.
+    """A registered function, still callable as a plain function.
 
-    Options are never changed: `using` returns a copy.
+    `using` never changes options. It returns a copy.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Task(Generic[P, R, J]):
         self.subscriptions: list[Subscribed] = []
         self.given_options: frozenset[str] = frozenset()
         self.options.check(function)
-        self.original = self  # of the copies that `using` makes
+        self.original = self  # copies that `using` makes share it
         if self.options.atomic and self.is_async:
             raise InvalidTask(
                 f"{function.__module__}.{function.__qualname__} cannot be atomic: a "
@@ -149,7 +149,8 @@ class Task(Generic[P, R, J]):
     def using(self, **options: Any) -> "Task[P, R, Any]":
         """Return the task with other options for the jobs enqueued through it.
 
-        Takes those of `@task` that belong to a job (None leaves one as it is), and:
+        It takes the options of `@task` that belong to a job, and those below. None
+        leaves an option unchanged.
 
         - `run_after`: an aware datetime, or a timedelta from the moment of enqueueing.
         - `expires`: when the job is cancelled if no attempt has begun. An aware
@@ -188,7 +189,7 @@ class Task(Generic[P, R, J]):
         return self.options.has_flow_control or self.options.is_unique
 
     def key_columns(self, stored: Stored, args: tuple, kwargs: dict) -> dict[str, Any]:
-        """Return the columns of a job that its keys are in. Raises InvalidArguments."""
+        """Return the columns of a job's keys. Raises InvalidArguments."""
         options = self.options
         columns: dict[str, Any] = {}
         if options.has_flow_control:
@@ -235,8 +236,8 @@ class Task(Generic[P, R, J]):
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job in the caller's transaction and return it, saved.
 
-        If another job holds its unique key, `on_conflict` decides what is returned.
-        A parameter that `write_all` names may be ALL: then a list of jobs is returned.
+        If another job holds its unique key, `on_conflict` decides what is returned. A
+        parameter that `write_all` names may be ALL. Then a list of jobs is returned.
         Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
         if self.options.write_all:
@@ -247,7 +248,7 @@ class Task(Generic[P, R, J]):
         return tables.Job.objects.insert([self.bind(*args, **kwargs).new_job])[0]
 
     def jobs_of_all(self, args: tuple, kwargs: dict) -> list[NewJob] | None:
-        """Return the jobs that a call with ALL stands for; None without ALL."""
+        """Return the jobs of a call with ALL, or None for a call without ALL."""
         signature = self.signature
         values = self.options.values(signature)
         each = expanded(signature, values, args, kwargs)
@@ -257,13 +258,14 @@ class Task(Generic[P, R, J]):
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job from async code; see `enqueue`."""
-        # The arguments' names are the task's own: sync_to_async must not see them.
+        # `partial` hides the arguments, whose names sync_to_async might take for its
+        # own.
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
 @dataclass(frozen=True)
 class BoundTask(Generic[J]):
-    """A task and the job that enqueueing inserts: what `task.bind(...)` returns."""
+    """A task with the job that enqueueing inserts, as `task.bind(...)` returns it."""
 
     task: Task[Any, Any, J]
     new_job: NewJob

@@ -36,7 +36,6 @@ from .upkeep.chores import Chores
 
 logger = logging.getLogger("pgjobs.worker")
 
-HEAR_SECONDS = 0.01  # between two looks of a busy loop at what was notified
 LAST_SECONDS = 2.0  # seconds, for announcing the last jobs that ended
 
 
@@ -55,7 +54,6 @@ class Loop:
         self.admitting = Admitting()
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
-        self.next_hearing = 0.0
         self.phase: Literal["starting", "running", "stopped"] = "starting"
         self.awake_at = monotonic()  # the latest pass, or when the next one is due
         self.is_nudged = False
@@ -220,7 +218,7 @@ class Loop:
         self.upkeep.cancel_requests.pass_on()
         for chore in self.upkeep.due(self.lifetime.is_over):
             self.note(attempt(chore, self.connection))
-        self.take_notified()
+        self.listener.take_while_busy()
         if monotonic() >= self.observer.due:
             self.observer.catch_up()
         # After a fault a statement has to prove that the database is back.
@@ -246,15 +244,6 @@ class Loop:
         if effects.in_doubt:
             self.upkeep.orphans.expect()
         self.announcer.finished(effects.finished)
-
-    # Notifications
-
-    def take_notified(self) -> None:
-        """Take, now and then, what was notified: a busy loop does not sleep over it."""
-        if monotonic() >= self.next_hearing:
-            self.next_hearing = monotonic() + HEAR_SECONDS
-            self.listener.keep_connected()
-            self.listener.take_notified()
 
     def asked_to_cancel(self, lease_tokens: list[int]) -> None:
         """Note that jobs are to stop. The heartbeat's thread calls this."""

@@ -340,7 +340,7 @@ class Working:
                 )
 
     def rescue(self) -> None:
-        """Let a worker rescue the jobs of another, and of those that nobody knows."""
+        """Let a worker rescue the jobs of another, and jobs whose worker has no row."""
         self.hand.vanish()
         self.hand = Hand("rescuer")
         for _ in range(3):

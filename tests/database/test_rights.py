@@ -1,4 +1,4 @@
-"""Who may execute the functions, and with which settings they run."""
+"""Which roles may execute the functions, and with which settings they run."""
 
 import pytest
 from django.db import transaction

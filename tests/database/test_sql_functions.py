@@ -424,7 +424,7 @@ def test_retry_leaves_a_job_whose_unique_key_another_one_holds():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_retry_gives_up_where_its_transaction_cannot_see_who_holds_the_key():
+def test_retry_ends_where_its_transaction_cannot_see_the_holder_of_the_key():
     task = declare(unique=True)
     job = task.enqueue("a")
     job.cancel()

@@ -225,7 +225,7 @@ def test_many_workers_claim_every_job_once():
 
     with ThreadPoolExecutor(len(hands)) as pool:
         taken = [id for each in pool.map(work_through, hands) for id in each]
-    rest = ids(hands[0].claim(100))  # passed over while somebody else looked at them
+    rest = ids(hands[0].claim(100))  # skipped while another worker looked at them
     assert Counter(taken + rest) == Counter(expected)
     assert set(Job.objects.values_list("attempts", flat=True)) == {1}
 
@@ -282,7 +282,7 @@ def test_job_that_may_crash_only_once_is_a_suspect_from_the_start(hand):
     assert ids(hand.claim(5)) == [second]
 
 
-def test_suspect_in_a_queue_that_is_not_served_hinders_nobody(hand):
+def test_suspect_in_a_queue_that_is_not_served_holds_up_no_job(hand):
     suspects(queue_name="other", priority=5)
     good = enqueue(2)
     turn = hand.record_and_claim(limit=5, queues=["default"])
@@ -660,7 +660,7 @@ def test_rescuer_counts_only_the_time_in_which_it_lived_itself(hand, dead):
     assert is_rescued(hand)
 
 
-def test_sign_of_life_after_a_pause_begins_the_time_anew_in_which_a_worker_lived(hand):
+def test_sign_of_life_after_a_pause_starts_the_time_again_in_which_a_worker_lived(hand):
     def beating_since():
         return Worker.objects.get(pk=hand.id).beating_since
 
@@ -673,8 +673,8 @@ def test_sign_of_life_after_a_pause_begins_the_time_anew_in_which_a_worker_lived
     assert beating_since() > began + hours(0.9)
 
 
-def test_outage_that_hits_all_kills_nobody(hand):
-    """Whoever comes back first gives the others the time to come back, too."""
+def test_outage_of_the_database_makes_no_worker_look_dead(hand):
+    """The first worker to come back gives the others time to come back, too."""
     other = Hand("other", holds_session_lock=True)
     running_job(hand=other)
     for each in (hand, other):
@@ -831,7 +831,7 @@ def test_job_is_rescued_once_however_many_try(hand):
 
 
 @transactional
-def test_job_that_was_rescued_and_claimed_anew_in_between_is_left_alone():
+def test_job_that_was_rescued_and_claimed_again_in_between_is_left_alone():
     """In between: after a slow rescue has read the job and before it locks it."""
     dead, other = Hand("dead"), Hand("other")
     running_job(hand=dead)
@@ -1085,7 +1085,7 @@ def test_report_of_a_job_that_is_being_deleted_is_dropped(hand):
 # Deleting
 
 
-def test_whoever_deletes_a_job_deletes_its_attempts():
+def test_every_way_to_delete_a_job_deletes_its_attempts():
     job = job_that_is("FAILED")
     Progress.objects.create(job=job, updated_at=timezone.now())
     with transaction.atomic():

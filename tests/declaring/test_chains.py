@@ -66,7 +66,7 @@ def test_jobs_of_a_chain_run_one_after_the_other():
     assert statuses() == ["SUCCESSFUL"] * 3
 
 
-def test_job_that_becomes_ready_says_nothing_any_more_of_who_came_before():
+def test_job_that_becomes_ready_no_longer_names_its_predecessor():
     _, second = enqueue(chain(noop.bind(), noop.bind()))
     assert admitted(second).blocked_by_id is not None
     run_next()
@@ -276,7 +276,7 @@ def test_jobs_of_a_chain_may_share_a_lock():
     assert statuses() == ["SUCCESSFUL"] * 3
 
 
-def test_row_that_anybody_inserts_waits_too():
+def test_row_inserted_by_sql_waits_too():
     first = enqueue(noop)
     execute(
         "INSERT INTO pgjobs_job (task, keys) VALUES ('tests.noop', %(keys)s)",
@@ -334,7 +334,7 @@ def test_job_of_a_chain_that_is_replaced_keeps_its_place_in_it():
     assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]
 
 
-def test_job_with_a_lock_keeps_its_place_when_somebody_begins_to_wait_for_it():
+def test_job_with_a_lock_keeps_its_place_when_another_job_begins_to_wait_for_it():
     locked = noop.using(lock="door")
     holder = enqueue(locked)
     enqueue(locked)
@@ -413,7 +413,7 @@ def test_job_that_two_have_failed_waits_until_both_are_retried():
     assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]
 
 
-def test_who_retries_a_cancelled_job_alone_wants_it_to_run():
+def test_cancelled_job_that_is_retried_alone_runs():
     _, second, _ = enqueue(chain(*[noop.bind() for _ in range(3)]))
     run_next("FAIL")
     assert statuses() == ["FAILED", "CANCELLED", "CANCELLED"]

@@ -93,7 +93,7 @@ def test_lines_are_dated_and_kept_in_order():
     assert job.take_report() is None
 
 
-def test_log_that_nobody_stores_does_not_fill_the_memory():
+def test_log_that_is_never_stored_does_not_fill_the_memory():
     job = running_job()
     for number in range(2 * MOST_LINES):
         job.log(f"{number} " + "x" * 10 * LONGEST_LINE)

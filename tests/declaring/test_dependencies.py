@@ -231,7 +231,7 @@ def test_arguments_that_the_target_does_not_take_are_an_error(arguments):
     assert list(arguments)[-1] in message
 
 
-def test_value_that_nobody_gives_is_a_warning():
+def test_parameter_without_a_value_is_a_warning():
     made(send, Dependency(task(generate)))
     ((id, message),) = found()
     assert id == "pgjobs.W043"

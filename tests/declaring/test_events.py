@@ -372,7 +372,7 @@ def test_bad_event_of_sql_is_refused(call, code, told):
         {"published_at": "'infinity'"},
     ],
 )
-def test_row_that_nobody_could_read_is_refused(columns):
+def test_row_that_no_worker_could_read_is_refused(columns):
     columns = {"name": "'a'", **columns}
     names, values = ", ".join(columns), ", ".join(columns.values())
     with pytest.raises(IntegrityError):
@@ -462,7 +462,7 @@ def test_handler_that_subscribes_twice_is_refused():
 @override_settings(
     PGJOBS={"EVENT_RETENTION": 60, "UNHANDLED_EVENT_GRACE": timedelta(hours=1)}
 )
-def test_check_finds_events_that_are_pruned_before_anybody_can_subscribe():
+def test_check_finds_events_that_are_pruned_before_a_task_can_subscribe():
     (error,) = check_events()
     assert error.id == "pgjobs.E022"
 
@@ -745,7 +745,7 @@ def test_later_events_wait_while_an_earlier_one_backs_off():
     assert Job.objects.get(delivery__event=second).waiting_for == "lock"
 
 
-# Nobody has subscribed
+# No task has subscribed
 
 
 def test_event_without_handler_is_kept_and_says_so():
@@ -817,7 +817,7 @@ def test_two_workers_deliver_late_once_and_in_order():
     assert list(delivered) == published
 
 
-def test_looking_for_late_deliveries_reads_no_events_that_nobody_wants():
+def test_looking_for_late_deliveries_reads_no_events_without_a_subscriber():
     execute("SELECT pgjobs_publish('nobody.wants') FROM generate_series(1, 3000)")
     handler(record, "wanted")
     store()
@@ -1049,7 +1049,9 @@ def test_deliveries_go_with_their_job_and_with_their_event(handlers):
 # What is going on
 
 
-def test_jobstatus_counts_what_waits_for_somebody(half_dead, capsys):
+def test_jobstatus_counts_events_that_wait_for_a_handler_or_an_operator(
+    half_dead, capsys
+):
     publish("nobody.there")
     call_command("jobstatus")
     assert "Events: 1 unhandled, 1 dead.\n" in capsys.readouterr().out

@@ -48,7 +48,7 @@ def make(name: str = "hourly", **columns) -> Schedule:
     if "cron" in columns:
         columns["every"] = None
     made = Schedule(name=name, **columns)
-    made.plan_anew(database_time("default"))
+    made.plan_again(database_time("default"))
     for column, value in columns.items():
         setattr(made, column, value)
     made.save()
@@ -272,7 +272,7 @@ def test_schedule_that_is_not_due_makes_no_job():
     assert firing.next_fire(execute) > 3_000
 
 
-def test_tick_makes_one_job_whoever_is_first():
+def test_tick_makes_one_job_whichever_worker_is_first():
     """Both have planned before either fires."""
     made = make()
     make_due(made)
@@ -288,7 +288,7 @@ def test_tick_makes_one_job_whoever_is_first():
 
 
 def test_plan_that_another_worker_has_carried_out_does_nothing():
-    """Also once he has committed, and whatever became of the ticks."""
+    """Also after the winner has committed, whatever became of the ticks."""
     made = make()
     make_due(made)
     plans = [firing.plan(each) for each in firing.due_schedules(execute)]
@@ -330,7 +330,7 @@ def test_database_has_no_tick_twice():
         Tick.objects.create(schedule=made, time=NOON)
 
 
-def test_schedule_that_somebody_edits_is_left_for_later_without_waiting():
+def test_schedule_that_is_being_edited_is_skipped_without_waiting():
     held, free = make("held"), make("free")
     make_due(held), make_due(free)
     with session() as editor:
@@ -373,8 +373,8 @@ def test_run_that_fails_does_not_stop_its_schedule():
     assert fresh(made).error == ""
 
 
-def test_task_that_nobody_knows_still_gets_its_job():
-    """It waits for who knows it, and fails visibly; the schedule goes on."""
+def test_schedule_of_an_unknown_task_still_makes_its_job():
+    """It waits for a worker that knows the task, or fails visibly."""
     make_due(make(task="tests.unknown"))
     assert fire_due() == 1
     assert Job.objects.get().task == "tests.unknown"
@@ -543,7 +543,7 @@ def test_transaction_that_holds_a_unique_key_stops_no_worker():
             wait_for(lambda: fresh(made).run_count == 1, "it has fired")
 
 
-def test_run_that_somebody_asks_for_respects_the_unique_key():
+def test_run_that_an_operator_asks_for_respects_the_unique_key():
     registry.add(alone)
     other = alone.enqueue()
     made = make(task=alone.name, kwargs={"place": "here"})

@@ -80,7 +80,7 @@ def test_retry_skips_what_is_done_and_gets_the_same_results(path, fail_at):
     ]
 
 
-def test_operators_retry_begins_anew(path):
+def test_operators_retry_begins_with_the_first_step_again(path):
     job = run(three_steps, path, 2)
     assert job.retry()
     drain()
@@ -157,7 +157,7 @@ def return_step(text: str):
     return [first, value]
 
 
-def test_result_is_what_a_retry_would_get_and_nobody_elses(path):
+def test_result_is_what_a_retry_would_get_and_shares_no_object(path):
     job = run(return_enum)
     assert job.return_value == [True, "<class 'str'>"]
 

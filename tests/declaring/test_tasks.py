@@ -255,7 +255,7 @@ def test_using_adds_to_what_using_said_before():
     assert twice.using(priority=None).options == twice.options
 
 
-def test_using_does_not_look_at_the_signature_anew():
+def test_using_does_not_read_the_signature_again():
     made = declared()
     assert made.using(priority=1).signature is made.using(priority=2).signature
 

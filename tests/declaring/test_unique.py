@@ -18,7 +18,7 @@ from pgjobs.models import Job
 from pgjobs.models.job_choices import QUEUED
 from pgjobs.queue import upkeep
 from tests.actors import (
-    SOMEBODY_WAITS,
+    SESSION_WAITS,
     WAITING_SESSIONS,
     Hand,
     execute,
@@ -522,7 +522,7 @@ def test_key_of_a_rolled_back_job_is_free():
 
 
 @pytest.mark.parametrize("way", EVERY_WAY, ids=WAYS)
-def test_who_comes_second_waits_for_the_first_and_gets_its_job(way, transactional_db):
+def test_second_enqueue_waits_for_the_first_and_gets_its_job(way, transactional_db):
     first, second = overlapping(
         lambda: way.enqueue("first"), lambda: way.enqueue("second")
     )
@@ -531,17 +531,17 @@ def test_who_comes_second_waits_for_the_first_and_gets_its_job(way, transactiona
 
 
 @pytest.mark.parametrize("way", EVERY_WAY, ids=WAYS)
-def test_who_comes_second_gets_the_key_if_the_first_rolls_back(way, transactional_db):
+def test_second_enqueue_gets_the_key_if_the_first_rolls_back(way, transactional_db):
     with pytest.raises(RolledBack), ExitStack() as stack, transaction.atomic():
         way.enqueue("first")
         future = stack.enter_context(in_thread(lambda: way.enqueue("second")))
-        wait_for(lambda: execute(SOMEBODY_WAITS)[0][0], "the second waits")
+        wait_for(lambda: execute(SESSION_WAITS)[0][0], "the second waits")
         raise RolledBack
     assert future.result(timeout=20).kwargs == {"value": "second"}
     assert values() == ["second"]
 
 
-def test_who_comes_second_gets_the_key_if_the_first_job_ends_meanwhile(
+def test_second_enqueue_gets_the_key_if_the_first_job_ends_meanwhile(
     transactional_db,
 ):
     """It is found to be taken, then free again: no caller may see any of it."""

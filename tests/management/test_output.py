@@ -160,7 +160,7 @@ def test_banner_says_what_the_worker_does_and_how_to_stop_it():
     assert lines[3] == "Stop with Ctrl-C; a second time to stop at once."
 
 
-def test_banner_names_the_tasks_to_whom_wants_to_know():
+def test_banner_names_the_tasks_at_a_higher_verbosity():
     lines = printed("-v", "2")
     assert "- tests.noop" in lines
     assert "- tests.noop" not in printed()

@@ -1,4 +1,4 @@
-"""Locks under several worker processes that are killed, and operators who meddle."""
+"""Locks under several worker processes that are killed, and operators."""
 
 import random
 from itertools import pairwise

@@ -199,7 +199,7 @@ def backdate_lease(worker) -> None:
     )
 
 
-def test_late_outcome_of_a_rescued_job_that_nobody_has_claimed_yet_is_dropped(
+def test_late_outcome_of_a_rescued_job_that_no_worker_has_claimed_is_dropped(
     start_worker, path, brisk
 ):
     """Its row has no owner, as if this worker itself had recorded its end."""

@@ -541,7 +541,7 @@ def test_admission_with_nothing_to_do_reads_no_row_of_those_that_wait():
     assert reads(admitting.admit) <= 20
 
 
-# Those who insert
+# Inserting transactions
 
 
 @pytest.mark.parametrize("keys", KEYS.values())

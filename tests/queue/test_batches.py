@@ -218,7 +218,7 @@ def test_operators_act_on_the_last_job_of_a_batch_ends_it(act, is_admitted):
     assert status_of(callback) == "READY"
 
 
-def test_row_that_anybody_inserts_can_belong_to_a_batch():
+def test_row_inserted_by_sql_can_belong_to_a_batch():
     execute("INSERT INTO pgjobs_batch DEFAULT VALUES")
     batch = Batch.objects.get()
     execute(

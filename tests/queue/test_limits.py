@@ -291,7 +291,7 @@ def test_worker_starts_jobs_as_fast_as_the_rate_allows():
     assert (last.started_at - first.enqueued_at).total_seconds() >= 0.4
 
 
-def test_job_that_leaves_the_line_makes_way_for_those_who_may_run_beside_more():
+def test_job_that_leaves_the_line_makes_way_for_jobs_with_a_larger_limit():
     wide, narrow = [tasks.noop.using(limit_key="key", max_running=n) for n in (2, 1)]
     jobs = []
     for task in (wide, narrow, wide, wide):

@@ -102,7 +102,7 @@ def test_jobs_that_are_enqueued_together_wait_from_the_beginning(task):
     assert statuses() == ["READY", "WAITING", "WAITING"]
 
 
-def test_row_that_anybody_inserts_waits_too():
+def test_row_inserted_by_sql_waits_too():
     enqueue(locked)
     execute(INSERT)
     assert statuses() == ["READY", "WAITING"]
@@ -207,7 +207,7 @@ def test_later_job_that_comes_due_waits_for_the_earlier_one_that_runs():
     assert statuses() == ["RUNNING", "WAITING"]
 
 
-def test_retried_job_waits_for_who_has_the_place_and_goes_before_the_others():
+def test_retried_job_waits_for_the_holder_and_goes_before_the_others():
     first, second, third = enqueue_many([locked.bind() for _ in range(3)])
     admit()
     first.cancel()

@@ -395,7 +395,7 @@ def test_plan_of_a_claim_that_was_made_for_an_empty_table_uses_the_indexes_in_fu
 
 
 def test_server_ends_a_statement_of_the_loop_before_the_worker_cuts_it(own_connection):
-    """What is cut may still commit, and nobody hears of it."""
+    """A statement that is cut may still commit, and its answer is lost."""
     query = "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'"
     ((milliseconds,),) = own_connection.execute(query)
     assert 0 < milliseconds < 1_000 * STATEMENT_SECONDS

@@ -300,7 +300,7 @@ def test_other_methods_are_refused(method):
     assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
 
 
-# Whom it answers
+# Permission
 
 
 def test_address_is_the_same_each_time_and_another_for_each_job():
@@ -378,7 +378,7 @@ def test_status_is_read_from_the_database_of_the_queue(client, settings):
         client.get(job.get_status_url())
 
 
-def test_who_may_not_see_a_job_is_told_what_is_told_of_none(client, settings):
+def test_visitor_without_permission_gets_the_answer_for_a_missing_job(client, settings):
     job = enqueue(tasks.noop)
     missing = client.get("/jobs/1.wrong/")
     for name in ("nobody", "refuse"):
@@ -405,7 +405,9 @@ def test_permission_can_look_at_the_request_and_the_job(client, settings):
         ("tests.queue.test_status.absent_minded", "must not be async"),
     ],
 )
-def test_permission_that_cannot_say_no_lets_nobody_in(client, settings, name, message):
+def test_permission_that_cannot_refuse_lets_no_visitor_in(
+    client, settings, name, message
+):
     settings.PGJOBS = {"STATUS_PERMISSION": name}
     with pytest.raises(ImproperlyConfigured, match=message) as caught:
         client.get(enqueue(tasks.noop).get_status_url())

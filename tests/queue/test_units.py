@@ -169,7 +169,7 @@ def test_job_that_never_fits_does_not_keep_others_nor_workers_waiting():
     assert not brought.met_locked
 
 
-def test_nobody_counts_while_another_worker_of_the_host_does():
+def test_units_are_not_counted_while_another_worker_of_the_host_counts():
     enqueued(100)
     worker = hand()
     with session() as other:

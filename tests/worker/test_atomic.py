@@ -607,7 +607,7 @@ def released(hand: Hand, stale) -> None:
 
 
 @pytest.mark.parametrize("lost_by", [claimed_by_another, released])
-def test_who_holds_an_old_token_completes_nothing(effects, lost_by):
+def test_old_token_completes_nothing(effects, lost_by):
     hand, job = Hand(), leave_and_enqueue.enqueue()
     stale = hand.claim_one()
     lost_by(hand, stale)

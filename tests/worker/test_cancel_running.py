@@ -101,7 +101,7 @@ def test_heartbeat_tells_the_worker_that_hears_no_notification(kind, path, setti
         wait_for_status(job, "CANCELLED")
 
 
-def test_request_that_was_notified_while_nobody_listened_is_found(
+def test_request_that_was_notified_while_no_worker_listened_is_found(
     path, settings, monkeypatch
 ):
     settings.PGJOBS = CALM
@@ -176,7 +176,7 @@ def test_foreign_notification_cancels_nothing(path):
         wait_for_status(job, "CANCELLED")
 
 
-# Who wins
+# Races
 
 
 @task

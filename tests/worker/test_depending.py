@@ -1,4 +1,4 @@
-"""Jobs that depend on others wait for them, whoever works, fails or dies."""
+"""Jobs that depend on others wait for them, whichever worker works, fails or dies."""
 
 import importlib
 import sys
@@ -381,9 +381,7 @@ def test_job_whose_dependency_cannot_be_stored_fails_and_others_go_on(
     assert wait_for_status(jobs[2], "SUCCESSFUL")
 
 
-def test_job_of_a_task_that_nobody_knows_waits_and_fails_after_the_grace(
-    path, settings
-):
+def test_job_of_an_unknown_task_waits_and_fails_after_the_grace(path, settings):
     job = dependent.use.enqueue(path)
     del registry.tasks[dependent.use.origin]
     registry.forget_names()
@@ -477,7 +475,7 @@ def test_job_whose_dependency_cannot_be_filled_in_fails_and_says_why(foreign):
     )
 
 
-def test_such_a_job_runs_if_somebody_has_enqueued_the_report(foreign):
+def test_such_a_job_runs_if_other_code_has_enqueued_the_report(foreign):
     report = foreign.generate_report.enqueue(42, "2024-01")
     job = foreign.send_report.enqueue(42, "a@example.com")
     drain()
@@ -536,7 +534,7 @@ def test_dependency_is_enqueued_with_the_options_that_it_was_given(path):
 
 def test_dependency_with_a_unique_key_is_the_job_that_holds_it():
     first = dependent.only_one.using(run_after=hours(1)).enqueue(1)
-    Prerequisite.objects.all().delete()  # as if it came before anybody depended on it
+    Prerequisite.objects.all().delete()  # as if it came before its dependants
     job = dependent.need_only_one.enqueue(1)
     with running_worker():
         wait_for(lambda: Predecessor.objects.exists(), "it waits")

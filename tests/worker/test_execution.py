@@ -465,7 +465,7 @@ def test_control_flow_that_makes_no_sense_fails_the_job(how):
     drain()
 
 
-# Rows that anybody may insert
+# Rows inserted by SQL
 
 
 def deep(levels: int) -> str:

@@ -437,7 +437,7 @@ def test_worker_runs_behind_a_pooler_by_polling(start_worker, path, pgbouncer):
 
 
 def leaks(url) -> set:
-    """Return what the sessions of the pool still carry of those who used them."""
+    """Return what earlier clients have left in the sessions of the pool."""
     name = connection.settings_dict["NAME"]
     found = set()
     clients = [psycopg.connect(url.replace("/postgres", f"/{name}")) for _ in range(4)]

@@ -222,7 +222,7 @@ def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
     for _ in range(3):
         (backend,) = wait_for(lambda: backends("listen"))
         execute("SELECT pg_terminate_backend(%s, 5000)", backend)
-        # Its notification reaches nobody.
+        # Its notification reaches no worker.
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
     wait_for(lambda: backends("listen") not in ([], [backend]), "it listens again")
 
@@ -268,7 +268,7 @@ def test_what_was_notified_before_it_listens_again_is_found(sleeper, monkeypatch
     wait_for_status(job, "SUCCESSFUL", timeout=SOON)
 
 
-def test_outcome_that_comes_while_nobody_sleeps_is_not_slept_through(
+def test_outcome_that_comes_before_the_sleep_is_not_slept_through(
     settings, tmp_path, monkeypatch
 ):
     """A slot that puts its outcome down while the loop is busy rings no bell."""
@@ -302,7 +302,7 @@ def test_worker_that_never_sleeps_hears_its_echoes(settings, caplog, monkeypatch
     assert "LISTEN connection lost" not in caplog.text
 
 
-def test_job_that_ends_rings_although_nobody_notifies(sleeper):
+def test_job_that_ends_rings_without_a_notification(sleeper):
     """A free slot, too, ends the sleep: outcomes do not wait for the poll."""
     finished = []
 

@@ -194,7 +194,7 @@ def test_row_that_another_transaction_holds_is_passed_over_not_waited_for(path):
 
 @pytest.mark.parametrize("delay", [None, timedelta(microseconds=1)])
 def test_locked_job_is_looked_for_less_and_less_and_runs_when_it_is_free(path, delay):
-    """Whoever lets a row go notifies nobody, and must not make the worker spin."""
+    """A released row lock notifies no worker. Waiting for it must not make one spin."""
     job = tasks.note.using(run_after=delay).enqueue(path, "1")
     with ExitStack() as stack:
         with locked(job), statements_of_workers() as executed:
@@ -249,7 +249,7 @@ def report_when_told(path: str):
     tasks.hold(f"{path}.end")
 
 
-def test_report_of_a_job_whose_row_somebody_holds_is_stored_when_it_is_free(path):
+def test_report_of_a_job_whose_row_is_locked_is_stored_when_it_is_free(path):
     job = enqueue(report_when_told, path)
     with running_worker(slots=2, poll=60):
         wait_for(lambda: tasks.lines(path), "the job runs")
@@ -263,7 +263,7 @@ def test_report_of_a_job_whose_row_somebody_holds_is_stored_when_it_is_free(path
         wait_for_status(job, "SUCCESSFUL")
 
 
-def test_worker_stops_although_somebody_holds_the_row_of_its_job(path):
+def test_worker_stops_although_the_row_of_its_job_is_locked(path):
     """What cannot be released is rescued."""
     jobs = [enqueue(tasks.hold, path) for _ in range(2)]
     with WorkerThread(slots=2, poll=60) as worker:

@@ -39,7 +39,7 @@ class Command(BaseCommand):
             state = overview(alias)
         if options["json"]:
             shown = asdict(state)
-            del shown["remarks"]  # which say the problems once more
+            del shown["remarks"]  # they repeat the problems
             self.stdout.write(json.dumps(shown, indent=2))
         elif not options["check"]:
             self.print_state(state)

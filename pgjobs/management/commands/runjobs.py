@@ -40,7 +40,7 @@ from ..running import (
 )
 from ..worker_arguments import add_worker_arguments
 
-# Codes with which jobs still run in threads that cannot be ended in any other way.
+# With these codes jobs still run in threads, which only the process's end ends.
 THREADS_LEFT = (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL)
 
 
@@ -73,8 +73,8 @@ class Command(BaseCommand):
             flush()
             os._exit(code)
         if self._called_from_command_line:
-            # Python would look through all there is, twice, before it ends: that takes
-            # longer than all else from the signal to the end.
+            # Before it ends, Python would collect garbage twice. That would take longer
+            # than all else from the signal to the end.
             gc.freeze()
         if code:
             sys.exit(code)
@@ -108,14 +108,14 @@ class Command(BaseCommand):
     ) -> ExitCode:
         loop = Loop(chosen, reporter)
         pipe = reporter.pipe
-        # From now on: the first look at the database may have to wait for a lock.
+        # Before check_start, which may have to wait for a lock in the database.
         pipe.obey(loop.stop)
         self.check_start(chosen, options)
         with stopping_on_signals(pipe.signalled, pipe.bell):
             return self.run_loop(loop, options, reporter)
 
     def check_start(self, chosen: WorkerOptions, options: dict) -> None:
-        """Raise CommandError for what would not get better with time."""
+        """Raise CommandError for faults that time does not cure."""
         check_migrations(chosen.database)
         size = resident_bytes()
         if chosen.max_memory is not None and chosen.max_memory < size:
@@ -150,7 +150,7 @@ class Command(BaseCommand):
             reporter.print(*what_is_left(chosen))
 
     def warn_of_unknown_queues(self, alias: str, options: dict) -> None:
-        """Warn of queues that no task and no job names: a typo waits for ever."""
+        """Warn of queues that no task and no job names, as after a typo."""
         named = options["queues"] or options["exclude"]
         declared = {task.options.queue_name for task in registry.tasks.values()}
         for name in named:
@@ -165,7 +165,7 @@ class Command(BaseCommand):
                 )
 
     def warn_of_small_pool(self, chosen: WorkerOptions) -> None:
-        """Warn of slots that share connections: the system check knows no options."""
+        """Warn of a pool too small for --concurrency, which no system check knows."""
         size = pool_size(chosen.database)
         if size is not None and settings.CONCURRENCY <= size < chosen.slots:
             self.stderr.write(
@@ -181,9 +181,10 @@ class Command(BaseCommand):
     def supervise(
         self, chosen: WorkerOptions, options: dict, reporter: ConsoleReporter
     ) -> ExitCode:
-        """Run the workers as processes of their own; this one stays without database.
+        """Run the workers as processes of their own.
 
-        Only after the last of them has ended does it ask what --drain left.
+        This process opens no connection until the last of them has ended. Then it asks
+        which jobs --drain has left.
         """
         processes = options["processes"] or 1
         self.check_supervision(processes, options["http"])
@@ -246,11 +247,11 @@ def flush() -> None:
 
 
 def serving(loop: Loop, options: dict, reporter: ConsoleReporter) -> Server:
-    """Return what answers on the address of --http for the length of a `with` block."""
+    """Return a server for --http, which answers for the length of a `with` block."""
     address: Address = options["http"]
     try:
         server = Server(address, loop, reporter.print_request)
-    except (OSError, UnicodeError) as error:  # the latter for impossible names
+    except (OSError, UnicodeError) as error:  # UnicodeError for impossible names
         reason = getattr(error, "strerror", None) or error
         raise CommandError(
             f"Cannot listen on --http {address}: {reason}.", returncode=1

@@ -1,4 +1,4 @@
--- Let a worker admit jobs that wait, unless another one does: see the function.
+-- Admit jobs that wait, unless another worker does so now: see the function.
 SELECT admitted, ended, has_more, is_blocked, met_undecided, after_queue, after_line,
     after_link
 FROM pgjobs_admit(

@@ -1,6 +1,7 @@
--- Say in how many seconds the next schedule is due; NULL: none is. Schedules that count
--- from the end of their run get their next time first, once it has ended (or is gone).
--- In seconds: the length of an interval of days would depend on the session's time zone.
+-- Return the seconds until the next schedule is due, or NULL if none will be.
+-- Before that, schedules that count from the end of their run get their next time if
+-- the run has ended or is gone. `every` is used in seconds, because the length of a day
+-- would depend on the session's time zone.
 WITH ended AS MATERIALIZED (
     SELECT schedule.id,
         coalesce(job.finished_at, clock_timestamp())

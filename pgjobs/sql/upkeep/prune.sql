@@ -1,6 +1,6 @@
--- Delete finished jobs older than the age given for their status, a batch at a time.
+-- Delete a batch of the finished jobs that are older than the age of their status.
 -- SKIP LOCKED: several workers prune without waiting for each other.
--- The last run of a schedule stays: people see there how it ended.
+-- The last run of a schedule stays, so that people see how it ended.
 WITH old AS MATERIALIZED (
     SELECT job.id
     FROM (
@@ -14,16 +14,16 @@ WITH old AS MATERIALIZED (
         WHERE job.status = kept.status
             AND job.finished_at IS NOT NULL
             AND job.finished_at < kept.since
-            AND job.line IS NULL  -- an admission has still to see that it ended
+            AND job.line IS NULL  -- else no admission has seen its end yet
             AND (%(only)s::bigint[] IS NULL OR job.id = ANY (%(only)s::bigint[]))
             AND NOT job.id = ANY (%(skipped)s::bigint[])
             AND NOT EXISTS (
                 SELECT FROM pgjobs_schedule
                 WHERE last_job_id IS NOT NULL AND last_job_id = job.id
-                OFFSET 0  -- asked of each old job: no join with all schedules
+                OFFSET 0  -- asked for each old job: no join with all schedules
             )
             AND NOT /*referred*/ false  -- by other tables: see queue/references.py
-            -- Or another one could be enqueued before the period is over.
+            -- Otherwise another job could get the key before the period is over.
             AND (
                 job.unique_until IS NULL
                 OR job.unique_until < clock_timestamp()
@@ -32,7 +32,7 @@ WITH old AS MATERIALIZED (
                     job.finished_at
                 )
             )
-            -- Or what depends on it would have it done again.
+            -- Otherwise jobs that depend on it would have it done again.
             AND (
                 job.dependencies IS NULL
                 OR NOT EXISTS (

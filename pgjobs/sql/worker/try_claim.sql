@@ -1,5 +1,6 @@
 -- Claim these jobs in a transaction that is rolled back, to see which of them make a
--- claim fail. It returns what a claim does, for a value may be one that Python cannot read.
+-- claim fail. It returns the columns of a claim, because Python may be unable to read a
+-- value.
 WITH free AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE id = ANY (%(ids)s::bigint[]) AND status = 'READY'

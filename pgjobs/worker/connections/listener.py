@@ -20,6 +20,7 @@ from .connection import Watchdog
 logger = logging.getLogger("pgjobs.worker")
 
 SUBSCRIBE_SECONDS = 10.0
+BUSY_SECONDS = 0.01  # between two looks of a busy loop at what was notified
 
 
 class Listener:
@@ -59,6 +60,7 @@ class Listener:
         self.failures = 0
         self.next_try = 0.0
         self.last_heard = 0.0
+        self.next_look = 0.0
 
     def ring(self) -> None:
         """Wake the loop if it sleeps. Call this after putting down its work."""
@@ -98,8 +100,15 @@ class Listener:
             poll.register(self.connection.fileno(), select.POLLIN)
         return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
 
+    def take_while_busy(self) -> None:
+        """Take, now and then, what was notified: a busy loop does not sleep."""
+        if monotonic() >= self.next_look:
+            self.next_look = monotonic() + BUSY_SECONDS
+            self.keep_connected()
+            self.take_notified()
+
     def take_notified(self) -> None:
-        """Take what was notified while the loop was too busy to sleep."""
+        """Take the notifications that have come, if there are any."""
         if self.connection is not None and (self.is_new or self.sleep(0)):
             self.take()
 

@@ -125,8 +125,7 @@ def complete(connection, job: ClaimedJob, return_value: str | None) -> None:
                 # twice.
                 raise Fail(
                     "The task has ended its transaction by itself. An atomic task must "
-                    "not commit or roll back: what it did until then may be done by "
-                    "halves."
+                    "not commit or roll back: its work until then may be half done."
                 ) from None
             if error.sqlstate == OVERTAKEN:
                 raise Overtaken from None

@@ -122,7 +122,7 @@ class Deciding:
             stored = task.normalized(Stored(job.args, job.kwargs))
             self.attached[job.id] = task.dependencies_of(stored)
             self.needs[job.id] = task.needs_of(stored)
-        except Exception as error:  # noqa: BLE001  (values are made by anybody's code)
+        except Exception as error:  # noqa: BLE001  (project code makes the values)
             self.fail(job, reason_of(error))
 
     def look_up(self) -> None:

@@ -1,32 +1,34 @@
 -- Decide which of the jobs that wait become READY.
 --
--- This is one statement of one worker at a time: it tries an advisory lock and never
--- waits for it, and PostgreSQL releases the lock with the statement's commit. It
--- decides by the rows of pgjobs_job alone, so nothing can disagree with them:
+-- Only one worker at a time runs this, in one statement. It tries to get an advisory
+-- lock and never waits for it. PostgreSQL releases the lock with the statement's
+-- commit. The rows of pgjobs_job alone decide, so nothing can disagree with them:
 --
 -- - A *line* is the jobs that wait for one thing: "lock door" (ordered), "mutex door",
---   "limit mail", "rate mail", "predecessor". Jobs in "undecided" need a worker's
---   Python to find or enqueue a dependency first.
--- - "arrived" are the jobs that no admission has looked at yet. Those of paused and
---   unserved queues stay there, where they take no room. "unlinked" are the jobs that
---   come after other jobs. An admission looks those up before they may be deleted,
---   whatever the queue.
--- - "left" and "recorded" are the jobs that have ended, or gone back to be SCHEDULED,
---   and whose keys and successors no admission has looked at yet.
+-- "limit mail", "rate mail", "predecessor". Jobs in "undecided" need a worker's Python
+-- to find or enqueue a dependency first. - "arrived" has the jobs that no admission has
+-- looked at yet. Jobs of paused and unserved queues stay there, where they take no
+-- room. "unlinked" has the jobs that come after other jobs. An admission looks for
+-- these predecessors in whatever queue, before they may be deleted. - "left" and
+-- "recorded" have the jobs that have ended, or have become SCHEDULED again, and whose
+-- keys and successors no admission has looked at yet.
 --
--- An admission looks at what arrived and left, and at the heads of those lines whose
--- key it has touched. So its work grows with what happened, not with what waits. It
--- leaves what it does not get done as it is, or in a note (pgjobs_note), for the next
--- admission.
+-- An admission looks at the jobs that arrived and left, and at the heads of the lines
+-- whose keys these have touched. So its work grows with what happened, not with the
+-- number of jobs that wait. What it does not get done it leaves as it is, or in a note
+-- (pgjobs_note), for the next admission.
 --
--- `room`: how many jobs of the `served` queues the caller claims at once; it need not
--- be notified of them. `served` is NULL if the caller serves all queues but the
--- `excluded`. `admitted` is NULL if another worker admits right now. `ended`: the jobs
--- that this admission ended. `has_more`: there is more to do at once. `is_blocked`:
--- there will be, as soon as other transactions release the rows that they hold.
+-- Parameters: the caller will claim up to `room` jobs of the `served` queues, and need
+-- not be notified of these. `served` is NULL if the caller serves all queues except the
+-- `excluded`.
 --
--- The planner's guesses about a queue are outdated by the time it makes them; the
--- settings leave it one plan, the walk along an index.
+-- Results: `admitted` is NULL if another worker admits right now. `ended` has the jobs
+-- that this admission ended. `has_more` means that there is more to do at once,
+-- `is_blocked` that there will be when other transactions release the rows that they
+-- hold.
+--
+-- PostgreSQL's statistics of a queue are always outdated. The settings leave the
+-- planner one plan, the walk along an index.
 CREATE OR REPLACE FUNCTION pgjobs_admit(
     most integer, seconds double precision, sweeps boolean,
     INOUT after_queue text, INOUT after_line text, INOUT after_link bigint,
@@ -46,8 +48,8 @@ DECLARE
     deadline timestamptz := clock_timestamp() + make_interval(secs => seconds);
     found record;
     touched jsonb[];
-    ids bigint[];  -- to decide about
-    unseen bigint[] := '{}';  -- their rows are held
+    ids bigint[];  -- jobs to decide about
+    unseen bigint[] := '{}';  -- jobs whose rows other transactions hold
     rate_keys text[] := '{}';
     admitted_to text[] := '{}';
     some_arrived boolean;
@@ -58,7 +60,7 @@ DECLARE
     has_progress boolean := false;
     number_noted integer := 0;  -- how many more notes there are
 BEGIN
-    -- Only this level shows what others have committed since the statement began.
+    -- With a higher level the lock would not show what others have committed.
     -- The class of the lock is "pgjk" in ASCII.
     IF current_setting('transaction_isolation') <> 'read committed'
         OR NOT pg_try_advisory_xact_lock(x'70676a6b'::int, 0)
@@ -159,7 +161,7 @@ BEGIN
         OR EXISTS (
             SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left', 'unlinked')
         );
-    -- Where nothing has moved, other transactions hold the rows.
+    -- If no job has moved, other transactions hold the rows.
     has_more := has_more OR (is_full OR is_blocked)
         AND (has_progress OR ended <> '{}' OR number_noted < 0);
 END

@@ -1,7 +1,7 @@
--- Decide about these jobs: one without an obstacle becomes READY, the others stand in
+-- Decide about these jobs. A job without an obstacle becomes READY. The others go to
 -- the line of their first obstacle. Each job that passes takes room from those behind
--- it. A job that finds its lock free, but no room, leaves the lock to the next in line;
--- such keys are *touched* again. `seen`: the jobs whose rows no other transaction
+-- it. A job that finds its lock free but no room leaves the lock to the next in line.
+-- Such keys are *touched* again. `seen` has the jobs whose rows no other transaction
 -- holds.
 CREATE OR REPLACE FUNCTION pgjobs_decide(
     ids bigint[],

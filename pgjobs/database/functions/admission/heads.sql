@@ -1,6 +1,6 @@
--- Return the first jobs of each line, `numbers` of each, from served queues: the jobs
--- of a paused or unserved queue are passed over. The queues of a line are found by
--- hopping from name to name along the index.
+-- Return the first jobs of each line, as many as `numbers` says. Jobs of paused and
+-- unserved queues are skipped. The queues of a line are found by hopping along the
+-- index from name to name.
 CREATE OR REPLACE FUNCTION pgjobs_heads(lines text[], numbers integer[])
 RETURNS TABLE (line text, id bigint, keys jsonb) LANGUAGE plpgsql STABLE AS $$
 BEGIN

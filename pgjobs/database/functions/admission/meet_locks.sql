@@ -1,5 +1,5 @@
--- Lock the rows of these jobs and find out which of them meet a predecessor, a
--- dependency, an unserved queue or a lock. Each lock lets one of the candidates pass.
+-- Lock the rows of these jobs and find those that meet a predecessor, a dependency, an
+-- unserved queue or a lock. Each lock lets one candidate pass.
 CREATE OR REPLACE FUNCTION pgjobs_meet_locks(ids bigint[]) RETURNS pgjobs_candidate[]
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -11,7 +11,7 @@ BEGIN
         END,
         blocked_by_id = blocker,
         line = next_line,
-        -- Behind what was enqueued while it waited, so that limit keys take turns.
+        -- Behind the jobs enqueued while it waited, so that limit keys take turns.
         turn = CASE
             WHEN obstacle IS NULL AND starts_with(job.line, 'limit ')
                 THEN nextval('pgjobs_turn')

@@ -1,5 +1,5 @@
--- Take a batch of notes: keys that have room, and jobs and batches whose followers have
--- to be looked at. `number`: how many notes fewer there are.
+-- Take a batch of notes: keys that have room, and jobs and batches whose followers must
+-- be looked at. `number`: how many notes this deleted.
 CREATE OR REPLACE FUNCTION pgjobs_take_notes(
     most integer, OUT number integer,
     OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]

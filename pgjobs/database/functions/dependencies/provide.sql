@@ -1,6 +1,5 @@
--- Store what has become of a job that others may need: it is on its way, or has
--- succeeded. The rows of pgjobs_prerequisite are how a job that provides something is
--- found.
+-- Store whether a job that others may need is on its way or has succeeded. The rows of
+-- pgjobs_prerequisite are how a job that provides something is found.
 CREATE OR REPLACE FUNCTION pgjobs_provide(provider bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,7 +1,7 @@
--- Refuse a row that no job can be, in those columns that neither a claim nor a success
--- changes. (constraints/is_job.sql has the others.) PostgreSQL would call the function
--- of a constraint with each version of a row; this trigger does not fire for the two
--- statements that make most versions.
+-- Refuse a row that cannot be a job. This checks the columns that neither a claim nor a
+-- success changes; constraints/is_job.sql checks the others. PostgreSQL would call the
+-- function of a constraint for each version of a row. This trigger does not fire for
+-- the two statements that make most versions.
 CREATE OR REPLACE FUNCTION pgjobs_check_job() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     fault text := CASE
@@ -35,7 +35,7 @@ BEGIN
     -- What follows is rare. PostgreSQL prepares an expression once in each transaction
     -- that comes to it.
     IF pg_column_size(NEW.kwargs) > 2000 OR pg_column_size(NEW.args) > 2000 THEN
-        -- A text of a worker's statement has a largest size.
+        -- A worker's statement has a largest size.
         IF octet_length(NEW.args::text) + octet_length(NEW.kwargs::text) > 50000000 THEN
             fault := 'args and kwargs must be no more than 50 MB of JSON';
         END IF;
@@ -129,7 +129,7 @@ BEGIN
                         WHERE id::text !~ '^[1-9][0-9]{0,17}$'
                     )
                     THEN 'keys: after and after_batches must be arrays of ids'
-                -- So predecessors make no circles.
+                -- So predecessors cannot form a circle.
                 WHEN jsonb_path_exists(
                     NEW.keys, '$.after[*] ? (@ >= $id)',
                     jsonb_build_object('id', NEW.id)

@@ -1,6 +1,6 @@
--- Tell the workers, and whatever waits for the job's end, of a change of status. This
--- is one function for four purposes, because each trigger would cost each statement the
--- parsing of its condition. It calls pgjobs_provide by its full name: the search path
+-- Notify the workers, and whatever waits for the job's end, of a change of status. This is
+-- one function for four purposes, because PostgreSQL parses the condition of each trigger
+-- with each statement. It calls pgjobs_provide by its full name, because the search path
 -- is that of the statement that changes the job.
 CREATE OR REPLACE FUNCTION pgjobs_notify_changed() RETURNS trigger
 LANGUAGE plpgsql AS $$

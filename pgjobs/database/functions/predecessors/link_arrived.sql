@@ -1,6 +1,6 @@
 -- Make the links of jobs that have arrived, and close those whose predecessor has
--- ended. The other predecessors are marked: at their end an admission sees by the mark
--- that others wait for them. `followers`: other jobs that had waited for the same
+-- ended. Mark the other predecessors. By the mark an admission sees at their end that
+-- other jobs wait for them. `followers` has other jobs that had waited for the same
 -- predecessors.
 CREATE OR REPLACE FUNCTION pgjobs_link_arrived(
     ids bigint[], most integer, OUT followers bigint[], OUT ended bigint[]

@@ -1,10 +1,11 @@
--- Put finished jobs back in the queue, each with a new life, and let those wait again
--- that were cancelled because of them. Return the jobs that this changed.
+-- Put finished jobs back in the queue, each with a new life. Jobs that were cancelled
+-- because of them wait again. Return the jobs that this changed.
 --
--- The lease token stays: it is never used twice. `expires_at` goes: an operator who
--- retries a job wants it to run, however late. A job is skipped if another one holds its
--- unique key, and so are, of several with the same key, all but the newest. The others
--- are put back in the order of their ids, in which the jobs of a lock stand in line.
+-- The lease token stays, because it is never used twice. `expires_at` goes, because an
+-- operator who retries a job wants it to run, however late. A job is skipped if another
+-- job holds its unique key. Of several jobs with the same key only the newest is
+-- retried. Jobs are put back in the order of their ids, in which the jobs of a lock
+-- stand in line.
 CREATE OR REPLACE FUNCTION pgjobs_retry_jobs(ids bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -44,7 +45,7 @@ BEGIN
         WHERE job.id = allowed.id
         RETURNING job.id,
             job.keys IS NOT NULL
-                -- One that ended before an admission saw its successors has no mark.
+                -- A job that ended before an admission saw its successors has no mark.
                 OR EXISTS (
                     SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id
                 ) AS may_be_linked

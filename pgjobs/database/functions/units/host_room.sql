@@ -1,15 +1,15 @@
 -- Return how many process units are free on a host.
 --
--- They are counted for each claim, from running rows alone, so that nothing can leak:
--- the jobs of a dead worker take units until their rescue. The count is made under a
--- lock that is held until the claim is committed. No worker waits for that lock:
--- without it `free` is NULL, and the worker looks again (as for pgjobs_room). VOLATILE
--- lets the count see what was committed since the statement began, and what the
--- statement itself has recorded.
+-- Each claim counts the rows of running jobs, so that no unit can leak: the jobs of a
+-- dead worker take units until their rescue. The count is made under a lock that is
+-- held until the claim is committed. No worker waits for that lock. Without it `free`
+-- is NULL, and the worker looks again soon (as for pgjobs_room). VOLATILE lets the
+-- count see what was committed since the statement began, and what the statement itself
+-- has recorded.
 --
--- Nothing behind (last_priority, last_turn) may start: it is the place of a
--- job that has waited for units for longer than `patience`. Units that become free are
--- kept for that job.
+-- No job behind (last_priority, last_turn) may start. That is the place of a job that
+-- has waited for units for longer than `patience`. Units that become free are kept for
+-- it.
 CREATE OR REPLACE FUNCTION pgjobs_host_room(
     here text, total bigint, patience double precision,
     OUT free bigint, OUT last_priority integer, OUT last_turn bigint
@@ -33,7 +33,7 @@ BEGIN
         AND job.process_units > free AND job.process_units <= total
         AND greatest(job.enqueued_at, job.run_after, job.last_attempted_at)
             <= clock_timestamp() - make_interval(secs => patience)
-        -- It does not wait for units if no worker here would take it anyway.
+        -- A job that no worker of the host would claim does not wait for units.
         AND EXISTS (
             SELECT FROM pgjobs_worker AS worker
             WHERE worker.host = here
