@@ -32,8 +32,8 @@ VALUES
 INSERT INTO pgjobs_job (id, turn, task, priority)
 SELECT number, number, 'benchmarks.noop', 100 FROM generate_series(1, 8) AS number;
 INSERT INTO pgjobs_job
-    (id, turn, task, status, worker_id, lease_token, attempts, started_at, last_attempted_at,
-     keys)
+    (id, turn, task, status, worker_id, lease_token, attempts, started_at,
+     last_attempted_at, keys)
 VALUES
     (9, 9, 'benchmarks.noop', 'RUNNING', 1000000, 1000009, 1, now(), now(), NULL),
     (10, 10, 'benchmarks.noop', 'RUNNING', 1000000, 1000010, 1, now(), now(),
@@ -78,9 +78,7 @@ def ready(
 OF_NUMBER = "(number %% %(number)s + 2)"
 LOCKED = f"jsonb_build_object('lock', 'lock ' || {OF_NUMBER})"
 MUTEX = f"{LOCKED} || '{{\"is_ordered\": false}}'"
-LIMITED = (
-    f"jsonb_build_object('limit_key', 'limit ' || {OF_NUMBER}, 'max_running', 1)"
-)
+LIMITED = f"jsonb_build_object('limit_key', 'limit ' || {OF_NUMBER}, 'max_running', 1)"
 RATED = (
     f"jsonb_build_object('rate_key', 'rate ' || {OF_NUMBER}, 'rate_interval', 3600,"
     " 'rate_burst', 1)"
@@ -124,7 +122,8 @@ CROWDS: dict[str, list[str]] = {
     ],
     "mutex keys": [
         RUNNING.format(
-            keys="jsonb_build_object('lock', 'lock ' || number + 1, 'is_ordered', false)"
+            keys="jsonb_build_object('lock', 'lock ' || number + 1,"
+            " 'is_ordered', false)"
         ),
         waiting("lock", "mutex lock", OF_NUMBER, MUTEX),
     ],
@@ -167,8 +166,7 @@ CROWDS: dict[str, list[str]] = {
         f" SELECT 'task ' || number, 'event-' || number FROM {NUMBERS}",
     ],
     "names of unhandled events": [
-        "INSERT INTO pgjobs_event (name)"
-        f" SELECT 'name-' || number FROM {NUMBERS}",
+        f"INSERT INTO pgjobs_event (name) SELECT 'name-' || number FROM {NUMBERS}",
     ],
     "unhandled events": [
         "INSERT INTO pgjobs_event (name, published_at)"
@@ -179,7 +177,8 @@ CROWDS: dict[str, list[str]] = {
         "INSERT INTO pgjobs_batch (id, enqueued_at)"
         f" SELECT number, now() - interval '1 day' FROM {NUMBERS}",
         """
-        INSERT INTO pgjobs_job (id, turn, task, status, waiting_for, line, keys, batch_id)
+        INSERT INTO pgjobs_job
+            (id, turn, task, status, waiting_for, line, keys, batch_id)
         SELECT number + 10000000, number + 10000000, 'benchmarks.noop', 'WAITING',
             'predecessor', 'predecessor', '{"after": [10]}',
             number %% %(number)s + 1
@@ -285,7 +284,6 @@ class Case(NamedTuple):
 
 ALL = {"only": None, "skipped": "{}"}
 OWN = {"worker_id": 1_000_000}
-FIRST_TIME = "0001-01-01 00:00:00+00"
 
 
 def cases() -> dict[str, Case]:
@@ -297,12 +295,13 @@ def cases() -> dict[str, Case]:
         first_look,
         record_statement,
     )
+    from pgjobs.queue.parts import OLDEST
     from pgjobs.queue.recording import Success
     from pgjobs.queue.upkeep import BATCH, LOCK_CLASS
     from pgjobs.sql import statement
 
     batch = {"limit": BATCH, **ALL}
-    kept = {"statuses": ["SUCCESSFUL"], "ages": [86_400.0]}
+    old = {"age": 86_400.0, "limit": BATCH, **OLDEST._asdict()}
     ended = "UPDATE pgjobs_job SET status = 'CANCELLED', finished_at = now(),"
     ended += " reason = 'Cancelled.', worker_id = NULL WHERE id = 10"
     outcome = (
@@ -321,9 +320,7 @@ def cases() -> dict[str, Case]:
             *claim_statement(own, limit=4, look=first_look(4, by_queue=True))
         ),
         "claim of some queues": Case(
-            *claim_statement(
-                own, limit=4, look=first_look(4, True), queues=["default"]
-            )
+            *claim_statement(own, limit=4, look=first_look(4, True), queues=["default"])
         ),
         "claim with units": Case(
             *claim_statement(own, limit=4, look=first_look(4, True), **units)
@@ -344,29 +341,17 @@ def cases() -> dict[str, Case]:
         "admit after an end": Case(*admit_statement(BEGINNING, sweeps=False), ended),
         "sweep": Case(*admit_statement(BEGINNING, sweeps=True)),
         "chores": Case(statement("chores"), {"looks": True, **OWN}),
-        "rescue": Case(
-            statement("rescue"), {"lock_class": LOCK_CLASS, **OWN, **batch}
-        ),
+        "rescue": Case(statement("rescue"), {"lock_class": LOCK_CLASS, **OWN, **batch}),
         "expire": Case(statement("expire"), batch),
         "promote": Case(statement("promote"), batch),
-        "prune": Case(statement("prune"), {**kept, **batch}),
-        "prune batches": Case(
-            statement("prune_batches"), {"after": 0, "limit": BATCH}
-        ),
-        "prune events": Case(
-            statement("prune_events"),
-            {
-                "age": 86_400.0,
-                "limit": BATCH,
-                "after_time": FIRST_TIME,
-                "after_id": 0,
-            },
-        ),
+        "prune": Case(statement("prune"), {"status": "SUCCESSFUL", **old, **ALL}),
+        "prune batches": Case(statement("prune_batches"), {"after": 0, "limit": BATCH}),
+        "prune events": Case(statement("prune_events"), old),
         "forget rates": Case(statement("forget_rates"), {"limit": BATCH}),
         "deliver late": Case(
             statement("deliver_late"), {"grace": 3_600.0, "limit": BATCH}
         ),
-        "next fire": Case(statement("next_fire"), {}),
+        "next fire": Case(statement("next_fire"), {"after": 0, "limit": 1_000}),
         "due schedules": Case(statement("due_schedules"), {"limit": 100}),
         "undecided": Case(
             statement("undecided"),
