@@ -18,6 +18,7 @@ from django.core.signals import setting_changed
 
 from .exceptions import non_negative_seconds
 
+MOST_BYTES = 50_000_000  # of JSON that a row of the database may have
 MOST_UNITS = 10**15  # a petabyte, if they are bytes
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
 
@@ -43,6 +44,12 @@ def whole_number(value):
 def units(value):
     if value is not None and whole_number(value) > MOST_UNITS:
         raise ValueError(f"must be at most {MOST_UNITS}, got {value!r}.")
+    return value
+
+
+def size(value):
+    if whole_number(value) > MOST_BYTES:
+        raise ValueError(f"must be at most {MOST_BYTES}, got {value!r}.")
     return value
 
 
@@ -125,8 +132,8 @@ SETTINGS = {
     # False: poll only. A dict: connection parameters around a pooler (host, port...).
     "LISTEN": Setting(True, listen),
     # Largest JSON text of a job's arguments, and of its result.
-    "MAX_ARGUMENT_BYTES": Setting(1_000_000, whole_number),
-    "MAX_RESULT_BYTES": Setting(1_000_000, whole_number),
+    "MAX_ARGUMENT_BYTES": Setting(1_000_000, size),
+    "MAX_RESULT_BYTES": Setting(1_000_000, size),
     # Age at which a job of a task that no code declares ends FAILED; 0: at once.
     "UNKNOWN_TASK_GRACE": Setting(600.0, seconds),
     # How long after an event was published with no subscriber one still gets it.
