@@ -31,8 +31,10 @@ def measure(connection: psycopg.Connection, crowd: str) -> bool:
         crowds.fill(connection, crowd, number, waiting)
         columns.append(dict(crowds.measured(connection)))
     few, some, many = columns
-    grown = [name for name in few if many[name] > crowds.bound(crowd, name, few[name])]
+    grown = []
     for name in few:
+        if many[name] > crowds.bound(crowd, name, few[name], SIZES[-1][0]):
+            grown.append(name)
         verdict = "  GROWS" if name in grown else ""
         say(f"{crowd:34}{name:22}{few[name]:9,}{some[name]:9,}{many[name]:9,}{verdict}")
     return not grown
