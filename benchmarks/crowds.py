@@ -432,6 +432,8 @@ FOR_EACH = {
     ("jobs of a full host", "too heavy"): 1,
     # Each worker's row is read; a probe follows for each gap between their ids.
     ("workers", "claim with units"): 1,
+    ("workers", "chores"): 0.1,
+    ("workers", "rescue"): 0.1,
     # A subscriber may have come for any of them.
     ("names of unhandled events", "deliver late"): 4,
 }
