@@ -18,6 +18,7 @@ from django.core.signals import setting_changed
 
 from .exceptions import non_negative_seconds
 
+MOST_BYTES = 50_000_000  # of JSON that a row of the database may have
 MOST_UNITS = 10**15  # a petabyte, if they are bytes
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
 
@@ -43,6 +44,12 @@ def whole_number(value):
 def units(value):
     if value is not None and whole_number(value) > MOST_UNITS:
         raise ValueError(f"must be at most {MOST_UNITS}, got {value!r}.")
+    return value
+
+
+def size(value):
+    if whole_number(value) > MOST_BYTES:
+        raise ValueError(f"must be at most {MOST_BYTES}, got {value!r}.")
     return value
 
 
@@ -161,10 +168,10 @@ SETTINGS = {
         "(host, port...) that lead around a pooler.",
     ),
     "MAX_ARGUMENT_BYTES": Setting(
-        1_000_000, whole_number, "Largest JSON text of a job's arguments."
+        1_000_000, size, "Largest JSON text of a job's arguments."
     ),
     "MAX_RESULT_BYTES": Setting(
-        1_000_000, whole_number, "Largest JSON text of a job's result."
+        1_000_000, size, "Largest JSON text of a job's result."
     ),
     "UNKNOWN_TASK_GRACE": Setting(
         600.0,

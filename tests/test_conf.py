@@ -83,8 +83,8 @@ WRONG = [
     ("LEASE_DURATION", [0, -30, "30", 1e300]),
     ("RETENTION", [5, [], {"DONE": 5}, {"READY": 5}, {"FAILED": -1}, {"FAILED": "7d"}]),
     ("LISTEN", [None, 1, "yes", "host=x options=-c", [], {5: "x"}]),
-    ("MAX_ARGUMENT_BYTES", [0, -1, "1MB", 1e6]),
-    ("MAX_RESULT_BYTES", [0, None]),
+    ("MAX_ARGUMENT_BYTES", [0, -1, "1MB", 1e6, 50_000_001]),
+    ("MAX_RESULT_BYTES", [0, None, 10**9]),
     ("UNKNOWN_TASK_GRACE", [-1, "600", None, float("nan")]),
     ("STATUS_PERMISSION", ["", None, 5, len]),
 ]

@@ -5,25 +5,15 @@ connections, the others on Django's.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from datetime import datetime, timedelta
 
 from ..base.queue_database import database_time
 from ..sql import statement
+from .parts import OLDEST, Part, Position, read_part
 from .references import sparing_referred
 from .statements import Execute, execute_on
 
 BATCH = 1_000  # events that one statement touches
-
-
-class PrunePosition(NamedTuple):
-    """The event behind which pruning goes on."""
-
-    after_time: datetime
-    after_id: int
-
-
-OLDEST = PrunePosition(datetime.min.replace(tzinfo=UTC), 0)
 
 
 def publish(
@@ -89,17 +79,11 @@ def replayable(
         after = ids[-1]
 
 
-def prune(
-    execute: Execute, age: float | None, position: PrunePosition = OLDEST
-) -> tuple[int, PrunePosition | None]:
+def prune(execute: Execute, age: float, position: Position = OLDEST) -> Part:
     """Look at a batch of events published longer ago; delete those nothing needs.
 
-    Returns how many were deleted and where to go on, or None at the end. Events are
-    kept if a delivery has failed or is not finished.
+    Events with deliveries that have failed, or are not finished, are kept.
     """
-    if age is None:
-        return 0, None
     text = sparing_referred(execute, "prune_events", "pgjobs_event", "event")
     parameters = {"age": age, "limit": BATCH, **position._asdict()}
-    ((number, after_time, after_id),) = execute(text, parameters)
-    return number, None if after_id is None else PrunePosition(after_time, after_id)
+    return read_part(execute(text, parameters), position)

@@ -20,6 +20,7 @@ from .statements import Execute
 logger = logging.getLogger("pgjobs.schedules")
 
 BATCH = 200  # schedules that one transaction fires
+MOST_AWAITING = 1_000  # schedules that wait for the end of their run
 LONGEST_ERROR = 1_000
 MOST_CAUGHT_UP = 1_000  # missed ticks for which catch_up="all" makes jobs at a time
 PUNCTUAL = timedelta(seconds=60)  # a tick fired later counts as missed
@@ -73,6 +74,13 @@ class Plan(NamedTuple):
     error: str = ""
 
 
+class NextFire(NamedTuple):
+    """When the next schedule is due, as far as it is known."""
+
+    seconds: float | None  # from now. None: no schedule will be due.
+    after: int | None  # behind which id to go on looking. None: that was the last part.
+
+
 class Fired(NamedTuple):
     """A tick of a schedule that this worker has won.
 
@@ -87,9 +95,14 @@ class Fired(NamedTuple):
     jitter: float  # seconds
 
 
-def next_fire(execute: Execute) -> float | None:
-    """Return the seconds until the next schedule is due, or None if none will be."""
-    return execute(statement("next_fire"), {})[0][0]
+def next_fire(execute: Execute, after: int = 0) -> NextFire:
+    """Return when the next schedule is due.
+
+    Of the schedules that count from the end of their run, a batch behind this id is
+    looked at.
+    """
+    parameters = {"after": after, "limit": MOST_AWAITING}
+    return NextFire._make(execute(statement("next_fire"), parameters)[0])
 
 
 def due_schedules(execute: Execute) -> list[DueSchedule]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..sql import statement
+from .parts import OLDEST, Part, Position, read_part
 from .references import references_to, sparing_referred
 from .statements import Execute, array
 
@@ -105,37 +106,53 @@ def rescue(execute: Execute, worker_id: int, batch: Batch = ALL_DUE) -> list[Res
     return [Rescued._make(row) for row in rows]
 
 
-def prune(
-    execute: Execute, ages: dict[str, float | None], batch: Batch = ALL_DUE
-) -> int:
-    """Delete a batch of the jobs that finished longer ago than the age of their status.
+def prune(execute: Execute, ages: dict[str, float | None]) -> int:
+    """Delete the jobs finished longer ago than their status's age, batch by batch.
 
-    Jobs to which tables of the project refer are skipped.
+    Jobs to which tables of the project refer are skipped. Return how many went.
     """
     limited = limited_ages(ages)
-    if not limited["statuses"]:
-        return 0
+    return sum(prune_status(execute, status, age) for status, age in limited.items())
+
+
+def prune_status(execute: Execute, status: str, age: float) -> int:
+    total, position, has_more = 0, OLDEST, True
+    while has_more:
+        number, has_more, position = prune_part(execute, status, age, position)
+        total += number
+    return total
+
+
+def prune_part(
+    execute: Execute,
+    status: str,
+    age: float,
+    position: Position = OLDEST,
+    batch: Batch = ALL_DUE,
+) -> Part:
+    """Look at a batch of the old jobs of a status; delete those that nothing needs."""
     text = sparing_referred(execute, "prune", "pgjobs_job", "job")
-    return execute(text, {**limited, **batch.parameters()})[0][0]
+    parameters = {"status": status, "age": age, **position._asdict()}
+    return read_part(execute(text, {**parameters, **batch.parameters()}), position)
 
 
 def count_referred(execute: Execute, ages: dict[str, float | None]) -> dict[str, int]:
     """Count the old jobs to which tables of the project refer, by the tables' names."""
     limited = limited_ages(ages)
+    arrays = {"statuses": list(limited), "ages": list(limited.values())}
     counted = {}
     for each in references_to(execute, "pgjobs_job"):
         text = statement("referred_jobs").replace("/*table*/", each.table)
         text = text.replace("/*column*/", each.column)
-        ((number,),) = execute(text, limited)
+        ((number,),) = execute(text, arrays)
         if number:
             counted[each.table] = number
     return counted
 
 
-def limited_ages(ages: dict[str, float | None]) -> dict[str, list]:
-    """Return, as arrays, the statuses whose jobs are not kept for ever."""
-    limited = {status: age for status, age in ages.items() if age is not None}
-    return {"statuses": list(limited), "ages": [float(age) for age in limited.values()]}
+def limited_ages(ages: dict[str, float | None]) -> dict[str, float]:
+    """Return the ages of the statuses whose jobs are not kept for ever."""
+    return {status: float(age) for status, age in ages.items() if age is not None}
 
 
 def prune_batches(execute: Execute, after: int = 0) -> tuple[int, int | None]:

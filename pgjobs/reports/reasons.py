@@ -1,5 +1,6 @@
 """Why unfinished jobs do not run, in words, and the page that shows the cause."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -117,7 +118,7 @@ def look(database: str, jobs: list[Job]) -> Situation:
         workers=living_workers(database),
         queues=by_name,
         running=running_jobs(database, limited),
-        units=units_in_use(database) if are_heavy else {},
+        units=units_in_use(database) if are_heavy else defaultdict(int),
         obstacles=obstacles(database, waiting),
         now=database_time(database) if are_scheduled else None,
     )

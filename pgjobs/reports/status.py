@@ -220,7 +220,7 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
             slots=worker.slots,
             running=running.get(worker.pk, 0),
             units=worker.units,
-            units_in_use=in_use.get(worker.host, 0),
+            units_in_use=in_use[worker.host],
             heartbeat_seconds=(now - worker.heartbeat_at).total_seconds(),
             is_alive=worker.lease_until > now,
         )

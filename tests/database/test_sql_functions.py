@@ -162,6 +162,8 @@ def test_task_that_expires_does_so_also_when_sql_enqueues_it():
         ("queue_name => 'a,b'", "queue_name", "without commas"),
         ("queue_name => repeat('q', 201)", "queue_name", "1 to 200"),
         ("queue_name => E'a\\nb'", "queue_name", "control characters"),
+        ("queue_name => ' a'", "queue_name", "not begin or end with a space"),
+        ("queue_name => 'a '", "queue_name", "not begin or end with a space"),
         ("lock => ''", "lock", "1 to 500 characters long, got 0"),
         ("unique_key => repeat('k', 501)", "unique_key", "got 501"),
     ],

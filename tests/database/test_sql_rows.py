@@ -975,9 +975,11 @@ def test_nothing_to_prune_is_no_query(django_assert_num_queries):
 def test_pruning_goes_in_batches_oldest_first(monkeypatch):
     monkeypatch.setattr(upkeep, "BATCH", 2)
     jobs = finished_hours_ago("FAILED", 2, 4, 3)
-    assert upkeep.prune(execute, {"FAILED": 3600}) == 2
+    part = upkeep.prune_part(execute, "FAILED", 3600)
+    assert (part.number, part.has_more) == (2, True)
     assert left() == {jobs[0].pk}
-    assert upkeep.prune(execute, {"FAILED": 3600}) == 1
+    part = upkeep.prune_part(execute, "FAILED", 3600, part.position)
+    assert (part.number, part.has_more) == (1, False)
 
 
 def test_pruned_job_takes_its_attempts_and_progress_along():

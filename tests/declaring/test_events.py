@@ -36,6 +36,7 @@ from pgjobs.exceptions import InvalidEvent, InvalidTask
 from pgjobs.models import Delivery, Event, Job, Queue, Subscription
 from pgjobs.models.event import Origin, State
 from pgjobs.queue import events as outbox
+from pgjobs.queue.parts import OLDEST
 from pgjobs.signals import job_enqueued
 from pgjobs.sql import statement
 from pgjobs.tasks import events as declaring
@@ -993,10 +994,9 @@ def test_old_events_are_pruned_unless_a_delivery_is_dead_or_on_its_way(handlers)
     job = Job.objects.filter(delivery__event=dead).first()
     job.retry(), job.fail()
     Event.objects.exclude(pk=new.pk).update(published_at=new.published_at - hours(2))
-    assert outbox.prune(execute, 3600) == (2, None)
+    assert outbox.prune(execute, 3600).number == 2
     assert set(Event.objects.all()) == {dead, pending, new}
     assert Job.objects.count() == 12  # they stay as long as any other job
-    assert outbox.prune(execute, None) == (0, None)
     assert unhandled not in Event.objects.all()
 
 
@@ -1008,9 +1008,9 @@ def test_pruning_goes_on_behind_events_that_are_kept(handlers, monkeypatch):
     Job.objects.fail()  # dead letters
     unhandled = publish("nobody")
     Event.objects.update(published_at=unhandled.published_at - hours(2))
-    looks, pruned, position = 0, 0, outbox.OLDEST
-    while position is not None:
-        number, position = outbox.prune(execute, 3600, position)
+    looks, pruned, position, has_more = 0, 0, OLDEST, True
+    while has_more:
+        number, has_more, position = outbox.prune(execute, 3600, position)
         looks, pruned = looks + 1, pruned + number
     assert (looks, pruned) == (4, 1)
     assert Event.objects.count() == 5

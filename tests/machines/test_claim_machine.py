@@ -91,9 +91,9 @@ class Claims(RuleBasedStateMachine):
         for model in (Job, Worker, Queue):
             model.objects.all().delete()
         self.stack = ExitStack()
-        self.sessions = [self.stack.enter_context(session()) for _ in range(2)]
-        self.locking, self.late = self.sessions
-        for each in self.sessions:
+        sessions = [self.stack.enter_context(session()) for _ in range(3)]
+        self.locking, self.late, self.pinning = sessions
+        for each in (self.locking, self.late):
             each.begin()
         self.other = Hand("other")
         self.held = []
@@ -142,6 +142,17 @@ class Claims(RuleBasedStateMachine):
     def unlock(self):
         self.locking.rollback()
         self.locking.begin()
+
+    @rule()
+    def pin_a_snapshot(self):
+        """Keep the index entries of jobs that are gone, as a long report does."""
+        self.unpin()
+        self.pinning.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        self.pinning.execute("SELECT count(*) FROM pgjobs_job")
+
+    @rule()
+    def unpin(self):
+        self.pinning.rollback()
 
     @rule(number=st.integers(1, 20))
     def put_back(self, number):

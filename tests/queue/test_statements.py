@@ -14,7 +14,7 @@ from pgjobs.base.connections import connect
 from pgjobs.models import Job, Queue
 from pgjobs.queue import claiming
 from pgjobs.queue.claiming import Look, claim_statement, first_look
-from pgjobs.queue.events import OLDEST
+from pgjobs.queue.parts import OLDEST
 from pgjobs.queue.recording import Success
 from pgjobs.queue.upkeep import LOCK_CLASS
 from pgjobs.sql import statement
@@ -45,6 +45,7 @@ from tests.processes import (
 pytestmark = shared_queue
 
 ALL = {"only": None, "skipped": "{}"}  # due jobs
+OLD = {"age": 3_600.0, "limit": 100, **OLDEST._asdict()}
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ def blocks_read_by(query: str, parameters: dict) -> int:
     ("name", "parameters"),
     [
         ("promote", {"limit": 100, **ALL}),
-        ("prune", {"statuses": ["SUCCESSFUL"], "ages": [3_600.0], "limit": 100, **ALL}),
+        ("prune", OLD | {"status": "SUCCESSFUL", **ALL}),
     ],
 )
 def test_what_has_nothing_to_do_reads_no_more_when_thousands_wait_or_are_kept(
@@ -234,8 +235,8 @@ def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("prune", {"statuses": ["FAILED"], "ages": [3_600.0], "limit": 100, **ALL}),
-        ("prune_events", {"age": 3_600.0, "limit": 100, **OLDEST._asdict()}),
+        ("prune", OLD | {"status": "FAILED", **ALL}),
+        ("prune_events", OLD),
     ],
 )
 def test_what_keeps_a_row_from_being_pruned_is_asked_of_this_row(name, parameters):

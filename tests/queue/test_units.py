@@ -347,6 +347,19 @@ def test_killed_worker_gives_its_units_back_with_the_rescue(start_worker, tmp_pa
     assert wait_for_status(held, "SUCCESSFUL").crashes == 1
 
 
+def test_jobs_of_a_worker_that_left_take_units_of_each_host_until_their_rescue():
+    worker, survivor = hand(), hand("there")
+    enqueued(6_000)
+    (running,) = claimed_by(worker)
+    worker.vanish()
+    assert units_in_use("default")["there"] == 6_000
+    (waiting,) = enqueued(6_000, priority=5)
+    for host in ("here", "there"):
+        assert claimed_by(survivor, units=HostUnits(host, TOTAL)) == []
+    assert [job.id for job in survivor.rescue()] == [running]
+    assert claimed_by(survivor, units=HostUnits("there", TOTAL)) == [waiting]
+
+
 def test_drain_runs_what_fits_and_says_what_never_will():
     enqueued(9_000, 100)
     tasks.noop.using(process_units=9_000, queue_name="mail").enqueue()

@@ -24,7 +24,7 @@ SELECT
         ) AS ownerless (first_id, last_id)
         CROSS JOIN LATERAL (
             SELECT FROM pgjobs_job
-            WHERE status = 'RUNNING'
+            WHERE first_id <= last_id AND status = 'RUNNING'
                 AND worker_id BETWEEN ownerless.first_id AND ownerless.last_id
             LIMIT 1
         ) AS job

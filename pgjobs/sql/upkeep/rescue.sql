@@ -60,7 +60,7 @@ abandoned AS MATERIALIZED (
     SELECT job.id, job.lease_token
     FROM ownerless CROSS JOIN LATERAL (
         SELECT id, lease_token FROM pgjobs_job
-        WHERE status = 'RUNNING'
+        WHERE first_id <= last_id AND status = 'RUNNING'
             AND worker_id BETWEEN ownerless.first_id AND ownerless.last_id
             AND worker_id <> %(worker_id)s
             AND (%(only)s::bigint[] IS NULL OR id = ANY (%(only)s::bigint[]))

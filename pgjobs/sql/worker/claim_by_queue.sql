@@ -62,9 +62,11 @@ listed AS MATERIALIZED (
                     AS is_expired,
                 coalesce(process_units, 1) AS units
             FROM pgjobs_job
-            WHERE status = 'READY' AND queue_name = queue.queue_name
+            -- The first and the last condition spare it a walk that finds nothing.
+            WHERE free > 0 AND status = 'READY' AND queue_name = queue.queue_name
                 AND coalesce(process_units, 1) <= free
                 AND (priority, -turn) > (last_priority, -last_turn)
+                AND priority >= last_priority
                 AND (
                     NOT %(skips_expired)s OR attempts > 0
                     OR expires_at > clock_timestamp() IS NOT FALSE

@@ -32,6 +32,7 @@ class Scheduler(Chore):
         super().__init__(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
         self.due = 0.0
         self.wait = SHORTEST_WAIT
+        self.after = 0  # the id behind which it goes on to look for ends of runs
 
     def is_expecting(self, now: float) -> bool:
         return self.is_due(now)
@@ -42,11 +43,12 @@ class Scheduler(Chore):
         self.due = now + (longest if seconds is None else min(seconds, longest))
 
     def run(self, connection: OwnConnection) -> Effects:
-        """Fire a batch of the due schedules."""
-        seconds = firing.next_fire(connection.execute)
+        """Fire a batch of what is due."""
+        seconds, after = firing.next_fire(connection.execute, self.after)
+        self.after = after or 0
         if seconds is None or seconds > 0:
             wait = self.interval if seconds is None else min(seconds, self.interval)
-            self.due = monotonic() + wait
+            self.due = monotonic() + (0.0 if self.after else wait)
             return NOTHING
         due = firing.due_schedules(connection.execute)
         won, jobs = fire(connection, [firing.plan(each) for each in due])

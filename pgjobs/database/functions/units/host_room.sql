@@ -1,11 +1,12 @@
 -- Return how many process units are free on a host.
 --
--- Each claim counts the rows of running jobs, so that no unit can leak: the jobs of a
--- dead worker take units until their rescue. The count is made under a lock that is
--- held until the claim is committed. No worker waits for that lock. Without it `free`
--- is NULL, and the worker looks again soon (as for pgjobs_room). VOLATILE lets the
--- count see what was committed since the statement began, and what the statement itself
--- has recorded.
+-- They are counted for each claim, from running rows alone, so that nothing can leak:
+-- the jobs of a dead worker take units until their rescue. If its row is gone, nothing
+-- says where it was: they take units of each host. The count is made under a
+-- lock that is held until the claim is committed. No worker waits for that lock:
+-- without it `free` is NULL, and the worker looks again (as for pgjobs_room). VOLATILE
+-- lets the count see what was committed since the statement began, and what the
+-- statement itself has recorded.
 --
 -- No job behind (last_priority, last_turn) may start. That is the place of a job that
 -- has waited for units for longer than `patience`. Units that become free are kept for
@@ -23,9 +24,16 @@ BEGIN
     END IF;
     SELECT greatest(total - coalesce(sum(coalesce(job.process_units, 1)), 0), 0)
     INTO free
-    FROM pgjobs_worker AS worker
-    JOIN pgjobs_job AS job ON job.worker_id = worker.id
-    WHERE worker.host = here AND job.status = 'RUNNING';
+    FROM (
+        SELECT id, id FROM pgjobs_worker WHERE host = here
+        UNION ALL
+        SELECT lag(id, 1, 0::bigint) OVER (ORDER BY id) + 1, id - 1 FROM pgjobs_worker
+        UNION ALL
+        SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
+    ) AS worker (first_id, last_id)  -- of this host, or without a row
+    JOIN pgjobs_job AS job
+        ON job.worker_id BETWEEN worker.first_id AND worker.last_id
+    WHERE worker.first_id <= worker.last_id AND job.status = 'RUNNING';
 
     SELECT job.priority, job.turn INTO last_priority, last_turn
     FROM pgjobs_job AS job
