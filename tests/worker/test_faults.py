@@ -1,11 +1,8 @@
 """Broken connections, lost answers, outages: nothing lost, nothing double, no spin."""
 
 import os
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from logging import WARNING
@@ -17,10 +14,9 @@ from django.db import connection
 from pgjobs import enqueue, enqueue_many, signals
 from pgjobs.base.connections import connect
 from pgjobs.models import Attempt, Job, Worker
-from tests import tasks
+from tests import pooler, tasks
 from tests.processes import (
     ROOT,
-    database_url,
     running_worker,
     shared_queue,
     statements_of_workers,
@@ -373,48 +369,13 @@ def test_quick_restarts_get_no_living_worker_rescued(start_worker, server, path)
 @pytest.fixture
 def pgbouncer(proxy):
     """The URL of a PgBouncer in transaction mode before the tests' server."""
-    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("pgbouncer is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    user, password = (connection.settings_dict[name] for name in ("USER", "PASSWORD"))
-    secret = f" password='{password}'" if password else ""
-    with tempfile.NamedTemporaryFile("w", suffix=".ini") as configuration:
-        configuration.write(
-            f"[databases]\n"
-            f"* = host=127.0.0.1 port={proxy.port} user={user}{secret}\n"
-            f"[pgbouncer]\n"
-            f"listen_addr = 127.0.0.1\n"
-            f"listen_port = {port}\n"
-            f"unix_socket_dir =\n"
-            f"auth_type = any\n"
-            f"pool_mode = transaction\n"
-            f"default_pool_size = 4\n"
-        )
-        configuration.flush()
-        os.chmod(configuration.name, 0o644)
-        process = subprocess.Popen(
-            [program, "-q", configuration.name],
-            user="nobody" if os.geteuid() == 0 else None,  # it refuses to be root
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        url = database_url("127.0.0.1", port)
-        try:
-            wait_for(lambda: answers(url), "pgbouncer answers")
-            yield url
-        finally:
-            process.terminate()
-            process.wait(10)
-
-
-def answers(url) -> bool:
     try:
-        psycopg.connect(url, connect_timeout=1).close()
-    except psycopg.OperationalError:
-        return False
-    return True
+        pooler.program()
+    except pooler.NotInstalled as error:
+        pytest.skip(str(error))
+    # Not the server's socket, which is its user's own.
+    with pooler.pooling(proxy.url, sessions=4) as url:
+        yield url
 
 
 def test_worker_runs_behind_a_pooler_by_polling(start_worker, path, pgbouncer):
