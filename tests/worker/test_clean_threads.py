@@ -25,6 +25,7 @@ CONNECTING = {
 }
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize("connecting", ["for ever", "from a pool"])
 def test_next_job_on_the_same_thread_finds_everything_in_order(
     connecting, start_worker

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.sql import Literal
 
 from ...base.connections import connect, is_pooled
@@ -34,6 +35,13 @@ SET lock_timeout = '1s';
 SET default_transaction_isolation = 'read committed';
 SET statement_timeout = '25s'
 """
+
+# The same behind a pooler, where settings must end with the transaction. They come
+# before each statement, in one message with it.
+ONE_PLAN_ONCE = ONE_PLAN.replace("SET ", "SET LOCAL ").replace(
+    "SET LOCAL default_transaction_isolation = 'read committed'",
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+)
 
 # The search path with which database/install.py installs functions. The loop and the
 # triggers call some functions both, and PostgreSQL compiles a function again each time
@@ -133,9 +141,11 @@ class OwnConnection:
         self.connection: psycopg.Connection | None = None
         self.cursor: psycopg.Cursor  # one for all: each new one would learn all types
         self.text_cursor: psycopg.Cursor
+        self.merging_cursor: psycopg.ClientCursor
         # By query: the names of a statement prepared here, and of its parameters.
         self.prepared: dict[str, tuple[str, list[str]]] = {}
         self.pooled = False
+        self.settings_once = ""  # that go before each statement, behind a pooler
 
     def execute(self, query: str, parameters: dict | None = None) -> list[tuple]:
         """Run one statement and return its rows; raises psycopg.Error.
@@ -146,12 +156,27 @@ class OwnConnection:
         connection = self.connection or self.open()
         try:
             with self.watchdog.guard(connection, self.limit):
+                if self.settings_once and not self.is_in_transaction:
+                    return self.execute_with_settings(query, parameters)
                 cursor = self.cursor.execute(query, parameters)
                 # Not by its description, which is made again for all columns.
                 return [] if cursor.rownumber is None else cursor.fetchall()
         except psycopg.Error as error:
             self.close_if_broken(error)
             raise
+
+    @property
+    def is_in_transaction(self) -> bool:
+        assert self.connection is not None
+        return self.connection.info.transaction_status != TransactionStatus.IDLE
+
+    def execute_with_settings(self, query: str, parameters: dict | None) -> list[tuple]:
+        """Run a statement behind its settings, in one message and one transaction."""
+        text = self.merging_cursor.mogrify(query, parameters)
+        cursor = self.text_cursor.execute(f"{self.settings_once}; {text}")
+        while cursor.nextset():
+            pass
+        return [] if cursor.rownumber is None else cursor.fetchall()
 
     def together(self, statements: Sequence[tuple[str, dict]]) -> list[list[tuple]]:
         """Run statements in one round trip and one transaction; return their rows.
@@ -209,7 +234,9 @@ class OwnConnection:
         self.connection = connection = connect(self.alias, self.role, self.name)
         self.cursor = connection.cursor(binary=True)
         self.text_cursor = connection.cursor()
+        self.merging_cursor = psycopg.ClientCursor(connection)
         self.prepared = {}
+        self.settings_once = ""
         try:
             with self.watchdog.guard(connection, self.limit):
                 self.pooled = is_pooled(connection)
@@ -235,22 +262,16 @@ def plan_once(own: OwnConnection) -> None:
     """Prepare the loop's connection for its few statements, run over and over.
 
     Behind a pooler a session's settings and prepared statements would be those of
-    another client.
+    another client: there the settings come with each statement.
     """
     connection = own.connection
     assert connection is not None
-    if not own.pooled:
-        connection.prepare_threshold = 1
-        connection.execute(ONE_PLAN)
-        connection.execute(PATH_OF_FUNCTIONS)
+    if own.pooled:
+        own.settings_once = ONE_PLAN_ONCE
         return
-    ((level,),) = own.execute("SHOW default_transaction_isolation")
-    if level != "read committed":
-        logger.error(
-            "Behind a pooler the database must default to READ COMMITTED, not to %s: "
-            "jobs that wait for a lock, limit or rate are not admitted",
-            level.upper(),
-        )
+    connection.prepare_threshold = 1
+    connection.execute(ONE_PLAN)
+    connection.execute(PATH_OF_FUNCTIONS)
 
 
 def hold_session_lock(own: OwnConnection, worker_id: int) -> bool:
