@@ -33,6 +33,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=marker.kwargs.get("why", reason)))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Begin with a connection that works, whatever a test before has cut."""
+    if POOLER:
+        connections.close_all()
+
+
 def pytest_configure(config):
     """Let the tests' own server save nothing but time.
 

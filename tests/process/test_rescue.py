@@ -66,6 +66,7 @@ def execute(query, parameters=None):
 # Processes that die
 
 
+@pytest.mark.direct
 def test_job_of_a_killed_process_runs_elsewhere_within_ten_seconds(start_worker, path):
     """With the default settings; the assertion is lenient, for busy machines."""
     worker, job = start_holding(start_worker, path)
@@ -295,6 +296,7 @@ def test_beat_counts_from_when_it_was_sent(calm_worker, monkeypatch):
     assert beating.is_silent
 
 
+@pytest.mark.direct
 def test_worker_whose_heartbeat_is_cut_off_now_and_then_is_not_taken_for_dead(
     path, settings
 ):
@@ -439,6 +441,7 @@ def wait_until_connected_for(seconds: float):
     wait_for(lambda: execute(f"{age} pg_backend_pid()")[0][0] > enough)
 
 
+@pytest.mark.direct
 @pytest.mark.usefixtures("connected_for_a_while")
 def test_death_shows_in_the_lock_within_seconds_and_else_in_the_lease(colleague):
     # Silent for so many heartbeats, with its lock or not: dead or not.

@@ -66,6 +66,7 @@ def proxy():
 # Terminated connections
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize(
     ("role", "times"), [("loop", 10), ("listen", 10), ("heartbeat", 3), ("%", 10)]
 )
@@ -85,6 +86,7 @@ def test_terminated_connections_cost_no_job_and_run_none_twice(
     assert not Job.objects.filter(crashes__gt=0).exists()
 
 
+@pytest.mark.direct
 def test_listening_resumes_after_its_connection_was_terminated():
     with running_worker(poll=60) as loop:
         first = loop.listener.connection
@@ -93,6 +95,7 @@ def test_listening_resumes_after_its_connection_was_terminated():
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
+@pytest.mark.direct
 def test_end_of_each_job_is_announced_once_whatever_is_terminated(settings):
     settings.PGJOBS = BRISK
     finished = []
@@ -242,6 +245,7 @@ def waiting_for_lock(other, name) -> bool:
     return other.execute(query, [name]).fetchone()[0] > 0
 
 
+@pytest.mark.direct
 def test_read_only_period_is_survived_and_outcomes_are_recorded_after_it(path):
     name = connection.ops.quote_name(connection.settings_dict["NAME"])
     job = enqueue(tasks.hold, path)
@@ -378,6 +382,7 @@ def pgbouncer(proxy):
         yield url
 
 
+@pytest.mark.direct
 def test_worker_runs_behind_a_pooler_by_polling(start_worker, path, pgbouncer):
     brisk = {"HEARTBEAT_INTERVAL": 0.1, "LEASE_DURATION": 2}
     worker = start_worker("--poll", "0.1", settings=brisk, DATABASE_URL=pgbouncer)
