@@ -7,7 +7,6 @@ from ..queue.claiming import ClaimedJob
 from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
 from .observer import AttemptEnd
 
-
 FAILED_OVER = "Released: another server took over; what it has done may be lost."
 
 

@@ -13,15 +13,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, connections
 
-from pgjobs import chain, enqueue, enqueue_many, publish, subscribe, task
+from pgjobs import chain, enqueue, enqueue_many, publish
 from pgjobs.database import roles
 from pgjobs.models import Attempt, Job, Queue, Schedule
-from pgjobs.tasks.definitions import store_definitions
-from pgjobs.tasks.events import store_declared as store_subscriptions
 from tests import dependent_tasks
 from tests.actors import admit, execute, session
 from tests.database.test_sql_roles import GRANTS
-from tests.processes import shared_queue, wait_for, wait_for_all
+from tests.processes import shared_queue, wait_for
 from tests.settings import TEST_DATABASE
 from tests.tasks import add, fail_with, noop
 
@@ -69,11 +67,6 @@ def connected_as(kind: str) -> Iterator[None]:
     finally:
         connection.close()
         connection.settings_dict.update(before)
-
-
-def declare(names) -> None:
-    store_definitions("default")
-    store_subscriptions("default")
 
 
 # Their work
@@ -151,8 +144,7 @@ def test_worker_runs_everything(start_worker, tmp_path):
     chain(add.bind(1), add.bind(2)).enqueue()
     dependent_tasks.send_client.enqueue(path, 1)
     publish("order.refunded", {"path": path})
-    lost = enqueue(noop)
-    Job.objects.filter(pk=lost.pk).update(status="READY", run_after=None)
+    enqueue(noop)
     with session() as owner:
         owner.execute(
             "INSERT INTO pgjobs_schedule (name, task, every, next_run_at)"
@@ -161,7 +153,7 @@ def test_worker_runs_everything(start_worker, tmp_path):
     worker = start_worker("--units", "8", settings=MODULES, **connecting(own))
     failing = enqueue(fail_with, "no")
     wait_for(lambda: Job.objects.filter(task="tests.noop").count() > 17, "it ticks")
-    wait_for(lambda: not Job.objects.filter(finished_at=None).exists(), "all have ended")
+    wait_for(lambda: not Job.objects.filter(finished_at=None).exists(), "all end")
     failing.refresh_from_db()
     assert failing.status == "FAILED"
     assert "denied" not in worker.printed
