@@ -337,6 +337,7 @@ def test_worker_whose_heartbeat_stays_cut_off_lives_by_its_other_sessions(
         wait_for_status(job, "SUCCESSFUL")
 
 
+@pytest.mark.direct
 def test_lost_connection_of_the_heartbeat_is_replaced_at_once(calm_worker, monkeypatch):
     """Or the pause would look like a death to others."""
     beating, waits = calm_worker.heartbeat, []
@@ -483,6 +484,7 @@ def test_rescuer_judges_only_a_time_in_which_it_was_alive_itself(colleague):
     assert len(rescued_by(colleague(silent=0))) == 2
 
 
+@pytest.mark.direct
 def test_missing_lock_counts_only_while_the_rescuer_was_connected(colleague):
     """What took the rescuer's connection has taken the locks of the others, too."""
     job = enqueue(tasks.noop)

@@ -119,6 +119,7 @@ def test_end_of_each_job_is_announced_once_whatever_is_terminated(settings):
 # Lost answers
 
 
+@pytest.mark.direct
 def test_job_whose_claim_went_unheard_is_released_and_runs_once(
     start_worker, path, proxy
 ):
@@ -137,6 +138,7 @@ def test_job_whose_claim_went_unheard_is_released_and_runs_once(
     assert attempt.message == "Released: the answer to its claim was lost."
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize(
     ("task", "status"), [(tasks.hold, "SUCCESSFUL"), (tasks.hold_and_fail, "FAILED")]
 )
@@ -163,6 +165,7 @@ def test_outcome_whose_recording_went_unheard_counts_once(
 # Connections that are stuck
 
 
+@pytest.mark.direct
 def test_stuck_connections_are_cut_and_everything_goes_on(start_worker, path, proxy):
     job = enqueue(tasks.hold, path)
     worker = start_worker("--poll", "60", settings=IMPATIENT, DATABASE_URL=proxy.url)
@@ -177,6 +180,7 @@ def test_stuck_connections_are_cut_and_everything_goes_on(start_worker, path, pr
     assert worker.stop() == 0
 
 
+@pytest.mark.direct
 def test_listening_that_went_silent_is_noticed_by_the_missing_echo(start_worker, proxy):
     worker = start_worker("--poll", "60", settings=BRISK, DATABASE_URL=proxy.url)
     wait_until_listening(proxy)
@@ -198,6 +202,7 @@ def wait_until_listening(proxy) -> None:
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
+@pytest.mark.direct
 def test_connection_that_is_stuck_as_it_begins_to_listen_is_replaced(
     start_worker, proxy
 ):
@@ -210,6 +215,7 @@ def test_connection_that_is_stuck_as_it_begins_to_listen_is_replaced(
     assert worker.stop() == 0
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize("deadly", [b"", b"LISTEN"])
 def test_worker_stops_although_its_connections_are_stuck(start_worker, proxy, deadly):
     proxy.deadly = deadly
