@@ -81,7 +81,7 @@ class Machine:
         return State(jobs, (True, True), (True, True))
 
     def queued(self) -> str:
-        """Return what a job becomes that goes to the queue: locks are looked at later."""
+        """Return what becomes of a job in the queue until its lock is looked at."""
         return "WAITING" if self.scope.has_lock else "READY"
 
     def steps(self, state: State) -> Iterator[Step]:
@@ -247,7 +247,7 @@ class Machine:
     # Workers
 
     def fates(self, state: State) -> Iterator[Step]:
-        """Let the first worker fall silent, beat again, or die; the second one lives."""
+        """Let the first worker fall silent, beat again, or die; the second lives."""
         worker = 0
         beating = state._replace(is_beating=(True, True))
         silent = state._replace(is_beating=(False, True))

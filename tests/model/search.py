@@ -55,13 +55,13 @@ def guarantees_of(machine: Machine) -> list[Guarantee]:
     return GUARANTEES
 
 
-def search(machine: Machine) -> Found:
-    """Visit all states, the nearest first."""
+def search(machine: Machine, sought: str = "") -> Found:
+    """Visit all states, the nearest first, until the sought guarantee is broken."""
     begin = compressed(machine.beginning())
     found = Found({begin: None}, {}, [], {})
     guarantees = guarantees_of(machine)
     waiting = deque([begin])
-    while waiting:
+    while waiting and sought not in found.broken:
         state = waiting.popleft()
         if has_ended(machine, state):
             found.ends.append(state)

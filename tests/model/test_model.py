@@ -120,7 +120,7 @@ BUGS = [
 
 @pytest.mark.parametrize(("bug", "scope", "guarantee"), BUGS)
 def test_bug_in_the_model_breaks_a_guarantee(bug, scope, guarantee):
-    assert guarantee in search(bug(SCOPES[scope])).broken
+    assert guarantee in search(bug(SCOPES[scope]), guarantee).broken
 
 
 def test_bug_that_leaves_a_job_behind_makes_it_stuck():

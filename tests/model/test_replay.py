@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from pgjobs.models import Job, Worker
-from pgjobs.queue import upkeep
+from pgjobs.queue import recording
 from pgjobs.queue.recording import Success, Unsuccessful
 from tests.actors import Hand, admit, execute
 from tests.model.machine import MAX_ATTEMPTS, MAX_CRASHES, Machine, Scope
@@ -17,11 +17,12 @@ pytestmark = pytest.mark.django_db
 
 LONG_AGO = 100.0  # seconds, of a worker that fell silent
 SCOPES = {
-    "three claims": Scope(1, False, lives=1, claims=3),
+    "two claims": Scope(1, False, lives=1, claims=2),
     "two lives": Scope(1, False, lives=2, claims=1, verdicts=SUCCESS_OR_RETRY),
-    "lock": Scope(2, True, lives=1, claims=2, verdicts=SUCCESS_OR_RETRY),
+    "lock": Scope(
+        2, True, 1, claims=2, verdicts=("RETRY", "SUCCESS"), has_operators=False
+    ),
 }
-SCOPES["lock"] = SCOPES["lock"]._replace(has_operators=False)
 
 
 class Replay:
@@ -44,7 +45,7 @@ class Replay:
     def claim(self, worker, number) -> None:
         (job,) = self.hands[worker].record_and_claim(limit=1, is_idle=True).jobs
         assert job.id == self.jobs[number]
-        self.claimed[worker, number, job.life, job.attempts] = job
+        self.claimed[worker, number, job.life, job.attempt] = job
 
     claim_unheard = claim
 
@@ -63,11 +64,10 @@ class Replay:
     deliver_unheard = deliver
 
     def release_orphan(self, worker, number) -> None:
-        orphans = upkeep.orphans if hasattr(upkeep, "orphans") else None
-        token = Job.objects.get(pk=self.jobs[number]).lease_token
-        assert orphans is None or token
-        outcome = Unsuccessful(self.jobs[number], token, "RELEASE", "")
-        self.hands[worker].record([outcome])
+        mine = self.hands[worker].id
+        (orphan,) = recording.orphans(execute, mine, [])
+        assert orphan.id == self.jobs[number]
+        self.hands[worker].record([orphan])
 
     def rescue(self, number) -> None:
         self.rescuer.rescue()
