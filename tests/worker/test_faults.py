@@ -278,7 +278,7 @@ def test_claims_that_fail_are_tried_at_growing_intervals_and_logged_once(caplog)
                 wait_for(lambda: loop.claimer.backoff.pause > 0.5)
             finally:
                 other.execute("ALTER TABLE pgjobs_elsewhere RENAME TO pgjobs_job")
-        assert executed.count("loop turn") < 20
+        assert executed.count("loop record_and_claim") < 20
         assert loop.faults.since is None, "the database is there"
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
     told = [record.message for record in caplog.records if record.levelno >= WARNING]
