@@ -59,7 +59,7 @@ class Replay:
             self.hands[worker].record_and_claim(success)
         else:
             outcome = Unsuccessful(job.id, job.lease_token, verdict, "")
-            self.hands[worker].record([outcome])
+            self.hands[worker].record(outcome)
 
     deliver_unheard = deliver
 
@@ -67,7 +67,7 @@ class Replay:
         mine = self.hands[worker].id
         (orphan,) = recording.orphans(execute, mine, [])
         assert orphan.id == self.jobs[number]
-        self.hands[worker].record([orphan])
+        self.hands[worker].record(orphan)
 
     def rescue(self, number) -> None:
         self.rescuer.rescue()
