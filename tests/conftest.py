@@ -6,15 +6,38 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from hypothesis import settings
 
+from pgjobs import conf
 from pgjobs.models import Schedule, Subscription, Worker
 from pgjobs.tasks import registry
-from tests.processes import WorkerProcess, database_url, wait_for
+from tests.processes import AROUND, WorkerProcess, database_url, wait_for
+from tests.settings import POOLER
 
 # The same examples in each run: a rare one must not keep another change from landing.
 # PGJOBS_EXPLORE=1 looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("exploring", deadline=None)
 settings.load_profile("exploring" if "PGJOBS_EXPLORE" in os.environ else "repeatable")
+
+
+# Whatever else a test sets.
+conf.SETTINGS.update(
+    {name: conf.SETTINGS[name]._replace(default=each) for name, each in AROUND.items()}
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what a pooler cannot give, where there is one."""
+    reason = "needs sessions of the server's own"
+    for item in items if POOLER else ():
+        if marker := item.get_closest_marker("direct"):
+            item.add_marker(pytest.mark.skip(reason=marker.kwargs.get("why", reason)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Begin with a connection that works, whatever a test before has cut."""
+    if POOLER:
+        connections.close_all()
 
 
 def pytest_configure(config):

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Sequence
 from time import monotonic
 
 from ..queue.claiming import ClaimedJob
-from ..queue.recording import Completed, Outcome, Success, Unsuccessful
+from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
 from .observer import AttemptEnd
+
+FAILED_OVER = "Released: another server took over; what it has done may be lost."
 
 
 class InFlight:
@@ -20,6 +22,8 @@ class InFlight:
         # the row of their job, or the statement fails on them.
         self.locked: set[int] = set()
         self.failing: set[int] = set()
+        # The tokens of jobs that ran when another server took over.
+        self.doubted: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -43,7 +47,28 @@ class InFlight:
         now = monotonic()
         for outcome in outcomes:
             self.ended_at[outcome.lease_token] = now
-            self.unrecorded.append(outcome)
+            self.unrecorded.append(self.credible(outcome))
+
+    def doubt_all(self) -> None:
+        """Let all run again that an asynchronous standby may know in part only.
+
+        The data that a body has committed may be lost although its job is not, and so
+        may the request that made it stop. Atomic jobs are stored whole, or not at all.
+        What may not run again after a crash does not run again after this.
+        """
+        self.doubted |= {
+            token for token, job in self.jobs.items() if job.max_crashes > 1
+        }
+        self.unrecorded = [self.credible(each) for each in self.unrecorded]
+
+    def credible(self, outcome: Outcome) -> Outcome:
+        """Return the outcome, or a release in its place if its job is doubted."""
+        job = self.jobs.get(outcome.lease_token)
+        if job is None or outcome.lease_token not in self.doubted:
+            return outcome
+        if isinstance(outcome, Unsuccessful) and outcome.verdict != "CANCEL":
+            return outcome
+        return outcome if isinstance(outcome, Completed) else release(job, FAILED_OVER)
 
     @property
     def recordable(self) -> list[Outcome]:
@@ -90,6 +115,7 @@ class InFlight:
             token = outcome.lease_token
             ended_at = self.ended_at.pop(token, 0.0)
             self.failing.discard(token)
+            self.doubted.discard(token)
             job = self.jobs.pop(token, None)
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)

@@ -82,7 +82,7 @@ class Loop:
             self.close()
 
     def start(self) -> None:
-        self.session = Session(self.options)
+        self.session = Session(self.options, self.in_flight.doubt_all)
         self.id, self.connection = self.session.id, self.session.connection
         self.furnish()
         self.heartbeat.start()

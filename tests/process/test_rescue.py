@@ -66,6 +66,7 @@ def execute(query, parameters=None):
 # Processes that die
 
 
+@pytest.mark.direct
 def test_job_of_a_killed_process_runs_elsewhere_within_ten_seconds(start_worker, path):
     """With the default settings; the assertion is lenient, for busy machines."""
     worker, job = start_holding(start_worker, path)
@@ -295,6 +296,7 @@ def test_beat_counts_from_when_it_was_sent(calm_worker, monkeypatch):
     assert beating.is_silent
 
 
+@pytest.mark.direct
 def test_worker_whose_heartbeat_is_cut_off_now_and_then_is_not_taken_for_dead(
     path, settings
 ):
@@ -335,6 +337,7 @@ def test_worker_whose_heartbeat_stays_cut_off_lives_by_its_other_sessions(
         wait_for_status(job, "SUCCESSFUL")
 
 
+@pytest.mark.direct
 def test_lost_connection_of_the_heartbeat_is_replaced_at_once(calm_worker, monkeypatch):
     """Or the pause would look like a death to others."""
     beating, waits = calm_worker.heartbeat, []
@@ -439,6 +442,7 @@ def wait_until_connected_for(seconds: float):
     wait_for(lambda: execute(f"{age} pg_backend_pid()")[0][0] > enough)
 
 
+@pytest.mark.direct
 @pytest.mark.usefixtures("connected_for_a_while")
 def test_death_shows_in_the_lock_within_seconds_and_else_in_the_lease(colleague):
     # Silent for so many heartbeats, with its lock or not: dead or not.
@@ -480,6 +484,7 @@ def test_rescuer_judges_only_a_time_in_which_it_was_alive_itself(colleague):
     assert len(rescued_by(colleague(silent=0))) == 2
 
 
+@pytest.mark.direct
 def test_missing_lock_counts_only_while_the_rescuer_was_connected(colleague):
     """What took the rescuer's connection has taken the locks of the others, too."""
     job = enqueue(tasks.noop)

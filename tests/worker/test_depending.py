@@ -221,6 +221,7 @@ def test_rolled_back_job_leaves_nothing(path):
     assert Job.objects.count() == Note.objects.count() == 0
 
 
+@pytest.mark.direct
 def test_satisfied_dependency_costs_one_look_at_an_index(path):
     dependent.generate_client.enqueue(path, 1)
     drain()

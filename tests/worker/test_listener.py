@@ -23,6 +23,7 @@ from tests.processes import (
     wait_for_all,
     wait_for_status,
 )
+from tests.settings import DIRECT
 
 pytestmark = shared_queue
 
@@ -206,7 +207,7 @@ def test_without_notifications_it_polls(settings, how):
 
 
 def test_connection_to_listen_on_can_be_another_one(settings):
-    settings.PGJOBS = {"LISTEN": {"options": "-c geqo_threshold=7"}}
+    settings.PGJOBS = {"LISTEN": {**DIRECT, "options": "-c geqo_threshold=7"}}
     with running_worker(poll=60):
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 

@@ -284,6 +284,7 @@ def test_worker_stops_although_the_row_of_its_job_is_locked(path):
 # Connections
 
 
+@pytest.mark.direct
 def test_connections_of_a_worker_say_whose_they_are():
     with running_worker(name="a worker with a name that is longer than it may be " * 2):
         names = worker_connections()
@@ -291,6 +292,7 @@ def test_connections_of_a_worker_say_whose_they_are():
     assert {len(name) for name in names} == {63}
 
 
+@pytest.mark.direct
 def test_worker_leaves_no_row_and_no_connection_behind():
     with running_worker():
         assert Worker.objects.count() == 1

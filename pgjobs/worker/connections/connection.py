@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.sql import Literal
 
 from ...base.connections import connect, is_pooled
@@ -34,6 +35,13 @@ SET lock_timeout = '1s';
 SET default_transaction_isolation = 'read committed';
 SET statement_timeout = '25s'
 """
+
+# The same behind a pooler, where settings must end with the transaction. They come
+# before each statement, in one message with it.
+ONE_PLAN_ONCE = ONE_PLAN.replace("SET ", "SET LOCAL ").replace(
+    "SET LOCAL default_transaction_isolation = 'read committed'",
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+)
 
 # The search path with which database/install.py installs functions. Both the loop and
 # the triggers call some of them, and PostgreSQL compiles a function again whenever the
@@ -134,10 +142,12 @@ class OwnConnection:
         # One for all statements: a new one would set up all types again.
         self.cursor: psycopg.Cursor
         self.text_cursor: psycopg.Cursor
+        self.merging_cursor: psycopg.ClientCursor
         # By query: the name of the statement prepared here, and the names of its
         # parameters.
         self.prepared: dict[str, tuple[str, list[str]]] = {}
         self.pooled = False
+        self.settings_once = ""  # that go before each statement, behind a pooler
 
     def execute(self, query: str, parameters: dict | None = None) -> list[tuple]:
         """Run one statement and return its rows; raise psycopg.Error.
@@ -148,12 +158,27 @@ class OwnConnection:
         connection = self.connection or self.open()
         try:
             with self.watchdog.guard(connection, self.limit):
+                if self.settings_once and not self.is_in_transaction:
+                    return self.execute_with_settings(query, parameters)
                 cursor = self.cursor.execute(query, parameters)
                 # Not `description`, which is built for all columns at each use.
                 return [] if cursor.rownumber is None else cursor.fetchall()
         except psycopg.Error as error:
             self.close_if_broken(error)
             raise
+
+    @property
+    def is_in_transaction(self) -> bool:
+        assert self.connection is not None
+        return self.connection.info.transaction_status != TransactionStatus.IDLE
+
+    def execute_with_settings(self, query: str, parameters: dict | None) -> list[tuple]:
+        """Run a statement behind its settings, in one message and one transaction."""
+        text = self.merging_cursor.mogrify(query, parameters)
+        cursor = self.text_cursor.execute(f"{self.settings_once}; {text}")
+        while cursor.nextset():
+            pass
+        return [] if cursor.rownumber is None else cursor.fetchall()
 
     def together(self, statements: Sequence[tuple[str, dict]]) -> list[list[tuple]]:
         """Run statements in one round trip and one transaction; return their rows.
@@ -211,7 +236,9 @@ class OwnConnection:
         self.connection = connection = connect(self.alias, self.role, self.name)
         self.cursor = connection.cursor(binary=True)
         self.text_cursor = connection.cursor()
+        self.merging_cursor = psycopg.ClientCursor(connection)
         self.prepared = {}
+        self.settings_once = ""
         try:
             with self.watchdog.guard(connection, self.limit):
                 self.pooled = is_pooled(connection)
@@ -236,22 +263,17 @@ class OwnConnection:
 def plan_once(own: OwnConnection) -> None:
     """Prepare the loop's connection for the few statements that it repeats.
 
-    Behind a pooler, settings and prepared statements would reach other clients.
+    Behind a pooler, settings and prepared statements would reach other clients. There
+    the settings come with each statement.
     """
     connection = own.connection
     assert connection is not None
-    if not own.pooled:
-        connection.prepare_threshold = 1
-        connection.execute(ONE_PLAN)
-        connection.execute(PATH_OF_FUNCTIONS)
+    if own.pooled:
+        own.settings_once = ONE_PLAN_ONCE
         return
-    ((level,),) = own.execute("SHOW default_transaction_isolation")
-    if level != "read committed":
-        logger.error(
-            "Behind a pooler the database must default to READ COMMITTED, not to %s: "
-            "jobs that wait for a lock, limit or rate are not admitted",
-            level.upper(),
-        )
+    connection.prepare_threshold = 1
+    connection.execute(ONE_PLAN)
+    connection.execute(PATH_OF_FUNCTIONS)
 
 
 def hold_session_lock(own: OwnConnection, worker_id: int) -> bool:
