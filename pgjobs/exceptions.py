@@ -58,6 +58,10 @@ class JobCancelled(Exception):
     """The job that was waited for ended CANCELLED."""
 
 
+class WorkerLost(Exception):
+    """The worker died under the job; results of `django.tasks` show it so."""
+
+
 class LeaseLost(Exception):
     """The job was taken from its worker: rescued, ended by hand or deleted."""
 

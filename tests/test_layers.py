@@ -24,6 +24,7 @@ LAYERS = [
     ("models",),
     ("reports",),
     ("tasks",),
+    ("backends",),
     ("worker.options", "worker.memory"),
     ("worker.connections",),
     ("worker.slots", "worker.job_log"),
@@ -56,6 +57,8 @@ KEEPERS = {
     "admin_actions": ("admin",),
     "django.contrib.admin": ("admin",),
     "django.core.management": ("management",),
+    "django.tasks": ("backends.compat",),
+    "django_tasks": ("backends.compat",),
 }
 
 

@@ -1,7 +1,7 @@
 """The tasks that this process knows, by name. Nothing is ever imported from a row."""
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ class Registry:
         self.tasks: dict[tuple[str, str], Task] = {}
         self.by_name: dict[str, Task] | None = None
         self.served_by_name: dict[str, dict[frozenset[str], float]] | None = None
+        # Asked for names that no task here has: the backend of django.tasks.
+        self.finders: list[Callable[[str], Task | None]] = []
 
     def add(self, task: "Task") -> "Task":
         """Register a task. The same function imported again replaces itself."""
@@ -44,7 +46,14 @@ class Registry:
         try:
             return by_name[name]
         except KeyError:
-            raise UnknownTask(name) from None
+            return self.find(name)
+
+    def find(self, name: str) -> "Task":
+        """Return the task that a finder has; raise UnknownTask."""
+        for finder in self.finders:
+            if task := finder(name):
+                return task
+        raise UnknownTask(name)
 
     @property
     def served(self) -> dict[str, dict[frozenset[str], float]]:
