@@ -7,7 +7,7 @@ from django.db import connection
 
 from pgjobs import Cancel, Fail, Retry, Snooze, current_job, task_options
 from tests.standard import task
-from tests.tasks import wait_for_go, write
+from tests.tasks import kill_own_process, wait_for_go, write
 
 
 @task
@@ -39,6 +39,11 @@ async def add_async(a, b=1):
 @task
 def fail(message="no"):
     raise ValueError(message)
+
+
+@task
+def fail_with_nul():
+    raise ValueError("with \0")
 
 
 @task
@@ -178,10 +183,7 @@ def snooze_once():
 
 @task
 def die():
-    import os
-    import signal
-
-    os.kill(os.getpid(), signal.SIGKILL)
+    kill_own_process.function()
 
 
 def undecorated():

@@ -5,16 +5,22 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
+from typing import Protocol
 
 from django.db import connections
 
 from ... import signals
 from ...models import Job
 from ...queue.acts import announce_finished, send_finished
-from ..observer import AttemptEnd
+from ...queue.claiming import ClaimedJob
 from ..slots.cleaning import clean_connections
 
 logger = logging.getLogger("pgjobs.worker")
+
+
+class AttemptEnd(Protocol):
+    @property
+    def job(self) -> ClaimedJob: ...
 
 
 class Announcer:
