@@ -27,13 +27,14 @@ class EndListener(Protocol):
     It is not asked for each job of the others, as a receiver would be.
     """
 
-    def concerns(self, task_name: str) -> bool: ...
+    def of_interest(self, ends: Sequence[Any]) -> Sequence[Any]:
+        """Return of these ends of attempts those to hear of; called by the loop."""
 
     def ended(self, database: str, ids: Iterable[int]) -> None:
         """Hear of jobs that have ended; the database knows which of them concern it."""
 
     def ended_here(self, ends: Sequence[Any]) -> None:
-        """Hear of attempts that this process has made, each the last of its job."""
+        """Hear of attempts of this process, each the last of its job."""
 
 
 end_listeners: list[EndListener] = []

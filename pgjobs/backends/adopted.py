@@ -17,6 +17,7 @@ from .compat import Task
 from .plain_signature import PlainSignature
 
 SEPARATOR = ":"
+NOTHING_SAID = ("default", 0, None)  # about queue, priority and time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +60,13 @@ class AdoptedTask(NativeTask[..., Any, Any]):
     def new_job(self, task: Task, stored: Stored, args: tuple, kwargs: dict) -> NewJob:
         """Return the job of an enqueued task. Raises InvalidTask, InvalidArguments."""
         chosen = self.chosen(getattr(task, "options", {}))
-        job = chosen.options.new_job(self.name, stored)._replace(
-            queue_name=task.queue_name,
-            priority=int(task.priority),
-            run_after=aware(task.run_after),
-        )
+        job = chosen.options.new_job(self.name, stored)
+        if (task.queue_name, task.priority, task.run_after) != NOTHING_SAID:
+            job = job._replace(
+                queue_name=task.queue_name,
+                priority=int(task.priority),
+                run_after=aware(task.run_after),
+            )
         if chosen.has_keys:
             job = job._replace(**chosen.key_columns(stored, args, kwargs))
         return job

@@ -17,6 +17,8 @@ logger = logging.getLogger("pgjobs.tasks")
 
 Given = Mapping[str, Any]
 
+MOST_VALIDATED = 1_000  # tasks; a project may make up names of queues
+
 
 class Adoptions:
     """What all instances of a backend share; made again when `TASKS` changes."""
@@ -29,6 +31,7 @@ class Adoptions:
         self.params = params
         self.by_function: dict[Callable, AdoptedTask] = {}
         self.by_path: dict[str, AdoptedTask] = {}
+        self.validated: set[tuple] = set()
 
     @classmethod
     def of(cls, backend: type, alias: str, params: Mapping[str, Any]) -> "Adoptions":
@@ -37,6 +40,18 @@ class Adoptions:
         if known is None or known.params is not params:
             known = cls.known[alias] = cls(backend, alias, params)
         return known
+
+    # Validating
+
+    def is_validated(self, task: Task) -> bool:
+        """Whether a task just like this one was validated before."""
+        return is_plain(task) and traits_of(task) in self.validated
+
+    def note_validated(self, task: Task) -> None:
+        if len(self.validated) >= MOST_VALIDATED:
+            self.validated.clear()
+        if is_plain(task):
+            self.validated.add(traits_of(task))
 
     # The settings
 
@@ -142,3 +157,13 @@ class Adoptions:
                 raise ImproperlyConfigured(f"{where} must be a dict, got {options!r}.")
             check_declared(where, options)
             AdoptedOptions(**{**self.for_all, **options})
+
+
+def is_plain(task: Task) -> bool:
+    """Whether a task has no time and no options of pgjobs."""
+    return task.run_after is None and not getattr(task, "options", None)
+
+
+def traits_of(task: Task) -> tuple:
+    """Return all that a plain task is validated for."""
+    return task.func, task.queue_name, task.priority, task.takes_context

@@ -1,5 +1,6 @@
 """The backend: enqueues tasks of `django.tasks` as jobs, and reads their results."""
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from django.core.checks import CheckMessage
 
 from .. import signals
-from ..conf import settings
 from ..exceptions import InvalidTask as InvalidOption
 from ..tasks import tables
 from ..tasks.options import check_queue_name
@@ -23,16 +23,19 @@ from .compat import (
     TaskResult,
     TaskResultDoesNotExist,
     TaskResultStatus,
-    normalize_json,
+    log_task_enqueued,
     task_backends,
     task_enqueued,
 )
 from .django_task import PgJobsTask
 from .endings import Endings
+from .hearing import is_heard
+from .plain_signature import normalized
 from .results import JobResult, like, stand_in, stored_result
 
 if TYPE_CHECKING:
     from ..models import Job
+    from ..models.job import JobManager
 
 ID = re.compile(r"[1-9][0-9]{0,18}")
 LARGEST_ID = 2**63 - 1
@@ -57,14 +60,23 @@ class PgJobsBackend(BaseTaskBackend):
         self.adoptions = Adoptions.of(type(self), alias, params)
 
     @property
-    def database(self) -> str:
-        return self.adoptions.database or settings.DATABASE
+    def jobs(self) -> "JobManager":
+        """The jobs of the database that the tasks are enqueued in."""
+        jobs: JobManager = tables.Job.objects
+        database = self.adoptions.database
+        return jobs.db_manager(database) if database else jobs
 
     # Enqueueing
 
     def validate_task(self, task: Task) -> None:
         """Raise Django's InvalidTask unless jobs of the task can be stored."""
+        if self.adoptions.is_validated(task):
+            return
         super().validate_task(task)
+        self.validate_storable(task)
+        self.adoptions.note_validated(task)
+
+    def validate_storable(self, task: Task) -> None:
         try:
             check_queue_name(task.queue_name)
             check_task_name("the path", name_of(self.alias, task.module_path))
@@ -81,17 +93,18 @@ class PgJobsBackend(BaseTaskBackend):
         """
         self.validate_task(task)
         adopted = self.adopt(task)
-        positional, named = normalize_json(list(args)), normalize_json(kwargs)
+        positional, named = normalized([*args]), normalized({**kwargs})
         stored = adopted.signature.dump(positional, named)
         try:
             new_job = adopted.new_job(task, stored, args, kwargs)
         except InvalidOption as error:
             raise InvalidTask(str(error)) from error
-        (job,) = tables.Job.objects.db_manager(self.database).insert([new_job])
+        (job,) = self.jobs.insert([new_job])
         if not job.is_new:
             return self.result_of(job)
         result = self.new_result(task, job, positional, named)
-        signals.send(task_enqueued, type(self), task_result=result)
+        if is_heard(task_enqueued, log_task_enqueued, logging.DEBUG):
+            signals.send(task_enqueued, type(self), task_result=result)
         return result
 
     def adopt(self, task: Task) -> AdoptedTask:
@@ -135,8 +148,7 @@ class PgJobsBackend(BaseTaskBackend):
             return None
         if int(result_id) > LARGEST_ID:
             return None
-        jobs = tables.Job.objects.using(self.database)
-        job = jobs.filter(pk=result_id).first()
+        job = self.jobs.filter(pk=result_id).first()
         return job if job is not None and self.is_readable(job.task) else None
 
     def is_readable(self, name: str) -> bool:
@@ -168,11 +180,20 @@ class PgJobsBackend(BaseTaskBackend):
 def find_task(name: str) -> AdoptedTask | None:
     """Return the task that jobs of this name run, if a backend has it."""
     alias, separator, path = name.partition(SEPARATOR)
-    known: Mapping[str, Any] = task_backends.settings
-    if not separator or alias not in known:
+    adoptions = find_adoptions(alias) if separator else None
+    return adoptions.find(path) if adoptions else None
+
+
+def find_adoptions(alias: str) -> Adoptions | None:
+    """Return what the backend of this alias has adopted, if it is one of these."""
+    settings: Mapping[str, Any] = task_backends.settings
+    if alias not in settings:
         return None
+    known = Adoptions.known.get(alias)
+    if known is not None and known.params is settings[alias]:
+        return known  # to ask Django for the backend takes longer
     backend = task_backends[alias]
-    return backend.adoptions.find(path) if isinstance(backend, PgJobsBackend) else None
+    return backend.adoptions if isinstance(backend, PgJobsBackend) else None
 
 
 registry.finders.append(find_task)

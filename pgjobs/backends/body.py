@@ -1,6 +1,7 @@
 """What a worker calls for a task of Django's: the task, with all that Django adds."""
 
 import inspect
+import logging
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from asgiref.sync import sync_to_async
 from .. import signals
 from ..tasks.running_job import current_job
 from .compat import TaskContext, log_task_started, normalize_json, task_started
+from .hearing import is_heard, only_logs
 from .plain_signature import PlainSignature
 from .results import JobResult
 
@@ -42,10 +44,10 @@ def plain_body(task: "AdoptedTask") -> Callable:
     function, takes_context = task.declared.func, task.declared.takes_context
 
     def body(*args, **kwargs):
-        result = JobResult.running(task, current_job())
-        announce_started(task.sender, result)
+        if is_start_heard():
+            announce_started(task)
         if takes_context:
-            args = (TaskContext(task_result=result), *args)
+            args = (context_of(task), *args)
         return json_of(function(*args, **kwargs))
 
     return body
@@ -55,26 +57,31 @@ def async_body(task: "AdoptedTask") -> Callable:
     function, takes_context = task.declared.func, task.declared.takes_context
 
     async def body(*args, **kwargs):
-        result = JobResult.running(task, current_job())
-        if only_logs():
-            announce_started(task.sender, result)
-        else:  # receivers may ask the database
-            await sync_to_async(announce_started)(task.sender, result)
+        if not only_logs(task_started, log_task_started):
+            # The receivers may ask the database.
+            await sync_to_async(announce_started)(task)
+        elif is_start_heard():
+            announce_started(task)
         if takes_context:
-            await sync_to_async(result.load)()  # the task must not ask the database
-            args = (TaskContext(task_result=result), *args)
+            context = context_of(task)
+            await sync_to_async(context.task_result.load)()
+            args = (context, *args)
         return json_of(await function(*args, **kwargs))
 
     return body
 
 
-def announce_started(sender: type, result: JobResult) -> None:
-    signals.send(task_started, sender, task_result=result)
+def is_start_heard() -> bool:
+    return is_heard(task_started, log_task_started, logging.INFO)
 
 
-def only_logs() -> bool:
-    """Whether Django's own receiver, which asks for nothing, is the only one."""
-    return all(key[0] == id(log_task_started) for key, *_ in task_started.receivers)
+def announce_started(task: "AdoptedTask") -> None:
+    result = JobResult.running(task, current_job())
+    signals.send(task_started, task.sender, task_result=result)
+
+
+def context_of(task: "AdoptedTask") -> TaskContext:
+    return TaskContext(task_result=JobResult.running(task, current_job()))
 
 
 def json_of(value: Any) -> Any:

@@ -14,7 +14,10 @@ if django.VERSION >= (6, 0):
     )
     from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist
     from django.tasks.signals import (
+        log_task_enqueued,
+        log_task_finished,
         log_task_started,
+        logger,
         task_enqueued,
         task_finished,
         task_started,
@@ -33,7 +36,10 @@ else:
     from django_tasks.exceptions import InvalidTaskError as InvalidTask
     from django_tasks.exceptions import TaskResultDoesNotExist
     from django_tasks.signals import (
+        log_task_enqueued,
+        log_task_finished,
         log_task_started,
+        logger,
         task_enqueued,
         task_finished,
         task_started,
@@ -49,7 +55,10 @@ __all__ = [
     "TaskResult",
     "TaskResultDoesNotExist",
     "TaskResultStatus",
+    "log_task_enqueued",
+    "log_task_finished",
     "log_task_started",
+    "logger",
     "normalize_json",
     "task_backends",
     "task_enqueued",

@@ -1,5 +1,6 @@
 """Sends `task_finished`, once for each job and when it is final."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -7,16 +8,20 @@ from .. import signals
 from ..tasks import tables
 from ..tasks.registry import registry
 from .adopted import SEPARATOR, AdoptedTask
-from .compat import task_backends, task_finished
+from .compat import log_task_finished, task_backends, task_finished
+from .hearing import is_heard
 from .results import STATUSES, JobResult, like
 
 
 class Endings:
     """Hears of the ends of jobs that are tasks of Django's."""
 
-    def concerns(self, task_name: str) -> bool:
-        alias, separator, _ = task_name.partition(SEPARATOR)
-        return bool(separator) and alias in task_backends.settings
+    def of_interest(self, ends: Sequence[Any]) -> list[Any]:
+        """Return the ends of tasks of Django's that a receiver wants to hear of."""
+        found = [each for each in ends if is_of_django(each.job.task)]
+        if found and not is_heard(task_finished, log_task_finished, logging.INFO):
+            return [each for each in found if each.status != "SUCCESSFUL"]
+        return found
 
     def ended(self, database: str, ids: Iterable[int]) -> None:
         """Announce jobs that have ended without an attempt of this process."""
@@ -35,6 +40,11 @@ class Endings:
                 given = known(task, job.id, job.queue_name, status)
                 result = JobResult.of({**given, "enqueued_at": job.enqueued_at})
                 announce_with(task, result, getattr(outcome, "error", None))
+
+
+def is_of_django(task_name: str) -> bool:
+    alias, separator, _ = task_name.partition(SEPARATOR)
+    return bool(separator) and alias in task_backends.settings
 
 
 def adopted(name: str) -> AdoptedTask | None:

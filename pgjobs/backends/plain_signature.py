@@ -4,11 +4,13 @@ import inspect
 from inspect import Parameter
 from typing import Any
 
-from ..base.plain_json import check_json, dump_checked, load
+from ..base.plain_json import check_json, check_text, dump_checked, load
 from ..conf import settings
 from ..exceptions import InvalidArguments
 from ..tasks.arguments import Stored
 from .compat import Task, normalize_json
+
+PLAIN = {str, int, float, bool, type(None)}
 
 
 class PlainSignature:
@@ -22,15 +24,19 @@ class PlainSignature:
 
     def store(self, args: tuple, kwargs: dict) -> Stored:
         """Return the arguments as JSON texts; raise TypeError or InvalidArguments."""
-        return self.dump(normalize_json(list(args)), normalize_json(kwargs))
+        return self.dump(normalized([*args]), normalized(kwargs))
 
     def dump(self, positional: list, named: dict) -> Stored:
         """Return normalised arguments as JSON texts; raise InvalidArguments."""
-        for what, value in (("args", positional), ("kwargs", named)):
-            try:
-                check_json(value)
-            except ValueError as error:
-                raise InvalidArguments(self.task_name, {what: str(error)}) from None
+        try:
+            for each in positional:
+                check_json(each)
+            for name, each in named.items():
+                check_text(name)
+                check_json(each)
+        except ValueError as error:
+            faults = {"arguments": str(error)}
+            raise InvalidArguments(self.task_name, faults) from None
         stored = Stored(
             dump_checked(positional) if positional else "[]",
             dump_checked(named) if named else "{}",
@@ -76,6 +82,17 @@ class PlainSignature:
             elif is_json(value):  # a default need not be
                 named[name] = value
         return self.store(tuple(positional), named)
+
+
+def normalized(values: Any) -> Any:
+    """Return a list or dict of arguments as Django normalises it.
+
+    Raises TypeError or ValueError.
+    """
+    each = values.values() if type(values) is dict else values
+    if all(type(value) in PLAIN for value in each):
+        return values  # most are, and Django asks each value what it is
+    return normalize_json(values)
 
 
 def is_json(value: Any) -> bool:

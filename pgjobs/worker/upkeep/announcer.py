@@ -43,8 +43,8 @@ class Announcer:
             for end in ends:
                 self.put(partial(send_finished, Job, self.database, [end.job.id]))
         for listener in signals.end_listeners:
-            if concerned := [each for each in ends if listener.concerns(each.job.task)]:
-                self.put(partial(listener.ended_here, concerned))
+            if of_interest := listener.of_interest(ends):
+                self.put(partial(listener.ended_here, of_interest))
 
     @property
     def has_receivers(self) -> bool:
