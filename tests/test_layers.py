@@ -49,6 +49,8 @@ LATE_IMPORTS = {
     ("draining", "worker.observer"),
     # The checks need the models. Django imports the app's configuration first of all.
     ("apps", "checks"),
+    # On Django 5.2 it needs the package django-tasks, which may be missing.
+    ("management.commands.importtasks", "backends.takeover"),
 }
 # The only modules that may import a package from outside.
 KEEPERS = {
