@@ -86,6 +86,7 @@ def tell_context(context, word="hello"):
         "started": result.started_at is not None,
         "path": result.task.module_path,
         "args": result.args,
+        "priority": result.task.priority,
     }
 
 

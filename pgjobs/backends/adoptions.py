@@ -87,7 +87,7 @@ class Adoptions:
         try:
             declared = find_declared(path)
             return self.add(declared) if declared else None
-        except Exception:  # the module is the project's own
+        except (Exception, SystemExit):  # from the project's module
             logger.exception("The task %s cannot be loaded", path)
             return None
 

@@ -63,9 +63,7 @@ def async_body(task: "AdoptedTask") -> Callable:
         elif is_start_heard():
             announce_started(task)
         if takes_context:
-            context = context_of(task)
-            await sync_to_async(context.task_result.load)()
-            args = (context, *args)
+            args = (await sync_to_async(context_of)(task), *args)
         return json_of(await function(*args, **kwargs))
 
     return body
@@ -81,7 +79,10 @@ def announce_started(task: "AdoptedTask") -> None:
 
 
 def context_of(task: "AdoptedTask") -> TaskContext:
-    return TaskContext(task_result=JobResult.running(task, current_job()))
+    """Return what the task is told of its job: one query."""
+    result = JobResult.running(task, current_job())
+    result.load()  # an async task could not, when it looks at it
+    return TaskContext(task_result=result)
 
 
 def json_of(value: Any) -> Any:

@@ -72,6 +72,7 @@ class JobResult(TaskResult):
     def load(self) -> None:
         """Fill in what is missing, but keep what was known when it was made."""
         stored = self.task.get_backend().get_result(self.id)
+        object.__setattr__(self, "task", stored.task)  # with priority and time
         for each in FIELDS:
             try:
                 object.__getattribute__(self, each)

@@ -122,8 +122,9 @@ def test_page_names_options_that_there_are(page):
         "task_options": DECLARABLE,
         "using": PER_JOB | {"run_after", "priority", "queue_name"},
     }
+    text = re.sub(r"timedelta\([^)]*\)", "0", page.read_text())
     for name, options in known.items():
-        for given in re.findall(rf"\b{name}\(([^)\n]*)", page.read_text()):
+        for given in re.findall(rf"\b{name}\(([^)\n]*)", text):
             assert set(re.findall(r"(\w+)=", given)) <= options
 
 

@@ -1,7 +1,9 @@
 """Results are views of rows: reading them validates nothing and never crashes."""
 
+import pickle
 from datetime import timedelta
 
+import django
 import pytest
 from asgiref.sync import async_to_sync
 
@@ -115,6 +117,14 @@ def test_statuses_are_compressed_into_those_of_django(status, shown):
     result.refresh()
     assert result.status == shown
     assert type(result.status) is TaskResultStatus
+
+
+@pytest.mark.skipif(django.VERSION < (6, 1), reason="Django 6.1 lets tasks pickle")
+def test_task_and_result_pickle():
+    declared = standard_tasks.noop.using(timeout=3, priority=5)
+    result = declared.enqueue(1)
+    assert pickle.loads(pickle.dumps(declared)) == declared
+    assert pickle.loads(pickle.dumps(result)) == result
 
 
 def test_queue_that_is_gone_hides_no_result(use):

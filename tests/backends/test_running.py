@@ -106,7 +106,7 @@ def test_wrong_arguments_fail_the_task():
 
 
 def test_context_tells_of_the_running_task():
-    result = run(standard_tasks.tell_context, word="bye")
+    result = run(standard_tasks.tell_context.using(priority=7), word="bye")
     assert result.return_value == {
         "attempt": 1,
         "id": result.id,
@@ -116,6 +116,7 @@ def test_context_tells_of_the_running_task():
         "started": True,
         "path": "tests.standard_tasks.tell_context",
         "args": [],
+        "priority": 7,
     }
     assert result.kwargs == {"word": "bye"}
 
@@ -215,6 +216,22 @@ def test_task_that_leaves_no_module_to_import_stays_alone(settings):
     assert result.status == SUCCESSFUL
     statuses = Job.objects.filter(pk__in=[each.pk for each in jobs])
     assert set(statuses.values_list("status", flat=True)) == {"FAILED"}
+
+
+@pytest.mark.parametrize("error", ["SystemExit", "KeyError", "ImportError"])
+def test_worker_outlives_a_module_that_cannot_be_imported(error, tmp_path, settings):
+    settings.PGJOBS = {"UNKNOWN_TASK_GRACE": 0, "TASK_MODULES": ["broken_module"]}
+    (tmp_path / "broken_module.py").write_text(f"raise {error}('no')")
+    Job.objects.create(task="default:broken_module.task")
+    result = standard_tasks.noop.enqueue()
+    sys.path.insert(0, str(tmp_path))
+    try:
+        drain()
+    finally:
+        sys.path.remove(str(tmp_path))
+    result.refresh()
+    assert result.status == SUCCESSFUL
+    assert Job.objects.get(status="FAILED").reason.startswith("No task registered")
 
 
 def test_job_that_sql_inserts_runs():
