@@ -177,11 +177,20 @@ class PgJobsBackend(BaseTaskBackend):
         yield from problems(self)
 
 
-def find_task(name: str) -> AdoptedTask | None:
-    """Return the task that jobs of this name run, if a backend has it."""
-    alias, separator, path = name.partition(SEPARATOR)
-    adoptions = find_adoptions(alias) if separator else None
-    return adoptions.find(path) if adoptions else None
+class DjangoTasks:
+    """The tasks that the backends of the project have adopted, or can adopt."""
+
+    def find_task(self, name: str) -> AdoptedTask | None:
+        """Return the task that jobs of this name run, if a backend has it."""
+        alias, separator, path = name.partition(SEPARATOR)
+        adoptions = find_adoptions(alias) if separator else None
+        return adoptions.find(path) if adoptions else None
+
+    def queue_names(self) -> set[str]:
+        """Return the queues that the settings of the backends name."""
+        found = map(find_adoptions, task_backends.settings)
+        named = [each.params.get("QUEUES", ["default"]) for each in found if each]
+        return set().union(*named)
 
 
 def find_adoptions(alias: str) -> Adoptions | None:
@@ -196,5 +205,5 @@ def find_adoptions(alias: str) -> Adoptions | None:
     return backend.adoptions if isinstance(backend, PgJobsBackend) else None
 
 
-registry.finders.append(find_task)
+registry.sources.append(DjangoTasks())
 signals.end_listeners.append(Endings())
