@@ -44,11 +44,13 @@ def bare_insert() -> System:
     return System("bare-insert", "bare_insert", 0, settings, works=False)
 
 
-def pgjobs(name: str, rate: int, *arguments: str, start: float = 0.1) -> System:
+def pgjobs(
+    name: str, rate: int, *arguments: str, start: float = 0.1, adapter: str = "pgjobs"
+) -> System:
     arguments = ("--concurrency", "10", "--poll", "60", *arguments)
     settings = f"runjobs {' '.join(arguments)}; signals available, logging at INFO"
     options = {"arguments": list(arguments)}
-    return System(name, "pgjobs", rate, settings, options, start=start)
+    return System(name, adapter, rate, settings, options, start=start)
 
 
 def rival(
@@ -119,6 +121,7 @@ SYSTEMS = [
     pgjobs("pgjobs-prefetch", 25_000, "--prefetch", "200"),
     # Its second process is started when the first one is ready.
     pgjobs("pgjobs-2", 30_000, "--prefetch", "200", "--processes", "2", start=0.4),
+    pgjobs("pgjobs-tasks", 6_000, adapter="pgjobs_tasks"),
     rival("procrastinate", 500, "async tasks, concurrency 10, LISTEN"),
     pgqueuer("pgqueuer", 3_500, 10),
     pgqueuer("pgqueuer-100", 18_000, 100),

@@ -20,7 +20,7 @@ settings.configure(
         "django.contrib.sessions",
         "pgjobs",
     ],
-    SECRET_KEY="for the documentation",
+    SECRET_KEY="for the documentation",  # noqa: S106 - no site
     USE_TZ=True,
 )
 django.setup()

@@ -1,7 +1,11 @@
+from contextlib import suppress
+
 from django.apps import AppConfig
+from django.conf import settings as django_settings
 from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.db.models.signals import post_migrate
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from .conf import settings
@@ -19,7 +23,20 @@ class PgjobsConfig(AppConfig):
         from . import checks  # noqa: F401  (registers them)
 
         registry.discover()
+        import_backends()
         post_migrate.connect(store_declared, sender=self)
+
+
+def import_backends() -> None:
+    """Let this process know the tasks of `django.tasks` that run here.
+
+    Django imports a backend with the first task, which a worker may need before.
+    """
+    for params in getattr(django_settings, "TASKS", {}).values():
+        path = params.get("BACKEND", "")
+        if not path.startswith(("django.", "django_tasks.")):
+            with suppress(ImportError):  # Django reports it
+                import_string(path)
 
 
 def store_declared(using: str, apps=None, **kwargs) -> None:

@@ -64,6 +64,10 @@ class JobCancelled(Exception):
     """The job that was waited for ended CANCELLED."""
 
 
+class WorkerLost(Exception):
+    """The worker died under the job; results of `django.tasks` show it so."""
+
+
 class LeaseLost(Exception):
     """The job no longer belongs to its worker: it was rescued, ended or deleted."""
 

@@ -8,6 +8,8 @@ because of another).
 """
 
 import logging
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 from django.dispatch import Signal
 
@@ -17,6 +19,25 @@ logger = logging.getLogger("pgjobs.signals")
 job_enqueued = Signal(use_caching=True)
 job_started = Signal(use_caching=True)
 job_finished = Signal(use_caching=True)
+
+
+class EndListener(Protocol):
+    """Hears of the end of some jobs beside the receivers of `job_finished`.
+
+    It is not asked for each job of the others, as a receiver would be.
+    """
+
+    def of_interest(self, ends: Sequence[Any]) -> Sequence[Any]:
+        """Return of these ends of attempts those to hear of; called by the loop."""
+
+    def ended(self, database: str, ids: Iterable[int]) -> None:
+        """Hear of jobs that have ended; the database knows which of them concern it."""
+
+    def ended_here(self, ends: Sequence[Any]) -> None:
+        """Hear of attempts of this process, each the last of its job."""
+
+
+end_listeners: list[EndListener] = []
 
 
 def send(signal: Signal, sender: type, **named) -> None:

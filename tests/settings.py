@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import django
 from example.database import database_settings
 from psycopg.conninfo import conninfo_to_dict
 
@@ -76,6 +77,10 @@ if POOLER:
     del DIRECT["dbname"]
 # What a test's worker process is to have in PGJOBS, as JSON.
 PGJOBS = json.loads(os.environ.get("PGJOBS_TEST_SETTINGS", "{}"))
+# Any queue name is valid.
+TASKS = {"default": {"BACKEND": "pgjobs.backends.PgJobsBackend", "QUEUES": []}}
+if django.VERSION < (6, 0):
+    INSTALLED_APPS = ["django_tasks", *INSTALLED_APPS]
 ELEMENTS_SOURCE = (
     Path(__file__).resolve().parent.parent / "example_project/data/satellites.tle"
 )

@@ -24,6 +24,7 @@ LAYERS = [
     ("models",),
     ("reports",),
     ("tasks",),
+    ("backends",),
     ("worker.options", "worker.memory"),
     ("worker.connections",),
     ("worker.slots", "worker.job_log"),
@@ -48,6 +49,8 @@ LATE_IMPORTS = {
     ("draining", "worker.observer"),
     # The checks need the models. Django imports the app's configuration first of all.
     ("apps", "checks"),
+    # On Django 5.2 it needs the package django-tasks, which may be missing.
+    ("management.commands.importtasks", "backends.takeover"),
 }
 # The only modules that may import a package from outside.
 KEEPERS = {
@@ -56,6 +59,8 @@ KEEPERS = {
     "admin_actions": ("admin",),
     "django.contrib.admin": ("admin",),
     "django.core.management": ("management",),
+    "django.tasks": ("backends.compat",),
+    "django_tasks": ("backends.compat",),
 }
 
 

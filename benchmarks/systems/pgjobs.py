@@ -5,7 +5,7 @@ import sys
 
 import django
 
-os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.project.settings"
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchmarks.project.settings")
 django.setup()
 
 from django.core.management import call_command

@@ -26,6 +26,8 @@ from ..worker.process.pipe import SupervisorPipe
 logger = logging.getLogger("pgjobs.worker")
 
 LONGEST_LINE = 300
+# What follows the 0, by whether a backend of django.tasks has tasks of its own.
+NO_TASKS = {False: ", none found", True: ", and those of django.tasks"}
 PRINT_SECONDS = 0.1  # between two writes
 
 # By verdict: the word for an attempt after which the job goes on.
@@ -174,6 +176,7 @@ def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
         queues = "all"
     listens = options.listen and settings.LISTEN is not False
     how = "notified by LISTEN, and polls" if listens else "polls"
+    found = " found" if tasks else NO_TASKS[bool(registry.sources)]
     slots = number_of("slot", options.slots)
     if options.units is not None:
         slots += f", {number_of('process unit', options.units)} on this host"
@@ -181,7 +184,7 @@ def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
         f"{one_line(who)}: {slots}, queues: {one_line(queues)}.",
         f"Database: {described_database(options.database)}; "
         f"{how} every {options.poll:g} s.",
-        f"Tasks: {len(tasks)}{' found' if tasks else ', none found'}.",
+        f"Tasks: {len(tasks)}{found}.",
     ]
     if verbosity > 1:
         lines += [f"- {name}" for name in tasks]

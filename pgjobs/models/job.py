@@ -222,6 +222,10 @@ class Job(models.Model):
 
     objects = JobManager()
 
+    # Whether this instance is what `enqueue` has inserted: not a job that held the
+    # unique key before, and not one that was read.
+    is_new = False
+
     class Meta:
         verbose_name = _("job")
         verbose_name_plural = _("jobs")

@@ -1,6 +1,6 @@
 """The acts of the application and its operators on jobs, one statement each."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,8 +93,15 @@ def batches(queryset: "QuerySet[Job]") -> Iterator[list[int]]:
 
 
 def announce_finished(model: "type[Job]", database: str, ids: Iterable[int]) -> None:
-    """Send job_finished for these jobs, if there is a receiver."""
+    """Say that these jobs have ended, to those who listen."""
     ids = list(ids)
+    for listener in signals.end_listeners if ids else ():
+        listener.ended(database, ids)
+    send_finished(model, database, ids)
+
+
+def send_finished(model: "type[Job]", database: str, ids: Sequence[int]) -> None:
+    """Send job_finished for these jobs, if there is a receiver."""
     if ids and signals.job_finished.has_listeners(model):
         for job in model.objects.using(database).filter(pk__in=ids).order_by("pk"):
             signals.send(signals.job_finished, model, job=job)

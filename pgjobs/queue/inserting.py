@@ -40,6 +40,7 @@ NEW: dict[str, Any] = {
     "blocked_by_id": None,
     "keys": None,
     "batch_id": None,
+    "is_new": True,  # no column
 }
 # The columns that the statements return of each new row.
 RETURNED = (

@@ -43,6 +43,11 @@ class Unsuccessful(NamedTuple):
     message: str = ""
     traceback: str = ""
     dependencies: dict | None = None  # to store in the job's row, if not None
+    error: BaseException | None = None  # for those who hear of the end
+
+    def as_json(self) -> dict:
+        """Return what the database gets."""
+        return {k: v for k, v in self._asdict().items() if k != "error"}
 
 
 Outcome = Success | Completed | Unsuccessful
@@ -89,7 +94,7 @@ def record(
         {
             "worker_id": worker_id,
             "worker_name": worker_name,
-            "outcomes": json.dumps([each._asdict() for each in unsuccessful]),
+            "outcomes": json.dumps([each.as_json() for each in unsuccessful]),
             "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
         },
     )

@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from .task import Task
 
 
+class TaskSource(Protocol):
+    """Knows tasks that pgjobs' own `@task` has not made: a backend of django.tasks."""
+
+    def find_task(self, name: str) -> "Task | None": ...
+
+    def queue_names(self) -> set[str]: ...
+
+
 class Registry:
     """The tasks that this process knows."""
 
@@ -23,6 +31,7 @@ class Registry:
         self.tasks: dict[tuple[str, str], Task] = {}
         self.by_name: dict[str, Task] | None = None
         self.provided_by_name: dict[str, dict[frozenset[str], float]] | None = None
+        self.sources: list[TaskSource] = []
 
     def add(self, task: "Task") -> "Task":
         """Register a task. The same function imported again replaces itself."""
@@ -44,7 +53,14 @@ class Registry:
         try:
             return by_name[name]
         except KeyError:
-            raise UnknownTask(name) from None
+            return self.find(name)
+
+    def find(self, name: str) -> "Task":
+        """Return the task that a source has; raise UnknownTask."""
+        for source in self.sources:
+            if task := source.find_task(name):
+                return task
+        raise UnknownTask(name)
 
     @property
     def provided(self) -> dict[str, dict[frozenset[str], float]]:
@@ -71,6 +87,11 @@ class Registry:
     def names(self) -> list[str]:
         """Return the names and aliases of all tasks."""
         return [name for task in self.tasks.values() for name in task.names]
+
+    def queue_names(self) -> set[str]:
+        """Return the queues that declarations name."""
+        names = {task.options.queue_name for task in self.tasks.values()}
+        return names.union(*(source.queue_names() for source in self.sources))
 
     def discover(self) -> None:
         """Import the `tasks` module of every app, and PGJOBS["TASK_MODULES"]."""

@@ -248,9 +248,9 @@ class Recorder:
         for end in ends:
             if tells_all or end.status != "SUCCESSFUL":
                 log_end(end)
-        finished = [each.job.id for each in ends if each.status in FINISHED]
+        finished = [each for each in ends if each.status in FINISHED]
         self.finished += len(finished)
-        self.announcer.finished(finished)
+        self.announcer.finished_here(finished)
 
     # Reports
 

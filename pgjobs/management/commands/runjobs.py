@@ -152,7 +152,7 @@ class Command(BaseCommand):
     def warn_of_unknown_queues(self, alias: str, options: dict) -> None:
         """Warn of queues that no task and no job names, as after a typo."""
         named = options["queues"] or options["exclude"]
-        declared = {task.options.queue_name for task in registry.tasks.values()}
+        declared = registry.queue_names()
         for name in named:
             jobs = Job.objects.using(alias).filter(queue_name=name, status__in=LIVE)
             if name not in declared and not jobs.exists():

@@ -27,6 +27,8 @@ LONGEST_REASON = 1_000
 LONGEST_MESSAGE = 10_000
 LONGEST_TRACEBACK = 32_000
 OWN_DIRECTORY = os.path.dirname(__file__)
+# Of what it calls for a task of django.tasks.
+BACKENDS = os.path.join(os.path.dirname(os.path.dirname(OWN_DIRECTORY)), "backends")
 
 
 def outcome_of(job: ClaimedJob, options: Options, error: BaseException) -> Unsuccessful:
@@ -74,6 +76,7 @@ def unsuccessful(
         exception_class="" if error is None else class_path(error),
         message=storable(reason, LONGEST_MESSAGE),
         traceback="" if error is None else traceback_text(error),
+        error=error,
     )
 
 
@@ -112,7 +115,7 @@ def own_frames(frames: TracebackType | None) -> TracebackType | None:
 
 
 def is_worker_code(frame: FrameType) -> bool:
-    return os.path.dirname(frame.f_code.co_filename) == OWN_DIRECTORY
+    return os.path.dirname(frame.f_code.co_filename) in (OWN_DIRECTORY, BACKENDS)
 
 
 def thread_stack(thread: threading.Thread | None) -> str:
