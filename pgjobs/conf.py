@@ -20,6 +20,7 @@ from .exceptions import non_negative_seconds
 
 MOST_UNITS = 10**15  # a petabyte, if they are bytes
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
+MODES = ("queue", "inline", "manual")
 
 
 def text(value):
@@ -76,6 +77,12 @@ def retention(value):
     return DEFAULT_RETENTION | given
 
 
+def mode(value):
+    if value not in MODES:
+        raise ValueError(f"must be one of {', '.join(MODES)}, got {value!r}.")
+    return value
+
+
 def listen(value):
     if value is True or value is False:
         return value
@@ -102,6 +109,9 @@ class Setting(NamedTuple):
 SETTINGS = {
     # Alias of the database that holds the queue.
     "DATABASE": Setting("default", text),
+    # "inline": enqueue runs the job at once. "manual": it only records the job. No
+    # worker starts in these two, which are for tests and development.
+    "MODE": Setting("queue", mode),
     # Modules with tasks, beside the `tasks` module of each installed app.
     "TASK_MODULES": Setting((), texts),
     # Slots of a worker: jobs that it runs at the same time.

@@ -14,13 +14,12 @@ from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.translation import gettext_lazy as _
 
-from .. import signals
 from ..base.queue_database import QueueManager, declare_alone
 from ..conf import FINISHED
 from ..fields import LenientDecoder
 from ..queue import events as event_queue
 from ..queue.acts import Changed
-from ..queue.inserting import announce_enqueued
+from ..queue.inserting import announce_enqueued, is_heard_of
 from ..queue.statements import execute_on
 from .job import EMPTY_OBJECT, Job
 
@@ -221,7 +220,7 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
         id, published_at = event_queue.publish(
             execute_on(self.db), name, payload, aggregate_id, correlation_id
         )
-        if signals.job_enqueued.has_listeners(Job):
+        if is_heard_of(Job):
             jobs = Job.objects.using(self.db).filter(delivery__event=id)
             announce_enqueued(Job, jobs)
         columns = {

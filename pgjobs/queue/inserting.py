@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections, transaction
+from django.utils.module_loading import import_string
 
 from .. import signals
 from ..base.plain_json import load
+from ..conf import settings
 from ..exceptions import AlreadyEnqueued
 from ..sql import statement
 from .new_job import STORED, NewJob, parameters_of, parameters_of_one
@@ -110,10 +112,21 @@ def insert_unique(
     return inserting.jobs
 
 
+def is_heard_of(model: "type[Job]") -> bool:
+    """Whether anything happens because a job was enqueued."""
+    return settings.MODE == "inline" or signals.job_enqueued.has_listeners(model)
+
+
 def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
-    if signals.job_enqueued.has_listeners(model):
-        for job in jobs:
-            signals.send(signals.job_enqueued, model, job=job)
+    """Send job_enqueued for new jobs; in the mode "inline", run them."""
+    if not is_heard_of(model):
+        return
+    jobs = list(jobs)
+    for job in jobs:
+        signals.send(signals.job_enqueued, model, job=job)
+    if settings.MODE == "inline" and jobs:
+        # By its name: it stands in a layer above this one, and is rarely needed.
+        import_string("pgjobs.testing.inline.run_inserted")(jobs)
 
 
 def inserted(

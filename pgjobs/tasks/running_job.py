@@ -71,6 +71,8 @@ class RunningJob:
         self.lease_token = lease_token
         self.enqueued_at = enqueued_at
         self.cancel_requested = False  # whether the job was asked to stop
+        # Of transactions that were open before the job began: in a test there may be.
+        self.outer_blocks = 0
         self._desk = desk
         self._lock = Lock()
         self._progress: dict[str, Any] | None = None
