@@ -19,7 +19,7 @@ def drain(
     What becomes READY meanwhile is run, too; what is due later is not waited for.
     `queues`: names (default: all). `concurrency`: jobs at the same time (default:
     PGJOBS["CONCURRENCY"]). Raises RuntimeError inside a transaction, and if the
-    database is lost for good.
+    database is lost for good; ImproperlyConfigured if PGJOBS["MODE"] wants no worker.
     """
     # Models cannot be imported before the apps are ready, this package must be.
     from .worker import ExitCode, Loop, WorkerOptions
@@ -35,7 +35,9 @@ def drain(
     if connections[settings.DATABASE].in_atomic_block:
         raise RuntimeError(
             "drain() inside a transaction would not see what this has enqueued: other "
-            "connections run the jobs."
+            "connections run the jobs. In a test, call pgjobs.testing.run_jobs(), "
+            "which runs them on this connection. Or let the test commit: "
+            "TransactionTestCase, or @pytest.mark.django_db(transaction=True)."
         )
     options = WorkerOptions(
         drain=True,

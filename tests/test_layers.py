@@ -30,6 +30,7 @@ LAYERS = [
     ("worker.upkeep",),
     ("worker",),
     ("worker.process", "table_checks"),
+    ("testing",),
     (
         "admin",
         "apps",

@@ -61,7 +61,7 @@ def return_object():
 
 
 def test_error_of_the_task_is_raised():
-    with pytest.raises(ValueError, match="^no$"):
+    with pytest.raises(ValueError, match=r"^no$"):
         perform(tasks.fail_with.bind("no"))
 
 

@@ -58,7 +58,7 @@ def test_only_the_queues_that_are_named_are_served():
 
 def test_error_of_a_task_is_raised_after_it_was_recorded():
     job = enqueue(tasks.fail_with, "no")
-    with pytest.raises(ValueError, match="^no$"):
+    with pytest.raises(ValueError, match=r"^no$"):
         run_jobs()
     job.refresh_from_db()
     assert (job.status, job.reason) == ("FAILED", "ValueError: no")

@@ -28,6 +28,7 @@ from ...worker.process.pipe import SupervisorPipe
 from ...worker.process.supervisor import STOPPING_SIGNALS, Supervisor
 from ..parameters import (
     check_migrations,
+    check_mode,
     known_database,
 )
 from ..refusals import explained
@@ -118,6 +119,7 @@ class Command(BaseCommand):
 
     def check_start(self, chosen: WorkerOptions, options: dict) -> None:
         """Raise CommandError for what would not get better with time."""
+        check_mode()
         check_migrations(chosen.database)
         size = resident_bytes()
         if chosen.max_memory is not None and chosen.max_memory < size:
