@@ -7,14 +7,12 @@ from textwrap import shorten
 
 import psycopg
 from django.apps import apps
-from django.conf import settings as django_settings
-from django.core import mail
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import table_checks  # noqa: F401  (it registers its check)
+from . import declaration_checks, mode_checks, table_checks  # noqa: F401  (checks)
 from .base.connections import pool_size
 from .conf import problems, settings
 from .exceptions import InvalidArguments, InvalidTask, UnknownTask
@@ -47,27 +45,6 @@ def check_settings(**kwargs) -> list[CheckMessage]:
         hint = "A living worker that misses one or two would lose its jobs."
         return [Error(message, hint=hint, id="pgjobs.E002")]
     return []
-
-
-@register(TAG)
-def check_mode(**kwargs) -> list[CheckMessage]:
-    """Warn of a mode in which no worker runs, where it looks like production."""
-    # Django's test runners set DEBUG to False, and make the outbox.
-    is_in_use = not django_settings.DEBUG and not hasattr(mail, "outbox")
-    if any(problems()) or settings.MODE == "queue" or not is_in_use:
-        return []
-    fate = {
-        "inline": "the request that enqueues a job runs it, and waits for its end",
-        "manual": "no worker runs the jobs",
-    }
-    return [
-        Warning(
-            f"PGJOBS['MODE'] is {settings.MODE!r}, although DEBUG is off: "
-            f"{fate[settings.MODE]}.",
-            hint="Leave MODE out. It is for tests and development.",
-            id="pgjobs.W046",
-        )
-    ]
 
 
 @register(TAG)

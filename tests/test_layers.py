@@ -29,7 +29,7 @@ LAYERS = [
     ("worker.slots", "worker.job_log"),
     ("worker.upkeep",),
     ("worker",),
-    ("worker.process", "table_checks"),
+    ("worker.process", "declaration_checks", "mode_checks", "table_checks"),
     ("testing",),
     (
         "admin",

@@ -8,7 +8,7 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db import models, transaction
+from django.db import DatabaseError, models, transaction
 from django.db.models import Case, Count, Exists, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan, LessThan
@@ -21,6 +21,7 @@ from ..queue import events as event_queue
 from ..queue.acts import Changed
 from ..queue.inserting import announce_enqueued, is_heard_of
 from ..queue.statements import execute_on
+from ..queue.unprepared import refuse_unprepared
 from .job import EMPTY_OBJECT, Job
 
 BATCH = 1_000  # events that one transaction delivers again
@@ -217,9 +218,13 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
 
         `payload`: JSON text.
         """
-        id, published_at = event_queue.publish(
-            execute_on(self.db), name, payload, aggregate_id, correlation_id
-        )
+        try:
+            id, published_at = event_queue.publish(
+                execute_on(self.db), name, payload, aggregate_id, correlation_id
+            )
+        except DatabaseError as error:
+            refuse_unprepared(self.db, error)
+            raise
         if is_heard_of(Job):
             jobs = Job.objects.using(self.db).filter(delivery__event=id)
             announce_enqueued(Job, jobs)

@@ -8,7 +8,7 @@ tried again.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from django.db import connections, transaction
+from django.db import DatabaseError, connections, transaction
 from django.utils.module_loading import import_string
 
 from .. import signals
@@ -18,6 +18,7 @@ from ..exceptions import AlreadyEnqueued
 from ..sql import statement
 from .new_job import STORED, NewJob, parameters_of, parameters_of_one
 from .statements import Execute, execute_on
+from .unprepared import refuse_unprepared
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -76,11 +77,23 @@ def insert(
     Returns for each the job, or what its `on_conflict` says if another job holds its
     unique key. Raises AlreadyEnqueued, having inserted nothing.
     """
+    try:
+        jobs, new = insert_rows(model, database, new_jobs)
+    except DatabaseError as error:
+        refuse_unprepared(database, error)
+        raise
+    announce_enqueued(model, new)
+    return jobs
+
+
+def insert_rows(
+    model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "tuple[list[Job | None], list[Job]]":
+    """Return the jobs as `insert` does, and those of them that are new."""
     if any(each.unique_key for each in new_jobs):
         return insert_unique(model, database, new_jobs)
     jobs = insert_plain(model, database, new_jobs) if new_jobs else []
-    announce_enqueued(model, jobs)
-    return [*jobs]
+    return [*jobs], jobs
 
 
 def insert_plain(
@@ -101,15 +114,14 @@ def insert_plain(
 
 def insert_unique(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
-) -> "list[Job | None]":
+) -> "tuple[list[Job | None], list[Job]]":
     inserting = Inserting(model, database, new_jobs)
     if len(new_jobs) == 1:  # what one statement inserts needs no transaction
         inserting.run()
     else:
         with transaction.atomic(using=database):
             inserting.run()
-    announce_enqueued(model, inserting.new)
-    return inserting.jobs
+    return inserting.jobs, inserting.new
 
 
 def is_heard_of(model: "type[Job]") -> bool:

@@ -163,7 +163,7 @@ def test_unknown_mode_is_refused():
         override_mode("eager")
 
 
-def messages() -> dict[str, str]:
+def messages() -> dict[str | None, str]:
     return {message.id: message.msg for message in run_checks(tags=["pgjobs"])}
 
 
