@@ -107,5 +107,5 @@ def warn_of_clock(database: str) -> None:
             f"database's: {number} of them run at once although Python calls their "
             "run_after the future. Move the clock ahead instead of back, or give "
             "run_after as a timedelta.",
-            stacklevel=4,
+            stacklevel=3,
         )

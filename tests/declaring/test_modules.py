@@ -69,9 +69,13 @@ class Order(models.Model):
 
 
 def test_instance_of_a_model_is_refused_and_the_cure_named():
-    with pytest.raises(InvalidArguments, match="Order is not JSON.*: pass its primary"):
+    with pytest.raises(
+        InvalidArguments, match=r"Order is not JSON.*: pass its primary"
+    ):
         tasks.echo.bind(Order(pk=5))
-    with pytest.raises(InvalidArguments, match="Order is not JSON.*: pass its primary"):
+    with pytest.raises(
+        InvalidArguments, match=r"Order is not JSON.*: pass its primary"
+    ):
         tasks.echo.bind([Order(pk=5)])
 
 

@@ -76,7 +76,7 @@ def test_missing_tables_are_named_with_the_command_that_makes_them(enqueueing):
         cursor.execute("ALTER TABLE pgjobs_job RENAME TO something_else")
     with pytest.raises(
         ImproperlyConfigured,
-        match="'default' has no queue.*Run 'manage.py migrate pgjobs --database",
+        match=r"'default' has no queue.*Run 'manage.py migrate pgjobs --database",
     ) as refused:
         enqueueing()
     assert isinstance(refused.value.__cause__, DatabaseError)

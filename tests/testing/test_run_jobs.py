@@ -7,11 +7,22 @@ from django.contrib.auth.models import Group
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from pgjobs import Cancel, Fail, Retry, Snooze, chain, current_job, enqueue, group, task
+from pgjobs import (
+    Cancel,
+    Fail,
+    Retry,
+    Snooze,
+    chain,
+    current_job,
+    enqueue,
+    group,
+    publish,
+    task,
+)
 from pgjobs.exceptions import JobFailed
 from pgjobs.models import Job, Queue, Worker
 from pgjobs.testing import run_jobs, running
-from tests import tasks
+from tests import dependent_tasks, tasks
 
 pytestmark = pytest.mark.django_db
 
@@ -331,6 +342,28 @@ def test_paused_queue_stays_as_it_is():
     enqueue(tasks.echo.using(queue_name="mail"), "mail")
     enqueue(tasks.echo.using(queue_name="mail", lock="door"), "mail")
     assert run_jobs() == []
+
+
+def test_dependencies_are_enqueued_and_run_first(tmp_path):
+    path = str(tmp_path / "notes")
+    enqueue(dependent_tasks.send_client, path, 5)
+    assert [job.task.partition(".")[2] for job in run_jobs()] == [
+        "refresh_client",
+        "generate_client",
+        "send_client",
+    ]
+    enqueue(dependent_tasks.send_client, path, 5)
+    assert len(run_jobs()) == 1
+    # Both have succeeded too long ago by then.
+    enqueue(dependent_tasks.send_client.using(run_after=timedelta(hours=3)), path, 5)
+    assert len(run_jobs(scheduled=True)) == 3
+
+
+def test_events_are_delivered():
+    publish("tle.refreshed", {"satellite_id": 5})
+    jobs = run_jobs(raise_errors=False)
+    assert jobs
+    assert {job.delivery.event.name for job in jobs} == {"tle.refreshed"}
 
 
 # Time
