@@ -66,7 +66,7 @@ def test_error_of_the_task_is_raised():
 
 
 @task(max_attempts=3, backoff=lambda failures: 10 * failures)
-def steer(how: str):
+def steer_job(how: str):
     raise {
         "retry": Retry(reason="busy"),
         "retry later": Retry(after=60),
@@ -89,23 +89,25 @@ def steer(how: str):
 def test_what_the_task_raises_to_steer_its_job_is_the_outcome(
     how, outcome, delay, reason
 ):
-    performed = perform(steer.bind(how), attempt=2)
+    performed = perform(steer_job.bind(how), attempt=2)
     assert (performed.outcome, performed.delay) == (outcome, delay)
     assert performed.reason == reason
 
 
 def test_retry_of_the_last_attempt_is_a_failure():
-    performed = perform(steer.bind("retry"), attempt=3)
+    performed = perform(steer_job.bind("retry"), attempt=3)
     assert (performed.outcome, performed.delay) == ("FAILED", None)
 
 
 def test_attempt_beyond_the_last_is_refused():
     with pytest.raises(ValueError, match="attempt must be 1 to 3, the max_attempts of"):
-        perform(steer.bind("retry"), attempt=4)
+        perform(steer_job.bind("retry"), attempt=4)
 
 
 def test_progress_log_and_steps_can_be_looked_at():
-    performed = perform(work.bind(), attempt=2, steps={"charge": "in attempt 1"})
+    performed = perform(
+        work_in_steps.bind(), attempt=2, steps={"charge": "in attempt 1"}
+    )
     assert performed.return_value == ["in attempt 1", "shipped"]
     assert performed.progress == [Progress(1, 2, "half"), Progress(2, None, "")]
     assert performed.log == ["a line", "another line"]
@@ -113,7 +115,7 @@ def test_progress_log_and_steps_can_be_looked_at():
 
 
 @task
-def work():
+def work_in_steps():
     job = current_job()
     job.log("a line")
     job.progress(1, 2, "half")
@@ -187,12 +189,12 @@ def enqueue_two():
 @pytest.mark.django_db
 def test_atomic_task_that_fails_is_rolled_back():
     with pytest.raises(ValueError, match="no"):
-        perform(insert_and_fail.bind())
+        perform(insert_a_group_and_fail.bind())
     assert not Group.objects.exists()
 
 
 @task(atomic=True)
-def insert_and_fail():
+def insert_a_group_and_fail():
     Group.objects.create(name="x")
     raise ValueError("no")
 

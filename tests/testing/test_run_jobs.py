@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import IntegrityError, connection, transaction
+from django.db import DataError, IntegrityError, connection, transaction
 from django.utils import timezone
 
 from pgjobs import (
@@ -49,14 +49,14 @@ def test_jobs_run_in_the_order_of_a_worker():
 
 
 def test_jobs_that_jobs_enqueue_run_as_well():
-    enqueue(enqueue_another, 3)
+    enqueue(enqueue_one_less, 3)
     assert [job.kwargs["more"] for job in run_jobs()] == [3, 2, 1, 0]
 
 
 @task
-def enqueue_another(more: int):
+def enqueue_one_less(more: int):
     if more:
-        enqueue_another.enqueue(more - 1)
+        enqueue_one_less.enqueue(more - 1)
 
 
 def test_only_the_queues_that_are_named_are_served():
@@ -169,6 +169,19 @@ def test_database_error_of_a_job_leaves_the_transaction_usable():
     assert list(Group.objects.values_list("name", flat=True)) == ["before"]
 
 
+def test_error_of_plain_sql_leaves_the_transaction_usable():
+    enqueue(divide_by_zero)
+    with pytest.raises(DataError):
+        run_jobs()
+    assert Job.objects.get().reason.startswith("DataError: division by zero")
+
+
+@task(max_attempts=1)
+def divide_by_zero():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 / 0")
+
+
 @task(max_attempts=1)
 def insert_twice(name: str):
     Group.objects.create(name=name)
@@ -176,14 +189,14 @@ def insert_twice(name: str):
 
 
 def test_job_that_fails_keeps_what_it_wrote_as_without_a_transaction():
-    enqueue(insert_and_fail, "kept")
+    enqueue(insert_then_fail, "kept")
     enqueue(insert_and_fail_atomically, "lost")
     run_jobs(raise_errors=False)
     assert list(Group.objects.values_list("name", flat=True)) == ["kept"]
 
 
 @task(max_attempts=1)
-def insert_and_fail(name: str):
+def insert_then_fail(name: str):
     Group.objects.create(name=name)
     raise ValueError
 
@@ -258,13 +271,13 @@ def report_and_step():
 
 
 def test_step_in_a_transaction_of_the_jobs_own_is_refused():
-    enqueue(step_in_transaction)
+    enqueue(step_in_own_block)
     with pytest.raises(Fail, match="was called in a transaction"):
         run_jobs()
 
 
 @task
-def step_in_transaction():
+def step_in_own_block():
     with transaction.atomic():
         current_job().step("charge", int)
 
@@ -392,6 +405,14 @@ def test_time_passes_for_what_jobs_enqueue(monkeypatch):
 @task
 def once_a_day():
     once_a_day.using(run_after=timedelta(days=1)).enqueue()
+
+
+def test_time_passes_only_for_the_queues_that_are_named():
+    other = enqueue(tasks.echo.using(run_after=timedelta(days=1)), "other")
+    mail = tasks.echo.using(queue_name="mail", run_after=timedelta(days=2))
+    mail.enqueue("mail")
+    assert ran(queues="mail", scheduled=True) == ["mail"]
+    assert fresh(other).status == "SCHEDULED"
 
 
 def test_job_that_is_not_started_in_time_expires_meanwhile():
