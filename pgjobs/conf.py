@@ -21,6 +21,7 @@ from .exceptions import non_negative_seconds
 MOST_BYTES = 50_000_000  # of JSON that a row of the database may have
 MOST_UNITS = 10**15  # a petabyte, if they are bytes
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
+MODES = ("queue", "inline", "manual")
 
 
 def text(value):
@@ -86,6 +87,12 @@ def retention(value):
     return DEFAULT_RETENTION | given
 
 
+def mode(value):
+    if value not in MODES:
+        raise ValueError(f"must be one of {', '.join(MODES)}, got {value!r}.")
+    return value
+
+
 def listen(value):
     if value is True or value is False:
         return value
@@ -112,6 +119,12 @@ class Setting(NamedTuple):
 
 SETTINGS = {
     "DATABASE": Setting("default", text, "Alias of the database that holds the queue."),
+    "MODE": Setting(
+        "queue",
+        mode,
+        'For tests and development: with `"inline"`, `enqueue` runs the job at once; '
+        'with `"manual"` it only records the job. No worker starts in these two.',
+    ),
     "TASK_MODULES": Setting(
         (),
         texts,

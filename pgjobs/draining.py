@@ -23,6 +23,7 @@ def drain(
     - `concurrency`: how many jobs run at a time. The default is PGJOBS["CONCURRENCY"].
 
     Raises RuntimeError inside a transaction, and if the database is lost for good.
+    Raises ImproperlyConfigured if PGJOBS["MODE"] wants no worker.
     """
     # Models cannot be imported before the apps are ready. This package must be.
     from .worker import ExitCode, Loop, WorkerOptions
@@ -38,7 +39,9 @@ def drain(
     if connections[settings.DATABASE].in_atomic_block:
         raise RuntimeError(
             "drain() inside a transaction would not see what this has enqueued: other "
-            "connections run the jobs."
+            "connections run the jobs. In a test, call pgjobs.testing.run_jobs(), "
+            "which runs them on this connection. Or let the test commit: "
+            "TransactionTestCase, or @pytest.mark.django_db(transaction=True)."
         )
     options = WorkerOptions(
         drain=True,

@@ -54,9 +54,9 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True)
 def same_registry_afterwards():
     """Forget the tasks that a test declares."""
-    before = dict(registry.tasks)
+    before, replaced = dict(registry.tasks), registry.replaced[:]
     yield
-    registry.tasks = before
+    registry.tasks, registry.replaced = before, replaced
     registry.forget_names()
 
 

@@ -17,6 +17,7 @@ def messages() -> list[str]:
 def test_everything_has_a_default_that_its_own_rule_accepts():
     expected = {
         "DATABASE": "default",
+        "MODE": "queue",
         "TASK_MODULES": (),
         "CONCURRENCY": 4,
         "PROCESS_UNITS": None,

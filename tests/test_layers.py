@@ -31,6 +31,7 @@ LAYERS = [
     ("worker.upkeep",),
     ("worker",),
     ("worker.process",),
+    ("testing",),
     (
         "admin",
         "apps",

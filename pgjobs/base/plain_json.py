@@ -4,6 +4,7 @@ import json
 import math
 from typing import Any
 
+from django.db.models import Model
 from pydantic_core import to_json
 
 DEEPEST = 100
@@ -62,7 +63,10 @@ def check_json(value, depth: int = 0) -> None:
     elif isinstance(value, dict):
         check_object(value, depth)
     else:
-        raise ValueError(f"{type(value).__name__} is not JSON, got {shortened(value)}")
+        cure = ": pass its primary key" if isinstance(value, Model) else ""
+        raise ValueError(
+            f"{type(value).__name__} is not JSON, got {shortened(value)}{cure}"
+        )
 
 
 def check_object(value: dict, depth: int) -> None:

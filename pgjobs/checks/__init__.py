@@ -3,6 +3,22 @@
 Importing this package registers them.
 """
 
-from . import configuration, databases, dependencies, references, tasks
+from . import (
+    configuration,
+    databases,
+    declarations,
+    dependencies,
+    mode,
+    references,
+    tasks,
+)
 
-__all__ = ["configuration", "databases", "dependencies", "references", "tasks"]
+__all__ = [
+    "configuration",
+    "databases",
+    "declarations",
+    "dependencies",
+    "mode",
+    "references",
+    "tasks",
+]

@@ -5,6 +5,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
@@ -13,6 +14,7 @@ from ..base.texts import storable
 from ..conf import MOST_UNITS, settings
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..tasks.options import check_queue_name
+from ..worker.modes import refuse_mode
 from ..worker.process.http import LAST_PORT, LOOPBACK, Address
 from .refusals import explained
 
@@ -152,6 +154,13 @@ def known_database(alias: str | None) -> str:
             returncode=1,
         )
     return alias
+
+
+def check_mode() -> None:
+    try:
+        refuse_mode()
+    except ImproperlyConfigured as error:
+        raise CommandError(str(error), returncode=1) from None
 
 
 def check_migrations(alias: str) -> None:

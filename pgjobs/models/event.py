@@ -8,20 +8,20 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db import models, transaction
+from django.db import DatabaseError, models, transaction
 from django.db.models import Case, Count, Exists, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.translation import gettext_lazy as _
 
-from .. import signals
 from ..base.queue_database import QueueManager, declare_alone
 from ..conf import FINISHED
 from ..fields import LenientDecoder
 from ..queue import events as event_queue
 from ..queue.acts import Changed
-from ..queue.inserting import announce_enqueued
+from ..queue.inserting import announce_enqueued, is_heard_of
 from ..queue.statements import execute_on
+from ..queue.unprepared import refuse_unprepared
 from .job import EMPTY_OBJECT, Job
 
 BATCH = 1_000  # events that one transaction delivers again
@@ -218,10 +218,14 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
 
         `payload`: JSON text.
         """
-        id, published_at = event_queue.publish(
-            execute_on(self.db), name, payload, aggregate_id, correlation_id
-        )
-        if signals.job_enqueued.has_listeners(Job):
+        try:
+            id, published_at = event_queue.publish(
+                execute_on(self.db), name, payload, aggregate_id, correlation_id
+            )
+        except DatabaseError as error:
+            refuse_unprepared(self.db, error)
+            raise
+        if is_heard_of(Job):
             jobs = Job.objects.using(self.db).filter(delivery__event=id)
             announce_enqueued(Job, jobs)
         columns = {

@@ -8,14 +8,17 @@ meanwhile, the others are tried again.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from django.db import connections, transaction
+from django.db import DatabaseError, connections, transaction
+from django.utils.module_loading import import_string
 
 from .. import signals
 from ..base.plain_json import load
+from ..conf import settings
 from ..exceptions import AlreadyEnqueued
 from ..sql import statement
 from .new_job import STORED, NewJob, parameters_of, parameters_of_one
 from .statements import Execute, execute_on
+from .unprepared import refuse_unprepared
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -73,11 +76,23 @@ def insert(
     `on_conflict` decides what stands there. Raises AlreadyEnqueued, and then inserts
     nothing.
     """
+    try:
+        jobs, new = insert_rows(model, database, new_jobs)
+    except DatabaseError as error:
+        refuse_unprepared(database, error)
+        raise
+    announce_enqueued(model, new)
+    return jobs
+
+
+def insert_rows(
+    model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "tuple[list[Job | None], list[Job]]":
+    """Return the jobs as `insert` does, and those of them that are new."""
     if any(each.unique_key for each in new_jobs):
         return insert_unique(model, database, new_jobs)
     jobs = insert_plain(model, database, new_jobs) if new_jobs else []
-    announce_enqueued(model, jobs)
-    return [*jobs]
+    return [*jobs], jobs
 
 
 def insert_plain(
@@ -98,21 +113,31 @@ def insert_plain(
 
 def insert_unique(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
-) -> "list[Job | None]":
+) -> "tuple[list[Job | None], list[Job]]":
     inserting = Inserting(model, database, new_jobs)
     if len(new_jobs) == 1:  # one statement needs no transaction of its own
         inserting.run()
     else:
         with transaction.atomic(using=database):
             inserting.run()
-    announce_enqueued(model, inserting.new)
-    return inserting.jobs
+    return inserting.jobs, inserting.new
+
+
+def is_heard_of(model: "type[Job]") -> bool:
+    """Whether anything happens because a job was enqueued."""
+    return settings.MODE == "inline" or signals.job_enqueued.has_listeners(model)
 
 
 def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
-    if signals.job_enqueued.has_listeners(model):
-        for job in jobs:
-            signals.send(signals.job_enqueued, model, job=job)
+    """Send job_enqueued for new jobs; in the mode "inline", run them."""
+    if not is_heard_of(model):
+        return
+    jobs = list(jobs)
+    for job in jobs:
+        signals.send(signals.job_enqueued, model, job=job)
+    if settings.MODE == "inline" and jobs:
+        # By its name: it stands in a layer above this one, and is rarely needed.
+        import_string("pgjobs.testing.inline.run_inserted")(jobs)
 
 
 def inserted(

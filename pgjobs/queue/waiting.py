@@ -74,7 +74,9 @@ def refuse_transaction(job: "Job") -> None:
     if connections[database_of(job)].in_atomic_block:
         raise RuntimeError(
             f"Waiting for job {job.pk} inside a transaction could last for ever: "
-            "what this transaction enqueued starts when it commits."
+            "what this transaction enqueued starts when it commits. In a test, call "
+            "pgjobs.testing.run_jobs() and look at job.return_value, or let the test "
+            "commit: TransactionTestCase, or @pytest.mark.django_db(transaction=True)."
         )
 
 

@@ -1,8 +1,8 @@
 """The statements that Python sends, one to a file, named by what they do.
 
 The folders say who sends them: the application, a worker for its own jobs, a worker
-for all (upkeep), or a report. A line `\\ir <path>` stands for the text of another file,
-as in psql; the path begins at the folder of the file.
+for all (upkeep), a report, or a test. A line `\\ir <path>` stands for the text of
+another file, as in psql; the path begins at the folder of the file.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from string import Template
 
 from .columns import MARKS
 
-FOLDERS = ("app", "worker", "upkeep", "reports")
+FOLDERS = ("app", "worker", "upkeep", "reports", "testing")
 INCLUDE = "\\ir "
 
 

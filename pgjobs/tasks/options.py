@@ -16,6 +16,7 @@ from .arguments import Stored
 from .backoff import Backoff, exponential
 from .dependencies import Dependencies, Dependency
 from .flow_control import FlowControl, Key
+from .other_queues import meant
 from .predecessors import AfterFailure, Predecessors
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
 from .unique import Unique, UniqueFor
@@ -220,9 +221,10 @@ def check_job_options(options: Mapping[str, Any]) -> None:
 def check_known(where: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
     unknown = options.keys() - set(known)
     if unknown:
+        listed = ", ".join(sorted(map(repr, unknown)))
         raise InvalidTask(
-            f"{where} has no option {', '.join(sorted(map(repr, unknown)))}; "
-            f"it has {', '.join(sorted(known))}."
+            f"{where} has no option {listed}{meant(unknown, known)}; it has "
+            f"{', '.join(sorted(known))}."
         )
 
 
@@ -284,7 +286,8 @@ def check_time(name: str, value: Any) -> None:
         return
     if not isinstance(value, datetime) or timezone.is_naive(value):
         raise InvalidTask(
-            f"{name} must be an aware datetime or a timedelta, got {value!r}."
+            f"{name} must be an aware datetime or a timedelta, got {value!r}. "
+            "django.utils.timezone.now() is aware."
         )
     if not EARLIEST <= value < LATEST:
         raise InvalidTask(f"{name} must lie in the years 1970 to 9998, got {value!r}.")

@@ -29,12 +29,17 @@ class Registry:
 
     def __init__(self) -> None:
         self.tasks: dict[tuple[str, str], Task] = {}
+        # A function, and another one of the same module and name that replaced it.
+        self.replaced: list[tuple[Task, Task]] = []
         self.by_name: dict[str, Task] | None = None
         self.provided_by_name: dict[str, dict[frozenset[str], float]] | None = None
         self.sources: list[TaskSource] = []
 
     def add(self, task: "Task") -> "Task":
         """Register a task. The same function imported again replaces itself."""
+        before = self.tasks.get(task.origin)
+        if before and is_other(before, task):
+            self.replaced.append((before, task))
         self.tasks[task.origin] = task
         self.forget_names()
         return task
@@ -110,6 +115,15 @@ class Registry:
             for name in task.names:
                 claims.setdefault(name, []).append(task)
         return {name: tasks for name, tasks in claims.items() if len(tasks) > 1}
+
+
+def is_other(before: "Task", after: "Task") -> bool:
+    """Whether two functions of one name stand in different lines of a module."""
+    return line_of(before) != line_of(after)
+
+
+def line_of(task: "Task") -> int:
+    return task.function.__code__.co_firstlineno
 
 
 def task_modules() -> tuple[str, ...]:

@@ -72,6 +72,8 @@ class RunningJob:
         self.enqueued_at = enqueued_at
         self.cancel_requested = False  # whether the job was asked to stop
         self._host = host
+        # Transactions that were open before the job began. In a test there may be some.
+        self.outer_blocks = 0
         self._lock = Lock()
         self._progress: dict[str, Any] | None = None
         self._lines: list[str] = []

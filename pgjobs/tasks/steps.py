@@ -46,7 +46,7 @@ class Steps:
             return self.result(name)
 
     def do(self, name: str, function: Callable, args, kwargs) -> None:
-        refuse_transaction(name)
+        self.refuse_transaction(name)
         text = storable_result(name, function(*args, **kwargs))
         self.remember(name, text, self.mark(name, text))
 
@@ -77,7 +77,7 @@ class Steps:
                     "span an await. Give it a function defined by def."
                 )
             if not await sync_to_async(self.is_done)(name):
-                await sync_to_async(refuse_transaction)(name)
+                await sync_to_async(self.refuse_transaction)(name)
                 text = storable_result(name, await function(*args, **kwargs))
                 is_first = await sync_to_async(self.mark)(name, text)
                 await sync_to_async(self.remember)(name, text, is_first)
@@ -103,6 +103,19 @@ class Steps:
         except BaseException:
             self.called.discard(name)
             raise
+
+    def refuse_transaction(self, name: str) -> None:
+        """Raise InvalidStep where a mark could be rolled back alone."""
+        connection = connections[settings.DATABASE]
+        outer_blocks = self.job.outer_blocks
+        if outer_blocks and len(connection.atomic_blocks) == outer_blocks:
+            return  # the transaction is that of a test, and not of the job
+        if not connection.get_autocommit():
+            raise InvalidStep(
+                f"Step {name!r} was called in a transaction, whose rollback would "
+                "forget it. Call it outside, or with atomic=True: then both are rolled "
+                "back."
+            )
 
     def is_done(self, name: str) -> bool:
         """Whether the step is done already; raise InvalidStep if there are too many."""
@@ -159,15 +172,6 @@ def refuse_async(name: str, function: Callable) -> None:
     raise InvalidStep(
         f"Step {name!r} is one of async code: use `await current_job().astep(...)`."
     )
-
-
-def refuse_transaction(name: str) -> None:
-    """Raise InvalidStep if a rollback could undo the mark alone."""
-    if not connections[settings.DATABASE].get_autocommit():
-        raise InvalidStep(
-            f"Step {name!r} was called in a transaction, whose rollback would forget "
-            "it. Call it outside, or with atomic=True: then both are rolled back."
-        )
 
 
 def check_name(name: Any) -> None:

@@ -24,6 +24,7 @@ from ..queue.new_job import NewJob
 from . import tables
 from .arguments import Signature, Stored
 from .dependencies import Need, needs_of, provided_by
+from .modules import is_late, warn_of_module
 from .options import (
     JobOptions,
     Options,
@@ -31,6 +32,7 @@ from .options import (
     check_job_options,
     check_task_options,
 )
+from .other_queues import missing_attribute
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
 from .recurrence import Recurrence
 from .registry import registry
@@ -83,6 +85,7 @@ class Task(Generic[P, R, J]):
         self.given_options: frozenset[str] = frozenset()
         self.options.check(function)
         self.original = self  # copies that `using` makes share it
+        self.is_late = is_late(function.__module__)
         if self.options.atomic and self.is_async:
             raise InvalidTask(
                 f"{function.__module__}.{function.__qualname__} cannot be atomic: a "
@@ -95,6 +98,11 @@ class Task(Generic[P, R, J]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
+
+    if not TYPE_CHECKING:  # or every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name)
 
     @cached_property
     def name(self) -> str:
@@ -176,6 +184,8 @@ class Task(Generic[P, R, J]):
         Raises InvalidArguments.
         """
         stored = self.signature.store(args, kwargs)
+        if self.is_late:
+            warn_of_module(self)
         new_job = self.options.new_job(self.name, stored)
         if self.has_keys:
             new_job = new_job._replace(**self.key_columns(stored, args, kwargs))

@@ -22,6 +22,7 @@ from .connections.listener import Listener
 from .exit_code import ExitCode
 from .in_flight import InFlight
 from .lifetime import Lifetime
+from .modes import refuse_mode
 from .observer import WorkerObserver
 from .options import WorkerOptions
 from .poll_schedule import PollSchedule
@@ -63,7 +64,8 @@ class Loop:
     def run(self) -> ExitCode:
         """Work until asked to stop; return how it ended.
 
-        Raises psycopg.Error if the database is not there to begin with.
+        Raises psycopg.Error if the database is not there to begin with, and
+        ImproperlyConfigured if PGJOBS["MODE"] wants no worker.
         """
         self.start()
         try:
@@ -82,6 +84,7 @@ class Loop:
             self.close()
 
     def start(self) -> None:
+        refuse_mode()
         self.session = Session(self.options, self.in_flight.doubt_all)
         self.id, self.connection = self.session.id, self.session.connection
         self.furnish()

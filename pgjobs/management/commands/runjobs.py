@@ -27,7 +27,7 @@ from ...worker.observer import RunStats
 from ...worker.process.http import LAST_PORT, Address, Server
 from ...worker.process.pipe import SupervisorPipe
 from ...worker.process.supervisor import STOPPING_SIGNALS, Supervisor
-from ..parameters import check_migrations, known_database
+from ..parameters import check_migrations, check_mode, known_database
 from ..refusals import explained
 from ..reloading import watch
 from ..running import (
@@ -116,6 +116,7 @@ class Command(BaseCommand):
 
     def check_start(self, chosen: WorkerOptions, options: dict) -> None:
         """Raise CommandError for faults that time does not cure."""
+        check_mode()
         check_migrations(chosen.database)
         size = resident_bytes()
         if chosen.max_memory is not None and chosen.max_memory < size:

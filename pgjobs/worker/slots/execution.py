@@ -51,6 +51,7 @@ class Execution:
     """A claimed job in a slot."""
 
     stopper: Stopper
+    running_class = RunningJob
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Execution:
         self.options = task.options if task else Options()
         # A row that SQL has inserted leaves the time limit to the task.
         self.limit = job.timeout or self.options.time_limit or default_limit
-        self.running = RunningJob(
+        self.running = self.running_class(
             id=job.id,
             task_name=job.task,
             queue_name=job.queue_name,
