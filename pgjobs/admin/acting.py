@@ -16,12 +16,12 @@ from django.http import HttpResponseRedirect
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..base.ids import read_id
 from ..exceptions import AlreadyEnqueued
 from ..models import Job, Status
 from ..queue.acts import Changed
 from .acts import Act
 from .buttons import ButtonsAdmin, button
-from .ids import read_id
 from .listing import count_up_to
 from .texts import excerpt
 

@@ -120,10 +120,16 @@ class JobColumns(TableAdmin):
     def latest(self, job: Job) -> str:
         word, column = LATEST[job.status]
         text = format_html("{} {}", word, ago(getattr(job, column)))
-        took = self.took(job)
+        took = self.run(job) if job.status == Status.RUNNING else self.took(job)
         if not took:
             return text
         return format_html('{}<div class="pgjobs-reason">{}</div>', text, took)
+
+    def run(self, job: Job) -> str:
+        """Return which worker runs a job, and how far it is."""
+        worker = format_html(gettext("on {}"), self.worker_link(job))
+        shown = getattr(job, "progress_bar", None)
+        return format_html("{}<div>{}</div>", worker, shown) if shown else worker
 
     def took(self, job: Job) -> str:
         """Return how long the last attempt of a finished job took."""

@@ -7,6 +7,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..base.ids import read_id
 from ..base.plain_json import dump
 from ..exceptions import UnknownTask
 from ..models import Job, TaskDefinition
@@ -14,7 +15,6 @@ from ..tasks.registry import registry
 from .acting import counted, permitted
 from .buttons import ButtonsAdmin, button
 from .filters import ChoiceFilter
-from .ids import read_id
 from .job_form import JobForm
 from .json_text import indented, tokens
 from .links import list_url, page

@@ -1,6 +1,5 @@
 """What the page of a job shows beside its columns."""
 
-import math
 from typing import Any, NamedTuple
 
 from django.db.models import F, TextField
@@ -10,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Attempt, Job, Status, Step
 from .json_text import plain, readable
 from .markup import exactly, lasting
+from .progress import Bar, bar
 from .texts import block, excerpt, visible
 
 LONGEST_TEXT = 100_000  # characters of one text that are fetched and shown
@@ -34,16 +34,6 @@ class Origin(NamedTuple):
     name: str
 
 
-class Bar(NamedTuple):
-    """Progress; `value` and `most` are the attributes of an HTML progress element."""
-
-    done: float
-    total: float | None
-    value: str
-    most: str
-    message: str
-
-
 def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     """Return the template context for a job's page; never fails on what a row holds."""
     attempts = [*successful_attempt(job), *attempts_of(job)]
@@ -54,7 +44,7 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
         "may_see_arguments": may_see_arguments,
         "origin": origin(row),
         "texts": list(texts(row)) if may_see_arguments else [],
-        "progress": bar(row),
+        "progress": progress_of(row),
         "progress_at": row.get("progress_at"),
         "attempts": attempts[:MOST_ATTEMPTS],
         "hidden_attempts": len(attempts) > MOST_ATTEMPTS,
@@ -121,16 +111,11 @@ def json_block(text: str, longest: int = LONGEST_TEXT) -> str:
     return block(readable(text[:longest]), longest, is_cut=len(text) > longest)
 
 
-def bar(row: dict[str, Any]) -> Bar | None:
-    done, total = row.get("done"), row.get("total")
-    if done is None:
+def progress_of(row: dict[str, Any]) -> Bar | None:
+    if row.get("done") is None:
         return None
     message = excerpt(row["progress_message"], LONGEST_LINE)
-    measurable = total is not None and total > 0 and math.isfinite(total + done)
-    if not measurable:
-        return Bar(done, None, "", "", message)
-    # As text: a localised number is no valid attribute.
-    return Bar(done, total, f"{min(max(done, 0), total):g}", f"{total:g}", message)
+    return bar(row["done"], row["total"], message)
 
 
 def steps_of(job: Job, may_see_results: bool):

@@ -7,7 +7,7 @@ from django.core.paginator import Paginator
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
-from .ids import read_id
+from ..base.ids import read_id
 from .texts import excerpt
 
 COUNTED = 10_000

@@ -15,8 +15,8 @@ from ..base.queue_database import database_time
 from ..models import Job, Schedule, Status, Worker
 from ..reports import status
 from ..reports.errors import ErrorGroup, error_groups
+from ..reports.job_filters import NO_EXCEPTION
 from ..reports.remarks import Remark
-from .filters import NO_EXCEPTION
 from .links import list_url, page, page_of_remark
 from .markup import LONGEST_CELL, ago, exact, seconds_in_words, status_word
 from .texts import excerpt

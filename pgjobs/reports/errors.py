@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db import connections
-from django.db.models import OuterRef, Subquery, TextField, Value
+from django.db.models import OuterRef, Q, Subquery, TextField, Value
 from django.db.models.functions import Coalesce, Left
 
 from ..models.attempt import Attempt
@@ -40,7 +40,10 @@ def error_groups(database: str) -> list[ErrorGroup]:
 
 
 def with_error(jobs: JobQuerySet, exception_class: str) -> JobQuerySet:
-    """Filter the jobs of which `error_groups` says that they failed of this class."""
+    """Filter the jobs of which `error_groups` says that they failed of this class.
+
+    The class may also be named without its module.
+    """
     last_attempt = Attempt.objects.filter(
         job=OuterRef("pk"), life=OuterRef("life"), outcome__in=("FAILED", "CRASHED")
     ).order_by("-number")
@@ -51,5 +54,8 @@ def with_error(jobs: JobQuerySet, exception_class: str) -> JobQuerySet:
     looked_at = Job.objects.using(jobs.db).filter(
         pk__in=latest.values("pk")[:LOOKED_AT]
     )
-    found = looked_at.annotate(raised=raised).filter(raised=exception_class)
+    is_it = Q(raised=exception_class)
+    if exception_class:
+        is_it |= Q(raised__endswith=f".{exception_class}")
+    found = looked_at.annotate(raised=raised).filter(is_it)
     return jobs.failed().filter(pk__in=found.values("pk"))
