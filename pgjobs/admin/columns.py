@@ -95,7 +95,8 @@ class JobColumns(TableAdmin):
     @admin.display(description=_("status"))
     def status_word(self, job: Job) -> str:
         asked = job.status == Status.RUNNING and job.cancel_requested_at
-        note = gettext("asked to cancel") if asked else ""
+        text = gettext("asked to cancel {}")
+        note = format_html(text, ago(job.cancel_requested_at)) if asked else ""
         return status_word(job.status.lower(), job.get_status_display(), note)
 
     @admin.display(description=_("status"))

@@ -36,13 +36,13 @@ from .acting import (
     name_of,
     permitted,
 )
-from .acts import BULK_ACTIONS, BUTTONS, CANCEL, DELETE, RETRY
+from .acts import ASKED, BULK_ACTIONS, BUTTONS, CANCEL, DELETE, RETRY
 from .columns import LONGEST_REASON, JobColumns
 from .definitions import is_known
 from .details import details
 from .export import export
 from .filters import FILTERS
-from .links import job_links
+from .links import job_links, list_url
 from .listing import ReadOnlyAdmin, by_id_or_beginning
 from .overview import overview_context
 from .progress import add_progress
@@ -207,6 +207,9 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         may_see = may_see_arguments(request)
         context.update(details(obj, may_see))
+        if origin := context["origin"]:
+            filters = {origin.kind: origin.id}
+            context["origin_jobs"] = list_url("job", self.admin_site, **filters)
         context["run_again"] = self.url_to_run_again(request, obj) if may_see else None
         if obj.has_keys:
             context.update(job_links(obj, self.admin_site))
@@ -266,6 +269,12 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
 
     def part_of(self, act, rows):
         return super().part_of(act, rows.filter(status__in=act.statuses))
+
+    def what_was_done(self, act, row, changed) -> str:
+        still_runs = Job.objects.running().filter(pk=row.pk)
+        if act is CANCEL and still_runs.exists():
+            return ASKED % {"name": name_of(row)}
+        return super().what_was_done(act, row, changed)
 
     def why_not(self, act, row, changed) -> str:
         names = {"job": name_of(row)}
