@@ -20,10 +20,10 @@ from ..base.ids import read_id
 from ..exceptions import AlreadyEnqueued
 from ..models import Job, Status
 from ..queue.acts import Changed
+from ..reports.texts import excerpt
 from .acts import Act
 from .buttons import ButtonsAdmin, button
 from .listing import count_up_to
-from .texts import excerpt
 
 TEMPLATE = "admin/pgjobs/confirmation.html"
 LONGEST_NAME = 250

@@ -7,9 +7,10 @@ from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import UnknownTask
 from ..models import Job, Status
+from ..reports.json_text import readable
 from ..reports.remarks import Remark
+from ..reports.texts import excerpt
 from ..tasks.registry import registry
-from .json_text import readable
 from .links import page, page_of_remark
 from .listing import TableAdmin
 from .markup import (
@@ -24,7 +25,6 @@ from .markup import (
     status_and_note,
     status_word,
 )
-from .texts import excerpt
 
 LONGEST_REASON = 2_000
 LONGEST_WHY = 200

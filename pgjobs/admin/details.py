@@ -8,10 +8,10 @@ from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Attempt, Job, Status, Step
-from .json_text import plain, readable
+from ..reports.json_text import plain, readable
+from ..reports.texts import block, excerpt, visible
 from .markup import exactly, lasting
 from .progress import Bar, bar
-from .texts import block, excerpt, visible
 from .timeline import timeline
 
 LONGEST_TEXT = 100_000  # characters of one text that are fetched and shown

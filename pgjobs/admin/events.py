@@ -14,6 +14,7 @@ from ..base.ids import read_id
 from ..models import Delivery, Event, Status, Subscription
 from ..models.event import EventQuerySet, Origin, State
 from ..queue.acts import Changed
+from ..reports.texts import excerpt
 from .acting import ActingAdmin, permitted
 from .acts import Act
 from .details import beginning, json_block
@@ -21,7 +22,6 @@ from .filters import MOST_CHOICES, AgeFilter, ChoiceFilter, NameFilter
 from .links import list_url
 from .listing import ReadOnlyAdmin
 from .markup import LONGEST_CELL, ago, full, short, status_and_note, status_word
-from .texts import excerpt
 
 LONGEST_REASON = 300
 LONGEST_TERM = 200

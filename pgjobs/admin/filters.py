@@ -13,8 +13,8 @@ from ..reports.errors import error_groups
 from ..reports.job_filters import FILTERS as MEANINGS
 from ..reports.job_filters import NO_EXCEPTION, InvalidFilter
 from ..reports.status import living_workers
+from ..reports.texts import excerpt
 from ..tasks.registry import registry
-from .texts import excerpt
 
 MOST_CHOICES = 100
 LONGEST_CHOICE = 40

@@ -14,11 +14,11 @@ from django.utils.translation import gettext_lazy as _
 from ..base.plain_json import dump
 from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from ..models import Job
+from ..reports.texts import excerpt
 from ..tasks.schemas import Schema, parameters_of
 from ..tasks.task import Task
 from ..tasks.write_all import ALL, IN_JSON
 from .forms import JsonField
-from .texts import excerpt
 
 ARGUMENT = "argument-"  # before the names of parameters, which may be any
 LONGEST_CHOICE = 100

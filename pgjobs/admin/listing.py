@@ -8,7 +8,7 @@ from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
 from ..base.ids import read_id
-from .texts import excerpt
+from ..reports.texts import excerpt
 
 COUNTED = 10_000
 LONGEST_TITLE = LONGEST_TERM = 200

@@ -17,9 +17,9 @@ from ..reports import status
 from ..reports.errors import ErrorGroup, error_groups
 from ..reports.job_filters import NO_EXCEPTION
 from ..reports.remarks import Remark
+from ..reports.texts import excerpt
 from .links import list_url, page, page_of_remark
 from .markup import LONGEST_CELL, ago, exact, seconds_in_words, status_word
-from .texts import excerpt
 
 MOST_SCHEDULES = 20
 MOST_NAMES = 3  # of workers, in a row of a queue

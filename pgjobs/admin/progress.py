@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 
 from ..models import Job, Progress, Status
-from .texts import excerpt
+from ..reports.texts import excerpt
 
 LONGEST_LINE = 80
 

@@ -39,10 +39,13 @@ def error_groups(database: str) -> list[ErrorGroup]:
     return [ErrorGroup._make((*row, reasons.get(id, ""))) for *row, id in rows]
 
 
-def with_error(jobs: JobQuerySet, exception_class: str) -> JobQuerySet:
+def with_error(
+    jobs: JobQuerySet, exception_class: str, looked_at: int | None = LOOKED_AT
+) -> JobQuerySet:
     """Filter the jobs of which `error_groups` says that they failed of this class.
 
-    The class may also be named without its module.
+    The class may also be named without its module. `looked_at`: how many failed jobs
+    are read, the latest; None means all.
     """
     last_attempt = Attempt.objects.filter(
         job=OuterRef("pk"), life=OuterRef("life"), outcome__in=("FAILED", "CRASHED")
@@ -51,11 +54,10 @@ def with_error(jobs: JobQuerySet, exception_class: str) -> JobQuerySet:
     raised = Coalesce(
         Subquery(last_attempt.values("exception_class")[:1]), Value("", TextField())
     )
-    looked_at = Job.objects.using(jobs.db).filter(
-        pk__in=latest.values("pk")[:LOOKED_AT]
-    )
+    ids = latest.values("pk")[:looked_at]
     is_it = Q(raised=exception_class)
     if exception_class:
         is_it |= Q(raised__endswith=f".{exception_class}")
-    found = looked_at.annotate(raised=raised).filter(is_it)
+    among = Job.objects.using(jobs.db).filter(pk__in=ids)
+    found = among.annotate(raised=raised).filter(is_it)
     return jobs.failed().filter(pk__in=found.values("pk"))

@@ -142,6 +142,12 @@ def by_error(jobs: JobQuerySet, text: str) -> JobQuerySet:
     return with_error(jobs, "" if text == NO_EXCEPTION else checked(text))
 
 
+def by_error_of_any_age(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    """Filter as `by_error`, but look at all failed jobs: for commands."""
+    name = "" if text == NO_EXCEPTION else checked(text)
+    return with_error(jobs, name, looked_at=None)
+
+
 FILTERS: dict[str, Callable[[JobQuerySet, str], JobQuerySet]] = {
     "status": by_status,
     "queue_name": by_queue,
@@ -209,6 +215,8 @@ SEARCHES: dict[str, Callable[[JobQuerySet, str], JobQuerySet]] = {
     "unique": by_unique_key,
     "reason": by_reason,
 }
+# What commands offer. They take their time, and read all jobs if they have to.
+COMMAND_FILTERS = {**FILTERS, **SEARCHES, "error": by_error_of_any_age}
 # Arguments, and the keys that are made of them, are not for everyone to see.
 OPEN_SEARCHES = ("reason", "id")
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from pgjobs.admin import export
+from pgjobs.reports import job_rows
 from tests.operators import LIST, insert, make_job, operator
 
 pytestmark = pytest.mark.django_db
@@ -74,7 +74,7 @@ def test_arguments_that_python_cannot_read_are_exported():
 
 
 def test_export_reads_a_part_at_a_time(monkeypatch):
-    monkeypatch.setattr(export, "AT_ONCE", 2)
+    monkeypatch.setattr(job_rows, "AT_ONCE", 2)
     jobs = [make_job().pk for _ in range(5)]
     client = operator("view_job")
     with CaptureQueriesContext(connection) as queries:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pgjobs.admin.json_text import MASK, readable
-from pgjobs.admin.texts import block, excerpt, visible
+from pgjobs.reports.json_text import MASK, readable
+from pgjobs.reports.texts import block, excerpt, visible
 
 SECRETS = [
     "password",

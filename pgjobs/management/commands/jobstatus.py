@@ -1,4 +1,6 @@
+import contextlib
 import json
+import time
 from dataclasses import asdict
 
 from django.core.management.base import BaseCommand, CommandError
@@ -10,9 +12,18 @@ from ...reports.status import (
     WorkerStatus,
     overview,
 )
-from ..parameters import add_database, ready_database
+from ...reports.thresholds import late_queues, many_failed
+from ..parameters import (
+    add_database,
+    count,
+    positive_seconds,
+    ready_database,
+    seconds,
+)
 from ..running import one_line
 from ..tables import print_table
+
+CLEAR = "\x1b[H\x1b[2J"  # the screen of a terminal
 
 
 class Command(BaseCommand):
@@ -31,11 +42,50 @@ class Command(BaseCommand):
             help="for monitoring: print only problems, exit with 1 if there are any "
             "(a failed job is not a problem by itself: it waits for your decision)",
         )
+        parser.add_argument(
+            "--max-latency",
+            type=seconds,
+            metavar="60s",
+            help="a ready job that has waited longer is a problem",
+        )
+        parser.add_argument(
+            "--max-failed",
+            type=count,
+            metavar="N",
+            help="more failed jobs, of the time --within, are a problem",
+        )
+        parser.add_argument(
+            "--within",
+            type=positive_seconds,
+            default=3_600.0,
+            metavar="1h",
+            help="the time of --max-failed (default: 1h)",
+        )
+        parser.add_argument(
+            "--watch",
+            type=positive_seconds,
+            nargs="?",
+            const=2.0,
+            metavar="2s",
+            help="print it again and again, until Ctrl+C (default: every 2 s)",
+        )
         add_database(parser)
 
     def handle(self, **options):
+        if options["watch"] is None:
+            self.look(options)
+            return
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                self.stdout.write(CLEAR if self.stdout.isatty() else "", ending="")
+                self.look(options)
+                self.stdout.flush()
+                time.sleep(options["watch"])
+
+    def look(self, options) -> None:
         with ready_database(options["database"]) as alias:
             state = overview(alias)
+            state.problems += exceeded(alias, state, options)
         if options["json"]:
             shown = asdict(state)
             del shown["remarks"]  # which say the problems once more
@@ -102,6 +152,16 @@ class Command(BaseCommand):
             self.stdout.write(f"Events: {unhandled} unhandled, {dead} dead.")
         for problem in state.problems:
             self.stdout.write(self.style.WARNING(problem))
+
+
+def exceeded(alias: str, state: Overview, options) -> list[str]:
+    """Return what exceeds the limits that the options set."""
+    found: list[str] = []
+    if options["max_latency"] is not None:
+        found += late_queues(state, options["max_latency"])
+    if options["max_failed"] is not None:
+        found += many_failed(alias, options["max_failed"], options["within"])
+    return found
 
 
 def remark(queue: QueueStatus) -> str:
