@@ -24,7 +24,7 @@ LAYERS = [
     ("models",),
     ("reports",),
     ("tasks",),
-    ("worker.options", "worker.memory"),
+    ("worker.options", "worker.memory", "worker.observer", "worker.figures"),
     ("worker.connections",),
     ("worker.slots", "worker.job_log"),
     ("worker.upkeep",),

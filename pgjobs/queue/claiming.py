@@ -44,6 +44,7 @@ class ClaimedJob(NamedTuple):
     is_keyed: bool  # other jobs may wait for its end
     is_tied: bool  # its writer knew what it depends on
     turn: int  # its place in line among those of its priority
+    run_after: datetime | None = None
 
     @property
     def is_suspect(self) -> bool:
