@@ -5,14 +5,21 @@ from ..sql import statement
 from .statements import Execute
 
 # Bucket 0 has the durations under 1 ms; each further one reaches twice as far. The last
-# one, from 19 hours on, has all others.
+# one, from 19 hours on, has all others. In memory there is one for any duration: to
+# find the bucket costs less then.
 BUCKETS = 28
+MOST_BUCKETS = 64
 PRUNED_AT_ONCE = 10_000
 
 
 def bucket_of(seconds: float) -> int:
-    """Return the number of the bucket of a duration."""
-    return min(int(max(seconds, 0.0) * 1_000).bit_length(), BUCKETS - 1)
+    """Return the number of the bucket of a duration, of those in memory."""
+    return int(seconds * 1_000).bit_length() if seconds > 0 else 0
+
+
+def folded(buckets: list[int]) -> list[int]:
+    """Return the buckets that are stored."""
+    return [*buckets[: BUCKETS - 1], sum(buckets[BUCKETS - 1 :])]
 
 
 def upper_bound(bucket: int) -> float:

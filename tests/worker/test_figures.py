@@ -14,8 +14,10 @@ from pgjobs.draining import drain
 from pgjobs.models import Figure, Job
 from pgjobs.queue.figures import (
     BUCKETS,
+    MOST_BUCKETS,
     add_figures,
     bucket_of,
+    folded,
     prune_figures,
     upper_bound,
 )
@@ -202,12 +204,18 @@ def test_pruning_reads_no_more_than_what_is_old():
     assert re.search(r"Index Cond: \(\(span = .*start < ", plan)
 
 
-@given(st.floats(min_value=0, max_value=1e9))
+@given(st.floats(min_value=0, max_value=1e12))
 def test_bucket_holds_the_duration(seconds):
     bucket = bucket_of(seconds)
-    assert 0 <= bucket < BUCKETS
-    assert bucket == BUCKETS - 1 or seconds < upper_bound(bucket)
-    assert bucket == 0 or int(seconds * 1000) / 1000 >= upper_bound(bucket - 1)
+    assert 0 <= bucket < MOST_BUCKETS
+    assert seconds < upper_bound(bucket)
+    assert bucket == 0 or int(seconds * 1000) >= 2 ** (bucket - 1)
+
+
+def test_last_bucket_holds_all_that_took_longer():
+    stored = folded([1] * MOST_BUCKETS)
+    assert len(stored) == BUCKETS
+    assert sum(stored) == MOST_BUCKETS
 
 
 def test_negative_duration_counts_as_none():
