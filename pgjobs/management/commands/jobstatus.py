@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from django.core.management.base import BaseCommand, CommandError
 
+from ...reports.figures import PERIODS, Sums, by_task
 from ...reports.status import (
     MOST_COUNTED,
     Overview,
@@ -86,18 +87,37 @@ class Command(BaseCommand):
         with ready_database(options["database"]) as alias:
             state = overview(alias)
             state.problems += exceeded(alias, state, options)
+            last_hour = by_task(alias, PERIODS["hour"])
         if options["json"]:
             shown = asdict(state)
             del shown["remarks"]  # which say the problems once more
+            shown["last_hour"] = [as_json(each) for each in last_hour]
             self.stdout.write(json.dumps(shown, indent=2))
         elif not options["check"]:
-            self.print_state(state)
+            self.print_state(state, last_hour)
         elif not state.problems:
             self.stdout.write("No problems.")
         if options["check"] and state.problems:
             raise CommandError("\n".join(state.problems), returncode=1)
 
-    def print_state(self, state: Overview) -> None:
+    def print_last_hour(self, found: list[Sums]) -> None:
+        print_table(
+            self.stdout,
+            ("last hour", "ended", "failed", "ran (95 %)", "waited (95 %)"),
+            [
+                (
+                    one_line(each.key),
+                    each.ended,
+                    each.failed,
+                    age(each.run_time(0.95)),
+                    age(each.wait_time(0.95)),
+                )
+                for each in found
+            ],
+            "",
+        )
+
+    def print_state(self, state: Overview, last_hour: list[Sums]) -> None:
         titles = ("queue", "ready", "scheduled", "waiting", "running", "oldest ready")
         print_table(
             self.stdout,
@@ -133,6 +153,8 @@ class Command(BaseCommand):
             ],
             "No workers.",
         )
+        if last_hour:
+            self.print_last_hour(last_hour)
         for each in state.waiting:
             what = f"{each.kind} {each.key}".strip()
             self.stdout.write(f"{what}: {each.number} waiting, the first {each.first}")
@@ -190,6 +212,18 @@ def age(seconds: float | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def as_json(sums: Sums) -> dict:
+    return {
+        "task": sums.key,
+        "successful": sums.successful,
+        "failed": sums.failed,
+        "cancelled": sums.cancelled,
+        "retried": sums.retried,
+        "run_seconds": [sums.run_time(0.5), sums.run_time(0.95)],
+        "wait_seconds": [sums.wait_time(0.5), sums.wait_time(0.95)],
+    }
 
 
 def capped(number: int) -> str:
