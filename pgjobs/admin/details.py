@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Attempt, Job, Status, Step
 from ..reports.json_text import plain, readable
 from ..reports.texts import block, excerpt, visible
-from .markup import exactly, lasting
+from .markup import ago, exactly, lasting
 from .progress import Bar, bar
 from .timeline import timeline
 
@@ -47,7 +47,7 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
         "origin": origin(row),
         "texts": list(texts(row)) if may_see_arguments else [],
         "progress": progress_of(row),
-        "progress_at": row.get("progress_at"),
+        "progress_at": ago(row.get("progress_at")),
         "attempts": attempts[:MOST_ATTEMPTS],
         "hidden_attempts": len(attempts) > MOST_ATTEMPTS,
         "most_attempts": MOST_ATTEMPTS,

@@ -24,6 +24,16 @@ ARGUMENT = "argument-"  # before the names of parameters, which may be any
 LONGEST_CHOICE = 100
 
 
+class RunAfterWidget(widgets.AdminSplitDateTime):
+    """Names each of its two boxes, which share one label."""
+
+    def __init__(self, attrs=None):
+        super().__init__(attrs)
+        names = (_("Run after: date"), _("Run after: time"))
+        for box, name in zip(self.widgets, names, strict=True):
+            box.attrs["aria-label"] = name
+
+
 class JobForm(forms.Form):
     """The arguments and options of a new job of the task."""
 
@@ -37,7 +47,7 @@ class JobForm(forms.Form):
         label=_("Priority"), required=False, min_value=-100, max_value=100
     )
     run_after = forms.SplitDateTimeField(
-        label=_("Run after"), required=False, widget=widgets.AdminSplitDateTime
+        label=_("Run after"), required=False, widget=RunAfterWidget
     )
 
     def __init__(self, task: Task, data=None, like: Job | None = None):

@@ -105,7 +105,7 @@ class Desk:
             *(each.label for each in map(Status, status.LIVE)),
             _("Limit"),
             _("Served by"),
-            "",
+            _("State"),
         )
         rows = [self.queue_row(queue, workers) for queue in state.queues]
         return Table(_("Queues"), columns, rows, _("No unfinished jobs."))
