@@ -133,6 +133,8 @@ SETTINGS = {
     "UNHANDLED_EVENT_GRACE": Setting(3_600.0, seconds),
     # How long events are kept; None: for ever.
     "EVENT_RETENTION": Setting(timedelta(days=30).total_seconds(), time_limit),
+    # More names of arguments whose values the admin, exports and commands mask.
+    "SENSITIVE": Setting((), texts),
     # How long the figures of each minute and of each hour are kept.
     "MINUTE_FIGURES_RETENTION": Setting(172_800.0, positive_seconds),
     "HOUR_FIGURES_RETENTION": Setting(7_776_000.0, positive_seconds),

@@ -28,6 +28,7 @@ def test_everything_has_a_default_that_its_own_rule_accepts():
         "UNKNOWN_TASK_GRACE": 600,
         "UNHANDLED_EVENT_GRACE": 3_600,
         "EVENT_RETENTION": 2_592_000,
+        "SENSITIVE": (),
         "MINUTE_FIGURES_RETENTION": 172_800,
         "HOUR_FIGURES_RETENTION": 7_776_000,
         "STATUS_PERMISSION": "pgjobs.views.holds_address",

@@ -23,6 +23,7 @@ from ..models.job import JobQuerySet, Status
 from ..models.schedule import Schedule
 from ..models.worker import Worker
 from .errors import with_error
+from .json_text import is_secret
 
 # Of texts without an index the admin reads so many jobs, the newest.
 LOOKED_AT = 10_000
@@ -168,10 +169,12 @@ FILTERS: dict[str, Callable[[JobQuerySet, str], JobQuerySet]] = {
 
 def by_argument(jobs: JobQuerySet, key: str, text: str) -> JobQuerySet:
     """Filter by the value of an argument; `a.b` names the key b of the object a."""
+    if any(map(is_secret, checked(key).split("."))):
+        raise InvalidFilter(_("What is masked cannot be searched."))
     size = Func("kwargs", function="pg_column_size", output_field=IntegerField())
     holds = Q()
     for value in values_of(checked(text)):
-        for name in reversed(checked(key).split(".")):
+        for name in reversed(key.split(".")):
             value = {name: value}
         holds |= Q(kwargs__contains=value)
     return jobs.filter(LessThan(size, LARGE)).filter(holds)

@@ -58,6 +58,14 @@ def test_arguments_are_searched_by_those_who_may_see_them_only():
     assert "You may not see the arguments" in text_of(client.get(LIST, {"q": "a:1"}))
 
 
+def test_what_is_masked_cannot_be_guessed_by_searching(settings):
+    settings.PGJOBS = {"SENSITIVE": ["iban"]}
+    make_job(kwargs={"password": "hunter2", "bank": {"iban": "DE12"}})
+    client = operator(*MAY_SEARCH)
+    assert found(client, q="password:hunter2") == []
+    assert found(client, q="bank.iban:DE12") == []
+
+
 def test_search_reads_the_newest_jobs_only_and_says_so(monkeypatch):
     monkeypatch.setattr(job_filters, "LOOKED_AT", 2)
     jobs = [make_job(kwargs={"a": 1}).pk for _ in range(3)]
