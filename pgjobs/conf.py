@@ -201,6 +201,17 @@ SETTINGS = {
         time_limit,
         "How long events are kept. `None` keeps them for ever.",
     ),
+    "SENSITIVE": Setting(
+        (),
+        texts,
+        "More names of arguments whose values the admin, exports and commands mask.",
+    ),
+    "MINUTE_FIGURES_RETENTION": Setting(
+        172_800.0, positive_seconds, "How long the figures of each minute are kept."
+    ),
+    "HOUR_FIGURES_RETENTION": Setting(
+        7_776_000.0, positive_seconds, "How long the figures of each hour are kept."
+    ),
     "STATUS_PERMISSION": Setting(
         "pgjobs.views.holds_address",
         text,

@@ -41,3 +41,15 @@ class HoldsKey(models.Func):
 
     def deconstruct(self):
         return "pgjobs.fields.HoldsKey", (), {}
+
+
+class Histogram(models.Field):
+    """How many durations were in each bucket: see queue/figures.py.
+
+    An array of integers. Django's own field for it wants an app of its own.
+    """
+
+    description = "Histogram"
+
+    def db_type(self, connection):
+        return "integer[]"

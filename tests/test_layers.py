@@ -25,7 +25,7 @@ LAYERS = [
     ("reports",),
     ("tasks",),
     ("backends",),
-    ("worker.options", "worker.memory"),
+    ("worker.options", "worker.memory", "worker.observer", "worker.figures"),
     ("worker.connections",),
     ("worker.slots", "worker.job_log"),
     ("worker.upkeep",),

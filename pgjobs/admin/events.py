@@ -10,18 +10,18 @@ from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from ..base.ids import read_id
 from ..models import Delivery, Event, Status, Subscription
 from ..models.event import EventQuerySet, Origin, State
 from ..queue.acts import Changed
+from ..reports.texts import excerpt
 from .acting import ActingAdmin, permitted
 from .acts import Act
 from .details import beginning, json_block
 from .filters import MOST_CHOICES, AgeFilter, ChoiceFilter, NameFilter
-from .ids import read_id
 from .links import list_url
 from .listing import ReadOnlyAdmin
 from .markup import LONGEST_CELL, ago, full, short, status_and_note, status_word
-from .texts import excerpt
 
 LONGEST_REASON = 300
 LONGEST_TERM = 200

@@ -5,6 +5,7 @@ from .attempt import Attempt
 from .batch import Batch
 from .definition import TaskDefinition
 from .event import Delivery, Event, Subscription
+from .figure import Figure
 from .job import Job
 from .job_choices import Status
 from .predecessor import Predecessor
@@ -21,6 +22,7 @@ __all__ = [
     "Batch",
     "Delivery",
     "Event",
+    "Figure",
     "Job",
     "Note",
     "Predecessor",

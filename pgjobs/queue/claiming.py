@@ -44,6 +44,7 @@ class ClaimedJob(NamedTuple):
     is_keyed: bool  # other jobs may wait for its end
     has_dependencies: bool  # stored with the job; SQL inserts stored none
     turn: int  # its place in line among the jobs of its priority
+    run_after: datetime | None = None
 
     @property
     def is_suspect(self) -> bool:

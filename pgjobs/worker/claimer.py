@@ -181,6 +181,7 @@ class Claimer:
         if claimed.jobs:
             self.in_flight.claim(claimed.jobs)
             self.executor.submit(claimed.jobs)
+            self.recorder.figures.claimed(claimed.jobs, claimed.at)
             self.lifetime.claimed += len(claimed.jobs)
             self.last_claim_at = time()
         self.recorder.close(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))

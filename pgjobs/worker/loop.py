@@ -6,6 +6,7 @@ worker commits at once.
 """
 
 import logging
+from contextlib import suppress
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -111,6 +112,7 @@ class Loop:
         self.upkeep = Chores(
             self.id,
             options,
+            figures=self.recorder.figures,
             admitting=self.admitting,
             held=lambda: self.in_flight.jobs,
             cancel=self.executor.cancel,
@@ -168,10 +170,17 @@ class Loop:
             self.executor.stop()
             self.announcer.stop()
         self.heartbeat.stop()
+        self.store_last_figures()
         self.session.leave()
         self.listener.close()
         self.session.close()
         logger.info("Worker name=%s stopped", self.options.name)
+
+    def store_last_figures(self) -> None:
+        """Add up what was counted since the last time, if the database is there."""
+        if self.faults.since is None:
+            with suppress(psycopg.Error):
+                attempt(self.upkeep["figures"], self.connection)
 
     @property
     def finished(self) -> int:

@@ -18,6 +18,7 @@ from ..queue import recording
 from ..queue.recording import Outcome, Recorded, Success, Unsuccessful
 from ..tasks.running_job import RunningJob
 from .connections.faults import Backoff
+from .figures import Figures
 from .in_flight import InFlight
 from .job_log import is_heard, log
 from .observer import AttemptEnd, WorkerObserver
@@ -52,6 +53,7 @@ class Recorder:
         self.observer = observer
         self.announcer = announcer
         self.note = note  # called with what a record has changed
+        self.figures = Figures()
         self.finished = 0  # jobs
         self.next_report = 0.0  # monotonic time, as the next
         self.ask_for_locked_at = 0.0
@@ -227,6 +229,7 @@ class Recorder:
         self.announce(ends)
         stored = [end for end in ends if end.status is not None]
         if stored:
+            self.figures.ended(stored)
             self.observer.recorded(stored)
 
     def recorded_before(self, outcomes: Sequence[Outcome]) -> dict[int, str] | None:

@@ -16,4 +16,4 @@ SET status = 'RUNNING',
 WHERE job.id = ANY (ARRAY(SELECT id FROM free))
 RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts, failures,
     max_attempts, crashes, max_crashes, timeout, life, lease_token, enqueued_at,
-    keys IS NOT NULL, dependencies IS NOT NULL, turn
+    keys IS NOT NULL, dependencies IS NOT NULL, turn, run_after

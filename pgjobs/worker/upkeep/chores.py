@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable
 
+from ..figures import Figures
 from ..options import WorkerOptions
 from .admission import Admitting
 from .cancel_requests import CancelRequests
 from .chore import Upkeep
 from .dependencies import Depending
 from .expiry import Expiry
+from .figures import PruneFigures, StoreFigures
 from .heavy_jobs import HeavyJobWarning
 from .late_events import LateDelivery
 from .long_transactions import LongTransactionWarning
@@ -24,6 +26,7 @@ class Chores(Upkeep):
         worker_id: int,
         options: WorkerOptions,
         *,
+        figures: Figures,
         admitting: Admitting,
         held: Callable[[], Iterable[int]],
         cancel: Callable[[int], None],
@@ -60,6 +63,8 @@ class Chores(Upkeep):
             PruneBatches(),
             PruneEvents(),
             ForgetRates(),
+            StoreFigures(figures),
+            PruneFigures(),
             LongTransactionWarning(),
             HeavyJobWarning(options),
             self.scheduler,

@@ -33,5 +33,6 @@ claimed AS (
     RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts,
               failures, max_attempts, crashes, max_crashes, timeout, life,
               lease_token, enqueued_at, keys IS NOT NULL AS is_keyed,
-              dependencies IS NOT NULL AS has_dependencies, turn
+              dependencies IS NOT NULL AS has_dependencies, turn,
+              run_after
 ),

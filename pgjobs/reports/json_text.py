@@ -7,6 +7,9 @@ tokens of what PostgreSQL makes of a jsonb: all it needs is that keys precede co
 
 import re
 from collections.abc import Iterator
+from functools import cache
+
+from ..conf import settings
 
 TOKEN = re.compile(
     r'"[^"\\]*(?:\\.[^"\\]*)*"?'  # a string; the last one may be cut
@@ -42,9 +45,29 @@ def masked(tokens: Iterator[str]) -> Iterator[str]:
     previous = ""
     for token in tokens:
         yield token
-        if token == ":" and SECRET.search(previous):
+        if token == ":" and is_secret(previous):
             yield from mask_value(tokens)
         previous = token
+
+
+def is_secret(key: str) -> bool:
+    """Whether the values of this key are masked."""
+    return bool(SECRET.search(key)) or names_one_of(settings.SENSITIVE, key)
+
+
+def names_one_of(words: tuple[str, ...], key: str) -> bool:
+    """Whether one of the project's own words is in a key, as a whole."""
+    return bool(words) and pattern(words).search(snake_case(key)) is not None
+
+
+@cache
+def pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    listed = "|".join(re.escape(snake_case(word)) for word in words)
+    return re.compile(f"(?<![^\\W_])(?:{listed})(?![^\\W_])")
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def mask_value(tokens: Iterator[str]) -> Iterator[str]:

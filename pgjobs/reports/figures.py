@@ -1,0 +1,102 @@
+"""How many jobs ended in the last hour, day or week, and how long they took."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django.db import connections
+
+from ..models.figure import Figure
+from ..queue.figures import BUCKETS, upper_bound
+from ..sql import statement
+
+MOST_TASKS = 50
+
+
+class Period(NamedTuple):
+    """A time that ends now, and the spans that it is divided into."""
+
+    seconds: int
+    span: Any  # of Figure.Span
+
+    @property
+    def step(self) -> int:
+        """Return the seconds of a span."""
+        return int(self.span) * 60
+
+
+PERIODS = {
+    "hour": Period(3_600, Figure.Span.MINUTE),
+    "day": Period(86_400, Figure.Span.HOUR),
+    "week": Period(7 * 86_400, Figure.Span.HOUR),
+}
+
+
+@dataclass
+class Sums:
+    """What ended in a time."""
+
+    key: str = ""  # a task, or the start in seconds of the epoch
+    successful: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    retried: int = 0  # attempts
+    seconds: float = 0.0  # that all attempts took
+    run_times: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    wait_times: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+
+    @property
+    def ended(self) -> int:
+        return self.successful + self.failed + self.cancelled
+
+    @property
+    def failure_rate(self) -> float:
+        return self.failed / self.ended if self.ended else 0.0
+
+    def run_time(self, share: float) -> float | None:
+        """Return the seconds that this share of the attempts did not exceed."""
+        return quantile(self.run_times, share)
+
+    def wait_time(self, share: float) -> float | None:
+        return quantile(self.wait_times, share)
+
+
+def quantile(buckets: list[int], share: float) -> float | None:
+    """Return about the duration below which this share lies; None if there are none."""
+    left = sum(buckets) * share
+    if not left:
+        return None
+    for position, number in enumerate(buckets):
+        if number >= left:
+            lower = upper_bound(position - 1) if position else 0.0
+            return lower + (upper_bound(position) - lower) * left / number
+        left -= number
+    return upper_bound(len(buckets) - 1)
+
+
+def by_task(database: str, period: Period, task: str | None = None) -> list[Sums]:
+    """Return the sums of the tasks of which the most jobs ended."""
+    return read(database, period, True, task, MOST_TASKS)
+
+
+def by_span(database: str, period: Period, now: float) -> list[Sums]:
+    """Return the sums of each span of the period, also of those without any job."""
+    most = period.seconds // period.step + 1
+    found = {int(sums.key): sums for sums in read(database, period, False, None, most)}
+    last = int(now) // period.step * period.step
+    starts = range(last - period.seconds + period.step, last + 1, period.step)
+    return [found.get(start, Sums(str(start))) for start in starts]
+
+
+def read(
+    database: str, period: Period, is_by_task: bool, task: str | None, most: int
+) -> list[Sums]:
+    parameters = {
+        "by_task": is_by_task,
+        "span": int(period.span),
+        "seconds": period.seconds,
+        "task": task,
+        "most": most,
+    }
+    with connections[database].cursor() as cursor:
+        cursor.execute(statement("figures"), parameters)
+        return [Sums(*row) for row in cursor.fetchall()]
