@@ -198,7 +198,7 @@ def test_values_arrive_as_the_hints_of_the_handler_say():
     assert job.return_value == ["datetime", "date", "Decimal", "UUID"], job.reason
 
 
-def test_listeners_are_told_of_the_jobs(handlers):
+def test_receivers_are_called_with_the_jobs(handlers):
     heard = []
 
     def listen(job, **kwargs):
@@ -449,7 +449,7 @@ def test_option_that_the_database_cannot_apply_is_refused(options, told):
         handler(recompute, **options)
 
 
-def test_handler_that_is_no_task_is_told_where_subscribe_belongs():
+def test_error_of_a_handler_that_is_no_task_says_where_subscribe_belongs():
     with pytest.raises(InvalidTask, match="write it above @task"):
         subscribe(REFRESHED)(recompute)
 
@@ -723,7 +723,7 @@ def test_other_aggregates_and_other_handlers_do_not_wait():
     ]
 
 
-def test_dead_letter_lets_the_later_events_of_its_aggregate_go():
+def test_dead_letter_does_not_stop_the_later_events_of_its_aggregate():
     handler(recompute, ordered_by="aggregate")
     store()
     first = publish(REFRESHED, {"satellite": 5}, aggregate_id="a")

@@ -748,7 +748,7 @@ def test_one_schedule_that_cannot_be_fired_stops_no_other(monkeypatch):
     assert fresh(fine).run_count == 1
 
 
-def test_idle_worker_without_schedules_asks_once_a_turn_of_maintenance():
+def test_idle_worker_without_schedules_asks_once_a_survey():
     with running_worker(poll=600, queues=("none",)) as loop:
         wait_for(lambda: loop.listener.alarm)
         with statements_of_workers() as executed:

@@ -591,7 +591,7 @@ def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(transactional_d
     assert values() == ["a", "m", "z"]
 
 
-def test_everybody_is_served_while_jobs_come_and_go(transactional_db):
+def test_every_caller_gets_its_job_while_jobs_come_and_go(transactional_db):
     """Enqueueing, cancelling and retrying at once: one job at a time, and no error."""
     barrier = threading.Barrier(4)
 

@@ -564,7 +564,7 @@ def test_rescue_gives_the_job_a_new_token(colleague):
     assert job.lease_token > token
 
 
-def test_job_that_another_rescuer_has_locked_is_passed_over(colleague):
+def test_job_that_another_rescuer_has_locked_is_skipped(colleague):
     jobs = [enqueue(tasks.noop) for _ in range(2)]
     suspect, rescuer = colleague(silent=6.5), colleague(silent=0)
     Job.objects.claim(suspect.row, 2)

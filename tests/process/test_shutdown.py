@@ -149,7 +149,7 @@ def test_job_that_ends_as_the_grace_does_is_not_run_again(path, monkeypatch):
 
 
 @pytest.mark.parametrize("is_stuck", [False, True])
-def test_ends_are_announced_before_a_worker_that_is_told_twice_ends(
+def test_ends_are_announced_before_a_worker_with_two_signals_ends(
     path, is_stuck, monkeypatch
 ):
     monkeypatch.setattr("pgjobs.worker.loop.LAST_SECONDS", 0.5 if is_stuck else 20)

@@ -156,7 +156,7 @@ def test_limit_holds_when_two_commit_at_the_same_time():
     assert statuses() == ["WAITING", "READY"]
 
 
-def test_held_row_of_a_limit_is_passed_over_and_found_once_it_is_let_go():
+def test_held_row_of_a_limit_is_skipped_and_found_once_it_is_released():
     jobs = [enqueue(two) for _ in range(5)]
     assert statuses() == ["READY"] * 2 + ["WAITING"] * 3
     with session() as holder:
@@ -304,7 +304,7 @@ def test_job_that_leaves_the_line_makes_way_for_jobs_with_a_larger_limit():
     assert statuses() == ["CANCELLED", "CANCELLED", "READY", "READY"]
 
 
-def test_of_jobs_that_end_together_each_lets_those_go_that_wait_for_its_lock():
+def test_of_jobs_that_end_together_each_admits_those_that_wait_for_its_lock():
     """The first one's end comes to the second in line of the limit, which has ended."""
     limited = tasks.noop.using(limit_key="key", max_running=1)
     enqueue_many([limited.bind(), *[limited.using(lock="door").bind()] * 2])

@@ -162,7 +162,7 @@ def test_idle_worker_asks_little():
 
 
 @pytest.mark.usefixtures("calm")
-def test_setback_costs_one_statement_more_and_no_look_too_many():
+def test_failed_attempt_costs_one_statement_more_and_no_look_too_many():
     job = enqueue(tasks.fail_with, "no")
     with running_worker(poll=600) as loop:
         wait_for_status(job, "FAILED")
@@ -455,7 +455,7 @@ def test_claim_takes_the_best_jobs_of_all_queues_in_order(look):
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_claim_passes_over_what_others_have_locked_and_says_that_there_is_more(look):
+def test_claim_skips_what_others_have_locked_and_says_that_there_is_more(look):
     fill_queues(QUEUE_NAMES)
     hand = Hand()
     with session() as other:

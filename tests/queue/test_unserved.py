@@ -89,7 +89,7 @@ def test_ordered_job_of_an_unserved_queue_keeps_its_turn(served):
 
 
 @pytest.mark.parametrize("task", [mutex, limited])
-def test_job_in_line_whose_queue_is_paused_meanwhile_is_passed_over(task):
+def test_job_in_line_whose_queue_is_paused_meanwhile_is_skipped(task):
     hand = Hand()
     for each in (task, task.using(**slow), task):
         enqueue(each)

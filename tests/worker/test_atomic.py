@@ -342,7 +342,7 @@ def test_completion_never_commits_a_transaction_around_it(effects):
     assert effects() == []
 
 
-def test_what_may_be_done_by_halves_is_not_tried_again():
+def test_attempt_that_may_be_half_done_is_not_tried_again():
     job = run(end_transaction.using(max_attempts=5), "COMMIT")
     assert (job.status, job.attempts) == ("FAILED", 1)
 
@@ -488,7 +488,7 @@ def test_what_is_given_up_is_decided_by_whether_it_was_committed(
     assert len(attempts()) == (0 if in_hook else 1)
 
 
-def test_cancel_that_comes_after_the_completion_is_told_so():
+def test_cancel_that_comes_after_the_completion_changes_nothing_and_says_so():
     job = run(leave_and_enqueue)
     assert not job.cancel()
     assert job.status == "SUCCESSFUL"
