@@ -72,7 +72,7 @@ def same_database_afterwards(db):
 
 
 def test_what_has_changed_since_the_last_release_is_in_a_migration():
-    """Else run: python -m pgjobs.database freeze 0009_what_has_changed."""
+    """If it is not, run: python -m pgjobs.database freeze 0009_what_has_changed."""
     check(HERE.parent)
 
 

@@ -832,7 +832,7 @@ def test_job_is_rescued_once_however_many_try(hand):
 
 @transactional
 def test_job_that_was_rescued_and_claimed_again_in_between_is_left_alone():
-    """In between: after a slow rescue has read the job and before it locks it."""
+    """That is after a slow rescue has read the job and before it locks the row."""
     dead, other = Hand("dead"), Hand("other")
     running_job(hand=dead)
     dead.fall_silent(3600)

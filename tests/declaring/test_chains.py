@@ -506,7 +506,7 @@ def test_job_after_one_that_is_gone_does_not_run(is_due):
 
 
 def test_circle_is_refused():
-    """Only SQL could ask for one: a job can wait for nothing that comes after it."""
+    """Only SQL could ask for one. A job cannot wait for a later job."""
     first = enqueue(noop)
     insert = """
         INSERT INTO pgjobs_job (id, task, keys)
@@ -537,7 +537,7 @@ def test_links_that_make_no_sense_are_refused_in_sql(keys, fault):
 
 
 def test_job_after_a_batch_that_does_not_exist_does_not_run():
-    """Its writer may not be allowed to look."""
+    """Its writer may have no right to read batches."""
     execute(
         "INSERT INTO pgjobs_job (task, keys)"
         """ VALUES ('tests.noop', '{"after_batches": [12]}')"""
@@ -562,7 +562,7 @@ HOLD = "SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE"
 def test_job_that_comes_while_its_predecessor_ends_is_admitted(
     first, commits, looks_between, verdict
 ):
-    """Whichever writes first, whichever commits first, whenever a worker looks."""
+    """This holds in each order of writes and commits, whenever a worker looks."""
     predecessor = enqueue(noop)
     with session() as worker, session() as app:
         hand = Hand(execute=worker.execute)
@@ -746,7 +746,7 @@ def test_one_admission_admits_a_part_of_many_jobs_and_the_next_ones_the_others(
 
 @pytest.mark.parametrize("act", ["succeed", "fail", "discard"])
 def test_end_that_neither_row_nor_note_names_is_found_by_the_sweep(act):
-    """Triggers may be disabled, and a role may delete jobs, and leave no notes."""
+    """Triggers may be disabled, and a role may delete jobs without leaving notes."""
     first = enqueue(noop)
     enqueue_many([noop.using(after=first).bind() for _ in range(600)])
     admit()

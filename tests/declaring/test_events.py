@@ -306,7 +306,7 @@ def test_idle_worker_starts_at_once_and_without_polling(handlers):
 
 
 def test_publisher_that_knows_no_handler_reaches_them_all(handlers):
-    """psql, a trigger, another program: what the database knows is enough."""
+    """It may be psql, a trigger or another program: the database knows the handlers."""
     with session() as other:
         ((id,),) = other.execute(
             "SELECT pgjobs_publish('tle.refreshed', '{\"satellite_id\": 5}')"
@@ -552,7 +552,7 @@ def test_handler_that_the_code_has_lost_gets_nothing_more(handlers):
 
 
 def test_handler_that_returns_gets_what_was_published_meanwhile(handlers, settings):
-    """As in a deploy, when a worker of the old release starts after the new one."""
+    """This happens in a deploy, when a worker of the old release starts late."""
     settings.PGJOBS = {"UNHANDLED_EVENT_GRACE": 60}
     before = publish(REFRESHED, {"satellite_id": 1})
     new_release = registry.tasks

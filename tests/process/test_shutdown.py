@@ -93,7 +93,7 @@ def test_idle_worker_stops_at_once(start_worker):
 
 
 def test_signal_before_the_worker_is_up_stops_it_too(start_worker):
-    """Whether Python or the worker takes it: the process ends, and nothing runs."""
+    """The process runs no job, whether Python or the worker takes the signal."""
     job = enqueue(tasks.noop)
     worker = start_worker(registered=False)
     assert worker.stop() in (-signal.SIGTERM, ExitCode.STOPPED)
@@ -202,7 +202,7 @@ def slot_threads_of(worker):
 
 
 def test_heartbeats_go_on_during_the_grace(start_worker, path, settings):
-    """A job longer than the lease stays its worker's while that one shuts down."""
+    """A job longer than the lease stays with a worker that shuts down."""
     worker, job = start_holding(
         start_worker, path, "--grace", "30", settings=SHORT_LEASE
     )

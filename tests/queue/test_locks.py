@@ -94,7 +94,7 @@ def test_jobs_of_one_statement_wait_for_its_first():
 
 @pytest.mark.parametrize("task", [locked, mutex, free.using(max_running=1)])
 def test_jobs_that_are_enqueued_together_wait_from_the_beginning(task):
-    """Or the claim walks past all that was READY until they are decided about."""
+    """Otherwise a claim would walk past them until an admission decides."""
     jobs = enqueue_many([task.bind() for _ in range(3)])
     assert [job.status for job in jobs] == ["WAITING"] * 3
     # Rows that a trigger writes again belong to a later command.
@@ -571,7 +571,7 @@ def test_sweep_finds_that_a_job_with_a_lock_is_gone(task):
 
 
 def test_job_that_was_not_inserted_after_all_takes_no_lock():
-    """As an unlucky ON CONFLICT DO NOTHING does."""
+    """This happens with ON CONFLICT DO NOTHING."""
     execute("CREATE UNIQUE INDEX once ON pgjobs_job (task) WHERE priority = 1")
     try:
         insert = """

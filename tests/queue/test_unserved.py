@@ -204,7 +204,7 @@ def test_workers_do_all_of_this(start_worker):
 
 
 def test_worker_that_begins_to_serve_a_queue_admits_what_waits_there(start_worker):
-    """Without a hint, and long before the next sweep."""
+    """It does so without a notification, and long before the next sweep."""
     enqueue(mutex.using(**slow))
     patient = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     start_worker("--queues", "slow", settings=patient)

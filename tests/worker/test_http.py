@@ -121,7 +121,7 @@ def test_nudge_finds_what_became_due_as_the_timer_does():
 
 @shared_queue
 def test_nudge_that_comes_while_the_loop_looks_is_not_lost(monkeypatch):
-    """The look has missed the job, and is about to say that there is nothing more."""
+    """The look has missed the job and is about to report an empty queue."""
     jobs = []
     look = claiming.record_and_claim
 
@@ -179,7 +179,7 @@ def test_loop_promises_when_it_is_awake_again(monkeypatch):
 
 @shared_queue
 def test_loop_that_is_stuck_is_not_healthy(monkeypatch):
-    """However long it meant to sleep before something woke it."""
+    """It does not matter how long the loop meant to sleep."""
     monkeypatch.setattr(health, "STUCK_SECONDS", 0.3)
     put_off_maintenance(monkeypatch)
     with served_worker(**DEAF) as server:
