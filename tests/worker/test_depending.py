@@ -569,7 +569,7 @@ def test_success_is_kept_as_long_as_a_window_needs_it(path):
     assert Prerequisite.objects.count() == 1
 
 
-def test_failed_cancelled_and_deleted_jobs_meet_nobodys_needs(path):
+def test_failed_cancelled_and_deleted_jobs_meet_no_needs(path):
     hand = Hand()
     for end in ("fail", "cancel", "discard"):
         job = dependent.refresh_client.enqueue(path, 1)
