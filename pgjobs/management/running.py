@@ -233,7 +233,7 @@ def what_is_left(options: WorkerOptions) -> Iterator[str]:
         yield f"Left: {left} ready."
 
 
-def is_untold(record: logging.LogRecord) -> bool:
+def is_not_printed(record: logging.LogRecord) -> bool:
     """Whether no printed line says the same as the log record."""
     return not hasattr(record, "status")
 
@@ -255,7 +255,7 @@ def logging_to(err: OutputWrapper, verbosity: int, name: str) -> Iterator[None]:
     )
     handler.setLevel(logging.WARNING)
     if verbosity > 0:
-        handler.addFilter(is_untold)
+        handler.addFilter(is_not_printed)
     root.addHandler(handler)
     try:
         yield

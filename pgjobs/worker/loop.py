@@ -88,13 +88,13 @@ class Loop:
         refuse_mode()
         self.session = Session(self.options, self.in_flight.doubt_all)
         self.id, self.connection = self.session.id, self.session.connection
-        self.furnish()
+        self.make_parts()
         self.heartbeat.start()
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", self.options.name, self.id)
         self.observer.started()
 
-    def furnish(self) -> None:
+    def make_parts(self) -> None:
         """Make the parts that need the worker's id and its connection."""
         session, options = self.session, self.options
         self.heartbeat = Heartbeat(

@@ -450,7 +450,7 @@ def test_no_value_of_any_column_stops_a_worker(busy, table, how):
 )
 @given(data=st.data())
 def test_no_rows_of_several_hostile_values_stop_a_worker(busy, data):
-    """By SQL of a role that owns the tables."""
+    """The role that writes them owns the tables."""
     every = columns()
     written = []
     with undone():
@@ -472,7 +472,7 @@ def drawn(data, kinds: dict[str, str]) -> dict[str, str]:
 
 
 def test_no_value_that_a_producer_may_write_stops_a_worker(busy):
-    """With the rights that docs/sql.md gives: what it may not write is refused."""
+    """The producer has the rights of docs/sql.md. What it may not write is refused."""
     psql(f"CREATE ROLE {ROLE}")
     psql(GRANTS["producer"].replace("producer", ROLE))
     kinds = columns()["pgjobs_job"]
@@ -488,7 +488,7 @@ def test_no_value_that_a_producer_may_write_stops_a_worker(busy):
 
 
 def test_no_operator_of_another_schema_is_used_for_a_comparison(busy):
-    """A role that may create one could have it run with a worker's rights."""
+    """Otherwise a role that creates one could run it with a worker's rights."""
     kinds = ("varchar", "bpchar", "name", "text", "int2", "int4", "int8", "oid")
     for left in kinds:
         for right in kinds:

@@ -74,7 +74,7 @@ def test_role_with_rights_on_the_tables_writes_rows(role, statement):
 def test_role_could_not_write_rows_without_what_public_may_execute(
     role, name, statement
 ):
-    """So that the list does not grow beyond what is needed."""
+    """This keeps the list from growing beyond what is needed."""
     execute(f"REVOKE EXECUTE ON ROUTINE {name} FROM PUBLIC")
     with pytest.raises(Exception, match=f"permission denied for function {name}"):
         write(statement)
@@ -98,7 +98,7 @@ def test_function_that_others_call_has_a_search_path_of_its_own(kind):
 
 
 def test_loop_has_the_search_path_of_the_functions():
-    """Else PostgreSQL would compile those that both call again and again."""
+    """Otherwise PostgreSQL would compile shared functions again and again."""
     ((settings,),) = execute(
         "SELECT proconfig FROM pg_proc WHERE proname = 'pgjobs_queue_changed'"
     )

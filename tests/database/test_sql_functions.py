@@ -80,7 +80,7 @@ def test_arguments_that_do_not_fit_are_refused(arguments, parameter, says):
         )
 
 
-def test_every_fault_is_told_with_what_the_task_takes():
+def test_every_fault_is_named_with_what_the_task_takes():
     with pytest.raises(psycopg.Error) as caught:
         enqueued("""'{"client_id": "x", "odd": 1}'""")
     diagnostic = caught.value.diag
@@ -470,7 +470,7 @@ def test_cancel_takes_a_reason():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_running_job_is_told_through_its_workers_channel():
+def test_running_job_is_asked_to_stop_through_its_workers_channel():
     job = make_job("RUNNING")
     channel = f"pgjobs_worker_{job.worker_id}"
     with session() as worker:

@@ -83,7 +83,7 @@ def test_role_without_the_right_is_refused_the_functions_with_a_reason(statement
 
 @pytest.mark.parametrize("statement", CALLS)
 def test_right_to_the_functions_lends_no_right_to_the_tables(statement):
-    """SECURITY INVOKER: EXECUTE is not enough."""
+    """The functions are SECURITY INVOKER, so EXECUTE is not enough."""
     psql(f"GRANT EXECUTE ON ALL ROUTINES IN SCHEMA public TO {ROLE}")
     with refused("42501", "permission denied for table"):
         call(statement)

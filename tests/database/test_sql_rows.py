@@ -198,7 +198,7 @@ def test_two_claims_at_the_same_time_share_nothing(hand):
 
 
 @transactional
-def test_claim_tells_that_others_hold_ready_jobs(hand):
+def test_claim_says_that_others_hold_ready_jobs(hand):
     enqueue(2)
     first, second = overlapping(
         lambda: hand.record_and_claim(limit=1),
@@ -230,7 +230,7 @@ def test_many_workers_claim_every_job_once():
     assert set(Job.objects.values_list("attempts", flat=True)) == {1}
 
 
-def test_turn_tells_when_the_next_job_is_due(hand):
+def test_claim_returns_when_the_next_job_is_due(hand):
     assert hand.record_and_claim(limit=1).next_due is None
     enqueue(run_after=hours(2))
     enqueue(run_after=hours(1))
@@ -289,7 +289,7 @@ def test_suspect_in_a_queue_that_is_not_served_holds_up_no_job(hand):
     assert (ids(turn.jobs), turn.met_suspect) == (good, False)
 
 
-def test_success_and_a_suspect_fit_in_one_turn(hand):
+def test_success_and_a_suspect_fit_in_one_statement(hand):
     (good,) = enqueue(priority=1)
     claimed = hand.claim_one()
     (suspect,) = suspects()
@@ -316,7 +316,7 @@ def test_success_ends_the_job(hand):
     assert attempts_of(job) == []
 
 
-def test_success_after_setbacks_forgets_their_reason(hand):
+def test_success_after_failed_attempts_forgets_their_reason(hand):
     job = noop.enqueue()
     hand.set_back(hand.claim_one(), "RETRY", "OSError: no luck")
     assert fields_of(job)["reason"] == "OSError: no luck"
@@ -472,7 +472,7 @@ SETBACKS = [
 
 
 @pytest.mark.parametrize(("verdict", "delay", "state", "expected", "noted"), SETBACKS)
-def test_setback_decides_what_becomes_of_the_job(
+def test_verdict_decides_what_becomes_of_the_job(
     hand, verdict, delay, state, expected, noted
 ):
     job = noop.enqueue()
@@ -504,7 +504,7 @@ def test_setback_decides_what_becomes_of_the_job(
 @pytest.mark.parametrize(
     "verdict", ["RETRY", "FAIL", "SNOOZE", "RELEASE", "UNKNOWN", "CANCEL"]
 )
-def test_setback_of_a_job_that_is_to_be_cancelled_cancels_it(hand, verdict):
+def test_failed_attempt_of_a_job_that_is_to_be_cancelled_cancels_it(hand, verdict):
     job = noop.enqueue()
     claimed = hand.claim_one()
     job.cancel("Ann changed her mind.")
@@ -832,7 +832,7 @@ def test_job_is_rescued_once_however_many_try(hand):
 
 @transactional
 def test_job_that_was_rescued_and_claimed_again_in_between_is_left_alone():
-    """In between: after a slow rescue has read the job and before it locks it."""
+    """That is after a slow rescue has read the job and before it locks the row."""
     dead, other = Hand("dead"), Hand("other")
     running_job(hand=dead)
     dead.fall_silent(3600)
@@ -993,7 +993,7 @@ def test_pruned_job_takes_its_attempts_and_progress_along():
 
 
 @transactional
-def test_pruning_passes_over_what_others_have_locked():
+def test_pruning_skips_what_others_have_locked():
     locked, _free = finished_hours_ago("FAILED", 2, 2)
 
     def lock():

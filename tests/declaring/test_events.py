@@ -199,7 +199,7 @@ def test_values_arrive_as_the_hints_of_the_handler_say():
     assert job.return_value == ["datetime", "date", "Decimal", "UUID"], job.reason
 
 
-def test_listeners_are_told_of_the_jobs(handlers):
+def test_receivers_are_called_with_the_jobs(handlers):
     heard = []
 
     def listen(job, **kwargs):
@@ -307,7 +307,7 @@ def test_idle_worker_starts_at_once_and_without_polling(handlers):
 
 
 def test_publisher_that_knows_no_handler_reaches_them_all(handlers):
-    """psql, a trigger, another program: what the database knows is enough."""
+    """It may be psql, a trigger or another program: the database knows the handlers."""
     with session() as other:
         ((id,),) = other.execute(
             "SELECT pgjobs_publish('tle.refreshed', '{\"satellite_id\": 5}')"
@@ -450,7 +450,7 @@ def test_option_that_the_database_cannot_apply_is_refused(options, told):
         handler(recompute, **options)
 
 
-def test_handler_that_is_no_task_is_told_where_subscribe_belongs():
+def test_error_of_a_handler_that_is_no_task_says_where_subscribe_belongs():
     with pytest.raises(InvalidTask, match="write it above @task"):
         subscribe(REFRESHED)(recompute)
 
@@ -553,7 +553,7 @@ def test_handler_that_the_code_has_lost_gets_nothing_more(handlers):
 
 
 def test_handler_that_returns_gets_what_was_published_meanwhile(handlers, settings):
-    """As in a deploy, when a worker of the old release starts after the new one."""
+    """This happens in a deploy, when a worker of the old release starts late."""
     settings.PGJOBS = {"UNHANDLED_EVENT_GRACE": 60}
     before = publish(REFRESHED, {"satellite_id": 1})
     new_release = registry.tasks
@@ -724,7 +724,7 @@ def test_other_aggregates_and_other_handlers_do_not_wait():
     ]
 
 
-def test_dead_letter_lets_the_later_events_of_its_aggregate_go():
+def test_dead_letter_does_not_stop_the_later_events_of_its_aggregate():
     handler(recompute, ordered_by="aggregate")
     store()
     first = publish(REFRESHED, {"satellite": 5}, aggregate_id="a")

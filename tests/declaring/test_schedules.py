@@ -627,7 +627,7 @@ def test_interval_from_the_end_is_counted_from_there():
 
 
 def test_day_from_the_end_has_24_hours_whatever_time_zone_the_session_has():
-    """An interval of PostgreSQL's would have 23 in the night of the change."""
+    """An interval of PostgreSQL would have 23 when summer time begins."""
     made = make(anchor="end", every=timedelta(days=1))
     make_due(made)
     fire_due()
@@ -731,7 +731,7 @@ def test_ticks_go_with_their_schedule_and_jobs_stay():
 
 
 def test_idle_worker_sleeps_no_longer_than_until_the_next_tick(settings):
-    """It would look by itself after minutes: a poll, a turn of the maintenance."""
+    """Without the tick it would look only after minutes, at a poll or a survey."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     made = make(every=timedelta(seconds=1), overlap="allow")
     with running_worker(poll=600):
@@ -760,7 +760,7 @@ def test_one_schedule_that_cannot_be_fired_stops_no_other(monkeypatch):
     assert fresh(fine).run_count == 1
 
 
-def test_idle_worker_without_schedules_asks_once_a_turn_of_maintenance():
+def test_idle_worker_without_schedules_asks_once_a_survey():
     with running_worker(poll=600, queues=("none",)) as loop:
         wait_for(lambda: loop.listener.alarm)
         with statements_of_workers() as executed:

@@ -279,7 +279,7 @@ def test_step_of_a_job_that_is_not_ours_any_more_is_not_marked(effects, lost_by)
 
 @pytest.mark.parametrize("atomic", [True, False])
 def test_of_two_that_do_a_step_the_first_to_mark_it_decides(effects, atomic):
-    """As when a lease ran out under a worker that had begun to commit."""
+    """This happens when the lease of a worker runs out while it commits."""
     tasks.noop.enqueue()
     hand = Hand()
     claimed = hand.claim_one()

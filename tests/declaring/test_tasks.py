@@ -234,7 +234,7 @@ def test_aware_time_or_timedelta_can_be_waited_for(run_after):
 
 @pytest.mark.parametrize("name", ["queue_name", "priority", "colour", "unique_for"])
 def test_wrong_option_is_a_value_error_like_wrong_arguments(name):
-    """What a caller got wrong is caught by one `except`."""
+    """So one `except` catches all mistakes of a caller."""
     with pytest.raises(ValueError, match=name):
         noop.using(**{name: "\n"})
     with pytest.raises(ImproperlyConfigured, match=name):

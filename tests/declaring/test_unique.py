@@ -385,7 +385,7 @@ def test_key_is_held_in_these_statuses(way, holding):
 @pytest.mark.parametrize("verdict", ["RETRY", "SNOOZE", "RELEASE", "UNKNOWN"])
 @pytest.mark.parametrize("way", EVERY_WAY, ids=WAYS)
 def test_job_that_goes_back_to_the_queue_never_meets_a_newer_one(way, verdict):
-    """What procrastinate's queueing lock did: the job stayed in `doing` for ever."""
+    """With procrastinate's queueing lock such a job stayed in `doing` for ever."""
     hand = Hand()
     job = way.enqueue("first")
     claimed = hand.claim_one()
@@ -544,7 +544,7 @@ def test_second_enqueue_gets_the_key_if_the_first_rolls_back(way, transactional_
 def test_second_enqueue_gets_the_key_if_the_first_job_ends_meanwhile(
     transactional_db,
 ):
-    """It is found to be taken, then free again: no caller may see any of it."""
+    """The caller finds the key taken, then free again, and must notice neither."""
     first = KEPT.enqueue("first")
     first_ended, _ = overlapping(first.cancel, lambda: KEPT.enqueue("second"))
     assert first_ended
@@ -571,7 +571,7 @@ def test_eight_connections_that_enqueue_one_key_make_one_job(way, transactional_
 
 
 def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(transactional_db):
-    """Both wait for one key; neither may hold what the other one needs after it."""
+    """While both wait for a key, neither may hold one that the other needs next."""
     keyed = echo.using(unique_key="{value}")
 
     def enqueue_all(keys: str):
@@ -591,8 +591,8 @@ def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(transactional_d
     assert values() == ["a", "m", "z"]
 
 
-def test_everybody_is_served_while_jobs_come_and_go(transactional_db):
-    """Enqueueing, cancelling and retrying at once: one job at a time, and no error."""
+def test_every_caller_gets_its_job_while_jobs_come_and_go(transactional_db):
+    """Callers enqueue, cancel and retry at once; there is never a second job."""
     barrier = threading.Barrier(4)
 
     def play(number: int):

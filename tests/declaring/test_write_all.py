@@ -197,7 +197,7 @@ def optional(format: Literal["a", "b"] | None = None): ...
         (anything, "others", "which has no choices"),
     ],
 )
-def test_parameter_without_choices_is_told_by_check(function, name, says):
+def test_parameter_without_choices_is_reported_by_check(function, name, says):
     declare(function, write_all=name)
     errors = [each for each in check_tasks() if says in each.msg]
     assert [each.id for each in errors] == ["pgjobs.E012"]

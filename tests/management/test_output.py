@@ -131,7 +131,9 @@ def test_failure_is_logged_as_an_error_and_all_else_as_information(caplog):
 
 
 @pytest.mark.parametrize("verbosity", ["0", "1"])
-def test_failure_is_told_once_where_logging_is_not_configured(start_worker, verbosity):
+def test_failure_is_printed_once_where_logging_is_not_configured(
+    start_worker, verbosity
+):
     enqueue(tasks.fail_with, "no")
     worker = start_worker("--drain", "-v", verbosity, registered=False)
     assert worker.wait() == 0
@@ -175,7 +177,7 @@ def test_banner_names_the_tasks_at_a_higher_verbosity():
         ({"slots": 1}, "1 slot,"),
     ],
 )
-def test_banner_tells_options_in_words(options, expected):
+def test_banner_gives_options_in_words(options, expected):
     assert expected in "\n".join(banner(WorkerOptions(**options), "Worker", 1))
 
 

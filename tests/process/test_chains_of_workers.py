@@ -29,7 +29,7 @@ OPEN = """
 
 
 def test_next_job_of_a_chain_starts_at_once_even_on_another_worker(start_worker):
-    """Both workers poll once a minute: only being told makes it fast."""
+    """Both workers poll once a minute, so only a notification makes it fast."""
     for queue_name in ("one", "other"):
         start_worker("--queues", queue_name, "--poll", "60")
     parts = [

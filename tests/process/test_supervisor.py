@@ -382,7 +382,7 @@ WHERE datname = current_database() AND wait_event_type = 'Lock'
 
 @shared_queue
 def test_worker_that_still_starts_ends_with_a_supervisor_that_was_killed(start_worker):
-    """Its first look at the database waits for a lock."""
+    """Its first statement waits for a lock."""
     with session() as other:
         other.begin()
         other.execute("LOCK TABLE django_migrations IN ACCESS EXCLUSIVE MODE")

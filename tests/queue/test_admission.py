@@ -191,7 +191,7 @@ def test_rate_is_kept_by_admissions_one_after_the_other():
         {"rate": "1/hour"},
     ],
 )
-def test_arrived_job_whose_row_is_held_is_admitted_once_it_is_let_go(options):
+def test_arrived_job_whose_row_is_held_is_admitted_once_it_is_released(options):
     job = enqueue(noop.using(**options))
     with session() as holder:
         holder.begin()
@@ -205,7 +205,7 @@ def test_arrived_job_whose_row_is_held_is_admitted_once_it_is_let_go(options):
     assert (admission.has_more, admission.is_blocked) == (False, False)
 
 
-def test_end_of_a_job_whose_row_is_held_is_seen_once_it_is_let_go():
+def test_end_of_a_job_whose_row_is_held_is_seen_once_it_is_released():
     first, _ = enqueue_many([noop.using(lock="door").bind() for _ in range(2)])
     admit()
     first.cancel()
@@ -220,7 +220,7 @@ def test_end_of_a_job_whose_row_is_held_is_seen_once_it_is_let_go():
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_follower_whose_row_is_held_is_told_once_it_is_let_go(ends):
+def test_follower_whose_row_is_held_is_admitted_once_it_is_released(ends):
     first, second = enqueue(chain(noop.bind(), noop.bind()))
     admit()
     first.fail() if ends else first.succeed()
@@ -255,7 +255,7 @@ def test_predecessor_whose_row_is_held_while_it_is_linked_is_not_forgotten():
 @pytest.mark.parametrize(
     "options", [{"lock": "door-{value}"}, {"max_running": 1_000}, {"after": None}]
 )
-def test_many_held_rows_keep_none_back_that_come_later(monkeypatch, options):
+def test_many_held_rows_keep_no_later_jobs_back(monkeypatch, options):
     monkeypatch.setattr(admitting, "MOST_ADMITTED", 5)
     if "after" in options:
         ended = enqueue(noop)
@@ -283,7 +283,7 @@ def test_many_held_rows_keep_none_back_that_come_later(monkeypatch, options):
     assert Job.objects.ready().count() == 30
 
 
-def test_worker_tries_again_until_a_held_row_is_let_go():
+def test_worker_tries_again_until_a_held_row_is_released():
     job = enqueue(noop.using(lock="door"))
     with session() as holder:
         holder.begin()
@@ -324,7 +324,7 @@ def test_what_a_killed_session_began_is_done_by_the_next_one():
     assert second.status == "READY"
 
 
-def test_turn_that_is_cut_off_records_admits_and_claims_nothing():
+def test_pass_that_is_cut_off_records_admits_and_claims_nothing():
     """Its three statements are one transaction."""
     enqueue_many([noop.using(lock="door").bind() for _ in range(2)])
     watchdog = Watchdog()
@@ -413,7 +413,7 @@ ENDS = [cancel, fail, succeed, delete, expire]
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("kind", KEYS)
-def test_end_of_many_jobs_of_one_key_lets_the_others_go(kind, end):
+def test_end_of_many_jobs_of_one_key_admits_the_others(kind, end):
     insert_many(MANY, KEYS[kind])
     insert_many(5, KEYS[kind], priority=-1)
     admit_at_once()
@@ -430,7 +430,7 @@ def test_end_of_many_jobs_of_one_key_lets_the_others_go(kind, end):
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_end_of_the_predecessor_of_many_jobs_is_told_to_all(end):
+def test_end_of_the_predecessor_of_many_jobs_admits_all(end):
     first = enqueue(noop.using(priority=1))
     insert_many(MANY, {"after": [first.pk]})
     admit_at_once()
@@ -448,7 +448,7 @@ def test_end_of_the_predecessor_of_many_jobs_is_told_to_all(end):
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_end_of_many_predecessors_of_a_job_is_told_to_it(end):
+def test_end_of_many_predecessors_of_a_job_admits_it(end):
     insert_many(MANY, {"lock": "door-%n"})
     last = enqueue(noop.using(after=list(Job.objects.all()), priority=1))
     admit_at_once()
@@ -459,7 +459,7 @@ def test_end_of_many_predecessors_of_a_job_is_told_to_it(end):
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_end_of_many_jobs_of_a_batch_is_told_to_those_after_it(end):
+def test_end_of_many_jobs_of_a_batch_admits_those_after_it(end):
     batch = enqueue(group([noop.bind()] * MANY))
     last = enqueue(noop.using(after=batch, priority=1))
     admit_at_once()

@@ -336,7 +336,7 @@ def test_end_that_is_rolled_back_does_not_end_the_batch():
 
 
 @pytest.mark.parametrize("act", ["succeed", "fail", "cancel", "discard"])
-def test_end_of_a_batch_is_told_later_if_another_session_holds_the_callback(act):
+def test_end_of_a_batch_admits_later_a_callback_that_another_session_holds(act):
     batch = enqueue(group([noop.bind(), noop.bind()], then=then))
     (callback,) = callbacks(batch)
     run_next()
@@ -354,7 +354,7 @@ def test_end_of_a_batch_is_told_later_if_another_session_holds_the_callback(act)
     assert not Note.objects.exists()
 
 
-def test_failure_in_a_batch_is_told_later_if_another_session_holds_the_callback():
+def test_failure_in_a_batch_admits_later_a_callback_that_another_session_holds():
     batch = enqueue(group([noop.bind(), noop.bind()], on_failure=low.bind()))
     (callback,) = callbacks(batch)
     admit()
@@ -370,7 +370,7 @@ def test_failure_in_a_batch_is_told_later_if_another_session_holds_the_callback(
 
 
 @pytest.mark.parametrize("act", ["succeed", "discard"])
-def test_end_of_a_batch_is_told_to_however_many(act):
+def test_end_of_a_batch_admits_any_number_of_jobs(act):
     batch = enqueue(group([noop.bind()]))
     anyway = noop.using(after=batch, after_failure="run")
     enqueue_many([anyway.bind() for _ in range(600)])
@@ -400,7 +400,7 @@ def test_jobs_of_a_batch_that_nothing_waits_for_leave_no_notes():
 
 @pytest.mark.parametrize("looks_between", [False, True])
 @pytest.mark.parametrize("first", ["end", "arrival"])
-def test_job_that_begins_to_wait_while_the_batch_ends_is_told(first, looks_between):
+def test_job_that_begins_to_wait_while_the_batch_ends_is_admitted(first, looks_between):
     batch = enqueue(group([noop.bind()]))
     with session() as worker, session() as app:
         hand = Hand(execute=worker.execute)

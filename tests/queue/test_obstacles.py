@@ -170,7 +170,7 @@ def test_waiting_job_says_that_no_worker_serves_the_job_before_it():
     assert words(second) == f"waits for job {first.pk} in queue slow, no worker"
 
 
-def test_status_tells_of_chains_and_unfinished_batches():
+def test_status_names_chains_and_unfinished_batches():
     first, _, _ = enqueue(chain(*[tasks.noop.bind() for _ in range(3)]))
     batch = enqueue(group([tasks.noop.bind()] * 3, description="Three"))
     enqueue(group([tasks.noop.bind()])).jobs.all().succeed()

@@ -132,7 +132,7 @@ def test_change_that_lets_more_jobs_run_wakes_the_workers(change, wakes):
         assert listening.heard() == [("pgjobs", "mail")] * wakes
 
 
-def test_drain_passes_over_paused_queues_and_says_so():
+def test_drain_skips_paused_queues_and_says_so():
     paused("mail"), paused("news"), paused("empty")
     for name in ("mail", "mail", "news", "default"):
         tasks.noop.using(queue_name=name).enqueue()
@@ -158,7 +158,7 @@ def test_claims_fill_a_limited_queue_and_no_more():
     assert one.claim(5) == []
 
 
-def test_room_of_what_is_recorded_is_used_in_the_same_turn():
+def test_room_of_what_is_recorded_is_used_in_the_same_pass():
     make_queue(max_running=1)
     enqueue_many([MAIL.bind() for _ in range(3)])
     hand = Hand()

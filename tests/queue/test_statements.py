@@ -114,7 +114,7 @@ def test_jobs_that_end_together_share_a_statement(tmp_path, settings, monkeypatc
 def test_of_what_ended_half_is_recorded_at_once_while_there_is_more_to_claim(
     stops, at_once, tmp_path, monkeypatch
 ):
-    """The slots are to have something to run while a turn is on its way."""
+    """The slots need something to run during the round trip of a pass."""
     recorded = []
     turn = claiming.record_and_claim
 
@@ -163,7 +163,7 @@ def test_idle_worker_asks_little():
 
 
 @pytest.mark.usefixtures("calm")
-def test_setback_costs_one_statement_more_and_no_look_too_many():
+def test_failed_attempt_costs_one_statement_more_and_no_look_too_many():
     job = enqueue(tasks.fail_with, "no")
     with running_worker(poll=600) as loop:
         wait_for_status(job, "FAILED")
@@ -240,7 +240,7 @@ def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
     ],
 )
 def test_what_keeps_a_row_from_being_pruned_is_asked_of_this_row(name, parameters):
-    """Joined with all that keeps rows, thousands of each take minutes."""
+    """A join with all such rows would take minutes for thousands of each."""
     with connect("default", "test", "explain") as own:
         own.execute(ONE_PLAN)
         plan = own.execute("EXPLAIN " + statement(name), parameters).fetchall()
@@ -432,7 +432,7 @@ LOOKS = [first_look(4), first_look(4, by_queue=True)]
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_claim_locks_no_more_rows_than_it_takes(look):
-    """Of many queues, each with more jobs than it takes."""
+    """There are many queues, each with more jobs than the claim takes."""
     fill_queues(QUEUE_NAMES)
     with session() as other, session() as free:
         hand = Hand("other", execute=other.execute)
@@ -456,7 +456,7 @@ def test_claim_takes_the_best_jobs_of_all_queues_in_order(look):
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_claim_passes_over_what_others_have_locked_and_says_that_there_is_more(look):
+def test_claim_skips_what_others_have_locked_and_says_that_there_is_more(look):
     fill_queues(QUEUE_NAMES)
     hand = Hand()
     with session() as other:

@@ -145,7 +145,7 @@ def test_jobs_of_other_workers_of_the_host_count_and_those_of_other_hosts_do_not
     assert units_in_use("default") == {"here": 6_000, "there": 6_000}
 
 
-def test_units_of_an_ending_job_are_free_in_the_turn_that_records_it():
+def test_units_of_an_ending_job_are_free_in_the_pass_that_records_it():
     worker = hand()
     enqueued(TOTAL, TOTAL)
     (first,) = worker.claim(1, units=HERE)

@@ -188,7 +188,7 @@ def test_job_that_vanishes_meanwhile_ends_the_wait(hand):
 
 @polling_only
 def test_broken_listening_does_not_hide_the_end(hand):
-    """A notification that never comes costs one poll interval, no more."""
+    """A lost notification costs at most one poll interval."""
     job = noop.enqueue()
     claimed = hand.claim_one()
 

@@ -395,7 +395,7 @@ def test_job_of_an_unknown_task_waits_and_fails_after_the_grace(path, settings):
     assert Note.objects.count() == 0
 
 
-def test_task_that_does_not_depend_any_more_lets_its_jobs_go(path, monkeypatch):
+def test_jobs_of_a_task_that_does_not_depend_any_more_are_admitted(path, monkeypatch):
     job = dependent.use.enqueue(path)
     without = replace(dependent.use.options, dependencies=())
     monkeypatch.setattr(dependent.use, "options", without)
@@ -570,7 +570,7 @@ def test_success_is_kept_as_long_as_a_window_needs_it(path):
     assert Prerequisite.objects.count() == 1
 
 
-def test_failed_cancelled_and_deleted_jobs_meet_nobodys_needs(path):
+def test_failed_cancelled_and_deleted_jobs_meet_no_needs(path):
     hand = Hand()
     for end in ("fail", "cancel", "discard"):
         job = dependent.refresh_client.enqueue(path, 1)
@@ -589,7 +589,7 @@ def test_failed_cancelled_and_deleted_jobs_meet_nobodys_needs(path):
 # Telling
 
 
-def test_status_tells_of_jobs_for_which_no_worker_has_looked(path):
+def test_status_names_jobs_for_which_no_worker_has_looked(path):
     job = dependent.send_client.enqueue(path, 1)
     Hand()
     admit()

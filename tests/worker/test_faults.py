@@ -356,7 +356,7 @@ def test_outage_costs_no_job_and_no_processor_time(start_worker, server, path):
 
 
 def test_quick_restarts_get_no_living_worker_rescued(start_worker, server, path):
-    """All session locks are gone at once, and not all workers are back at once."""
+    """All session locks go at once, but the workers come back one by one."""
     how = {"settings": BRISK, "registered": False, **on_private_server(server)}
     for _ in range(2):
         start_worker("--poll", "60", "--concurrency", "1", **how)

@@ -168,7 +168,7 @@ def test_worker_learns_from_its_chores_when_a_scheduled_job_is_due(loop):
     wait_for_all("READY", timeout=SOON)
 
 
-def test_worker_that_cannot_listen_learns_from_its_chores_when_a_rate_lets_jobs_go(
+def test_worker_that_cannot_listen_learns_from_its_chores_when_a_rate_opens(
     settings,
 ):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.2}

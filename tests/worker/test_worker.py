@@ -185,7 +185,7 @@ def locked(job):
         yield
 
 
-def test_row_that_another_transaction_holds_is_passed_over_not_waited_for(path):
+def test_row_that_another_transaction_holds_is_skipped_without_waiting(path):
     first, second = enqueue(tasks.note, path, "1"), enqueue(tasks.note, path, "2")
     with locked(first), running_worker(poll=60):
         wait_for_status(second, "SUCCESSFUL")

@@ -15,7 +15,7 @@ from .late_events import LateDelivery
 from .long_transactions import LongTransactionWarning
 from .new_queues import NewQueues
 from .pruning import ForgetRates, PruneBatches, PruneEvents, PruneJobs
-from .rescue import ReleaseUnawares, Rescue
+from .rescue import ReleaseOrphans, Rescue
 from .schedules import Scheduler
 from .survey import Survey
 
@@ -36,7 +36,7 @@ class Chores(Upkeep):
         self.cancel_requests = CancelRequests(worker_id, cancel)
         self.new_queues = NewQueues()
         self.rescue = Rescue(worker_id)
-        self.orphans = ReleaseUnawares(worker_id, options.name, held)
+        self.orphans = ReleaseOrphans(worker_id, options.name, held)
         self.expiry = Expiry()
         self.late_delivery = LateDelivery()
         self.scheduler = Scheduler()

@@ -1,4 +1,4 @@
-"""Takes back jobs whose worker is dead, and those that this worker owns unawares."""
+"""Takes back jobs of dead workers, and jobs that this worker owns unknowingly."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -55,7 +55,7 @@ def log_rescue(job: Rescued) -> None:
     )
 
 
-class ReleaseUnawares(Chore):
+class ReleaseOrphans(Chore):
     """Releases jobs that this worker owns without knowing it.
 
     Its connection broke under a claim, and the answer to the claim was lost.
