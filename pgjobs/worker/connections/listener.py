@@ -20,6 +20,7 @@ from .connection import Watchdog
 logger = logging.getLogger("pgjobs.worker")
 
 SUBSCRIBE_SECONDS = 10.0
+LONGEST_SLEEP = 3_600.0  # seconds at a time; poll() refuses infinity
 
 
 class Listener:
@@ -93,7 +94,8 @@ class Listener:
         poll.register(self.bell.read_end, select.POLLIN)
         if self.connection is not None:
             poll.register(self.connection.fileno(), select.POLLIN)
-        return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
+        milliseconds = 1_000 * min(seconds, LONGEST_SLEEP)
+        return [descriptor for descriptor, _ in poll.poll(milliseconds)]
 
     def take_notified(self) -> None:
         """Take what was notified while the loop was too busy to sleep."""
