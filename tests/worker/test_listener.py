@@ -2,6 +2,8 @@
 
 import threading
 from datetime import timedelta
+from math import inf
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -11,6 +13,8 @@ from pgjobs import enqueue, signals
 from pgjobs.base.connections import parameters_of
 from pgjobs.models import Job
 from pgjobs.worker import ExitCode
+from pgjobs.worker.connections.bell import Bell
+from pgjobs.worker.connections.listener import Listener
 from tests import tasks
 from tests.actors import session
 from tests.processes import (
@@ -316,3 +320,13 @@ def test_job_that_ends_rings_without_a_notification(sleeper):
         wait_for(lambda: finished == [job.pk], timeout=SOON)
     finally:
         signals.job_finished.disconnect(receive)
+
+
+def test_worker_that_expects_nothing_can_sleep_for_ever():
+    """A loop that raised at this lost the job that it ran."""
+    bell = Bell()
+    never = SimpleNamespace(listen=False)
+    listener = Listener(never, 1, bell, None, lambda: True, lambda *heard: None)
+    bell.ring()
+    assert listener.sleep(inf) == [bell.read_end]
+    listener.close()

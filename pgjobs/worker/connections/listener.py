@@ -21,6 +21,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 SUBSCRIBE_SECONDS = 10.0
 BUSY_SECONDS = 0.01  # between two looks of a busy loop at what was notified
+LONGEST_SLEEP = 3_600.0  # seconds at a time; poll() refuses infinity
 
 
 class Listener:
@@ -98,7 +99,8 @@ class Listener:
         poll.register(self.bell.read_end, select.POLLIN)
         if self.connection is not None:
             poll.register(self.connection.fileno(), select.POLLIN)
-        return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
+        milliseconds = 1_000 * min(seconds, LONGEST_SLEEP)
+        return [descriptor for descriptor, _ in poll.poll(milliseconds)]
 
     def take_while_busy(self) -> None:
         """Take, now and then, what was notified: a busy loop does not sleep."""
