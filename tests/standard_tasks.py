@@ -195,3 +195,15 @@ def undecorated():
 # Their paths lead to something else.
 renamed = task(undecorated)
 hidden = task(lambda: None)
+
+
+def defined_twice():
+    return 1
+
+
+first_of_two = task(defined_twice)
+
+
+@task
+def defined_twice():
+    return 2

@@ -1,9 +1,5 @@
 """pgjobs as the backend of django.tasks: the same worker, Django's own `@task`."""
 
-import os
-
-os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.project.settings_of_tasks"
-
 from benchmarks.systems import pgjobs  # sets Django up
 
 from benchmarks.systems import django_core_tasks  # isort: skip

@@ -31,7 +31,7 @@ class Adoptions:
         self.params = params
         self.by_function: dict[Callable, AdoptedTask] = {}
         self.by_path: dict[str, AdoptedTask] = {}
-        self.validated: set[tuple] = set()
+        self.validated: dict[tuple, Given] = {}  # and the options, by their identity
 
     @classmethod
     def of(cls, backend: type, alias: str, params: Mapping[str, Any]) -> "Adoptions":
@@ -45,13 +45,13 @@ class Adoptions:
 
     def is_validated(self, task: Task) -> bool:
         """Whether a task just like this one was validated before."""
-        return is_plain(task) and traits_of(task) in self.validated
+        known = self.validated.get(traits_of(task))
+        return known is options_given(task) and task.run_after is None
 
     def note_validated(self, task: Task) -> None:
         if len(self.validated) >= MOST_VALIDATED:
             self.validated.clear()
-        if is_plain(task):
-            self.validated.add(traits_of(task))
+        self.validated[traits_of(task)] = options_given(task)
 
     # The settings
 
@@ -115,7 +115,7 @@ class Adoptions:
             raise InvalidTask(str(error)) from error
 
     def add(self, declared: Task) -> AdoptedTask:
-        options = self.options(declared.func, getattr(declared, "options", NO_OPTIONS))
+        options = self.options(declared.func, options_given(declared))
         adopted = AdoptedTask(declared, self.alias, self.backend, options)
         self.by_path[declared.module_path] = adopted
         self.by_function[declared.func] = adopted
@@ -159,11 +159,11 @@ class Adoptions:
             AdoptedOptions(**{**self.for_all, **options})
 
 
-def is_plain(task: Task) -> bool:
-    """Whether a task has no time and no options of pgjobs."""
-    return task.run_after is None and not getattr(task, "options", None)
-
-
 def traits_of(task: Task) -> tuple:
-    """Return all that a plain task is validated for."""
+    """Return all that a task without time and options is validated for."""
     return task.func, task.queue_name, task.priority, task.takes_context
+
+
+def options_given(task: Task) -> Given:
+    """Return the options of pgjobs that a task of Django's has."""
+    return getattr(task, "options", NO_OPTIONS)

@@ -227,7 +227,9 @@ def test_path_may_be_too_long(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "declared", [standard_tasks.renamed, standard_tasks.hidden], ids=["name", "lambda"]
+    "declared",
+    [standard_tasks.renamed, standard_tasks.hidden, standard_tasks.first_of_two],
+    ids=["name", "lambda", "defined twice"],
 )
 def test_path_must_lead_to_the_task(declared):
     with pytest.raises(InvalidTask, match="is not this task"):

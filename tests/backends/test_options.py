@@ -161,6 +161,21 @@ def test_wrong_option_is_refused_with_an_exception_of_django(options, message):
     assert not Job.objects.exists()
 
 
+def test_wrong_option_is_refused_after_a_right_one():
+    standard_tasks.add.using(max_attempts=3).enqueue(1)
+    standard_tasks.add.enqueue(1)
+    with pytest.raises(InvalidTask, match="max_attempts"):
+        standard_tasks.add.using(max_attempts=0)
+
+
+def test_same_options_are_validated_once(monkeypatch):
+    declared = standard_tasks.add.using(max_attempts=3)
+    declared.enqueue(1)
+    adoptions = task_backends["default"].adoptions
+    monkeypatch.setattr(adoptions, "check_options", None)
+    assert job_of(declared.enqueue(1)).max_attempts == 3
+
+
 def test_unknown_option_is_a_type_error():
     with pytest.raises(TypeError, match="max_attempt"):
         standard_tasks.add.using(max_attempt=3)

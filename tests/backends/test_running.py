@@ -99,6 +99,16 @@ def test_result_that_postgresql_cannot_store_fails_the_task():
     result.errors[0].exception_class  # noqa: B018  (it can be imported)
 
 
+@pytest.mark.parametrize(
+    "declared",
+    [standard_tasks.return_what_is_no_json, standard_tasks.return_nan],
+    ids=["type", "value"],
+)
+def test_task_whose_result_cannot_be_stored_is_not_tried_again(declared):
+    result = run(declared.using(max_attempts=3))
+    assert (result.status, result.attempts) == (FAILED, 1)
+
+
 def test_wrong_arguments_fail_the_task():
     result = run(standard_tasks.add, 1, 2, 3)
     assert result.status == FAILED
