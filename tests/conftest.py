@@ -7,7 +7,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from hypothesis import settings
 
 from pgjobs.models import Schedule, Subscription, Worker
-from pgjobs.tasks import registry
+from pgjobs.tasks import events, registry
 from tests.processes import WorkerProcess, database_url, wait_for
 
 # The same examples in each run: a rare one must not keep another change from landing.
@@ -55,6 +55,12 @@ def no_subscriptions(db):
         if not task.subscriptions
     }
     Subscription.objects.all().delete()
+
+
+@pytest.fixture
+def stored_handlers(db):
+    """Store the handlers of the example, whose rows a committing test has emptied."""
+    events.store_declared("default")
 
 
 @pytest.fixture
