@@ -248,17 +248,15 @@ class Task(Generic[P, R, J]):
         Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
         if self.options.write_all:
-            new_jobs = self.jobs_of_all(args, kwargs)
-            if new_jobs is not None:
+            if (new_jobs := self.jobs_of_all(args, kwargs)) is not None:
                 belongs = self.options.batch is not None
                 return insert_as_batch(new_jobs, None if belongs else self.name)
         return tables.Job.objects.insert([self.bind(*args, **kwargs).new_job])[0]
 
     def jobs_of_all(self, args: tuple, kwargs: dict) -> list[NewJob] | None:
         """Return the jobs that a call with ALL stands for; None without ALL."""
-        signature = self.signature
-        values = self.options.values(signature)
-        each = expanded(signature, values, args, kwargs)
+        values = self.options.values(self.signature)
+        each = expanded(self.signature, values, args, kwargs)
         if each is None:
             return None
         return [self.bind(*some, **others).new_job for some, others in each]
