@@ -248,7 +248,8 @@ class Task(Generic[P, R, J]):
         Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
         if self.options.write_all:
-            if (new_jobs := self.jobs_of_all(args, kwargs)) is not None:
+            new_jobs = self.jobs_of_all(args, kwargs)
+            if new_jobs is not None:
                 belongs = self.options.batch is not None
                 return insert_as_batch(new_jobs, None if belongs else self.name)
         return tables.Job.objects.insert([self.bind(*args, **kwargs).new_job])[0]
