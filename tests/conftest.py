@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from pgjobs import conf
 from pgjobs.models import Schedule, Subscription, Worker
-from pgjobs.tasks import registry
+from pgjobs.tasks import events, registry
 from tests.processes import AROUND, WorkerProcess, database_url, wait_for
 from tests.settings import POOLER
 
@@ -78,6 +78,12 @@ def no_subscriptions(db):
         if not task.subscriptions
     }
     Subscription.objects.all().delete()
+
+
+@pytest.fixture
+def stored_handlers(db):
+    """Store the handlers of the example, whose rows a committing test has emptied."""
+    events.store_declared("default")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import connections
 from django.db.utils import Error as DjangoDatabaseError
@@ -40,6 +41,8 @@ def explained(alias: str) -> Iterator[None]:
     """Raise CommandError for what the database of the alias refuses in the block."""
     try:
         yield
+    except ImproperlyConfigured as error:
+        raise CommandError(str(error), returncode=1) from error
     except (psycopg.Error, DjangoDatabaseError) as error:
         cause = error if isinstance(error, psycopg.Error) else error.__cause__
         sentence = explanation(alias, cause)

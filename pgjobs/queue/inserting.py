@@ -125,7 +125,7 @@ def insert_unique(
 
 def is_heard_of(model: "type[Job]") -> bool:
     """Whether anything happens because a job was enqueued."""
-    return settings.MODE == "inline" or signals.job_enqueued.has_listeners(model)
+    return settings.get("MODE") == "inline" or signals.job_enqueued.has_listeners(model)
 
 
 def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:

@@ -259,9 +259,8 @@ class Task(Generic[P, R, J]):
 
     def jobs_of_all(self, args: tuple, kwargs: dict) -> list[NewJob] | None:
         """Return the jobs of a call with ALL, or None for a call without ALL."""
-        signature = self.signature
-        values = self.options.values(signature)
-        each = expanded(signature, values, args, kwargs)
+        values = self.options.values(self.signature)
+        each = expanded(self.signature, values, args, kwargs)
         if each is None:
             return None
         return [self.bind(*some, **others).new_job for some, others in each]

@@ -54,6 +54,7 @@ class CallerExecution(Execution):
 
     def attempt(self) -> Ended:
         """Run the task; return the outcome of whatever it raises."""
+        __tracebackhide__ = True
         self.running.outer_blocks = len(connections[settings.DATABASE].atomic_blocks)
         try:
             self.announce()
@@ -70,6 +71,7 @@ class CallerExecution(Execution):
 
     def result(self) -> str | None:
         """Call the task and return its result as JSON text."""
+        __tracebackhide__ = True
         assert self.task is not None  # or prepare() would have said so
         self.host.began(self)
         function = self.task.function
@@ -79,6 +81,7 @@ class CallerExecution(Execution):
 
     def atomic_result(self) -> str | None:
         """Call an atomic task; what it does is rolled back unless it may complete."""
+        __tracebackhide__ = True
         database = settings.DATABASE
         with transaction.atomic(database):
             with writing_only_to(database):

@@ -84,6 +84,7 @@ def expected_job(
     **others: Any,
 ) -> Expected:
     """Check what a test says. Raises InvalidArguments, InvalidTask or ValueError."""
+    __tracebackhide__ = True
     found = found_task(task)
     if arguments is None and found is not None:
         refuse_ambiguous(found, {"run_after": run_after, **others})
@@ -127,6 +128,7 @@ def stored_arguments(
 
     Raises InvalidArguments for those that the task cannot have.
     """
+    __tracebackhide__ = True
     if task is None:
         if args:
             raise InvalidTask("Arguments without a name belong to a task: name it.")
@@ -134,9 +136,12 @@ def stored_arguments(
     signature = task.signature
     try:
         bound = signature.signature.bind_partial(*args, **kwargs)
-    except TypeError as error:
-        raise InvalidArguments(task.name, {"arguments": str(error)}) from None
-    stored, faults = {}, {}
+    except TypeError:
+        found = signature.faults_of_call(args, kwargs)
+        faults = {name: fault for name, fault in found if fault != "is missing"}
+        raise InvalidArguments(task.name, faults) from None
+    stored: dict[str, Any] = {}
+    faults = {}
     for path, parameter, value in signature.spread(bound.arguments):
         try:
             stored[path] = value if value is ANY else parameter.hint.store(value)

@@ -75,6 +75,7 @@ def perform(
     - `event`, `batch`: those that the job is to have.
     - `cancel_requested`: the job was asked to stop.
     """
+    __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("perform")
     if not isinstance(bound, BoundTask):
         raise InvalidTask(f"perform takes what task.bind(...) returns, got {bound!r}.")

@@ -40,6 +40,7 @@ def run_jobs(
       the last attempt's. Not raised are `Retry`, `Snooze`, `Cancel` and `Fail`.
     - `limit`: stop after so many attempts. Without it, too many are an error.
     """
+    __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("run_jobs")
     seconds = inf if scheduled else seconds_until(until, settings.DATABASE)
     if isinstance(queues, str):
@@ -69,6 +70,7 @@ class Run:
         self.ids: list[int] = []
 
     def run(self, limit: int | None) -> None:
+        __tracebackhide__ = True
         most = MOST_RUNS if limit is None else limit
         while len(self.ids) < most and (job := self.next()):
             self.attempt(job)
@@ -90,6 +92,7 @@ class Run:
         return None
 
     def attempt(self, job: ClaimedJob) -> None:
+        __tracebackhide__ = True
         self.ids.append(job.id)
         hooks = CommitHooks()
         execution = self.worker.execution(job)

@@ -99,7 +99,7 @@ def test_chain_runs_in_its_order():
 
 
 @override_mode("inline")
-def test_event_is_delivered_before_publish_returns():
+def test_event_is_delivered_before_publish_returns(stored_handlers):
     publish("tle.refreshed", {"satellite_id": 5})
     assert Job.objects.exists()
     assert {job.attempts for job in Job.objects.all()} == {1}

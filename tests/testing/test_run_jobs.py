@@ -372,7 +372,7 @@ def test_dependencies_are_enqueued_and_run_first(tmp_path):
     assert len(run_jobs(scheduled=True)) == 3
 
 
-def test_events_are_delivered():
+def test_events_are_delivered(stored_handlers):
     publish("tle.refreshed", {"satellite_id": 5})
     jobs = run_jobs(raise_errors=False)
     assert jobs

@@ -90,3 +90,11 @@ def test_queue_may_be_in_another_database(project):
         SAMPLE_QUEUE="queue",
     )
     assert "OK" in printed
+
+
+def test_plugin_of_pytest_loads_nothing_until_it_is_used():
+    code = "import sys, pytest_pgjobs; print({'django', 'pgjobs'} & {*sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "set()\n", done.stderr
