@@ -22,7 +22,7 @@ def plain(marks, random):
 
 
 def cut_off_in_a_savepoint(marks, random):
-    """Lose the connection where Django notices it, and tells nobody."""
+    """Lose the connection where Django notices it, and raises nothing."""
     jobs = plain(marks, random)
     with suppress(ValueError), transaction.atomic():
         connection.connection.close()
