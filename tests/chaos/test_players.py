@@ -2,12 +2,12 @@
 
 from contextlib import suppress
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection, transaction
 
 from chaos.journal import ACKNOWLEDGED, IN_DOUBT, Journal, transactions_in
-from chaos.orders import Order
 from chaos.players import Producer
 from pgjobs import enqueue
 from pgjobs.models import Job
@@ -37,7 +37,8 @@ def cut_off_in_a_savepoint(marks, random):
 def test_producer_acknowledges_what_was_committed(tmp_path, place, outcome, number):
     producer = Producer("producer0", Journal(tmp_path / "producer0.journal"), seed=1)
     producer.random = Random(3)  # rolls nothing back on purpose
-    producer.orders = [Order("plain", 1, place)]
+    # The module of the real ones declares tasks, with a schedule.
+    producer.orders = [SimpleNamespace(kind="plain", number=1, place=place)]
     producer.act()
     (written,) = transactions_in(tmp_path)
     assert (written.outcome, len(written.ids)) == (outcome, number)
