@@ -214,7 +214,11 @@ def running_worker(**options) -> Iterator[Loop]:
     with WorkerThread(**options) as worker:
         wait_for(lambda: worker.loop.phase != "starting", "the worker has started")
         if worker.loop.listener.wanted:
-            wait_for(lambda: worker.loop.listener.connection, "the worker listens")
+            # Behind a pooler it stops wanting to.
+            listener = worker.loop.listener
+            wait_for(
+                lambda: listener.connection or not listener.wanted, "the worker listens"
+            )
         yield worker.loop
 
 

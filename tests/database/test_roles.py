@@ -270,7 +270,7 @@ def test_names_of_roles_are_quoted():
 
 
 def test_every_table_is_thought_of():
-    """A new one must be given to somebody, or to nobody on purpose."""
+    """A new one must be named, if only to be kept from a role."""
     tables = set(connections["default"].introspection.table_names())
     ours = {name for name in tables if name.startswith("pgjobs_")}
     named = "".join(

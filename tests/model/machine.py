@@ -139,7 +139,7 @@ class Machine:
     # Attempts
 
     def ends(self, state: State, body: Body) -> Iterator[Step]:
-        """Let a body end, whoever owns its job by now."""
+        """Let a body end, even if its job belongs to another worker by now."""
         for verdict in self.scope.verdicts:
             message = Message(body, verdict)
             yield (

@@ -809,6 +809,7 @@ def test_hooks_are_no_part_of_the_transaction_that_may_be_long(path):
 # The loop
 
 
+@pytest.mark.direct
 def test_success_is_announced_once_and_needs_no_statement_of_the_loop(settings):
     settings.PGJOBS = {
         "HEARTBEAT_INTERVAL": 600,

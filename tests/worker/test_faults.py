@@ -408,6 +408,22 @@ def test_worker_runs_behind_a_pooler_by_polling(start_worker, path, pgbouncer):
     assert "Database fault" not in worker.printed
 
 
+@pytest.mark.direct
+def test_locked_row_holds_nothing_else_up_behind_a_pooler(
+    start_worker, path, pgbouncer
+):
+    worker = start_worker("--poll", "0.1", DATABASE_URL=pgbouncer)
+    held = enqueue(tasks.hold, path)
+    wait_for(lambda: tasks.lines(path), "it runs")
+    with connect("default", "test", "lock") as other, other.transaction():
+        other.execute("SELECT FROM pgjobs_job WHERE id = %s FOR UPDATE", [held.pk])
+        tasks.let_go(path)
+        for _ in range(3):
+            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+    wait_for_status(held, "SUCCESSFUL")
+    assert worker.stop() == 0
+
+
 def leaks(url) -> set:
     """Return what earlier clients have left in the sessions of the pool."""
     name = connection.settings_dict["NAME"]
