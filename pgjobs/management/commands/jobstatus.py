@@ -117,7 +117,7 @@ class Command(BaseCommand):
             "",
         )
 
-    def print_state(self, state: Overview, last_hour: list[Sums]) -> None:
+    def print_queues(self, state: Overview) -> None:
         titles = ("queue", "ready", "scheduled", "waiting", "running", "oldest ready")
         print_table(
             self.stdout,
@@ -136,6 +136,8 @@ class Command(BaseCommand):
             ],
             "No unfinished jobs.",
         )
+
+    def print_workers(self, state: Overview) -> None:
         print_table(
             self.stdout,
             ("worker", "queues", "slots", "running", "units", "last beat", ""),
@@ -153,6 +155,10 @@ class Command(BaseCommand):
             ],
             "No workers.",
         )
+
+    def print_state(self, state: Overview, last_hour: list[Sums]) -> None:
+        self.print_queues(state)
+        self.print_workers(state)
         if last_hour:
             self.print_last_hour(last_hour)
         for each in state.waiting:
