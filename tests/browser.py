@@ -6,12 +6,14 @@ It needs no driver and no package. Tests are skipped where there is no Chromium.
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 120  # seconds
 OPTIONS = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage"
     " --hide-scrollbars --no-first-run --disable-extensions --remote-debugging-pipe"
@@ -72,6 +74,8 @@ class Browser:
 
     def read(self) -> dict[str, Any]:
         while b"\0" not in self.buffer:
+            ready, _, _ = select.select([self.answers], [], [], PATIENCE)
+            assert ready, f"the browser has said nothing for {PATIENCE} s"
             part = os.read(self.answers, 1 << 20)
             assert part, "the browser has ended"
             self.buffer += part

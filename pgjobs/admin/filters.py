@@ -64,9 +64,12 @@ class JobFilter(SimpleListFilter):
         if self.value() is None:
             return queryset
         try:
-            return MEANINGS[self.parameter_name](queryset, self.value())
+            return self.narrow(queryset, self.value())
         except InvalidFilter as error:
             raise IncorrectLookupParameters from error
+
+    def narrow(self, rows, text: str):
+        return MEANINGS[self.parameter_name](rows, text)
 
 
 class StatusFilter(JobFilter):

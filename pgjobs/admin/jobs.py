@@ -207,6 +207,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         may_see = may_see_arguments(request)
         context.update(details(obj, may_see))
+        context["is_live"] = not obj.is_finished
         if origin := context["origin"]:
             filters = {origin.kind: origin.id}
             context["origin_jobs"] = list_url("job", self.admin_site, **filters)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Func, IntegerField, Model, Q
+from django.db.models import Case, Func, IntegerField, Model, Q, When
 from django.db.models.functions import Now
 from django.db.models.lookups import LessThan
 from django.utils.translation import gettext as _
@@ -92,10 +92,6 @@ def by_task(jobs: JobQuerySet, text: str) -> JobQuerySet:
     return jobs.filter(task=checked(text))
 
 
-def by_id(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return jobs.filter(pk=known_id(text))
-
-
 def by_worker(jobs: JobQuerySet, text: str) -> JobQuerySet:
     """Filter by the id or the name of a worker. Only running jobs have one."""
     found = named(Worker, jobs, text)
@@ -168,8 +164,8 @@ FILTERS: dict[str, Callable[[JobQuerySet, str], JobQuerySet]] = {
 # Searches in what has no index
 
 
-def by_argument(jobs: JobQuerySet, key: str, text: str) -> JobQuerySet:
-    """Filter by the value of an argument; `a.b` names the key b of the object a."""
+def has_argument(key: str, text: str) -> Q:
+    """Match the value of an argument; `a.b` names the key b of the object a."""
     if any(map(is_secret, checked(key).split("."))):
         raise InvalidFilter(_("What is masked cannot be searched."))
     size = Func("kwargs", function="pg_column_size", output_field=IntegerField())
@@ -178,7 +174,7 @@ def by_argument(jobs: JobQuerySet, key: str, text: str) -> JobQuerySet:
         for name in reversed(key.split(".")):
             value = {name: value}
         holds |= Q(kwargs__contains=value)
-    return jobs.filter(LessThan(size, LARGE)).filter(holds)
+    return Q(LessThan(size, LARGE)) & holds
 
 
 def values_of(text: str) -> Iterator[Any]:
@@ -192,35 +188,48 @@ def values_of(text: str) -> Iterator[Any]:
     yield value
 
 
-def by_argument_pair(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    """Filter by `key=value`, as commands take it."""
+def has_pair(text: str) -> Q:
+    """Match `key=value`, as commands take it."""
     key, sign, value = text.partition("=")
     if not key or not sign:
         problem = _("%(text)r is not like customer_id=42.")
         raise InvalidFilter(problem % {"text": text[:80]})
-    return by_argument(jobs, key, value)
+    return has_argument(key, value)
 
 
-def by_lock(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return jobs.filter(keys__isnull=False, keys__lock=checked(text))
+def has_lock(text: str) -> Q:
+    return Q(keys__isnull=False, keys__lock=checked(text))
 
 
-def by_unique_key(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return jobs.filter(unique_key=checked(text))
+def has_unique_key(text: str) -> Q:
+    return Q(unique_key=checked(text))
 
 
-def by_reason(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return jobs.filter(reason__icontains=checked(text))
+def has_reason(text: str) -> Q:
+    return Q(reason__icontains=checked(text))
 
 
-SEARCHES: dict[str, Callable[[JobQuerySet, str], JobQuerySet]] = {
-    "args": by_argument_pair,
-    "lock": by_lock,
-    "unique": by_unique_key,
-    "reason": by_reason,
+def has_id(text: str) -> Q:
+    return Q(pk=known_id(text))
+
+
+def searching(match: Callable[[str], Q]) -> Callable[[JobQuerySet, str], JobQuerySet]:
+    return lambda jobs, text: jobs.filter(match(text))
+
+
+SEARCHES: dict[str, Callable[[str], Q]] = {
+    "lock": has_lock,
+    "unique": has_unique_key,
+    "reason": has_reason,
+    "id": has_id,
 }
 # What commands offer. They take their time, and read all jobs if they have to.
-COMMAND_FILTERS = {**FILTERS, **SEARCHES, "error": by_error_of_any_age}
+COMMAND_FILTERS = {
+    **FILTERS,
+    **{name: searching(match) for name, match in SEARCHES.items()},
+    "args": searching(has_pair),
+    "error": by_error_of_any_age,
+}
 # Arguments, and the keys that are made of them, are not for everyone to see.
 OPEN_SEARCHES = ("reason", "id")
 
@@ -236,6 +245,12 @@ class Term(NamedTuple):
         """Whether people may search by it who may not see arguments."""
         return self.key in OPEN_SEARCHES
 
+    @property
+    def match(self) -> Q:
+        if self.key in SEARCHES:
+            return SEARCHES[self.key](self.value)
+        return has_argument(self.key, self.value)
+
 
 def terms_of(text: str) -> list[Term]:
     """Return the terms that a text consists of, or none if it is anything else."""
@@ -245,19 +260,12 @@ def terms_of(text: str) -> list[Term]:
 
 
 def with_terms(jobs: JobQuerySet, terms: list[Term]) -> JobQuerySet:
-    """Return those of the newest jobs that match all terms."""
-    found = newest(jobs)
-    for key, value in terms:
-        if key == "id":
-            found = by_id(found, value)
-        elif key in SEARCHES and key != "args":
-            found = SEARCHES[key](found, value)
-        else:
-            found = by_argument(found, key, value)
-    return found
+    """Return those of the newest jobs that match all terms.
 
-
-def newest(jobs: JobQuerySet) -> JobQuerySet:
-    """Return the newest jobs, so that a search reads no whole table."""
-    ids = jobs.order_by("-pk").values("pk")[:LOOKED_AT]
-    return jobs.filter(pk__in=ids)
+    They are compared where they are read. With a WHERE clause the planner, which cannot
+    know how few match, would walk over the whole table to find them.
+    """
+    match = Case(When(Q(*(term.match for term in terms)), then=True), default=False)
+    looked_at = jobs.order_by("-pk").annotate(is_match=match)[:LOOKED_AT]
+    found = looked_at.values_list("pk", "is_match")
+    return jobs.filter(pk__in=[pk for pk, is_match in found if is_match])

@@ -139,7 +139,10 @@ class Loop:
             lambda channel, payload: self.hearers[channel](payload),
         )
         self.stopping = Stopping(self.recorder, self.lifetime, self.run_pass)
-        self.hearers = {
+        self.hearers = self.hearers_by_channel()
+
+    def hearers_by_channel(self) -> dict:
+        return {
             Listener.CHANNEL: self.claimer.heard_of_queue,
             Listener.ADMISSION: self.admitting.hear,
             self.listener.own_channel: self.upkeep.cancel_requests.hear,

@@ -59,6 +59,12 @@ axe.run(
       check => check.message).join(' ')).slice(0, 3).join(' | ')))
 """
 
+APPEARS = """
+new Promise(resolve => setInterval(() => {
+  if (document.body.textContent.includes('came_later')) resolve(true);
+}, 100) && setTimeout(resolve, 60000, false))
+"""
+
 
 def add_policy(get_response):
     """Let the pages of tests have a strict policy."""
@@ -188,6 +194,22 @@ def test_page_is_accessible(name, is_dark, shown):
     page = shown(name, 1440, is_dark)
     page.evaluate(Path(os.environ["PGJOBS_AXE"]).read_text())
     assert page.evaluate(VIOLATIONS) == []
+
+
+def test_page_refreshes_by_itself(shown):
+    page = shown("overview", 1440, False)
+    insert(queue_name="'came_later'")
+    page.evaluate("document.querySelector('[data-pgjobs-live]').dataset.pgjobsLive = 1")
+    assert page.evaluate("document.querySelector('.pgjobs-live input').checked")
+    assert page.evaluate(APPEARS) is True
+
+
+def test_refreshing_can_be_switched_off_for_good(shown):
+    page = shown("overview", 1440, False)
+    page.evaluate("document.querySelector('.pgjobs-live input').click()")
+    page.go_to(page.evaluate("location.href"))
+    assert not page.evaluate("document.querySelector('.pgjobs-live input').checked")
+    page.evaluate("localStorage.clear()")
 
 
 def keep_picture(page: Browser, name: str) -> None:

@@ -102,6 +102,7 @@ VALUES: dict[str, tuple[str, ...]] = {
         *("", " ", " a", "a ", "a,b", "a\nb", "\x7f", "*", "a.*", "🙂" * 300),
         *("x" * 201, "x" * 100_000, *WORDS, *LINES),
     ),
+    "ARRAY": ("{}", "{1}", "{NULL}", "{2147483647}"),
     "jsonb": (*ODD_JSON, *KEYS, *DEPENDENCIES),
 }
 VALUES["character varying"] = VALUES["text"]
@@ -148,6 +149,16 @@ BASES: dict[str, list[dict[str, str]]] = {
     "pgjobs_predecessor": [{"job_id": "(a job)", "predecessor_id": "2"}],
     "pgjobs_prerequisite": [{"job_id": "1", "key": "k"}],
     "pgjobs_batch": [{}],
+    "pgjobs_figure": [
+        {
+            "span": "60",
+            "start": "2020-01-01",
+            "queue_name": "default",
+            "task": "tests.noop",
+            "run_times": "{}",
+            "wait_times": "{}",
+        }
+    ],
 }
 
 
@@ -390,7 +401,7 @@ DO $$ BEGIN
 END $$
 """
 TABLES = (
-    *("attempt", "batch", "delivery", "event", "job", "note", "predecessor"),
+    *("attempt", "batch", "delivery", "event", "figure", "job", "note", "predecessor"),
     *("prerequisite", "progress", "queue", "rate", "schedule", "step"),
     *("subscription", "taskdefinition", "tick", "worker"),
 )

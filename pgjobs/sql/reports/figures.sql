@@ -8,10 +8,11 @@ WITH chosen AS MATERIALIZED (
     FROM pgjobs_figure
     WHERE span = %(span)s
         AND start > now() - make_interval(secs => %(seconds)s)
+        AND start <= now()
         AND (%(task)s::text IS NULL OR task = %(task)s)
 ),
 bucket AS (
-    SELECT key, position, sum(run) AS run, sum(wait) AS wait
+    SELECT key, position, coalesce(sum(run), 0) AS run, coalesce(sum(wait), 0) AS wait
     FROM chosen CROSS JOIN unnest(run_times, wait_times)
         WITH ORDINALITY AS each (run, wait, position)
     GROUP BY key, position

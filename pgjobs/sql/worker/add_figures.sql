@@ -21,13 +21,13 @@ ON CONFLICT (span, start, queue_name, task) DO UPDATE SET
     cancelled = figure.cancelled + excluded.cancelled,
     retried = figure.retried + excluded.retried,
     run_times = ARRAY(
-        SELECT old + added
+        SELECT coalesce(old, 0) + coalesce(added, 0)
         FROM unnest(figure.run_times, excluded.run_times)
             WITH ORDINALITY AS bucket (old, added, position)
         ORDER BY position
     ),
     wait_times = ARRAY(
-        SELECT old + added
+        SELECT coalesce(old, 0) + coalesce(added, 0)
         FROM unnest(figure.wait_times, excluded.wait_times)
             WITH ORDINALITY AS bucket (old, added, position)
         ORDER BY position
