@@ -39,7 +39,7 @@ exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 myst_fence_as_directive = ["mermaid"]
-suppress_warnings = ["myst.xref_missing_toctree"]
+suppress_warnings = ["misc.highlighting_failure"]  # dollar quotes of PostgreSQL
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 # Words of the code that stand in signatures, and have no page of their own.

@@ -159,8 +159,7 @@ def claim_statement(
 
     - `is_idle`: the worker runs nothing, so it may claim a job that must run alone.
     - `units`: claim only jobs for which the worker's host has room. None means that it
-    has
-      room for all. Only a look by queue counts units.
+      has room for all. Only a look by queue counts units.
     - `skips_expired`: do not report jobs that were not started in time, because
       cancelling them fails at present.
     """

@@ -91,11 +91,10 @@ def group(
     """Return jobs that run side by side, as one batch.
 
     - `parts`: what `task.bind(...)` returns, chains, and groups without callbacks,
-    whose
-      jobs belong to the batch of this group.
+      whose jobs belong to the batch of this group.
     - `then` runs once when all jobs of the batch have ended, whatever became of them.
     - `on_failure` runs when the first of them has failed. It is cancelled if none
-    fails.
+      fails.
     - `description`: for people, up to 200 characters.
 
     Raises InvalidTask.

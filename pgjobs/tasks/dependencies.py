@@ -86,11 +86,10 @@ class Dependency:
 
     - `task`: the task, or its name.
     - `hours`, `minutes` or `within` (seconds or a timedelta): how long ago its success
-    may
-      be. The default is 30 days.
+      may be. The default is 30 days.
     - Other names are arguments of that task, each `same` or a value. A parameter
-    without
-      one may have had any value; it needs a default if a job has to be enqueued.
+      without one may have had any value; it needs a default if a job has to be
+      enqueued.
     - `args`: more arguments, for parameters that have the name of an option.
 
     Raises InvalidTask.

@@ -58,11 +58,9 @@ def publish(
 
     - `name`: such as "tle.refreshed".
     - `payload`: the arguments of the handlers, by their names. Dates, UUIDs, Decimals
-    and
-      the like are kept in their JSON form.
+      and the like are kept in their JSON form.
     - `aggregate_id`: what the event is about, such as "satellite-5". Handlers may ask
-    for
-      its events in order.
+      for its events in order.
     - `correlation_id`: a text by which events that belong together are found again.
 
     Returns the event, saved. Raises InvalidEvent before anything is written.
@@ -142,8 +140,7 @@ def subscribe(
 
     - `event`: a name such as "tle.refreshed", or "tle.*" for all names that begin so.
     - `ordered_by="aggregate"`: the events of one aggregate_id run one after the other,
-    in
-      the order in which they were published.
+      in the order in which they were published.
 
     Raises InvalidTask.
     """

@@ -50,14 +50,12 @@ def schedule(
     """Make a task run again and again. Stands above `@task`, as often as you like.
 
     - `every` (a timedelta) or `cron` (five fields, or "@daily"), with `timezone`
-    (default:
-      TIME_ZONE).
+      (default: TIME_ZONE).
     - `arguments`: the arguments of the task, by name.
     - `name`: unique; the default is the task's name with the arguments.
     - `overlap`: "skip" (no run while the last one is unfinished) or "allow".
     - `catch_up`: which missed runs follow after a time without workers: "latest" (one
-    for
-      all of them), "all" or "none".
+      for all of them), "all" or "none".
     - `anchor`: "end" counts `every` from the end of the run.
     - `jitter`: the longest random delay of a run.
     - `start`, `end`: aware datetimes.

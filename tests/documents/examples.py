@@ -24,6 +24,8 @@ from sybil.parsers.myst import CodeBlockParser, SkipParser
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])
+# Their examples need `django.tasks`: see tests/backends/test_documentation.py.
+OF_DJANGO_TASKS = {ROOT / "docs/django_tasks.md", *(ROOT / "docs/migrating").iterdir()}
 FILE = re.compile(r"# ([\w/]+)\.py")
 COMMAND = re.compile(
     r"(?:^|\s)(?:python |/python )?manage\.py (.+?)(?:  +#.*|\s+#.*)?$"

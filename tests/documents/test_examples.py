@@ -8,6 +8,7 @@ import pytest
 from django.core.management import CommandError
 
 from tests.documents.examples import (
+    OF_DJANGO_TASKS,
     PAGES,
     ROOT,
     command_lines,
@@ -32,7 +33,7 @@ def name_of(path) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
+@pytest.mark.parametrize("path", sorted({*PAGES} - OF_DJANGO_TASKS), ids=name_of)
 def test_examples_of_the_page_run(path):
     for example in document(path).examples():
         example.evaluate()
