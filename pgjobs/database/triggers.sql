@@ -16,10 +16,7 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_changed
             OR NEW.status = 'WAITING'
         )
         AND NEW.line IS DISTINCT FROM 'recorded'
-        AND NOT (
-            OLD.status = 'WAITING'
-            AND (NEW.status = 'WAITING' OR NEW.status = 'READY' AND NEW.line IS NULL)
-        )
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
 

@@ -231,7 +231,10 @@ class Claimer:
                 raise
             # Raises it again if it was not the admission's:
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
-            postpone(self.admitting, error)
+            if isinstance(error, LockNotAvailable):  # it waits for no one
+                self.admitting.deferred(now)
+            else:
+                postpone(self.admitting, error)
             return claimed
         self.note(self.admitting.passed(admission, sweeps, monotonic()))
         return claimed
