@@ -148,8 +148,10 @@ BEGIN
         END IF;
         EXIT WHEN ids = '{}' AND NOT may_have_left;
         IF ids <> '{}' THEN
-            ids := ARRAY(SELECT DISTINCT unnest(ids));
             found := pgjobs_decide(ids);
+            IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
+                ids := ARRAY(SELECT DISTINCT unnest(ids));
+            END IF;
             IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
                 number_noted := number_noted
                     + pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
