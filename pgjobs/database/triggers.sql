@@ -3,7 +3,8 @@
 -- conditions of all triggers of a table with each statement, so that there are few.
 
 -- A claim never fires it (worker_id), nor does a worker that records an end and sees to
--- the line by itself ('recorded'), nor an admission, which has decided: the last part.
+-- the line by itself ('recorded'), nor the functions by which an admission writes: they
+-- have the setting of the last part.
 CREATE OR REPLACE TRIGGER pgjobs_queue_changed
     BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
     FOR EACH ROW
