@@ -55,7 +55,7 @@ def admit_and_claim(
     claimed at once. See `admit`, and `record_and_claim` for the rest of the arguments.
     """
     recording = success_parameters(worker_id, successes)
-    serving = {"limit": limit, "queues": queues, "excluded": excluded}
+    serving: dict[str, Any] = {"limit": limit, "queues": queues, "excluded": excluded}
     admitted, rows = together(
         [
             admit_statement(position, sweeps, recording, **serving),

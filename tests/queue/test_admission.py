@@ -716,10 +716,10 @@ def test_job_that_is_put_off_makes_room_until_it_is_due():
 def broken_admission():
     """Let each admission raise an error that no database outage explains."""
     ((source,),) = execute(
-        "SELECT pg_get_functiondef('pgjobs_meet_locks(bigint[])'::regprocedure)"
+        "SELECT pg_get_functiondef('pgjobs_meet_locks(pgjobs_candidate[])'::regprocedure)"
     )
     execute(
-        "CREATE OR REPLACE FUNCTION pgjobs_meet_locks(ids bigint[])"
+        "CREATE OR REPLACE FUNCTION pgjobs_meet_locks(candidates pgjobs_candidate[])"
         " RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS"
         " $$ BEGIN RETURN 1 / 0; END $$"
     )
