@@ -716,7 +716,8 @@ def test_job_that_is_put_off_makes_room_until_it_is_due():
 def broken_admission():
     """Let each admission raise an error that no database outage explains."""
     ((source,),) = execute(
-        "SELECT pg_get_functiondef('pgjobs_meet_locks(pgjobs_candidate[])'::regprocedure)"
+        "SELECT pg_get_functiondef(oid) FROM pg_proc"
+        " WHERE proname = 'pgjobs_meet_locks'"
     )
     execute(
         "CREATE OR REPLACE FUNCTION pgjobs_meet_locks(candidates pgjobs_candidate[])"
