@@ -2,9 +2,9 @@
 -- statement. PostgreSQL fires those of one moment in the order of their names. It reads
 -- the conditions of all triggers of a table with each statement, so there are few.
 
--- A claim does not fire it (worker_id), nor does a worker that records an end and sets
--- the line itself ('recorded'). The last part excludes admissions, which have decided
--- already.
+-- A claim never fires it (worker_id), nor does a worker that records an end and sees to
+-- the line by itself ('recorded'), nor the functions by which an admission writes: they
+-- have the setting of the last part.
 CREATE OR REPLACE TRIGGER pgjobs_queue_changed
     BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
     FOR EACH ROW
@@ -17,10 +17,7 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_changed
             OR NEW.status = 'WAITING'
         )
         AND NEW.line IS DISTINCT FROM 'recorded'
-        AND NOT (
-            OLD.status = 'WAITING'
-            AND (NEW.status = 'WAITING' OR NEW.status = 'READY' AND NEW.line IS NULL)
-        )
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
 

@@ -4,15 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..sql import statement
-from .claiming import (
-    Claimed,
-    claim_statement,
-    read_claimed,
-    record_statement,
-    with_recorded,
-)
-from .recording import Success
-from .statements import Execute, Together
+from .claiming import Claimed, claim_statement, read_claimed
+from .recording import Success, success_parameters
+from .statements import Execute, Statement, Together
 
 # Limits of one admission: jobs and keys of each kind, and seconds.
 MOST_ADMITTED = 250
@@ -28,13 +22,15 @@ class Position(NamedTuple):
 
 
 BEGINNING = Position()
+NO_WORKER = 0
 
 
 class Admission(NamedTuple):
     """What an admission did."""
 
-    admitted: int | None  # jobs that are READY now. None: another worker admits
-    ended: list[int]  # ids of the jobs that it ended because of predecessors
+    recorded: set[int]  # lease tokens of the successes that it stored
+    admitted: int | None  # jobs that are READY now; None: another worker admits
+    ended: list[int]  # ids of the jobs that it ended, because of their predecessors
     has_more: bool  # there is more to do at once
     is_blocked: bool  # other transactions hold rows that it needs
     met_undecided: bool  # a worker must decide about dependencies
@@ -58,16 +54,16 @@ def admit_and_claim(
     So the keys of the recorded jobs go to the next jobs in line, which the claim may
     take at once. See `admit`, and `record_and_claim` for the other arguments.
     """
-    statements = [
-        admit_statement(position, sweeps, limit, queues, excluded),
-        claim_statement(
-            worker_id, limit=limit, queues=queues, excluded=excluded, **how
-        ),
-    ]
-    if successes:
-        statements.insert(0, record_statement(worker_id, successes))
-    *recorded, admitted, rows = together(statements)
-    return with_recorded(read_claimed(rows), recorded), read_admission(admitted)
+    recording = success_parameters(worker_id, successes)
+    serving: dict[str, Any] = {"limit": limit, "queues": queues, "excluded": excluded}
+    admitted, rows = together(
+        [
+            admit_statement(position, sweeps, recording, **serving),
+            claim_statement(worker_id, **serving, **how),
+        ]
+    )
+    admission = read_admission(admitted)
+    return read_claimed(rows)._replace(recorded=admission.recorded), admission
 
 
 def admit(
@@ -77,32 +73,38 @@ def admit(
 
     `sweeps`: look also at a batch of links, and of lines that nothing has touched.
     """
-    return read_admission(execute(*admit_statement(position, sweeps)))
+    recording = success_parameters(NO_WORKER, ())
+    return read_admission(execute(*admit_statement(position, sweeps, recording)))
 
 
 def admit_statement(
     position: Position,
     sweeps: bool,
-    room: int = 0,
+    recording: dict,
+    limit: int = 0,
     queues: Iterable[str] | None = None,
     excluded: Iterable[str] = (),
-) -> tuple[str, dict]:
+) -> Statement:
     return statement("admit"), {
+        **recording,
         "most": MOST_ADMITTED,
         "seconds": ADMISSION_SECONDS,
         "sweeps": sweeps,
         "after_queue": position.queue,
         "after_line": position.line,
         "after_link": position.link,
-        "room": room,
+        "room": limit,
         "queues": None if queues is None else list(queues),
         "excluded": list(excluded),
     }
 
 
 def read_admission(rows: list[tuple]) -> Admission:
-    ((admitted, ended, has_more, is_blocked, met_undecided, *position),) = rows
+    ((recorded, admitted, ended, has_more, is_blocked, met_undecided, *position),) = (
+        rows
+    )
     return Admission(
+        set(recorded or ()),
         admitted,
         ended or [],
         bool(has_more),

@@ -235,7 +235,10 @@ class Claimer:
                 raise
             # Raises the error again unless the admission was its cause:
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
-            postpone(self.admitting, error)
+            if isinstance(error, LockNotAvailable):  # it waits for no one
+                self.admitting.deferred(now)
+            else:
+                postpone(self.admitting, error)
             return claimed
         self.note(self.admitting.passed(admission, sweeps, monotonic()))
         return claimed

@@ -26,7 +26,7 @@ from pgjobs.models import (
     Status,
     Subscription,
 )
-from pgjobs.queue import claiming, dependencies, events, upkeep
+from pgjobs.queue import claiming, dependencies, events, recording, upkeep
 from pgjobs.sql import statement
 from tests import dependent_tasks
 from tests.actors import Hand, admit, execute, hours, job_that_is
@@ -305,10 +305,11 @@ class Working:
                 {
                     **{"most": 1_000, "seconds": 1.0, "sweeps": True, "room": 0},
                     **{"queues": None, "excluded": [], **row},
+                    **recording.success_parameters(0, ()),
                 },
             )
             row = {"after_queue": queue, "after_line": line, "after_link": link}
-            admitted, ended, has_more, *_ = said
+            _, admitted, ended, has_more, *_ = said
             if not (admitted or ended or has_more or queue or line or link):
                 return
         self.faults["admit"] = "It spins."

@@ -230,7 +230,9 @@ def test_overdue_job_is_promoted_although_the_worker_is_busy():
 # Rows that others hold
 
 
-@pytest.mark.parametrize("held", [tasks.hold, tasks.hold_and_fail])
+@pytest.mark.parametrize(
+    "held", [tasks.hold, tasks.hold_and_fail, tasks.hold.using(lock="door")]
+)
 def test_locked_row_of_one_job_does_not_stop_the_others(path, held):
     job = enqueue(held, path)
     with running_worker(slots=2, poll=60) as loop:
@@ -238,7 +240,8 @@ def test_locked_row_of_one_job_does_not_stop_the_others(path, held):
         with locked(job):
             tasks.let_go(path)
             wait_for(lambda: loop.in_flight.locked, "its outcome is set aside")
-            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=5)
+            for other in (tasks.noop, tasks.noop.using(lock="gate")):
+                wait_for_status(enqueue(other), "SUCCESSFUL", timeout=5)
         wait_for_status(job, "SUCCESSFUL", "FAILED", timeout=5)
 
 

@@ -69,12 +69,16 @@ class Admitting(Chore):
         admission = admitting.admit(connection.execute, self.position, sweeps=True)
         return self.passed(admission, True, monotonic())
 
+    def deferred(self, now: float) -> None:
+        """Note that another transaction was in the way, and try again soon."""
+        self.due = now + self.pause * random.uniform(0.5, 1)
+        self.pause = min(2 * self.pause, LONGEST_PAUSE)
+
     def passed(self, admission: Admission, swept: bool, now: float) -> Effects:
         """Plan the next admission; return the effects of this one."""
         if admission.admitted is None:
-            self.due = now + self.pause * random.uniform(0.5, 1)
-            self.pause = min(2 * self.pause, LONGEST_PAUSE)
-            if swept:  # the sweep is still due, but not before the next try
+            self.deferred(now)
+            if swept:  # it is still due, but not before the next try
                 self.sweeping.due = self.due
             return effects_of(admission)
         self.backoff.passed()

@@ -1,6 +1,8 @@
 -- Make each candidate READY, or put it in the line of its obstacle.
 CREATE OR REPLACE FUNCTION pgjobs_move(candidates pgjobs_candidate[]) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET pgjobs.admits = on
+AS $$
 BEGIN
     UPDATE pgjobs_job AS job
     SET status = CASE WHEN obstacle IS NULL THEN 'READY' ELSE 'WAITING' END,

@@ -29,8 +29,10 @@ BEGIN
         UNION ALL
         SELECT head.id
         FROM (
-            SELECT array_agg(pgjobs_line('mutex', lock)) AS lines, array_agg(1) AS ones
-            FROM free
+            SELECT array_agg(name) AS lines, array_agg(1) AS ones
+            FROM free CROSS JOIN LATERAL pgjobs_line('mutex', lock) AS line (name)
+            WHERE EXISTS (SELECT FROM pgjobs_job WHERE line = name OFFSET 0)
+            HAVING count(*) > 0
         ) AS mutex
         CROSS JOIN LATERAL pgjobs_heads(lines, ones) AS head
     );

@@ -21,8 +21,9 @@ BEGIN
     INTO number, ids, batches, touched FROM note;
     IF coalesce(ids, batches) IS NOT NULL THEN
         number := number - pgjobs_mark(ids);
-        SELECT * INTO followers, ended FROM pgjobs_close_links(ids, batches, most);
-        number := number - pgjobs_leave_open(ids, batches);
+        SELECT pgjobs_take_notes.number - found.number, found.followers, found.ended
+        INTO number, followers, ended
+        FROM pgjobs_follow(ids, batches, most) AS found;
     END IF;
 END
 $$;

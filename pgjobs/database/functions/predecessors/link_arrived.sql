@@ -39,8 +39,7 @@ BEGIN
         SELECT DISTINCT batch_id FROM pgjobs_predecessor
         WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
     );
-    SELECT * INTO followers, ended
-    FROM pgjobs_close_links(predecessors, batches, most);
-    PERFORM pgjobs_leave_open(predecessors, batches);
+    SELECT found.followers, found.ended INTO followers, ended
+    FROM pgjobs_follow(predecessors, batches, most) AS found;
 END
 $$;
