@@ -168,6 +168,29 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Figure',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('start', models.DateTimeField(verbose_name='start')),
+                ('seconds', models.FloatField(db_default=0, verbose_name='run time in seconds')),
+                ('successful', models.IntegerField(db_default=0, verbose_name='successful')),
+                ('failed', models.IntegerField(db_default=0, verbose_name='failed')),
+                ('cancelled', models.IntegerField(db_default=0, verbose_name='cancelled')),
+                ('retried', models.IntegerField(db_default=0, verbose_name='retried')),
+                ('span', models.SmallIntegerField(choices=[(1, 'minute'), (60, 'hour')], verbose_name='span')),
+                ('queue_name', models.CharField(max_length=200, verbose_name='queue')),
+                ('task', models.CharField(max_length=200, verbose_name='task')),
+                ('run_times', pgjobs.fields.Histogram(verbose_name='run times')),
+                ('wait_times', pgjobs.fields.Histogram(verbose_name='waiting times')),
+            ],
+            options={
+                'verbose_name': 'figure',
+                'verbose_name_plural': 'figures',
+                'default_permissions': (),
+                'constraints': [models.UniqueConstraint(fields=('span', 'start', 'queue_name', 'task'), name='pgjobs_figure_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='Predecessor',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
