@@ -19,6 +19,8 @@ class System:
     store: str = "postgresql"  # or "redis"
     start: float = 0.1  # share of a drain that is not measured: workers start
     works: bool = True  # False: it shows what enqueuing costs, and has no worker
+    # Whether it is ours, but measured only where rivals are.
+    is_beside_rivals: bool = False
 
     @property
     def is_rival(self) -> bool:
@@ -44,11 +46,21 @@ def bare_insert() -> System:
     return System("bare-insert", "bare_insert", 0, settings, works=False)
 
 
-def pgjobs(name: str, rate: int, *arguments: str, start: float = 0.1) -> System:
+def pgjobs(
+    name: str,
+    rate: int,
+    *arguments: str,
+    start: float = 0.1,
+    adapter: str = "pgjobs",
+    **options: Any,
+) -> System:
     arguments = ("--concurrency", "10", "--poll", "60", *arguments)
     settings = f"runjobs {' '.join(arguments)}; signals available, logging at INFO"
-    options = {"arguments": list(arguments)}
-    return System(name, "pgjobs", rate, settings, options, start=start)
+    options = {"arguments": list(arguments), **options}
+    beside = adapter != "pgjobs"
+    return System(
+        name, adapter, rate, settings, options, start=start, is_beside_rivals=beside
+    )
 
 
 def rival(
@@ -119,6 +131,12 @@ SYSTEMS = [
     pgjobs("pgjobs-prefetch", 25_000, "--prefetch", "200"),
     # Its second process is started when the first one is ready.
     pgjobs("pgjobs-2", 30_000, "--prefetch", "200", "--processes", "2", start=0.4),
+    pgjobs(
+        "pgjobs-tasks",
+        6_000,
+        adapter="pgjobs_tasks",
+        project="benchmarks.project.settings_of_tasks",
+    ),
     rival("procrastinate", 500, "async tasks, concurrency 10, LISTEN"),
     pgqueuer("pgqueuer", 3_500, 10),
     pgqueuer("pgqueuer-100", 18_000, 100),

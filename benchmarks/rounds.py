@@ -67,7 +67,8 @@ def concerned(name: str, systems: Sequence[System]) -> list[System]:
     systems = [
         system
         for system in systems
-        if not system.is_rival or (case.rivals and system.rate >= case.rate)
+        if not (system.is_rival or system.is_beside_rivals)
+        or (case.rivals and system.rate >= case.rate)
     ]
     if case.all_ways:
         return list(systems)

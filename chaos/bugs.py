@@ -204,7 +204,7 @@ BUGS = [
     Bug(
         "units in use are not counted",
         "units exceeded",
-        (("WHERE worker.host = here AND job.status = 'RUNNING';", "WHERE false;"),),
+        (("WHERE worker.first_id <= worker.last_id AND job", "WHERE false AND job"),),
         "weighty",
     ),
     Bug(
@@ -258,6 +258,12 @@ BUGS = [
                 "AND turn >= first_turn",
                 "AND turn >= first_turn AND priority > -100",
             ),
+            # Where workers with units, or with many queues, look.
+            (
+                "AND (priority, -turn) > (last_priority, -last_turn)",
+                "AND (priority, -turn) > (last_priority, -last_turn)\n"
+                "AND priority > -100",
+            ),
         ),
         "plain,least",
     ),
@@ -268,6 +274,12 @@ BUGS = [
             (
                 "AND turn >= first_turn",
                 "AND turn >= first_turn AND (priority > -100\n"
+                "OR enqueued_at < clock_timestamp() - interval '8 s')",
+            ),
+            (
+                "AND (priority, -turn) > (last_priority, -last_turn)",
+                "AND (priority, -turn) > (last_priority, -last_turn)\n"
+                "AND (priority > -100\n"
                 "OR enqueued_at < clock_timestamp() - interval '8 s')",
             ),
         ),

@@ -60,8 +60,11 @@ def fault_row(fault: Fault) -> FaultRow:
     )
 
 
-def environment(port: int, password: str) -> dict[str, str]:
-    """Return what processes of the project need to know."""
+def environment(ports: object, password: str) -> dict[str, str]:
+    """Return what processes of the project need to know.
+
+    `ports` is that of the server, or of a proxy before it, or of two servers.
+    """
     root = Path(__file__).resolve().parent.parent
     paths = [os.environ.get("CHAOS_PACKAGE"), str(root), os.environ.get("PYTHONPATH")]
     return {
@@ -69,6 +72,6 @@ def environment(port: int, password: str) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "PYTHONUNBUFFERED": "1",
         "DJANGO_SETTINGS_MODULE": "chaos.project.settings",
-        "CHAOS_PORT": str(port),
+        "CHAOS_PORT": str(ports),
         "CHAOS_PASSWORD": password,
     }

@@ -22,6 +22,7 @@ class Transaction(NamedTuple):
     marks: list[str]
     outcome: str  # one of the three above
     ids: list[int]
+    ended_at: float = 0.0  # 0 if nothing is known of its end
 
 
 class Journal:
@@ -70,4 +71,5 @@ def transaction_of(intent: dict, outcome: dict | None) -> Transaction:
         intent["marks"],
         known["record"],
         known.get("ids", []),
+        known.get("at", 0.0),
     )

@@ -78,18 +78,25 @@ class Run:
     def set_up(self) -> None:
         directory = tempfile.TemporaryDirectory(prefix="pgjobs-chaos-journals-")
         self.scratch = Path(self.stack.enter_context(directory))
-        self.server = Server(megabytes_for(self.plan.seconds))
+        self.server = self.new_server()
         self.stack.callback(self.server.remove)
         self.server.start()
         self.make_tables()
         self.network = Network(self.server.port)
         self.stack.callback(self.network.close)
-        through = environment(self.network.port, self.server.password)
         members = [Member(*each) for each in (*MEMBERS, WITH_OWN_CLOCK)]
-        self.fleet = Fleet(members, through, self.scratch)
+        self.fleet = Fleet(members, self.through, self.scratch)
         self.fleet.start()
         self.stack.callback(self.stop_fleet)
         self.wait_for_workers()
+
+    def new_server(self) -> Server:
+        return Server(megabytes_for(self.plan.seconds))
+
+    @property
+    def through(self) -> dict[str, str]:
+        """Return the environment of all who connect through the network."""
+        return environment(self.network.port, self.server.password)
 
     def make_tables(self) -> None:
         direct = environment(self.server.port, self.server.password)
@@ -138,7 +145,6 @@ class Run:
     def start_people(self) -> None:
         for number, role in enumerate(PEOPLE):
             name = f"{role}{number}"
-            through = environment(self.network.port, self.server.password)
             wishes = {
                 "CHAOS_NAME": f"chaos:{name}",
                 "CHAOS_ORDERS": self.plan.orders,
@@ -148,7 +154,7 @@ class Run:
             command = [sys.executable, "-m", "chaos.players", role, name, journal]
             process = subprocess.Popen(
                 [*command, str(self.plan.seed)],
-                env={**through, **wishes},
+                env={**self.through, **wishes},
                 cwd=self.scratch,
                 stdin=subprocess.PIPE,
                 stderr=(self.scratch / f"{name}.log").open("wb"),

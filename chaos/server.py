@@ -84,7 +84,7 @@ def mounted(directory: Path, megabytes: int) -> bool:
 class Server:
     """A PostgreSQL on a disk of its own, from `start` until `remove`."""
 
-    def __init__(self, megabytes: int) -> None:
+    def __init__(self, megabytes: int, port: int | None = None) -> None:
         self.programs = find_programs(None)
         self.disk = Disk(megabytes)
         self.clock = Clock(self.disk.directory / "clock")
@@ -93,7 +93,10 @@ class Server:
         self.home.mkdir()
         if self.user:
             shutil.chown(self.home, self.user)
-        self.port, self.password = free_port(), secrets.token_hex()
+        self.port, self.password = port or free_port(), secrets.token_hex()
+        self.fill_directory()
+
+    def fill_directory(self) -> None:
         initialise(self.programs, self.home, self.user, self.password)
 
     def url(self, port: int | None = None, name: str = "chaos:harness") -> str:

@@ -5,6 +5,7 @@ from .exceptions import Cancel, Fail, Retry, Snooze
 from .tasks.backoff import constant, exponential, linear
 from .tasks.chains import chain, group
 from .tasks.dependencies import Dependency, same
+from .tasks.django_options import task_options
 from .tasks.enqueueing import aenqueue, enqueue, enqueue_many
 from .tasks.events import apublish, current_event, publish, subscribe
 from .tasks.running_job import current_job
@@ -38,4 +39,5 @@ __all__ = [
     "schedule",
     "subscribe",
     "task",
+    "task_options",
 ]

@@ -1,7 +1,11 @@
+from contextlib import suppress
+
 from django.apps import AppConfig
+from django.conf import settings as django_settings
 from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.db.models.signals import post_migrate
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from .conf import settings
@@ -19,15 +23,28 @@ class PgjobsConfig(AppConfig):
         from . import checks  # noqa: F401  (registers them)
 
         registry.discover()
+        import_backends()
         post_migrate.connect(store_declared, sender=self)
 
 
+def import_backends() -> None:
+    """Let this process know the tasks of `django.tasks` that run here.
+
+    Django imports a backend with the first task, which a worker may need before.
+    """
+    for params in getattr(django_settings, "TASKS", {}).values():
+        path = params.get("BACKEND", "")
+        if not path.startswith(("django.", "django_tasks.")):
+            with suppress(ImportError):  # Django reports it
+                import_string(path)
+
+
 def store_declared(using: str, apps=None, **kwargs) -> None:
-    """Store what the code declares, once the database has all that is needed for it."""
+    """Store what the code declares, if the database has all migrations."""
     connection = connections[using]
     if using != settings.DATABASE or connection.vendor != "postgresql":
         return
-    # Without `apps` nothing was migrated: tables were emptied.
+    # Without `apps` the signal follows a flush, which changes no migration.
     if apps is None or is_migrated(connection):
         store_definitions(using)
         schedules.store_declared(using)

@@ -1,4 +1,4 @@
-"""The settings: one dict, `PGJOBS`, in the project's settings; every key optional.
+"""The settings: one dict, `PGJOBS`, in the project's settings. Every key is optional.
 
     from pgjobs.conf import settings
     settings.POLL_INTERVAL        # override_settings just works
@@ -19,8 +19,10 @@ from django.core.signals import setting_changed
 
 from .exceptions import non_negative_seconds
 
+MOST_BYTES = 50_000_000  # of JSON that a row of the database may have
 MOST_UNITS = 10**15  # a petabyte, if they are bytes
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
+MODES = ("queue", "inline", "manual")
 
 
 def text(value):
@@ -44,6 +46,12 @@ def whole_number(value):
 def units(value):
     if value is not None and whole_number(value) > MOST_UNITS:
         raise ValueError(f"must be at most {MOST_UNITS}, got {value!r}.")
+    return value
+
+
+def size(value):
+    if whole_number(value) > MOST_BYTES:
+        raise ValueError(f"must be at most {MOST_BYTES}, got {value!r}.")
     return value
 
 
@@ -81,7 +89,10 @@ def relation(value):
 
 
 def retention(value):
-    """Return {status: seconds or None (kept)}; unnamed statuses keep their default."""
+    """Return {status: seconds}; None keeps jobs for ever.
+
+    Statuses that the setting does not name keep their default.
+    """
     if not isinstance(value, Mapping):
         raise ValueError(f"must be a dict of durations by status, got {value!r}.")
     for status in value:
@@ -91,6 +102,12 @@ def retention(value):
         status: None if age is None else seconds(age) for status, age in value.items()
     }
     return DEFAULT_RETENTION | given
+
+
+def mode(value):
+    if value not in MODES:
+        raise ValueError(f"must be one of {', '.join(MODES)}, got {value!r}.")
+    return value
 
 
 def listen(value):
@@ -114,53 +131,132 @@ DEFAULT_RETENTION = {
 class Setting(NamedTuple):
     default: Any
     read: Callable[[Any], Any]  # returns the value, or raises ValueError: the rule
+    about: str  # one or two sentences for the reference
 
 
 SETTINGS = {
-    # Alias of the database that holds the queue.
-    "DATABASE": Setting("default", text),
-    # Modules with tasks, beside the `tasks` module of each installed app.
-    "TASK_MODULES": Setting((), texts),
-    # Slots of a worker: jobs that it runs at the same time.
-    "CONCURRENCY": Setting(4, whole_number),
-    # Process units of a host, which the jobs of all its workers share; None: no limit.
-    "PROCESS_UNITS": Setting(None, units),
-    # Seconds that a job waits for units before those behind it must wait, too.
-    "UNITS_PATIENCE": Setting(60.0, seconds),
-    # Seconds between two looks at the queue while nothing wakes the worker.
-    "POLL_INTERVAL": Setting(5.0, positive_seconds),
-    # Seconds between two signs of life of a worker.
-    "HEARTBEAT_INTERVAL": Setting(5.0, positive_seconds),
-    # Seconds without a sign of life after which a worker counts as dead.
-    "LEASE_DURATION": Setting(30.0, positive_seconds),
-    # Seconds that an attempt may take if neither its job nor its task say; None: any.
-    "TIMEOUT": Setting(None, time_limit),
-    # Seconds to end in, after the time limit, until the attempt is given up.
-    "TIMEOUT_GRACE": Setting(10.0, seconds),
-    # How long finished jobs are kept, by status; None: for ever.
-    "RETENTION": Setting(DEFAULT_RETENTION, retention),
-    # False: poll only. A dict: connection parameters around a pooler (host, port...).
-    "LISTEN": Setting(True, listen),
-    # Largest JSON text of a job's arguments, and of its result.
-    "MAX_ARGUMENT_BYTES": Setting(1_000_000, whole_number),
-    "MAX_RESULT_BYTES": Setting(1_000_000, whole_number),
-    # Age at which a job of a task that no code declares ends FAILED; 0: at once.
-    "UNKNOWN_TASK_GRACE": Setting(600.0, seconds),
-    # How long after an event was published with no subscriber one still gets it.
-    "UNHANDLED_EVENT_GRACE": Setting(3_600.0, seconds),
-    # How long events are kept; None: for ever.
-    "EVENT_RETENTION": Setting(timedelta(days=30).total_seconds(), time_limit),
-    # Dotted paths of functions that return a dict, and of context variables: what new
-    # jobs take along from where they are enqueued.
-    "META": Setting((), texts),
-    # Dotted paths of what surrounds each attempt, the outermost first.
-    "MIDDLEWARE": Setting((), texts),
-    # "parent": a trace goes on in its jobs; "link": their own traces link to it.
-    "TRACES": Setting("parent", relation),
-    # Level of the log records that are kept with their job, such as "INFO"; None: none.
-    "KEEP_LOGS": Setting(None, log_level),
-    # Dotted path of `(request, job) -> bool`: who may see a job at its address.
-    "STATUS_PERMISSION": Setting("pgjobs.views.holds_address", text),
+    "DATABASE": Setting("default", text, "Alias of the database that holds the queue."),
+    "MODE": Setting(
+        "queue",
+        mode,
+        'For tests and development: with `"inline"`, `enqueue` runs the job at once; '
+        'with `"manual"` it only records the job. No worker starts in these two.',
+    ),
+    "TASK_MODULES": Setting(
+        (),
+        texts,
+        "Modules with tasks, beside the `tasks` module of each installed app.",
+    ),
+    "CONCURRENCY": Setting(
+        4, whole_number, "Slots of a worker: the jobs that it runs at the same time."
+    ),
+    "PROCESS_UNITS": Setting(
+        None,
+        units,
+        "Process units of a host, which the jobs of all its workers share. "
+        "`None` sets no limit.",
+    ),
+    "UNITS_PATIENCE": Setting(
+        60.0,
+        seconds,
+        "Time that a job waits for units before those behind it must wait, too.",
+    ),
+    "POLL_INTERVAL": Setting(
+        5.0,
+        positive_seconds,
+        "Time between two looks at the queue while nothing wakes the worker.",
+    ),
+    "HEARTBEAT_INTERVAL": Setting(
+        5.0, positive_seconds, "Time between two signs of life of a worker."
+    ),
+    "LEASE_DURATION": Setting(
+        30.0,
+        positive_seconds,
+        "Time without a sign of life after which a worker counts as dead.",
+    ),
+    "TIMEOUT": Setting(
+        None,
+        time_limit,
+        "Time that an attempt may take if neither its job nor its task sets a limit. "
+        "`None` sets none.",
+    ),
+    "TIMEOUT_GRACE": Setting(
+        10.0,
+        seconds,
+        "Time in which an attempt may end after its time limit. "
+        "Then its worker abandons it.",
+    ),
+    "RETENTION": Setting(
+        DEFAULT_RETENTION,
+        retention,
+        "How long finished jobs are kept, by status. `None` keeps them for ever.",
+    ),
+    "LISTEN": Setting(
+        True,
+        listen,
+        "`False` makes workers poll only. A dict names connection parameters "
+        "(host, port...) that lead around a pooler.",
+    ),
+    "MAX_ARGUMENT_BYTES": Setting(
+        1_000_000, size, "Largest JSON text of a job's arguments."
+    ),
+    "MAX_RESULT_BYTES": Setting(
+        1_000_000, size, "Largest JSON text of a job's result."
+    ),
+    "UNKNOWN_TASK_GRACE": Setting(
+        600.0,
+        seconds,
+        "Age at which a job of a task that no code declares ends FAILED.",
+    ),
+    "UNHANDLED_EVENT_GRACE": Setting(
+        3_600.0,
+        seconds,
+        "How long after an event was published without a subscriber one still gets it.",
+    ),
+    "EVENT_RETENTION": Setting(
+        timedelta(days=30).total_seconds(),
+        time_limit,
+        "How long events are kept. `None` keeps them for ever.",
+    ),
+    "META": Setting(
+        (),
+        texts,
+        "Dotted paths of functions that return a dict, and of context variables: "
+        "what new jobs take along from where they are enqueued.",
+    ),
+    "MIDDLEWARE": Setting(
+        (),
+        texts,
+        "Dotted paths of what surrounds each attempt. The first one is the outermost.",
+    ),
+    "TRACES": Setting(
+        "parent",
+        relation,
+        'With `"parent"`, a trace goes on in its jobs. With `"link"`, each job has a '
+        "trace of its own, which links to it.",
+    ),
+    "KEEP_LOGS": Setting(
+        None,
+        log_level,
+        'Level from which on log records are kept with their job, such as `"INFO"`. '
+        "`None` keeps none.",
+    ),
+    "SENSITIVE": Setting(
+        (),
+        texts,
+        "More names of arguments whose values the admin, exports and commands mask.",
+    ),
+    "MINUTE_FIGURES_RETENTION": Setting(
+        172_800.0, positive_seconds, "How long the figures of each minute are kept."
+    ),
+    "HOUR_FIGURES_RETENTION": Setting(
+        7_776_000.0, positive_seconds, "How long the figures of each hour are kept."
+    ),
+    "STATUS_PERMISSION": Setting(
+        "pgjobs.views.holds_address",
+        text,
+        "Dotted path of `(request, job) -> bool`: who may see a job at its address.",
+    ),
 }
 
 
@@ -168,11 +264,11 @@ NO_DICT = "PGJOBS must be a dict, got {!r}."
 
 
 class Settings:
-    """The settings in force, as attributes; a wrong one raises ImproperlyConfigured."""
+    """The settings as attributes. A wrong one raises ImproperlyConfigured."""
 
     def __init__(self) -> None:
         self.database_in_use: str | None = None
-        self.known: dict[str, Any] = {}  # each job asks for some
+        self.known: dict[str, Any] = {}  # cached, because each job reads some
 
     @property
     def DATABASE(self) -> str:
@@ -180,7 +276,7 @@ class Settings:
 
     @contextmanager
     def using_database(self, alias: str | None) -> Iterator[None]:
-        """Let the whole process work on the queue of another database."""
+        """Use the queue of another database in the whole process."""
         before, self.database_in_use = self.database_in_use, alias
         try:
             yield
@@ -211,7 +307,7 @@ class Settings:
             raise ImproperlyConfigured(f"PGJOBS[{name!r}] {error}") from None
 
     def forget(self, *, setting: str, **kwargs) -> None:
-        """Read all settings again: a test has changed the project's settings."""
+        """Read all settings again, after a test has changed them."""
         if setting == "PGJOBS":
             self.known.clear()
 

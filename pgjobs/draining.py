@@ -16,12 +16,16 @@ def drain(
 ) -> int:
     """Run jobs until none is READY; return how many of them have ended.
 
-    What becomes READY meanwhile is run, too; what is due later is not waited for.
-    `queues`: names (default: all). `concurrency`: jobs at the same time (default:
-    PGJOBS["CONCURRENCY"]). Raises RuntimeError inside a transaction, and if the
-    database is lost for good.
+    It also runs jobs that become READY meanwhile. It does not wait for jobs that are
+    due later.
+
+    - `queues`: names of queues. None, the default, means all.
+    - `concurrency`: how many jobs run at a time. The default is PGJOBS["CONCURRENCY"].
+
+    Raises RuntimeError inside a transaction, and if the database is lost for good.
+    Raises ImproperlyConfigured if PGJOBS["MODE"] wants no worker.
     """
-    # Models cannot be imported before the apps are ready, this package must be.
+    # Models cannot be imported before the apps are ready. This package must be.
     from .worker import ExitCode, Loop, WorkerOptions
     from .worker.observer import RunStats, WorkerObserver
 
@@ -35,7 +39,9 @@ def drain(
     if connections[settings.DATABASE].in_atomic_block:
         raise RuntimeError(
             "drain() inside a transaction would not see what this has enqueued: other "
-            "connections run the jobs."
+            "connections run the jobs. In a test, call pgjobs.testing.run_jobs(), "
+            "which runs them on this connection. Or let the test commit: "
+            "TransactionTestCase, or @pytest.mark.django_db(transaction=True)."
         )
     options = WorkerOptions(
         drain=True,

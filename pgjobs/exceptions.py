@@ -12,13 +12,16 @@ if TYPE_CHECKING:
 class InvalidTask(ImproperlyConfigured, ValueError):
     """The declaration of a task, or an option given to it, cannot work.
 
-    A ValueError, too, as InvalidArguments and InvalidEvent are: one `except` catches
-    what a caller got wrong.
+    It is a ValueError, as InvalidArguments and InvalidEvent are. So one `except`
+    catches all mistakes of a caller.
     """
 
 
 class InvalidArguments(ValueError):
-    """The arguments do not fit the task; `faults` maps each parameter to why."""
+    """The arguments do not fit the task.
+
+    `faults`: {parameter: what is wrong with its argument}.
+    """
 
     def __init__(self, task_name: str, faults: dict[str, str]):
         self.task_name = task_name
@@ -28,11 +31,14 @@ class InvalidArguments(ValueError):
 
 
 class InvalidEvent(ValueError):
-    """An event cannot be published so."""
+    """The name, payload or another argument of an event cannot be published."""
 
 
 class AlreadyEnqueued(Exception):
-    """Another job holds the unique key; `job` is that job."""
+    """Another job holds the unique key.
+
+    `job`: that job.
+    """
 
     def __init__(self, job: "Job"):
         self.job = job
@@ -58,8 +64,12 @@ class JobCancelled(Exception):
     """The job that was waited for ended CANCELLED."""
 
 
+class WorkerLost(Exception):
+    """The worker died under the job; results of `django.tasks` show it so."""
+
+
 class LeaseLost(Exception):
-    """The job was taken from its worker: rescued, ended by hand or deleted."""
+    """The job no longer belongs to its worker: it was rescued, ended or deleted."""
 
     def __init__(self, id: int):
         self.id = id
@@ -67,13 +77,14 @@ class LeaseLost(Exception):
 
 
 class DatabaseLost(Exception):
-    """The worker could not reach its database for so long that it gives up."""
+    """The worker could not reach its database for so long that it ends."""
 
 
 class Interruption(BaseException):
-    """What the worker raises inside a running task to end it.
+    """Raised by the worker inside a running task to end it.
 
-    No Exception, so that `except Exception` in a task does not swallow it by accident.
+    It is a BaseException and no Exception, so that `except Exception` in a task does
+    not catch it by accident.
     """
 
     default = ""
@@ -83,25 +94,28 @@ class Interruption(BaseException):
 
 
 class TaskTimeout(Interruption):
-    """The task ran longer than its time limit; a failed attempt like any other."""
+    """The task ran longer than its time limit. The attempt has failed."""
 
     default = "The time limit is over."
 
 
 class TaskCancelled(Interruption):
-    """The running job was asked to stop; it ends CANCELLED."""
+    """The running job was asked to stop. It ends CANCELLED."""
 
     default = "The job was asked to stop."
 
 
 class ControlFlow(Exception):
-    """What a task raises to say how its job goes on, rather than that it broke."""
+    """Base of what a task raises to decide how its job goes on."""
 
 
 class Retry(ControlFlow):
-    """Raised by a task: this attempt failed, try again (within max_attempts).
+    """Raised by a task: this attempt has failed, try again (within max_attempts).
 
-    `after`: seconds or a timedelta to wait; None asks the task's backoff.
+    - `after`: seconds or a timedelta to wait. None asks the task's backoff.
+    - `reason`: a text for people, which the job shows.
+
+    Raises ValueError if `after` is no duration.
     """
 
     def __init__(
@@ -113,7 +127,10 @@ class Retry(ControlFlow):
 
 
 class Fail(ControlFlow):
-    """Raised by a task: the job has failed for good, whatever attempts are left."""
+    """Raised by a task: the job has failed for good, whatever attempts are left.
+
+    `reason`: a text for people, which the job shows.
+    """
 
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
@@ -121,16 +138,16 @@ class Fail(ControlFlow):
 
 
 class InvalidStep(Fail):
-    """A step cannot be called so, or its result cannot be stored.
+    """A step was called in a way that cannot work, or its result cannot be stored.
 
-    The job fails for good: another attempt could do again what is not marked.
+    The job fails for good, because another attempt could repeat an unmarked step.
     """
 
 
 class Snooze(ControlFlow):
     """Raised by a task: run the job again after `delay`; nothing has failed.
 
-    `delay`: seconds or a timedelta.
+    `delay`: seconds or a timedelta. Raises ValueError if it is no duration.
     """
 
     def __init__(self, delay: float | timedelta) -> None:
@@ -139,19 +156,22 @@ class Snooze(ControlFlow):
 
 
 class Cancel(ControlFlow):
-    """Raised by a task: the job is not needed any more; it ends CANCELLED."""
+    """Raised by a task: the job is not needed any more. It ends CANCELLED.
+
+    `reason`: a text for people, which the job shows.
+    """
 
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
         super().__init__(reason or "The task cancelled itself.")
 
 
-# PostgreSQL's interval arithmetic overflows not far beyond, and no job waits so long.
+# A hundred years. PostgreSQL's intervals overflow not far beyond.
 LONGEST_DELAY = timedelta(days=365 * 100).total_seconds()
 
 
 def non_negative_seconds(name: str, value: float | timedelta) -> float:
-    """Return a duration as seconds; raise ValueError if it is none."""
+    """Return a duration as seconds; raise ValueError for anything else."""
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""What migrations name of the models' fields. It never moves, and no name goes."""
+"""What migrations name of the models' fields. No name here may move or go."""
 
 import json
 
@@ -8,7 +8,7 @@ from .base.plain_json import UnreadableJson
 
 
 class LenientDecoder(json.JSONDecoder):
-    """Leaves what Python cannot read as text: a row must not hide all others."""
+    """Returns JSON that Python cannot read as text, so that no row hides all others."""
 
     def decode(self, s: str, *args, **kwargs):
         try:
@@ -20,8 +20,8 @@ class LenientDecoder(json.JSONDecoder):
 class HoldsKey(models.Func):
     """Whether a job with a unique key holds it: a function of the database decides.
 
-    A generated column would be computed with each version of each row, also of those
-    without a key. Other vendors have the table, but no queue.
+    A generated column would be computed for each version of each row, also without a
+    key. Databases of other vendors have the table, but no queue.
     """
 
     arity = 5
@@ -41,3 +41,15 @@ class HoldsKey(models.Func):
 
     def deconstruct(self):
         return "pgjobs.fields.HoldsKey", (), {}
+
+
+class Histogram(models.Field):
+    """How many durations were in each bucket: see queue/figures.py.
+
+    An array of integers. Django's own field for it wants an app of its own.
+    """
+
+    description = "Histogram"
+
+    def db_type(self, connection):
+        return "integer[]"

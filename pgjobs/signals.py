@@ -20,13 +20,14 @@ Of workers, sent by `Worker` with `worker=`, in the worker's process:
 """
 
 import logging
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 from django.dispatch import Signal
 
 logger = logging.getLogger("pgjobs.signals")
 
-# Cached: for each job it is asked whether there is a receiver.
+# Cached, because each job asks whether there are receivers.
 job_enqueued = Signal(use_caching=True)
 job_started = Signal(use_caching=True)
 job_retried = Signal(use_caching=True)
@@ -45,6 +46,25 @@ OF_ENDS = {
     "RETRY": (job_retried,),
 }
 WITH_ERROR = (job_retried, job_failed)
+
+
+class EndListener(Protocol):
+    """Hears of the end of some jobs beside the receivers of `job_finished`.
+
+    It is not asked for each job of the others, as a receiver would be.
+    """
+
+    def of_interest(self, ends: Sequence[Any]) -> Sequence[Any]:
+        """Return of these ends of attempts those to hear of; called by the loop."""
+
+    def ended(self, database: str, ids: Iterable[int]) -> None:
+        """Hear of jobs that have ended; the database knows which of them concern it."""
+
+    def ended_here(self, ends: Sequence[Any]) -> None:
+        """Hear of attempts of this process, each the last of its job."""
+
+
+end_listeners: list[EndListener] = []
 
 
 def send(signal: Signal, sender: type, **named) -> None:

@@ -1,4 +1,4 @@
-"""What the address of a job answers: JSON for the pages of the project."""
+"""The public view of a job: JSON for the pages of the project."""
 
 import math
 from collections.abc import Callable
@@ -21,13 +21,13 @@ from .conf import settings
 from .models import Job, Status
 from .reports.public_reason import public_reason, with_last_error
 
-# Seconds until another look pays.
+# Seconds until the client should look again.
 SHORTEST_WAIT = 1
 LONGEST_WAIT = 60  # an operator may run a scheduled job at once
 
-# All that is read. The result comes as text: SQL may have put numbers there that Python
-# cannot read, and a megabyte need not be decoded to be encoded again. What else the
-# permission asks for, the job fetches then.
+# The columns that are read. The result comes as text: SQL may have stored numbers that
+# Python cannot read, and a megabyte need not be decoded and encoded again. The job
+# fetches other columns if the permission function reads them.
 COLUMNS = (
     "status",
     "attempts",
@@ -53,10 +53,10 @@ def holds_address(request: HttpRequest, job: Job) -> bool:
 @require_safe
 @cache_control(no_store=True)
 def job_status(request: HttpRequest, token: str) -> HttpResponse:
-    """Describe a job for those who follow it."""
+    """Describe a job for people who follow it."""
     job = job_of(token)
     if job is None or not may_see(request, job):
-        # To those who may not see it, too: 403 would tell that there is such a job.
+        # Also without permission: 403 would reveal that there is such a job.
         return answer('{"error":"There is no such job."}', status=404)
     response = answer(described(job))
     if not job.is_finished:
@@ -102,7 +102,7 @@ def status_permission() -> Callable[[HttpRequest, Job], bool]:
             f"PGJOBS['STATUS_PERMISSION'] names {name!r}, which is no function but "
             f"a {type(permission).__name__}."
         )
-    if iscoroutinefunction(permission):  # what it returns unawaited is always true
+    if iscoroutinefunction(permission):  # the coroutine that it returns is always true
         raise ImproperlyConfigured(
             f"PGJOBS['STATUS_PERMISSION'] names {name!r}, which must not be async."
         )
@@ -110,7 +110,7 @@ def status_permission() -> Callable[[HttpRequest, Job], bool]:
 
 
 def described(job: Job) -> str:
-    """Return what people may know of the job as JSON text."""
+    """Return the public facts about the job as JSON text."""
     known = dump(
         {
             "status": job.status,

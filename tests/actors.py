@@ -16,6 +16,7 @@ from pgjobs.queue.claiming import ClaimedJob
 from pgjobs.queue.recording import Recorded, Success, Unsuccessful
 from pgjobs.sql import statement
 from tests.processes import wait_for
+from tests.settings import DIRECT
 from tests.tasks import noop
 
 MARK = "pgjobs_test_mark"
@@ -28,7 +29,7 @@ WHERE NOT granted AND EXISTS (
     WHERE held.pid = waiting.pid AND held.granted AND datname = current_database()
 )
 """
-SOMEBODY_WAITS = """
+SESSION_WAITS = """
 SELECT EXISTS (
     SELECT FROM pg_locks
     WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))
@@ -44,10 +45,14 @@ def execute(sql: str, parameters: dict | None = None) -> list[tuple]:
 
 
 class Session:
-    """A database session beside Django's; its transactions end when it is told."""
+    """A database session beside Django's; its transactions end when it is told.
+
+    It is the server's own, even if everything else goes through a pooler.
+    """
 
     def __init__(self, **changes):
-        self.connection = connect("default", "test", "session", **changes)
+        parameters = {**DIRECT, **changes}
+        self.connection = connect("default", "test", "session", **parameters)
 
     def execute(self, sql: str, parameters: dict | None = None) -> list[tuple]:
         cursor = self.connection.execute(sql, parameters)
@@ -111,7 +116,7 @@ def overlapping(first: Callable, second: Callable):
             result = first()
             future = stack.enter_context(in_thread(second))
             wait_for(
-                lambda: future.done() or execute(SOMEBODY_WAITS)[0][0],
+                lambda: future.done() or execute(SESSION_WAITS)[0][0],
                 "the second waits for the first",
             )
         return result, future.result(timeout=20)

@@ -6,9 +6,11 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from hypothesis import settings
 
+from pgjobs import conf
 from pgjobs.models import Schedule, Subscription, Worker
-from pgjobs.tasks import registry
-from tests.processes import WorkerProcess, database_url, wait_for
+from pgjobs.tasks import events, registry
+from tests.processes import AROUND, WorkerProcess, database_url, wait_for
+from tests.settings import POOLER
 
 # The same examples in each run: a rare one must not keep another change from landing.
 # PGJOBS_EXPLORE=1 looks for new ones.
@@ -17,10 +19,31 @@ settings.register_profile("exploring", deadline=None)
 settings.load_profile("exploring" if "PGJOBS_EXPLORE" in os.environ else "repeatable")
 
 
+# Whatever else a test sets.
+conf.SETTINGS.update(
+    {name: conf.SETTINGS[name]._replace(default=each) for name, each in AROUND.items()}
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what a pooler cannot give, where there is one."""
+    reason = "needs sessions of the server's own"
+    for item in items if POOLER else ():
+        if marker := item.get_closest_marker("direct"):
+            item.add_marker(pytest.mark.skip(reason=marker.kwargs.get("why", reason)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Begin with a connection that works, whatever a test before has cut."""
+    if POOLER:
+        connections.close_all()
+
+
 def pytest_configure(config):
     """Let the tests' own server save nothing but time.
 
-    To drop a database takes a checkpoint, which waits for the disk and all who write.
+    To drop a database takes a checkpoint, which waits for the disk and all writers.
     """
     if "DATABASE_URL" not in os.environ and not hasattr(config, "workerinput"):
         with psycopg.connect(database_url(), autocommit=True) as server:
@@ -31,9 +54,9 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True)
 def same_registry_afterwards():
     """Forget the tasks that a test declares."""
-    before = dict(registry.tasks)
+    before, replaced = dict(registry.tasks), registry.replaced[:]
     yield
-    registry.tasks = before
+    registry.tasks, registry.replaced = before, replaced
     registry.forget_names()
 
 
@@ -55,6 +78,12 @@ def no_subscriptions(db):
         if not task.subscriptions
     }
     Subscription.objects.all().delete()
+
+
+@pytest.fixture
+def stored_handlers(db):
+    """Store the handlers of the example, whose rows a committing test has emptied."""
+    events.store_declared("default")
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from pgjobs.conf import FINISHED
 from pgjobs.models import Job, Status, Worker
-from pgjobs.models.job import FINISHED
 
 LIST = "/admin/pgjobs/job/"
 STATUSES = tuple(Status.values)

@@ -26,6 +26,9 @@ from tests import settings as test_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_TEST = 30.0  # seconds
+OFTEN = 0.1  # seconds between two polls where no notification arrives
+# Where workers listen if everything else goes through a pooler.
+AROUND = {"LISTEN": test_settings.DIRECT} if test_settings.POOLER == "around" else {}
 # Real transactions, seen by other connections; only these apps' tables are emptied
 # after the test, which is faster.
 shared_queue = pytest.mark.django_db(
@@ -87,6 +90,8 @@ class WorkerProcess:
     ):
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (a pipe may fill up)
         command = [sys.executable, "-W", "ignore", "-m", "django", "runjobs"]
+        if test_settings.POOLER == "none":
+            arguments += ("--poll", str(OFTEN))  # the last one counts
         self.process = subprocess.Popen(
             [*command, *arguments],
             env={
@@ -97,7 +102,7 @@ class WorkerProcess:
                 "DATABASE_URL": database_url(),
                 "PGJOBS_IN_TEST_PROCESS": "1",
                 "PGJOBS_TEST_DATABASE": test_settings.TEST_DATABASE,
-                "PGJOBS_TEST_SETTINGS": json.dumps(settings or {}),
+                "PGJOBS_TEST_SETTINGS": json.dumps({**AROUND, **(settings or {})}),
                 **environment,
             },
             cwd=ROOT,
@@ -166,6 +171,8 @@ class WorkerThread:
     """A worker's loop in a thread of the test's process."""
 
     def __init__(self, observer: WorkerObserver | None = None, **options):
+        if test_settings.POOLER == "none":
+            options["poll"] = OFTEN
         self.loop = Loop(WorkerOptions(**options), observer)
         self.exit_code: ExitCode | None = None
         self.error: BaseException | None = None
@@ -207,7 +214,11 @@ def running_worker(**options) -> Iterator[Loop]:
     with WorkerThread(**options) as worker:
         wait_for(lambda: worker.loop.phase != "starting", "the worker has started")
         if worker.loop.listener.wanted:
-            wait_for(lambda: worker.loop.listener.connection, "the worker listens")
+            # Behind a pooler it stops wanting to.
+            listener = worker.loop.listener
+            wait_for(
+                lambda: listener.connection or not listener.wanted, "the worker listens"
+            )
         yield worker.loop
 
 

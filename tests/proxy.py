@@ -93,7 +93,7 @@ class Proxy:
             link.thawed.clear()
 
     def swallow_answers(self, role: str = "pgjobs:") -> None:
-        """Let the server do what it is asked, but nobody hear of it."""
+        """Let the server do what it is asked, but drop its answers."""
         for link in self.linked(role):
             link.swallows_answers = True
 

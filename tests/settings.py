@@ -4,7 +4,9 @@ import json
 import os
 from pathlib import Path
 
+import django
 from example.database import database_settings
+from psycopg.conninfo import conninfo_to_dict
 
 INSTALLED_APPS = [
     "admin_actions",
@@ -18,6 +20,7 @@ INSTALLED_APPS = [
     "example",
     "passes",
     "converter",
+    "shop",
     "tests",
 ]
 MIDDLEWARE = [
@@ -65,8 +68,19 @@ elif side := os.environ.get("PYTEST_XDIST_WORKER"):
 if connecting := os.environ.get("PGJOBS_TEST_CONNECTING"):
     DATABASES["default"].update(json.loads(connecting))
     DATABASES["other"] = {**DATABASES["default"]}
+# Whether everything goes through a pooler, and what goes around it (tests/pooler.py).
+POOLER = os.environ.get("PGJOBS_TEST_POOLER", "")
+DIRECT: dict = {}
+if POOLER:
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
+    DIRECT = conninfo_to_dict(os.environ["PGJOBS_TEST_DIRECT"])
+    del DIRECT["dbname"]
 # What a test's worker process is to have in PGJOBS, as JSON.
 PGJOBS = json.loads(os.environ.get("PGJOBS_TEST_SETTINGS", "{}"))
+# Any queue name is valid.
+TASKS = {"default": {"BACKEND": "pgjobs.backends.PgJobsBackend", "QUEUES": []}}
+if django.VERSION < (6, 0):
+    INSTALLED_APPS = ["django_tasks", *INSTALLED_APPS]
 ELEMENTS_SOURCE = (
     Path(__file__).resolve().parent.parent / "example_project/data/satellites.tle"
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from pgjobs import current_job, enqueue_many, task
+from pgjobs import Snooze, current_job, enqueue_many, task
 from pgjobs.models import Job
 
 
@@ -174,3 +174,8 @@ def export_data(
 @task
 def rest(length: timedelta, at: Point | None = None) -> str:
     return f"{length.total_seconds():g} {at}"
+
+
+@task
+def snooze_a_day():
+    raise Snooze(timedelta(days=1))

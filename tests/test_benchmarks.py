@@ -92,6 +92,11 @@ def test_jobs_of_pgjobs_are_run_by_a_real_worker(server):
     assert results.figures["drain"]["pgjobs-prefetch"][0]["worker CPU us/job"] > 0
 
 
+def test_tasks_of_django_are_run_by_a_real_worker(server):
+    results = measured(server, ["pgjobs-tasks"], ["enqueue", "drain"])
+    assert results.figures["drain"]["pgjobs-tasks"][0]["worker CPU us/job"] > 0
+
+
 def test_ratios_are_those_of_the_same_round():
     results = rounds.Results(
         figures={
@@ -169,7 +174,7 @@ def test_cases_leave_out_who_cannot_take_part_in_them_and_the_report_says_so():
         case: [each.name for each in rounds.concerned(case, every)]
         for case in cases.CASES
     }
-    assert names["enqueue"][:4] == ["bare-10", "bare-insert", "pgjobs", "procrastinate"]
+    assert names["enqueue"][:4] == ["bare-10", "bare-insert", "pgjobs", "pgjobs-tasks"]
     assert names["drain"] == [each.name for each in every if each.works]
     assert names["pickup-10m"] == ["bare-10", "pgjobs"]
     assert "rq" not in names["pinned"]

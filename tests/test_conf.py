@@ -17,6 +17,7 @@ def messages() -> list[str]:
 def test_everything_has_a_default_that_its_own_rule_accepts():
     expected = {
         "DATABASE": "default",
+        "MODE": "queue",
         "TASK_MODULES": (),
         "CONCURRENCY": 4,
         "PROCESS_UNITS": None,
@@ -28,6 +29,9 @@ def test_everything_has_a_default_that_its_own_rule_accepts():
         "UNKNOWN_TASK_GRACE": 600,
         "UNHANDLED_EVENT_GRACE": 3_600,
         "EVENT_RETENTION": 2_592_000,
+        "SENSITIVE": (),
+        "MINUTE_FIGURES_RETENTION": 172_800,
+        "HOUR_FIGURES_RETENTION": 7_776_000,
         "STATUS_PERMISSION": "pgjobs.views.holds_address",
         "TIMEOUT": None,
         "TIMEOUT_GRACE": 10,
@@ -83,8 +87,8 @@ WRONG = [
     ("LEASE_DURATION", [0, -30, "30", 1e300]),
     ("RETENTION", [5, [], {"DONE": 5}, {"READY": 5}, {"FAILED": -1}, {"FAILED": "7d"}]),
     ("LISTEN", [None, 1, "yes", "host=x options=-c", [], {5: "x"}]),
-    ("MAX_ARGUMENT_BYTES", [0, -1, "1MB", 1e6]),
-    ("MAX_RESULT_BYTES", [0, None]),
+    ("MAX_ARGUMENT_BYTES", [0, -1, "1MB", 1e6, 50_000_001]),
+    ("MAX_RESULT_BYTES", [0, None, 10**9]),
     ("UNKNOWN_TASK_GRACE", [-1, "600", None, float("nan")]),
     ("STATUS_PERMISSION", ["", None, 5, len]),
 ]

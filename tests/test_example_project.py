@@ -41,6 +41,7 @@ from pgjobs.models import Event, Job
 from pgjobs.models.event import State
 from pgjobs.tasks import events
 from pgjobs.tasks.schedules import declarations
+from pgjobs.testing import assert_enqueued, run_jobs
 from tests.processes import database_url
 
 CBERS_2 = """CBERS 2
@@ -89,10 +90,6 @@ def cbers(kiruna):
 
 def orbit_of(text):
     return Orbit(*read_elements(text)[0][2:4])
-
-
-def run_jobs():
-    call_command("runjobs", "--drain")
 
 
 def upload(client, name, content, **kwargs):
@@ -297,7 +294,7 @@ def test_satellite_is_not_saved_when_its_event_cannot_be_published(monkeypatch):
 
 def test_new_station_enqueues_a_job_for_each_satellite(cbers):
     GroundStation.objects.create(name="Weilheim", latitude=47.88, longitude=11.08)
-    assert Job.objects.get().kwargs == {"satellite_id": cbers.pk}
+    assert_enqueued(recompute_passes, satellite_id=cbers.pk, count=1)
 
 
 @pytest.mark.django_db
@@ -359,7 +356,7 @@ def test_elements_changed_in_the_admin_are_published(admin_client, cbers):
 # Jobs that really run
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_recomputation_converges_and_reports_its_progress(kiruna):
     ingest_elements(CBERS_2)
     run_jobs()
@@ -374,7 +371,7 @@ def test_recomputation_converges_and_reports_its_progress(kiruna):
     assert list(Pass.objects.values_list("rise_at", "set_at")) == first
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_stations_are_told_once_of_new_elements_however_often_it_is_delivered(kiruna):
     ingest_elements(CBERS_2)
     run_jobs()
@@ -387,7 +384,7 @@ def test_stations_are_told_once_of_new_elements_however_often_it_is_delivered(ki
     assert Event.objects.with_state().get().state == State.DELIVERED
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_recomputation_fails_for_good_without_a_satellite_or_an_orbit(kiruna):
     recompute_passes.enqueue(999_999)
     ingest_elements(NO_ORBIT)
@@ -399,7 +396,7 @@ def test_recomputation_fails_for_good_without_a_satellite_or_an_orbit(kiruna):
     assert "describe no orbit" in no_orbit.reason
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_upload_is_converted_and_converted_back(client):
     content = b'id,name\n1,one\n2,"two\nlines"\n'
     there = upload(client, "numbers.csv", content, headers=JSON).json()
@@ -420,7 +417,7 @@ def test_upload_is_converted_and_converted_back(client):
     ) == csv.read_csv(BytesIO(content), parse_options=again)
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_unreadable_upload_fails_with_a_reason_that_its_page_shows(client):
     answer = upload(client, "ragged.csv", b"a,b\n1,2\n<b>\n", headers=JSON).json()
     run_jobs()
@@ -431,7 +428,7 @@ def test_unreadable_upload_fails_with_a_reason_that_its_page_shows(client):
     assert "Expected 2 columns, got 1: &lt;b&gt;" in page
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_conversion_of_a_deleted_upload_fails():
     conversion = Conversion.objects.create(source_name="a.csv", source=b"a\n1\n")
     job = convert_file.enqueue(conversion.pk)

@@ -24,13 +24,15 @@ LAYERS = [
     ("models",),
     ("reports",),
     ("tasks",),
-    ("worker.options", "worker.memory"),
+    ("backends",),
+    ("worker.options", "worker.memory", "worker.observer", "worker.figures"),
     ("worker.connections",),
     ("worker.slots", "worker.job_log", "logging"),
     ("worker.upkeep",),
     ("worker",),
-    ("worker.process", "table_checks", "telemetry_checks"),
+    ("worker.process",),
     ("contrib",),
+    ("testing",),
     (
         "admin",
         "apps",
@@ -51,6 +53,8 @@ LATE_IMPORTS = {
     ("apps", "checks"),
     # Extras: their packages may not be there.
     ("management.serving", "contrib.prometheus"),
+    # On Django 5.2 it needs the package django-tasks, which may be missing.
+    ("management.commands.importtasks", "backends.takeover"),
 }
 # The only modules that may import a package from outside.
 KEEPERS = {
@@ -62,6 +66,8 @@ KEEPERS = {
     "prometheus_client": ("contrib.prometheus",),
     "opentelemetry": ("contrib.otel",),
     "sentry_sdk": ("contrib.sentry",),
+    "django.tasks": ("backends.compat",),
+    "django_tasks": ("backends.compat",),
 }
 
 

@@ -3,10 +3,15 @@
 Django has to be set up before this is imported.
 """
 
+import django
 from django.db import transaction
-from django.tasks import task
 
 from benchmarks import tasks
+
+if django.VERSION >= (6, 0):
+    from django.tasks import task
+else:
+    from django_tasks import task
 
 
 @task

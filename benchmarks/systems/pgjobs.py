@@ -5,14 +5,17 @@ import sys
 
 import django
 
-os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.project.settings"
+from benchmarks.adapter import OPTIONS
+
+os.environ["DJANGO_SETTINGS_MODULE"] = OPTIONS.get(
+    "project", "benchmarks.project.settings"
+)
 django.setup()
 
 from django.core.management import call_command
 from django.db import connection
 
 import pgjobs
-from benchmarks.adapter import OPTIONS
 from benchmarks.project.tasks import TASKS
 
 # In words that the planner finds the partial indexes by.

@@ -14,6 +14,9 @@ def program_name() -> str:
     return f"chaos:task:{given[-1]}" if given else "chaos:command"
 
 
+# One port, or those of two servers, of which one is the primary.
+PORTS = os.environ.get("CHAOS_PORT", "")
+
 INSTALLED_APPS = ["pgjobs", "chaos.project"]
 SECRET_KEY = "only-for-the-chaos"
 USE_TZ = True
@@ -24,13 +27,14 @@ DATABASES = {
         "NAME": "postgres",
         "USER": "postgres",
         "PASSWORD": os.environ.get("CHAOS_PASSWORD", ""),
-        "HOST": "127.0.0.1",
-        "PORT": os.environ.get("CHAOS_PORT", ""),
+        "HOST": ",".join("127.0.0.1" for _ in PORTS.split(",")),
+        "PORT": PORTS,
         "OPTIONS": {
             "application_name": os.environ.get("CHAOS_NAME") or program_name(),
             "sslmode": "disable",
             "gssencmode": "disable",
             "connect_timeout": 5,
+            "target_session_attrs": "read-write",
         },
     }
 }

@@ -28,7 +28,7 @@ class Conversion(models.Model):
     the worker may run on another machine. That suits files of some megabytes.
     """
 
-    # A UUID, because whoever knows the address can download the file.
+    # A UUID, because everyone with the address can download the file.
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     source_name = models.CharField(max_length=255)

@@ -35,7 +35,7 @@ def embedded_database_url(data_directory: Path) -> str:
     except START_ERRORS as error:
         raise ImproperlyConfigured(
             f"The embedded PostgreSQL in {data_directory} does not start. The file log "
-            "there may tell why. Remove the directory to begin anew, or set "
+            "there may tell why. Remove the directory to start again, or set "
             f"DATABASE_URL to use another server. ({error!r})"
         ) from error
 
@@ -52,7 +52,7 @@ def _start_server(data_directory):
 
 
 def _import_get_server():
-    # Imported here because with DATABASE_URL nobody needs the packages.
+    # Imported here because with DATABASE_URL the packages are not needed.
     import platformdirs
 
     # Without a directory of our own the package locks a file that all users of the
@@ -78,7 +78,7 @@ def _url(server):
 
 def _unlock_after_crash(data_directory):
     # The lock files of a server that was killed name a process which may be a zombie,
-    # or somebody else's by now; then no server would start again.
+    # or another process's by now; then no server would start again.
     lock_file = data_directory / "postmaster.pid"
     if not lock_file.exists():
         return

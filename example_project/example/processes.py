@@ -7,12 +7,12 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-HOST = "127.0.0.1"  # An example serves nobody but its own machine.
+HOST = "127.0.0.1"  # An example serves only its own machine.
 GRACE_SECONDS = 20
 
 
 class ChildDied(Exception):
-    """The web server or the worker ended although nobody asked it to."""
+    """The web server or the worker ended without being asked to."""
 
 
 class Child:
@@ -74,7 +74,7 @@ def is_free(port) -> bool:
 
 
 def free_port() -> int:
-    """Return a port that nobody uses."""
+    """Return a free port."""
     with closing(socket.socket()) as probe:
         probe.bind((HOST, 0))
         return probe.getsockname()[1]

@@ -114,7 +114,7 @@ class GroundStation(models.Model):
         return (self.name,)
 
     def observer(self):
-        """Return the observer who stands here."""
+        """Return an observer at this place."""
         return Observer(self.latitude, self.longitude, self.altitude)
 
 

@@ -13,7 +13,7 @@ from .tasks import recompute_passes
 
 @receiver(post_save, sender=Satellite)
 def announce_new_elements(instance, raw, **kwargs):
-    """Publish that a satellite has new elements; tasks.py says who handles that."""
+    """Publish that a satellite has new elements; tasks.py has the handlers."""
     if instance.elements_changed and not raw:
         publish(
             "tle.refreshed",

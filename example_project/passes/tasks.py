@@ -64,8 +64,8 @@ def recompute_passes(satellite_id: int) -> dict:
 def notify_stations(satellite_id: int) -> dict:
     """Let every station know that a satellite has new elements.
 
-    A delivery may run twice, or long after it was published, when somebody redelivers
-    it: each station then has the same notice, with the newest elements.
+    A delivery may run twice, or long after its publication if an operator redelivers
+    it. Then each station has the same notice, with the newest elements.
     """
     satellite = Satellite.objects.filter(pk=satellite_id).first()
     if satellite is None:

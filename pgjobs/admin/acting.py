@@ -16,14 +16,14 @@ from django.http import HttpResponseRedirect
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..base.ids import read_id
 from ..exceptions import AlreadyEnqueued
 from ..models import Job, Status
 from ..queue.acts import Changed
+from ..reports.texts import excerpt
 from .acts import Act
 from .buttons import ButtonsAdmin, button
-from .ids import read_id
 from .listing import count_up_to
-from .texts import excerpt
 
 TEMPLATE = "admin/pgjobs/confirmation.html"
 LONGEST_NAME = 250
@@ -76,6 +76,10 @@ class ActingAdmin(ButtonsAdmin):
         """Return as many rows as one request can bear."""
         return rows.order_by("pk")[: self.most_at_once]
 
+    def what_was_done(self, act: Act, row, changed: Changed) -> str:
+        """Return how an act has changed a row."""
+        return sentences(act, changed, name_of(row))
+
     def why_not(self, act: Act, row, changed: Changed) -> str:
         """Return why an act has not changed a row."""
         if act.unchanged:
@@ -98,7 +102,7 @@ class ActingAdmin(ButtonsAdmin):
         """Act, log and report; return whether the row changed."""
         rows = self.get_queryset(request).filter(pk=row.pk)
         try:
-            changed = act.run(rows, **form.cleaned_data)
+            changed = act.run(rows, **words_of(request, act, form))
         except AlreadyEnqueued as error:
             text = f"{name_of(row)}: {error}"
             self.message_user(request, text, messages.WARNING)
@@ -107,7 +111,7 @@ class ActingAdmin(ButtonsAdmin):
             text = self.why_not(act, row, changed)
             self.message_user(request, text, messages.WARNING)
             return False
-        text = sentences(act, changed, name_of(row))
+        text = self.what_was_done(act, row, changed)
         if act.flag == DELETION:
             self.log_deletions(request, [row])
         else:
@@ -131,7 +135,7 @@ class ActingAdmin(ButtonsAdmin):
             return self.confirmation_page(request, act, form, context)
         is_limited = count_up_to(self.most_at_once + 1, rows) > self.most_at_once
         part = self.part_of(act, rows) if is_limited else rows
-        changed = act.run(part, **form.cleaned_data)
+        changed = act.run(part, **words_of(request, act, form))
         name = counted(self.model, changed.changed)
         text = sentences(act, changed, name)
         if is_limited:
@@ -241,6 +245,14 @@ def sentences(act: Act, changed: Changed, name: str) -> str:
     if not changed.skipped:
         return done
     return f"{done} {act.skipped % {'count': changed.skipped}}"
+
+
+def words_of(request, act: Act, form) -> dict[str, Any]:
+    """Return what the act takes of its form; an empty reason names the operator."""
+    words = form.cleaned_data
+    if "reason" not in words or words["reason"]:
+        return words
+    return words | {"reason": act.reason % {"user": request.user.get_username()}}
 
 
 def with_reason(text: str, form) -> str:

@@ -10,7 +10,8 @@ from django.utils.translation import ngettext_lazy
 
 from ..conf import FINISHED
 from ..models import Status
-from ..models.job import QUEUED, JobQuerySet
+from ..models.job import JobQuerySet
+from ..models.job_choices import QUEUED
 from ..queue.acts import Changed
 from .forms import ActForm, ReasonForm, ResultForm
 
@@ -42,6 +43,7 @@ class Act:
     is_offered: Callable[[Any], bool]  # for a row
     statuses: tuple[Any, ...] = ()  # of the jobs that it changes
     form: type[ActForm] = ActForm
+    reason: Any = ""  # if the operator gives none; filled with {"user": "ada"}
     flag: int = CHANGE  # of the log entry
     label: Any
     bulk_label: Any = ""
@@ -91,6 +93,7 @@ CANCEL = Act(
     statuses=UNFINISHED,
     is_offered=lambda job: job.status in UNFINISHED and job.cancel_requested_at is None,
     form=ReasonForm,
+    reason=_("Cancelled by %(user)s."),
     label=_("Cancel"),
     bulk_label=_("Cancel selected jobs"),
     effect=_("Jobs that have not started will not run."),
@@ -100,11 +103,12 @@ CANCEL = Act(
         "ends as usual if it never does."
     ),
     done=ngettext_lazy(
-        "Cancelled %(name)s, or asked it to stop.",
-        "Cancelled %(name)s, or asked them to stop.",
+        "Cancelled %(name)s.",
+        "Cancelled %(name)s; those that run were asked to stop.",
         "count",
     ),
 )
+ASKED = _("Asked %(name)s to stop.")
 FENCED = _(
     "A running job is taken from its worker: whatever the worker reports of it from "
     "now on is ignored. But its task may still run for a while, with all its effects."
@@ -116,6 +120,7 @@ FAIL = Act(
     statuses=UNFINISHED,
     is_offered=lambda job: job.status in UNFINISHED,
     form=ReasonForm,
+    reason=_("Failed by %(user)s."),
     label=_("Fail"),
     bulk_label=_("Fail selected jobs"),
     effect=_("Unfinished jobs end as failed, without another attempt."),

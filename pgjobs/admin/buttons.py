@@ -25,9 +25,9 @@ from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
+from ..reports.texts import excerpt
 from .links import list_url, page
 from .listing import TableAdmin
-from .texts import excerpt
 
 FROM_PAGE = "from=page"  # rather than from a row of the list
 ROW_TEMPLATE = "admin/pgjobs/row_buttons.html"

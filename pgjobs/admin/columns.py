@@ -7,9 +7,10 @@ from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import UnknownTask
 from ..models import Job, Status
+from ..reports.json_text import readable
 from ..reports.remarks import Remark
+from ..reports.texts import excerpt
 from ..tasks.registry import registry
-from .json_text import readable
 from .links import page, page_of_remark
 from .listing import TableAdmin
 from .markup import (
@@ -24,7 +25,6 @@ from .markup import (
     status_and_note,
     status_word,
 )
-from .texts import excerpt
 
 LONGEST_REASON = 2_000
 LONGEST_WHY = 200
@@ -95,7 +95,8 @@ class JobColumns(TableAdmin):
     @admin.display(description=_("status"))
     def status_word(self, job: Job) -> str:
         asked = job.status == Status.RUNNING and job.cancel_requested_at
-        note = gettext("asked to cancel") if asked else ""
+        text = gettext("asked to cancel {}")
+        note = format_html(text, ago(job.cancel_requested_at)) if asked else ""
         return status_word(job.status.lower(), job.get_status_display(), note)
 
     @admin.display(description=_("status"))
@@ -120,10 +121,16 @@ class JobColumns(TableAdmin):
     def latest(self, job: Job) -> str:
         word, column = LATEST[job.status]
         text = format_html("{} {}", word, ago(getattr(job, column)))
-        took = self.took(job)
+        took = self.run(job) if job.status == Status.RUNNING else self.took(job)
         if not took:
             return text
         return format_html('{}<div class="pgjobs-reason">{}</div>', text, took)
+
+    def run(self, job: Job) -> str:
+        """Return which worker runs a job, and how far it is."""
+        worker = format_html(gettext("on {}"), self.worker_link(job))
+        shown = getattr(job, "progress_bar", None)
+        return format_html("{}<div>{}</div>", worker, shown) if shown else worker
 
     def took(self, job: Job) -> str:
         """Return how long the last attempt of a finished job took."""

@@ -7,20 +7,20 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..base.ids import read_id
 from ..base.plain_json import dump
 from ..exceptions import UnknownTask
 from ..models import Job, TaskDefinition
+from ..reports.json_text import indented, tokens
+from ..reports.texts import block, excerpt
 from ..tasks.registry import registry
 from .acting import counted, permitted
 from .buttons import ButtonsAdmin, button
 from .filters import ChoiceFilter
-from .ids import read_id
 from .job_form import JobForm
-from .json_text import indented, tokens
 from .links import list_url, page
 from .listing import ReadOnlyAdmin
 from .markup import LONGEST_CELL, ago, full, preformatted, status_word
-from .texts import block, excerpt
 
 TEMPLATE = "admin/pgjobs/taskdefinition/add_job.html"
 LONGEST_TEXT = 20_000

@@ -1,16 +1,18 @@
 """What the page of a job shows beside its columns."""
 
-import math
 from typing import Any, NamedTuple
 
 from django.db.models import F, TextField
 from django.db.models.functions import Cast, Left, Right
+from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Attempt, Job, Status, Step
-from .json_text import plain, readable
-from .markup import exactly, lasting
-from .texts import block, excerpt, visible
+from ..reports.json_text import plain, readable
+from ..reports.texts import block, excerpt, visible
+from .markup import ago, exactly, lasting
+from .progress import Bar, bar
+from .timeline import timeline
 
 LONGEST_TEXT = 100_000  # characters of one text that are fetched and shown
 LONGEST_LINE = 300
@@ -34,19 +36,9 @@ class Origin(NamedTuple):
     name: str
 
 
-class Bar(NamedTuple):
-    """Progress; `value` and `most` are the attributes of an HTML progress element."""
-
-    done: float
-    total: float | None
-    value: str
-    most: str
-    message: str
-
-
 def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     """Return the template context for a job's page; never fails on what a row holds."""
-    attempts = [*successful_attempt(job), *attempts_of(job)]
+    attempts = [*unrecorded_attempt(job), *attempts_of(job)]
     steps = list(steps_of(job, may_see_arguments))
     row = Job.objects.filter(pk=job.pk).values(**columns(may_see_arguments)).first()
     row = row or {}
@@ -54,11 +46,12 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
         "may_see_arguments": may_see_arguments,
         "origin": origin(row),
         "texts": list(texts(row)) if may_see_arguments else [],
-        "progress": bar(row),
-        "progress_at": row.get("progress_at"),
+        "progress": progress_of(row),
+        "progress_at": ago(row.get("progress_at")),
         "attempts": attempts[:MOST_ATTEMPTS],
         "hidden_attempts": len(attempts) > MOST_ATTEMPTS,
         "most_attempts": MOST_ATTEMPTS,
+        "timeline": timeline(job, attempts[:MOST_ATTEMPTS]),
         "steps": steps[:MOST_STEPS],
         "hidden_steps": len(steps) > MOST_STEPS,
         "most_steps": MOST_STEPS,
@@ -121,16 +114,11 @@ def json_block(text: str, longest: int = LONGEST_TEXT) -> str:
     return block(readable(text[:longest]), longest, is_cut=len(text) > longest)
 
 
-def bar(row: dict[str, Any]) -> Bar | None:
-    done, total = row.get("done"), row.get("total")
-    if done is None:
+def progress_of(row: dict[str, Any]) -> Bar | None:
+    if row.get("done") is None:
         return None
     message = excerpt(row["progress_message"], LONGEST_LINE)
-    measurable = total is not None and total > 0 and math.isfinite(total + done)
-    if not measurable:
-        return Bar(done, None, "", "", message)
-    # As text: a localised number is no valid attribute.
-    return Bar(done, total, f"{min(max(done, 0), total):g}", f"{total:g}", message)
+    return bar(row["done"], row["total"], message)
 
 
 def steps_of(job: Job, may_see_results: bool):
@@ -145,24 +133,32 @@ def steps_of(job: Job, may_see_results: bool):
         yield step
 
 
-def successful_attempt(job: Job):
-    """Yield the attempt that succeeded, of which only the job's columns tell."""
-    if job.status == Status.SUCCESSFUL and job.last_attempted_at is not None:
-        attempt = Attempt(
-            life=job.life,
-            number=job.attempts,
-            started_at=job.last_attempted_at,
-            finished_at=job.finished_at,
-            outcome=Status.SUCCESSFUL,
-        )
-        yield with_times(attempt)
+def unrecorded_attempt(job: Job):
+    """Yield the attempt that runs or succeeded, which only the job's columns show."""
+    is_on_record = job.status not in (Status.SUCCESSFUL, Status.RUNNING)
+    if is_on_record or job.last_attempted_at is None:
+        return
+    attempt = Attempt(
+        life=job.life,
+        number=job.attempts,
+        started_at=job.last_attempted_at,
+        finished_at=job.finished_at,
+        outcome=job.status,
+    )
+    attempt.shown_worker = excerpt(job.worker.name, LONGEST_LINE) if job.worker else ""
+    yield with_times(attempt)
 
 
 def with_times(attempt: Attempt) -> Attempt:
-    """Give an attempt what the page shows of its times."""
+    """Give an attempt what the page shows of its outcome and times."""
+    outcome = attempt.outcome
+    is_recorded = outcome in Attempt.Outcome.values
+    labels = Attempt.Outcome if is_recorded else Status
+    attempt.outcome_word = labels(outcome).label
     attempt.shown_start = exactly(attempt.started_at)
     if attempt.started_at is not None:
-        attempt.shown_duration = lasting(attempt.finished_at - attempt.started_at)
+        end = attempt.finished_at or now()
+        attempt.shown_duration = lasting(end - attempt.started_at)
     return attempt
 
 

@@ -5,23 +5,24 @@ from collections.abc import Callable
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import F
-from django.db.models.functions import Left
+from django.db.models.functions import Left, Now
 from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from ..base.ids import read_id
 from ..models import Delivery, Event, Status, Subscription
 from ..models.event import EventQuerySet, Origin, State
 from ..queue.acts import Changed
+from ..reports.job_filters import age, checked
+from ..reports.texts import excerpt
 from .acting import ActingAdmin, permitted
 from .acts import Act
 from .details import beginning, json_block
 from .filters import MOST_CHOICES, AgeFilter, ChoiceFilter, NameFilter
-from .ids import read_id
 from .links import list_url
 from .listing import ReadOnlyAdmin
 from .markup import LONGEST_CELL, ago, full, short, status_and_note, status_word
-from .texts import excerpt
 
 LONGEST_REASON = 300
 LONGEST_TERM = 200
@@ -114,11 +115,16 @@ class EventNameFilter(NameFilter):
         subscribed = Subscription.objects.exclude(event__endswith=".*")
         return set(subscribed.values_list("event", flat=True)[:MOST_CHOICES])
 
+    def narrow(self, rows, text: str):
+        return rows.filter(name=checked(text))
+
 
 class PublishedFilter(AgeFilter):
     title = _("published")
     parameter_name = "published"
-    column = "published_at"
+
+    def narrow(self, rows, text: str):
+        return rows.filter(published_at__gte=Now() - age(text))
 
 
 FILTERS = (StateFilter, EventNameFilter, PublishedFilter)

@@ -1,23 +1,23 @@
 """Filters of the job list. Their choices cost no scan of the table."""
 
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.admin import SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db import connections
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Job, Status, Worker
-from ..reports.errors import error_groups, with_error
+from ..base.ids import read_id
+from ..models import Job, Schedule, Status, Worker
+from ..reports.errors import error_groups
+from ..reports.job_filters import FILTERS as MEANINGS
+from ..reports.job_filters import NO_EXCEPTION, InvalidFilter
+from ..reports.status import living_workers
+from ..reports.texts import excerpt
 from ..tasks.registry import registry
-from .ids import read_id
-from .texts import excerpt
 
 MOST_CHOICES = 100
 LONGEST_CHOICE = 40
-NO_EXCEPTION = "-"  # the value of the filter by error, since none may be empty
 
 # The queues that have READY jobs, by hopping along the index from name to name, and
 # those from which a worker has ever claimed.
@@ -41,21 +41,6 @@ UNION
 """
 
 
-class StatusFilter(SimpleListFilter):
-    title = _("status")
-    parameter_name = "status"
-
-    def lookups(self, request, model_admin):
-        return Status.choices
-
-    def queryset(self, request, queryset):
-        if self.value() is None:
-            return queryset
-        if self.value() not in Status.values:
-            raise IncorrectLookupParameters
-        return queryset.with_status(self.value())
-
-
 class ChoiceFilter(SimpleListFilter):
     """A few named conditions: name -> (title, lookups)."""
 
@@ -72,7 +57,30 @@ class ChoiceFilter(SimpleListFilter):
         return queryset.filter(**self.choices_by_name[self.value()][1])
 
 
-class NameFilter(SimpleListFilter):
+class JobFilter(SimpleListFilter):
+    """A filter of jobs; what it means stands in `reports/job_filters.py`."""
+
+    def queryset(self, request, queryset):
+        if self.value() is None:
+            return queryset
+        try:
+            return self.narrow(queryset, self.value())
+        except InvalidFilter as error:
+            raise IncorrectLookupParameters from error
+
+    def narrow(self, rows, text: str):
+        return MEANINGS[self.parameter_name](rows, text)
+
+
+class StatusFilter(JobFilter):
+    title = _("status")
+    parameter_name = "status"
+
+    def lookups(self, request, model_admin):
+        return Status.choices
+
+
+class NameFilter(JobFilter):
     """Jobs with a certain name in a field; offers names that are cheap to know."""
 
     def lookups(self, request, model_admin):
@@ -80,13 +88,6 @@ class NameFilter(SimpleListFilter):
         if self.value():
             names.add(self.value())
         return [(name, excerpt(name, LONGEST_CHOICE)) for name in sorted(names)]
-
-    def queryset(self, request, queryset):
-        if self.value() is None:
-            return queryset
-        if "\0" in self.value():
-            raise IncorrectLookupParameters
-        return queryset.filter(**{self.parameter_name: self.value()})
 
 
 class QueueFilter(NameFilter):
@@ -108,38 +109,33 @@ class TaskFilter(NameFilter):
         return {task.name for task in registry.tasks.values()}
 
 
-class AgeFilter(SimpleListFilter):
-    """What happened in a time that ends now."""
+class AgeFilter(JobFilter):
+    """What happened in a time that ends now; addresses may name any, such as 15m."""
 
-    column: str
     ages = {
-        "hour": (_("In the last hour"), timedelta(hours=1)),
-        "day": (_("In the last 24 hours"), timedelta(days=1)),
-        "week": (_("In the last 7 days"), timedelta(days=7)),
+        "hour": _("In the last hour"),
+        "day": _("In the last 24 hours"),
+        "week": _("In the last 7 days"),
     }
 
     def lookups(self, request, model_admin):
-        return [(name, title) for name, (title, age) in self.ages.items()]
-
-    def queryset(self, request, queryset):
-        if self.value() is None:
-            return queryset
-        if self.value() not in self.ages:
-            raise IncorrectLookupParameters
-        age = self.ages[self.value()][1]
-        return queryset.filter(**{f"{self.column}__gte": Now() - age})
+        value = self.value()
+        own = [(value, excerpt(value, LONGEST_CHOICE))] if value else []
+        return [*self.ages.items(), *(each for each in own if value not in self.ages)]
 
 
 class EnqueuedFilter(AgeFilter):
     title = _("enqueued")
     parameter_name = "enqueued"
-    column = "enqueued_at"
 
 
-class IdFilter(SimpleListFilter):
+class EndedFilter(AgeFilter):
+    title = _("ended")
+    parameter_name = "ended"
+
+
+class IdFilter(JobFilter):
     """The jobs of a row of another table, whose list or page links here."""
-
-    condition: dict[str, Any] = {}  # besides the id
 
     def lookups(self, request, model_admin):
         if self.value() is None:
@@ -152,20 +148,42 @@ class IdFilter(SimpleListFilter):
     def name_of(self, id: int) -> str:
         return f"#{id}"
 
-    def queryset(self, request, queryset):
-        if self.value() is None:
-            return queryset
-        return queryset.filter(**{self.parameter_name: self.value()}, **self.condition)
+
+class RowFilter(IdFilter):
+    """The jobs of a row; offers some rows."""
+
+    def lookups(self, request, model_admin):
+        known = {str(id): name for id, name in self.known_rows()}
+        chosen = super().lookups(request, model_admin)
+        if chosen and self.value() not in known:
+            return [*known.items(), *chosen]
+        return list(known.items())
 
 
-class WorkerFilter(IdFilter):
+class WorkerFilter(RowFilter):
     title = _("worker")
     parameter_name = "worker"
-    # Only running jobs have a worker. Saying so lets PostgreSQL use its index.
-    condition = {"status": Status.RUNNING}
+
+    def known_rows(self):
+        workers = living_workers(Job.objects.db)[:MOST_CHOICES]
+        return [(each.pk, excerpt(each.name, LONGEST_CHOICE)) for each in workers]
 
     def name_of(self, id: int) -> str:
         return str(Worker.objects.filter(pk=id).first() or id)
+
+
+class ScheduleFilter(RowFilter):
+    title = _("schedule")
+    parameter_name = "schedule"
+
+    def known_rows(self):
+        rows = Schedule.objects.order_by("name").values_list("pk", "name")
+        return [(id, excerpt(name, LONGEST_CHOICE)) for id, name in rows[:MOST_CHOICES]]
+
+
+class EventFilter(IdFilter):
+    title = _("event")
+    parameter_name = "event"
 
 
 class BatchFilter(IdFilter):
@@ -173,7 +191,7 @@ class BatchFilter(IdFilter):
     parameter_name = "batch"
 
 
-class ErrorFilter(SimpleListFilter):
+class ErrorFilter(JobFilter):
     """Failed jobs by the class of their last exception; offered among failed jobs."""
 
     title = _("error, of the latest 10,000 failed jobs")
@@ -191,21 +209,16 @@ class ErrorFilter(SimpleListFilter):
             for name in sorted(names)
         ]
 
-    def queryset(self, request, queryset):
-        if self.value() is None:
-            return queryset
-        if "\0" in self.value():
-            raise IncorrectLookupParameters
-        name = "" if self.value() == NO_EXCEPTION else self.value()
-        return with_error(queryset, name)
-
 
 FILTERS = (
     StatusFilter,
     QueueFilter,
     TaskFilter,
     EnqueuedFilter,
+    EndedFilter,
     WorkerFilter,
+    ScheduleFilter,
+    EventFilter,
     BatchFilter,
     ErrorFilter,
 )

@@ -14,14 +14,24 @@ from django.utils.translation import gettext_lazy as _
 from ..base.plain_json import dump
 from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from ..models import Job
+from ..reports.texts import excerpt
 from ..tasks.schemas import Schema, parameters_of
 from ..tasks.task import Task
 from ..tasks.write_all import ALL, IN_JSON
 from .forms import JsonField
-from .texts import excerpt
 
 ARGUMENT = "argument-"  # before the names of parameters, which may be any
 LONGEST_CHOICE = 100
+
+
+class RunAfterWidget(widgets.AdminSplitDateTime):
+    """Names each of its two boxes, which share one label."""
+
+    def __init__(self, attrs=None):
+        super().__init__(attrs)
+        names = (_("Run after: date"), _("Run after: time"))
+        for box, name in zip(self.widgets, names, strict=True):
+            box.attrs["aria-label"] = name
 
 
 class JobForm(forms.Form):
@@ -37,7 +47,7 @@ class JobForm(forms.Form):
         label=_("Priority"), required=False, min_value=-100, max_value=100
     )
     run_after = forms.SplitDateTimeField(
-        label=_("Run after"), required=False, widget=widgets.AdminSplitDateTime
+        label=_("Run after"), required=False, widget=RunAfterWidget
     )
 
     def __init__(self, task: Task, data=None, like: Job | None = None):

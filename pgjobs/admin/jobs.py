@@ -1,7 +1,9 @@
 """The admin of jobs: lists, pages and acts. It does not edit them."""
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import PAGE_VAR
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import (
     BooleanField,
@@ -17,12 +19,14 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import LessThan
-from django.urls import path, reverse
+from django.urls import path, re_path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..fields import HoldsKey
 from ..models import Job, Status, TaskDefinition
+from ..reports.job_filters import LARGE as LARGE_ARGUMENTS
+from ..reports.job_filters import LOOKED_AT, InvalidFilter, terms_of, with_terms
 from ..reports.reasons import reasons, turn_of
 from ..tasks.registry import registry
 from .acting import (
@@ -32,14 +36,17 @@ from .acting import (
     name_of,
     permitted,
 )
-from .acts import BULK_ACTIONS, BUTTONS, CANCEL, DELETE, RETRY
+from .acts import ASKED, BULK_ACTIONS, BUTTONS, CANCEL, DELETE, RETRY
 from .columns import LONGEST_REASON, JobColumns
 from .definitions import is_known
 from .details import details
+from .export import export
 from .filters import FILTERS
-from .links import job_links
+from .links import job_links, list_url
 from .listing import ReadOnlyAdmin, by_id_or_beginning
 from .overview import overview_context
+from .progress import add_progress
+from .tabs import status_tabs
 
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
 # Fields of the page, by the columns without which they are left out.
@@ -79,8 +86,10 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     # What is searched is up to `find`.
     search_fields = ("id", "task")
     search_help_text = _(
-        "An id, the beginning of a task's name, or any part of a known one"
+        "An id, the beginning of a task's name, any part of a known one, an argument "
+        "(size:87, customer.country:FR), lock:, unique: or reason: and a text"
     )
+    change_list_template = "admin/pgjobs/job/change_list.html"
     acts = BUTTONS
     bulk_acts = BULK_ACTIONS
 
@@ -119,8 +128,9 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
 
     def get_changelist_instance(self, request):
         changelist = super().get_changelist_instance(request)
-        may_see = request.user.has_perm("pgjobs.view_job_arguments")
-        if may_see and request.method != "POST":
+        if request.method != "POST":
+            add_progress(changelist.result_list)
+        if may_see_arguments(request) and request.method != "POST":
             arguments = short_arguments(changelist.result_list)
             for job in changelist.result_list:
                 job.short_arguments = arguments.get(job.pk, "{}")
@@ -137,10 +147,48 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         names = [name for name in known_tasks() if term.lower() in name.lower()]
         return found | rows.filter(task__in=names) if names else found
 
+    def get_search_results(self, request, queryset, search_term):
+        terms = terms_of(search_term)
+        if not terms:
+            return super().get_search_results(request, queryset, search_term)
+        may_search = may_see_arguments(request) or all(each.is_open for each in terms)
+        try:
+            found = with_terms(queryset, terms) if may_search else queryset.none()
+        except InvalidFilter:
+            found = queryset.none()
+        return found, False
+
     def changelist_view(self, request, extra_context=None):
         if len(request.META.get("QUERY_STRING", "")) > LONGEST_QUERY:
             raise BadRequest("The query is too long.")
-        return super().changelist_view(request, extra_context)
+        response = super().changelist_view(request, extra_context)
+        if changelist := getattr(response, "context_data", {}).get("cl"):
+            response.context_data |= self.list_context(request, changelist)
+        return response
+
+    def list_context(self, request, changelist) -> dict:
+        """Return what the list shows above its rows."""
+        query = changelist.get_query_string(remove=[PAGE_VAR])
+        return {
+            "tabs": list(status_tabs(changelist)),
+            "search_note": search_note(request, changelist.query),
+            "export_csv": self.url_of("export", "csv") + query,
+            "export_json": self.url_of("export", "json") + query,
+        }
+
+    def url_of(self, name: str, *arguments) -> str:
+        name = f"admin:pgjobs_job_{name}"
+        return reverse(name, args=arguments, current_app=self.admin_site.name)
+
+    def export_view(self, request, kind: str):
+        """Answer with the jobs of a list, whose filters the address repeats."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            jobs = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters as error:
+            raise BadRequest("A filter was given what it cannot read.") from error
+        return export(jobs, kind, may_see_arguments(request))
 
     def get_fieldsets(self, request, obj=None):
         """Return what the page shows, without the columns that hold nothing."""
@@ -157,8 +205,12 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         ]
 
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
-        may_see = request.user.has_perm("pgjobs.view_job_arguments")
+        may_see = may_see_arguments(request)
         context.update(details(obj, may_see))
+        context["is_live"] = not obj.is_finished
+        if origin := context["origin"]:
+            filters = {origin.kind: origin.id}
+            context["origin_jobs"] = list_url("job", self.admin_site, **filters)
         context["run_again"] = self.url_to_run_again(request, obj) if may_see else None
         if obj.has_keys:
             context.update(job_links(obj, self.admin_site))
@@ -180,11 +232,16 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         job = self.object_behind_button(request, DELETE, unquote(object_id))
         return self.act_on_one(request, DELETE, job)
 
-    # The overview
+    # Pages of their own
 
     def get_urls(self):
-        view = self.admin_site.admin_view(self.overview_view)
-        return [path("overview/", view, name="pgjobs_overview"), *super().get_urls()]
+        overview = self.admin_site.admin_view(self.overview_view)
+        export = self.admin_site.admin_view(self.export_view)
+        return [
+            path("overview/", overview, name="pgjobs_overview"),
+            re_path(r"^export\.(csv|json)$", export, name="pgjobs_job_export"),
+            *super().get_urls(),
+        ]
 
     def overview_view(self, request):
         if not self.has_view_permission(request):
@@ -214,6 +271,12 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     def part_of(self, act, rows):
         return super().part_of(act, rows.filter(status__in=act.statuses))
 
+    def what_was_done(self, act, row, changed) -> str:
+        still_runs = Job.objects.running().filter(pk=row.pk)
+        if act is CANCEL and still_runs.exists():
+            return ASKED % {"name": name_of(row)}
+        return super().what_was_done(act, row, changed)
+
     def why_not(self, act, row, changed) -> str:
         names = {"job": name_of(row)}
         this = Job.objects.filter(pk=row.pk).first()
@@ -223,6 +286,24 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         status = this.get_status_display() if this else gettext("gone")
         text = gettext("%(job)s was not changed: its status is %(status)s.")
         return text % {**names, "status": status}
+
+
+def may_see_arguments(request) -> bool:
+    return request.user.has_perm("pgjobs.view_job_arguments")
+
+
+def search_note(request, term: str) -> str:
+    """Return what an operator has to know of how a search was done."""
+    terms = terms_of(term)
+    if not terms:
+        return ""
+    if not may_see_arguments(request) and not all(each.is_open for each in terms):
+        return gettext("You may not see the arguments of jobs, nor search in them.")
+    text = gettext(
+        "Searched in the newest %(number)s of the jobs that the filters leave, but not "
+        "in arguments of more than %(size)d kB."
+    )
+    return text % {"number": f"{LOOKED_AT:,}", "size": LARGE_ARGUMENTS // 1_000}
 
 
 def state_fields(job: Job) -> tuple:

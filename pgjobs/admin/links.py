@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 
 from ..models import Batch, Job, Predecessor, Status
 from ..reports.remarks import Remark
-from .texts import excerpt
+from ..reports.texts import excerpt
 
 MOST_LINKS = 50
 LONGEST_NAME = 80

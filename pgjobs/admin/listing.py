@@ -7,8 +7,8 @@ from django.core.paginator import Paginator
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
-from .ids import read_id
-from .texts import excerpt
+from ..base.ids import read_id
+from ..reports.texts import excerpt
 
 COUNTED = 10_000
 LONGEST_TITLE = LONGEST_TERM = 200

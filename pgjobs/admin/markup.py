@@ -9,7 +9,7 @@ from django.utils.safestring import mark_safe
 from django.utils.timezone import localtime, now
 from django.utils.translation import gettext
 
-from .texts import block, excerpt
+from ..reports.texts import block, excerpt
 
 LONGEST_CELL = 80
 LONGEST_TEXT = 20_000

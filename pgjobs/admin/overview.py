@@ -15,16 +15,24 @@ from ..base.queue_database import database_time
 from ..models import Job, Schedule, Status, Worker
 from ..reports import status
 from ..reports.errors import ErrorGroup, error_groups
+from ..reports.figures import PERIODS, Sums, by_span, by_task
+from ..reports.job_filters import NO_EXCEPTION
 from ..reports.remarks import Remark
-from .filters import NO_EXCEPTION
+from ..reports.texts import excerpt
+from .charts import ended_jobs, waiting_times
 from .links import list_url, page, page_of_remark
 from .markup import LONGEST_CELL, ago, exact, seconds_in_words, status_word
-from .texts import excerpt
 
 MOST_SCHEDULES = 20
 MOST_NAMES = 3  # of workers, in a row of a queue
 LONGEST_PROBLEM = 300
 LONGEST_REASON = 120
+CHARTS = (ended_jobs, waiting_times)
+PERIOD_NAMES = {
+    "hour": _("The last hour"),
+    "day": _("The last day"),
+    "week": _("The last week"),
+}
 
 
 class Table(NamedTuple):
@@ -39,9 +47,14 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     database = Job.objects.db
     state = status.overview(database)
     desk = Desk(admin_site, request.user)
+    now = database_time(database)
+    chosen = request.GET.get("period")
+    name = chosen if chosen in PERIODS else "hour"
+    spans = by_span(database, PERIODS[name], now.timestamp())
     tables = [
         desk.queues(state, status.living_workers(database)),
         desk.errors(error_groups(database)),
+        desk.tasks(by_task(database, PERIODS[name])),
         desk.workers(state),
         desk.schedules(database),
         desk.waiting(state),
@@ -50,8 +63,10 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         "problems": [desk.remark(each) for each in state.remarks],
         "dead_letters": list(desk.dead_letters(state)),
         "finished": list(desk.finished(state)),
+        "charts": [draw(spans, PERIODS[name]) for draw in CHARTS],
+        "periods": [(key, title, key == name) for key, title in PERIOD_NAMES.items()],
         "tables": [table for table in tables if table is not None],
-        "looked_at": exact(database_time(database)),
+        "looked_at": exact(now),
     }
 
 
@@ -90,7 +105,7 @@ class Desk:
             *(each.label for each in map(Status, status.LIVE)),
             _("Limit"),
             _("Served by"),
-            "",
+            _("State"),
         )
         rows = [self.queue_row(queue, workers) for queue in state.queues]
         return Table(_("Queues"), columns, rows, _("No unfinished jobs."))
@@ -157,6 +172,28 @@ class Desk:
         ]
         title = _("Errors of the failed jobs (the latest 10,000)")
         return Table(title, columns, rows, _("No failed jobs."))
+
+    def tasks(self, found: list[Sums]) -> Table:
+        columns = (
+            _("Task"),
+            _("Ended"),
+            _("Failed"),
+            _("Attempts repeated"),
+            _("Ran (half, 95 %)"),
+            _("Waited (half, 95 %)"),
+        )
+        rows = [
+            (
+                self.list_link("job", excerpt(each.key, LONGEST_CELL), task=each.key),
+                f"{each.ended:,}",
+                f"{each.failed:,} ({each.failure_rate:.0%})" if each.failed else "",
+                f"{each.retried:,}" if each.retried else "",
+                both(each.run_time(0.5), each.run_time(0.95)),
+                both(each.wait_time(0.5), each.wait_time(0.95)),
+            )
+            for each in found
+        ]
+        return Table(_("Tasks of this time"), columns, rows, _("No job has ended."))
 
     def workers(self, state: status.Overview) -> Table | None:
         if not self.may_view("worker"):
@@ -255,6 +292,12 @@ def health(worker: status.WorkerStatus) -> str:
 def slots(worker: status.WorkerStatus) -> str:
     values = {"running": worker.running, "slots": worker.slots}
     return gettext("%(running)d of %(slots)d slots") % values
+
+
+def both(half: float | None, most: float | None) -> str:
+    if half is None:
+        return ""
+    return f"{seconds_in_words(half)}, {seconds_in_words(most)}"
 
 
 def capped(number: int) -> str:

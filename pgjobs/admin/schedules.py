@@ -20,6 +20,8 @@ from ..models import Job, Schedule, Status, Tick
 from ..models.schedule import ScheduleQuerySet, State
 from ..models.schedule_units import TIMING_FIELDS, UNITS, Unit
 from ..queue.acts import Changed
+from ..reports.json_text import readable
+from ..reports.texts import excerpt
 from ..tasks.recurrence import Recurrence
 from ..tasks.registry import registry
 from ..tasks.schedules import check_name, run_now
@@ -27,7 +29,6 @@ from .acting import ActingAdmin, permitted
 from .acts import Act
 from .filters import ChoiceFilter
 from .forms import JsonField
-from .json_text import readable
 from .links import page
 from .markup import (
     LONGEST_CELL,
@@ -38,7 +39,6 @@ from .markup import (
     status_word,
 )
 from .queues import counting
-from .texts import excerpt
 
 LONGEST_TEXT = 20_000
 LONGEST_REASON = 500
@@ -263,7 +263,7 @@ class ScheduleAdmin(ActingAdmin):
         # Only what was changed: a worker may fire it meanwhile.
         changed = set(form.changed_data) - {"arguments"} | {"args", "kwargs"}
         if not change or changed & set(TIMING_FIELDS):
-            obj.plan_anew(database_time(Schedule.objects.db))
+            obj.plan_again(database_time(Schedule.objects.db))
             changed |= {"origin_at", "next_run_at", "error"}
         if change:
             obj.save(update_fields=changed)

@@ -11,7 +11,7 @@ CURE = (
 
 
 def status_url(id: int) -> str:
-    """Return the path that tells how the job is, the same each time.
+    """Return the path of the job's status, the same each time.
 
     Raises NoReverseMatch if the project does not include `pgjobs.urls`.
     """
@@ -26,7 +26,7 @@ def token_of(id: int) -> str:
 
 
 def id_of(token: str) -> int | None:
-    """Return the id of the job that the token was made for, None if we made none."""
+    """Return the id of the token's job, or None if pgjobs has not signed the token."""
     try:
         return int(signer().unsign(token))
     except signing.BadSignature:
@@ -34,6 +34,6 @@ def id_of(token: str) -> int | None:
 
 
 def signer() -> signing.Signer:
-    # Made at use: it reads SECRET_KEY and SECRET_KEY_FALLBACKS. A colon, its usual
-    # separator, is no beauty in a URL.
+    # Made at each use, because it reads SECRET_KEY and SECRET_KEY_FALLBACKS. Its usual
+    # separator, a colon, would be escaped in a URL.
     return signing.Signer(sep=".", salt=SALT)

@@ -10,7 +10,7 @@ LONGEST_APPLICATION_NAME = 63
 
 
 def parameters_of(alias: str) -> dict[str, Any]:
-    """Return what Django would connect to this database with, as plain psycopg."""
+    """Return Django's connection parameters of this database, for plain psycopg."""
     parameters = connections[alias].get_connection_params()
     for name in ("cursor_factory", "context", "prepare_threshold"):
         parameters.pop(name, None)
@@ -18,7 +18,7 @@ def parameters_of(alias: str) -> dict[str, Any]:
 
 
 def pool_size(alias: str) -> int | None:
-    """Return how many connections Django's pool of the alias has; None: no pool."""
+    """Return the size of Django's pool of the alias, or None without a pool."""
     pool = connections[alias].settings_dict["OPTIONS"].get("pool")
     if not pool:
         return None
@@ -34,7 +34,7 @@ def connect(alias: str, role: str, name: str, **changes: Any) -> psycopg.Connect
     parameters. Raises psycopg.OperationalError.
     """
     parameters = parameters_of(alias) | named(role, name) | changes
-    # A prepared statement would stay in the session of a pooler, for others to trip.
+    # Behind a pooler a prepared statement would stay in a session of other clients.
     connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
     assume_role(alias, connection)
     return connection
@@ -49,14 +49,14 @@ def named(role: str, name: str) -> dict[str, Any]:
 
 
 def assume_role(alias: str, connection: psycopg.Connection) -> None:
-    """Take the role that Django's connections take (OPTIONS["assume_role"])."""
+    """Assume the role of Django's connections (OPTIONS["assume_role"])."""
     role = connections[alias].settings_dict["OPTIONS"].get("assume_role")
     if role:
         connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
 
 
 def is_pooled(connection: psycopg.Connection) -> bool:
-    """Whether a pooler stands between: then a session's state is not its own.
+    """Whether the connection leads to a pooler, whose sessions clients share.
 
     A pooler hands out process ids of its own.
     """

@@ -1,4 +1,4 @@
-"""What errors of the database mean: who is to blame, and what may help."""
+"""What errors of the database mean: what caused them, and what may help."""
 
 import psycopg
 from psycopg.errors import (
@@ -20,13 +20,13 @@ def is_lost(error: BaseException) -> bool:
         return True
     if not isinstance(error, psycopg.Error):
         return False
-    if error.sqlstate is None:  # the driver's own
+    if error.sqlstate is None:  # an error of the driver itself
         return isinstance(error, psycopg.OperationalError)
     return error.sqlstate.startswith(("08", "57P"))
 
 
 def is_of_row(error: BaseException) -> bool:
-    """Whether a single row may be to blame for the error."""
+    """Whether a single row may have caused the error."""
     if not isinstance(error, psycopg.Error) or is_lost(error):
         return False
     if error.sqlstate is None:  # the driver cannot read a value
@@ -35,7 +35,7 @@ def is_of_row(error: BaseException) -> bool:
 
 
 def is_too_slow(error: BaseException) -> bool:
-    """Whether the statement ran out of time, so that a smaller one may get through."""
+    """Whether the statement ran out of time, so that a smaller one may succeed."""
     return isinstance(error, QueryCanceled)
 
 

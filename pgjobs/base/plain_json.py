@@ -1,9 +1,10 @@
-"""JSON that PostgreSQL can store and Python can read back, and nothing else."""
+"""JSON that both PostgreSQL can store and Python can read back."""
 
 import json
 import math
 from typing import Any
 
+from django.db.models import Model
 from pydantic_core import to_json
 
 DEEPEST = 100
@@ -20,9 +21,9 @@ dump_sorted = json.JSONEncoder(
 
 
 def dump_checked(value) -> str:
-    """Return compact JSON text of a value that `check_json` has taken.
+    """Return compact JSON text of a value that `check_json` has accepted.
 
-    `dump` makes an encoder each time, and takes five times as long.
+    `dump` makes an encoder at each call, which takes five times as long.
     """
     return to_json(value).decode()
 
@@ -39,7 +40,7 @@ decode = json.JSONDecoder().raw_decode
 
 
 class UnreadableJson(str):
-    """JSON text that PostgreSQL accepts and Python cannot read, as it is."""
+    """JSON text, unchanged, that PostgreSQL accepts and Python cannot read."""
 
 
 def check_json(value, depth: int = 0) -> None:
@@ -62,7 +63,10 @@ def check_json(value, depth: int = 0) -> None:
     elif isinstance(value, dict):
         check_object(value, depth)
     else:
-        raise ValueError(f"{type(value).__name__} is not JSON, got {shortened(value)}")
+        cure = ": pass its primary key" if isinstance(value, Model) else ""
+        raise ValueError(
+            f"{type(value).__name__} is not JSON, got {shortened(value)}{cure}"
+        )
 
 
 def check_object(value: dict, depth: int) -> None:

@@ -21,13 +21,13 @@ class QueueManager(models.Manager):
 
 
 def database_time(database: str) -> datetime:
-    """Return the database's clock: no other decides what is due or dead."""
+    """Return the time of the database, by which jobs are due and workers dead."""
     with connections[database].cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         return cursor.fetchone()[0]
 
 
 def declare_alone(database: str) -> None:
-    """Keep other processes from storing declarations until the transaction ends."""
+    """Let no other process store declarations until the transaction ends."""
     with connections[database].cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DECLARING_LOCK])

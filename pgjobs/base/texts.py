@@ -4,7 +4,7 @@ CUT = "\n... {} characters left out ...\n"
 
 
 def storable(text: str, limit: int) -> str:
-    """Return the text without what PostgreSQL refuses, its middle cut out over limit.
+    """Return the text as PostgreSQL can store it, without its middle if it is too long.
 
     NUL and lone surrogates become U+FFFD, so that storing an error cannot fail.
     """

@@ -1,9 +1,12 @@
-"""Timetables: at which moments a schedule is due. Pure arithmetic: now is an argument.
+"""Timetables: at which moments a schedule is due.
 
-An interval keeps its period, whatever clocks on walls do. A cron expression that names
-hours is about those clocks: a time that they skip becomes the first moment that
-exists, and of a time that they show twice the first one counts. With `*` as its hour
-it runs by real time: each minute that matches, when clocks show it twice, too.
+This is pure arithmetic, with the present moment as an argument.
+
+An interval keeps its period when clocks change. A cron expression that names hours
+follows the local clock: a time that the clock skips becomes the first moment that
+exists, and of a time that it shows twice the first one counts. A cron expression with
+`*` as its hour follows real time: it runs in each minute that matches, also when the
+clock shows that minute for the second time.
 """
 
 from collections.abc import Iterator
@@ -53,7 +56,7 @@ class Timetable:
             moment = max(moment, self.start - INSTANT)
         try:
             tick = self.in_interval(moment) if self.every else self.by_cron(moment)
-        except OverflowError:  # beyond the year 9999
+        except OverflowError:  # the next tick is beyond the year 9999
             return None
         last = min(self.end or LATEST, LATEST)
         return tick if tick is not None and tick < last else None
@@ -77,8 +80,8 @@ class Timetable:
     def latest(self, first: datetime, until: datetime, count: int) -> list[datetime]:
         """Return the last ticks from `first` to `until`, both included.
 
-        `count` at most. It looks back step by step, each twice as long, because
-        between the two there may be millions.
+        `count` is the most. It looks back in steps, each twice as long as the one
+        before, because millions of ticks may lie between the two.
         """
         reach = timedelta(hours=1)
         while True:
@@ -107,9 +110,9 @@ class Timetable:
         return first_on_the_wall(self.cron, zone, moment)
 
 
-# cronsim says which times of a clock on the wall match; what they are in real time is
-# decided here. Its own answers can lie before the moment asked about (in the hour that
-# a clock shows twice), and miss runs where clocks shift by half an hour.
+# cronsim says which times of the local clock match. This module decides what they are
+# in real time: cronsim's own answers can lie before the moment asked about (in the hour
+# that a clock shows twice), and miss runs where clocks shift by half an hour.
 
 
 def first_on_the_wall(cron: str, zone: ZoneInfo, moment: datetime) -> datetime | None:
@@ -123,7 +126,7 @@ def first_on_the_wall(cron: str, zone: ZoneInfo, moment: datetime) -> datetime |
 
 def first_real(cron: str, zone: ZoneInfo, moment: datetime) -> datetime | None:
     here = moment.astimezone(zone)
-    # In the hour that the clock shows twice, its second pass is looked through, too.
+    # Look also through the second pass of an hour that the clock shows twice.
     is_shown_twice = (
         here.replace(fold=0).utcoffset() != here.replace(fold=1).utcoffset()
     )
@@ -152,7 +155,7 @@ def times_shown(cron: str, begin: datetime) -> Iterator[datetime]:
 
 
 def instant_of(shown: datetime, zone: ZoneInfo, fold: int = 0) -> datetime | None:
-    """Return when a clock on the wall shows this time; None if it never does."""
+    """Return when the local clock shows this time, or None if it never does."""
     instant = shown.replace(tzinfo=zone, fold=fold).astimezone(UTC)
     exists = instant.astimezone(zone).replace(tzinfo=None, fold=0) == shown
     return instant if exists else None
@@ -163,7 +166,7 @@ def runs_every_hour(cron: str) -> bool:
     return len(CronSim(cron, datetime(2000, 1, 1)).hours) == HOURS_OF_A_DAY
 
 
-# Checks: each returns the value as it is stored, or raises ValueError with the rule.
+# Checks. Each returns the value as it is stored, or raises ValueError with the rule.
 
 
 def checked_cron(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What a transaction that promises all or nothing must keep its code from."""
+"""What code may not do in a transaction that promises all or nothing."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from django.db.transaction import TransactionManagementError
 
 # What may stand before the first word of a statement; for verbose expressions.
 BEFORE_STATEMENT = r"(\s | \( | --[^\n]*\n | /\*.*?\*/)*"
-# What writes nothing: reading, blocks of statements that read, a session's settings.
+# Statements that write nothing: reads, blocks of reads, a session's settings.
 HARMLESS = re.compile(
     rf"""{BEFORE_STATEMENT}
     (SELECT | SHOW | VALUES | TABLE | SAVEPOINT | RELEASE | ROLLBACK | SET)\b""",
@@ -21,7 +21,7 @@ HARMLESS = re.compile(
 def writing_only_to(alias: str) -> Iterator[None]:
     """Refuse writes to other databases, which the transaction would not cover.
 
-    Reading from them is harmless: replicas are read that way.
+    Reading from them is allowed, as from replicas.
     """
     with ExitStack() as stack:
         for other in connections:

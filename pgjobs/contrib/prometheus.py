@@ -26,8 +26,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from ..conf import settings
-from ..reports.figures import CachedFigures, Figure
-from ..worker.figures import SECONDS, Snapshot, WorkerFigures
+from ..reports.metrics import CachedGauges, Gauge
+from ..worker.metrics import SECONDS, AttemptMetrics, Snapshot
 
 if TYPE_CHECKING:
     from ..worker import Loop
@@ -41,7 +41,7 @@ OWN = "own"  # a query that asks for the figures of one process alone
 @cache_control(no_store=True)
 def metrics(request: HttpRequest) -> HttpResponse:
     """Answer a scrape of the web side: the queues and workers in the database."""
-    body = text_of(of_database(cached_figures(settings.DATABASE).get()))
+    body = text_of(of_database(cached_gauges(settings.DATABASE).get()))
     return HttpResponse(body, content_type=CONTENT_TYPE_LATEST)
 
 
@@ -57,7 +57,7 @@ class WorkerMetrics:
     def __init__(
         self,
         loop: "Loop",
-        figures: WorkerFigures,
+        figures: AttemptMetrics,
         process: int = 1,
         siblings: Sequence[str] = (),
     ):
@@ -73,13 +73,13 @@ class WorkerMetrics:
             return text_of(families)
         for url in self.siblings:
             families += fetched(url)
-        cached = cached_figures(self.loop.options.database)
+        cached = cached_gauges(self.loop.options.database)
         return text_of([*together(families), *of_database(cached.get())])
 
 
 @cache
-def cached_figures(database: str) -> CachedFigures:
-    return CachedFigures(database)
+def cached_gauges(database: str) -> CachedGauges:
+    return CachedGauges(database)
 
 
 def text_of(families: Iterable[Metric]) -> bytes:
@@ -117,7 +117,7 @@ def together(families: Iterable[Metric]) -> Iterator[Metric]:
 # Of the database
 
 
-def of_database(figures: Sequence[Figure] | None) -> Iterator[Metric]:
+def of_database(figures: Sequence[Gauge] | None) -> Iterator[Metric]:
     """Yield the gauges of the queues; without figures, only that there are none."""
     yield GaugeMetricFamily(
         "pgjobs_database_up",
@@ -153,7 +153,7 @@ def of_database(figures: Sequence[Figure] | None) -> Iterator[Metric]:
 # Of a worker
 
 
-def of_worker(loop: "Loop", figures: WorkerFigures, process: str) -> Iterator[Metric]:
+def of_worker(loop: "Loop", figures: AttemptMetrics, process: str) -> Iterator[Metric]:
     processed, durations, waits = figures.snapshot()
     counter = CounterMetricFamily(
         "pgjobs_jobs_processed",

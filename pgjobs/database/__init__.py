@@ -1,11 +1,12 @@
-"""What PostgreSQL itself knows of the queue. The files are the current definitions.
+"""What PostgreSQL itself runs. The files are the current definitions.
 
 - `functions/<area>/<name>.sql` has the function pgjobs_<name>, with its settings.
 - `triggers.sql` has all triggers in firing order, and `rights.sql` says who may execute
   what. To change any of these, change the file.
 - `constraints/` has the functions that constraints and indexes are made of, and
-  `tables/` what Django's models cannot say. A migration runs each of these files, once;
-  so they never change, and a change is a new file and a new migration.
+  `tables/` what Django's models cannot say. A migration runs each of these files once.
+  So after the first release they never change: a change is a new file and a new
+  migration.
 
 From the first release on, each release that changed functions, triggers or rights has
 a migration with the text of what changed, both ways:

@@ -1,4 +1,4 @@
-"""Frozen migrations: the text of what a release changed in the files, both ways.
+"""Frozen migrations. They have the text of what a release changed, both ways.
 
 `root` is the directory of the package.
 """
@@ -58,7 +58,7 @@ def operations(root: Path) -> Iterator[Any]:
 
 
 def released(root: Path) -> State | None:
-    """Return what all migrations make; None while 0002 still reads the files."""
+    """Return what all migrations make, or None while 0002 still reads the files."""
     state = State({}, [], {})
     for operation in operations(root):
         if isinstance(operation, InstallSQL):
@@ -91,22 +91,23 @@ def present(root: Path) -> State:
 
 
 def faults(last: State, now: State) -> Iterator[str]:
-    """Yield what would break history, or the workers of the last release."""
+    """Yield what would break older migrations or the workers of the last release."""
     for name in last.calls:
         key = f"function {name}"
         if head(last.texts[key]) != head(now.texts.get(key, "")):
             yield (
                 f"{name}: workers of the last release call it, and run on during a "
-                "deploy. Keep its parameters and what it returns: what differs needs "
-                "a new name, and what is no more called goes one release later."
+                "deploy. Keep its parameters and its result. A different function "
+                "needs a new name. One that is not called any more can be dropped one "
+                "release later."
             )
     for path, digest in last.files.items():
         if now.files.get(path) != digest:
-            yield f"{path}: it must stay as it was released, a migration runs it."
+            yield f"{path}: it must stay as released, because a migration runs it."
 
 
 def changes_since(last: State, now: State) -> list[str]:
-    """Return the names of what has changed. Exits where that must not be."""
+    """Return the names of what has changed. Exit if a change is not allowed."""
     if found := list(faults(last, now)):
         raise SystemExit("\n".join(found))
     names = {**now.texts, **last.texts}
@@ -136,7 +137,7 @@ def freeze(name: str, root: Path) -> None:
 
 
 def migration(names: list[str], last: State, now: State, previous: str) -> str:
-    """Return the text of a migration. It gives the rights again in any case."""
+    """Return the text of a migration. It always sets the rights again."""
     return MIGRATION.format(
         changes="".join(
             f'    "{name}": (\n'

@@ -1,6 +1,6 @@
 """Migration operations that install the files of this package.
 
-Migrations name this module and its operations: they never move.
+Migrations name this module and its operations, so these must never move.
 """
 
 import re
@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 KINDS = ("function", "trigger", "rights")
 CREATED = re.compile(r"^CREATE (SEQUENCE|TYPE|FUNCTION) (\w+)", re.MULTILINE)
 TRIGGER = re.compile(r"CREATE OR REPLACE TRIGGER (\w+)")
-# What CREATE OR REPLACE does not replace: signature and type, or the table.
+# What CREATE OR REPLACE cannot change: signature and type, or the table.
 HEAD = re.compile(
     r"CREATE OR REPLACE (?:(?:FUNCTION|PROCEDURE)(.*?)\bLANGUAGE|TRIGGER.*?\bON (\w+))",
     re.DOTALL,
@@ -23,7 +23,7 @@ Changes = dict[str, tuple[str | None, str | None]]
 
 
 def definitions(root: Path = HERE) -> dict[str, str]:
-    """Return {kind and name: text} of everything that is replaced when it changes."""
+    """Return {kind and name: text} of all that a migration replaces."""
     found = {
         f"function pgjobs_{path.stem}": path.read_text()
         for path in sorted(root.glob("functions/*/*.sql"))
@@ -50,7 +50,7 @@ def dropping(pattern: str) -> str:
 
 
 def replacing(old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """Return the statements that make new definitions of old ones."""
+    """Return the statements that turn the old definitions into the new ones."""
     gone = [name for name in old if head(old[name]) != head(new.get(name, ""))]
     order = sorted(new, key=lambda name: KINDS.index(name.split()[0]))
     texts = [new[name] for name in order]
@@ -58,7 +58,7 @@ def replacing(old: dict[str, str], new: dict[str, str]) -> list[str]:
 
 
 class PostgreSQLOperation(Operation):
-    """Statements for PostgreSQL; another vendor's database has tables and no queue."""
+    """Statements for PostgreSQL. Databases of other vendors get only the tables."""
 
     reversible = True
     reduces_to_sql = True
@@ -102,10 +102,10 @@ class RunFiles(PostgreSQLOperation):
 class InstallSQL(PostgreSQLOperation):
     """Install functions, triggers and rights: what a release has changed.
 
-    `changes` has {name: (text before, text after)}, with None for what is not there;
-    without it, until the first release, the files are read. The rest is what freeze.py
-    has to know of a release: the functions that its statements call, and the digests
-    of the files that its migrations run.
+    - `changes`: {name: (text before, text after)}, with None where there is no text.
+      Until the first release there are no `changes`, and the files are read.
+    - `calls`: the functions that the statements of the release call, for freeze.py.
+    - `files`: the digests of the files that its migrations run, for freeze.py.
     """
 
     def __init__(

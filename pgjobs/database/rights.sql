@@ -1,9 +1,10 @@
--- PUBLIC may execute none of our functions, except those that a role needs for writing
--- rows if it has rights on the tables only:
+-- PUBLIC may execute none of our functions, except those that a role with rights on the
+-- tables alone needs for writing rows:
 --
--- - is_job and holds_key: a constraint and an index of pgjobs_job are made of them;
--- - serve, first_obstacle, first_line, leave_note and follow_up: triggers of pgjobs_job
---   call them with the rights of the statement that fires them.
+-- - is_job and holds_key: a constraint and an index of pgjobs_job call them;
+-- - provide, first_obstacle, first_line, leave_note and follow_up: triggers of pgjobs_job
+--   call them with the rights of the statement that fires them;
+-- - free_keys and replace_held: `enqueue` calls them where a unique key is taken.
 --
 -- All of these run with their caller's rights, and lend none. (A trigger function needs
 -- no right to fire.) This runs after each installation, because a new function may be
@@ -16,9 +17,9 @@ BEGIN
         SELECT format(
             CASE
                 WHEN proname IN (
-                    'pgjobs_is_job', 'pgjobs_holds_key', 'pgjobs_serve',
+                    'pgjobs_is_job', 'pgjobs_holds_key', 'pgjobs_provide',
                     'pgjobs_first_obstacle', 'pgjobs_first_line', 'pgjobs_leave_note',
-                    'pgjobs_follow_up'
+                    'pgjobs_free_keys', 'pgjobs_replace_held', 'pgjobs_follow_up'
                 )
                     THEN 'GRANT EXECUTE ON ROUTINE %s TO PUBLIC'
                 ELSE 'REVOKE ALL ON ROUTINE %s FROM PUBLIC'

@@ -1,9 +1,10 @@
 -- All triggers, in firing order: BEFORE the row is written, AFTER it, AFTER the
--- statement. PostgreSQL fires those of one moment by their names. It reads the
--- conditions of all triggers of a table with each statement, so that there are few.
+-- statement. PostgreSQL fires those of one moment in the order of their names. It reads
+-- the conditions of all triggers of a table with each statement, so there are few.
 
 -- A claim never fires it (worker_id), nor does a worker that records an end and sees to
--- the line by itself ('recorded'), nor an admission, which has decided: the last part.
+-- the line by itself ('recorded'), nor the functions by which an admission writes: they
+-- have the setting of the last part.
 CREATE OR REPLACE TRIGGER pgjobs_queue_changed
     BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
     FOR EACH ROW
@@ -16,14 +17,11 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_changed
             OR NEW.status = 'WAITING'
         )
         AND NEW.line IS DISTINCT FROM 'recorded'
-        AND NOT (
-            OLD.status = 'WAITING'
-            AND (NEW.status = 'WAITING' OR NEW.status = 'READY' AND NEW.line IS NULL)
-        )
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
 
--- A plain job that is due pays for the words of the condition, and for no call.
+-- A plain job that is due pays only for the condition, and for no call.
 CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
     BEFORE INSERT ON pgjobs_job
     FOR EACH ROW
@@ -44,7 +42,8 @@ CREATE OR REPLACE TRIGGER pgjobs_check_job
     AFTER INSERT OR UPDATE OF
         task, args, kwargs, queue_name, priority, timeout, process_units,
         unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
-        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
+        meta
     ON pgjobs_job
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 
@@ -52,7 +51,7 @@ CREATE OR REPLACE TRIGGER pgjobs_check_subscription
     AFTER INSERT OR UPDATE ON pgjobs_subscription
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_subscription();
 
--- The job was replaced by one with other keys, and the old ones are free.
+-- The job was replaced by one with other keys, so the old keys are free.
 CREATE OR REPLACE TRIGGER pgjobs_note_changed
     AFTER UPDATE OF keys ON pgjobs_job
     FOR EACH ROW
@@ -68,8 +67,8 @@ CREATE OR REPLACE TRIGGER pgjobs_note_deleted
     FOR EACH ROW WHEN (OLD.keys IS NOT NULL OR OLD.dependencies IS NOT NULL)
     EXECUTE FUNCTION pgjobs_note_deleted();
 
--- The condition is tested in place, so that claims and records pay for no call. An
--- admission tells of what it has made READY by itself (OLD.status <> 'WAITING').
+-- The condition stands in the trigger, so that claims and records pay for no call. An
+-- admission itself notifies of the jobs that it makes READY (OLD.status <> 'WAITING').
 CREATE OR REPLACE TRIGGER pgjobs_notify_changed
     AFTER UPDATE OF status ON pgjobs_job
     FOR EACH ROW
@@ -90,7 +89,7 @@ CREATE OR REPLACE TRIGGER pgjobs_notify_queue
     AFTER UPDATE OF paused_at, max_running OR DELETE ON pgjobs_queue
     FOR EACH ROW EXECUTE FUNCTION pgjobs_notify_queue();
 
--- A TRUNCATE fires no trigger of rows.
+-- TRUNCATE fires no trigger for rows.
 CREATE OR REPLACE TRIGGER pgjobs_note_truncated
     AFTER TRUNCATE ON pgjobs_job
     FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_note_truncated();

@@ -1,10 +1,11 @@
-"""Types of command line parameters: what they take, and what they say otherwise."""
+"""Types of command line parameters, with their error messages."""
 
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
@@ -13,6 +14,7 @@ from ..base.texts import storable
 from ..conf import MOST_UNITS, settings
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..tasks.options import check_queue_name
+from ..worker.modes import refuse_mode
 from ..worker.process.http import LAST_PORT, LOOPBACK, Address
 from .refusals import explained
 
@@ -107,7 +109,7 @@ ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+\]|[\w.-]*):)?([0-9]{1,5})", re.ASCII
 
 
 def http_address(text: str) -> Address:
-    """Take PORT, :PORT, HOST:PORT or [IPV6]:PORT; without a host it is loopback."""
+    """Take PORT, :PORT, HOST:PORT or [IPV6]:PORT. The default host is loopback."""
     match = ADDRESS.fullmatch(text)
     if not match or int(match[2]) > LAST_PORT:
         raise ArgumentTypeError(
@@ -127,7 +129,7 @@ def add_database(parser) -> None:
 
 @contextmanager
 def ready_database(alias: str | None) -> Iterator[str]:
-    """Work on the queue of a database; raise CommandError for what it refuses."""
+    """Use the queue of a database; raise CommandError for what it refuses."""
     alias = known_database(alias)
     with explained(alias), settings.using_database(alias):
         check_migrations(alias)
@@ -135,7 +137,10 @@ def ready_database(alias: str | None) -> Iterator[str]:
 
 
 def known_database(alias: str | None) -> str:
-    """Return the alias of a PostgreSQL without connecting; raise CommandError."""
+    """Return the alias if it names a PostgreSQL database; raise CommandError.
+
+    This opens no connection.
+    """
     alias = alias or settings.DATABASE or DEFAULT_DB_ALIAS
     if alias not in connections:
         known = ", ".join(sorted(connections))
@@ -149,6 +154,13 @@ def known_database(alias: str | None) -> str:
             returncode=1,
         )
     return alias
+
+
+def check_mode() -> None:
+    try:
+        refuse_mode()
+    except ImproperlyConfigured as error:
+        raise CommandError(str(error), returncode=1) from None
 
 
 def check_migrations(alias: str) -> None:

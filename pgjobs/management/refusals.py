@@ -1,10 +1,11 @@
-"""What a database refuses, in a sentence that names the cure."""
+"""Errors of a database, in sentences that name the cure."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
 from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import connections
 from django.db.utils import Error as DjangoDatabaseError
@@ -16,7 +17,7 @@ OUTDATED = (
     errors.UndefinedObject,
     errors.UndefinedTable,
 )
-# PUBLIC may not execute our functions; triggers need no right.
+# PUBLIC may not execute most of our functions; triggers need no right.
 EXECUTE = """\
 DO $grant$
 DECLARE
@@ -40,11 +41,13 @@ def explained(alias: str) -> Iterator[None]:
     """Raise CommandError for what the database of the alias refuses in the block."""
     try:
         yield
+    except ImproperlyConfigured as error:
+        raise CommandError(str(error), returncode=1) from error
     except (psycopg.Error, DjangoDatabaseError) as error:
         cause = error if isinstance(error, psycopg.Error) else error.__cause__
         sentence = explanation(alias, cause)
         if sentence is None:
-            raise  # a fault of ours: the traceback tells where
+            raise  # a bug of pgjobs, which needs its traceback
         raise CommandError(sentence, returncode=1) from error
 
 

@@ -24,14 +24,14 @@ def watch_on(changed: Callable[[], None]) -> None:
         autoreload.autoreload_started.send(sender=reloader)
         try:
             reloader.run_loop()
-        except SystemExit:  # as Django's reloader says that a file has changed
+        except SystemExit:  # by this Django's reloader says that a file has changed
             changed()
 
 
 def own_directories() -> set[Path]:
-    """Return where the project's apps are.
+    """Return the directories of the project's apps.
 
-    This process imports little of them, and nothing twice.
+    They must be watched as a whole, because this process imports little of them.
     """
     installed = {Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")}
     return {

@@ -1,6 +1,6 @@
 """What `runjobs` prints: a banner, a line for each attempt, a summary.
 
-Plain words in English, whatever the language: scripts read them.
+The words are always English, because scripts read them.
 """
 
 import logging
@@ -16,7 +16,7 @@ from django.db.models import Count
 
 from ..conf import MOST_UNITS, settings
 from ..models import Job, Queue
-from ..models.job import WaitingFor
+from ..models.job_choices import WaitingFor
 from ..queue.recording import Unsuccessful
 from ..tasks.registry import registry
 from ..worker import WorkerOptions
@@ -26,9 +26,11 @@ from ..worker.process.pipe import SupervisorPipe
 logger = logging.getLogger("pgjobs.worker")
 
 LONGEST_LINE = 300
+# What follows the 0, by whether a backend of django.tasks has tasks of its own.
+NO_TASKS = {False: ", none found", True: ", and those of django.tasks"}
 PRINT_SECONDS = 0.1  # between two writes
 
-# What is said of an attempt after which the job goes on, by the verdict on it.
+# By verdict: the word for an attempt after which the job goes on.
 GOES_ON = {
     "RETRY": "RETRY",
     "SNOOZE": "SNOOZED",
@@ -46,8 +48,8 @@ STYLES = {
 class ConsoleReporter(WorkerObserver):
     """Prints what a worker does.
 
-    Not at every turn: each write would give the interpreter to another thread, and
-    a busy worker takes a thousand turns a second.
+    It does not print in each pass: a write hands the interpreter to another thread, and
+    a busy worker makes a thousand passes a second.
     """
 
     def __init__(self, out: OutputWrapper, style: Style, verbosity: int, name: str):
@@ -100,12 +102,12 @@ class ConsoleReporter(WorkerObserver):
         return getattr(self.style, STYLES.get(status or "", ""), str)(line)
 
     def print(self, *lines: str) -> None:
-        """Print lines now, after those that were put off."""
+        """Print lines at once, after those that were put off."""
         self.lines += lines
         self.catch_up()
 
     def write(self, lines: list[str]) -> None:
-        """Write lines; a worker whose output nothing takes works on."""
+        """Write lines. A worker whose output is closed works on."""
         if self.is_quiet or not lines:
             return
         encoding = getattr(self.out, "encoding", None) or "utf-8"
@@ -113,7 +115,7 @@ class ConsoleReporter(WorkerObserver):
         try:
             self.out.write(text)
             self.out.flush()
-        except (OSError, ValueError) as error:  # as by `| head`
+        except (OSError, ValueError) as error:  # as after `| head`
             self.is_quiet = True
             logger.warning("Nothing can be printed any more: %s", error)
 
@@ -129,7 +131,7 @@ class ConsoleReporter(WorkerObserver):
 
 
 class ChildReporter(ConsoleReporter):
-    """Prints what a supervised worker does, and sends the count up."""
+    """Prints what a supervised worker does, and sends its figures up."""
 
     def __init__(self, pipe: SupervisorPipe, *args) -> None:
         super().__init__(*args)
@@ -141,11 +143,11 @@ class ChildReporter(ConsoleReporter):
         self.catch_up()
 
     def stopping(self, running: int) -> None:
-        """The supervisor has said it."""
+        """Print nothing: the supervisor has said so."""
 
     def catch_up(self) -> None:
         super().catch_up()
-        if self.is_ready:  # which the first message says
+        if self.is_ready:  # the first message says so
             self.pipe.tell(self.stats)
 
 
@@ -154,7 +156,7 @@ def number_of(noun: str, number: int, plural: str = "s") -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text from elsewhere as one line that does nothing to a terminal."""
+    """Return an untrusted text as one line without control characters."""
     text = " ".join(text.split())
     if len(text) > LONGEST_LINE:
         text = f"{text[:LONGEST_LINE]}..."
@@ -164,7 +166,7 @@ def one_line(text: str) -> str:
 
 
 def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
-    """Return what is to be known of a worker, or of several alike, as they start."""
+    """Return the banner of a worker, or of several with the same options."""
     tasks = sorted(task.name for task in registry.tasks.values())
     if options.queues is not None:
         queues = ", ".join(options.queues)
@@ -174,6 +176,7 @@ def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
         queues = "all"
     listens = options.listen and settings.LISTEN is not False
     how = "notified by LISTEN, and polls" if listens else "polls"
+    found = " found" if tasks else NO_TASKS[bool(registry.sources)]
     slots = number_of("slot", options.slots)
     if options.units is not None:
         slots += f", {number_of('process unit', options.units)} on this host"
@@ -181,7 +184,7 @@ def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
         f"{one_line(who)}: {slots}, queues: {one_line(queues)}.",
         f"Database: {described_database(options.database)}; "
         f"{how} every {options.poll:g} s.",
-        f"Tasks: {len(tasks)}{' found' if tasks else ', none found'}.",
+        f"Tasks: {len(tasks)}{found}.",
     ]
     if verbosity > 1:
         lines += [f"- {name}" for name in tasks]
@@ -230,16 +233,16 @@ def what_is_left(options: WorkerOptions) -> Iterator[str]:
         yield f"Left: {left} ready."
 
 
-def is_untold(record: logging.LogRecord) -> bool:
-    """Whether no printed line says what the record does."""
+def is_not_printed(record: logging.LogRecord) -> bool:
+    """Whether no printed line says the same as the log record."""
     return not hasattr(record, "status")
 
 
 @contextmanager
 def logging_to(err: OutputWrapper, verbosity: int, name: str) -> Iterator[None]:
-    """Send warnings of pgjobs to the console, if the project sends them nowhere.
+    """Send warnings of pgjobs to the console if the project sends them nowhere.
 
-    What the lines of jobs say is not said twice.
+    Records that only repeat a printed line are dropped.
     """
     root = logging.getLogger("pgjobs")
     if root.hasHandlers():
@@ -252,7 +255,7 @@ def logging_to(err: OutputWrapper, verbosity: int, name: str) -> Iterator[None]:
     )
     handler.setLevel(logging.WARNING)
     if verbosity > 0:
-        handler.addFilter(is_untold)
+        handler.addFilter(is_not_printed)
     root.addHandler(handler)
     try:
         yield

@@ -6,12 +6,12 @@ from typing import NamedTuple
 from django.core.management.base import CommandError
 
 from ..worker import Loop
-from ..worker.figures import WorkerFigures
+from ..worker.metrics import AttemptMetrics
 from ..worker.observer import Observers, WorkerObserver
 from ..worker.process.http import LOOPBACK, METRICS, Address, Metrics, Server
 from .running import ConsoleReporter
 
-EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}
+EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}  # noqa: S104  (only compared)
 
 
 class Position(NamedTuple):
@@ -36,7 +36,7 @@ class Serving:
         self.position: Position = options["position"]
         self.reporter = reporter
         is_shown = self.address is not None and find_spec("prometheus_client")
-        self.figures = WorkerFigures() if is_shown else None
+        self.figures = AttemptMetrics() if is_shown else None
 
     @property
     def observer(self) -> WorkerObserver:

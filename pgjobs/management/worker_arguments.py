@@ -26,7 +26,7 @@ def add_worker_arguments(parser) -> None:
 
 
 def add_queue_arguments(parser) -> None:
-    """Add what says which queues the worker serves."""
+    """Add the options for the queues that the worker serves."""
     queues = parser.add_mutually_exclusive_group()
     queues.add_argument(
         "--queues",
@@ -44,7 +44,7 @@ def add_queue_arguments(parser) -> None:
 
 
 def add_slot_arguments(parser) -> None:
-    """Add what says how much it runs at a time."""
+    """Add the options for how much the worker runs at a time."""
     parser.add_argument(
         "--concurrency",
         "--threads",
@@ -79,7 +79,7 @@ def add_slot_arguments(parser) -> None:
 
 
 def add_look_arguments(parser) -> None:
-    """Add what says when it looks at the queue."""
+    """Add the options for when the worker looks at the queue."""
     parser.add_argument(
         "--poll",
         type=positive_seconds,
@@ -96,7 +96,7 @@ def add_look_arguments(parser) -> None:
 
 
 def add_end_arguments(parser) -> None:
-    """Add what says when and how it ends."""
+    """Add the options for when and how the worker ends."""
     parser.add_argument(
         "--drain",
         action="store_true",
@@ -136,7 +136,7 @@ def add_end_arguments(parser) -> None:
 
 
 def add_process_arguments(parser) -> None:
-    """Add what is about the process itself."""
+    """Add the options of the process itself."""
     parser.add_argument(
         "--name",
         type=worker_name,
@@ -158,7 +158,7 @@ def add_process_arguments(parser) -> None:
         help="for development: when code changes, start again once the running "
         "jobs have ended, or --grace is over",
     )
-    # How a supervisor tells its workers who they are.
+    # Set by a supervisor for its workers.
     parser.add_argument("--child", type=int, metavar="FD", help=SUPPRESS)
     parser.add_argument("--first", action="store_true", help=SUPPRESS)
     parser.add_argument(

@@ -5,7 +5,9 @@ from .attempt import Attempt
 from .batch import Batch
 from .definition import TaskDefinition
 from .event import Delivery, Event, Subscription
-from .job import Job, Status
+from .figure import Figure
+from .job import Job
+from .job_choices import Status
 from .predecessor import Predecessor
 from .prerequisite import Prerequisite
 from .progress import Progress
@@ -20,6 +22,7 @@ __all__ = [
     "Batch",
     "Delivery",
     "Event",
+    "Figure",
     "Job",
     "Note",
     "Predecessor",

@@ -11,9 +11,9 @@ class Rate(models.Model):
     """How many tokens of a rate are left. A rate without a row has all."""
 
     key = models.CharField(max_length=500, primary_key=True)
-    # When all tokens will be back. One comes back each interval.
+    # When the rate will have all tokens again. It gets one back each interval.
     full_at = models.DateTimeField()
-    # When the next token will be there, if jobs wait for it.
+    # When the rate gets its next token. Set only while jobs wait for it.
     opens_at = models.DateTimeField(null=True)
 
     objects = QueueManager()
@@ -35,9 +35,9 @@ class Rate(models.Model):
 
 
 class Note(models.Model):
-    """What the next admission must look at, if no row of a job says so.
+    """What the next admission must look at although no row of a job says so.
 
-    Keys that may have room, or a job whose successors must be resolved.
+    That is a key that may have room, or a job whose successors must be resolved.
     """
 
     job_id = models.BigIntegerField(null=True)

@@ -47,7 +47,7 @@ class BatchProgress:
 class Batch(models.Model):
     """Jobs that belong together: those of a `group`, and what they have added.
 
-    What becomes of a batch is what becomes of its jobs: nothing here counts them.
+    The row counts nothing: the state of a batch follows from the rows of its jobs.
     """
 
     description = models.CharField(
@@ -68,7 +68,7 @@ class Batch(models.Model):
     def progress(self) -> BatchProgress:
         """Return how many jobs there are of each status, in one query.
 
-        Those that were deleted, or pruned, are not among them.
+        Jobs that were deleted or pruned are not among them.
         """
         database = self._state.db or Batch.objects.db
         this = Batch.objects.using(database).filter(pk=self.pk)
@@ -79,7 +79,7 @@ class Batch(models.Model):
         return self.jobs.exclude(status__in=FINISHED).cancel(reason)
 
     def retry(self) -> "Changed":
-        """Put the failed jobs back in the queue, with those cancelled for them."""
+        """Retry the failed jobs, and with them those cancelled because of them."""
         return self.jobs.failed().retry()
 
 

@@ -30,7 +30,7 @@ class DefinitionManager(
     QueueManager.from_queryset(DefinitionQuerySet)  # type: ignore[misc]
 ):
     def sync(self, declared: list[dict[str, Any]]) -> Synced:
-        """Store what code declares, in one statement; what it does not is gone.
+        """Store the tasks that code declares, in one statement; mark others as gone.
 
         Processes of two releases may do so at the same time.
         """
@@ -78,7 +78,7 @@ def synced(found: list[tuple[str, str]]) -> Synced:
 class TaskDefinition(models.Model):
     """A task as code declares it, or once did. Only code changes it.
 
-    By it the SQL functions check arguments and give jobs their task's options.
+    SQL functions use it to check arguments and to give jobs their task's options.
     """
 
     name = models.CharField(_("name"), max_length=200, unique=True)

@@ -8,25 +8,25 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db import models, transaction
+from django.db import DatabaseError, models, transaction
 from django.db.models import Case, Count, Exists, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.translation import gettext_lazy as _
 
-from .. import signals
 from ..base.queue_database import QueueManager, declare_alone
 from ..conf import FINISHED
 from ..fields import LenientDecoder
 from ..queue import events as event_queue
 from ..queue.acts import Changed
-from ..queue.inserting import announce_enqueued
+from ..queue.inserting import announce_enqueued, is_heard_of
 from ..queue.meta import collected
 from ..queue.statements import execute_on
+from ..queue.unprepared import refuse_unprepared
 from .job import EMPTY_OBJECT, Job
 
 BATCH = 1_000  # events that one transaction delivers again
-# Deliveries by their jobs, in words for which there are indexes.
+# Conditions on deliveries by their jobs, in words for which there are indexes.
 FAILED = Q(job__status="FAILED", job__finished_at__isnull=False)
 CANCELLED = Q(job__status="CANCELLED", job__finished_at__isnull=False)
 UNFINISHED = (
@@ -81,9 +81,9 @@ class SubscriptionManager(
     ) -> list[tuple[str, datetime]]:
         """Store what the code declares: {(task, event): {field: value}}.
 
-        What is declared no more gets no further events. Returns the tasks that had
-        become inactive and are declared again, and since when they were. Several
-        processes may do so at the same time.
+        A subscription that is no longer declared gets no further events. Returns the
+        tasks that were inactive and are declared again, each with the time since when
+        it was inactive. Several processes may do so at the same time.
         """
         if not self.is_news(declared):
             return []
@@ -108,7 +108,7 @@ class SubscriptionManager(
 
 
 class Subscription(models.Model):
-    """A task that handles events, and what jobs that deliver them are like.
+    """A task that handles events, and the options of the jobs that deliver them.
 
     The code declares them. `migrate` and workers store them, so that SQL can publish.
     """
@@ -128,7 +128,7 @@ class Subscription(models.Model):
     keys = models.JSONField(
         _("lock, limit and rate"), decoder=LenientDecoder, null=True, blank=True
     )
-    # Since then no code has declared it.
+    # Since when no code declares it.
     inactive_at = models.DateTimeField(_("inactive since"), null=True, blank=True)
     since = models.DateTimeField(_("since"), db_default=Now())
 
@@ -163,8 +163,8 @@ class EventQuerySet(models.QuerySet["Event"]):
 
     def with_state(self):
         """Annotate what became of each event: one of `State`."""
-        # One look at the few deliveries of each event, by an index. Of conditions that
-        # there is such a delivery the planner would make a scan of all jobs.
+        # One look at the few deliveries of each event, by an index. For EXISTS
+        # conditions the planner would scan all jobs.
         of_deliveries = (
             Delivery.objects.filter(event=OuterRef("pk"))
             .values("event")
@@ -196,7 +196,7 @@ class EventQuerySet(models.QuerySet["Event"]):
     def redeliver_all(self) -> Changed:
         """Deliver to every subscriber once more, and to those that came since.
 
-        What is on its way stays as it is.
+        Deliveries on their way stay as they are.
         """
         changed = skipped = 0
         ids = list(self.order_by("pk").values_list("pk", flat=True))
@@ -220,10 +220,14 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
         `payload`: JSON text.
         """
         meta = collected()
-        id, published_at = event_queue.publish(
-            execute_on(self.db), name, payload, aggregate_id, correlation_id, meta
-        )
-        if signals.job_enqueued.has_listeners(Job):
+        try:
+            id, published_at = event_queue.publish(
+                execute_on(self.db), name, payload, aggregate_id, correlation_id, meta
+            )
+        except DatabaseError as error:
+            refuse_unprepared(self.db, error)
+            raise
+        if is_heard_of(Job):
             jobs = Job.objects.using(self.db).filter(delivery__event=id)
             announce_enqueued(Job, jobs)
         columns = {
@@ -245,7 +249,7 @@ class Event(models.Model):
     payload = models.JSONField(
         _("payload"), decoder=LenientDecoder, db_default=EMPTY_OBJECT
     )
-    # NULL, unlike an empty text, is in no index.
+    # NULL rather than an empty text: the index leaves it out.
     aggregate_id = models.CharField(  # noqa: DJ001
         _("aggregate"), max_length=200, null=True, blank=True
     )
@@ -308,8 +312,8 @@ class Event(models.Model):
 class Delivery(models.Model):
     """A job that delivers an event to a task: each event once to each task."""
 
-    # The constraints are in database/tables/events.sql: deliveries are deleted with
-    # their event and with their job, also by SQL.
+    # The constraints stand in database/tables/events.sql. By them deliveries are
+    # deleted with their event and with their job, also by SQL.
     job = models.OneToOneField(
         Job,
         models.DO_NOTHING,
@@ -348,7 +352,7 @@ class Delivery(models.Model):
 
 
 class Delivered(NamedTuple):
-    """What delivering events again has done, in deliveries."""
+    """How many deliveries were made when events were delivered again."""
 
     made: int
     again: int
@@ -361,7 +365,7 @@ def with_delivery(condition: Q) -> Exists:
 
 
 def some(condition: Q) -> GreaterThan:
-    """Return the condition that there is such a delivery in a group of them."""
+    """Return the condition that a group has such a delivery."""
     return GreaterThan(Count("pk", filter=condition), Value(0))
 
 
@@ -371,7 +375,7 @@ def delivered(events: EventQuerySet) -> Exists:
 
 
 def deliver_again(database: str, ids: list[int], task: str | None = None) -> Delivered:
-    """Deliver events to all subscribers, or to one, whether they had them or not."""
+    """Deliver events to all subscribers, or to one, even if they had them."""
     deliveries = Delivery.objects.using(database).filter(event__in=ids)
     if task is not None:
         deliveries = deliveries.filter(task=task)

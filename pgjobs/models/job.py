@@ -18,41 +18,9 @@ from ..fields import HoldsKey, LenientDecoder
 from ..queue import acts, claiming, inserting, waiting
 from ..queue.acts import Changed
 from ..queue.new_job import NewJob
-
-
-class Status(models.TextChoices):
-    # READY is an invariant: the job can run now. Whatever must not run is not READY.
-    READY = "READY", _("Ready")
-    SCHEDULED = "SCHEDULED", _("Scheduled")
-    WAITING = "WAITING", _("Waiting")
-    RUNNING = "RUNNING", _("Running")
-    SUCCESSFUL = "SUCCESSFUL", _("Successful")
-    FAILED = "FAILED", _("Failed")
-    CANCELLED = "CANCELLED", _("Cancelled")
-
-
-class WaitingFor(models.TextChoices):
-    """The obstacle that a WAITING job waits for: the first one, in this order."""
-
-    PREDECESSOR = "predecessor", _("its predecessors")
-    DEPENDENCY = "dependency", _("its dependencies")
-    LOCK = "lock", _("a lock")
-    LIMIT = "limit", _("a free place")
-    RATE = "rate", _("its rate")
-
-
-class UniqueFor(models.TextChoices):
-    """How long a job holds its unique key."""
-
-    UNFINISHED = "unfinished", _("until it has ended")
-    WAITING = "waiting", _("until it is started")
-    PERIOD = "period", _("for a time, unless it fails or is cancelled")
-
+from .job_choices import Status, UniqueFor, WaitingFor
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
-QUEUED = (Status.READY, Status.SCHEDULED, Status.WAITING)
-
-
 EMPTY_ARRAY = models.Value([], models.JSONField())
 EMPTY_OBJECT = models.Value({}, models.JSONField())
 # The cheap part first: most jobs have no key.
@@ -79,7 +47,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(status__in=FINISHED, finished_at__isnull=False)
 
     def with_status(self, status):
-        """Filter by a status, in words that the planner finds its partial index by."""
+        """Filter by a status, with the condition of its partial index."""
         if status in FINISHED:
             return self.filter(status=status, finished_at__isnull=False)
         if status == Status.WAITING:
@@ -87,7 +55,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(status=status)
 
     def holding_keys(self):
-        """Filter by whether a job is in the way of others with its unique key."""
+        """Filter the jobs whose unique key no other job can have now."""
         return self.filter(HOLDS_KEY)
 
     def retry(self) -> Changed:
@@ -116,7 +84,7 @@ class JobQuerySet(models.QuerySet["Job"]):
     def discard(self) -> Changed:
         """Delete jobs, but not the running ones.
 
-        `delete()` is Django's: it deletes those, too, and their workers find them gone.
+        Django's `delete()` also deletes running jobs. Their workers find them gone.
         """
         return acts.act("discard", self)
 
@@ -129,7 +97,7 @@ class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
     def insert(self, new_jobs: Sequence[NewJob]) -> list[Any]:
         """Insert jobs, all or none; return them in the same order.
 
-        Where another job holds the unique key, the list has what `on_conflict` says.
+        Where another job holds the unique key, the list has what `on_conflict` returns.
         Raises AlreadyEnqueued.
         """
         return inserting.insert(self.model, self.db, new_jobs)
@@ -139,7 +107,8 @@ class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
     ) -> "list[Job]":
         """Claim up to `limit` READY jobs for a worker, atomically.
 
-        `queues`: names, or None for all. The order is that of execution.
+        `queues`: names of queues; None means all. The jobs come in their order of
+        execution.
         """
         return claiming.claim(self.model, self.db, worker, limit, queues)
 
@@ -147,8 +116,8 @@ class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
 class Job(models.Model):
     """One request to run a task.
 
-    Rows are inserted by `enqueue` or by SQL, and change by the acts below and by
-    workers; `save()` is no way to change a status.
+    `enqueue` and SQL insert rows. The acts below, and workers, change them. `save()`
+    must not be used to change a status.
     """
 
     # The fields stand in the order of the table's columns: the fixed ones before those
@@ -228,7 +197,7 @@ class Job(models.Model):
     # The line in which a WAITING job stands, or a job that has ended until an admission
     # sees it (database/functions/admission/admit.sql). NULL in most jobs.
     line = models.TextField(_("line"), null=True, blank=True)  # noqa: DJ001
-    # From `keys`, by a trigger.
+    # A trigger copies it from `keys`.
     batch = models.ForeignKey(
         "pgjobs.Batch",
         models.DO_NOTHING,
@@ -256,6 +225,10 @@ class Job(models.Model):
 
     objects = JobManager()
 
+    # Whether this instance is what `enqueue` has inserted: not a job that held the
+    # unique key before, and not one that was read.
+    is_new = False
+
     class Meta:
         verbose_name = _("job")
         verbose_name_plural = _("jobs")
@@ -275,10 +248,10 @@ class Job(models.Model):
                 condition=Q(status="READY"),
                 name="pgjobs_job_ready",
             ),
-            # The same for all queues together: where there are many of them, a look
-            # into each would cost too much. Only statements that name the condition
-            # by LIKE, too, use it. For all others it would look as good as the index
-            # above while the table is small, and they would walk over all queues.
+            # The same for all queues together: with many queues, a look into each would
+            # cost too much. The condition is a LIKE, so that only statements with the
+            # same LIKE use it. Otherwise the planner might take it for a claim by queue
+            # while the table is small, and walk over the jobs of all queues.
             models.Index(
                 F("priority").desc(),
                 "turn",
@@ -316,7 +289,7 @@ class Job(models.Model):
             models.Index(
                 "worker_id", condition=Q(status="RUNNING"), name="pgjobs_job_running"
             ),
-            # In claim order, so that the first that has waited too long is found.
+            # In claim order, to find the first job that has waited too long for units.
             models.Index(
                 F("priority").desc(),
                 "turn",
@@ -347,8 +320,8 @@ class Job(models.Model):
     def of_columns(cls, database: str, columns: dict[str, Any]) -> "Job":
         """Return the instance of a stored row; columns that are not given are deferred.
 
-        The dict becomes the instance's own. It is made as unpickling makes one:
-        `__init__` takes longer than the INSERT of a row.
+        The dict becomes that of the instance. `__init__` would take longer than the
+        INSERT of the row, so the instance is made as by unpickling.
         """
         job = cls.__new__(cls)
         job.__dict__ = columns
@@ -390,9 +363,10 @@ class Job(models.Model):
         return changed
 
     def get_status_url(self) -> str:
-        """Return the address at which people may follow the job, with no host.
+        """Return the path at which people may follow the job.
 
-        It opens the job to anyone, unless PGJOBS["STATUS_PERMISSION"] says no.
+        Everyone with the path may see the job, unless PGJOBS["STATUS_PERMISSION"]
+        refuses it.
         Raises NoReverseMatch if the project does not include `pgjobs.urls`.
         """
         if self.pk is None:
@@ -402,7 +376,7 @@ class Job(models.Model):
     def wait(self, timeout: float | timedelta | None = None) -> Any:
         """Wait for the end of the job and return its result.
 
-        `timeout`: seconds or a timedelta; None waits for ever. Raises JobFailed,
+        `timeout`: seconds or a timedelta. None waits for ever. Raises JobFailed,
         JobCancelled or TimeoutError, and RuntimeError inside a transaction.
         """
         return waiting.wait(self, timeout)

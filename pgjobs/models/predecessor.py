@@ -8,26 +8,26 @@ from ..base.queue_database import QueueManager
 
 
 class Predecessor(models.Model):
-    """That a job waits, or has waited, for the end of another one or of a batch.
+    """A link from a job to another job, or a batch, for whose end it waits or waited.
 
-    Admission makes the rows from `Job.keys` when it first looks at a job; they go with
-    it. A predecessor may be gone.
+    An admission makes the rows from `Job.keys` when it first looks at a job. They are
+    deleted with the job. The predecessor may be gone.
     """
 
     class Needs(models.TextChoices):
-        """What the job needs of its predecessor, or else it is cancelled."""
+        """What the job needs of its predecessor. Otherwise it is cancelled."""
 
         SUCCESS = "success", _("its success")
         END = "end", _("its end")
         FAILURE = "failure", _("its failure")
-        # As a success, but the job fails instead of being cancelled.
+        # A success, too. Otherwise the job fails instead of being cancelled.
         DEPENDENCY = "dependency", _("its success, or the job fails")
 
     job_id = models.BigIntegerField()
     predecessor_id = models.BigIntegerField(null=True)
     batch_id = models.BigIntegerField(null=True)
     needs = models.CharField(max_length=10, choices=Needs, db_default=Needs.SUCCESS)
-    # No admission has seen yet how the predecessor has ended.
+    # True until an admission has seen how the predecessor ended.
     is_open = models.BooleanField(db_default=True)
 
     objects = QueueManager()

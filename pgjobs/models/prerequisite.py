@@ -9,15 +9,15 @@ from ..base.queue_database import QueueManager
 class Prerequisite(models.Model):
     """A job that others may depend on, by the arguments that they ask for.
 
-    It has such rows while it is unfinished, and once it has succeeded; they are written
-    by triggers only.
+    A job has such rows while it is unfinished and after its success. Only triggers
+    write them.
     """
 
     job_id = models.BigIntegerField()
     key = models.CharField(max_length=500)
-    # When it succeeded; None: it is on its way.
+    # When it succeeded. None means that it is on its way.
     finished_at = models.DateTimeField(null=True)
-    # No task asks for a success that is longer ago. The job is not pruned before.
+    # After this no task asks for its success, and the job may be pruned.
     needed_until = models.DateTimeField(null=True)
 
     objects = QueueManager()

@@ -6,7 +6,7 @@ from .job import Job
 
 
 class Progress(models.Model):
-    """What a running job reports: a row of its own keeps job rows narrow and still."""
+    """What a running job reports. A row of its own spares the job's row the updates."""
 
     job = models.OneToOneField(
         Job,

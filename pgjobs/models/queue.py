@@ -1,4 +1,4 @@
-"""Queues: what operators decide about them, and workers look up with every claim."""
+"""Queues: operators decide about them, and workers look that up in each claim."""
 
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models

@@ -27,7 +27,7 @@ class Overlap(models.TextChoices):
 class CatchUp(models.TextChoices):
     LATEST = "latest", _("One run for all missed ones")
     ALL = "all", _("All missed runs")
-    NONE = "none", _("None: missed runs are left out")
+    NONE = "none", _("None: missed runs are skipped")
 
 
 class Anchor(models.TextChoices):
@@ -76,8 +76,8 @@ class ScheduleManager(
     def declare(self, declared: dict[str, dict[str, Any]]) -> None:
         """Store what the code declares: {name: {"task": ..., field: value}}.
 
-        What was changed by hand stays changed. What the code no longer declares is
-        orphaned. Several processes may do so at the same time.
+        Fields that were changed by hand stay changed. Schedules that the code no longer
+        declares are orphaned. Several processes may do so at the same time.
         """
         if not self.is_news(declared):
             return
@@ -104,7 +104,8 @@ class ScheduleManager(
 class Schedule(models.Model):
     """A recurring job. Any worker fires it when its time has come.
 
-    `declared` holds what the code says; what differs from it was changed by hand.
+    `declared` has the declaration in the code. Fields that differ from it were changed
+    by hand.
     """
 
     name = models.CharField(_("name"), max_length=200, unique=True)
@@ -158,9 +159,10 @@ class Schedule(models.Model):
     declared = models.JSONField(_("as declared"), null=True, blank=True)
     orphaned = models.BooleanField(_("orphaned"), db_default=False, default=False)
 
-    # An interval is counted from here: since then it has been as it is.
+    # An interval is counted from here, the time of its last change.
     origin_at = models.DateTimeField(_("counted from"), db_default=Now())
-    # NULL if it has ended, waits for the end of its run (anchor "end") or is broken.
+    # NULL if the schedule has ended, is broken, or waits for the end of its run
+    # (anchor "end").
     next_run_at = models.DateTimeField(_("next run"), null=True, blank=True)
     # No constraint: its job may be deleted.
     last_job = models.ForeignKey(
@@ -271,7 +273,7 @@ class Schedule(models.Model):
     # What the code declares
 
     def take_over(self, values: dict[str, Any], now: datetime) -> None:
-        """Take a declaration's values, but for what was changed by hand."""
+        """Take the values of a declaration, except for what was changed by hand."""
         changed_by_hand = self.differences
         before = None if self._state.adding else self.timing
         self.task = values["task"]
@@ -281,14 +283,14 @@ class Schedule(models.Model):
                     setattr(self, field, values[field])
         self.declared = as_declared(values)
         if self.timing != before:
-            self.plan_anew(now)
+            self.plan_again(now)
         elif self.orphaned:
             self.plan_next(now)
         self.orphaned = False
 
     @property
     def differences(self) -> dict[str, tuple[Any, Any]]:
-        """Return {unit: (value, as declared)} of what was changed by hand.
+        """Return {unit: (value, declared value)} of what was changed by hand.
 
         It is empty for a schedule that no code declares.
         """
@@ -303,24 +305,24 @@ class Schedule(models.Model):
 
     # When it fires
 
-    def plan_anew(self, now: datetime) -> None:
-        """Set the next run after a change of when it runs; `now`: the database's."""
+    def plan_again(self, now: datetime) -> None:
+        """Set the next run after a change of its times. `now`: the database's time."""
         self.origin_at = now
         self.plan_next(now)
 
     def plan_next(self, now: datetime) -> None:
-        """Set the next run, or the error: SQL can store any cron and any time zone."""
+        """Set the next run, or the error if SQL has stored a wrong expression."""
         try:
             self.next_run_at, self.error = self.timetable.after(now), ""
         except Exception as error:  # noqa: BLE001
             self.next_run_at, self.error = None, cannot_fire(error)
 
     def pause(self) -> bool:
-        """Fire no more until resumed; whether it was not paused yet."""
+        """Stop firing until resumed; return False if it was paused already."""
         return self._act("pause")
 
     def resume(self) -> bool:
-        """Fire again, from the next tick on; whether it was paused."""
+        """Fire again, from the next tick on; return False if it was not paused."""
         return self._act("resume")
 
     def _act(self, verb: str) -> bool:
@@ -334,10 +336,10 @@ class Schedule(models.Model):
         """Return the next ticks, if everything stays as it is."""
         if self.next_run_at is None or self.paused or self.orphaned:
             return []
-        if self.anchor == Anchor.END:  # it is not known when the runs will end
+        if self.anchor == Anchor.END:  # the ends of its runs are not known
             return [self.next_run_at]
         try:
             later = self.timetable.following(self.next_run_at, count - 1)
         except Exception:  # noqa: BLE001  (SQL can store any cron and any time zone)
-            later = []  # the worker that fires it will say why
+            later = []  # the worker that fires it reports why
         return [self.next_run_at, *later]

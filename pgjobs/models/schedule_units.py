@@ -1,4 +1,4 @@
-"""What a schedule's declaration says, in the units in which people may change it."""
+"""The parts of a schedule's declaration that people may change, each as one."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ INTERVALS = (
 
 
 class Unit(NamedTuple):
-    """What a declaration says, and people may change, as one."""
+    """Fields of a schedule that people change together."""
 
     label: str
     fields: tuple[str, ...]

@@ -9,10 +9,10 @@ from .schedule import Schedule
 
 
 class Tick(models.Model):
-    """A moment at which a schedule fired. The database has each only once."""
+    """A moment at which a schedule fired. The database has each moment only once."""
 
-    # The constraints are in database/tables/schedules.sql: ticks are deleted with their
-    # schedule and with their job, also by SQL.
+    # The constraints stand in database/tables/schedules.sql. By them ticks are deleted
+    # with their schedule and with their job, also by SQL.
     schedule = models.ForeignKey(
         Schedule,
         models.DO_NOTHING,

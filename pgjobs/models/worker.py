@@ -6,7 +6,7 @@ from ..base.queue_database import QueueManager
 
 
 class Worker(models.Model):
-    """One live process of `runjobs`; a worker without a row counts as dead."""
+    """One live process of `runjobs`. A worker without a row counts as dead."""
 
     name = models.TextField(_("name"))
     host = models.TextField(_("host"))
@@ -22,10 +22,10 @@ class Worker(models.Model):
     )
     started_at = models.DateTimeField(_("started at"))
     heartbeat_at = models.DateTimeField(_("last sign of life"))
-    # Since when the heartbeats never paused. A worker judges others only by a time
-    # in which it was alive itself, so that an outage that hit all kills none.
+    # Since when the heartbeats never paused. A worker judges others only by the time in
+    # which it was alive itself, so that after an outage no worker is taken for dead.
     beating_since = models.DateTimeField(_("beating since"))
-    # From then on the worker counts as dead, whatever else is known.
+    # After this the worker counts as dead, whatever else is known.
     lease_until = models.DateTimeField(_("lease until"))
     heartbeat_interval = models.FloatField(_("heartbeat interval in seconds"))
     # Whether it holds a session lock that dies with its process (no pooler between).

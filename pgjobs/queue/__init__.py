@@ -1,1 +1,1 @@
-"""The queue: every statement that changes a job, and what it needs and returns."""
+"""The queue: what sends the statements that change jobs."""

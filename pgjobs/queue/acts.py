@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 BATCH = 10_000  # rows that one statement of a bulk act touches
 LONGEST_REASON = 1_000
-MOST_TRIES = 100  # each fails only if another transaction was faster
+MOST_TRIES = 100  # a try fails only if another transaction was faster
 
 
 class Changed(NamedTuple):
-    """How many jobs an act changed, and how many their status kept from it."""
+    """How many jobs an act changed, and how many it skipped by their status."""
 
     changed: int
     skipped: int
@@ -60,10 +60,11 @@ def act_on(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
 
 
 def put_back(verb, queryset, ids: list[int], parameters: dict) -> list[tuple]:
-    """Run an act that takes unique keys again, as other transactions may do meanwhile.
+    """Run an act after which jobs hold their unique keys again.
 
-    The statement skips jobs whose key another job holds, but it cannot see jobs that
-    are not committed yet. It waits for their transactions. The next try sees them.
+    The statement skips jobs whose key another job holds. It cannot see jobs that are
+    not committed yet, but it waits for their transactions. The next try sees those
+    jobs.
     """
     tries = 0
     while True:
@@ -83,7 +84,7 @@ def batches(queryset: "QuerySet[Job]") -> Iterator[list[int]]:
         ids = sorted(set(queryset.values_list("pk", flat=True)))
         yield from (ids[at : at + BATCH] for at in range(0, len(ids), BATCH))
         return
-    # A join may bring a job more than once.
+    # A join may return a job more than once.
     by_id = queryset.order_by("pk").values_list("pk", flat=True).distinct()
     ids = list(by_id[:BATCH])
     while ids:
@@ -92,8 +93,10 @@ def batches(queryset: "QuerySet[Job]") -> Iterator[list[int]]:
 
 
 def announce_finished(model: "type[Job]", database: str, ids: Iterable[int]) -> None:
-    """Send the signals of the end of these jobs, if there is a receiver."""
+    """Announce that these jobs have ended, to listeners and receivers."""
     ids = list(ids)
+    for listener in signals.end_listeners if ids else ():
+        listener.ended(database, ids)
     if ids and any(signals.is_heard(end, model) for end in signals.OF_ENDS):
         for job in model.objects.using(database).filter(pk__in=ids).order_by("pk"):
             signals.send_end(job.status, model, job)

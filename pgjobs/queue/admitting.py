@@ -4,23 +4,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..sql import statement
-from .claiming import (
-    Claimed,
-    claim_statement,
-    read_claimed,
-    record_statement,
-    with_recorded,
-)
-from .recording import Success
-from .statements import Execute, Together
+from .claiming import Claimed, claim_statement, read_claimed
+from .recording import Success, success_parameters
+from .statements import Execute, Statement, Together
 
-# Of one admission: jobs and keys of each kind, and seconds.
+# Limits of one admission: jobs and keys of each kind, and seconds.
 MOST_ADMITTED = 250
 ADMISSION_SECONDS = 0.02
 
 
 class Position(NamedTuple):
-    """Where the next admission goes on: behind which queue, line and link."""
+    """The queue, line and link behind which the next admission goes on."""
 
     queue: str = ""
     line: str = ""
@@ -28,16 +22,18 @@ class Position(NamedTuple):
 
 
 BEGINNING = Position()
+NO_WORKER = 0
 
 
 class Admission(NamedTuple):
-    """What an admission brought."""
+    """What an admission did."""
 
+    recorded: set[int]  # lease tokens of the successes that it stored
     admitted: int | None  # jobs that are READY now; None: another worker admits
     ended: list[int]  # ids of the jobs that it ended, because of their predecessors
     has_more: bool  # there is more to do at once
     is_blocked: bool  # other transactions hold rows that it needs
-    met_undecided: bool  # a worker has to look for dependencies
+    met_undecided: bool  # a worker must decide about dependencies
     position: Position
 
 
@@ -55,54 +51,60 @@ def admit_and_claim(
 ) -> tuple[Claimed, Admission]:
     """Record successes, admit jobs that wait, and claim, in one round trip.
 
-    So what the recorded jobs have left goes to the next ones in line, and may be
-    claimed at once. See `admit`, and `record_and_claim` for the rest of the arguments.
+    So the keys of the recorded jobs go to the next jobs in line, which the claim may
+    take at once. See `admit`, and `record_and_claim` for the other arguments.
     """
-    statements = [
-        admit_statement(position, sweeps, limit, queues, excluded),
-        claim_statement(
-            worker_id, limit=limit, queues=queues, excluded=excluded, **how
-        ),
-    ]
-    if successes:
-        statements.insert(0, record_statement(worker_id, successes))
-    *recorded, admitted, rows = together(statements)
-    return with_recorded(read_claimed(rows), recorded), read_admission(admitted)
+    recording = success_parameters(worker_id, successes)
+    serving: dict[str, Any] = {"limit": limit, "queues": queues, "excluded": excluded}
+    admitted, rows = together(
+        [
+            admit_statement(position, sweeps, recording, **serving),
+            claim_statement(worker_id, **serving, **how),
+        ]
+    )
+    admission = read_admission(admitted)
+    return read_claimed(rows)._replace(recorded=admission.recorded), admission
 
 
 def admit(
     execute: Execute, position: Position = BEGINNING, sweeps: bool = False
 ) -> Admission:
-    """Make jobs READY that wait for nothing any more, a batch.
+    """Make a batch of jobs READY that wait for nothing any more.
 
-    `sweeps`: look also at lines that nothing has touched, and links, a batch.
+    `sweeps`: look also at a batch of links, and of lines that nothing has touched.
     """
-    return read_admission(execute(*admit_statement(position, sweeps)))
+    recording = success_parameters(NO_WORKER, ())
+    return read_admission(execute(*admit_statement(position, sweeps, recording)))
 
 
 def admit_statement(
     position: Position,
     sweeps: bool,
-    room: int = 0,
+    recording: dict,
+    limit: int = 0,
     queues: Iterable[str] | None = None,
     excluded: Iterable[str] = (),
-) -> tuple[str, dict]:
+) -> Statement:
     return statement("admit"), {
+        **recording,
         "most": MOST_ADMITTED,
         "seconds": ADMISSION_SECONDS,
         "sweeps": sweeps,
         "after_queue": position.queue,
         "after_line": position.line,
         "after_link": position.link,
-        "room": room,
+        "room": limit,
         "queues": None if queues is None else list(queues),
         "excluded": list(excluded),
     }
 
 
 def read_admission(rows: list[tuple]) -> Admission:
-    ((admitted, ended, has_more, is_blocked, met_undecided, *position),) = rows
+    ((recorded, admitted, ended, has_more, is_blocked, met_undecided, *position),) = (
+        rows
+    )
     return Admission(
+        set(recorded or ()),
         admitted,
         ended or [],
         bool(has_more),

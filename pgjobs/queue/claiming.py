@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from ..models import Job
 
 HIGHEST_PRIORITY, LOWEST_PRIORITY = 100, -100
-# How many jobs more than it wants a look lists. It is few at first: each costs time.
+# How many jobs to spare a look lists. Few at first, because each costs time.
 SPARE, MANY_SPARE = 2, 40
 REACH_GROWTH = 4
-OVERDUE_SECONDS = 1.0  # a look at cursors finds no older promise of a scheduled job
+OVERDUE_SECONDS = 1.0  # a look at cursors does not report jobs due for longer
 EVER = 1e9  # seconds
 
 
 class ClaimedJob(NamedTuple):
-    """What a worker needs to know of a job that it claimed."""
+    """A claimed job, as far as the worker needs it."""
 
     id: int
     task: str
@@ -42,14 +42,16 @@ class ClaimedJob(NamedTuple):
     lease_token: int
     enqueued_at: datetime
     is_keyed: bool  # other jobs may wait for its end
-    is_tied: bool  # its writer knew what it depends on
-    turn: int  # its place in line among those of its priority
-    meta: str | None  # JSON text
-    waited: float  # seconds since it was due, until the claim began
+    has_dependencies: bool  # stored with the job; SQL inserts stored none
+    turn: int  # its place in line among the jobs of its priority
+    meta: str | None = None  # JSON text
+    # Seconds from when it could run to the begin of the claim. None: unknown, as for a
+    # job that was put back without a delay.
+    waited: float | None = None
 
     @property
     def is_suspect(self) -> bool:
-        """Whether one more crash would fail the job, so that it must run alone."""
+        """Whether one more crash would fail the job. Then it must run alone."""
         return self.crashes + 1 >= self.max_crashes
 
 
@@ -74,7 +76,7 @@ class Look(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the look misses nothing unless it says that there is more."""
+        """Whether the look sees all READY jobs unless it says that there are more."""
         return self.by_queue or self.ranges is EVERYWHERE
 
     def further(self) -> "Look":
@@ -87,7 +89,7 @@ class Look(NamedTuple):
 
 
 def first_look(limit: int, by_queue: bool = False, is_long: bool = False) -> Look:
-    """Return a look for so many jobs that goes everywhere."""
+    """Return a complete look for `limit` jobs."""
     if not limit:
         return Look(0)
     return Look(limit + (MANY_SPARE if is_long else SPARE), by_queue, is_long=is_long)
@@ -97,22 +99,22 @@ class HostUnits(NamedTuple):
     """The process units of a worker's host."""
 
     host: str
-    total: int  # that the jobs of all its workers may take at the same time
+    total: int  # for the jobs of all its workers together
 
 
 class Claimed(NamedTuple):
-    """What one round trip brought."""
+    """The results of one round trip."""
 
     recorded: set[int]  # lease tokens of the successes that were stored
-    has_keys: bool  # other jobs may wait for the end of one of these
+    has_keys: bool  # other jobs may wait for the end of one of them
     next_due: float | None  # seconds until a scheduled job may run
     met_suspect: bool  # a job that must run alone stands in line
     # A READY job was passed over: another transaction holds it, or its queue is full.
     met_locked: bool
-    met_expired: bool  # jobs came too late to be claimed: they are to be cancelled
+    met_expired: bool  # jobs that were not started in time must be cancelled
     has_more: bool  # the look was cut short, so that more jobs may be READY
-    seconds: float  # that the server took to look for jobs
-    at: datetime  # when the look ended, by the clock of the server
+    seconds: float  # the server took so long to look for jobs
+    at: datetime  # the end of the look, by the server's clock
     jobs: list[ClaimedJob]
 
 
@@ -127,7 +129,7 @@ def record_and_claim(
 ) -> Claimed:
     """Record successes and claim up to `limit` jobs, in one round trip.
 
-    Without `look`, the claim takes the cheapest one. `who`: see `claim_statement`.
+    Without `look`, the claim takes the cheapest one. See `claim_statement` for `who`.
     """
     look = look or first_look(limit)
     if not look.by_queue:
@@ -158,10 +160,11 @@ def claim_statement(
 ) -> Statement:
     """Return the statement of a look; one along the line also records successes.
 
-    `is_idle`: the worker runs nothing, so a job that must run alone may be claimed.
-    `units`: claim only what the worker's host has room for. Without, it has room for
-    all; only a look by queue minds them. `skips_expired`: jobs that come too late are
-    not reported, because they cannot be cancelled at present.
+    - `is_idle`: the worker runs nothing, so it may claim a job that must run alone.
+    - `units`: claim only jobs for which the worker's host has room. None means that it
+      has room for all. Only a look by queue counts units.
+    - `skips_expired`: do not report jobs that were not started in time, because
+      cancelling them fails at present.
     """
     look = look or first_look(limit)
     parameters = {
@@ -198,7 +201,7 @@ def range_parameters(ranges: Sequence[Range]) -> dict:
 
 
 def with_recorded(claimed: Claimed, results: Sequence[list[tuple]]) -> Claimed:
-    """Return it with what `record_successes` returned ahead of it, if that ran."""
+    """Add the rows of `record_successes`, if that statement ran before the claim."""
     rows = [row for rows in results for row in rows]
     return claimed._replace(
         recorded={token for token, _ in rows},
@@ -233,7 +236,7 @@ def read_claimed(rows: list[tuple]) -> Claimed:
 def claim(
     model: "type[Job]",
     database: str,
-    worker: Any,  # one of the model
+    worker: Any,  # an instance of the model
     limit: int,
     queues: Iterable[str] | None,
 ) -> "list[Job]":

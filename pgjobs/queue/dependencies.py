@@ -1,4 +1,4 @@
-"""Dependencies: for which jobs a job waits, as a worker decides."""
+"""Dependencies: a worker decides for which jobs a job waits."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -9,11 +9,11 @@ from ..sql import statement
 from .statements import Execute
 
 BATCH = 100  # jobs that one transaction decides about
-MOST = 1_000  # that it looks at
+MOST = 1_000  # jobs that it looks at
 
 
 class Undecided(NamedTuple):
-    """A job that waits for a dependency, when no worker has decided for which job."""
+    """A job with dependencies about which no worker has decided yet."""
 
     id: int
     task: str
@@ -23,23 +23,23 @@ class Undecided(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What there is of a need."""
+    """The jobs that may meet a need."""
 
     is_met: bool
     coming: int | None  # the id of a job on its way
 
 
 class Decision(NamedTuple):
-    """What becomes of a job that waits for dependencies."""
+    """A worker's decision about a job that waits for dependencies."""
 
     id: int
-    dependencies: dict | None  # as its task has them now, or None to keep them
-    jobs: Sequence[int] = ()  # that it has to wait for; without any it is promoted
-    reason: str | None = None  # why it fails
+    dependencies: dict | None  # by the present task; None keeps the stored ones
+    jobs: Sequence[int] = ()  # ids of those to wait for; without any it is promoted
+    reason: str | None = None  # why the job fails, if it does
 
 
 class Decided(NamedTuple):
-    """What has become of it."""
+    """A job after the decision."""
 
     id: int
     task: str
@@ -51,8 +51,8 @@ class Decided(NamedTuple):
 def undecided(execute: Execute, tasks: Iterable[str], limit: int) -> list[Undecided]:
     """Lock and return a batch of jobs for whose dependencies no job was found yet.
 
-    `tasks`: the names known here; of others those are returned whose grace is over.
-    Empty if another worker decides.
+    `tasks`: the names that this worker knows. Jobs of other tasks are returned only
+    after their grace. Returns nothing while another worker decides.
     """
     parameters = {
         "tasks": list(tasks),
@@ -67,7 +67,7 @@ def undecided(execute: Execute, tasks: Iterable[str], limit: int) -> list[Undeci
 def look_up(
     execute: Execute, needs: Iterable[tuple[str, float]]
 ) -> dict[tuple[str, float], Found]:
-    """Return what there is of each need: a key, and how many seconds ago at most."""
+    """Return the jobs for each need: its key, and the greatest age in seconds."""
     keys, withins = map(list, zip(*needs, strict=True))
     rows = execute(statement("prerequisites"), {"keys": keys, "withins": withins})
     return {(key, within): Found(*found) for key, within, *found in rows}

@@ -5,25 +5,15 @@ connections, the others on Django's.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from datetime import datetime, timedelta
 
 from ..base.queue_database import database_time
 from ..sql import statement
+from .parts import OLDEST, Part, Position, read_part
 from .references import sparing_referred
 from .statements import Execute, execute_on
 
 BATCH = 1_000  # events that one statement touches
-
-
-class PrunePosition(NamedTuple):
-    """Behind which event pruning goes on."""
-
-    after_time: datetime
-    after_id: int
-
-
-OLDEST = PrunePosition(datetime.min.replace(tzinfo=UTC), 0)
 
 
 def publish(
@@ -50,7 +40,7 @@ def publish(
 
 
 def deliver(database: str, ids: list[int], task: str | None, origin: str) -> int:
-    """Deliver events to those subscribers, or to the one, that never had them."""
+    """Deliver events to all subscribers, or to one task, that never had them."""
     parameters = {"ids": ids, "task": task, "origin": origin}
     return execute_on(database)(statement("deliver"), parameters)[0][0]
 
@@ -67,7 +57,7 @@ def deliver_late(execute: Execute, grace: float) -> int:
 def catch_up(database: str, task: str, since: datetime, grace: float) -> int:
     """Deliver what was published while the task did not subscribe; return how many.
 
-    But nothing that was published more than `grace` seconds ago.
+    Events that were published more than `grace` seconds ago are skipped.
     """
     earliest = database_time(database) - timedelta(seconds=grace)
     batches = replayable(database, task, max(since, earliest), None)
@@ -77,9 +67,9 @@ def catch_up(database: str, task: str, since: datetime, grace: float) -> int:
 def replayable(
     database: str, task: str, since: datetime, name: str | None
 ) -> Iterator[list[int]]:
-    """Yield ids, in batches, of the events since then to which the task subscribes.
+    """Yield, in batches, the ids of events since then to which the task subscribes.
 
-    `name`: only these, a name or "tle.*".
+    `name`: only events of this name or pattern, such as "tle.*".
     """
     execute = execute_on(database)
     parameters = {"task": task, "since": since, "name": name, "limit": BATCH}
@@ -91,17 +81,11 @@ def replayable(
         after = ids[-1]
 
 
-def prune(
-    execute: Execute, age: float | None, position: PrunePosition = OLDEST
-) -> tuple[int, PrunePosition | None]:
+def prune(execute: Execute, age: float, position: Position = OLDEST) -> Part:
     """Look at a batch of events published longer ago; delete those nothing needs.
 
-    Return how many went and where to go on, or None at the end. Events with
-    deliveries that have failed, or are not finished, are kept.
+    Events with deliveries that have failed, or are not finished, are kept.
     """
-    if age is None:
-        return 0, None
     text = sparing_referred(execute, "prune_events", "pgjobs_event", "event")
     parameters = {"age": age, "limit": BATCH, **position._asdict()}
-    ((number, after_time, after_id),) = execute(text, parameters)
-    return number, None if after_id is None else PrunePosition(after_time, after_id)
+    return read_part(execute(text, parameters), position)

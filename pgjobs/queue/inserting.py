@@ -1,31 +1,34 @@
 """Inserting jobs. No caller ever meets an IntegrityError because of a unique key.
 
-PostgreSQL's unique index decides which of several jobs is first. What becomes of the
-others is found out afterwards. If the first one has lost its key meanwhile, they are
-tried again.
+PostgreSQL's unique index decides which of several jobs is first. Afterwards
+`on_conflict` decides what becomes of the others. If the first one has lost its key
+meanwhile, the others are tried again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.db import connections, transaction
+from django.db import DatabaseError, connections, transaction
+from django.utils.module_loading import import_string
 
 from .. import signals
 from ..base.plain_json import load
+from ..conf import settings
 from ..exceptions import AlreadyEnqueued
 from ..sql import statement
 from . import sending
 from .meta import with_meta
 from .new_job import STORED, NewJob, parameters_of, parameters_of_one
 from .statements import Execute, execute_on
+from .unprepared import refuse_unprepared
 
 if TYPE_CHECKING:
     from ..models import Job
 
 BATCH = 10_000  # unique keys that one query looks for
 
-# What the columns of a new job are, unless it says otherwise.
+# The columns of a new job that its INSERT does not name.
 NEW: dict[str, Any] = {
     "attempts": 0,
     "failures": 0,
@@ -44,8 +47,9 @@ NEW: dict[str, Any] = {
     "keys": None,
     "batch_id": None,
     "meta": None,
+    "is_new": True,  # no column
 }
-# What the statements return of each new row, in this order.
+# The columns that the statements return of each new row.
 RETURNED = (
     "id",
     "turn",
@@ -56,9 +60,6 @@ RETURNED = (
     "waiting_for",
     "line",
 )
-# What connects a job to those before and after it, in its `keys`. It stays when another
-# job replaces its arguments.
-LINK_KEYS = ["after", "after_batches", "needs", "batch_id", "has_successors"]
 HOLDERS = """
 SELECT unique_key, id FROM pgjobs_job
 WHERE unique_key = ANY (%(unique_keys)s::text[])
@@ -75,8 +76,9 @@ def insert(
 ) -> "list[Job | None]":
     """Insert jobs in the caller's transaction, all or none.
 
-    Returns for each the job, or what its `on_conflict` says if another job holds its
-    unique key. Raises AlreadyEnqueued, having inserted nothing.
+    Returns the jobs in their order. Where another job holds the unique key,
+    `on_conflict` decides what stands there. Raises AlreadyEnqueued, and then inserts
+    nothing.
     """
     insert = partial(insert_here, model, database, new_jobs)
     return sending.sent(new_jobs, insert) if sending.added else insert()
@@ -85,12 +87,23 @@ def insert(
 def insert_here(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
 ) -> "list[Job | None]":
-    new_jobs = with_meta(new_jobs)
+    try:
+        jobs, new = insert_rows(model, database, with_meta(new_jobs))
+    except DatabaseError as error:
+        refuse_unprepared(database, error)
+        raise
+    announce_enqueued(model, new)
+    return jobs
+
+
+def insert_rows(
+    model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "tuple[list[Job | None], list[Job]]":
+    """Return the jobs as `insert` does, and those of them that are new."""
     if any(each.unique_key for each in new_jobs):
         return insert_unique(model, database, new_jobs)
     jobs = insert_plain(model, database, new_jobs) if new_jobs else []
-    announce_enqueued(model, jobs)
-    return [*jobs]
+    return [*jobs], jobs
 
 
 def insert_plain(
@@ -111,21 +124,31 @@ def insert_plain(
 
 def insert_unique(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
-) -> "list[Job | None]":
+) -> "tuple[list[Job | None], list[Job]]":
     inserting = Inserting(model, database, new_jobs)
-    if len(new_jobs) == 1:  # what one statement inserts needs no transaction
+    if len(new_jobs) == 1:  # one statement needs no transaction of its own
         inserting.run()
     else:
         with transaction.atomic(using=database):
             inserting.run()
-    announce_enqueued(model, inserting.new)
-    return inserting.jobs
+    return inserting.jobs, inserting.new
+
+
+def is_heard_of(model: "type[Job]") -> bool:
+    """Whether anything happens because a job was enqueued."""
+    return settings.get("MODE") == "inline" or signals.job_enqueued.has_listeners(model)
 
 
 def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
-    if signals.job_enqueued.has_listeners(model):
-        for job in jobs:
-            signals.send(signals.job_enqueued, model, job=job)
+    """Send job_enqueued for new jobs; in the mode "inline", run them."""
+    if not is_heard_of(model):
+        return
+    jobs = list(jobs)
+    for job in jobs:
+        signals.send(signals.job_enqueued, model, job=job)
+    if settings.MODE == "inline" and jobs:
+        # By its name: it stands in a layer above this one, and is rarely needed.
+        import_string("pgjobs.testing.inline.run_inserted")(jobs)
 
 
 def inserted(
@@ -147,7 +170,7 @@ def inserted(
 
 
 def own_copy(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys for another owner: of what they hold, only lists can change."""
+    """Copy the keys for another owner. Of their values only lists can change."""
     return {
         name: list(value) if isinstance(value, list | tuple) else value
         for name, value in keys.items()
@@ -155,7 +178,7 @@ def own_copy(keys: dict[str, Any]) -> dict[str, Any]:
 
 
 class Inserting:
-    """The jobs of one call, of which some may find that their keys are held."""
+    """The jobs of one call. Other jobs may hold some of their unique keys."""
 
     def __init__(self, model: "type[Job]", database: str, new_jobs: Sequence[NewJob]):
         self.model = model
@@ -210,12 +233,12 @@ class Inserting:
         return free
 
     def replace(self, new_jobs: list[NewJob]) -> set[int]:
-        """Replace jobs that have not started, where that is asked for; return ids."""
+        """Replace holders that have not started, for on_conflict="replace"."""
         replacing = [each for each in new_jobs if each.on_conflict == "replace"]
         if not replacing:
             return set()
-        parameters = {**parameters_of(replacing), "link_keys": LINK_KEYS}
-        return {id for id, _ in self.execute(statement("replace"), parameters)}
+        rows = self.execute(statement("replace"), parameters_of(replacing))
+        return {id for (id,) in rows}
 
     def holders(self, new_jobs: list[NewJob]) -> "Iterator[Job]":
         keys = list({each.unique_key for each in new_jobs})
@@ -224,7 +247,7 @@ class Inserting:
             yield from holding.filter(unique_key__in=keys[at : at + BATCH])
 
     def refresh(self, latest: "dict[int, Job]") -> None:
-        """Show jobs that this call has inserted as it has replaced them since."""
+        """Take the latest state of jobs that later ones of the call have replaced."""
         self.new = [latest.get(job.pk, job) for job in self.new]
         self.jobs = [latest.get(job.pk, job) if job else None for job in self.jobs]
 
@@ -249,7 +272,7 @@ def insert_free(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None
 def insert_or_find(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None]:
     """Insert jobs; return their ids, or those of the jobs that hold their keys.
 
-    None stands for a job whose key is held by one that has ended.
+    None stands where a job that has ended holds the key.
     """
     ids = insert_free(execute, new_jobs)
     keys = [job.unique_key for id, job in zip(ids, new_jobs, strict=True) if id is None]

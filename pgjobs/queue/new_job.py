@@ -1,4 +1,4 @@
-"""What one INSERT of a job needs, as one flat value."""
+"""A new job: all values that its INSERT needs, in one flat tuple."""
 
 import json
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from ..sql.columns import COLUMNS
 
 
 class NewJob(NamedTuple):
-    """A job to insert: the values of its columns, and what they are computed of.
+    """A job to insert: the values of its columns, or what these are computed from.
 
-    A tuple, because many of them are made at a time and then turned into columns. The
-    first fields are those of STORED, in that order.
+    It is a tuple, because often many are made at a time and then turned into arrays.
+    Its first fields are those of STORED, in that order.
     """
 
     task: str
@@ -25,7 +25,7 @@ class NewJob(NamedTuple):
     max_crashes: int = 3
     timeout: float | None = None
     process_units: int | None = None
-    # What it needs to have succeeded before, and what it provides to others.
+    # What must have succeeded before it, and what it provides for others.
     dependencies: dict[str, Any] | None = None
     # What it takes along from where it is enqueued: JSON text. See meta.py.
     meta: str | None = None
@@ -37,15 +37,15 @@ class NewJob(NamedTuple):
     # A moment, or seconds from when the job could run.
     expires_at: datetime | None = None
     expires_in: float | None = None
-    # Of its lock, limit and rate, its predecessors and its batch: see `Job.keys`.
+    # See `Job.keys`: its lock, limit and rate, its predecessors and its batch.
     keys: dict[str, Any] | None = None
     unique_period: float | None = None  # seconds, with unique_for="period"
-    # What becomes of it if another job holds its unique key.
+    # What happens if another job holds its unique key.
     on_conflict: str = "return"
 
 
 SENT_ONCE = frozenset(column.name for column in COLUMNS if column.once)
-# The columns of the row that have the job's own value: its first fields.
+# The columns that get a value of NewJob as it is: those of its first fields.
 STORED = (*(column.name for column in COLUMNS), "unique_key", "unique_for")
 
 
@@ -61,8 +61,8 @@ def parameters_of_one(job: NewJob) -> dict[str, Any]:
 def parameters_of(jobs: Sequence[NewJob]) -> dict[str, Any]:
     """Return the jobs to insert as one array for each column.
 
-    To send a value takes longer than to insert it. So an array of equal values has
-    only one, if its column is sent once, and there is no array of NULLs.
+    Sending a value takes longer than inserting it. So an array has only one value if
+    all are equal and the column is sent once, and NULL stands for an array of NULLs.
     """
     columns = dict(zip(NewJob._fields, map(list, zip(*jobs, strict=True)), strict=True))
     columns["dependencies"] = [json_or_none(each) for each in columns["dependencies"]]

@@ -32,7 +32,7 @@ class Completed(NamedTuple):
 
 
 class Unsuccessful(NamedTuple):
-    """A job whose attempt did not succeed, and what its task or worker said of it."""
+    """A job whose attempt did not succeed, and the verdict on it."""
 
     id: int
     lease_token: int
@@ -42,8 +42,12 @@ class Unsuccessful(NamedTuple):
     exception_class: str = ""
     message: str = ""
     traceback: str = ""
-    dependencies: dict | None = None  # that the job's row is to have from now on
-    error: BaseException | None = None  # that ended the attempt; it is not stored
+    dependencies: dict | None = None  # to store in the job's row, if not None
+    error: BaseException | None = None  # for those who hear of the end; not stored
+
+    def as_json(self) -> dict:
+        """Return what the database gets."""
+        return {k: v for k, v in self._asdict().items() if k != "error"}
 
 
 Outcome = Success | Completed | Unsuccessful
@@ -60,7 +64,8 @@ class Recorded(NamedTuple):
 
 
 def success_parameters(worker_id: int, successes: Sequence[Success]) -> dict:
-    in_order = sorted(successes)  # by id, as all do who lock several jobs
+    # By id, as every statement that locks several jobs does.
+    in_order = sorted(successes)
     ids, lease_tokens, values = zip(*in_order, strict=True) if in_order else ([],) * 3
     return {
         "worker_id": worker_id,
@@ -89,9 +94,7 @@ def record(
         {
             "worker_id": worker_id,
             "worker_name": worker_name,
-            "outcomes": json.dumps(
-                [each._replace(error=None)._asdict() for each in unsuccessful]
-            ),
+            "outcomes": json.dumps([each.as_json() for each in unsuccessful]),
             "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
         },
     )
@@ -101,7 +104,7 @@ def record(
 def record_successes(
     execute: Execute, worker_id: int, successes: Sequence[Success]
 ) -> list[Recorded]:
-    """Record jobs that succeeded, beside a claim; return which of them."""
+    """Record jobs that succeeded, without a claim; return which were recorded."""
     rows = execute(
         statement("record_successes"), success_parameters(worker_id, successes)
     )
@@ -109,7 +112,7 @@ def record_successes(
 
 
 def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recorded]:
-    """Return which outcomes were stored although the answer got lost."""
+    """Return which outcomes were stored although the answer was lost."""
     rows = execute(
         statement("in_doubt"),
         {
@@ -123,7 +126,7 @@ def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recor
 def orphans(
     execute: Execute, worker_id: int, lease_tokens: Iterable[int]
 ) -> list[Unsuccessful]:
-    """Return the releases of jobs that the worker owns without knowing of them."""
+    """Return releases of the jobs that the worker owns without knowing them."""
     rows = execute(
         statement("orphans"),
         {"worker_id": worker_id, "lease_tokens": array(lease_tokens)},
@@ -141,7 +144,7 @@ def cancel_requests(execute: Execute, worker_id: int) -> list[int]:
 
 
 def still_owned(database: str, id: int, lease_token: int) -> bool:
-    """Whether the job still belongs to who claimed it; asked on Django's connection."""
+    """Ask on Django's connection whether the job still has this lease token."""
     with connections[database].cursor() as cursor:
         cursor.execute(statement("still_owned"), {"id": id, "lease_token": lease_token})
         return cursor.fetchone()[0]

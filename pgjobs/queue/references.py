@@ -1,7 +1,7 @@
-"""Rows of pgjobs to which tables of the project refer: they are not deleted.
+"""Rows of pgjobs to which tables of the project refer. Pruning skips them.
 
-Django carries out `on_delete` in Python. In the database a foreign key only refuses
-that the row which it refers to goes, and the statement that deletes it fails.
+Django carries out `on_delete` in Python. In the database such a foreign key makes the
+statement fail that deletes the row.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..sql import statement
 from .statements import Execute
 
-NONE = "/*referred*/ false"  # what stands for the condition in the statements
+NONE = "/*referred*/ false"  # stands for the condition in the statements
 
 
 class Reference(NamedTuple):
@@ -20,15 +20,15 @@ class Reference(NamedTuple):
 
 
 def references_to(execute: Execute, table: str) -> list[Reference]:
-    """Return what refers to a table and keeps its rows from being deleted."""
+    """Return the columns that refer to a table and keep its rows from being deleted."""
     rows = execute(statement("references"), {"table": table})
     return [Reference._make(row) for row in rows]
 
 
 def sparing_referred(execute: Execute, name: str, table: str, alias: str) -> str:
-    """Return a statement that deletes rows, so that it skips what is referred to.
+    """Return a statement that deletes rows and skips those to which others refer.
 
-    `alias`: what the statement calls the table.
+    `alias`: the name of the table in the statement.
     """
     text = statement(name)
     conditions = [

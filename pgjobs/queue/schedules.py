@@ -21,11 +21,12 @@ from .statements import Execute
 logger = logging.getLogger("pgjobs.schedules")
 
 BATCH = 200  # schedules that one transaction fires
+MOST_AWAITING = 1_000  # schedules that wait for the end of their run
 LONGEST_ERROR = 1_000
-MOST_CAUGHT_UP = 1_000  # missed ticks that catch_up="all" makes jobs of, at a time
+MOST_CAUGHT_UP = 1_000  # missed ticks for which catch_up="all" makes jobs at a time
 PUNCTUAL = timedelta(seconds=60)  # a tick fired later counts as missed
 
-# A unique key of a job that is not committed yet is not waited for any longer.
+# How long to wait for a job that is not committed yet and has the same unique key.
 SHORT_WAIT = "SET LOCAL lock_timeout = '10ms'"
 NOTE_TICK = """
 INSERT INTO pgjobs_tick (schedule_id, time)
@@ -34,7 +35,7 @@ VALUES (%(schedule)s, clock_timestamp()) RETURNING id
 
 
 class DueSchedule(NamedTuple):
-    """A schedule whose time has come, as it was when the worker looked."""
+    """A due schedule, as the worker has read it."""
 
     id: int
     name: str
@@ -64,18 +65,28 @@ class DueSchedule(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What becomes of a schedule that is due."""
+    """The next state of a due schedule, and its ticks that get jobs."""
 
     id: int
-    expected: datetime  # the next run as it was
+    expected: datetime  # its next run before this plan
     next_run_at: datetime | None
-    ticks: Sequence[datetime] = ()  # those that get a job
+    ticks: Sequence[datetime] = ()  # the ticks that get a job
     skips: int = 0
     error: str = ""
 
 
+class NextFire(NamedTuple):
+    """When the next schedule is due, as far as it is known."""
+
+    seconds: float | None  # from now. None: no schedule will be due.
+    after: int | None  # behind which id to go on looking. None: that was the last part.
+
+
 class Fired(NamedTuple):
-    """A tick of a schedule that this worker has won; no tick: it was only moved on."""
+    """A tick of a schedule that this worker has won.
+
+    Without a tick the schedule was only moved on.
+    """
 
     schedule_id: int
     tick_id: int | None
@@ -86,9 +97,14 @@ class Fired(NamedTuple):
     name: str  # of the schedule
 
 
-def next_fire(execute: Execute) -> float | None:
-    """Return the seconds until the next schedule is due, if any will be."""
-    return execute(statement("next_fire"), {})[0][0]
+def next_fire(execute: Execute, after: int = 0) -> NextFire:
+    """Return when the next schedule is due.
+
+    Of the schedules that count from the end of their run, a batch behind this id is
+    looked at.
+    """
+    parameters = {"after": after, "limit": MOST_AWAITING}
+    return NextFire._make(execute(statement("next_fire"), parameters)[0])
 
 
 def due_schedules(execute: Execute) -> list[DueSchedule]:
@@ -102,7 +118,7 @@ def plan(due: DueSchedule) -> Plan:
     try:
         return plan_from_end(due) if due.anchor == "end" else plan_fixed(due)
     except Exception as error:
-        # A row that SQL has made: an unknown time zone, a cron that is none.
+        # SQL has stored an unknown time zone or a wrong cron expression.
         logger.exception("Schedule name=%s cannot fire", due.name)
         return Plan(due.id, due.next_run_at, None, error=cannot_fire(error))
 
@@ -129,7 +145,7 @@ def plan_from_end(due: DueSchedule) -> Plan:
 
 
 def is_missed(due: DueSchedule, tick: datetime) -> bool:
-    """Whether the tick is skipped, because no worker came in time."""
+    """Whether the tick is skipped because no worker fired it in time."""
     return due.catch_up == "none" and due.now - tick > PUNCTUAL
 
 
@@ -140,9 +156,9 @@ def fire(
 ) -> tuple[int, int]:
     """Carry out plans; return how many were won, and how many jobs they made.
 
-    `bind` makes of a tick what its job is made of. Of several workers that have
-    planned the same, one wins. A tick whose job would have a unique key that another
-    job holds is skipped. Raises psycopg's LockNotAvailable while that is undecided.
+    `bind` returns the new job of a tick. Of several workers with the same plan one
+    wins. A tick is skipped if another job holds the unique key of its job. Raises
+    psycopg's LockNotAvailable while the transaction of that other job is not committed.
     """
     won = [Fired._make(row) for row in execute(statement("fire"), columns(plans))]
     fired = [each for each in won if each.tick_id is not None]
@@ -164,7 +180,7 @@ def with_name(new_job: NewJob, name: str) -> NewJob:
 
 
 def note_run(database: str, schedule_id: int, job_id: int) -> None:
-    """Note a run that was asked for, in the caller's transaction."""
+    """Note, in the caller's transaction, a run that a person has asked for."""
     with connections[database].cursor() as cursor:
         cursor.execute(NOTE_TICK, {"schedule": schedule_id})
         parameters = {"ticks": [cursor.fetchone()[0]], "jobs": [job_id]}
@@ -185,6 +201,6 @@ def columns(plans: Sequence[Plan]) -> dict[str, list]:
 
 
 def cannot_fire(error: Exception) -> str:
-    """Return what a schedule's row says of the error that keeps it from firing."""
+    """Return the text for a schedule's row about the error that stops it."""
     reason = f"It cannot fire: {type(error).__name__}: {error}"
     return reason[:LONGEST_ERROR]

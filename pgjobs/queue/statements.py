@@ -37,7 +37,7 @@ class DjangoClient:
 
 
 def array(numbers: Iterable[int]) -> str:
-    """Return an array literal: unlike a list's, its type is always the same."""
+    """Return an array literal. The type of a list would depend on its numbers."""
     return "{" + ",".join(map(str, numbers)) + "}"
 
 

@@ -9,7 +9,7 @@ LONGEST_NAME = 200
 
 
 class Marked(NamedTuple):
-    """What became of a mark, and whether the job is still that of the lease."""
+    """Whether the step was marked, and whether the job still has its lease token."""
 
     is_owner: bool
     is_written: bool

@@ -1,4 +1,4 @@
-"""Finding the READY jobs that cannot be claimed, because their row causes an error."""
+"""Finding the READY jobs whose row makes a claim fail."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +10,7 @@ from ..base.database_errors import is_of_row
 from ..sql import statement
 from .statements import Execute, array
 
-MOST = 1_000  # jobs that are tried
+MOST = 1_000  # jobs to try
 NOW = "SET CONSTRAINTS ALL IMMEDIATE"
 
 
@@ -21,7 +21,7 @@ class Connection(Protocol):
 
 
 class RolledBack(Exception):
-    """Ends a transaction that was only a trial."""
+    """Rolls a trial back."""
 
 
 def first_in_line(
@@ -40,7 +40,7 @@ def first_in_line(
 def unclaimable(
     connection: Connection, worker_id: int, ids: Sequence[int]
 ) -> Iterator[tuple[int, psycopg.Error]]:
-    """Yield which of these jobs cannot be claimed, and why: by halves, in trials."""
+    """Yield which of these jobs cannot be claimed, and why; try by halves."""
     if not ids:
         return
     try:
@@ -57,7 +57,7 @@ def unclaimable(
 
 
 def try_to_claim(connection: Connection, worker_id: int, ids: Sequence[int]) -> None:
-    """Claim jobs and take it back; raises what a claim would."""
+    """Claim jobs and roll it back; raise what a claim would raise."""
     try:
         with connection.transaction():
             connection.execute(NOW)

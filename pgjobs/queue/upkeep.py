@@ -4,17 +4,18 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..sql import statement
+from .parts import OLDEST, Part, Position, read_part
 from .references import references_to, sparing_referred
 from .statements import Execute, array
 
 # The class of the advisory locks that tell which workers live ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
 BATCH = 1_000  # rows that one statement of the maintenance touches
-MOST_TOO_HEAVY = 100  # jobs that a worker complains of
+MOST_TOO_HEAVY = 100  # jobs that one warning names
 
 
 class HeavyJob(NamedTuple):
-    """A job that takes more process units than its worker's host has at all."""
+    """A job that takes more process units than the worker's host has in total."""
 
     id: int
     task: str
@@ -23,11 +24,11 @@ class HeavyJob(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Which jobs a statement of the upkeep may touch."""
+    """The jobs that a statement of the upkeep may touch."""
 
-    limit: int | None = None  # how many; None: `BATCH`
-    only: Sequence[int] | None = None  # their ids; None: all that are due
-    skipped: Sequence[int] = ()  # the ids of jobs on which it fails
+    limit: int | None = None  # how many. None means BATCH
+    only: Sequence[int] | None = None  # their ids. None means all that are due
+    skipped: Sequence[int] = ()  # ids of jobs on which the statement fails
 
     @property
     def size(self) -> int:
@@ -43,18 +44,18 @@ ALL_DUE = Batch()
 
 class Promoted(NamedTuple):
     number: int
-    must_admit: bool  # some have to be admitted, or a rate has a token again
+    must_admit: bool  # jobs wait for an admission, or a rate has a token again
 
 
 class Chores(NamedTuple):
-    """What there is to do for all workers."""
+    """Which chores have something to do."""
 
     rescue: bool
     admit: bool
     expire: bool
     deliver_late: bool
     next_fire: float | None  # seconds until a schedule has to be looked at
-    has_ready: bool  # there are READY jobs, of whatever queue
+    has_ready: bool  # there are READY jobs in any queue
     next_due: float | None  # seconds until a scheduled job may run
 
 
@@ -83,7 +84,7 @@ def too_heavy(
 
 
 def promote(execute: Execute, batch: Batch = ALL_DUE) -> Promoted:
-    """Make jobs READY whose time has come, a batch."""
+    """Make a batch of jobs READY whose time has come."""
     return Promoted._make(execute(statement("promote"), batch.parameters())[0])
 
 
@@ -93,7 +94,7 @@ def expire(execute: Execute, batch: Batch = ALL_DUE) -> list[int]:
 
 
 def chores(execute: Execute, worker_id: int, looks: bool) -> Chores:
-    """Return what there is to do for all; `looks`: look for READY jobs, too."""
+    """Return which chores have something to do. `looks`: look for READY jobs, too."""
     parameters = {"worker_id": worker_id, "looks": looks}
     return Chores._make(execute(statement("chores"), parameters)[0])
 
@@ -105,43 +106,59 @@ def rescue(execute: Execute, worker_id: int, batch: Batch = ALL_DUE) -> list[Res
     return [Rescued._make(row) for row in rows]
 
 
-def prune(
-    execute: Execute, ages: dict[str, float | None], batch: Batch = ALL_DUE
-) -> int:
-    """Delete a batch of the jobs finished longer ago than their status's age.
+def prune(execute: Execute, ages: dict[str, float | None]) -> int:
+    """Delete the jobs finished longer ago than their status's age, batch by batch.
 
-    Jobs to which tables of the project refer are skipped.
+    Jobs to which tables of the project refer are skipped. Return how many went.
     """
     limited = limited_ages(ages)
-    if not limited["statuses"]:
-        return 0
+    return sum(prune_status(execute, status, age) for status, age in limited.items())
+
+
+def prune_status(execute: Execute, status: str, age: float) -> int:
+    total, position, has_more = 0, OLDEST, True
+    while has_more:
+        number, has_more, position = prune_part(execute, status, age, position)
+        total += number
+    return total
+
+
+def prune_part(
+    execute: Execute,
+    status: str,
+    age: float,
+    position: Position = OLDEST,
+    batch: Batch = ALL_DUE,
+) -> Part:
+    """Look at a batch of the old jobs of a status; delete those that nothing needs."""
     text = sparing_referred(execute, "prune", "pgjobs_job", "job")
-    return execute(text, {**limited, **batch.parameters()})[0][0]
+    parameters = {"status": status, "age": age, **position._asdict()}
+    return read_part(execute(text, {**parameters, **batch.parameters()}), position)
 
 
 def count_referred(execute: Execute, ages: dict[str, float | None]) -> dict[str, int]:
     """Count the old jobs to which tables of the project refer, by the tables' names."""
     limited = limited_ages(ages)
+    arrays = {"statuses": list(limited), "ages": list(limited.values())}
     counted = {}
     for each in references_to(execute, "pgjobs_job"):
         text = statement("referred_jobs").replace("/*table*/", each.table)
         text = text.replace("/*column*/", each.column)
-        ((number,),) = execute(text, limited)
+        ((number,),) = execute(text, arrays)
         if number:
             counted[each.table] = number
     return counted
 
 
-def limited_ages(ages: dict[str, float | None]) -> dict[str, list]:
-    """Return, as arrays, the statuses whose jobs are not kept for ever."""
-    limited = {status: age for status, age in ages.items() if age is not None}
-    return {"statuses": list(limited), "ages": [float(age) for age in limited.values()]}
+def limited_ages(ages: dict[str, float | None]) -> dict[str, float]:
+    """Return the ages of the statuses whose jobs are not kept for ever."""
+    return {status: float(age) for status, age in ages.items() if age is not None}
 
 
 def prune_batches(execute: Execute, after: int = 0) -> tuple[int, int | None]:
     """Look at some batches behind this id, and delete those that have lost all jobs.
 
-    Return how many went and behind which id to go on, or None at the end.
+    Returns how many were deleted and behind which id to go on, or None at the end.
     """
     text = sparing_referred(execute, "prune_batches", "pgjobs_batch", "seen")
     ((number, last),) = execute(text, {"after": after, "limit": BATCH})
@@ -149,19 +166,19 @@ def prune_batches(execute: Execute, after: int = 0) -> tuple[int, int | None]:
 
 
 def suspects(execute: Execute, kind: str, batch: Batch, **parameters) -> list[int]:
-    """Return the ids of the jobs that a statement of the upkeep may have failed on."""
+    """Return the ids of jobs on which a statement of the upkeep may have failed."""
     text = statement(f"suspects_of_{kind}")
     return [id for (id,) in execute(text, {**batch.parameters(), **parameters})]
 
 
 def fail(execute: Execute, id: int, reason: str) -> bool:
-    """End a job that a worker cannot go on with; return whether that ended it."""
+    """Fail a job with which a worker cannot go on; return whether that worked."""
     rows = execute(statement("fail"), {"ids": [id], "reason": reason})
     return bool(rows)
 
 
 def forget_rates(execute: Execute) -> None:
-    """Delete a batch of the rates that nothing has to remember."""
+    """Delete a batch of the rates that have all their tokens."""
     execute(statement("forget_rates"), {"limit": BATCH})
 
 

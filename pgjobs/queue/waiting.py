@@ -1,4 +1,4 @@
-"""Waiting for the end of a job: woken by NOTIFY, polling as the backstop."""
+"""Waiting for the end of a job: NOTIFY wakes, and polling is the guarantee."""
 
 import json
 import math
@@ -19,11 +19,11 @@ from ..exceptions import JobCancelled, JobFailed, non_negative_seconds
 if TYPE_CHECKING:
     from ..models.job import Job
 
-HELD_SECONDS = 0.1  # until another look at a row that another transaction holds
+HELD_SECONDS = 0.1  # until the next look at a row that another transaction holds
 
-# Asks for the notification while reading. It does not wait for a row that another
-# transaction holds, which may last, and may end the job without a notification. Then we
-# ask again.
+# Reads the job and asks for a notification. It does not wait for a row that another
+# transaction holds: that transaction may last, and may end the job without notifying
+# us. Then the caller looks again soon.
 LOOK = """
 WITH asked AS (
     UPDATE pgjobs_job SET awaited = true
@@ -65,7 +65,8 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
 
 async def await_result(job: "Job", timeout: float | timedelta | None) -> Any:
     """Return the result of the job once it has ended, from async code."""
-    await sync_to_async(refuse_transaction)(job)  # where the caller's transaction is
+    # In the thread of the caller's transaction.
+    await sync_to_async(refuse_transaction)(job)
     return await sync_to_async(wait, thread_sensitive=False)(job, timeout)
 
 
@@ -73,7 +74,9 @@ def refuse_transaction(job: "Job") -> None:
     if connections[database_of(job)].in_atomic_block:
         raise RuntimeError(
             f"Waiting for job {job.pk} inside a transaction could last for ever: "
-            "what this transaction enqueued starts when it commits."
+            "what this transaction enqueued starts when it commits. In a test, call "
+            "pgjobs.testing.run_jobs() and look at job.return_value, or let the test "
+            "commit: TransactionTestCase, or @pytest.mark.django_db(transaction=True)."
         )
 
 
@@ -83,7 +86,7 @@ def database_of(job: "Job") -> str:
 
 @contextmanager
 def listening(alias: str, id: int) -> Iterator[psycopg.Connection]:
-    """Open a connection that hears of finished jobs."""
+    """Open a connection that is notified of finished jobs."""
     changes = settings.LISTEN if isinstance(settings.LISTEN, dict) else {}
     with own_connections.connect(alias, "wait", str(id), **changes) as connection:
         if settings.LISTEN:
@@ -99,7 +102,7 @@ def look(connection: psycopg.Connection, id: int) -> State:
 
 
 def doze(connection: psycopg.Connection, id: int, longest: float) -> None:
-    """Sleep until the job's notification, or until it is time for another look."""
+    """Sleep until the job's notification, or until the next look is due."""
     deadline = monotonic() + longest
     while (seconds := deadline - monotonic()) > 0:
         for notification in connection.notifies(timeout=seconds, stop_after=1):

@@ -1,1 +1,1 @@
-"""Reports: what the admin and jobstatus say of the queue, read and put in words."""
+"""Reports: the state of the queue in words, for the admin and `jobstatus`."""

@@ -1,10 +1,10 @@
-"""What failed jobs failed of: those that failed alike are one group."""
+"""Groups of failed jobs that failed alike."""
 
 from datetime import datetime
 from typing import NamedTuple
 
 from django.db import connections
-from django.db.models import OuterRef, Subquery, TextField, Value
+from django.db.models import OuterRef, Q, Subquery, TextField, Value
 from django.db.models.functions import Coalesce, Left
 
 from ..models.attempt import Attempt
@@ -24,7 +24,7 @@ class ErrorGroup(NamedTuple):
     number: int
     first_at: datetime
     last_at: datetime
-    reason: str  # of the one with the highest id
+    reason: str  # of the job with the highest id
 
 
 def error_groups(database: str) -> list[ErrorGroup]:
@@ -39,8 +39,14 @@ def error_groups(database: str) -> list[ErrorGroup]:
     return [ErrorGroup._make((*row, reasons.get(id, ""))) for *row, id in rows]
 
 
-def with_error(jobs: JobQuerySet, exception_class: str) -> JobQuerySet:
-    """Filter the jobs of which `error_groups` says that they failed of this class."""
+def with_error(
+    jobs: JobQuerySet, exception_class: str, looked_at: int | None = LOOKED_AT
+) -> JobQuerySet:
+    """Filter the jobs that `error_groups` counts under this class.
+
+    The class may also be named without its module. `looked_at`: how many failed jobs
+    are read, the latest; None means all.
+    """
     last_attempt = Attempt.objects.filter(
         job=OuterRef("pk"), life=OuterRef("life"), outcome__in=("FAILED", "CRASHED")
     ).order_by("-number")
@@ -48,8 +54,10 @@ def with_error(jobs: JobQuerySet, exception_class: str) -> JobQuerySet:
     raised = Coalesce(
         Subquery(last_attempt.values("exception_class")[:1]), Value("", TextField())
     )
-    looked_at = Job.objects.using(jobs.db).filter(
-        pk__in=latest.values("pk")[:LOOKED_AT]
-    )
-    found = looked_at.annotate(raised=raised).filter(raised=exception_class)
+    ids = latest.values("pk")[:looked_at]
+    is_it = Q(raised=exception_class)
+    if exception_class:
+        is_it |= Q(raised__endswith=f".{exception_class}")
+    among = Job.objects.using(jobs.db).filter(pk__in=ids)
+    found = among.annotate(raised=raised).filter(is_it)
     return jobs.failed().filter(pk__in=found.values("pk"))

@@ -1,82 +1,102 @@
-"""Figures of the queues for metrics: bounded in time and rows, and cached."""
+"""How many jobs ended in the last hour, day or week, and how long they took."""
 
-import logging
-import threading
-from time import monotonic
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-import psycopg
-from django.db import OperationalError
+from django.db import connections
 
-from ..base.connections import connect
-from ..base.database_errors import text_of
+from ..models.figure import Figure
+from ..queue.figures import BUCKETS, upper_bound
 from ..sql import statement
 
-logger = logging.getLogger("pgjobs.metrics")
-
-MOST_QUEUES = 1_000  # rows of each kind
-LONGEST_SECONDS = 2.0  # that a scrape waits for the database
-FRESH_SECONDS = 5.0
+MOST_TASKS = 50
 
 
-class Figure(NamedTuple):
-    kind: str  # jobs, paused or workers
-    name: str  # of the queue
-    state: str
-    number: float
-    seconds: float | None  # since when the oldest of them is due
+class Period(NamedTuple):
+    """A time that ends now, and the spans that it is divided into."""
+
+    seconds: int
+    span: Any  # of Figure.Span
+
+    @property
+    def step(self) -> int:
+        """Return the seconds of a span."""
+        return int(self.span) * 60
 
 
-class CachedFigures:
-    """The latest figures of a database.
-
-    However many scrapers ask, and however slow the database is, it is asked by one
-    thread at a time, on a connection of its own, and no more often than every 5 s.
-    """
-
-    def __init__(self, database: str):
-        self.database = database
-        self.lock = threading.Lock()
-        self.latest: list[Figure] | None = None
-        self.asked_at = float("-inf")
-        self.asking: threading.Thread | None = None
-
-    def get(self) -> list[Figure] | None:
-        """Return the figures, or None if the database does not tell them in time."""
-        with self.lock:
-            is_asking = self.asking is not None and self.asking.is_alive()
-            if not is_asking and monotonic() - self.asked_at >= FRESH_SECONDS:
-                self.asked_at = monotonic()
-                self.latest = None
-                self.asking = threading.Thread(
-                    target=self.ask, name="pgjobs-figures", daemon=True
-                )
-                self.asking.start()
-            asking = self.asking
-        if asking is not None:
-            asking.join(LONGEST_SECONDS)
-        return self.latest
-
-    def ask(self) -> None:
-        try:
-            self.latest = figures(self.database)
-        except (psycopg.Error, OperationalError) as error:
-            logger.warning("The figures of the queues are missing: %s", text_of(error))
+PERIODS = {
+    "hour": Period(3_600, Figure.Span.MINUTE),
+    "day": Period(86_400, Figure.Span.HOUR),
+    "week": Period(7 * 86_400, Figure.Span.HOUR),
+}
 
 
-def figures(database: str) -> list[Figure]:
-    """Ask for the figures; raise psycopg.Error if that takes too long."""
-    seconds = int(LONGEST_SECONDS)
-    with (
-        connect(
-            database,
-            "metrics",
-            "figures",
-            connect_timeout=seconds,
-            tcp_user_timeout=2_000 * seconds,
-        ) as connection,
-        connection.transaction(),
-    ):
-        connection.execute(f"SET LOCAL statement_timeout = '{seconds}s'")
-        rows = connection.execute(statement("queue_figures"), {"most": MOST_QUEUES})
-        return [Figure._make(row) for row in rows]
+@dataclass
+class Sums:
+    """What ended in a time."""
+
+    key: str = ""  # a task, or the start in seconds of the epoch
+    successful: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    retried: int = 0  # attempts
+    seconds: float = 0.0  # that all attempts took
+    run_times: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    wait_times: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+
+    @property
+    def ended(self) -> int:
+        return self.successful + self.failed + self.cancelled
+
+    @property
+    def failure_rate(self) -> float:
+        return self.failed / self.ended if self.ended else 0.0
+
+    def run_time(self, share: float) -> float | None:
+        """Return the seconds that this share of the attempts did not exceed."""
+        return quantile(self.run_times, share)
+
+    def wait_time(self, share: float) -> float | None:
+        return quantile(self.wait_times, share)
+
+
+def quantile(buckets: list[int], share: float) -> float | None:
+    """Return about the duration below which this share lies; None if there are none."""
+    left = sum(buckets) * share
+    if not left:
+        return None
+    for position, number in enumerate(buckets):
+        if number >= left:
+            lower = upper_bound(position - 1) if position else 0.0
+            return lower + (upper_bound(position) - lower) * left / number
+        left -= number
+    return upper_bound(len(buckets) - 1)
+
+
+def by_task(database: str, period: Period, task: str | None = None) -> list[Sums]:
+    """Return the sums of the tasks of which the most jobs ended."""
+    return read(database, period, True, task, MOST_TASKS)
+
+
+def by_span(database: str, period: Period, now: float) -> list[Sums]:
+    """Return the sums of each span of the period, also of those without any job."""
+    most = period.seconds // period.step + 1
+    found = {int(sums.key): sums for sums in read(database, period, False, None, most)}
+    last = int(now) // period.step * period.step
+    starts = range(last - period.seconds + period.step, last + 1, period.step)
+    return [found.get(start, Sums(str(start))) for start in starts]
+
+
+def read(
+    database: str, period: Period, is_by_task: bool, task: str | None, most: int
+) -> list[Sums]:
+    parameters = {
+        "by_task": is_by_task,
+        "span": int(period.span),
+        "seconds": period.seconds,
+        "task": task,
+        "most": most,
+    }
+    with connections[database].cursor() as cursor:
+        cursor.execute(statement("figures"), parameters)
+        return [Sums(*row) for row in cursor.fetchall()]

@@ -1,7 +1,7 @@
 """What waiting jobs wait for at this moment, in words.
 
-`Job.blocked_by_id` is what it was when a job began to wait: to keep it true, each end
-of a job would rewrite all that wait.
+`Job.blocked_by_id` is the job that was in the way when this one began to wait. To keep
+it true, each end of a job would have to rewrite all jobs that wait.
 """
 
 from collections.abc import Iterable
@@ -22,9 +22,9 @@ MOST_COUNTED = 1_000
 class Obstacle(NamedTuple):
     """The first thing in the way of a job.
 
-    `waiting_for` is None if it has just gone. It is "arrived" if no admission has
-    looked at the job yet, and "unserved" if none will, because its queue is paused or
-    no worker serves it.
+    `waiting_for` is None if the obstacle has just gone. It is "arrived" if no admission
+    has looked at the job yet. It is "unserved" if none will, because its queue is
+    paused or no worker serves it.
     """
 
     job_id: int
@@ -36,14 +36,14 @@ class Obstacle(NamedTuple):
     blocker_status: str | None
     blocker_queue: str | None
     blocker_run_after: datetime | None
-    batch_id: int | None  # one that it waits for
-    links: int  # predecessors and batches that it waits for
+    batch_id: int | None  # a batch that the job waits for
+    links: int  # how many predecessors and batches it waits for
 
 
 class Line(NamedTuple):
     """The jobs that wait for one key."""
 
-    obstacle: Obstacle  # of the first
+    obstacle: Obstacle  # of the first job
     number: int  # MOST_COUNTED at most
 
 
@@ -71,7 +71,7 @@ def execute(database: str, name: str, parameters: dict) -> list[tuple]:
 
 
 def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
-    """Say what the job waits for; `workers`: those alive."""
+    """Say what the job waits for. `workers`: those that live."""
     match obstacle.waiting_for:
         case "predecessor" | "dependency":
             return described_links(obstacle, workers)
@@ -115,7 +115,7 @@ def described_blocker(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
         case "SCHEDULED":
             values["time"] = moment(obstacle.blocker_run_after)
             return gettext("waits for job %(id)s, due %(time)s") % values
-        # One that has to be admitted waits where no worker would run it.
+        # A job that has to be admitted waits if no worker would run it.
         case "READY" | "WAITING" if not any(worker.serves(queue) for worker in workers):
             text = gettext("waits for job %(id)s in queue %(queue)s, no worker")
             return text % values

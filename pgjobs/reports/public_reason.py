@@ -15,10 +15,11 @@ from django.db.models import (
 from django.utils.translation import gettext
 
 from ..models.attempt import Attempt
-from ..models.job import Job, Status
+from ..models.job import Job
+from ..models.job_choices import Status
 
-# Errors of pgjobs whose messages are for people, and those whose messages are not,
-# although they become reasons without their class in front.
+# Errors of pgjobs whose messages are for people. Then those whose messages are not, and
+# become reasons without their class in front.
 PACKAGE = "pgjobs.exceptions."
 FOR_PEOPLE = {f"{PACKAGE}{name}" for name in ("Fail", "Retry", "TaskTimeout")}
 INTERNAL = {
@@ -27,11 +28,11 @@ INTERNAL = {
 }
 # How the database begins the reasons that it writes itself.
 BY_DATABASE = ("Failed: ", "Worker lost ")
-COMPARED = 400  # characters; both texts may be cut further behind
+COMPARED = 400  # characters; both texts may be cut behind them
 
 
 def with_last_error(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """Annotate what `public_reason` looks at."""
+    """Annotate the columns that `public_reason` reads."""
     in_this_life = Attempt.objects.filter(job=OuterRef("pk"), life=OuterRef("life"))
     last = in_this_life.order_by("-number")
     return jobs.annotate(
@@ -74,9 +75,9 @@ def name_of(error_class: str) -> str:
 
 
 def failed_unrun(job) -> bool:
-    """Whether the worker that looked for its dependencies may have failed the job.
+    """Whether a worker may have failed the job while deciding about dependencies.
 
-    Its reason may have the message of an error in the code that makes their arguments.
-    No attempt is noted of that.
+    Then the reason may have the message of an error in project code, and no attempt is
+    stored.
     """
     return job.last_outcome != "FAILED" and not job.reason.startswith(BY_DATABASE)

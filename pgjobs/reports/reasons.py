@@ -1,5 +1,6 @@
-"""Why unfinished jobs do not run, in words, and which page shows or cures it."""
+"""Why unfinished jobs do not run, in words, and the page that shows the cause."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,7 +9,8 @@ from django.db.models import Count, Q
 from django.utils.translation import gettext, ngettext
 
 from ..base.queue_database import database_time
-from ..models.job import QUEUED, Job, Status
+from ..models.job import Job
+from ..models.job_choices import QUEUED, Status
 from ..models.queue import Queue
 from ..models.worker import Worker
 from .obstacles import Obstacle, described, moment, obstacles
@@ -17,12 +19,12 @@ from .status import living_workers
 from .units import described_shortage, units_in_use
 
 PATIENCE = timedelta(seconds=60)  # before a job that is due counts as late
-MOST_BEFORE = 1_000  # that are counted
+MOST_BEFORE = 1_000  # jobs ahead that are counted
 
 
 @dataclass
 class Situation:
-    """What decides about several jobs, read once for all of them."""
+    """What the reasons of several jobs depend on, read once for all."""
 
     workers: list[Worker]  # alive
     queues: dict[str, Queue]  # of these jobs, by name
@@ -92,9 +94,9 @@ class Situation:
 
 
 def reasons(database: str, jobs: Iterable[Job]) -> dict[int, Remark]:
-    """Return why these jobs do not run, of those that something holds back.
+    """Return why these jobs do not run; jobs that nothing holds back are missing.
 
-    At most six queries, however many jobs there are.
+    It takes at most six queries, however many jobs there are.
     """
     queued = [job for job in jobs if job.status in QUEUED]
     if not queued:
@@ -116,7 +118,7 @@ def look(database: str, jobs: list[Job]) -> Situation:
         workers=living_workers(database),
         queues=by_name,
         running=running_jobs(database, limited),
-        units=units_in_use(database) if are_heavy else {},
+        units=units_in_use(database) if are_heavy else defaultdict(int),
         obstacles=obstacles(database, waiting),
         now=database_time(database) if are_scheduled else None,
     )
@@ -138,7 +140,7 @@ def described_pause(queue: Queue) -> str:
 
 
 def turn_of(database: str, job: Job) -> Remark | None:
-    """Return what a job waits for that nothing holds back: its time, or its turn."""
+    """Return what a job without an obstacle waits for: its time or its turn."""
     if job.status == Status.SCHEDULED:
         text = gettext("waits for its time: %(time)s")
         return Remark(text % {"time": moment(job.run_after)})

@@ -4,7 +4,10 @@ from typing import Any, NamedTuple
 
 
 class Remark(NamedTuple):
-    """`model` is empty if there is no page; without a `pk` the page is the list."""
+    """A sentence about a problem.
+
+    `model` is empty if there is no page. Without a `pk` the page is the list.
+    """
 
     text: str
     model: str = ""

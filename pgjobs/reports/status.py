@@ -1,4 +1,4 @@
-"""What is going on: counts, ages and workers, read without walking finished jobs."""
+"""The state of the queue: counts, ages and workers, without reading finished jobs."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,7 +10,8 @@ from django.utils.translation import gettext, ngettext
 from ..base.queue_database import database_time
 from ..models.batch import Batch, progress_of
 from ..models.event import Event
-from ..models.job import Job, Status
+from ..models.job import Job
+from ..models.job_choices import Status
 from ..models.queue import Queue
 from ..models.schedule import Schedule
 from ..models.worker import Worker
@@ -19,8 +20,8 @@ from .remarks import Remark
 from .units import too_heavy, units_in_use
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
-MOST_BATCHES = 20  # that are looked at
-PATIENCE = timedelta(seconds=60)  # before something that should happen is a problem
+MOST_BATCHES = 20  # batches that are read
+PATIENCE = timedelta(seconds=60)  # before a delay counts as a problem
 
 LIVE = (Status.READY, Status.SCHEDULED, Status.WAITING, Status.RUNNING)
 
@@ -33,13 +34,13 @@ class QueueStatus:
     waiting: int = 0
     running: int = 0
     oldest_ready_seconds: float | None = None
-    # Jobs that no admission has looked at; none will, as long as no worker serves them.
+    # Jobs that no admission has looked at, or will, until a worker serves their queue.
     arrived: int = 0
     oldest_arrived_seconds: float | None = None
     paused_seconds: float | None = None
     max_running: int | None = None
     note: str = ""
-    id: int | None = None  # None as long as no worker has claimed from it
+    id: int | None = None  # None until a worker has claimed from the queue
 
 
 @dataclass
@@ -49,8 +50,8 @@ class WorkerStatus:
     queues: str
     slots: int
     running: int
-    units: int | None  # of its host, for the jobs of all workers there
-    units_in_use: int  # by them
+    units: int | None  # of the host, for all its workers
+    units_in_use: int  # by the jobs of these workers
     heartbeat_seconds: float
     is_alive: bool
 
@@ -192,9 +193,9 @@ def batch_statuses(database: str) -> list[BatchStatus]:
 
 
 def add_known(found: list[QueueStatus], known, now: datetime) -> list[QueueStatus]:
-    """Return the queues with what operators decided about them.
+    """Add what operators decided about the queues.
 
-    Queues without jobs are among them if they are paused or limited.
+    Queues without jobs are added if they are paused or limited.
     """
     queues = {queue.name: queue for queue in found}
     for row in known:
@@ -219,7 +220,7 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
             slots=worker.slots,
             running=running.get(worker.pk, 0),
             units=worker.units,
-            units_in_use=in_use.get(worker.host, 0),
+            units_in_use=in_use[worker.host],
             heartbeat_seconds=(now - worker.heartbeat_at).total_seconds(),
             is_alive=worker.lease_until > now,
         )
@@ -292,7 +293,7 @@ def is_unserved(queue: QueueStatus, alive) -> bool:
     longest = max(queue.oldest_ready_seconds or 0, queue.oldest_arrived_seconds or 0)
     waits = longest > PATIENCE.total_seconds()
     if queue.paused_seconds is not None:
-        return False  # an operator wants it so
+        return False  # an operator has paused it
     return waits and not any(worker.serves(queue.name) for worker in alive)
 
 

@@ -1,5 +1,6 @@
-"""Process units: what running jobs take of their hosts, and which jobs never fit."""
+"""Process units: how many are in use on each host, and which jobs never fit."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from django.db.models import BigIntegerField, Count, Sum, Value
@@ -11,7 +12,10 @@ from ..models.worker import Worker
 
 
 def units_in_use(database: str) -> dict[str, int]:
-    """Return the units that running jobs take, by host."""
+    """Return the units that running jobs take of each host, named or not.
+
+    The jobs of a worker that left without a row take units of all hosts.
+    """
     units = Coalesce("process_units", Value(1, BigIntegerField()))
     rows = (
         Job.objects.using(database)
@@ -20,7 +24,10 @@ def units_in_use(database: str) -> dict[str, int]:
         .annotate(units=Sum(units))
         .order_by()
     )
-    return {row["worker__host"]: row["units"] for row in rows}
+    by_host = {row["worker__host"]: row["units"] for row in rows}
+    ownerless = by_host.pop(None, 0)
+    taken = {host: units + ownerless for host, units in by_host.items()}
+    return defaultdict(lambda: ownerless, taken)
 
 
 def most_units(queue_name: str, workers: Iterable[Worker]) -> int | None:
@@ -72,6 +79,6 @@ def described_shortage(
             "takes %(units)d process units, the workers have %(most)d: can never run"
         )
         return text % {"units": units, "most": most}
-    if any(units <= (each.units or 0) - in_use.get(each.host, 0) for each in serving):
+    if any(units <= (each.units or 0) - in_use[each.host] for each in serving):
         return ""
     return gettext("waits for %(units)d process units") % {"units": units}

@@ -1,8 +1,8 @@
 """The statements that Python sends, one to a file, named by what they do.
 
 The folders say who sends them: the application, a worker for its own jobs, a worker
-for all (upkeep), or a report. A line `\\ir <path>` stands for the text of another file,
-as in psql; the path begins at the folder of the file.
+for all (upkeep), a report, or a test. A line `\\ir <path>` stands for the text of
+another file, as in psql; the path begins at the folder of the file.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from string import Template
 
 from .columns import MARKS
 
-FOLDERS = ("app", "worker", "upkeep", "reports")
+FOLDERS = ("app", "worker", "upkeep", "reports", "testing")
 INCLUDE = "\\ir "
 
 
@@ -22,8 +22,8 @@ def statement(name: str) -> str:
     """Return the statement of `<name>.sql`, with its first line to know it by.
 
     The marks of `columns.py` are filled in. The other comments and the indentation are
-    left out: psycopg parses what is longer than 4,096 characters again with each
-    execution.
+    removed, because psycopg parses a statement of more than 4,096 characters again at
+    each execution.
     """
     first, *lines = (line.strip() for line in lines_of(*find(name)))
     text = "\n".join([first, *(line for line in lines if line[:2] != "--")])
@@ -31,7 +31,7 @@ def statement(name: str) -> str:
 
 
 def find(name: str) -> tuple[Traversable, str]:
-    """Return the folder and the file of a statement; its name is unique among all."""
+    """Return the folder and the file of a statement. No name stands in two folders."""
     for folder in map(files(__name__).joinpath, FOLDERS):
         if folder.joinpath(f"{name}.sql").is_file():
             return folder, f"{name}.sql"

@@ -1,7 +1,8 @@
-"""The columns of a new job that have one value each: what its INSERT is made of.
+"""The columns of a new job that are filled from one parameter each.
 
-The statements that insert jobs have marks in their texts, such as `$columns`, for the
-lists that follow from this table. What they compute of several values stands in them.
+The statements that insert jobs have marks such as `$columns` for the lists that follow
+from this table. Columns that are computed from several parameters stand in the
+statements.
 """
 
 from collections.abc import Iterable
@@ -11,10 +12,10 @@ from typing import NamedTuple
 class Column(NamedTuple):
     """A column of `pgjobs_job` that an application fills."""
 
-    name: str  # also that of the parameter
+    name: str  # of the column and of the parameter
     type: str  # of the parameter
-    # Jobs of one call mostly agree on it, so that it is sent once if they do. The
-    # others are not sent at all if they are NULL in all jobs.
+    # Most calls have the same value for all jobs. Then it is sent once. Other columns
+    # are not sent at all if they are NULL in all jobs.
     once: bool = False
     cast: str = ""  # to the column's own type
 
@@ -57,7 +58,7 @@ def listed(parts: Iterable[str]) -> str:
     return ", ".join(parts)
 
 
-# What stands for each mark.
+# The text for each mark.
 MARKS = {
     "columns": listed(column.name for column in COLUMNS),
     "parameters": listed(map(parameter_of, COLUMNS)),

@@ -1,9 +1,9 @@
 """Arguments: bound to a task's signature, checked by its type hints, kept as JSON.
 
-A parameter's hint decides what it takes, as pydantic's strict JSON mode does:
-`"5"` is no int, `True` is no int, an int is a float; dates, UUIDs, Decimals and
-Enums pass as themselves or in their JSON form. A list or tuple in the place of a
-hint is a choice, like `Literal`. No hint, or `Any`, takes any JSON.
+The hint of a parameter decides what it takes, as in pydantic's strict JSON mode. `"5"`
+is no int, `True` is no int, an int is a float. Dates, UUIDs, Decimals and Enums pass as
+themselves or in their JSON form. A list or tuple in place of a hint is a choice, like
+`Literal`. Without a hint, or with `Any`, a parameter takes any JSON.
 """
 
 import inspect
@@ -24,12 +24,12 @@ NO_ALL = "is ALL, which only enqueue takes, for parameters that write_all names"
 class Stored(NamedTuple):
     """Arguments as the job row keeps them: JSON texts."""
 
-    args: str  # array: only what has no name of its own
-    kwargs: str  # object: everything else, by name
+    args: str  # an array: only arguments that have no name
+    kwargs: str  # an object: all other arguments, by name
 
 
 class Signature:
-    """The parameters of one task: checks, stores and reads back its arguments."""
+    """The parameters of one task. It checks, stores and reads back arguments."""
 
     def __init__(self, task_name: str, function: Callable):
         self.task_name = task_name
@@ -75,7 +75,7 @@ class Signature:
         return self.as_json(positional, named)
 
     def store_fitting(self, args: tuple, kwargs: dict) -> dict | None:
-        """Return the JSON data of a call without faults; None: look for them."""
+        """Return the JSON data of a call, or None if the call has faults."""
         if len(args) > self.places:
             return None
         named: dict[str, Any] = {}
@@ -124,7 +124,7 @@ class Signature:
         return self.call_with(arguments)
 
     def load_fitting(self, named: dict) -> dict | None:
-        """Return what most tasks are called with; None: look for faults."""
+        """Return the arguments if all are named and fit, or None to look closer."""
         arguments = {}
         for name, parameter in self.parameters.items():
             if name in named:
@@ -153,7 +153,7 @@ class Signature:
         args = dump_checked(positional) if positional else "[]"
         stored = Stored(args, dump_checked(named))
         most = settings.MAX_ARGUMENT_BYTES
-        # No character takes more than four bytes.
+        # No character takes more than four bytes, so this saves the encoding.
         if 4 * (len(stored.args) + len(stored.kwargs)) > most:
             size = sum(len(part.encode()) for part in stored)
             if size > most:
@@ -239,18 +239,18 @@ class Signature:
 
     @cached_property
     def places(self) -> int:
-        """How many arguments can be passed by position, if all can be by name."""
+        """How many arguments can be passed by position if all can be passed by name."""
         return sum(parameter.takes_position for parameter in self.parameters.values())
 
     @cached_property
     def named_only(self) -> bool:
-        """Whether every argument can be passed by its name, as most tasks allow."""
+        """Whether every argument can be passed by its name, as in most tasks."""
         kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
         return all(parameter.kind in kinds for parameter in self.parameters.values())
 
 
 class ArgumentOf:
-    """One parameter of a task and what its hint takes."""
+    """One parameter of a task, with its hint."""
 
     def __init__(self, task_name: str, parameter: Parameter):
         self.name = parameter.name

@@ -19,8 +19,8 @@ def exponential(
 ) -> Backoff:
     """Return a backoff of `base ** failures` seconds, at most `cap`.
 
-    `jitter` adds up to 5 seconds at random (True), up to that many seconds (a
-    number) or none (False), so that jobs which failed together come back apart.
+    `jitter` spreads jobs that failed together. True adds up to 5 seconds at random, a
+    number adds up to that many seconds, and False adds none.
     """
     base, longest = seconds_of("base", base), seconds_of("cap", cap)
     spread = seconds_of("jitter", 5.0 * jitter if isinstance(jitter, bool) else jitter)
@@ -46,7 +46,7 @@ def linear(step: Seconds = 60, cap: Seconds = 3600) -> Backoff:
 
 
 def constant(seconds: Seconds = 60) -> Backoff:
-    """Return a backoff that is always the same; 0 retries at once."""
+    """Return a backoff that is always the same. 0 retries at once."""
     always = seconds_of("seconds", seconds)
 
     def wait(failures: int) -> float:

@@ -28,7 +28,8 @@ class Chain:
     def enqueue(self) -> "list[Job | Batch]":
         """Insert the jobs in the caller's transaction, all or none.
 
-        Returns for each part a job, or the batch of a group. Raises AlreadyEnqueued.
+            Returns a job for each part, or the batch if the part is a group. Raises
+        AlreadyEnqueued.
         """
         return Plan().enqueue(self)
 
@@ -68,9 +69,10 @@ Part = BoundTask[Any] | Chain | Group
 def chain(*parts: Part) -> Chain:
     """Return jobs that run one after the other, each if the one before succeeded.
 
-    `parts`: what `task.bind(...)` returns, and groups, whose jobs run side by side:
-    what follows waits for the success of all of them. Otherwise it is cancelled, unless
-    its task says `.using(after_failure="run")`. Raises InvalidTask.
+    `parts`: what `task.bind(...)` returns, and groups, whose jobs run side by side. The
+    next part waits for the success of all of them. If one does not succeed, the next
+    part is cancelled, unless its task says `.using(after_failure="run")`. Raises
+    InvalidTask.
     """
     checked = checked_parts("chain", parts)
     flat: list[BoundTask | Group] = []
@@ -88,11 +90,14 @@ def group(
 ) -> Group:
     """Return jobs that run side by side, as one batch.
 
-    `parts`: what `task.bind(...)` returns, chains, and groups without callbacks, which
-    belong to this one's batch. `then` runs once when all jobs of the batch have ended,
-    whatever became of them; `on_failure` when the first of them has failed, and is
-    cancelled if none does. `description`: for people, up to 200 characters. Raises
-    InvalidTask.
+    - `parts`: what `task.bind(...)` returns, chains, and groups without callbacks,
+      whose jobs belong to the batch of this group.
+    - `then` runs once when all jobs of the batch have ended, whatever became of them.
+    - `on_failure` runs when the first of them has failed. It is cancelled if none
+      fails.
+    - `description`: for people, up to 200 characters.
+
+    Raises InvalidTask.
     """
     checked = checked_parts("group", parts)
     for name, callback in (("then", then), ("on_failure", on_failure)):
@@ -119,7 +124,7 @@ def group(
 
 
 def members(parts: Iterable[Part]) -> Iterable[Part]:
-    """Yield the parts and what is in them."""
+    """Yield the parts, and the parts of chains and groups among them."""
     for part in parts:
         yield part
         if not isinstance(part, BoundTask):
@@ -158,7 +163,7 @@ class Node:
         # Jobs of a level wait for those of lower ones, which have lower ids.
         self.level: int = 1 + max((each.level for each in after), default=0)
         self.has_successors = False
-        self.job: Job | None = None  # None at the end: skipped, its unique key is held
+        self.job: Job | None = None  # None after `insert` if it was skipped
         for each in after:
             each.has_successors = True
 
@@ -168,11 +173,11 @@ class Node:
 
     @property
     def ends(self) -> "list[Job | Batch]":
-        """What to wait for."""
+        """The jobs or batches to wait for."""
         return [] if self.job is None else [self.job]
 
     def prepared(self) -> NewJob:
-        """Return what to insert, now that what it waits for is inserted."""
+        """Return the new job, once all that it waits for is inserted."""
         after = [*self.bound.options.after]
         for each in self.after:
             after += each.ends
@@ -214,7 +219,7 @@ class Members:
 
 
 class Plan:
-    """The jobs of a chain or group, and which waits for which."""
+    """The jobs of a chain or group, and the order in which they wait."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []

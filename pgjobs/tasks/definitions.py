@@ -1,4 +1,4 @@
-"""Task definitions: what the database knows of tasks, to check and make jobs by SQL."""
+"""Task definitions: what SQL needs of a task to check arguments and make jobs."""
 
 import inspect
 from datetime import timedelta
@@ -15,7 +15,7 @@ from .schemas import parameters_of, summary_of
 from .task import Task
 from .unique import seconds_of
 
-# The definition has these in another form.
+# The definition has these options in another form.
 OTHERWISE = frozenset(
     {
         "lock",
@@ -38,7 +38,8 @@ OTHERWISE = frozenset(
 def declared() -> list[dict[str, Any]]:
     """Return the fields of every task's definition; raise InvalidTask.
 
-    Of two tasks with one name, of which `check` complains, the one that a worker runs.
+    Of two tasks with the same name, which `check` reports, it is the one that a worker
+    runs.
     """
     by_name = {task.name: task for task in registry.tasks.values()}
     return [definition_of(task) for task in by_name.values()]
@@ -56,7 +57,7 @@ def definition_of(task: Task) -> dict[str, Any]:
 
 
 def options_of(task: Task) -> dict[str, Any]:
-    """Return the task's options as JSON; without those that are not given."""
+    """Return the task's options as JSON, without options that are None."""
     options = task.options
     found = {
         name: as_json(getattr(options, name))
@@ -90,7 +91,7 @@ def as_json(value: Any) -> Any:
 
 
 def named(function: Any) -> str:
-    """Return where a callable is defined; its repr could change with each start."""
+    """Return where a callable is defined. Its repr could change with each start."""
     if inspect.isfunction(function):
         name = function.__qualname__.partition(".<locals>")[0]  # exponential, not wait
         return f"{function.__module__}.{name}"
@@ -139,7 +140,7 @@ def template_or_name(key: Key | None, task: Task) -> dict[str, Any]:
 def template(key: Key) -> dict[str, Any]:
     """Return a key in parts: texts, each followed by the argument to fill in.
 
-    SQL cannot call a function of Python's: it is only named.
+    Of a callable it has only the name, because SQL cannot call it.
     """
     if not isinstance(key, str):
         return {"function": named(key)}
@@ -150,5 +151,5 @@ def template(key: Key) -> dict[str, Any]:
 
 
 def store_definitions(database: str) -> None:
-    """Bring the rows in line with the code; raise InvalidTask."""
+    """Store the definitions of all tasks; raise InvalidTask."""
     tables.TaskDefinition.objects.db_manager(database).sync(declared())

@@ -1,8 +1,8 @@
 """Dependencies: what must have succeeded lately before a job may run.
 
-A need is a task with some of its arguments, as one text: its key. Jobs of tasks that
-others depend on carry such keys, too (what they *serve*), so that the database finds
-with one look-up whether a need is met. See database/functions/dependencies/.
+A need is a task with some of its arguments, in one text: its key. Jobs of tasks that
+others depend on have such keys, too: the keys that they *provide*. So the database
+finds with one look-up whether a need is met. See database/functions/dependencies/.
 """
 
 import inspect
@@ -84,11 +84,15 @@ same = Same()
 class Dependency:
     """That a job of another task must have succeeded before.
 
-    `task`: the task, or its name. `hours`, `minutes` or `within` (seconds or a
-    timedelta): how long ago at most; default 30 days. What else is given are arguments
-    of that task: `same`, or a value. Those of them that are not given may be any, but
-    must have a default for a job to be enqueued. `args`: more of them, for parameters
-    that have the name of an option. Raises InvalidTask.
+    - `task`: the task, or its name.
+    - `hours`, `minutes` or `within` (seconds or a timedelta): how long ago its success
+      may be. The default is 30 days.
+    - Other names are arguments of that task, each `same` or a value. A parameter
+      without one may have had any value; it needs a default if a job has to be
+      enqueued.
+    - `args`: more arguments, for parameters that have the name of an option.
+
+    Raises InvalidTask.
     """
 
     def __init__(
@@ -137,6 +141,7 @@ class Need(NamedTuple):
 class Dependencies:
     """The option of `@task(...)` for what its jobs depend on."""
 
+    #: What must have succeeded lately before the job runs: a `Dependency`, or a list.
     dependencies: tuple[Dependency, ...] = ()
 
     def __post_init__(self) -> None:
@@ -150,7 +155,7 @@ class Dependencies:
         object.__setattr__(self, "dependencies", tuple(several))
 
     def check_sources(self, function: Callable) -> None:
-        """Raise InvalidTask if `same` means what the function has no parameter for."""
+        """Raise InvalidTask if `same` names no parameter of the function."""
         if not self.dependencies:
             return
         parameters = inspect.signature(function).parameters.values()
@@ -169,7 +174,7 @@ class Dependencies:
 
 
 def window(**given: Any) -> float:
-    """Return the seconds that one of hours, minutes and within says."""
+    """Return the given one of hours, minutes and within as seconds."""
     said = {name: value for name, value in given.items() if value is not None}
     if not said:
         return DEFAULT_WINDOW
@@ -219,12 +224,12 @@ def needs_of(
     return needs
 
 
-def served_by(
-    task_name: str, stored: "Stored", served: dict[frozenset[str], float]
+def provided_by(
+    task_name: str, stored: "Stored", provided: dict[frozenset[str], float]
 ) -> list[dict[str, Any]]:
     """Return the keys under which others may need a job with these arguments.
 
-    `served`: see `Registry.served`.
+    `provided`: see `Registry.provided`.
     """
     arguments = json.loads(stored.kwargs)
     return [
@@ -234,7 +239,7 @@ def served_by(
             ),
             "for": seconds,
         }
-        for names, seconds in served.items()
+        for names, seconds in provided.items()
         if names <= arguments.keys()
     ]
 
@@ -260,7 +265,7 @@ def value_of(name: str, given: Any, own: dict[str, Any]) -> Any:
 
 
 def hint_of(signature: "Signature", name: str) -> "AnyJson | Hint":
-    """Return what decides about the values of a parameter; raise ValueError."""
+    """Return the hint of a parameter; raise ValueError if there is none."""
     parameter = signature.parameters.get(name)
     if parameter is None and signature.var_keyword:
         parameter = signature.parameters[signature.var_keyword]
@@ -270,7 +275,7 @@ def hint_of(signature: "Signature", name: str) -> "AnyJson | Hint":
 
 
 def missing(signature: "Signature", dependency: Dependency) -> list[str]:
-    """Return the parameters without a value, were a job of the task enqueued."""
+    """Return the parameters that would lack a value if a job were enqueued."""
     return [
         name
         for name, parameter in signature.parameters.items()
@@ -279,9 +284,9 @@ def missing(signature: "Signature", dependency: Dependency) -> list[str]:
 
 
 def faults_of(dependency: Dependency, signature: "Signature") -> dict[str, str]:
-    """Return why arguments cannot be given to the task, by parameter.
+    """Return, by parameter, why the task cannot take an argument.
 
-    What `same` stands for is known of a job only.
+    It skips `same`, whose value is known only for a job.
     """
     faults = {}
     for name, given in dependency.arguments.items():

@@ -1,4 +1,4 @@
-"""Which tasks depend on which, by their names."""
+"""The graph of dependencies between tasks, by their names."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,7 +9,7 @@ from .registry import registry
 
 
 def reachable(graph: dict[str, set[str]], name: str) -> set[str]:
-    """Return the tasks on which a task depends, also by others."""
+    """Return the tasks on which a task depends, directly or through others."""
     found: set[str] = set()
     new = {name}
     while new:

@@ -27,8 +27,8 @@ def enqueue(task: Group, /) -> "Batch": ...
 def enqueue(task, /, *args, **kwargs):
     """Insert a job in the caller's transaction and return it, saved.
 
-    `task` may also be a chain or a group; see there what is returned. If another job
-    holds the unique key, the task's `on_conflict` decides.
+    `task` may also be a chain or a group, whose `enqueue` says what it returns. If
+    another job holds the unique key, the task's `on_conflict` decides what is returned.
 
     Raises InvalidArguments, which names every fault, before anything is written.
     """
@@ -55,9 +55,9 @@ async def aenqueue(task, /, *args, **kwargs):
 def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
     """Insert jobs in one statement, all or none; return them in the same order.
 
-    `bound_tasks`: what `task.bind(...)` returns. Where another job holds the unique
-    key, also an earlier one of this call, the list has what the task's `on_conflict`
-    returns. Raises AlreadyEnqueued.
+    `bound_tasks`: what `task.bind(...)` returns. Another job may hold the unique key,
+    also an earlier one of this call. There the list has what `on_conflict` returns.
+    Raises AlreadyEnqueued.
     """
     bound_tasks = list(bound_tasks)
     for index, bound in enumerate(bound_tasks):

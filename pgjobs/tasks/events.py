@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 LONGEST_TEXT = 200  # of names and ids
 NAME = re.compile(r"[^\s*\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
-MAX_ATTEMPTS = 8  # of handlers that do not say otherwise
-# The columns of a handler's jobs that its subscription has, too.
+MAX_ATTEMPTS = 8  # of handlers without max_attempts of their own
+# The columns of a subscription that its jobs get.
 OF_DELIVERIES = (
     "queue_name",
     "priority",
@@ -38,7 +38,7 @@ OF_DELIVERIES = (
 
 
 class Subscribed(NamedTuple):
-    """What a task subscribes to: the name of an event, or "tle.*"."""
+    """A subscription of a task to an event's name, or a pattern such as "tle.*"."""
 
     event: str
     is_ordered: bool
@@ -56,11 +56,14 @@ def publish(
 ) -> "Event":
     """Insert an event, and a job for each subscribed task, in the caller's transaction.
 
-    `name`: such as "tle.refreshed". `payload`: the arguments of the handlers, by their
-    names; dates, UUIDs, Decimals and the like are kept in their JSON form.
-    `aggregate_id`: what the event is about, such as "satellite-5"; handlers may ask for
-    its events in order. `correlation_id`: to find again what belongs together. Returns
-    the event, saved. Raises InvalidEvent before anything is written.
+    - `name`: such as "tle.refreshed".
+    - `payload`: the arguments of the handlers, by their names. Dates, UUIDs, Decimals
+      and the like are kept in their JSON form.
+    - `aggregate_id`: what the event is about, such as "satellite-5". Handlers may ask
+      for its events in order.
+    - `correlation_id`: a text by which events that belong together are found again.
+
+    Returns the event, saved. Raises InvalidEvent before anything is written.
     """
     if not (isinstance(name, str) and NAME.fullmatch(name)):
         raise InvalidEvent(
@@ -132,10 +135,13 @@ def subscribe(
 ) -> Callable[[Task[P, R, J]], Task[P, R, J]]:
     """Make a task handle events. Stands above `@task`, as often as you like.
 
-    `event`: a name such as "tle.refreshed", or "tle.*" for all that begin so. Each
-    delivery is a job of the task, whose arguments are the payload; it has 8 attempts if
-    the task does not say otherwise. `ordered_by="aggregate"`: the events of one
-    aggregate_id run one after the other, in the order in which they were published.
+    Each delivery is a job of the task with the payload as its arguments. It has 8
+    attempts unless the task says otherwise.
+
+    - `event`: a name such as "tle.refreshed", or "tle.*" for all names that begin so.
+    - `ordered_by="aggregate"`: the events of one aggregate_id run one after the other,
+      in the order in which they were published.
+
     Raises InvalidTask.
     """
     check_pattern(event)
@@ -167,7 +173,7 @@ def check_pattern(event: Any) -> None:
 
 
 def check_handler(task: Task[Any, Any, Any], subscribed: Subscribed) -> None:
-    """Raise InvalidTask if the database cannot make this task's jobs by itself."""
+    """Raise InvalidTask if the database cannot make jobs of this task."""
     name = f"{task.function.__module__}.{task.function.__qualname__}"
     options = task.options
     if subscribed.event in {each.event for each in task.subscriptions}:
@@ -199,11 +205,11 @@ def declarations() -> Iterator[tuple[Task, Subscribed]]:
 
 
 def store_declared(database: str) -> None:
-    """Bring the stored subscriptions in line with the declared ones.
+    """Store the declared subscriptions.
 
-    Events of the last UNHANDLED_EVENT_GRACE seconds are delivered that had no
-    subscriber, or were published while a subscriber was not declared: by a worker of an
-    older release, for instance, that has started in the middle of a deploy.
+    New subscribers get the events of the last UNHANDLED_EVENT_GRACE seconds that had no
+    subscriber. Returning subscribers get those that were published while they were not
+    declared, as when a worker of an older release starts in the middle of a deploy.
     """
     declared = {
         (task.name, subscribed.event): row_of(task, subscribed)
@@ -219,11 +225,11 @@ def store_declared(database: str) -> None:
 
 
 def row_of(task: Task, subscribed: Subscribed) -> dict[str, Any]:
-    """Return what the database must know to make the handler's jobs."""
+    """Return the columns by which the database makes the handler's jobs."""
     options = task.options
     says = "max_attempts" in task.given_options
     keys: dict[str, Any] = {**options.follow_up_keys}
-    if options.has_flow_control:  # its keys are plain texts: no arguments are needed
+    if options.has_flow_control:  # its keys are plain texts, which need no arguments
         keys |= options.flow_control_keys(task.signature, (), {}, Stored("[]", "{}"))
     return {
         **{name: options.columns[name] for name in OF_DELIVERIES},
@@ -239,7 +245,7 @@ def row_of(task: Task, subscribed: Subscribed) -> dict[str, Any]:
 def current_event() -> PublishedEvent:
     """Return the event that the running job delivers.
 
-    Raises RuntimeError outside of a job, and in one that no event has made.
+    Raises RuntimeError outside of a job, and in a job that delivers no event.
     """
     event = current_job().event
     if event is None:

@@ -1,7 +1,7 @@
 """Flow control: locks, limits and rates, and the keys by which jobs share them.
 
 A key is a text, a text with placeholders such as "file-{path}", or a callable of the
-task's arguments. Each job gets the text that comes of its own arguments.
+task's arguments. Each job gets the text that its own arguments give.
 """
 
 import hashlib
@@ -33,12 +33,19 @@ LOCK_MODES = ("ordered", "mutex")
 class FlowControl:
     """The options of `@task(...)` and `.using(...)` for locks, limits and rates."""
 
+    #: Key. Jobs of one lock run one at a time.
     lock: Key | None = None
+    #: Jobs of a lock run in the order of their ids, or in any order (`"mutex"`).
     lock_mode: str = "ordered"
+    #: How many jobs of the task, or of each `limit_key`, run at a time.
     max_running: int | None = None
+    #: Key of the jobs that share `max_running`.
     limit_key: Key | None = None
+    #: How many jobs of the task, or of each `rate_key`, may start: `"100/minute"`.
     rate: str | None = None
+    #: Key of the jobs that share a rate.
     rate_key: Key | None = None
+    #: How many jobs may start at once after a pause.
     burst: int | None = None
 
     def __post_init__(self) -> None:
@@ -75,8 +82,7 @@ class FlowControl:
     ) -> dict[str, Any]:
         """Return the keys of a job with these arguments, as the database reads them.
 
-        Raises InvalidArguments if a key does not come out as a text, 1 to 500
-        characters long.
+        Raises InvalidArguments unless each key is a text of 1 to 500 characters.
         """
         maker = KeyMaker(signature, args, kwargs, stored)
         columns: dict[str, Any] = {}
@@ -123,7 +129,7 @@ class KeyMaker:
             raise
 
     def filled_in(self, name: str, key: str) -> str:
-        """Fill in the arguments as they are stored: equal ones give equal keys."""
+        """Fill in the stored arguments, so that equal ones give equal keys."""
         if "{" not in key and "}" not in key:
             return key
         named = json.loads(self.stored.kwargs)
@@ -141,7 +147,7 @@ class KeyMaker:
 
 
 def key_of_arguments(task_name: str, arguments: Any) -> str:
-    """Return a text that only these arguments have, as JSON data, of this task."""
+    """Return a text that no other task and no other arguments have."""
     text = dump_sorted(arguments)
     key = f"{task_name}:{text}"
     if len(key) <= LONGEST_KEY:
@@ -179,7 +185,7 @@ def fault_of_text(key: Any) -> str | None:
 
 
 def placeholders(key: str) -> Iterator[str]:
-    """Yield what stands between the braces."""
+    """Yield the names between the braces."""
     for _, field, format_spec, conversion in Formatter().parse(key):
         if field is not None:
             conversion = f"!{conversion}" if conversion else ""
@@ -192,7 +198,7 @@ def check_placeholders(name: str, key: Key | None, function: Callable) -> None:
     parameters = inspect.signature(function).parameters.values()
     variable = {each.name for each in parameters if each.kind is each.VAR_POSITIONAL}
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        return  # any name may be given; what is missing shows when a job is enqueued
+        return  # the function takes any name; a missing one raises at enqueue
     known = [each.name for each in parameters if each.name not in variable]
     for field in placeholders(key):
         if field not in known:
@@ -232,6 +238,6 @@ def check_burst(rate: str | None, burst: int | None) -> None:
 
 
 def read_rate(rate: str) -> tuple[int, int]:
-    """Return how many, in how many seconds."""
+    """Return how many jobs a rate allows, and in how many seconds."""
     count, _, period = rate.partition("/")
     return int(count), PERIODS[period]

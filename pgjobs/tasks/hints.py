@@ -1,4 +1,4 @@
-"""Type hints: what a value must be, how it is kept as JSON, and how it comes back."""
+"""Type hints: which values fit, how they are kept as JSON, and how they come back."""
 
 import inspect
 import sys
@@ -10,11 +10,11 @@ from pydantic import TypeAdapter, ValidationError
 from ..base.plain_json import check_json, dump, shortened
 from ..exceptions import InvalidTask
 
-# NaN stays what it is, to be refused.
+# NaN must stay NaN, so that it is refused.
 ANYTHING: TypeAdapter[Any] = TypeAdapter(Any, config={"ser_json_inf_nan": "constants"})
 PLAIN_TYPES = (int, str, bool, float)
-MOST_FAULTS = 5  # reported of one value: a list may hold any number of them
-# How to ask for a signature whose hints may name what is not there.
+MOST_FAULTS = 5  # reported for one value, because a list may have any number
+# How to read a signature whose hints may name undefined classes.
 UNRESOLVED: dict[str, Any] = {}
 if sys.version_info >= (3, 14):
     from annotationlib import Format
@@ -23,7 +23,7 @@ if sys.version_info >= (3, 14):
 
 
 class AnyJson:
-    """No hint, or `Any`: takes JSON, and leaves it as it is."""
+    """No hint, or `Any`: takes any JSON and leaves it unchanged."""
 
     def store(self, value) -> Any:
         """Return the value; raise ValueError if it is not JSON."""
@@ -35,7 +35,7 @@ class AnyJson:
 
 
 class Hint:
-    """A type hint. Raises ValueError if its values cannot be kept as JSON."""
+    """A type hint. Raises ValueError if no JSON can keep its values."""
 
     def __init__(self, hint):
         self.hint = hint
@@ -59,11 +59,11 @@ class Hint:
         return data
 
     def convert(self, value) -> Any:
-        """Return the value as the hint wants it, from itself or its JSON form."""
+        """Return the value as the hint wants it, from the value or its JSON form."""
         try:
             return self.adapter.validate_python(value, strict=True)
         except ValidationError:
-            check_json(value)  # only what is JSON already may pass in its JSON form
+            check_json(value)  # only plain JSON may pass in its JSON form
             return self.adapter.validate_json(dump(value), strict=True)
 
     def check_arrival(self, value, data) -> None:
@@ -79,7 +79,7 @@ class Hint:
             )
 
     def load(self, data) -> Any:
-        """Return what the task is to get; raise ValueError where it does not fit."""
+        """Return the value for the task; raise ValueError if the data does not fit."""
         if type(data) is self.plain_type:
             return data
         try:
@@ -87,14 +87,14 @@ class Hint:
         except ValidationError as error:
             raise ValueError(faults_of(error)) from None
         except Exception as error:
-            # A validator of the project's own may raise anything.
+            # A validator of the project may raise anything.
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
 def json_data(value: Any) -> Any:
-    """Return what has no hint as JSON data; raise ValueError where there is none.
+    """Return a value without a hint as JSON data; raise ValueError if it has none.
 
-    Dates, UUIDs, Decimals, Enums, tuples and models come in their JSON form.
+    Dates, UUIDs, Decimals, Enums, tuples and models get their JSON form.
     """
     try:
         check_json(value)
@@ -108,21 +108,22 @@ def json_data(value: Any) -> Any:
 def dumped(value: Any) -> Any:
     try:
         return ANYTHING.dump_python(value, mode="json", by_alias=True, round_trip=True)
-    except Exception as error:  # a serializer of the project's own may raise anything
+    except Exception as error:  # a serializer of the project may raise anything
         raise ValueError(str(error)) from error
 
 
 def adapter_of(hint) -> TypeAdapter:
     try:
         adapter = TypeAdapter(hint)
-        adapter.rebuild(raise_errors=True)  # otherwise the first value would raise them
+        # Otherwise the first value would raise its errors.
+        adapter.rebuild(raise_errors=True)
     except Exception as error:
         raise ValueError(str(error).splitlines()[0].split(". ")[0]) from error
     return adapter
 
 
 def described(hint) -> dict[str, Any]:
-    """Return pydantic's JSON Schema of a hint, for people; {} if it has none."""
+    """Return pydantic's JSON Schema of a hint, or {} if it has none."""
     try:
         return TypeAdapter(hint).json_schema()
     except Exception:  # noqa: BLE001  (of a project's own type anything may come)
@@ -130,7 +131,7 @@ def described(hint) -> dict[str, Any]:
 
 
 def signature_of(task_name: str, function: Callable) -> inspect.Signature:
-    """Return the signature with its hints resolved, but for the result's.
+    """Return the signature with its hints resolved, except that of the result.
 
     Raises InvalidTask.
     """
@@ -151,7 +152,7 @@ def signature_of(task_name: str, function: Callable) -> inspect.Signature:
 def resolved(hint, namespace: dict) -> Any:
     """Return the hint with the names in it looked up, as in `list["Client"]`.
 
-    A list or tuple in the place of a hint is a choice.
+    A list or tuple in place of a hint becomes a choice.
     """
     if isinstance(hint, str):
         hint = eval(hint, namespace)
@@ -180,6 +181,6 @@ def faults_of(error: ValidationError) -> str:
 def fault_of(complaint) -> str:
     where = "".join(f"[{part!r}]" for part in complaint["loc"])
     message = complaint["msg"]
-    if message[1:2].islower():  # no acronym
+    if message[1:2].islower():  # the first word is no acronym
         message = message[0].lower() + message[1:]
     return f"{where} {message}, got {shortened(complaint['input'])}".lstrip()

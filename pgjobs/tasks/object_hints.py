@@ -17,9 +17,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typing_extensions import is_typeddict
 
-# What a model's configuration may say without changing which JSON the model takes.
+# Settings of a model that do not change which JSON it takes.
 HARMLESS = frozenset({"extra", "frozen", "title", "json_schema_extra"})
-# Validators that may take what the hint does not.
+# Validators that may accept what the hint does not.
 EARLY = ("before", "wrap", "plain")
 MISSING = object()
 
@@ -32,14 +32,14 @@ class Field(NamedTuple):
 
 
 class ObjectHint(NamedTuple):
-    """The fields of a class, and what becomes of others: ignore, forbid or allow."""
+    """The fields of a class, and whether others are ignored, forbidden or allowed."""
 
     fields: list[Field]
     extra: str = "ignore"
 
 
 def object_hint(hint: Any) -> ObjectHint | None:
-    """Return the fields of a class; None if only Python knows what JSON it takes."""
+    """Return the fields of a class, or None if only Python can check its JSON."""
     if not isinstance(hint, type) or "__get_pydantic_core_schema__" in own_names(hint):
         return None
     try:

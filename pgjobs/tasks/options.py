@@ -17,6 +17,7 @@ from .backoff import Backoff, exponential
 from .dependencies import Dependencies, Dependency
 from .flow_control import FlowControl, Key
 from .follow_ups import FollowUps
+from .other_queues import meant
 from .predecessors import AfterFailure, Predecessors
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
 from .unique import Unique, UniqueFor
@@ -37,18 +38,34 @@ CANCEL = ("interrupt", "cooperative")
 class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowUps):
     """What `@task(...)` and `.using(...)` say about a task's jobs."""
 
+    #: The queue of the job.
     queue_name: str = "default"
+    #: Of -100 to 100. A job of a higher priority starts first.
     priority: int = 0
+    #: Attempts that may fail before the job ends FAILED.
     max_attempts: int = 3
+    #: Worker processes that may die under the job before it ends FAILED.
     max_crashes: int = 3
+    #: Time that an attempt may take. `None` leaves it to `PGJOBS["TIMEOUT"]`.
     timeout: float | timedelta | None = None
+    #: How many of `runjobs --units` the job takes while it runs.
     process_units: int | None = None
+    #: A running job that is cancelled is interrupted by `TaskCancelled`, or asks by
+    #: itself (`"cooperative"`).
     cancel: Literal["interrupt", "cooperative"] = "interrupt"
+    #: A delay, or an aware datetime before which the job does not start.
     run_after: datetime | timedelta | None = None
+    #: A job that no attempt has begun by then ends CANCELLED. A timedelta counts from
+    #: when the job can run.
     expires: datetime | timedelta | None = None
+    #: Seconds until the next attempt, from the number of failures: `exponential()`,
+    #: `linear()`, `constant()` or a callable.
     backoff: Backoff = field(default_factory=exponential)
+    #: Exception classes after which the job is tried again.
     retry_on: tuple[type[BaseException], ...] = (BaseException,)
+    #: Exception classes after which the job ends FAILED at once.
     no_retry_on: tuple[type[BaseException], ...] = ()
+    #: What the task does in the queue's database commits together with its success.
     atomic: bool = False
     keep_logs: str | None = None
 
@@ -74,7 +91,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowU
             object.__setattr__(self, name, classes)
 
     def check(self, function: Callable) -> None:
-        """Raise InvalidTask for names that the function has no parameter for."""
+        """Raise InvalidTask for names that are no parameters of the function."""
         self.check_placeholders(function)
         self.check_unique_names(function)
         self.check_sources(function)
@@ -99,7 +116,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowU
         )
 
     def new_job(self, task_name: str, stored: Stored) -> NewJob:
-        """Return a job with these arguments; its keys and dependencies are missing."""
+        """Return a job with these arguments, without its keys and dependencies."""
         return NewJob(task_name, *stored, *self.columns_in_order)
 
     @property
@@ -130,7 +147,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowU
         }
 
 
-# Which options belong to a task, and which to a single job.
+# The options that a task takes, and those that a single job takes.
 TASK_OPTIONS = frozenset(Options.__dataclass_fields__) - {"run_after", "after", "batch"}
 JOB_OPTIONS = frozenset(Options.__dataclass_fields__) - {
     "cancel",
@@ -145,7 +162,7 @@ JOB_OPTIONS = frozenset(Options.__dataclass_fields__) - {
 
 
 class KeyOptions(TypedDict, total=False):
-    """For type checkers; `on_conflict` stands alone, since the result depends on it."""
+    """For type checkers. Overloads have `on_conflict`: results depend on it."""
 
     unique: bool | tuple[str, ...]
     unique_key: Key
@@ -222,9 +239,10 @@ def check_job_options(options: Mapping[str, Any]) -> None:
 def check_known(where: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
     unknown = options.keys() - set(known)
     if unknown:
+        listed = ", ".join(sorted(map(repr, unknown)))
         raise InvalidTask(
-            f"{where} has no option {', '.join(sorted(map(repr, unknown)))}; "
-            f"it has {', '.join(sorted(known))}."
+            f"{where} has no option {listed}{meant(unknown, known)}; it has "
+            f"{', '.join(sorted(known))}."
         )
 
 
@@ -277,7 +295,7 @@ def check_level(value: Any) -> None:
 
 
 def check_run_after(value: Any) -> None:
-    """Raise InvalidTask for what is no time. One that is over means now."""
+    """Raise InvalidTask unless it is a time. A time that has passed means now."""
     if not isinstance(value, timedelta) or value >= timedelta(0):
         check_time("run_after", value)
 
@@ -293,7 +311,8 @@ def check_time(name: str, value: Any) -> None:
         return
     if not isinstance(value, datetime) or timezone.is_naive(value):
         raise InvalidTask(
-            f"{name} must be an aware datetime or a timedelta, got {value!r}."
+            f"{name} must be an aware datetime or a timedelta, got {value!r}. "
+            "django.utils.timezone.now() is aware."
         )
     if not EARLIEST <= value < LATEST:
         raise InvalidTask(f"{name} must lie in the years 1970 to 9998, got {value!r}.")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..models import Batch, Job
 
 AfterFailure = Literal["cancel", "run"]
-# What a job needs of its predecessors, as pgjobs_predecessor has it.
+# What a job needs of its predecessors: values of pgjobs_predecessor.needs.
 NEEDS = {"cancel": "success", "run": "end"}
 
 
@@ -19,8 +19,11 @@ NEEDS = {"cancel": "success", "run": "end"}
 class Predecessors:
     """The options of `.using(...)` for predecessors and the batch."""
 
+    #: Jobs and batches that must end before the job runs.
     after: "tuple[Job | Batch, ...]" = ()
+    #: If one of them fails, the job is cancelled too, or runs all the same (`"run"`).
     after_failure: AfterFailure = "cancel"
+    #: The batch to which the job is added.
     batch: "Batch | None" = None
 
     def __post_init__(self) -> None:
@@ -43,7 +46,7 @@ class Predecessors:
 def keys_of(
     after: "Iterable[Job | Batch]", needs: str, batch: "Batch | None"
 ) -> dict[str, Any]:
-    """Return the part of `Job.keys` of a job after these, in this batch."""
+    """Return the part of `Job.keys` for a job after these ones, in this batch."""
     waited_for = list(after)
     jobs = sorted({each.pk for each in waited_for if isinstance(each, tables.Job)})
     batches = sorted({each.pk for each in waited_for if isinstance(each, tables.Batch)})

@@ -1,4 +1,4 @@
-"""What a declaration says of when a task runs again and again, checked at once."""
+"""The options of recurring tasks, checked at once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -22,23 +22,35 @@ CHOICES = {
 class Recurrence:
     """One schedule of a task, as its code declares it. Raises InvalidTask."""
 
+    #: Time between two runs.
     every: timedelta | None = None
+    #: A cron expression, such as `"0 3 * * mon-fri"` or `"@weekly"`.
     cron: str | None = None
-    timezone: str | None = None  # None: TIME_ZONE of the project
+    #: Time zone of the cron expression. `None` takes the project's `TIME_ZONE`.
+    timezone: str | None = None
+    #: `every` counts from the start of a run, or from its `"end"`.
     anchor: Literal["start", "end"] = "start"
+    #: A run is skipped while the last one is unfinished, or allowed (`"allow"`).
     overlap: Literal["skip", "allow"] = "skip"
+    #: Which of the runs are made up that were missed while no worker lived: the
+    #: latest, all (up to 1,000), or none.
     catch_up: Literal["latest", "all", "none"] = "latest"
+    #: Each run starts later by a random time up to this.
     jitter: float | timedelta = 0
+    #: Aware datetime of the earliest run.
     start: datetime | None = None
+    #: Aware datetime after which no run follows.
     end: datetime | None = None
+    #: Name of the schedule. It tells two schedules of a task apart.
     name: str | None = None
+    #: Arguments of each run, by name.
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
             every, cron = checked_when(self.every, self.cron)
             zone = self.timezone
-            if zone is None:  # an interval is the same in all of them
+            if zone is None:  # an interval is the same in every time zone
                 zone = django_settings.TIME_ZONE if cron else "UTC"
             changes = {
                 "every": every,
@@ -82,7 +94,7 @@ class Recurrence:
         }
 
 
-# What @task takes; a schedule with arguments or a name of its own is made by @schedule.
+# The options of @task. Only @schedule takes arguments and a name.
 TASK_OPTIONS = frozenset(each.name for each in fields(Recurrence)) - {
     "name",
     "arguments",

@@ -1,9 +1,9 @@
-"""The tasks that this process knows, by name. Nothing is ever imported from a row."""
+"""The tasks that this process knows, by name. A row never makes it import a module."""
 
 import importlib
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
@@ -16,23 +16,37 @@ if TYPE_CHECKING:
     from .task import Task
 
 
+class TaskSource(Protocol):
+    """Knows tasks that pgjobs' own `@task` has not made: a backend of django.tasks."""
+
+    def find_task(self, name: str) -> "Task | None": ...
+
+    def queue_names(self) -> set[str]: ...
+
+
 class Registry:
     """The tasks that this process knows."""
 
     def __init__(self) -> None:
         self.tasks: dict[tuple[str, str], Task] = {}
+        # A function, and another one of the same module and name that replaced it.
+        self.replaced: list[tuple[Task, Task]] = []
         self.by_name: dict[str, Task] | None = None
-        self.served_by_name: dict[str, dict[frozenset[str], float]] | None = None
+        self.provided_by_name: dict[str, dict[frozenset[str], float]] | None = None
+        self.sources: list[TaskSource] = []
 
     def add(self, task: "Task") -> "Task":
         """Register a task. The same function imported again replaces itself."""
+        before = self.tasks.get(task.origin)
+        if before and is_other(before, task):
+            self.replaced.append((before, task))
         self.tasks[task.origin] = task
         self.forget_names()
         return task
 
     def forget_names(self) -> None:
-        """Derive again, at the next use, what is derived from the tasks."""
-        self.by_name = self.served_by_name = None
+        """Drop what was derived from the tasks; the next use derives it again."""
+        self.by_name = self.provided_by_name = None
 
     def get(self, name: str) -> "Task":
         """Return the task of that name or alias; raise UnknownTask."""
@@ -44,25 +58,32 @@ class Registry:
         try:
             return by_name[name]
         except KeyError:
-            raise UnknownTask(name) from None
+            return self.find(name)
+
+    def find(self, name: str) -> "Task":
+        """Return the task that a source has; raise UnknownTask."""
+        for source in self.sources:
+            if task := source.find_task(name):
+                return task
+        raise UnknownTask(name)
 
     @property
-    def served(self) -> dict[str, dict[frozenset[str], float]]:
+    def provided(self) -> dict[str, dict[frozenset[str], float]]:
         """Return the tasks that others depend on.
 
-        For each there are the sets of parameters that the others name, and for how many
-        seconds a success counts at most.
+        Each has the sets of parameters that others name, with the greatest age in
+        seconds of a success that counts.
         """
-        if self.served_by_name is None:
-            served: dict[str, dict[frozenset[str], float]] = {}
+        if self.provided_by_name is None:
+            provided: dict[str, dict[frozenset[str], float]] = {}
             for each in self.dependencies():
                 with suppress(UnknownTask):  # the system check reports it
                     name = self.get(each.task_name).name
-                    windows = served.setdefault(name, {})
+                    windows = provided.setdefault(name, {})
                     names = frozenset(each.arguments)
                     windows[names] = max(each.seconds, windows.get(names, 0.0))
-            self.served_by_name = served
-        return self.served_by_name
+            self.provided_by_name = provided
+        return self.provided_by_name
 
     def dependencies(self) -> "Iterator[Dependency]":
         for task in self.tasks.values():
@@ -71,6 +92,11 @@ class Registry:
     def names(self) -> list[str]:
         """Return the names and aliases of all tasks."""
         return [name for task in self.tasks.values() for name in task.names]
+
+    def queue_names(self) -> set[str]:
+        """Return the queues that declarations name."""
+        names = {task.options.queue_name for task in self.tasks.values()}
+        return names.union(*(source.queue_names() for source in self.sources))
 
     def discover(self) -> None:
         """Import the `tasks` module of every app, and PGJOBS["TASK_MODULES"]."""
@@ -91,11 +117,20 @@ class Registry:
         return {name: tasks for name, tasks in claims.items() if len(tasks) > 1}
 
 
+def is_other(before: "Task", after: "Task") -> bool:
+    """Whether two functions of one name stand in different lines of a module."""
+    return line_of(before) != line_of(after)
+
+
+def line_of(task: "Task") -> int:
+    return task.function.__code__.co_firstlineno
+
+
 def task_modules() -> tuple[str, ...]:
     """Return PGJOBS["TASK_MODULES"].
 
-    There are none if it cannot be read. The system check reports that, so that it must
-    be able to run.
+    It is empty if the setting cannot be read. A system check reports that, and must be
+    able to run.
     """
     try:
         return settings.TASK_MODULES

@@ -24,11 +24,11 @@ R = TypeVar("R")
 LONGEST_MESSAGE = 500
 LONGEST_LINE = 2_000
 PROGRESS = ("done", "total", "message")
-MOST_LINES = 1_000  # kept between two writes; the oldest are dropped
+MOST_LINES = 1_000  # kept between two writes; older ones are dropped
 
 
-class ReportDesk(Protocol):
-    """Where a running job says that it has something to report, and asks."""
+class ReportHost(Protocol):
+    """The executor, as a running job sees it."""
 
     def reported(self, job: "RunningJob") -> None: ...
 
@@ -60,7 +60,7 @@ class RunningJob:
         life: int,
         lease_token: int,
         enqueued_at: datetime,
-        desk: ReportDesk,
+        host: ReportHost,
         meta: dict[str, Any] | None = None,
     ):
         self.id = id
@@ -74,7 +74,9 @@ class RunningJob:
         self.meta = meta or {}  # what the job took along from where it was enqueued
         self.keeps_level: int | None = None  # from which on log records are kept
         self.cancel_requested = False  # whether the job was asked to stop
-        self._desk = desk
+        self._host = host
+        # Transactions that were open before the job began. In a test there may be some.
+        self.outer_blocks = 0
         self._lock = Lock()
         self._progress: dict[str, Any] | None = None
         self._lines: list[str] = []
@@ -87,9 +89,9 @@ class RunningJob:
     def progress(
         self, done: float, total: float | None = None, message: str = ""
     ) -> None:
-        """Show how far the job is; visible at once, inside transactions too.
+        """Show how far the job is, at once, also inside a transaction.
 
-        Writes are throttled: of several in a row the last one is stored.
+        Writes are throttled. Of several calls in a row the last one is stored.
         """
         check_amount("done", done)
         if total is not None:
@@ -100,7 +102,7 @@ class RunningJob:
                 "total": total,
                 "message": storable(str(message), LONGEST_MESSAGE),
             }
-        self._desk.reported(self)
+        self._host.reported(self)
 
     def log(self, text: str) -> None:
         """Add a line to the job's log, which its page in the admin shows."""
@@ -109,7 +111,7 @@ class RunningJob:
         with self._lock:
             self._lines.append(line)
             del self._lines[:-MOST_LINES]
-        self._desk.reported(self)
+        self._host.reported(self)
 
     def check_cancelled(self) -> None:
         """Raise TaskCancelled if the job was asked to stop."""
@@ -119,10 +121,10 @@ class RunningJob:
     def still_owned(self) -> bool:
         """Ask the database whether the job is still this worker's: one query.
 
-        False if it was taken for dead, or the job was ended or deleted: whatever
-        this attempt still does is void.
+        It returns False if the worker was taken for dead, or the job was ended or
+        deleted. Then whatever this attempt still does is void.
         """
-        return self._desk.still_owned(self)
+        return self._host.still_owned(self)
 
     def step(
         self,
@@ -135,12 +137,14 @@ class RunningJob:
     ) -> R:
         """Call the function, once in this life of the job; return its result.
 
-        An attempt after the one that did it gets the stored result, which must be
-        JSON. `name`: its own for each call. `atomic`: what the function does in the
-        queue's database commits together with the mark that it is done. Without, a
-        crash right between the two lets the next attempt do it again.
+        Later attempts get the stored result, which must be JSON.
 
-        Raises InvalidStep, and LeaseLost if the job was taken from this worker.
+        - `name`: each call in a job needs another one.
+        - `atomic`: what the function does in the queue's database commits together with
+          the mark that the step is done. Without it, a crash between the two makes the
+          next attempt repeat the step.
+
+        Raises InvalidStep, and LeaseLost if the job no longer belongs to this worker.
         """
         return self.steps.run(name, function, args, kwargs, atomic)
 
@@ -170,11 +174,11 @@ class RunningJob:
 
     @cached_property
     def event(self) -> PublishedEvent | None:
-        """The event that the job delivers; asked of the database once."""
+        """The event that the job delivers: one query at the first use."""
         return event_of(self.id)
 
     def take_report(self) -> dict[str, Any] | None:
-        """Return what is new since the last call, for the worker to store."""
+        """Return what was reported since the last call, for the worker to store."""
         with self._lock:
             progress, self._progress = self._progress, None
             lines, self._lines = self._lines, []
@@ -194,7 +198,7 @@ class RunningJob:
                 self._progress = {key: report[key] for key in PROGRESS}
             self._lines[:0] = report["log"].split("\n")[:-1]
             del self._lines[:-MOST_LINES]
-        self._desk.reported(self)
+        self._host.reported(self)
 
 
 current: ContextVar[RunningJob] = ContextVar("pgjobs_current_job")

@@ -1,4 +1,4 @@
-"""Schedules that code declares, and what the jobs of schedules are made of."""
+"""Schedules that code declares, and the jobs that schedules enqueue."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -49,14 +49,18 @@ def schedule(
 ) -> Callable[[Task[P, R, J]], Task[P, R, J]]:
     """Make a task run again and again. Stands above `@task`, as often as you like.
 
-    `every` (a timedelta) or `cron` (five fields, or "@daily"), with `timezone`
-    (default: TIME_ZONE). `arguments`: those of the task, by name. `name`: default the
-    task's name with the arguments; it must be unique.
-    `overlap`: "skip" (not while the last run is unfinished) or "allow".
-    `catch_up`: after a time without workers, "latest" (one run for all missed ones),
-    "all" or "none". `anchor`: "end" counts `every` from the end of the run.
-    `jitter`: each run waits so long at most, at random. `start`, `end`: aware
-    datetimes. Raises InvalidTask.
+    - `every` (a timedelta) or `cron` (five fields, or "@daily"), with `timezone`
+      (default: TIME_ZONE).
+    - `arguments`: the arguments of the task, by name.
+    - `name`: unique; the default is the task's name with the arguments.
+    - `overlap`: "skip" (no run while the last one is unfinished) or "allow".
+    - `catch_up`: which missed runs follow after a time without workers: "latest" (one
+      for all of them), "all" or "none".
+    - `anchor`: "end" counts `every` from the end of the run.
+    - `jitter`: the longest random delay of a run.
+    - `start`, `end`: aware datetimes.
+
+    Raises InvalidTask.
     """
     unknown = when.keys() - Recurrence.__dataclass_fields__
     if unknown:
@@ -107,7 +111,7 @@ def clashes() -> dict[str, list[Declaration]]:
 
 
 def store_declared(database: str) -> None:
-    """Bring the rows in line with the declarations; raise InvalidTask if two clash."""
+    """Store the declared schedules; raise InvalidTask if two have the same name."""
     for name, found in clashes().items():
         tasks = " and ".join(each.task.name for each in found)
         raise InvalidTask(f"{len(found)} schedules have the name {name!r}: {tasks}.")
@@ -129,8 +133,8 @@ def scheduled(
 ) -> NewJob:
     """Return the job of a schedule.
 
-    In the middle of a deploy this process may not know the task, or it is gone. Its job
-    is made all the same. It waits, and fails visibly if no worker ever knows the task.
+    In the middle of a deploy this process may not know the task. It makes the job all
+    the same. The job waits, and fails visibly if no worker ever knows its task.
     """
     try:
         task = registry.get(task_name).using(run_after=run_after)
@@ -144,7 +148,7 @@ def scheduled(
 def key_columns(task: Task, stored: Stored) -> dict[str, Any]:
     """Return the columns of the job's keys.
 
-    Arguments may not fit any more. Then there are none, and the job fails when it runs.
+    If the arguments do not fit any more there are none, and the job fails when it runs.
     """
     if not task.has_keys:
         return {}

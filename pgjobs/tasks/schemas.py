@@ -1,10 +1,10 @@
-"""Type hints as JSON Schema: by it SQL checks arguments, and the admin makes a form.
+"""Type hints as JSON Schema, by which SQL checks arguments and the admin makes forms.
 
-Where a schema says all that the hint says, PostgreSQL checks values as strictly as
-`hints.py` does, and stores them in the same form; so it does with the fields of
-dataclasses, pydantic models and TypedDicts. Where it cannot (validators of a project's
-own), the schema says so by `"x-checked-by": "worker"`: SQL looks at the JSON type only,
-and the job fails when it runs if its argument is wrong.
+Where a schema can say all that the hint says, PostgreSQL checks values as strictly as
+`hints.py` does, and stores them in the same form. That includes the fields of
+dataclasses, pydantic models and TypedDicts. Where it cannot, as for validators of the
+project, the schema has `"x-checked-by": "worker"`. Then SQL checks the JSON type only,
+and a job with a wrong argument fails when it runs.
 """
 
 import dataclasses
@@ -58,7 +58,7 @@ SIMPLE: dict[Any, Schema] = {
     frozenset: {"type": "array", "uniqueItems": True},
     dict: {"type": "object"},
 }
-# What the JSON of other hints is at least.
+# The JSON type of hints that have no other schema here.
 JSON_TYPES = {timedelta: ["string"], bytes: ["string"]}
 KEYWORDS = {
     annotated_types.Ge: ("ge", {"number": "minimum"}),
@@ -97,14 +97,15 @@ def parameters_of(signature: "Signature", docstring: str | None) -> Schema:
         "additionalProperties": (
             schema_of(signature.parameters[rest].hint) if rest else False
         ),
-        "x-order": [each.name for each in named],  # PostgreSQL does not keep it
+        # PostgreSQL does not keep the order of the keys.
+        "x-order": [each.name for each in named],
     }
     definitions = dict(taken_out("$defs", schema))
     return schema | ({"$defs": definitions} if definitions else {})
 
 
 def taken_out(keyword: str, schema: Any) -> Iterator[tuple[str, Schema]]:
-    """Take what schemas deep inside define for themselves out of them; yield it."""
+    """Remove a keyword such as "$defs" from all nested schemas; yield its values."""
     inner = schema.values() if isinstance(schema, dict) else schema
     if isinstance(schema, dict) and keyword in schema:
         yield from schema.pop(keyword).items()
@@ -123,7 +124,7 @@ def property_of(parameter: "ArgumentOf", help_text: str | None) -> Schema:
 
 
 def helps_of(docstring: str | None) -> dict[str, str]:
-    """Return what a docstring says of parameters: `:param client_id: Whose report.`"""
+    """Return a docstring's help of parameters: `:param client_id: Whose report.`"""
     return {
         match["name"]: " ".join(match["help"].split())
         for match in HELP_OF_PARAMETER.finditer(docstring or "")
@@ -131,7 +132,7 @@ def helps_of(docstring: str | None) -> dict[str, str]:
 
 
 def summary_of(docstring: str | None) -> str:
-    """Return the docstring without what it says of parameters and the result."""
+    """Return the docstring without its fields about parameters and the result."""
     return re.split(r"^[ \t]*:\w", docstring or "", maxsplit=1, flags=re.M)[0].strip()
 
 
@@ -159,7 +160,7 @@ def schema_of_type(hint: Any) -> Schema:
 
 
 def by_worker(hint: Any) -> Schema:
-    """Return the schema of what SQL cannot check; the rest of it is for people."""
+    """Return a schema whose JSON type SQL checks. The rest of it is for people."""
     kind = get_origin(hint) or hint
     schema = described(hint) | BY_WORKER
     if kind in JSON_TYPES:
@@ -174,9 +175,9 @@ def by_worker(hint: Any) -> Schema:
 
 
 def object_of(hint: Any) -> Schema | None:
-    """Return the schema of a class with fields; None if SQL could not check by it.
+    """Return the schema of a class with fields, or None if SQL cannot check by it.
 
-    Of a class within itself SQL checks the JSON type only.
+    Where a class contains itself, SQL checks the JSON type only.
     """
     if hint in described_now or (found := object_hint(hint)) is None:
         return None
@@ -196,7 +197,7 @@ def object_of(hint: Any) -> Schema | None:
     return schema | {"additionalProperties": found.extra == "allow"}
 
 
-# The classes whose fields are being described, one within the other.
+# The classes whose fields are being described, from the outermost to the innermost.
 described_now: list[Any] = []
 
 
@@ -206,11 +207,11 @@ def schema_of_field(field: Field) -> Schema:
         return schema
     try:
         return schema | {"default": Hint(field.hint).store(field.default)}
-    except ValueError:  # the class fills it in by itself
+    except ValueError:  # its default is no JSON; the class fills it in itself
         return schema
 
 
-# Generic hints: each returns a schema, or None where SQL could not check by it.
+# Generic hints. Each function returns a schema, or None if SQL cannot check by it.
 
 
 def literal(hint: Any, choices: tuple) -> Schema | None:
@@ -228,7 +229,7 @@ def enumeration(values: Iterable[Any]) -> Schema | None:
 
 
 def is_plain_enum(hint: Any) -> bool:
-    """Whether an Enum takes its values and nothing else."""
+    """Whether an Enum accepts only its values."""
     return (
         isinstance(hint, type)
         and issubclass(hint, Enum)
@@ -276,12 +277,13 @@ def union(hint: Any, members: tuple) -> Schema | None:
             schemas.append(each)
     if not can_be_told_apart(schemas):
         return None
-    # The first that takes a value decides its form: 5 stays whole in int | float.
+    # The first schema that accepts a value decides its form: 5 stays int in int |
+    # float.
     return {"anyOf": sorted(schemas, key=lambda each: each.get("type") == "number")}
 
 
 def can_be_told_apart(schemas: list[Schema]) -> bool:
-    """Whether a value shows by its JSON type which member it belongs to."""
+    """Whether the JSON type of a value shows to which member it belongs."""
     kinds: list[str] = []
     texts = 0
     for schema in schemas:
@@ -316,13 +318,13 @@ def annotated(hint: Any, arguments: tuple) -> Schema | None:
 
 
 def constraints(metadata: Iterable[Any]) -> Iterator[Any]:
-    """Yield constraints one by one; what else stands in Annotated as it is."""
+    """Yield constraints one by one, and other metadata of Annotated unchanged."""
     for each in metadata:
         if isinstance(each, annotated_types.GroupedMetadata):
             yield from constraints(each)
         elif isinstance(found := getattr(each, "metadata", None), list):
             yield from constraints(found)  # pydantic's Field(...)
-        # A text is a note for people; what is called afterwards takes no more.
+        # A text is a note for people. A function that runs afterwards accepts no more.
         elif not isinstance(each, str | AfterValidator):
             yield each
 

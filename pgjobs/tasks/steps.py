@@ -24,11 +24,11 @@ LARGEST_RESULT = 64_000  # bytes of JSON; a retry reads the results of all steps
 
 
 class DoneElsewhere(Exception):
-    """Another worker has marked the step while it was done here."""
+    """Another worker has marked the step while this one ran it."""
 
 
 class Steps:
-    """The steps of one attempt: those done in earlier ones, and those it does."""
+    """The steps of one attempt: those that earlier attempts did, and its own."""
 
     def __init__(self, job: "RunningJob"):
         self.job = job
@@ -46,7 +46,7 @@ class Steps:
             return self.result(name)
 
     def do(self, name: str, function: Callable, args, kwargs) -> None:
-        refuse_transaction(name)
+        self.refuse_transaction(name)
         text = storable_result(name, function(*args, **kwargs))
         self.remember(name, text, self.mark(name, text))
 
@@ -61,7 +61,7 @@ class Steps:
                 if not is_first:
                     raise DoneElsewhere
         except DoneElsewhere:
-            text = None  # what was done here is undone
+            text = None  # what the function did here was rolled back
         self.remember(name, text, is_first)
 
     async def arun(
@@ -77,7 +77,7 @@ class Steps:
                     "span an await. Give it a function defined by def."
                 )
             if not await sync_to_async(self.is_done)(name):
-                await sync_to_async(refuse_transaction)(name)
+                await sync_to_async(self.refuse_transaction)(name)
                 text = storable_result(name, await function(*args, **kwargs))
                 is_first = await sync_to_async(self.mark)(name, text)
                 await sync_to_async(self.remember)(name, text, is_first)
@@ -85,7 +85,7 @@ class Steps:
 
     @contextmanager
     def called_once(self, name: str, atomic: bool) -> Iterator[None]:
-        """Refuse a name for the second time in an attempt, unless the first failed."""
+        """Refuse a name that the attempt has used, unless that step failed."""
         check_name(name)
         if not isinstance(atomic, bool):
             raise InvalidStep(
@@ -104,8 +104,21 @@ class Steps:
             self.called.discard(name)
             raise
 
+    def refuse_transaction(self, name: str) -> None:
+        """Raise InvalidStep where a mark could be rolled back alone."""
+        connection = connections[settings.DATABASE]
+        outer_blocks = self.job.outer_blocks
+        if outer_blocks and len(connection.atomic_blocks) == outer_blocks:
+            return  # the transaction is that of a test, and not of the job
+        if not connection.get_autocommit():
+            raise InvalidStep(
+                f"Step {name!r} was called in a transaction, whose rollback would "
+                "forget it. Call it outside, or with atomic=True: then both are rolled "
+                "back."
+            )
+
     def is_done(self, name: str) -> bool:
-        """Whether the step needs no doing; raises InvalidStep if there are too many."""
+        """Whether the step is done already; raise InvalidStep if there are too many."""
         results = self.load()
         if name not in results and len(results) >= MOST_STEPS:
             raise InvalidStep(
@@ -115,7 +128,7 @@ class Steps:
         return name in results
 
     def load(self) -> dict[str, str | None]:
-        """Return the results so far; a first attempt has none to look for."""
+        """Return the results so far. A first attempt has none and asks for none."""
         if self.results is None:
             self.results = {} if self.job.attempt == 1 else self.read()
         return self.results
@@ -124,7 +137,7 @@ class Steps:
         return stored.results_of(settings.DATABASE, self.job.id, self.job.life)
 
     def result(self, name: str) -> Any:
-        """Return the step's result as every attempt gets it: read from its JSON."""
+        """Return the step's result, read from its JSON as in every attempt."""
         text = self.load()[name]
         return None if text is None else json.loads(text)
 
@@ -138,7 +151,7 @@ class Steps:
         return marked.is_written
 
     def remember(self, name: str, text: str | None, is_first: bool) -> None:
-        """Keep the result; that of who was first counts for all attempts."""
+        """Keep the result. For all attempts that of the first worker counts."""
         if is_first:
             self.load()[name] = text
         else:
@@ -150,7 +163,7 @@ def is_async(function: Callable) -> bool:
 
 
 def refuse_async(name: str, function: Callable) -> None:
-    """Raise InvalidStep where only `astep` can run the step."""
+    """Raise InvalidStep if only `astep` can run the step."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -159,15 +172,6 @@ def refuse_async(name: str, function: Callable) -> None:
     raise InvalidStep(
         f"Step {name!r} is one of async code: use `await current_job().astep(...)`."
     )
-
-
-def refuse_transaction(name: str) -> None:
-    """Raise InvalidStep where a mark could be rolled back alone."""
-    if not connections[settings.DATABASE].get_autocommit():
-        raise InvalidStep(
-            f"Step {name!r} was called in a transaction, whose rollback would forget "
-            "it. Call it outside, or with atomic=True: then both are rolled back."
-        )
 
 
 def check_name(name: Any) -> None:

@@ -7,6 +7,9 @@ they are used: `tables.Job.objects`.
 
 from typing import TYPE_CHECKING, Any
 
+from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
+
 if TYPE_CHECKING:
     from ..models import (
         Batch,
@@ -20,7 +23,18 @@ if TYPE_CHECKING:
     __all__ = ["Batch", "Event", "Job", "Schedule", "Subscription", "TaskDefinition"]
 
 
-def __getattr__(name: str) -> Any:
-    from .. import models
+def refuse_missing_app(error: RuntimeError) -> None:
+    if apps.apps_ready and not apps.is_installed("pgjobs"):
+        raise ImproperlyConfigured(
+            "'pgjobs' is missing in INSTALLED_APPS. Add it, and run "
+            "'manage.py migrate pgjobs'."
+        ) from error
 
+
+def __getattr__(name: str) -> Any:
+    try:
+        from .. import models
+    except RuntimeError as error:
+        refuse_missing_app(error)
+        raise
     return getattr(models, name)

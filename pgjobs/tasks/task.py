@@ -23,7 +23,8 @@ from ..exceptions import InvalidTask
 from ..queue.new_job import NewJob
 from . import tables
 from .arguments import Signature, Stored
-from .dependencies import Need, needs_of, served_by
+from .dependencies import Need, needs_of, provided_by
+from .modules import is_late, warn_of_module
 from .options import (
     JobOptions,
     Options,
@@ -31,6 +32,7 @@ from .options import (
     check_job_options,
     check_task_options,
 )
+from .other_queues import missing_attribute
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
 from .recurrence import Recurrence
 from .registry import registry
@@ -59,9 +61,9 @@ TASK_NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 
 
 class Task(Generic[P, R, J]):
-    """A registered function; still callable as a plain function.
+    """A registered function, still callable as a plain function.
 
-    Options are never changed: `using` returns a copy.
+    `using` never changes options. It returns a copy.
     """
 
     def __init__(
@@ -82,7 +84,8 @@ class Task(Generic[P, R, J]):
         self.subscriptions: list[Subscribed] = []
         self.given_options: frozenset[str] = frozenset()
         self.options.check(function)
-        self.original = self  # of the copies that `using` makes
+        self.original = self  # copies that `using` makes share it
+        self.is_late = is_late(function.__module__)
         if self.options.atomic and self.is_async:
             raise InvalidTask(
                 f"{function.__module__}.{function.__qualname__} cannot be atomic: a "
@@ -95,6 +98,11 @@ class Task(Generic[P, R, J]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
+
+    if not TYPE_CHECKING:  # or every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name)
 
     @cached_property
     def name(self) -> str:
@@ -149,7 +157,8 @@ class Task(Generic[P, R, J]):
     def using(self, **options: Any) -> "Task[P, R, Any]":
         """Return the task with other options for the jobs enqueued through it.
 
-        Takes those of `@task` that belong to a job (None leaves one as it is), and:
+        It takes the options of `@task` that belong to a job, and those below. None
+        leaves an option unchanged.
 
         - `run_after`: an aware datetime, or a timedelta from the moment of enqueueing.
         - `expires`: when the job is cancelled if no attempt has begun. An aware
@@ -175,6 +184,8 @@ class Task(Generic[P, R, J]):
         Raises InvalidArguments.
         """
         stored = self.signature.store(args, kwargs)
+        if self.is_late:
+            warn_of_module(self)
         new_job = self.options.new_job(self.name, stored)
         if self.has_keys:
             new_job = new_job._replace(**self.key_columns(stored, args, kwargs))
@@ -188,7 +199,7 @@ class Task(Generic[P, R, J]):
         return self.options.has_flow_control or self.options.is_unique
 
     def key_columns(self, stored: Stored, args: tuple, kwargs: dict) -> dict[str, Any]:
-        """Return the columns of a job that its keys are in. Raises InvalidArguments."""
+        """Return the columns of a job's keys. Raises InvalidArguments."""
         options = self.options
         columns: dict[str, Any] = {}
         if options.has_flow_control:
@@ -201,17 +212,19 @@ class Task(Generic[P, R, J]):
     @property
     def has_dependencies(self) -> bool:
         """Whether its jobs depend on others, or others on them."""
-        return bool(self.options.dependencies) or self.name in registry.served
+        return bool(self.options.dependencies) or self.name in registry.provided
 
     def dependencies_of(self, stored: Stored) -> dict[str, Any]:
-        """Return what a job with these arguments needs, and what it serves.
+        """Return what a job with these arguments needs, and what it provides.
 
         Raises InvalidArguments; UnknownTask if it depends on a task that is not here.
         """
         needs = self.needs_of(stored)
         return {
             "needs": [{"key": each.key, "within": each.seconds} for each in needs],
-            "serves": served_by(self.name, stored, registry.served.get(self.name, {})),
+            "provides": provided_by(
+                self.name, stored, registry.provided.get(self.name, {})
+            ),
         }
 
     def normalized(self, stored: Stored) -> Stored:
@@ -233,8 +246,8 @@ class Task(Generic[P, R, J]):
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job in the caller's transaction and return it, saved.
 
-        If another job holds its unique key, `on_conflict` decides what is returned.
-        A parameter that `write_all` names may be ALL: then a list of jobs is returned.
+        If another job holds its unique key, `on_conflict` decides what is returned. A
+        parameter that `write_all` names may be ALL. Then a list of jobs is returned.
         Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
         if self.options.write_all:
@@ -245,23 +258,23 @@ class Task(Generic[P, R, J]):
         return tables.Job.objects.insert([self.bind(*args, **kwargs).new_job])[0]
 
     def jobs_of_all(self, args: tuple, kwargs: dict) -> list[NewJob] | None:
-        """Return the jobs that a call with ALL stands for; None without ALL."""
-        signature = self.signature
-        values = self.options.values(signature)
-        each = expanded(signature, values, args, kwargs)
+        """Return the jobs of a call with ALL, or None for a call without ALL."""
+        values = self.options.values(self.signature)
+        each = expanded(self.signature, values, args, kwargs)
         if each is None:
             return None
         return [self.bind(*some, **others).new_job for some, others in each]
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job from async code; see `enqueue`."""
-        # The arguments' names are the task's own: sync_to_async must not see them.
+        # `partial` hides the arguments, whose names sync_to_async might take for its
+        # own.
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
 @dataclass(frozen=True)
 class BoundTask(Generic[J]):
-    """A task and the job that enqueueing inserts: what `task.bind(...)` returns."""
+    """A task with the job that enqueueing inserts, as `task.bind(...)` returns it."""
 
     task: Task[Any, Any, J]
     new_job: NewJob

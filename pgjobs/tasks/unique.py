@@ -18,7 +18,7 @@ UniqueFor = Literal["unfinished", "waiting"] | float | timedelta
 OnConflict = Literal["return", "raise", "replace", "skip"]
 
 ON_CONFLICT = ("return", "raise", "replace", "skip")
-# By themselves the others say nothing.
+# Without one of these, the other options have no effect.
 WHAT = ("unique", "unique_key")
 HOW = ("unique_for", "on_conflict")
 
@@ -27,9 +27,16 @@ HOW = ("unique_for", "on_conflict")
 class Unique:
     """The options of `@task(...)` and `.using(...)` for unique jobs."""
 
+    #: `True` allows one job for the same arguments; names of parameters compare only
+    #: these.
     unique: bool | tuple[str, ...] = False
+    #: Key of the jobs of which only one is allowed.
     unique_key: Key | None = None
+    #: How long the key is held: until the job has ended, until it starts
+    #: (`"waiting"`), or for a period.
     unique_for: UniqueFor = "unfinished"
+    #: What `enqueue` does if the key is held: `"return"` that job, `"raise"`,
+    #: `"replace"` its arguments, or `"skip"` (returns None).
     on_conflict: OnConflict = "return"
 
     def __post_init__(self) -> None:
@@ -71,8 +78,8 @@ class Unique:
     ) -> dict[str, Any]:
         """Return the columns of the key of a job with these arguments.
 
-        There is none if a callable returns None. Raises InvalidArguments unless the key
-        is a text, 1 to 500 characters long.
+        There is no key if a callable returns None. Raises InvalidArguments unless the
+        key is a text of 1 to 500 characters.
         """
         if self.unique:
             key: str | None = self.key_of_arguments(signature.task_name, stored)
@@ -100,7 +107,7 @@ class Unique:
 
 
 def check_given(given: set[str], options: Unique) -> None:
-    """Raise InvalidTask for options of a unique key without one."""
+    """Raise InvalidTask for options of a unique key if the task has none."""
     if options.is_unique or not given.intersection(HOW):
         return
     name = next(each for each in HOW if each in given)
@@ -108,7 +115,7 @@ def check_given(given: set[str], options: Unique) -> None:
 
 
 def overridden(changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes of a task's options, where a new key replaces the old one."""
+    """Add what else changes when a new key replaces the old one."""
     if "unique_key" in changes and "unique" not in changes:
         return {"unique": False, **changes}
     if "unique" in changes and "unique_key" not in changes:

@@ -18,24 +18,25 @@ from .schemas import Schema, schema_of
 if TYPE_CHECKING:
     from .arguments import Signature
 
-IN_JSON = "ALL"  # how SQL and JSON say it; Python may, too
+IN_JSON = "ALL"  # stands for it in SQL and JSON, and may in Python
 MOST_JOBS = 10_000  # of one call
 
 
 class All:
-    """All values of a parameter; there is but one, `ALL`."""
+    """All values of a parameter. Its only instance is `ALL`."""
 
     def __repr__(self) -> str:
         return IN_JSON
 
 
-ALL: Any = All()  # to type checkers it fits every parameter
+ALL: Any = All()  # for type checkers it fits every parameter
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteAll:
     """The option of `@task(...)` for parameters that take `ALL`."""
 
+    #: Names of parameters that take `ALL`: one job for each of their choices.
     write_all: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -44,7 +45,7 @@ class WriteAll:
     def values(self, signature: "Signature") -> dict[str, list]:
         """Return the values of each parameter that takes ALL, in their JSON form.
 
-        Raises InvalidTask for one that has no choices.
+        Raises InvalidTask for a parameter that has no choices.
         """
         return {
             name: values_of(signature, name)
@@ -66,7 +67,7 @@ class WriteAll:
 
 
 def names_of(given: Any) -> tuple[str, ...]:
-    """Take names in a list or tuple, or in one text, separated by commas."""
+    """Read names from a list, a tuple, or a text separated by commas."""
     names = given.split(",") if isinstance(given, str) else given
     if not isinstance(names, list | tuple) or not all(
         isinstance(name, str) for name in names
@@ -95,7 +96,7 @@ def values_of(signature: "Signature", name: str) -> list:
 
 
 def choices_in(schema: Schema) -> Iterator[Any]:
-    """Yield the choices; None is none of them, but the lack of a value."""
+    """Yield the choices except None, which means the lack of a value."""
     for each in schema.get("enum", ()):
         if each is not None:
             yield each
@@ -106,7 +107,7 @@ def choices_in(schema: Schema) -> Iterator[Any]:
 def expanded(
     signature: "Signature", values: dict[str, list], args: tuple, kwargs: dict
 ) -> list[tuple[tuple, dict]] | None:
-    """Return the arguments of each job; None if no parameter was given ALL.
+    """Return the arguments of each job, or None if no parameter is ALL.
 
     Raises InvalidArguments.
     """
@@ -153,7 +154,7 @@ def check_number(signature: "Signature", choices: list[list]) -> None:
 def insert_as_batch(new_jobs: list[NewJob], description: str | None) -> Any:
     """Insert jobs as one batch, all or none; return those that were not skipped.
 
-    `description`: of the batch. It is None if the jobs belong to another batch already.
+    `description`: that of the batch. It is None if the jobs already belong to a batch.
     """
     with transaction.atomic(using=tables.Job.objects.db):
         if description is not None:

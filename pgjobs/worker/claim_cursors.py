@@ -2,13 +2,14 @@
 
 Most looks walk along the line of all READY jobs and are complete. Two things make that
 walk long: jobs at its beginning that the worker does not serve, and index entries of
-jobs that are gone, which PostgreSQL keeps while a transaction lasts. Against the first,
-a look into each queue follows one that was cut short. Against both, while complete
-looks are slow, most looks begin at cursors: for each priority the turn before which
-the latest looks have left nothing. What comes in before a cursor (a retry, a promoted
-job, a late COMMIT, a job of a queue that was resumed) is found by the next complete
-look. That one comes within seconds, and never later than a poll: it is the guarantee,
-and the cursors are only speed.
+jobs that are gone, which PostgreSQL keeps while an old transaction lasts. Where a look
+was cut short because of the former, a look into each queue follows it. While complete
+looks are slow for either reason, most looks begin at cursors. A cursor is, for one
+priority, the turn before which the latest looks have left nothing.
+
+Jobs may come in before a cursor: a retry, a promoted job, a late COMMIT, a job of a
+queue that was resumed. The next complete look finds them. It comes within seconds, and
+never later than a poll. So complete looks are the guarantee, and cursors only speed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,18 +27,18 @@ from ..queue.claiming import (
     first_look,
 )
 
-# A complete look takes a fifth of it, and some time for each job, if it walks over
-# nothing.
+# A complete look that walks over nothing takes a fifth of this, and some time for each
+# job.
 SLOW_SECONDS = 0.0015
 SLOW_SECONDS_PER_JOB = 0.00002
-# What share of the latest looks is slow when cursors begin to pay, and pay no more.
-# Single ones mean nothing: the server has other things to do, too.
+# Cursors begin to pay above the first share of slow looks among the latest ones, and
+# pay no more below the second. One slow look means nothing: the server may be busy.
 MOST, FEW = 0.8, 0.5
 LATEST_LOOKS = 10
-LATE_SECONDS = 1.0  # that a job's COMMIT may come later than that of the one behind it
+LATE_SECONDS = 1.0  # a job may be committed so much later than the job behind it
 REWIND_SECONDS = 2.0
-REST = 4  # as many times as it took, no complete look follows another one
-CROWDED_SECONDS = 2.0  # for so long looks begin as the one that a cut one needed
+REST = 4  # after a complete look, no other one for so many times its duration
+CROWDED_SECONDS = 2.0  # so long, looks begin as long as a look that was cut needed
 
 
 class Horizon:
@@ -61,7 +62,7 @@ class Horizon:
 def turns_of_old_jobs(claimed: Claimed) -> Iterator[int]:
     """Yield the turns of jobs that were enqueued a while ago, by the server's clock."""
     for job in claimed.jobs:
-        # A limit gives a job that it lets go a new turn.
+        # A job that a limit has admitted has a new turn.
         if not job.is_keyed:
             age = claimed.at - job.enqueued_at
             if age > timedelta(seconds=LATE_SECONDS):
@@ -73,11 +74,13 @@ class ClaimCursors:
 
     def __init__(self, poll: float, minds_units: bool = False):
         self.poll = poll  # seconds
-        self.minds_units = minds_units  # only looks into each queue count them
-        self.long_until = -inf  # looks along the line have many jobs to spare
+        # Units are counted only by looks into each queue.
+        self.minds_units = minds_units
+        # Until then, looks along the line list many jobs to spare.
+        self.long_until = -inf
         self.by_queue_until = -inf
         self.follow_up: Look | None = None  # the last look was cut short
-        self.seconds = 0.0  # that the server took since the last complete look
+        self.seconds = 0.0  # of the server, for looks since the last complete one
         self.slow_share = 0.0  # of the latest complete looks
         self.rested_at = -inf
         self.rewind_at = -inf  # when a complete look is due
@@ -94,7 +97,7 @@ class ClaimCursors:
         return bool(self.turns)
 
     def next_look(self, limit: int, now: float, must_be_complete: bool = False) -> Look:
-        """Return where to look for so many jobs."""
+        """Return where to look for `limit` jobs."""
         if not limit:
             return first_look(0)
         if self.follow_up:
@@ -111,13 +114,13 @@ class ClaimCursors:
         self.rewind_at = min(self.rewind_at, self.rested_at)
 
     def failed(self) -> None:
-        """Begin again with the cheapest look, after one that caused an error."""
+        """Begin again with the cheapest look after a look that raised an error."""
         self.follow_up = None
         self.by_queue_until = -inf
         self.forget()
 
     def looked(self, look: Look, claimed: Claimed, limit: int, now: float) -> None:
-        """Note what a look for so many jobs brought."""
+        """Note what a look for `limit` jobs brought."""
         if not limit:
             return
         if look.is_complete:
@@ -135,7 +138,7 @@ class ClaimCursors:
             self.advance(look, claimed, limit)
 
     def note_cut(self, look: Look, now: float) -> None:
-        """Note that a look was too short: the next ones shall not begin as it did."""
+        """Note that a look was too short, so that the next ones list more jobs."""
         if look.is_complete and not look.by_queue:
             self.long_until = now + CROWDED_SECONDS
             if look.is_long:
@@ -144,7 +147,7 @@ class ClaimCursors:
     def judge(self, seconds: float, claimed: int, now: float) -> None:
         """Decide, after a complete look, whether cursors pay, and when the next is due.
 
-        The next one begins at most a poll after this one has begun.
+        The next complete look begins at most a poll after this one has begun.
         """
         is_slow = seconds > SLOW_SECONDS + claimed * SLOW_SECONDS_PER_JOB
         self.slow_share += (is_slow - self.slow_share) / LATEST_LOOKS
@@ -175,9 +178,9 @@ def turns_reached(
 ) -> Iterator[tuple[int, int]]:
     """Yield, by priority, the turns before which a look has left nothing.
 
-    `last`: the last job that it claimed, if it went no further. A look that saw the end
-    of the line has left nothing anywhere. Before the horizon, that is: behind it, jobs
-    may still commit late.
+    `last`: the last job that the look claimed. It is None if the look saw the end of
+    the line, and so has left nothing anywhere before the horizon. Behind the horizon,
+    jobs may still be committed late.
     """
     for priority in priorities:
         if last is None or priority > last.priority:
@@ -187,7 +190,7 @@ def turns_reached(
 
 
 def ranges_from(cursors: Mapping[int, int]) -> Iterator[Range]:
-    """Yield, in the order of the line, all but what stands before the cursors."""
+    """Yield, in the order of the line, the ranges behind the cursors."""
     in_line = sorted(cursors, reverse=True)
     limits = [HIGHEST_PRIORITY + 1, *in_line, LOWEST_PRIORITY - 1]
     for above, priority in pairwise(limits):

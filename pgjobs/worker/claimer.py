@@ -1,7 +1,7 @@
 """Claiming: when a look at the queue may pay, where to look, and for how many jobs.
 
-One statement records the successes and claims. An admission, where jobs may wait for
-one, goes along in the same round trip.
+One statement records the successes and claims. Where jobs may wait for an admission, it
+runs in the same round trip.
 """
 
 import logging
@@ -35,9 +35,9 @@ from .upkeep.promotion import Promotion
 
 logger = logging.getLogger("pgjobs.worker")
 
-FIRST_PAUSE = 0.1  # seconds, after the first claim that failed; it doubles
+FIRST_PAUSE = 0.1  # seconds after the first claim that failed; each next pause doubles
 LONGEST_PAUSE = 5.0
-DRAIN_PATIENCE = 600.0  # for so long a drain waits for claims that do not fail
+DRAIN_PATIENCE = 600.0  # seconds; a drain whose claims fail for longer gives up
 
 
 class Claimer:
@@ -66,7 +66,7 @@ class Claimer:
         self.cursors = cursors
         self.admitting = admitting
         self.upkeep = upkeep
-        self.note = note  # takes what a step has changed
+        self.note = note  # called with what a step has changed
         self.promotion = Promotion()
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self.last_claim_at: float | None = None
@@ -77,7 +77,7 @@ class Claimer:
     # When
 
     def heard_of_queue(self, queue_name: str) -> None:
-        """Take what was notified of a queue that may have new jobs."""
+        """Take a notification of a queue that may have new jobs."""
         if self.options.serves(queue_name):
             self.poll_schedule.wake()
 
@@ -88,7 +88,7 @@ class Claimer:
             self.upkeep.cancel_requests.expect()
 
     def take_note(self, effects: Effects) -> None:
-        """Note what makes a look or a promotion pay."""
+        """Note effects after which a look or a promotion may find jobs."""
         if effects.ready or effects.old_ready:
             self.poll_schedule.wake()
         if effects.old_ready:
@@ -149,7 +149,7 @@ class Claimer:
     def run(self, is_wanted: bool) -> None:
         """Record successes and claim; a claim that fails stops nothing else.
 
-        `is_wanted`: even if there is nothing to record and no reason to look.
+        `is_wanted`: run the statement even if nothing asks for it.
         """
         now = monotonic()
         successes = self.share_of(self.in_flight.successes)
@@ -170,7 +170,9 @@ class Claimer:
 
     def record_and_claim(self, successes: Sequence[Success]) -> None:
         now = monotonic()
-        if self.poll_schedule.is_poll_due(now):  # a worker may be unable to listen
+        if self.poll_schedule.is_poll_due(
+            now
+        ):  # a worker that cannot listen hears of no job that waits
             self.admitting.expect()
         promoted = self.poll_schedule.is_promotion_due(now) and self.promote()
         limit = self.room(len(successes))
@@ -179,6 +181,7 @@ class Claimer:
         if claimed.jobs:
             self.in_flight.claim(claimed.jobs)
             self.executor.submit(claimed.jobs)
+            self.recorder.figures.claimed(claimed.jobs)
             self.lifetime.claimed += len(claimed.jobs)
             self.last_claim_at = time()
         self.recorder.close(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))
@@ -199,11 +202,12 @@ class Claimer:
         self.cursors.looked(look, claimed, limit, now)
         rewind_at = None if look.is_complete else self.cursors.rewind_at
         if self.promotion.backoff.is_waiting(now):
-            claimed = claimed._replace(next_due=None)  # the promotion asks itself
+            # The promotion itself asks when to go on.
+            claimed = claimed._replace(next_due=None)
         self.poll_schedule.plan(claimed, limit, promoted, now, rewind_at)
 
     def claim(self, successes: Sequence[Success], limit: int, look: Look) -> Claimed:
-        """Record successes and claim; in between admit, if jobs may wait for that."""
+        """Record successes and claim; if jobs may wait, admit in between."""
         how: dict[str, Any] = {
             "successes": successes,
             "limit": limit,
@@ -229,16 +233,19 @@ class Claimer:
         except psycopg.Error as error:
             if is_lost(error):
                 raise
-            # Raises it again if it was not the admission's:
+            # Raises the error again unless the admission was its cause:
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
-            postpone(self.admitting, error)
+            if isinstance(error, LockNotAvailable):  # it waits for no one
+                self.admitting.deferred(now)
+            else:
+                postpone(self.admitting, error)
             return claimed
         self.note(self.admitting.passed(admission, sweeps, monotonic()))
         return claimed
 
     @property
     def cannot_expire(self) -> bool:
-        """Whether expired jobs cannot be cancelled, and so are in the way."""
+        """Whether expired jobs are in the way because cancelling them fails."""
         return self.upkeep.expiry.backoff.since is not None
 
     def promote(self) -> bool:
@@ -253,7 +260,7 @@ class Claimer:
         return self.promotion.backoff.since is None
 
     def look_for_forgotten(self) -> None:
-        """Before a drain ends, see whether something waits for nothing."""
+        """Before a drain ends, look for jobs that wait for nothing any more."""
         self.admitting.position = BEGINNING
         while not self.admitting.is_failing(monotonic()):
             effects = attempt(self.admitting, self.connection)
@@ -293,7 +300,7 @@ class Claimer:
             raise DatabaseLost from error
 
     def fail_unclaimable(self) -> bool:
-        """End the jobs FAILED that make a claim fail; return whether there are any."""
+        """Fail the jobs that make a claim raise; return whether there were any."""
         limit = self.options.slots + self.options.prefetch
         queues, excluded = self.options.queues, self.options.excluded
         found = False
@@ -314,5 +321,5 @@ class Claimer:
             seconds = monotonic() - self.backoff.since
             logger.warning("Claiming works again after %.1f s", seconds)
             self.backoff.passed()
-            self.upkeep.recovered()  # from what may have been the same fault
+            self.upkeep.recovered()  # what failed there may have been the same fault
             self.admitting.recovered()

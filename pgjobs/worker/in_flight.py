@@ -1,11 +1,13 @@
-"""The books of a worker: the jobs that it holds, and outcomes not yet stored."""
+"""What a worker holds: its jobs, and outcomes that are not stored yet."""
 
 from collections.abc import Iterable, Sequence
 from time import monotonic
 
 from ..queue.claiming import ClaimedJob
-from ..queue.recording import Completed, Outcome, Success, Unsuccessful
+from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
 from .observer import AttemptEnd
+
+FAILED_OVER = "Released: another server took over; what it has done may be lost."
 
 
 class InFlight:
@@ -20,6 +22,8 @@ class InFlight:
         # the row of their job, or the statement fails on them.
         self.locked: set[int] = set()
         self.failing: set[int] = set()
+        # The tokens of jobs that ran when another server took over.
+        self.doubted: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -30,7 +34,7 @@ class InFlight:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether all it has are outcomes on which the recording fails."""
+        """Whether recording fails for each job that the worker still holds."""
         return self.jobs.keys() <= self.failing
 
     def claim(self, jobs: Iterable[ClaimedJob]) -> None:
@@ -43,7 +47,28 @@ class InFlight:
         now = monotonic()
         for outcome in outcomes:
             self.ended_at[outcome.lease_token] = now
-            self.unrecorded.append(outcome)
+            self.unrecorded.append(self.credible(outcome))
+
+    def doubt_all(self) -> None:
+        """Let all run again that an asynchronous standby may know in part only.
+
+        The data that a body has committed may be lost although its job is not, and so
+        may the request that made it stop. Atomic jobs are stored whole, or not at all.
+        What may not run again after a crash does not run again after this.
+        """
+        self.doubted |= {
+            token for token, job in self.jobs.items() if job.max_crashes > 1
+        }
+        self.unrecorded = [self.credible(each) for each in self.unrecorded]
+
+    def credible(self, outcome: Outcome) -> Outcome:
+        """Return the outcome, or a release in its place if its job is doubted."""
+        job = self.jobs.get(outcome.lease_token)
+        if job is None or outcome.lease_token not in self.doubted:
+            return outcome
+        if isinstance(outcome, Unsuccessful) and outcome.verdict != "CANCEL":
+            return outcome
+        return outcome if isinstance(outcome, Completed) else release(job, FAILED_OVER)
 
     @property
     def recordable(self) -> list[Outcome]:
@@ -57,7 +82,7 @@ class InFlight:
         return [each for each in self.recordable if isinstance(each, Success)]
 
     def has_keys(self, outcomes: Iterable[Outcome]) -> bool:
-        """Whether other jobs may wait for the end of one of these."""
+        """Whether other jobs may wait for the end of one of these jobs."""
         return any(self.jobs[each.lease_token].is_keyed for each in outcomes)
 
     @property
@@ -75,21 +100,22 @@ class InFlight:
 
     @property
     def runs_suspect(self) -> bool:
-        """Whether the only job in flight is one that must be alone."""
+        """Whether the only job in flight is one that must run alone."""
         return len(self.jobs) == 1 and any(job.is_suspect for job in self.jobs.values())
 
     def close(
         self, outcomes: Sequence[Outcome], status_of: dict[int, str]
     ) -> list[AttemptEnd]:
-        """Forget outcomes that are stored, or whose job is not ours any more.
+        """Forget outcomes that are stored, or whose job belongs to another owner.
 
-        `status_of`: what their jobs, by lease token, are now.
+        `status_of`: the present status of their jobs, by lease token.
         """
         ends = []
         for outcome in outcomes:
             token = outcome.lease_token
             ended_at = self.ended_at.pop(token, 0.0)
             self.failing.discard(token)
+            self.doubted.discard(token)
             job = self.jobs.pop(token, None)
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)

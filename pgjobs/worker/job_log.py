@@ -12,7 +12,7 @@ logger = logging.getLogger("pgjobs.job")
 
 
 def log(level: int, job: ClaimedJob, event: str, **extra) -> None:
-    """Log what happened to a job; `extra` goes along for handlers."""
+    """Log what happened to a job; handlers find `extra` in the record."""
     if logger.isEnabledFor(level):
         logger.log(
             level,
@@ -51,8 +51,8 @@ def log_failure(job: ClaimedJob, event: str, outcome: Unsuccessful, **extra) -> 
 def is_heard(level: int) -> bool:
     """Whether a handler takes records of this level.
 
-    To make a record takes longer than all else that the loop does about a success, and
-    `logging` makes it for handlers that do not want it, as that of `runjobs`.
+    Making a record takes longer than all else that the loop does about a success, and
+    `logging` makes it even if every handler drops it, as that of `runjobs` does.
     """
     if not logger.isEnabledFor(level):
         return False
@@ -69,5 +69,5 @@ def takes(handler: logging.Handler, level: int) -> bool:
 
 
 def described(job: ClaimedJob | Decided | HeavyJob | Rescued) -> dict[str, Any]:
-    """Return what handlers are told of the job of a log record."""
+    """Return the `extra` of a log record about a job."""
     return {"job_id": job.id, "task": job.task, "queue": job.queue_name}

@@ -1,4 +1,4 @@
-"""When a worker is to claim no more, and whether a fresh one follows it."""
+"""When a worker must claim no more, and whether a new process follows it."""
 
 import logging
 from math import inf
@@ -12,7 +12,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 
 class Lifetime:
-    """A worker lives until it is asked to stop, or has served its time."""
+    """A worker lives until it is asked to stop or reaches one of its limits."""
 
     def __init__(self, options: WorkerOptions, executor: Executor):
         self.options = options
@@ -24,12 +24,12 @@ class Lifetime:
 
     @property
     def is_over(self) -> bool:
-        """Whether it claims no more, and ends once its jobs have."""
+        """Whether the worker claims no more, and ends once its jobs have ended."""
         return self.is_cut_short or self.has_claimed_enough
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether not even the jobs that it holds are to begin."""
+        """Whether not even the jobs that the worker holds may begin."""
         return (
             self.signals > 0 or self.is_too_old or self.is_too_large or self.is_overrun
         )
@@ -40,7 +40,7 @@ class Lifetime:
 
     @property
     def end(self) -> float:
-        """Return when it will be too old (monotonic time)."""
+        """Return when the worker will be too old (monotonic time)."""
         longest = self.options.max_time
         return inf if longest is None else self.started_at + longest
 
@@ -53,13 +53,14 @@ class Lifetime:
     def has_given_up(self) -> bool:
         """Whether code of a job runs on although the job has ended.
 
-        Nothing ends it but the end of the process, which must not wait for it.
+        Only the end of the process ends that code, and the process must not wait for
+        it.
         """
         return self.executor.given_up > 0
 
     @property
     def is_overrun(self) -> bool:
-        """Whether so much runs on that the worker cannot wait until it is idle."""
+        """Whether so much code runs on that the worker cannot wait until it is idle."""
         return self.executor.given_up >= self.options.slots
 
     def measure_memory(self) -> None:
@@ -73,7 +74,7 @@ class Lifetime:
             logger.info("Worker name=%s recycles at bytes=%s", self.options.name, size)
 
     def is_to_be_renewed(self, is_drained: bool) -> bool:
-        """Whether it ends so that a fresh process takes its place."""
+        """Whether the worker ends in order to be replaced by a new process."""
         if self.signals or self.is_too_old:
             return False
         if self.has_claimed_enough:

@@ -1,11 +1,12 @@
 """The loop of a worker: record, look after the queue, claim; then sleep.
 
-One pass takes one round trip where nothing but successes is to be recorded. While it
-is on its way outcomes gather for the next one, so that a busy worker commits many at a
-time and an idle one commits at once.
+One pass takes one round trip if it has only successes to record. During the round trip
+outcomes gather for the next pass. So a busy worker commits many at a time, and an idle
+worker commits at once.
 """
 
 import logging
+from contextlib import suppress
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -23,6 +24,7 @@ from .connections.listener import Listener
 from .exit_code import ExitCode
 from .in_flight import InFlight
 from .lifetime import Lifetime
+from .modes import refuse_mode
 from .observer import WorkerObserver
 from .options import WorkerOptions
 from .poll_schedule import PollSchedule
@@ -37,8 +39,7 @@ from .upkeep.chores import Chores
 
 logger = logging.getLogger("pgjobs.worker")
 
-HEAR_SECONDS = 0.01  # between two looks of a busy loop at what was notified
-LAST_SECONDS = 2.0  # for announcing the last jobs that ended
+LAST_SECONDS = 2.0  # seconds, for announcing the last jobs that ended
 
 
 class Loop:
@@ -56,7 +57,6 @@ class Loop:
         self.admitting = Admitting()
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
-        self.next_hearing = 0.0
         self.phase: Literal["starting", "running", "stopped"] = "starting"
         self.awake_at = monotonic()  # the latest pass, or when the next one is due
         self.is_nudged = False
@@ -66,7 +66,8 @@ class Loop:
     def run(self) -> ExitCode:
         """Work until asked to stop; return how it ended.
 
-        Raises psycopg.Error if the database is not there to begin with.
+        Raises psycopg.Error if the database is not there to begin with, and
+        ImproperlyConfigured if PGJOBS["MODE"] wants no worker.
         """
         self.start()
         try:
@@ -85,9 +86,10 @@ class Loop:
             self.close()
 
     def start(self) -> None:
-        self.session = Session(self.options)
+        refuse_mode()
+        self.session = Session(self.options, self.in_flight.doubt_all)
         self.id, self.connection = self.session.id, self.session.connection
-        self.furnish()
+        self.make_parts()
         self.heartbeat.start()
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", self.options.name, self.id)
@@ -95,7 +97,7 @@ class Loop:
         self.announcer.announce_worker(signals.worker_started, self.session.row)
         self.announcer.wait()  # its receivers come before the first job
 
-    def furnish(self) -> None:
+    def make_parts(self) -> None:
         """Make the parts that need the worker's id and its connection."""
         session, options = self.session, self.options
         self.heartbeat = Heartbeat(
@@ -113,6 +115,7 @@ class Loop:
         self.upkeep = Chores(
             self.id,
             options,
+            figures=self.recorder.figures,
             admitting=self.admitting,
             held=lambda: self.in_flight.jobs,
             cancel=self.executor.cancel,
@@ -139,7 +142,10 @@ class Loop:
             lambda channel, payload: self.hearers[channel](payload),
         )
         self.stopping = Stopping(self.recorder, self.lifetime, self.run_pass)
-        self.hearers = {
+        self.hearers = self.hearers_by_channel()
+
+    def hearers_by_channel(self) -> dict:
+        return {
             Listener.CHANNEL: self.claimer.heard_of_queue,
             Listener.ADMISSION: self.admitting.hear,
             self.listener.own_channel: self.upkeep.cancel_requests.hear,
@@ -152,16 +158,16 @@ class Loop:
         self.bell.ring()
 
     def nudge(self) -> None:
-        """Look at the queue now, as when the poll interval is over; from any thread."""
+        """Look at the queue now, as after the poll interval; from any thread."""
         self.is_nudged = True
         self.bell.ring()
 
     def ring(self) -> None:
-        """Wake the loop for what was put down for it; from any thread."""
+        """Wake the loop after something was put down for it; from any thread."""
         self.listener.ring()
 
     def close(self) -> None:
-        """Leave; what still runs here is not this worker's any more."""
+        """Leave the queue. Jobs that still run here no longer belong to this worker."""
         self.phase = "stopped"
         self.announcer.announce_worker(signals.worker_stopping, self.session.row)
         if self.stopping.has_abandoned_jobs or self.in_flight.still_running:
@@ -171,10 +177,17 @@ class Loop:
             self.executor.stop()
             self.announcer.stop()
         self.heartbeat.stop()
+        self.store_last_figures()
         self.session.leave()
         self.listener.close()
         self.session.close()
         logger.info("Worker name=%s stopped", self.options.name)
+
+    def store_last_figures(self) -> None:
+        """Add up what was counted since the last time, if the database is there."""
+        if self.faults.since is None:
+            with suppress(psycopg.Error):
+                attempt(self.upkeep["figures"], self.connection)
 
     @property
     def finished(self) -> int:
@@ -224,7 +237,7 @@ class Loop:
         self.upkeep.cancel_requests.pass_on()
         for chore in self.upkeep.due(self.lifetime.is_over):
             self.note(attempt(chore, self.connection))
-        self.take_notified()
+        self.listener.take_while_busy()
         if monotonic() >= self.observer.due:
             self.observer.catch_up()
         # After a fault a statement has to prove that the database is back.
@@ -251,24 +264,15 @@ class Loop:
             self.upkeep.orphans.expect()
         self.announcer.finished(effects.finished)
 
-    # What the worker hears
-
-    def take_notified(self) -> None:
-        """Take, now and then, what was notified: a busy loop does not sleep over it."""
-        if monotonic() >= self.next_hearing:
-            self.next_hearing = monotonic() + HEAR_SECONDS
-            self.listener.keep_connected()
-            self.listener.take_notified()
-
     def asked_to_cancel(self, lease_tokens: list[int]) -> None:
-        """Note that jobs are to stop; called by the heartbeat's thread."""
+        """Note that jobs are to stop. The heartbeat's thread calls this."""
         self.upkeep.cancel_requests.ask(lease_tokens)
         self.ring()
 
     # Sleeping
 
     def sleep(self) -> None:
-        """Sleep until there is something to do; everything that happens ends it."""
+        """Sleep until there is something to do; every event ends the sleep."""
         if self.faults.pause:
             self.sleep_off_fault()
         elif not (self.is_done or self.has_work()):

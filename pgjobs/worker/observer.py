@@ -1,4 +1,4 @@
-"""Who is told what a worker does, and the count of it."""
+"""What a worker reports of its run, and the counts of it."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ class AttemptEnd(NamedTuple):
     """The end of one attempt, once it is recorded."""
 
     job: ClaimedJob
-    status: str | None  # of the job, now; None: it was taken from this worker
+    status: str | None  # the job's, now. None if the job was taken from this worker
     outcome: Outcome
     seconds: float  # since the worker claimed it
 
 
 class WorkerObserver:
-    """Hears what a worker does, from the loop's thread, which waits meanwhile.
+    """Base of what observes a worker. The loop calls it and waits meanwhile.
 
-    It may put off what it does about it, until `due` at the latest.
+    An observer may put work off, until `due` at the latest.
     """
 
     due = math.inf  # monotonic time at which `catch_up` is to be called
 
     def catch_up(self) -> None:
-        """Do what was put off."""
+        """Do the work that was put off."""
 
     def started(self) -> None:
         """The worker is registered and about to claim."""
 
     def recorded(self, ends: Sequence[AttemptEnd]) -> None:
-        """Attempts have ended: those of one turn."""
+        """These attempts have ended in one pass."""
 
     def stopping(self, running: int) -> None:
-        """The worker was asked to stop while so many jobs run."""
+        """The worker was asked to stop while `running` jobs run."""
 
 
 class Observers(WorkerObserver):
@@ -76,7 +76,7 @@ class RunStats:
     completed: int = 0  # jobs that this run finished; of these:
     failed: int = 0
     cancelled: int = 0
-    retried: int = 0  # attempts that failed and are to be tried again
+    retried: int = 0  # attempts that failed and will be tried again
 
     def count_all(self, ends: Sequence[AttemptEnd]) -> None:
         others = [each for each in ends if each.status != "SUCCESSFUL"]
@@ -85,7 +85,7 @@ class RunStats:
             self.count(end)
 
     def count(self, end: AttemptEnd) -> None:
-        """Count an end that is no success."""
+        """Count the end of an attempt that did not succeed."""
         match end.status:
             case "FAILED":
                 self.completed += 1

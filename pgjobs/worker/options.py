@@ -11,14 +11,14 @@ def default_name() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """How one worker runs; durations in seconds, None: no limit."""
+    """How one worker runs. Durations are in seconds; None means no limit."""
 
     database: str = field(default_factory=lambda: settings.DATABASE)
     name: str = field(default_factory=default_name)
-    queues: tuple[str, ...] | None = None  # None: all
+    queues: tuple[str, ...] | None = None  # None means all
     excluded: tuple[str, ...] = ()
     slots: int = field(default_factory=lambda: settings.CONCURRENCY)
-    # Process units that the jobs of all workers of this host may take; None: any.
+    # Process units that the jobs of all workers of this host may take together.
     units: int | None = field(default_factory=lambda: settings.PROCESS_UNITS)
     prefetch: int = 0  # jobs claimed beyond the slots
     poll: float = field(default_factory=lambda: settings.POLL_INTERVAL)

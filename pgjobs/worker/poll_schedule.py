@@ -1,4 +1,4 @@
-"""When the worker looks at the queue, if nothing wakes it before.
+"""When the worker looks at the queue if no event wakes it before.
 
 All times are those of a monotonic clock.
 """
@@ -20,7 +20,7 @@ class PollSchedule:
 
     def __init__(self, poll: float):
         self.poll = poll
-        self.look_at = 0.0  # when the next look is due, if nothing happens before
+        self.look_at = 0.0  # when the next look is due if no event comes before
         self.promote_at = 0.0  # and the next promotion of scheduled jobs
         self.may_hold_more = True  # the last look did not show all there is
         self.waits_for_idle = False  # a suspect is next in line
@@ -39,14 +39,14 @@ class PollSchedule:
         return now >= self.promote_at
 
     def deserves_look(self, is_idle: bool, now: float) -> bool:
-        """Whether a claim may bring jobs; `is_idle`: the worker holds none."""
+        """Whether a claim may bring jobs. `is_idle`: the worker holds no jobs."""
         if self.may_hold_more or (is_idle and self.waits_for_idle):
             return True
         return now >= self.next_look
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was READY or due, neither claimed nor passed over."""
+        """Whether the last look saw no job that is READY or due."""
         return not (
             self.may_hold_more
             or self.waits_for_idle
@@ -63,7 +63,7 @@ class PollSchedule:
         self.promote_at = 0.0
 
     def saw_none(self, next_due: float | None, now: float) -> None:
-        """Note that nothing was READY, as after a look that brought nothing.
+        """Note that no job is READY, as after a look that brought nothing.
 
         `next_due`: seconds until a scheduled job may run.
         """
@@ -81,8 +81,8 @@ class PollSchedule:
     ) -> None:
         """Decide when to look again, after a look for `limit` jobs.
 
-        `promoted`: a promotion came before it. `rewind_at`: when a look is due that
-        goes everywhere. It is None after a look that did.
+        `promoted`: a promotion came before the look. `rewind_at`: when the next
+        complete look is due. It is None after a complete look.
         """
         claimed_suspect = any(job.is_suspect for job in claimed.jobs)
         self.waits_for_idle = claimed.met_suspect and not claimed_suspect
@@ -94,7 +94,7 @@ class PollSchedule:
         if rewind_at is not None:
             self.look_at = min(self.look_at, rewind_at)
         due = inf if claimed.next_due is None else claimed.next_due
-        # Overdue: it came late, or another transaction has locked it.
+        # Overdue: the promotion comes late, or another transaction has locked the job.
         is_overdue = due <= 0
         self.passed_over = claimed.met_locked or is_overdue
         if claimed.jobs or not self.passed_over:
@@ -105,7 +105,7 @@ class PollSchedule:
             self.promote_at = now + due
         elif promoted:
             self.promote_at = now + self.look_again
-        else:  # a busy worker looks each millisecond, and must not put it off
+        else:  # a busy worker looks each millisecond and must not keep postponing it
             self.promote_at = min(self.promote_at, now + self.look_again)
         if self.passed_over:
             self.look_again = min(2 * self.look_again, LONGEST_LOOK_AGAIN)

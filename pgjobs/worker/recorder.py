@@ -1,7 +1,7 @@
-"""Storing what the worker's jobs have left, and telling what became of them.
+"""Storing the outcomes and reports of the worker's jobs, and announcing their ends.
 
-Successes are stored by the claim, in one statement with it. All else is stored here,
-and so are successes that the claim could not store.
+The statement that claims also stores successes. All other outcomes are stored here, and
+so are successes that the claim could not store.
 """
 
 import logging
@@ -19,20 +19,21 @@ from ..queue.claiming import ClaimedJob
 from ..queue.recording import Outcome, Recorded, Success, Unsuccessful
 from ..tasks.running_job import RunningJob
 from .connections.faults import Backoff
+from .figures import Figures
 from .in_flight import InFlight
 from .job_log import is_heard, log, log_failure
 from .observer import AttemptEnd, WorkerObserver
 from .session import Session
 from .slots.executor import Executor
 from .slots.outcomes import LONGEST_REASON
-from .upkeep.announcer import Announcer, EndOfAttempt
+from .upkeep.announcer import Announcer
 from .upkeep.chore import FIRST_PAUSE, LONGEST_PAUSE, Effects
 
 logger = logging.getLogger("pgjobs.worker")
 
 GATHER_SECONDS = 0.00005
 REPORT_SECONDS = 0.25  # between two writes of progress
-ASK_FOR_LOCKED_SECONDS = 1.0  # between two looks whether rows are still locked
+ASK_FOR_LOCKED_SECONDS = 1.0  # between two checks of rows that were locked
 
 
 class Recorder:
@@ -52,7 +53,8 @@ class Recorder:
         self.in_flight = in_flight
         self.observer = observer
         self.announcer = announcer
-        self.note = note  # takes what a record has changed
+        self.note = note  # called with what a record has changed
+        self.figures = Figures()
         self.finished = 0  # jobs
         self.next_report = 0.0  # monotonic time, as the next
         self.ask_for_locked_at = 0.0
@@ -60,10 +62,10 @@ class Recorder:
         self.report_backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
 
     def gather(self) -> None:
-        """Take what the slots have put down; let those about to end come along.
+        """Take the outcomes of the slots; wait a moment for those about to end.
 
-        A slot that rings has the loop ahead of its neighbours, which hold jobs as
-        short: the next commit would carry one outcome and leave the rest for another.
+        A slot that rings wakes the loop before its neighbours end, which run jobs as
+        short. Without the moment, the next commit would carry only one outcome.
         """
         ended = len(self.in_flight.unrecorded) + len(self.executor.outcomes)
         if 0 < ended < min(len(self.in_flight), self.options.slots):
@@ -71,7 +73,7 @@ class Recorder:
         self.in_flight.put(self.executor.take_outcomes())
 
     def record(self) -> None:
-        """Store what a claim does not store."""
+        """Store the outcomes and reports that a claim does not store."""
         now = monotonic()
         if self.in_flight.failing and not self.backoff.is_waiting(now):
             self.in_flight.failing.clear()
@@ -101,10 +103,11 @@ class Recorder:
     # Outcomes
 
     def close_completed(self) -> None:
-        """Close the books on atomic jobs, which have recorded their success."""
+        """Close atomic jobs, whose transaction has recorded their success."""
         completed = self.in_flight.completed
         if completed:
-            self.note_end_of(completed, Effects(ready=True))  # they may enqueue some
+            # They may have enqueued other jobs.
+            self.note_end_of(completed, Effects(ready=True))
             self.close(
                 completed, {each.lease_token: "SUCCESSFUL" for each in completed}
             )
@@ -116,7 +119,7 @@ class Recorder:
             self.store(unsuccessful, self.record_these)
 
     def record_successes(self, successes: Sequence[Success]) -> None:
-        """Store successes beside the claim, which could not."""
+        """Store successes that the claim could not store."""
         self.note_end_of(successes, Effects())
         self.store(successes, self.record_these_successes)
 
@@ -137,7 +140,7 @@ class Recorder:
     def store(
         self, outcomes: Sequence, record: Callable[[Sequence], list[Recorded]]
     ) -> None:
-        """Store outcomes and close the books on them; keep for later what fails."""
+        """Store outcomes and close them; keep for later those that fail."""
         try:
             self.store_by_halves(outcomes, record)
         except LockNotAvailable:
@@ -146,7 +149,7 @@ class Recorder:
     def store_by_halves(
         self, outcomes: Sequence, record: Callable[[Sequence], list[Recorded]]
     ) -> None:
-        """Store outcomes, all at once if possible, down to the one that cannot be."""
+        """Store outcomes at once, or by halves, down to the one that raises."""
         try:
             recorded = record(outcomes)
         except LockNotAvailable:
@@ -212,9 +215,9 @@ class Recorder:
     # What became of the jobs
 
     def close(self, outcomes: Sequence[Outcome], status_of: dict[int, str]) -> None:
-        """Close the books on outcomes that are stored, or whose job is not ours.
+        """Close outcomes that are stored, or whose job belongs to another owner.
 
-        `status_of`: what their jobs, by lease token, are now.
+        `status_of`: the present status of their jobs, by lease token.
         """
         missing = [each for each in outcomes if each.lease_token not in status_of]
         if missing:
@@ -227,12 +230,13 @@ class Recorder:
         self.announce(ends)
         stored = [end for end in ends if end.status is not None]
         if stored:
+            self.figures.ended(stored)
             self.observer.recorded(stored)
 
     def recorded_before(self, outcomes: Sequence[Outcome]) -> dict[int, str] | None:
-        """Return which outcomes were stored although the answer got lost.
+        """Return which outcomes were stored although the answer was lost.
 
-        Return None if the worker cannot ask at present.
+        Returns None if the worker cannot ask at present.
         """
         try:
             return dict(recording.recorded_before(self.connection.execute, outcomes))
@@ -243,19 +247,18 @@ class Recorder:
             return None
 
     def announce(self, ends: Sequence[AttemptEnd]) -> None:
-        """Say what became of jobs."""
+        """Log how attempts ended, and send the signals of that."""
         tells_all = is_heard(logging.INFO)
         for end in ends:
             if tells_all or end.status != "SUCCESSFUL":
                 log_end(end)
         self.finished += sum(each.status in FINISHED for each in ends)
-        if self.announcer.has_listeners:  # asked once for all: most projects have none
-            self.announcer.ended(map(end_of_attempt, ends))
+        self.announcer.ended(ends)
 
     # Reports
 
     def store_reports(self, now: float) -> None:
-        """Store what jobs report, at once but not more often than need be."""
+        """Store what jobs report, at most once in REPORT_SECONDS."""
         reporting = self.executor.reporting
         if not reporting:
             return
@@ -269,7 +272,7 @@ class Recorder:
                 self.store_these_reports(taken)
 
     def store_these_reports(self, taken: Sequence[tuple[RunningJob, dict]]) -> None:
-        """Store reports; give those back that could not be stored."""
+        """Store reports; give those that could not be stored back to their jobs."""
         stored: set[int] = set()
         try:
             reports = [report for _, report in taken]
@@ -304,16 +307,6 @@ class Recorder:
 
 def log_lost_report(job: RunningJob, error: psycopg.Error) -> None:
     logger.error("Job id=%s: its report cannot be stored: %s", job.id, text_of(error))
-
-
-def end_of_attempt(end: AttemptEnd) -> EndOfAttempt:
-    """Return what receivers of signals are to hear of an end."""
-    outcome = end.outcome
-    if not isinstance(outcome, Unsuccessful):
-        return EndOfAttempt(end.job.id, end.status or "")
-    status = end.status if end.status in FINISHED else outcome.verdict
-    is_ours = end.status is not None
-    return EndOfAttempt(end.job.id, status if is_ours else "", outcome.error)
 
 
 def log_end(end: AttemptEnd) -> None:

@@ -3,10 +3,11 @@
 import logging
 import os
 import socket
+from collections.abc import Callable
 
 import psycopg
 
-from ..base.database_errors import text_of
+from ..base.database_errors import is_lost, text_of
 from ..conf import settings
 from ..sql import statement
 from .connections.connection import (
@@ -21,13 +22,26 @@ from .slots.cleaning import session_watching
 logger = logging.getLogger("pgjobs.worker")
 
 STATEMENT_SECONDS = 30.0
+# A promoted standby writes its log under a number of its own, the timeline: the first
+# eight digits of a file's name.
+TIMELINE = """
+SELECT CASE
+    WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8)
+END
+"""
+
+
+class FailedOver(psycopg.OperationalError):
+    """The worker has met another primary than before; the next try meets it, too."""
 
 
 class Session:
-    """Registers the worker as it is made, or raises psycopg.Error."""
+    """Registers the worker when it is created; raises psycopg.Error."""
 
-    def __init__(self, options: WorkerOptions):
+    def __init__(self, options: WorkerOptions, failed_over: Callable[[], None]):
         self.options = options
+        self.failed_over = failed_over  # called when another server has taken over
+        self.timeline: str | None = None
         self.id = 0  # until it is registered
         self.watchdog = Watchdog()
         self.connection = OwnConnection(
@@ -55,9 +69,20 @@ class Session:
         plan_once(connection)
         if self.id:  # not the first connection
             hold_session_lock(connection, self.id)
+        self.compare_timelines(timeline_of(connection))
+
+    def compare_timelines(self, timeline: str | None) -> None:
+        """Doubt what jobs have done on another server: it may have been lost with it.
+
+        Raises FailedOver, so that nothing is recorded that was not doubted.
+        """
+        before, self.timeline = self.timeline, timeline or self.timeline
+        if before not in (None, self.timeline):
+            self.failed_over()
+            raise FailedOver("another server has taken over")
 
     def leave(self) -> None:
-        """Remove the worker's row; if that fails, others find the worker dead."""
+        """Remove the worker's row. If that fails, other workers find it dead later."""
         try:
             self.connection.execute(statement("leave"), {"id": self.id})
         except psycopg.Error as error:
@@ -67,6 +92,16 @@ class Session:
         self.connection.close()
         self.watchdog.stop()
         session_watching.end()
+
+
+def timeline_of(connection: OwnConnection) -> str | None:
+    """Return which history the server writes, None if it does not tell."""
+    try:
+        return connection.execute(TIMELINE)[0][0]
+    except psycopg.Error as error:
+        if is_lost(error):
+            raise
+        return None  # it speaks as PostgreSQL does, but stores in another way
 
 
 def worker_row(options: WorkerOptions) -> dict:

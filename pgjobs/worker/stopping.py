@@ -64,7 +64,7 @@ class Stopping:
         return ExitCode.SECOND_SIGNAL if is_hurried else ExitCode.GRACE_OVER
 
     def release(self) -> None:
-        """Store what is left; a job that cannot be released counts as crashed."""
+        """Store what is left. A job that cannot be released will count as crashed."""
         for _ in range(RELEASE_TRIES):
             try:
                 self.run_pass()

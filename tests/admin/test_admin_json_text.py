@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pgjobs.admin.json_text import MASK, readable
-from pgjobs.admin.texts import block, excerpt, visible
+from pgjobs.reports.json_text import MASK, readable
+from pgjobs.reports.texts import block, excerpt, visible
 
 SECRETS = [
     "password",
@@ -104,3 +104,22 @@ def test_an_excerpt_is_one_short_line():
 def test_a_block_says_that_it_is_cut():
     assert block("x" * 10, 10) == "x" * 10
     assert "Only the first 10 characters" in block("x" * 11, 10)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_masked"),
+    [
+        ("iban", True),
+        ("IBAN", True),
+        ("customer_iban", True),
+        ("customerIban", True),
+        ("card_number", True),
+        ("cardNumber", True),
+        ("ibanez", False),
+        ("card", False),
+        ("password", True),
+    ],
+)
+def test_words_of_the_project_are_masked_as_a_whole(key, is_masked, settings):
+    settings.PGJOBS = {"SENSITIVE": ["iban", "cardNumber"]}
+    assert ("DE12" not in readable(f'{{"{key}": "DE12"}}')) is is_masked

@@ -9,7 +9,7 @@ from django.core.management import call_command
 
 from pgjobs import schedule, task
 from pgjobs.base.queue_database import database_time
-from pgjobs.checks import check_schedules
+from pgjobs.checks.tasks import check_schedules
 from pgjobs.models import Job, Schedule
 from pgjobs.reports.status import overview
 from pgjobs.tasks.schedules import run_now, store_declared
@@ -241,7 +241,7 @@ def test_schedule_of_the_code_cannot_be_deleted_and_an_orphan_can(declared):
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a\x1b[31mb", "é" * 200])
 def test_page_shows_any_name(name):
     made = Schedule(name=name, task="tests.noop", cron="0 3 * * *")
-    made.plan_anew(database_time("default"))
+    made.plan_again(database_time("default"))
     made.save()
     Schedule.objects.update(timezone="<b>", error="<i>")
     client = operator(*ALL)

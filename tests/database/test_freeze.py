@@ -72,7 +72,7 @@ def same_database_afterwards(db):
 
 
 def test_what_has_changed_since_the_last_release_is_in_a_migration():
-    """Else run: python -m pgjobs.database freeze 0009_what_has_changed."""
+    """If it is not, run: python -m pgjobs.database freeze 0009_what_has_changed."""
     check(HERE.parent)
 
 
@@ -158,7 +158,9 @@ def test_function_that_a_running_worker_calls_stays_as_it_is(released, old, new)
             refusing(released.root)
 
 
-def test_function_that_no_statement_calls_any_more_goes_one_release_later(released):
+def test_function_that_no_statement_calls_any_more_is_dropped_one_release_later(
+    released,
+):
     released.change(ADMIT, "RETURN;", "RETURN;  -- Changed.")
     released.change("../sql/upkeep/admit.sql", "pgjobs_admit", "pgjobs_admit_2")
     released.path("functions/admission/admit_2.sql").write_text(

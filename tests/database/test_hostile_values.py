@@ -26,7 +26,7 @@ from pgjobs.models import (
     Status,
     Subscription,
 )
-from pgjobs.queue import claiming, dependencies, events, upkeep
+from pgjobs.queue import claiming, dependencies, events, recording, upkeep
 from pgjobs.sql import statement
 from tests import dependent_tasks
 from tests.actors import Hand, admit, execute, hours, job_that_is
@@ -57,8 +57,8 @@ def objects(**members: Iterable[str]) -> Iterator[str]:
 
 LIMIT = '{"limit_key": %s, "max_running": %s}'
 RATE = '{"rate_key": %s, "rate_burst": %s, "rate_interval": %s}'
-NEED = '{"needs": [{"key": %s, "within": %s}], "serves": []}'
-SERVE = '{"needs": [], "serves": [{"key": %s, "for": %s}]}'
+NEED = '{"needs": [{"key": %s, "within": %s}], "provides": []}'
+PROVIDE = '{"needs": [], "provides": [{"key": %s, "for": %s}]}'
 KEYS = [
     *objects(
         lock=(*IDS, '""', '"door"', LONG),
@@ -77,15 +77,15 @@ KEYS = [
     *(RATE % ('"mail"', 1, each) for each in (*IDS, "1e-300", "3153600000", "1e-10")),
 ]
 DEPENDENCIES = [
-    *objects(needs=ODD_JSON, serves=ODD_JSON),
+    *objects(needs=ODD_JSON, provides=ODD_JSON),
     *(NEED % (key, 1) for key in ("5", "null", '""', LONG)),
     *(NEED % ('"k"', each) for each in (*IDS, "1e-300", "3153600001")),
-    *(SERVE % (key, 1) for key in ("5", "null", '""', LONG)),
-    *(SERVE % ('"k"', each) for each in (*IDS, "1e-300", "3153600001")),
-    '{"needs": [], "serves": [{"key": "k", "for": 1}, {"key": "k", "for": 2}]}',
-    '{"needs": [{"key": "k", "for": 5}], "serves": [{"key": "k", "within": 5}]}',
-    '{"needs": [{"key": "k", "within": 5, "for": 1e300}], "serves": []}',
-    '{"needs": [{"key": "k", "within": 1e300, "for": 5}], "serves": []}',
+    *(PROVIDE % (key, 1) for key in ("5", "null", '""', LONG)),
+    *(PROVIDE % ('"k"', each) for each in (*IDS, "1e-300", "3153600001")),
+    '{"needs": [], "provides": [{"key": "k", "for": 1}, {"key": "k", "for": 2}]}',
+    '{"needs": [{"key": "k", "for": 5}], "provides": [{"key": "k", "within": 5}]}',
+    '{"needs": [{"key": "k", "within": 5, "for": 1e300}], "provides": []}',
+    '{"needs": [{"key": "k", "within": 1e300, "for": 5}], "provides": []}',
 ]
 VALUES: dict[str, tuple[str, ...]] = {
     "smallint": ("-32768", "-101", "-1", "0", "1", "101", "32767"),
@@ -102,6 +102,7 @@ VALUES: dict[str, tuple[str, ...]] = {
         *("", " ", " a", "a ", "a,b", "a\nb", "\x7f", "*", "a.*", "🙂" * 300),
         *("x" * 201, "x" * 100_000, *WORDS, *LINES),
     ),
+    "ARRAY": ("{}", "{1}", "{NULL}", "{2147483647}"),
     "jsonb": (*ODD_JSON, *KEYS, *DEPENDENCIES),
 }
 VALUES["character varying"] = VALUES["text"]
@@ -148,6 +149,16 @@ BASES: dict[str, list[dict[str, str]]] = {
     "pgjobs_predecessor": [{"job_id": "(a job)", "predecessor_id": "2"}],
     "pgjobs_prerequisite": [{"job_id": "1", "key": "k"}],
     "pgjobs_batch": [{}],
+    "pgjobs_figure": [
+        {
+            "span": "60",
+            "start": "2020-01-01",
+            "queue_name": "default",
+            "task": "tests.noop",
+            "run_times": "{}",
+            "wait_times": "{}",
+        }
+    ],
 }
 
 
@@ -263,7 +274,7 @@ class Working:
 
     def look(self) -> None:
         self.run("chores", worker_id=self.hand.id, looks=True)
-        self.run("next_fire")
+        self.run("next_fire", after=0, limit=100)
         self.run("due_schedules", limit=100)
         self.run("orphans", worker_id=self.hand.id, lease_tokens="{}")
         self.run("cancel_requests", worker_id=self.hand.id)
@@ -294,10 +305,11 @@ class Working:
                 {
                     **{"most": 1_000, "seconds": 1.0, "sweeps": True, "room": 0},
                     **{"queues": None, "excluded": [], **row},
+                    **recording.success_parameters(0, ()),
                 },
             )
             row = {"after_queue": queue, "after_line": line, "after_link": link}
-            admitted, ended, has_more, *_ = said
+            _, admitted, ended, has_more, *_ = said
             if not (admitted or ended or has_more or queue or line or link):
                 return
         self.faults["admit"] = "It spins."
@@ -340,7 +352,7 @@ class Working:
                 )
 
     def rescue(self) -> None:
-        """Let a worker rescue the jobs of another, and of those that nobody knows."""
+        """Let a worker rescue the jobs of another, and jobs whose worker has no row."""
         self.hand.vanish()
         self.hand = Hand("rescuer")
         for _ in range(3):
@@ -363,15 +375,15 @@ def check_that_workers_go_on(what: Any) -> None:
 
 def hostile_rows(table: str, kinds: dict[str, str], column: str, how: str) -> int:
     """Write a row for each hostile value; return how many were accepted."""
-    number = 0
-    for value in VALUES.get(kinds[column], ()):
-        if how == "update":
-            with_value = {column: value}
-            number += update(table, kinds, with_value)
-        else:
-            for base in BASES.get(table, []):
-                number += insert(table, kinds, {**filled_in(base), column: value})
-    return number
+    values = VALUES.get(kinds[column], ())
+    if how == "update":
+        return sum(update(table, kinds, {column: value}) for value in values)
+    bases = [filled_in(base) for base in BASES.get(table, [])]  # one look for each
+    return sum(
+        insert(table, kinds, {**base, column: value})
+        for value in values
+        for base in bases
+    )
 
 
 def filled_in(base: dict[str, str]) -> dict[str, str]:
@@ -390,7 +402,7 @@ DO $$ BEGIN
 END $$
 """
 TABLES = (
-    *("attempt", "batch", "delivery", "event", "job", "note", "predecessor"),
+    *("attempt", "batch", "delivery", "event", "figure", "job", "note", "predecessor"),
     *("prerequisite", "progress", "queue", "rate", "schedule", "step"),
     *("subscription", "taskdefinition", "tick", "worker"),
 )
@@ -422,7 +434,7 @@ def test_no_value_of_any_column_stops_a_worker(busy, table, how):
 )
 @given(data=st.data())
 def test_no_rows_of_several_hostile_values_stop_a_worker(busy, data):
-    """By SQL of a role that owns the tables."""
+    """The role that writes them owns the tables."""
     every = columns()
     written = []
     with undone():
@@ -444,7 +456,7 @@ def drawn(data, kinds: dict[str, str]) -> dict[str, str]:
 
 
 def test_no_value_that_a_producer_may_write_stops_a_worker(busy):
-    """With the rights that docs/sql.md gives: what it may not write is refused."""
+    """The producer has the rights of docs/sql.md. What it may not write is refused."""
     psql(f"CREATE ROLE {ROLE}")
     psql(GRANTS["producer"].replace("producer", ROLE))
     kinds = columns()["pgjobs_job"]
@@ -458,7 +470,7 @@ def test_no_value_that_a_producer_may_write_stops_a_worker(busy):
 
 
 def test_no_operator_of_another_schema_is_used_for_a_comparison(busy):
-    """A role that may create one could have it run with a worker's rights."""
+    """Otherwise a role that creates one could run it with a worker's rights."""
     kinds = ("varchar", "bpchar", "name", "text", "int2", "int4", "int8", "oid")
     for left in kinds:
         for right in kinds:

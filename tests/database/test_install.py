@@ -49,7 +49,7 @@ def test_file_has_one_function_and_its_name_and_says_what_it_is_for(path):
 
 
 def test_function_of_a_constraint_cannot_be_replaced():
-    """An index that is made of one would not notice."""
+    """An index that calls the function would not notice."""
     for path, text in FILES.items():
         assert ("CREATE OR REPLACE" in text) == (path.parts[0] != "constraints")
 

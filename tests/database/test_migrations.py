@@ -138,12 +138,12 @@ def plain(definition: str) -> str:
 
 
 def test_job_table_has_exactly_the_intended_indexes():
-    """Each index costs every job; one that covers a claim may not be missing."""
+    """Each index costs every job. One that a claim needs must not be missing."""
     assert definitions("pgjobs_job") == INDEXES
 
 
 def test_columns_of_jobs_stand_in_the_order_of_the_fields():
-    """Which the model explains, and which no migration would notice by itself."""
+    """The model explains this order. No migration would notice another one."""
     names = """
         SELECT attname FROM pg_attribute
         WHERE attrelid = 'pgjobs_job'::regclass AND attnum > 0 AND NOT attisdropped
@@ -154,7 +154,7 @@ def test_columns_of_jobs_stand_in_the_order_of_the_fields():
 
 
 def test_lines_are_sorted_by_their_bytes():
-    """So those of one kind follow one another, in whatever language it sorts."""
+    """So the lines of one kind stand together, whatever the collation is."""
     collation = """
         SELECT collname FROM pg_attribute JOIN pg_collation AS c ON c.oid = attcollation
         WHERE attrelid = 'pgjobs_job'::regclass AND attname = 'line'

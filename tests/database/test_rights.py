@@ -1,4 +1,4 @@
-"""Who may execute the functions, and with which settings they run."""
+"""Which roles may execute the functions, and with which settings they run."""
 
 import pytest
 from django.db import transaction
@@ -30,12 +30,16 @@ NEEDED_BY_WRITERS = {
     "pgjobs_first_obstacle": "UPDATE pgjobs_job SET status = 'READY'",
     "pgjobs_follow_up": "UPDATE pgjobs_job SET status = 'SUCCESSFUL',"
     """ finished_at = now(), keys = '{"on_success": "new"}'""",
+    "pgjobs_free_keys": "SELECT pgjobs_free_keys('{key}')",
     "pgjobs_holds_key": "INSERT INTO pgjobs_job (task, unique_key, unique_for)"
     " VALUES ('new', 'key', 'unfinished')",
     "pgjobs_is_job": "INSERT INTO pgjobs_job (task) VALUES ('new')",
     "pgjobs_leave_note": "DELETE FROM pgjobs_job",
-    "pgjobs_serve": "INSERT INTO pgjobs_job (task, dependencies) VALUES ('new',"
-    """ '{"needs": [], "serves": [{"key": "k", "for": 5}]}')""",
+    # Python's enqueue, where a unique key is taken.
+    "pgjobs_replace_held": "SELECT pgjobs_replace_held('{key}', '{unfinished}', '{}',"
+    " '{}', '{}', '{}', '{}', '{}')",
+    "pgjobs_provide": "INSERT INTO pgjobs_job (task, dependencies) VALUES ('new',"
+    """ '{"needs": [], "provides": [{"key": "k", "for": 5}]}')""",
 }
 
 
@@ -72,7 +76,7 @@ def test_role_with_rights_on_the_tables_writes_rows(role, statement):
 def test_role_could_not_write_rows_without_what_public_may_execute(
     role, name, statement
 ):
-    """So that the list does not grow beyond what is needed."""
+    """This keeps the list from growing beyond what is needed."""
     execute(f"REVOKE EXECUTE ON ROUTINE {name} FROM PUBLIC")
     with pytest.raises(Exception, match=f"permission denied for function {name}"):
         write(statement)
@@ -96,7 +100,7 @@ def test_function_that_others_call_has_a_search_path_of_its_own(kind):
 
 
 def test_loop_has_the_search_path_of_the_functions():
-    """Else PostgreSQL would compile those that both call again and again."""
+    """Otherwise PostgreSQL would compile shared functions again and again."""
     ((settings,),) = execute(
         "SELECT proconfig FROM pg_proc WHERE proname = 'pgjobs_queue_changed'"
     )

@@ -80,7 +80,7 @@ def test_arguments_that_do_not_fit_are_refused(arguments, parameter, says):
         )
 
 
-def test_every_fault_is_told_with_what_the_task_takes():
+def test_every_fault_is_named_with_what_the_task_takes():
     with pytest.raises(psycopg.Error) as caught:
         enqueued("""'{"client_id": "x", "odd": 1}'""")
     diagnostic = caught.value.diag
@@ -162,6 +162,8 @@ def test_task_that_expires_does_so_also_when_sql_enqueues_it():
         ("queue_name => 'a,b'", "queue_name", "without commas"),
         ("queue_name => repeat('q', 201)", "queue_name", "1 to 200"),
         ("queue_name => E'a\\nb'", "queue_name", "control characters"),
+        ("queue_name => ' a'", "queue_name", "not begin or end with a space"),
+        ("queue_name => 'a '", "queue_name", "not begin or end with a space"),
         ("lock => ''", "lock", "1 to 500 characters long, got 0"),
         ("unique_key => repeat('k', 501)", "unique_key", "got 501"),
     ],
@@ -398,7 +400,7 @@ def fields_of_job():
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
 def test_act_by_sql_does_what_the_one_by_python_does(verb, status):
     by_python, by_sql = make_job(status), make_job(status)
-    Job.objects.update(dependencies={"needs": [], "serves": []})
+    Job.objects.update(dependencies={"needs": [], "provides": []})
     for job in (by_python, by_sql):
         Progress.objects.create(
             job_id=job.pk, done=1, total=2, updated_at=timezone.now()
@@ -424,7 +426,7 @@ def test_retry_leaves_a_job_whose_unique_key_another_one_holds():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_retry_gives_up_where_its_transaction_cannot_see_who_holds_the_key():
+def test_retry_ends_where_its_transaction_cannot_see_the_holder_of_the_key():
     task = declare(unique=True)
     job = task.enqueue("a")
     job.cancel()
@@ -468,7 +470,7 @@ def test_cancel_takes_a_reason():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_running_job_is_told_through_its_workers_channel():
+def test_running_job_is_asked_to_stop_through_its_workers_channel():
     job = make_job("RUNNING")
     channel = f"pgjobs_worker_{job.worker_id}"
     with session() as worker:

@@ -76,14 +76,14 @@ def call(statement: str) -> list[tuple]:
 
 
 @pytest.mark.parametrize("statement", CALLS)
-def test_nobody_may_call_the_functions_without_being_told_so(statement):
+def test_role_without_the_right_is_refused_the_functions_with_a_reason(statement):
     with refused("42501", "permission denied for (function|procedure)"):
         call(statement)
 
 
 @pytest.mark.parametrize("statement", CALLS)
-def test_functions_alone_lend_nobody_a_right(statement):
-    """SECURITY INVOKER: EXECUTE is not enough."""
+def test_right_to_the_functions_lends_no_right_to_the_tables(statement):
+    """The functions are SECURITY INVOKER, so EXECUTE is not enough."""
     psql(f"GRANT EXECUTE ON ALL ROUTINES IN SCHEMA public TO {ROLE}")
     with refused("42501", "permission denied for table"):
         call(statement)
@@ -96,7 +96,7 @@ def test_producer_enqueues(statement):
     assert Job.objects.get().kwargs == {"a": 1, "b": 1}
 
 
-def test_producer_gets_the_same_errors_as_anybody():
+def test_producer_gets_the_same_errors_as_the_owner():
     grant("producer")
     with refused("22023", "valid integer", column="a"):
         call("SELECT * FROM pgjobs_enqueue('tests.add', '{\"a\": \"x\"}')")

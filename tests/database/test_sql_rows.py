@@ -141,7 +141,7 @@ def test_claim_makes_the_job_the_workers(hand):
         lease_token=row["lease_token"],
         enqueued_at=job.enqueued_at,
         is_keyed=False,
-        is_tied=False,
+        has_dependencies=False,
         turn=row["turn"],
         meta=None,
         waited=claimed.waited,
@@ -201,7 +201,7 @@ def test_two_claims_at_the_same_time_share_nothing(hand):
 
 
 @transactional
-def test_claim_tells_that_others_hold_ready_jobs(hand):
+def test_claim_says_that_others_hold_ready_jobs(hand):
     enqueue(2)
     first, second = overlapping(
         lambda: hand.record_and_claim(limit=1),
@@ -228,12 +228,12 @@ def test_many_workers_claim_every_job_once():
 
     with ThreadPoolExecutor(len(hands)) as pool:
         taken = [id for each in pool.map(work_through, hands) for id in each]
-    rest = ids(hands[0].claim(100))  # passed over while somebody else looked at them
+    rest = ids(hands[0].claim(100))  # skipped while another worker looked at them
     assert Counter(taken + rest) == Counter(expected)
     assert set(Job.objects.values_list("attempts", flat=True)) == {1}
 
 
-def test_turn_tells_when_the_next_job_is_due(hand):
+def test_claim_returns_when_the_next_job_is_due(hand):
     assert hand.record_and_claim(limit=1).next_due is None
     enqueue(run_after=hours(2))
     enqueue(run_after=hours(1))
@@ -285,14 +285,14 @@ def test_job_that_may_crash_only_once_is_a_suspect_from_the_start(hand):
     assert ids(hand.claim(5)) == [second]
 
 
-def test_suspect_in_a_queue_that_is_not_served_hinders_nobody(hand):
+def test_suspect_in_a_queue_that_is_not_served_holds_up_no_job(hand):
     suspects(queue_name="other", priority=5)
     good = enqueue(2)
     turn = hand.record_and_claim(limit=5, queues=["default"])
     assert (ids(turn.jobs), turn.met_suspect) == (good, False)
 
 
-def test_success_and_a_suspect_fit_in_one_turn(hand):
+def test_success_and_a_suspect_fit_in_one_statement(hand):
     (good,) = enqueue(priority=1)
     claimed = hand.claim_one()
     (suspect,) = suspects()
@@ -319,7 +319,7 @@ def test_success_ends_the_job(hand):
     assert attempts_of(job) == []
 
 
-def test_success_after_setbacks_forgets_their_reason(hand):
+def test_success_after_failed_attempts_forgets_their_reason(hand):
     job = noop.enqueue()
     hand.set_back(hand.claim_one(), "RETRY", "OSError: no luck")
     assert fields_of(job)["reason"] == "OSError: no luck"
@@ -475,7 +475,7 @@ SETBACKS = [
 
 
 @pytest.mark.parametrize(("verdict", "delay", "state", "expected", "noted"), SETBACKS)
-def test_setback_decides_what_becomes_of_the_job(
+def test_verdict_decides_what_becomes_of_the_job(
     hand, verdict, delay, state, expected, noted
 ):
     job = noop.enqueue()
@@ -507,7 +507,7 @@ def test_setback_decides_what_becomes_of_the_job(
 @pytest.mark.parametrize(
     "verdict", ["RETRY", "FAIL", "SNOOZE", "RELEASE", "UNKNOWN", "CANCEL"]
 )
-def test_setback_of_a_job_that_is_to_be_cancelled_cancels_it(hand, verdict):
+def test_failed_attempt_of_a_job_that_is_to_be_cancelled_cancels_it(hand, verdict):
     job = noop.enqueue()
     claimed = hand.claim_one()
     job.cancel("Ann changed her mind.")
@@ -663,7 +663,7 @@ def test_rescuer_counts_only_the_time_in_which_it_lived_itself(hand, dead):
     assert is_rescued(hand)
 
 
-def test_sign_of_life_after_a_pause_begins_the_time_anew_in_which_a_worker_lived(hand):
+def test_sign_of_life_after_a_pause_starts_the_time_again_in_which_a_worker_lived(hand):
     def beating_since():
         return Worker.objects.get(pk=hand.id).beating_since
 
@@ -676,8 +676,8 @@ def test_sign_of_life_after_a_pause_begins_the_time_anew_in_which_a_worker_lived
     assert beating_since() > began + hours(0.9)
 
 
-def test_outage_that_hits_all_kills_nobody(hand):
-    """Whoever comes back first gives the others the time to come back, too."""
+def test_outage_of_the_database_makes_no_worker_look_dead(hand):
+    """The first worker to come back gives the others time to come back, too."""
     other = Hand("other", holds_session_lock=True)
     running_job(hand=other)
     for each in (hand, other):
@@ -834,8 +834,8 @@ def test_job_is_rescued_once_however_many_try(hand):
 
 
 @transactional
-def test_job_that_was_rescued_and_claimed_anew_in_between_is_left_alone():
-    """In between: after a slow rescue has read the job and before it locks it."""
+def test_job_that_was_rescued_and_claimed_again_in_between_is_left_alone():
+    """That is after a slow rescue has read the job and before it locks the row."""
     dead, other = Hand("dead"), Hand("other")
     running_job(hand=dead)
     dead.fall_silent(3600)
@@ -978,9 +978,11 @@ def test_nothing_to_prune_is_no_query(django_assert_num_queries):
 def test_pruning_goes_in_batches_oldest_first(monkeypatch):
     monkeypatch.setattr(upkeep, "BATCH", 2)
     jobs = finished_hours_ago("FAILED", 2, 4, 3)
-    assert upkeep.prune(execute, {"FAILED": 3600}) == 2
+    part = upkeep.prune_part(execute, "FAILED", 3600)
+    assert (part.number, part.has_more) == (2, True)
     assert left() == {jobs[0].pk}
-    assert upkeep.prune(execute, {"FAILED": 3600}) == 1
+    part = upkeep.prune_part(execute, "FAILED", 3600, part.position)
+    assert (part.number, part.has_more) == (1, False)
 
 
 def test_pruned_job_takes_its_attempts_and_progress_along():
@@ -994,7 +996,7 @@ def test_pruned_job_takes_its_attempts_and_progress_along():
 
 
 @transactional
-def test_pruning_passes_over_what_others_have_locked():
+def test_pruning_skips_what_others_have_locked():
     locked, _free = finished_hours_ago("FAILED", 2, 2)
 
     def lock():
@@ -1088,7 +1090,7 @@ def test_report_of_a_job_that_is_being_deleted_is_dropped(hand):
 # Deleting
 
 
-def test_whoever_deletes_a_job_deletes_its_attempts():
+def test_every_way_to_delete_a_job_deletes_its_attempts():
     job = job_that_is("FAILED")
     Progress.objects.create(job=job, updated_at=timezone.now())
     with transaction.atomic():

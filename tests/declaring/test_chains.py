@@ -66,7 +66,7 @@ def test_jobs_of_a_chain_run_one_after_the_other():
     assert statuses() == ["SUCCESSFUL"] * 3
 
 
-def test_job_that_becomes_ready_says_nothing_any_more_of_who_came_before():
+def test_job_that_becomes_ready_no_longer_names_its_predecessor():
     _, second = enqueue(chain(noop.bind(), noop.bind()))
     assert admitted(second).blocked_by_id is not None
     run_next()
@@ -120,7 +120,7 @@ def test_job_that_is_tried_again_holds_the_next_one_back():
     assert statuses() == ["SUCCESSFUL", "READY"]
 
 
-def test_job_that_is_marked_as_successful_lets_the_next_one_go():
+def test_job_that_is_marked_as_successful_admits_the_next_one():
     first, _ = enqueue(chain(noop.bind(), noop.bind()))
     first.succeed()
     assert statuses() == ["SUCCESSFUL", "READY"]
@@ -276,7 +276,7 @@ def test_jobs_of_a_chain_may_share_a_lock():
     assert statuses() == ["SUCCESSFUL"] * 3
 
 
-def test_row_that_anybody_inserts_waits_too():
+def test_row_inserted_by_sql_waits_too():
     first = enqueue(noop)
     execute(
         "INSERT INTO pgjobs_job (task, keys) VALUES ('tests.noop', %(keys)s)",
@@ -334,7 +334,7 @@ def test_job_of_a_chain_that_is_replaced_keeps_its_place_in_it():
     assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]
 
 
-def test_job_with_a_lock_keeps_its_place_when_somebody_begins_to_wait_for_it():
+def test_job_with_a_lock_keeps_its_place_when_another_job_begins_to_wait_for_it():
     locked = noop.using(lock="door")
     holder = enqueue(locked)
     enqueue(locked)
@@ -413,7 +413,7 @@ def test_job_that_two_have_failed_waits_until_both_are_retried():
     assert statuses() == ["SUCCESSFUL", "SUCCESSFUL", "READY"]
 
 
-def test_who_retries_a_cancelled_job_alone_wants_it_to_run():
+def test_cancelled_job_that_is_retried_alone_runs():
     _, second, _ = enqueue(chain(*[noop.bind() for _ in range(3)]))
     run_next("FAIL")
     assert statuses() == ["FAILED", "CANCELLED", "CANCELLED"]
@@ -506,7 +506,7 @@ def test_job_after_one_that_is_gone_does_not_run(is_due):
 
 
 def test_circle_is_refused():
-    """Only SQL could ask for one: a job can wait for nothing that comes after it."""
+    """Only SQL could ask for one. A job cannot wait for a later job."""
     first = enqueue(noop)
     insert = """
         INSERT INTO pgjobs_job (id, task, keys)
@@ -537,7 +537,7 @@ def test_links_that_make_no_sense_are_refused_in_sql(keys, fault):
 
 
 def test_job_after_a_batch_that_does_not_exist_does_not_run():
-    """Its writer may not be allowed to look."""
+    """Its writer may have no right to read batches."""
     execute(
         "INSERT INTO pgjobs_job (task, keys)"
         """ VALUES ('tests.noop', '{"after_batches": [12]}')"""
@@ -559,10 +559,10 @@ HOLD = "SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE"
 @pytest.mark.parametrize("first", ["end", "arrival"])
 @pytest.mark.parametrize("commits", ["end", "arrival"])
 @pytest.mark.parametrize("looks_between", [False, True])
-def test_job_that_comes_while_its_predecessor_ends_is_told(
+def test_job_that_comes_while_its_predecessor_ends_is_admitted(
     first, commits, looks_between, verdict
 ):
-    """Whichever writes first, whichever commits first, whenever a worker looks."""
+    """This holds in each order of writes and commits, whenever a worker looks."""
     predecessor = enqueue(noop)
     with session() as worker, session() as app:
         hand = Hand(execute=worker.execute)
@@ -590,9 +590,7 @@ def test_job_that_comes_while_its_predecessor_ends_is_told(
 
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("looks_between", [False, True])
-def test_two_predecessors_that_end_at_the_same_time_let_the_job_go(
-    order, looks_between
-):
+def test_two_predecessors_that_end_at_the_same_time_admit_the_job(order, looks_between):
     parents = enqueue_many([noop.bind(), noop.bind()])
     enqueue(noop.using(after=parents))
     with session() as one, session() as two:
@@ -611,7 +609,7 @@ def test_two_predecessors_that_end_at_the_same_time_let_the_job_go(
 
 
 @pytest.mark.parametrize("verdict", ["SUCCESS", "FAIL"])
-def test_successor_that_another_session_holds_is_passed_over_and_told_later(verdict):
+def test_successor_that_another_session_holds_is_skipped_and_admitted_later(verdict):
     _, second = enqueue(chain(noop.bind(), noop.bind()))
     admit()
     with session() as other:
@@ -625,7 +623,7 @@ def test_successor_that_another_session_holds_is_passed_over_and_told_later(verd
     assert not admitting.admit(execute).is_blocked
 
 
-def test_successor_of_a_deleted_job_is_told_later_if_another_session_holds_it():
+def test_successor_of_a_deleted_job_is_admitted_later_if_another_session_holds_it():
     first, second = enqueue(chain(noop.bind(), noop.bind()))
     admit()
     with session() as other:
@@ -667,7 +665,7 @@ def test_of_two_admissions_at_the_same_time_the_second_does_nothing():
     assert stored_statuses() == ["SUCCESSFUL", "READY"]
 
 
-def test_job_of_an_old_snapshot_is_told():
+def test_job_of_an_old_snapshot_is_admitted():
     first = enqueue(noop)
     with session() as old:
         old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -693,7 +691,7 @@ def test_job_that_comes_after_the_end_does_not_hide_it_from_those_before(ended):
 
 
 @pytest.mark.parametrize("looks_before", [False, True])
-def test_end_in_an_old_snapshot_tells_the_jobs_that_came_since(looks_before):
+def test_end_in_an_old_snapshot_admits_the_jobs_that_came_since(looks_before):
     first = enqueue(noop)
     enqueue(noop.using(after=first))
     with session() as old:
@@ -728,7 +726,7 @@ def test_all_may_happen_to_a_chain_in_one_transaction():
         assert statuses() == ["READY", "WAITING", "WAITING"]
 
 
-def test_one_admission_tells_a_part_of_many_jobs_and_the_next_ones_the_others(
+def test_one_admission_admits_a_part_of_many_jobs_and_the_next_ones_the_others(
     monkeypatch,
 ):
     monkeypatch.setattr(admitting, "ADMISSION_SECONDS", 0.0)
@@ -747,8 +745,8 @@ def test_one_admission_tells_a_part_of_many_jobs_and_the_next_ones_the_others(
 
 
 @pytest.mark.parametrize("act", ["succeed", "fail", "discard"])
-def test_end_that_neither_row_nor_note_tells_is_found_by_the_sweep(act):
-    """Triggers may be disabled, and a role may delete jobs, and leave no notes."""
+def test_end_that_neither_row_nor_note_names_is_found_by_the_sweep(act):
+    """Triggers may be disabled, and a role may delete jobs without leaving notes."""
     first = enqueue(noop)
     enqueue_many([noop.using(after=first).bind() for _ in range(600)])
     admit()

@@ -15,7 +15,7 @@ from pgjobs.tasks.running_job import LONGEST_LINE, MOST_LINES, RunningJob, curre
 ENQUEUED_AT = timezone.now()
 
 
-class Desk:
+class Host:
     def __init__(self):
         self.reports = 0
 
@@ -33,7 +33,7 @@ def running_job(**changes) -> RunningJob:
         "life": 1,
         "lease_token": 99,
         "enqueued_at": ENQUEUED_AT,
-        "desk": Desk(),
+        "host": Host(),
     }
     return RunningJob(**values | changes)
 
@@ -71,7 +71,7 @@ def test_of_several_reports_the_last_is_taken_once():
     job = running_job()
     job.progress(1, 10, "first")
     job.progress(2, 10, "second")
-    assert job._desk.reports == 2
+    assert job._host.reports == 2
     assert job.take_report() == {
         "id": 7,
         "lease_token": 99,
@@ -93,7 +93,7 @@ def test_lines_are_dated_and_kept_in_order():
     assert job.take_report() is None
 
 
-def test_log_that_nobody_stores_does_not_fill_the_memory():
+def test_log_that_is_never_stored_does_not_fill_the_memory():
     job = running_job()
     for number in range(2 * MOST_LINES):
         job.log(f"{number} " + "x" * 10 * LONGEST_LINE)

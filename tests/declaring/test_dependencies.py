@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import pytest
 
 from pgjobs import Dependency, same, task
-from pgjobs.checks import check_dependencies
+from pgjobs.checks.dependencies import check_dependencies
 from pgjobs.exceptions import InvalidArguments, InvalidTask, UnknownTask
 from pgjobs.tasks.dependencies import DEFAULT_WINDOW
 
@@ -170,7 +170,7 @@ def test_same_of_what_is_no_parameter_is_refused():
         sender.bind()
 
 
-def test_job_knows_what_it_needs_and_what_it_serves():
+def test_job_knows_what_it_needs_and_what_it_provides():
     generator = made(generate, Dependency(task(refresh), minutes=5, client_id=same))
     made(send, Dependency(generator, hours=1, client_id=same))
     made(
@@ -183,7 +183,7 @@ def test_job_knows_what_it_needs_and_what_it_serves():
     both = 'tests.generate:{"client_id":42,"month":"2026-10-01"}'
     assert bound.new_job.dependencies == {
         "needs": [{"key": 'tests.refresh:{"client_id":42}', "within": 300}],
-        "serves": [{"key": key, "for": 7_200}, {"key": both, "for": DEFAULT_WINDOW}],
+        "provides": [{"key": key, "for": 7_200}, {"key": both, "for": DEFAULT_WINDOW}],
     }
 
 
@@ -231,7 +231,7 @@ def test_arguments_that_the_target_does_not_take_are_an_error(arguments):
     assert list(arguments)[-1] in message
 
 
-def test_value_that_nobody_gives_is_a_warning():
+def test_parameter_without_a_value_is_a_warning():
     made(send, Dependency(task(generate)))
     ((id, message),) = found()
     assert id == "pgjobs.W043"

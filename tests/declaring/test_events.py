@@ -31,11 +31,12 @@ from pgjobs import (
     subscribe,
     task,
 )
-from pgjobs.checks import check_events
+from pgjobs.checks.configuration import check_events
 from pgjobs.exceptions import InvalidEvent, InvalidTask
 from pgjobs.models import Delivery, Event, Job, Queue, Subscription
 from pgjobs.models.event import Origin, State
 from pgjobs.queue import events as outbox
+from pgjobs.queue.parts import OLDEST
 from pgjobs.signals import job_enqueued
 from pgjobs.sql import statement
 from pgjobs.tasks import events as declaring
@@ -198,7 +199,7 @@ def test_values_arrive_as_the_hints_of_the_handler_say():
     assert job.return_value == ["datetime", "date", "Decimal", "UUID"], job.reason
 
 
-def test_listeners_are_told_of_the_jobs(handlers):
+def test_receivers_are_called_with_the_jobs(handlers):
     heard = []
 
     def listen(job, **kwargs):
@@ -306,7 +307,7 @@ def test_idle_worker_starts_at_once_and_without_polling(handlers):
 
 
 def test_publisher_that_knows_no_handler_reaches_them_all(handlers):
-    """psql, a trigger, another program: what the database knows is enough."""
+    """It may be psql, a trigger or another program: the database knows the handlers."""
     with session() as other:
         ((id,),) = other.execute(
             "SELECT pgjobs_publish('tle.refreshed', '{\"satellite_id\": 5}')"
@@ -372,7 +373,7 @@ def test_bad_event_of_sql_is_refused(call, code, told):
         {"published_at": "'infinity'"},
     ],
 )
-def test_row_that_nobody_could_read_is_refused(columns):
+def test_row_that_no_worker_could_read_is_refused(columns):
     columns = {"name": "'a'", **columns}
     names, values = ", ".join(columns), ", ".join(columns.values())
     with pytest.raises(IntegrityError):
@@ -449,7 +450,7 @@ def test_option_that_the_database_cannot_apply_is_refused(options, told):
         handler(recompute, **options)
 
 
-def test_handler_that_is_no_task_is_told_where_subscribe_belongs():
+def test_error_of_a_handler_that_is_no_task_says_where_subscribe_belongs():
     with pytest.raises(InvalidTask, match="write it above @task"):
         subscribe(REFRESHED)(recompute)
 
@@ -462,7 +463,7 @@ def test_handler_that_subscribes_twice_is_refused():
 @override_settings(
     PGJOBS={"EVENT_RETENTION": 60, "UNHANDLED_EVENT_GRACE": timedelta(hours=1)}
 )
-def test_check_finds_events_that_are_pruned_before_anybody_can_subscribe():
+def test_check_finds_events_that_are_pruned_before_a_task_can_subscribe():
     (error,) = check_events()
     assert error.id == "pgjobs.E022"
 
@@ -552,7 +553,7 @@ def test_handler_that_the_code_has_lost_gets_nothing_more(handlers):
 
 
 def test_handler_that_returns_gets_what_was_published_meanwhile(handlers, settings):
-    """As in a deploy, when a worker of the old release starts after the new one."""
+    """This happens in a deploy, when a worker of the old release starts late."""
     settings.PGJOBS = {"UNHANDLED_EVENT_GRACE": 60}
     before = publish(REFRESHED, {"satellite_id": 1})
     new_release = registry.tasks
@@ -723,7 +724,7 @@ def test_other_aggregates_and_other_handlers_do_not_wait():
     ]
 
 
-def test_dead_letter_lets_the_later_events_of_its_aggregate_go():
+def test_dead_letter_does_not_stop_the_later_events_of_its_aggregate():
     handler(recompute, ordered_by="aggregate")
     store()
     first = publish(REFRESHED, {"satellite": 5}, aggregate_id="a")
@@ -745,7 +746,7 @@ def test_later_events_wait_while_an_earlier_one_backs_off():
     assert Job.objects.get(delivery__event=second).waiting_for == "lock"
 
 
-# Nobody has subscribed
+# No task has subscribed
 
 
 def test_event_without_handler_is_kept_and_says_so():
@@ -817,7 +818,7 @@ def test_two_workers_deliver_late_once_and_in_order():
     assert list(delivered) == published
 
 
-def test_looking_for_late_deliveries_reads_no_events_that_nobody_wants():
+def test_looking_for_late_deliveries_reads_no_events_without_a_subscriber():
     execute("SELECT pgjobs_publish('nobody.wants') FROM generate_series(1, 3000)")
     handler(record, "wanted")
     store()
@@ -993,10 +994,9 @@ def test_old_events_are_pruned_unless_a_delivery_is_dead_or_on_its_way(handlers)
     job = Job.objects.filter(delivery__event=dead).first()
     job.retry(), job.fail()
     Event.objects.exclude(pk=new.pk).update(published_at=new.published_at - hours(2))
-    assert outbox.prune(execute, 3600) == (2, None)
+    assert outbox.prune(execute, 3600).number == 2
     assert set(Event.objects.all()) == {dead, pending, new}
     assert Job.objects.count() == 12  # they stay as long as any other job
-    assert outbox.prune(execute, None) == (0, None)
     assert unhandled not in Event.objects.all()
 
 
@@ -1008,9 +1008,9 @@ def test_pruning_goes_on_behind_events_that_are_kept(handlers, monkeypatch):
     Job.objects.fail()  # dead letters
     unhandled = publish("nobody")
     Event.objects.update(published_at=unhandled.published_at - hours(2))
-    looks, pruned, position = 0, 0, outbox.OLDEST
-    while position is not None:
-        number, position = outbox.prune(execute, 3600, position)
+    looks, pruned, position, has_more = 0, 0, OLDEST, True
+    while has_more:
+        number, has_more, position = outbox.prune(execute, 3600, position)
         looks, pruned = looks + 1, pruned + number
     assert (looks, pruned) == (4, 1)
     assert Event.objects.count() == 5
@@ -1049,7 +1049,9 @@ def test_deliveries_go_with_their_job_and_with_their_event(handlers):
 # What is going on
 
 
-def test_jobstatus_counts_what_waits_for_somebody(half_dead, capsys):
+def test_jobstatus_counts_events_that_wait_for_a_handler_or_an_operator(
+    half_dead, capsys
+):
     publish("nobody.there")
     call_command("jobstatus")
     assert "Events: 1 unhandled, 1 dead.\n" in capsys.readouterr().out

@@ -80,7 +80,7 @@ def test_retry_skips_what_is_done_and_gets_the_same_results(path, fail_at):
     ]
 
 
-def test_operators_retry_begins_anew(path):
+def test_operators_retry_begins_with_the_first_step_again(path):
     job = run(three_steps, path, 2)
     assert job.retry()
     drain()
@@ -157,7 +157,7 @@ def return_step(text: str):
     return [first, value]
 
 
-def test_result_is_what_a_retry_would_get_and_nobody_elses(path):
+def test_result_is_what_a_retry_would_get_and_shares_no_object(path):
     job = run(return_enum)
     assert job.return_value == [True, "<class 'str'>"]
 
@@ -279,7 +279,7 @@ def test_step_of_a_job_that_is_not_ours_any_more_is_not_marked(effects, lost_by)
 
 @pytest.mark.parametrize("atomic", [True, False])
 def test_of_two_that_do_a_step_the_first_to_mark_it_decides(effects, atomic):
-    """As when a lease ran out under a worker that had begun to commit."""
+    """This happens when the lease of a worker runs out while it commits."""
     tasks.noop.enqueue()
     hand = Hand()
     claimed = hand.claim_one()

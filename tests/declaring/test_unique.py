@@ -12,12 +12,13 @@ from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
 from pgjobs import aenqueue, enqueue, enqueue_many, signals, task
+from pgjobs.conf import FINISHED
 from pgjobs.exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from pgjobs.models import Job
-from pgjobs.models.job import FINISHED, QUEUED
+from pgjobs.models.job_choices import QUEUED
 from pgjobs.queue import upkeep
 from tests.actors import (
-    SOMEBODY_WAITS,
+    SESSION_WAITS,
     WAITING_SESSIONS,
     Hand,
     execute,
@@ -384,7 +385,7 @@ def test_key_is_held_in_these_statuses(way, holding):
 @pytest.mark.parametrize("verdict", ["RETRY", "SNOOZE", "RELEASE", "UNKNOWN"])
 @pytest.mark.parametrize("way", EVERY_WAY, ids=WAYS)
 def test_job_that_goes_back_to_the_queue_never_meets_a_newer_one(way, verdict):
-    """What procrastinate's queueing lock did: the job stayed in `doing` for ever."""
+    """With procrastinate's queueing lock such a job stayed in `doing` for ever."""
     hand = Hand()
     job = way.enqueue("first")
     claimed = hand.claim_one()
@@ -521,7 +522,7 @@ def test_key_of_a_rolled_back_job_is_free():
 
 
 @pytest.mark.parametrize("way", EVERY_WAY, ids=WAYS)
-def test_who_comes_second_waits_for_the_first_and_gets_its_job(way, transactional_db):
+def test_second_enqueue_waits_for_the_first_and_gets_its_job(way, transactional_db):
     first, second = overlapping(
         lambda: way.enqueue("first"), lambda: way.enqueue("second")
     )
@@ -530,20 +531,20 @@ def test_who_comes_second_waits_for_the_first_and_gets_its_job(way, transactiona
 
 
 @pytest.mark.parametrize("way", EVERY_WAY, ids=WAYS)
-def test_who_comes_second_gets_the_key_if_the_first_rolls_back(way, transactional_db):
+def test_second_enqueue_gets_the_key_if_the_first_rolls_back(way, transactional_db):
     with pytest.raises(RolledBack), ExitStack() as stack, transaction.atomic():
         way.enqueue("first")
         future = stack.enter_context(in_thread(lambda: way.enqueue("second")))
-        wait_for(lambda: execute(SOMEBODY_WAITS)[0][0], "the second waits")
+        wait_for(lambda: execute(SESSION_WAITS)[0][0], "the second waits")
         raise RolledBack
     assert future.result(timeout=20).kwargs == {"value": "second"}
     assert values() == ["second"]
 
 
-def test_who_comes_second_gets_the_key_if_the_first_job_ends_meanwhile(
+def test_second_enqueue_gets_the_key_if_the_first_job_ends_meanwhile(
     transactional_db,
 ):
-    """It is found to be taken, then free again: no caller may see any of it."""
+    """The caller finds the key taken, then free again, and must notice neither."""
     first = KEPT.enqueue("first")
     first_ended, _ = overlapping(first.cancel, lambda: KEPT.enqueue("second"))
     assert first_ended
@@ -570,7 +571,7 @@ def test_eight_connections_that_enqueue_one_key_make_one_job(way, transactional_
 
 
 def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(transactional_db):
-    """Both wait for one key; neither may hold what the other one needs after it."""
+    """While both wait for a key, neither may hold one that the other needs next."""
     keyed = echo.using(unique_key="{value}")
 
     def enqueue_all(keys: str):
@@ -590,8 +591,8 @@ def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(transactional_d
     assert values() == ["a", "m", "z"]
 
 
-def test_everybody_is_served_while_jobs_come_and_go(transactional_db):
-    """Enqueueing, cancelling and retrying at once: one job at a time, and no error."""
+def test_every_caller_gets_its_job_while_jobs_come_and_go(transactional_db):
+    """Callers enqueue, cancel and retry at once; there is never a second job."""
     barrier = threading.Barrier(4)
 
     def play(number: int):

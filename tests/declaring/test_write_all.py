@@ -10,7 +10,7 @@ from django.db import models
 
 import pgjobs
 from pgjobs import ALL, aenqueue, enqueue, enqueue_many, task
-from pgjobs.checks import check_tasks
+from pgjobs.checks.tasks import check_tasks
 from pgjobs.exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from pgjobs.models import Batch, Job
 from tests.tasks import export_data
@@ -197,7 +197,7 @@ def optional(format: Literal["a", "b"] | None = None): ...
         (anything, "others", "which has no choices"),
     ],
 )
-def test_parameter_without_choices_is_told_by_check(function, name, says):
+def test_parameter_without_choices_is_reported_by_check(function, name, says):
     declare(function, write_all=name)
     errors = [each for each in check_tasks() if says in each.msg]
     assert [each.id for each in errors] == ["pgjobs.E012"]

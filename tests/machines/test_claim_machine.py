@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -91,9 +92,9 @@ class Claims(RuleBasedStateMachine):
         for model in (Job, Worker, Queue):
             model.objects.all().delete()
         self.stack = ExitStack()
-        self.sessions = [self.stack.enter_context(session()) for _ in range(2)]
-        self.locking, self.late = self.sessions
-        for each in self.sessions:
+        sessions = [self.stack.enter_context(session()) for _ in range(3)]
+        self.locking, self.late, self.pinning = sessions
+        for each in (self.locking, self.late):
             each.begin()
         self.other = Hand("other")
         self.held = []
@@ -102,8 +103,8 @@ class Claims(RuleBasedStateMachine):
         self.stack.close()
 
     @initialize(
-        queues=st.none() | st.lists(QUEUES, unique=True),
-        excluded=st.lists(QUEUES, unique=True, max_size=2),
+        queues=st.none() | st.lists(QUEUES, unique=True, min_size=3),
+        excluded=st.just([]) | st.lists(QUEUES, unique=True, max_size=2),
         seconds=SECONDS,
     )
     def begin(self, queues, excluded, seconds):
@@ -143,8 +144,22 @@ class Claims(RuleBasedStateMachine):
         self.locking.rollback()
         self.locking.begin()
 
+    @rule()
+    def pin_a_snapshot(self):
+        """Keep the index entries of jobs that are gone, as a long report does."""
+        self.unpin()
+        self.pinning.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        self.pinning.execute("SELECT count(*) FROM pgjobs_job")
+
+    @rule()
+    def unpin(self):
+        self.pinning.rollback()
+
     @rule(number=st.integers(1, 20))
     def put_back(self, number):
+        self.put_back_some(number)
+
+    def put_back_some(self, number=5):
         old = Job.objects.finished().order_by("turn")[:number]
         Job.objects.filter(pk__in=[job.pk for job in old]).retry()
 
@@ -177,6 +192,16 @@ class Claims(RuleBasedStateMachine):
     def work_for_a_while(self, seconds):
         self.worker.work(seconds)
 
+    @rule(
+        come_in=st.sampled_from(
+            [put_back_some, commit, unlock, let_time_come, let_another_worker_end]
+        )
+    )
+    def find_what_comes_in_before_the_cursors(self, come_in):
+        self.worker.work(POLL)
+        come_in(self)
+        self.work_for_two_polls()
+
     @rule()
     def work_for_two_polls(self):
         # A look that began just before may end in between.
@@ -187,15 +212,35 @@ class Claims(RuleBasedStateMachine):
         assert execute(CLAIMABLE, self.worker.served) == []
 
 
-@shared_queue
-def test_free_worker_claims_whatever_is_ready_within_two_polls(monkeypatch):
-    # One slow look sets cursors, and they pass all that was claimed.
+@pytest.fixture
+def quick_cursors(monkeypatch):
+    """One slow look sets cursors, and they pass all that was claimed."""
     monkeypatch.setattr(claim_cursors, "LATEST_LOOKS", 1)
     monkeypatch.setattr(claim_cursors, "LATE_SECONDS", 0.0)
+
+
+@shared_queue
+@pytest.mark.usefixtures("quick_cursors")
+@pytest.mark.parametrize("come_in", [Claims.commit, Claims.put_back_some])
+def test_free_worker_finds_what_comes_in_before_its_cursors(come_in):
+    claims = Claims()
+    try:
+        claims.begin(queues=None, excluded=[], seconds=0.01)
+        claims.insert_what_is_committed_late("b", 0)
+        claims.enqueue("a", 0, 3, {})
+        claims.find_what_comes_in_before_the_cursors(come_in)
+        assert claims.worker.cursors.are_set
+    finally:
+        claims.teardown()
+
+
+@shared_queue
+@pytest.mark.usefixtures("quick_cursors")
+def test_free_worker_claims_whatever_is_ready_within_two_polls():
     run_state_machine_as_test(
         Claims,
         settings=settings(
-            max_examples=50,
+            max_examples=25,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

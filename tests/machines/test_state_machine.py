@@ -21,8 +21,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from pgjobs.conf import FINISHED
 from pgjobs.models import Attempt, Job, Worker
-from pgjobs.models.job import FINISHED, QUEUED
+from pgjobs.models.job_choices import QUEUED
 from pgjobs.queue import upkeep
 from pgjobs.queue.claiming import ClaimedJob
 from tests.actors import Hand, execute, hours

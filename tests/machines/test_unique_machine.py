@@ -17,10 +17,11 @@ from hypothesis.stateful import (
 )
 
 from pgjobs import enqueue_many
+from pgjobs.conf import FINISHED
 from pgjobs.exceptions import AlreadyEnqueued
 from pgjobs.fields import HoldsKey
 from pgjobs.models import Job, Worker
-from pgjobs.models.job import FINISHED, QUEUED
+from pgjobs.models.job_choices import QUEUED
 from pgjobs.queue import upkeep
 from tests.actors import Hand, execute, hours
 from tests.tasks import echo

@@ -59,7 +59,7 @@ def make_worker(**changes) -> Worker:
 
 
 class TestJobstatus:
-    def test_an_empty_queue_is_told_in_three_lines(self):
+    def test_an_empty_queue_is_shown_in_three_lines(self):
         assert run("jobstatus").split("\n\n") == [
             "No unfinished jobs.",
             "No workers.",

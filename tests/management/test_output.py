@@ -131,7 +131,9 @@ def test_failure_is_logged_as_an_error_and_all_else_as_information(caplog):
 
 
 @pytest.mark.parametrize("verbosity", ["0", "1"])
-def test_failure_is_told_once_where_logging_is_not_configured(start_worker, verbosity):
+def test_failure_is_printed_once_where_logging_is_not_configured(
+    start_worker, verbosity
+):
     enqueue(tasks.fail_with, "no")
     worker = start_worker("--drain", "-v", verbosity, registered=False)
     assert worker.wait() == 0
@@ -162,7 +164,7 @@ def test_banner_says_what_the_worker_does_and_how_to_stop_it():
     assert lines[3] == "Stop with Ctrl-C; a second time to stop at once."
 
 
-def test_banner_names_the_tasks_to_whom_wants_to_know():
+def test_banner_names_the_tasks_at_a_higher_verbosity():
     lines = printed("-v", "2")
     assert "- tests.noop" in lines
     assert "- tests.noop" not in printed()
@@ -177,7 +179,7 @@ def test_banner_names_the_tasks_to_whom_wants_to_know():
         ({"slots": 1}, "1 slot,"),
     ],
 )
-def test_banner_tells_options_in_words(options, expected):
+def test_banner_gives_options_in_words(options, expected):
     assert expected in "\n".join(banner(WorkerOptions(**options), "Worker", 1))
 
 

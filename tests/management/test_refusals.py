@@ -82,14 +82,14 @@ def test_database_that_is_read_only_has_a_status(connect_with):
     run(("jobstatus",))
 
 
-def test_role_that_may_do_nothing_is_told_what_it_needs(stranger):
+def test_role_that_may_do_nothing_learns_what_it_needs(stranger):
     for command in COMMANDS:
         told = refusal(command)
         assert "permission denied for table django_migrations" in told
         assert told.count("GRANT ") == 4
 
 
-def test_what_a_role_is_told_to_need_is_enough_for_all_commands(stranger, owner):
+def test_rights_that_the_error_names_are_enough_for_all_commands(stranger, owner):
     told = refusal(("runjobs", "--drain"))
     owner.execute(told.partition("run:")[2])
     for command in COMMANDS:
@@ -97,7 +97,9 @@ def test_what_a_role_is_told_to_need_is_enough_for_all_commands(stranger, owner)
     assert not Job.objects.exists()  # run, and then pruned
 
 
-def test_role_that_may_only_read_the_migrations_is_told_of_the_tables(stranger, owner):
+def test_role_that_may_only_read_the_migrations_learns_the_missing_tables(
+    stranger, owner
+):
     owner.execute(f"GRANT SELECT ON django_migrations TO {stranger}")
     for command in COMMANDS:
         assert "permission denied for table pgjobs_" in refusal(command)

@@ -1,4 +1,4 @@
-"""Chains and batches under worker processes that are killed, and who meddles."""
+"""Chains and batches under worker processes that are killed, and operators."""
 
 import random
 
@@ -29,7 +29,7 @@ OPEN = """
 
 
 def test_next_job_of_a_chain_starts_at_once_even_on_another_worker(start_worker):
-    """Both workers poll once a minute: only being told makes it fast."""
+    """Both workers poll once a minute, so only a notification makes it fast."""
     for queue_name in ("one", "other"):
         start_worker("--queues", queue_name, "--poll", "60")
     parts = [
@@ -42,7 +42,7 @@ def test_next_job_of_a_chain_starts_at_once_even_on_another_worker(start_worker)
     assert execute(TOO_EARLY) == []
 
 
-def test_drain_runs_a_chain_to_its_end_even_if_nobody_can_be_told():
+def test_drain_runs_a_chain_to_its_end_even_if_nothing_can_be_notified():
     jobs = enqueue(chain(*[tasks.noop.bind() for _ in range(5)]))
     batch = enqueue(group([tasks.noop.bind()] * 5, then=tasks.noop.bind()))
     drain(listen=False, slots=2)

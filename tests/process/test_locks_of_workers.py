@@ -1,4 +1,4 @@
-"""Locks under several worker processes that are killed, and operators who meddle."""
+"""Locks under several worker processes that are killed, and operators."""
 
 import random
 from itertools import pairwise
@@ -41,7 +41,7 @@ def test_four_jobs_of_a_lock_write_abcd_every_time(start_worker, tmp_path):
 
 
 def test_next_job_of_a_lock_starts_at_once_even_on_another_worker(start_worker):
-    """Both workers poll once a minute: only being told makes it fast."""
+    """Both workers poll once a minute, so only a notification makes it fast."""
     for queue_name in ("one", "other"):
         start_worker("--queues", queue_name, "--poll", "60")
     jobs = [

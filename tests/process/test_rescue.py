@@ -66,6 +66,7 @@ def execute(query, parameters=None):
 # Processes that die
 
 
+@pytest.mark.direct
 def test_job_of_a_killed_process_runs_elsewhere_within_ten_seconds(start_worker, path):
     """With the default settings; the assertion is lenient, for busy machines."""
     worker, job = start_holding(start_worker, path)
@@ -199,10 +200,10 @@ def backdate_lease(worker) -> None:
     )
 
 
-def test_late_outcome_of_a_rescued_job_that_nobody_has_claimed_yet_is_dropped(
+def test_late_outcome_of_a_rescued_job_that_no_worker_has_claimed_is_dropped(
     start_worker, path, brisk
 ):
-    """Its row has no owner, as if this worker itself had recorded its end."""
+    """The row has no owner, as if this worker itself had recorded the end."""
     worker, job = start_holding(start_worker, path, settings=BRISK)
     worker.freeze()
     backdate_lease(worker)
@@ -236,7 +237,7 @@ def test_late_outcome_of_a_job_that_was_failed_as_crashed_is_not_announced_again
 
 
 def test_worker_whose_row_is_deleted_is_fenced_and_comes_back(path, settings):
-    """A missing row means death: the jobs are taken, the late outcome is dropped."""
+    """A worker without a row counts as dead, so its late outcome is dropped."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.4}  # the lease has no part in it
     job = enqueue(tasks.hold, path)
     with running_worker(slots=1) as first:
@@ -267,7 +268,7 @@ def calm_worker(settings):
 
 
 def test_silent_worker_claims_nothing_before_it_has_beaten_again(calm_worker):
-    """Others may take it for dead, and what it claimed would be run twice."""
+    """Other workers may take it for dead, and would run its claimed jobs again."""
     calm_worker.heartbeat.last_beat -= 3_601
     let_it_turn(calm_worker)  # the claim that may be on its way began before
     job = enqueue(tasks.noop)
@@ -295,6 +296,7 @@ def test_beat_counts_from_when_it_was_sent(calm_worker, monkeypatch):
     assert beating.is_silent
 
 
+@pytest.mark.direct
 def test_worker_whose_heartbeat_is_cut_off_now_and_then_is_not_taken_for_dead(
     path, settings
 ):
@@ -335,8 +337,9 @@ def test_worker_whose_heartbeat_stays_cut_off_lives_by_its_other_sessions(
         wait_for_status(job, "SUCCESSFUL")
 
 
+@pytest.mark.direct
 def test_lost_connection_of_the_heartbeat_is_replaced_at_once(calm_worker, monkeypatch):
-    """Or the pause would look like a death to others."""
+    """Otherwise other workers would take the pause for a death."""
     beating, waits = calm_worker.heartbeat, []
 
     class Stopped:
@@ -439,6 +442,7 @@ def wait_until_connected_for(seconds: float):
     wait_for(lambda: execute(f"{age} pg_backend_pid()")[0][0] > enough)
 
 
+@pytest.mark.direct
 @pytest.mark.usefixtures("connected_for_a_while")
 def test_death_shows_in_the_lock_within_seconds_and_else_in_the_lease(colleague):
     # Silent for so many heartbeats, with its lock or not: dead or not.
@@ -464,7 +468,7 @@ def test_death_shows_in_the_lock_within_seconds_and_else_in_the_lease(colleague)
 
 @pytest.mark.usefixtures("connected_for_a_while")
 def test_worker_that_can_take_no_lock_is_dead_only_when_its_lease_is_over(colleague):
-    """As behind a pooler."""
+    """This is how it is behind a pooler."""
     jobs = [enqueue(tasks.noop) for _ in range(2)]
     for job, silent in zip(jobs, (5.0, 6.5), strict=True):
         colleague(silent=silent, takes_locks=False).run(job)
@@ -473,15 +477,16 @@ def test_worker_that_can_take_no_lock_is_dead_only_when_its_lease_is_over(collea
 
 @pytest.mark.usefixtures("connected_for_a_while")
 def test_rescuer_judges_only_a_time_in_which_it_was_alive_itself(colleague):
-    """After an outage that hit all, everybody seems to have been silent."""
+    """After an outage all workers seem to have been silent."""
     for silent in (1.5, 6.5):
         colleague(silent=silent).run(enqueue(tasks.noop))
     assert rescued_by(colleague(silent=0, beating=0.5)) == []
     assert len(rescued_by(colleague(silent=0))) == 2
 
 
+@pytest.mark.direct
 def test_missing_lock_counts_only_while_the_rescuer_was_connected(colleague):
-    """What took the rescuer's connection has taken the locks of the others, too."""
+    """The fault that broke its connection may have broken those of others, too."""
     job = enqueue(tasks.noop)
     suspect, rescuer = colleague(silent=1.5), colleague(silent=0)
     suspect.run(job)
@@ -553,7 +558,7 @@ def test_rescuer_leaves_its_own_jobs_alone(colleague):
 
 
 def test_rescue_gives_the_job_a_new_token(colleague):
-    """So the dead worker, should it live after all, cannot take it for its own."""
+    """If the worker lives after all, it must not take the job for its own."""
     job = enqueue(tasks.noop)
     suspect, rescuer = colleague(silent=6.5), colleague(silent=0)
     suspect.run(job)
@@ -564,7 +569,7 @@ def test_rescue_gives_the_job_a_new_token(colleague):
     assert job.lease_token > token
 
 
-def test_job_that_another_rescuer_has_locked_is_passed_over(colleague):
+def test_job_that_another_rescuer_has_locked_is_skipped(colleague):
     jobs = [enqueue(tasks.noop) for _ in range(2)]
     suspect, rescuer = colleague(silent=6.5), colleague(silent=0)
     Job.objects.claim(suspect.row, 2)

@@ -5,10 +5,11 @@ from datetime import timedelta
 from io import StringIO
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 from django.db import connections
 
-from pgjobs import enqueue
+from pgjobs import drain, enqueue
 from pgjobs.management.commands.runjobs import Command
 from pgjobs.models import Job, Worker
 from pgjobs.worker import WorkerOptions
@@ -153,3 +154,14 @@ def test_name_may_be_anything_that_is_text():
     for name in names:
         call_command("runjobs", "--drain", "--name", name, verbosity=0)
     assert Job.objects.count() == 0
+
+
+@pytest.mark.parametrize("mode", ["inline", "manual"])
+def test_no_worker_starts_in_a_mode_of_tests(settings, mode):
+    settings.PGJOBS = {"MODE": mode}
+    says = f"PGJOBS\\['MODE'\\] is '{mode}', in which no worker may run"
+    with pytest.raises(CommandError, match=says) as refused:
+        call_command("runjobs", "--drain")
+    assert refused.value.returncode == 1
+    with pytest.raises(ImproperlyConfigured, match=says):
+        drain()

@@ -93,7 +93,7 @@ def test_idle_worker_stops_at_once(start_worker):
 
 
 def test_signal_before_the_worker_is_up_stops_it_too(start_worker):
-    """Whether Python or the worker takes it: the process ends, and nothing runs."""
+    """The process runs no job, whether Python or the worker takes the signal."""
     job = enqueue(tasks.noop)
     worker = start_worker(registered=False)
     assert worker.stop() in (-signal.SIGTERM, ExitCode.STOPPED)
@@ -149,7 +149,7 @@ def test_job_that_ends_as_the_grace_does_is_not_run_again(path, monkeypatch):
 
 
 @pytest.mark.parametrize("is_stuck", [False, True])
-def test_ends_are_announced_before_a_worker_that_is_told_twice_ends(
+def test_ends_are_announced_before_a_worker_with_two_signals_ends(
     path, is_stuck, monkeypatch
 ):
     monkeypatch.setattr("pgjobs.worker.loop.LAST_SECONDS", 0.5 if is_stuck else 20)
@@ -202,7 +202,7 @@ def slot_threads_of(worker):
 
 
 def test_heartbeats_go_on_during_the_grace(start_worker, path, settings):
-    """A job longer than the lease stays its worker's while that one shuts down."""
+    """A job longer than the lease stays with a worker that shuts down."""
     worker, job = start_holding(
         start_worker, path, "--grace", "30", settings=SHORT_LEASE
     )

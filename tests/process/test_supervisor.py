@@ -1,4 +1,4 @@
-"""runjobs --processes: who is started, replaced, stopped, and in which order."""
+"""runjobs --processes: which workers start, are replaced and stop, in which order."""
 
 import math
 import os
@@ -90,7 +90,7 @@ def test_worker_that_recycles_is_replaced_without_a_pause(supervise, monkeypatch
     assert (it.exit_code, it.starts) == (ExitCode.STOPPED, 4)
 
 
-def test_pauses_grow_with_quick_deaths_and_begin_anew_after_a_healthy_while():
+def test_pauses_grow_with_quick_deaths_and_start_again_after_a_healthy_while():
     place = ChildProcess(1)
     place.started_at = math.inf  # only just
     pauses = [place.pause_after_death() for _ in range(9)]
@@ -132,7 +132,7 @@ def test_worker_that_lost_its_database_is_replaced_unless_the_run_is_finite(supe
     assert (it.exit_code, it.starts) == (ExitCode.STOPPED, 3)
 
 
-def test_nobody_is_started_when_the_time_is_over(supervise):
+def test_no_worker_is_started_when_the_time_is_over(supervise):
     it = supervise("ready(); time.sleep(0.2); sys.exit(5)", max_time=0.1)
     assert (it.exit_code, it.starts) == (ExitCode.STOPPED, 1)
 
@@ -382,7 +382,7 @@ WHERE datname = current_database() AND wait_event_type = 'Lock'
 
 @shared_queue
 def test_worker_that_still_starts_ends_with_a_supervisor_that_was_killed(start_worker):
-    """Its first look at the database waits for a lock."""
+    """Its first statement waits for a lock."""
     with session() as other:
         other.begin()
         other.execute("LOCK TABLE django_migrations IN ACCESS EXCLUSIVE MODE")
@@ -452,7 +452,7 @@ def test_each_worker_makes_way_after_as_many_jobs_as_it_may_run(start_worker):
 
 
 @shared_queue
-def test_worker_that_has_grown_too_large_ends_between_jobs_to_be_started_anew(
+def test_worker_that_has_grown_too_large_is_replaced_between_jobs(
     start_worker,
 ):
     first = enqueue(tasks.grow, 400)

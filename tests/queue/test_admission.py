@@ -12,6 +12,7 @@ from django.db import connection
 from pgjobs import chain, enqueue, enqueue_many, group
 from pgjobs.models import Job, Note, Predecessor, Queue, Rate
 from pgjobs.queue import admitting, recording
+from pgjobs.queue.claiming import ClaimedJob
 from pgjobs.worker.connections.connection import OwnConnection, Watchdog, plan_once
 from tests.actors import (
     Hand,
@@ -44,6 +45,9 @@ CROWDED = """
 PLACES = """
     SELECT count(*) FROM pgjobs_job
     WHERE status IN ('READY', 'RUNNING') AND keys ? 'limit_key'
+"""
+SLEEPS = """
+    SELECT 1 FROM pg_stat_activity WHERE pid = %(pid)s AND wait_event = 'PgSleep'
 """
 UNFINISHED = "SELECT 1 FROM pgjobs_job WHERE finished_at IS NULL LIMIT 1"
 SCANS = """
@@ -191,7 +195,7 @@ def test_rate_is_kept_by_admissions_one_after_the_other():
         {"rate": "1/hour"},
     ],
 )
-def test_arrived_job_whose_row_is_held_is_admitted_once_it_is_let_go(options):
+def test_arrived_job_whose_row_is_held_is_admitted_once_it_is_released(options):
     job = enqueue(noop.using(**options))
     with session() as holder:
         holder.begin()
@@ -205,7 +209,7 @@ def test_arrived_job_whose_row_is_held_is_admitted_once_it_is_let_go(options):
     assert (admission.has_more, admission.is_blocked) == (False, False)
 
 
-def test_end_of_a_job_whose_row_is_held_is_seen_once_it_is_let_go():
+def test_end_of_a_job_whose_row_is_held_is_seen_once_it_is_released():
     first, _ = enqueue_many([noop.using(lock="door").bind() for _ in range(2)])
     admit()
     first.cancel()
@@ -220,7 +224,7 @@ def test_end_of_a_job_whose_row_is_held_is_seen_once_it_is_let_go():
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_follower_whose_row_is_held_is_told_once_it_is_let_go(ends):
+def test_follower_whose_row_is_held_is_admitted_once_it_is_released(ends):
     first, second = enqueue(chain(noop.bind(), noop.bind()))
     admit()
     first.fail() if ends else first.succeed()
@@ -255,7 +259,7 @@ def test_predecessor_whose_row_is_held_while_it_is_linked_is_not_forgotten():
 @pytest.mark.parametrize(
     "options", [{"lock": "door-{value}"}, {"max_running": 1_000}, {"after": None}]
 )
-def test_many_held_rows_keep_none_back_that_come_later(monkeypatch, options):
+def test_many_held_rows_keep_no_later_jobs_back(monkeypatch, options):
     monkeypatch.setattr(admitting, "MOST_ADMITTED", 5)
     if "after" in options:
         ended = enqueue(noop)
@@ -283,7 +287,7 @@ def test_many_held_rows_keep_none_back_that_come_later(monkeypatch, options):
     assert Job.objects.ready().count() == 30
 
 
-def test_worker_tries_again_until_a_held_row_is_let_go():
+def test_worker_tries_again_until_a_held_row_is_released():
     job = enqueue(noop.using(lock="door"))
     with session() as holder:
         holder.begin()
@@ -324,53 +328,122 @@ def test_what_a_killed_session_began_is_done_by_the_next_one():
     assert second.status == "READY"
 
 
-def test_turn_that_is_cut_off_records_admits_and_claims_nothing():
-    """Its three statements are one transaction."""
-    enqueue_many([noop.using(lock="door").bind() for _ in range(2)])
+@pytest.fixture
+def own():
+    """Give a connection such as the loop of a worker has."""
     watchdog = Watchdog()
-    own = OwnConnection("default", "test", "cut off", watchdog, 30, prepare=plan_once)
-    try:
-        hand = Hand(execute=own.execute)
-        claimed = hand.claim_one()
-        with session() as holder:
-            holder.begin()
-            # The record waits for this row, until its session is gone.
-            holder.execute(HOLD_ROWS, {"ids": [claimed.id]})
-            ((pid,),) = own.execute("SELECT pg_backend_pid()")
-            success = recording.Success(claimed.id, claimed.lease_token, None)
-            with ThreadPoolExecutor(1) as pool:
-                turn = pool.submit(
-                    admitting.admit_and_claim,
-                    own.together,
-                    hand.id,
-                    admitting.BEGINNING,
-                    False,
-                    successes=[success],
-                    limit=1,
-                    is_idle=True,
-                )
-                waits = "SELECT 1 FROM pg_locks WHERE pid = %(pid)s AND NOT granted"
-                wait_for(lambda: execute(waits, {"pid": pid}), "the record waits")
-                execute("SELECT pg_terminate_backend(%(pid)s)", {"pid": pid})
-                with pytest.raises(psycopg.OperationalError):
-                    turn.result(timeout=20)
-            assert stored_statuses() == ["RUNNING", "WAITING"]
-            holder.rollback()
-        turn, admission = admitting.admit_and_claim(
-            own.together,
-            hand.id,
-            admitting.BEGINNING,
-            False,
-            successes=[success],
-            limit=1,
-            is_idle=True,
-        )
-        assert turn.recorded == {claimed.lease_token}
-        assert admission.admitted == len(turn.jobs) == 1
-        assert stored_statuses() == ["SUCCESSFUL", "RUNNING"]
-    finally:
-        own.close()
-        watchdog.stop()
+    own = OwnConnection("default", "test", "own", watchdog, 30, prepare=plan_once)
+    yield own
+    own.close()
+    watchdog.stop()
+
+
+def record_admit_and_claim(together, hand: Hand, ended: ClaimedJob):
+    """Do in one round trip what a worker does when a job with keys has ended."""
+    return admitting.admit_and_claim(
+        together,
+        hand.id,
+        admitting.BEGINNING,
+        False,
+        successes=[recording.Success(ended.id, ended.lease_token, None)],
+        limit=1,
+        is_idle=True,
+    )
+
+
+def test_end_that_an_admission_records_needs_no_look_at_its_row(own):
+    enqueue_many([noop.using(lock="door").bind() for _ in range(2)])
+    hand = Hand(execute=own.execute)
+    ended = hand.claim_one()
+    brought, admission = record_admit_and_claim(own.together, hand, ended)
+    assert brought.recorded == {ended.lease_token}
+    assert admission.admitted == len(brought.jobs) == 1
+    assert stored_statuses() == ["SUCCESSFUL", "RUNNING"]
+    assert list(Job.objects.values_list("line", flat=True)) == [None, None]
+
+
+@pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ"])
+def test_end_that_is_recorded_without_an_admission_is_left_to_the_next(own, level):
+    enqueue_many([noop.using(lock="door").bind() for _ in range(2)])
+    hand = Hand(execute=own.execute)
+    ended = hand.claim_one()
+    with session() as other:
+        other.begin()
+        if level == "READ COMMITTED":
+            assert admitting.admit(other.execute).admitted == 0
+        own.execute(f"SET default_transaction_isolation = '{level}'")
+        brought, admission = record_admit_and_claim(own.together, hand, ended)
+        assert brought.recorded == {ended.lease_token}
+        assert (admission.admitted, brought.jobs) == (None, [])
+        assert stored_statuses() == ["SUCCESSFUL", "WAITING"]
+        other.rollback()
+    assert admitting.admit(execute).admitted == 1
+
+
+def test_end_of_a_job_that_is_not_the_workers_touches_no_key(own):
+    enqueue_many([noop.using(lock="door").bind() for _ in range(2)])
+    hand = Hand(execute=own.execute)
+    ended = hand.claim_one()
+    for stale in (
+        ended._replace(lease_token=ended.lease_token + 1000),
+        ended._replace(id=ended.id + 1),
+    ):
+        brought, admission = record_admit_and_claim(own.together, hand, stale)
+        assert (brought.recorded, brought.jobs) == (set(), [])
+        assert admission.admitted == 0
+    assert stored_statuses() == ["RUNNING", "WAITING"]
+
+
+def test_end_of_a_predecessor_and_of_a_batch_are_seen_as_they_are_recorded(own):
+    batch = enqueue(chain(noop.bind(), group([noop.bind()], then=noop.bind())))
+    assert batch
+    hand = Hand(execute=own.execute)
+    ended = hand.claim_one()
+    for _ in range(2):
+        brought, admission = record_admit_and_claim(own.together, hand, ended)
+        assert admission.admitted == 1
+        (ended,) = brought.jobs
+    assert stored_statuses() == ["SUCCESSFUL", "SUCCESSFUL", "RUNNING"]
+
+
+def test_admission_waits_for_no_row_that_it_has_to_record(own):
+    """While it waited, no other worker could admit."""
+    enqueue_many([noop.using(lock="door").bind() for _ in range(2)])
+    hand = Hand(execute=own.execute)
+    ended = hand.claim_one()
+    with session() as holder:
+        holder.begin()
+        holder.execute(HOLD_ROWS, {"ids": [ended.id]})
+        own.execute("SET lock_timeout = 0")  # what the function says counts
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            record_admit_and_claim(own.together, hand, ended)
+        assert admitting.admit(execute).admitted == 0
+        holder.rollback()
+    assert record_admit_and_claim(own.together, hand, ended)[1].admitted == 1
+
+
+def test_turn_that_is_cut_off_records_admits_and_claims_nothing(own):
+    """Its statements are one transaction."""
+    enqueue_many([noop.using(lock="door").bind() for _ in range(2)])
+    hand = Hand(execute=own.execute)
+    ended = hand.claim_one()
+    ((pid,),) = own.execute("SELECT pg_backend_pid()")
+
+    def and_sleep(statements):
+        return own.together([*statements, ("SELECT pg_sleep(60)", {})])[:-1]
+
+    with ThreadPoolExecutor(1) as pool:
+        turn = pool.submit(record_admit_and_claim, and_sleep, hand, ended)
+        sleeps = SLEEPS, {"pid": pid}
+        wait_for(lambda: execute(*sleeps), "it has recorded, admitted and claimed")
+        execute("SELECT pg_terminate_backend(%(pid)s)", {"pid": pid})
+        with pytest.raises(psycopg.OperationalError):
+            turn.result(timeout=20)
+    assert stored_statuses() == ["RUNNING", "WAITING"]
+    brought, admission = record_admit_and_claim(own.together, hand, ended)
+    assert brought.recorded == {ended.lease_token}
+    assert admission.admitted == len(brought.jobs) == 1
+    assert stored_statuses() == ["SUCCESSFUL", "RUNNING"]
 
 
 # Many at once
@@ -413,7 +486,7 @@ ENDS = [cancel, fail, succeed, delete, expire]
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("kind", KEYS)
-def test_end_of_many_jobs_of_one_key_lets_the_others_go(kind, end):
+def test_end_of_many_jobs_of_one_key_admits_the_others(kind, end):
     insert_many(MANY, KEYS[kind])
     insert_many(5, KEYS[kind], priority=-1)
     admit_at_once()
@@ -430,7 +503,7 @@ def test_end_of_many_jobs_of_one_key_lets_the_others_go(kind, end):
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_end_of_the_predecessor_of_many_jobs_is_told_to_all(end):
+def test_end_of_the_predecessor_of_many_jobs_admits_all(end):
     first = enqueue(noop.using(priority=1))
     insert_many(MANY, {"after": [first.pk]})
     admit_at_once()
@@ -448,7 +521,7 @@ def test_end_of_the_predecessor_of_many_jobs_is_told_to_all(end):
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_end_of_many_predecessors_of_a_job_is_told_to_it(end):
+def test_end_of_many_predecessors_of_a_job_admits_it(end):
     insert_many(MANY, {"lock": "door-%n"})
     last = enqueue(noop.using(after=list(Job.objects.all()), priority=1))
     admit_at_once()
@@ -459,7 +532,7 @@ def test_end_of_many_predecessors_of_a_job_is_told_to_it(end):
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_end_of_many_jobs_of_a_batch_is_told_to_those_after_it(end):
+def test_end_of_many_jobs_of_a_batch_admits_those_after_it(end):
     batch = enqueue(group([noop.bind()] * MANY))
     last = enqueue(noop.using(after=batch, priority=1))
     admit_at_once()
@@ -541,7 +614,7 @@ def test_admission_with_nothing_to_do_reads_no_row_of_those_that_wait():
     assert reads(admitting.admit) <= 20
 
 
-# Those who insert
+# Inserting transactions
 
 
 @pytest.mark.parametrize("keys", KEYS.values())
@@ -643,10 +716,11 @@ def test_job_that_is_put_off_makes_room_until_it_is_due():
 def broken_admission():
     """Let each admission raise an error that no database outage explains."""
     ((source,),) = execute(
-        "SELECT pg_get_functiondef('pgjobs_meet_locks(bigint[])'::regprocedure)"
+        "SELECT pg_get_functiondef(oid) FROM pg_proc"
+        " WHERE proname = 'pgjobs_meet_locks'"
     )
     execute(
-        "CREATE OR REPLACE FUNCTION pgjobs_meet_locks(ids bigint[])"
+        "CREATE OR REPLACE FUNCTION pgjobs_meet_locks(candidates pgjobs_candidate[])"
         " RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS"
         " $$ BEGIN RETURN 1 / 0; END $$"
     )

@@ -218,7 +218,7 @@ def test_operators_act_on_the_last_job_of_a_batch_ends_it(act, is_admitted):
     assert status_of(callback) == "READY"
 
 
-def test_row_that_anybody_inserts_can_belong_to_a_batch():
+def test_row_inserted_by_sql_can_belong_to_a_batch():
     execute("INSERT INTO pgjobs_batch DEFAULT VALUES")
     batch = Batch.objects.get()
     execute(
@@ -336,7 +336,7 @@ def test_end_that_is_rolled_back_does_not_end_the_batch():
 
 
 @pytest.mark.parametrize("act", ["succeed", "fail", "cancel", "discard"])
-def test_end_of_a_batch_is_told_later_if_another_session_holds_the_callback(act):
+def test_end_of_a_batch_admits_later_a_callback_that_another_session_holds(act):
     batch = enqueue(group([noop.bind(), noop.bind()], then=then))
     (callback,) = callbacks(batch)
     run_next()
@@ -354,7 +354,7 @@ def test_end_of_a_batch_is_told_later_if_another_session_holds_the_callback(act)
     assert not Note.objects.exists()
 
 
-def test_failure_in_a_batch_is_told_later_if_another_session_holds_the_callback():
+def test_failure_in_a_batch_admits_later_a_callback_that_another_session_holds():
     batch = enqueue(group([noop.bind(), noop.bind()], on_failure=low.bind()))
     (callback,) = callbacks(batch)
     admit()
@@ -370,7 +370,7 @@ def test_failure_in_a_batch_is_told_later_if_another_session_holds_the_callback(
 
 
 @pytest.mark.parametrize("act", ["succeed", "discard"])
-def test_end_of_a_batch_is_told_to_however_many(act):
+def test_end_of_a_batch_admits_any_number_of_jobs(act):
     batch = enqueue(group([noop.bind()]))
     anyway = noop.using(after=batch, after_failure="run")
     enqueue_many([anyway.bind() for _ in range(600)])
@@ -400,7 +400,7 @@ def test_jobs_of_a_batch_that_nothing_waits_for_leave_no_notes():
 
 @pytest.mark.parametrize("looks_between", [False, True])
 @pytest.mark.parametrize("first", ["end", "arrival"])
-def test_job_that_begins_to_wait_while_the_batch_ends_is_told(first, looks_between):
+def test_job_that_begins_to_wait_while_the_batch_ends_is_admitted(first, looks_between):
     batch = enqueue(group([noop.bind()]))
     with session() as worker, session() as app:
         hand = Hand(execute=worker.execute)

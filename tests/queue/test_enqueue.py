@@ -570,7 +570,7 @@ def test_constraints_let_legal_rows_pass(columns):
 
 
 def test_no_row_is_inserted_as_running():
-    """It would run nowhere, and count as the place of a lock."""
+    """It would run nowhere and still hold a lock."""
     with pytest.raises(IntegrityError, match="none is inserted as RUNNING"):
         insert(**RUNNING)
 

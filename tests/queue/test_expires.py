@@ -119,7 +119,7 @@ def test_claim_that_met_expired_jobs_only_is_followed_by_another():
     assert job.status == "SUCCESSFUL"
 
 
-def test_expired_job_that_must_run_alone_hinders_nobody(hand):
+def test_expired_job_that_must_run_alone_holds_up_no_job(hand):
     expired_job(max_crashes=1)
     job = tasks.noop.enqueue()
     brought = hand.record_and_claim(limit=4, is_idle=False)
@@ -163,7 +163,7 @@ def test_attempt_of_any_end_keeps_a_job_from_expiring(hand, verdict):
 
 
 @pytest.mark.parametrize("status", ["READY", "SCHEDULED", "WAITING"])
-def test_queued_jobs_expire_although_nobody_claims_them(status):
+def test_queued_jobs_expire_although_no_worker_claims_them(status):
     job = job_that_is(status, expires_at=PAST)
     later = job_that_is(status, expires_at=timezone.now() + hours(1))
     never = job_that_is(status)
@@ -191,7 +191,9 @@ def test_sweep_goes_in_batches_longest_expired_first(monkeypatch):
     assert upkeep.expire(execute) == []
 
 
-def test_worker_cancels_what_it_does_not_serve_and_tells_who_waits(heard, settings):
+def test_worker_cancels_jobs_that_it_does_not_serve_and_notifies_their_waiters(
+    heard, settings
+):
     settings.PGJOBS = {"POLL_INTERVAL": 600}
     with running_worker(queues=("mail",)) as loop:
         job = tasks.noop.using(expires=timedelta(seconds=0.05)).enqueue()

@@ -156,7 +156,7 @@ def test_limit_holds_when_two_commit_at_the_same_time():
     assert statuses() == ["WAITING", "READY"]
 
 
-def test_held_row_of_a_limit_is_passed_over_and_found_once_it_is_let_go():
+def test_held_row_of_a_limit_is_skipped_and_found_once_it_is_released():
     jobs = [enqueue(two) for _ in range(5)]
     assert statuses() == ["READY"] * 2 + ["WAITING"] * 3
     with session() as holder:
@@ -243,7 +243,7 @@ def test_worker_knows_when_the_next_token_comes():
 
 
 def test_rate_that_no_job_waits_for_wakes_no_worker():
-    """Not even one that had jobs in line, which are gone."""
+    """Not even if jobs have waited for it that are gone now."""
     enqueue_many([slow.bind(), slow.bind()])
     admit()
     Job.objects.filter(status="WAITING").cancel()
@@ -291,7 +291,7 @@ def test_worker_starts_jobs_as_fast_as_the_rate_allows():
     assert (last.started_at - first.enqueued_at).total_seconds() >= 0.4
 
 
-def test_job_that_leaves_the_line_makes_way_for_those_who_may_run_beside_more():
+def test_job_that_leaves_the_line_makes_way_for_jobs_with_a_larger_limit():
     wide, narrow = [tasks.noop.using(limit_key="key", max_running=n) for n in (2, 1)]
     jobs = []
     for task in (wide, narrow, wide, wide):
@@ -304,8 +304,8 @@ def test_job_that_leaves_the_line_makes_way_for_those_who_may_run_beside_more():
     assert statuses() == ["CANCELLED", "CANCELLED", "READY", "READY"]
 
 
-def test_of_jobs_that_end_together_each_lets_those_go_that_wait_for_its_lock():
-    """The first one's end comes to the second in line of the limit, which has ended."""
+def test_of_jobs_that_end_together_each_admits_those_that_wait_for_its_lock():
+    """The end of the first meets a job in the line of the limit that has ended."""
     limited = tasks.noop.using(limit_key="key", max_running=1)
     enqueue_many([limited.bind(), *[limited.using(lock="door").bind()] * 2])
     admit()

@@ -27,6 +27,7 @@ pytestmark = shared_queue
 locked = tasks.noop.using(lock="door")
 mutex = tasks.noop.using(lock="door", lock_mode="mutex")
 free = tasks.noop
+READY_BY_HAND = "UPDATE pgjobs_job SET status = 'READY', waiting_for = NULL"
 INSERT = """
     INSERT INTO pgjobs_job (task, keys)
     VALUES ('tests.noop', '{"lock": "door"}') RETURNING id
@@ -94,7 +95,7 @@ def test_jobs_of_one_statement_wait_for_its_first():
 
 @pytest.mark.parametrize("task", [locked, mutex, free.using(max_running=1)])
 def test_jobs_that_are_enqueued_together_wait_from_the_beginning(task):
-    """Or the claim walks past all that was READY until they are decided about."""
+    """Otherwise a claim would walk past them until an admission decides."""
     jobs = enqueue_many([task.bind() for _ in range(3)])
     assert [job.status for job in jobs] == ["WAITING"] * 3
     # Rows that a trigger writes again belong to a later command.
@@ -102,14 +103,14 @@ def test_jobs_that_are_enqueued_together_wait_from_the_beginning(task):
     assert statuses() == ["READY", "WAITING", "WAITING"]
 
 
-def test_row_that_anybody_inserts_waits_too():
+def test_row_inserted_by_sql_waits_too():
     enqueue(locked)
     execute(INSERT)
     assert statuses() == ["READY", "WAITING"]
 
 
 @pytest.mark.parametrize("verdict", ["FAIL", "CANCEL"])
-def test_holder_that_ends_otherwise_lets_the_next_one_go(verdict):
+def test_holder_that_ends_otherwise_admits_the_next_one(verdict):
     hand = Hand()
     enqueue_many([locked.bind(), locked.bind()])
     hand.set_back(hand.claim_one(), verdict)
@@ -118,7 +119,7 @@ def test_holder_that_ends_otherwise_lets_the_next_one_go(verdict):
 
 @pytest.mark.parametrize("claimed", [False, True])
 @pytest.mark.parametrize("act", ["cancel", "fail", "succeed", "discard", "delete"])
-def test_operators_act_on_the_holder_lets_the_next_one_go(act, claimed):
+def test_operators_act_on_the_holder_admits_the_next_one(act, claimed):
     first, second = enqueue_many([locked.bind(), locked.bind()])
     admit()
     if claimed:
@@ -147,7 +148,7 @@ def test_released_holder_keeps_its_place():
     assert statuses() == ["READY", "WAITING"]
 
 
-def test_waiting_job_that_ends_lets_no_other_pass():
+def test_waiting_job_that_ends_admits_no_other():
     first, second, third = enqueue_many([locked.bind() for _ in range(3)])
     admit()
     second.cancel()
@@ -192,7 +193,7 @@ def test_earlier_job_that_backs_off_holds_the_later_ones_back():
     assert statuses() == ["READY", "WAITING"]
 
 
-def test_scheduled_job_that_ends_lets_the_later_ones_go():
+def test_scheduled_job_that_ends_admits_the_later_ones():
     first, _ = enqueue(locked.using(run_after=hours(1))), enqueue(locked)
     assert statuses() == ["SCHEDULED", "WAITING"]
     first.cancel()
@@ -207,7 +208,7 @@ def test_later_job_that_comes_due_waits_for_the_earlier_one_that_runs():
     assert statuses() == ["RUNNING", "WAITING"]
 
 
-def test_retried_job_waits_for_who_has_the_place_and_goes_before_the_others():
+def test_retried_job_waits_for_the_holder_and_goes_before_the_others():
     first, second, third = enqueue_many([locked.bind() for _ in range(3)])
     admit()
     first.cancel()
@@ -264,7 +265,7 @@ def test_replaced_job_keeps_its_turn_in_the_lock_that_it_keeps():
     assert statuses() == ["READY", "WAITING", "READY"]
 
 
-def test_replaced_job_without_keys_lets_the_next_one_go():
+def test_replaced_job_without_keys_admits_the_next_one():
     replacing = tasks.hold.using(unique_key="unique", on_conflict="replace")
     enqueue(replacing.using(lock="door"), "a")
     enqueue(locked)
@@ -309,7 +310,7 @@ def test_mutex_passes_ordered_jobs_that_wait_for_a_scheduled_one():
 # Transactions that race. None waits for another.
 
 
-def test_of_two_open_transactions_the_first_to_commit_has_the_place():
+def test_of_two_open_transactions_the_first_to_commit_has_the_lock():
     with session() as one, session() as two:
         for each in (one, two):
             each.begin()
@@ -320,7 +321,7 @@ def test_of_two_open_transactions_the_first_to_commit_has_the_place():
     assert statuses() == ["WAITING", "READY"]
 
 
-def test_of_two_jobs_that_are_committed_before_a_worker_looks_one_has_the_place():
+def test_of_two_jobs_that_are_committed_before_a_worker_looks_one_has_the_lock():
     with session() as one, session() as two:
         for each in (one, two):
             each.begin()
@@ -330,7 +331,7 @@ def test_of_two_jobs_that_are_committed_before_a_worker_looks_one_has_the_place(
     assert statuses() == ["READY", "WAITING"]
 
 
-def test_job_inserted_while_a_worker_admits_is_told_and_admitted_by_the_next_one():
+def test_job_inserted_while_a_worker_admits_is_admitted_by_the_next_one():
     with session() as one, session() as two, session() as ear:
         ear.listen("pgjobs_admission")
         one.begin()
@@ -344,7 +345,7 @@ def test_job_inserted_while_a_worker_admits_is_told_and_admitted_by_the_next_one
     assert stored_statuses() == ["READY"]
 
 
-def test_job_that_arrives_while_the_holder_is_about_to_end_is_let_go_by_its_end():
+def test_job_that_arrives_while_the_holder_is_about_to_end_is_admitted_by_its_end():
     enqueue(locked)
     with session() as worker:
         hand = Hand(execute=worker.execute)
@@ -400,7 +401,7 @@ def test_job_of_an_old_snapshot_waits_for_one_that_it_does_not_see():
 
 
 @pytest.mark.parametrize("task", [locked, mutex])
-def test_job_whose_row_another_session_holds_is_admitted_once_it_is_let_go(task):
+def test_job_whose_row_another_session_holds_is_admitted_once_it_is_released(task):
     first, second = enqueue(task), enqueue(task)
     admit()
     with session() as holder:
@@ -416,7 +417,7 @@ def test_job_whose_row_another_session_holds_is_admitted_once_it_is_let_go(task)
     assert not Note.objects.exists()
 
 
-def test_held_row_of_a_mutex_is_passed_over():
+def test_held_row_of_a_mutex_is_skipped():
     first, second, third = enqueue(mutex), enqueue(mutex), enqueue(mutex)
     admit()
     with session() as holder:
@@ -459,19 +460,22 @@ def test_many_keys_do_not_fill_the_lock_table():
 # The last line
 
 
-def test_no_two_jobs_of_a_lock_can_have_its_place():
+def test_no_two_jobs_can_hold_a_lock():
     enqueue_many([locked.bind(), locked.bind()])
     admit()
-    with pytest.raises(IntegrityError, match="pgjobs_job_lock"):
-        execute(
-            "UPDATE pgjobs_job SET status = 'READY', waiting_for = NULL, line = NULL"
-        )
+    execute("SET pgjobs.admits = on")  # as if an admission had decided so
+    try:
+        with pytest.raises(IntegrityError, match="pgjobs_job_lock"):
+            execute(READY_BY_HAND + ", line = NULL")
+    finally:
+        execute("RESET pgjobs.admits")
 
 
-def test_job_that_is_made_ready_by_hand_waits_all_the_same():
+@pytest.mark.parametrize("line", ["", ", line = NULL"])
+def test_job_that_is_made_ready_by_hand_waits_all_the_same(line):
     enqueue_many([locked.bind(), locked.bind()])
     admit()
-    execute("UPDATE pgjobs_job SET status = 'READY', waiting_for = NULL")
+    execute(READY_BY_HAND + line)
     assert statuses() == ["READY", "WAITING"]
 
 
@@ -522,7 +526,7 @@ def test_worker_admits_as_soon_as_another_one_does_no_more():
         wait_for(lambda: not loop.admitting.is_expecting(monotonic()))
 
 
-def test_end_that_nothing_but_a_notification_tells_of_ends_the_workers_sleep():
+def test_end_with_a_notification_alone_ends_the_workers_sleep():
     with running_worker(poll=600, slots=1, queues=("default",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
         loop.admitting.sweeping.due = loop.upkeep.survey.due = float("inf")
@@ -561,7 +565,7 @@ def forget(job: Job) -> None:
 
 
 @pytest.mark.parametrize("task", [locked, mutex, tasks.noop.using(max_running=1)])
-def test_sweep_finds_that_a_job_with_a_place_is_gone(task):
+def test_sweep_finds_that_a_job_with_a_lock_is_gone(task):
     first, _ = enqueue_many([task.bind(), task.bind()])
     assert statuses() == ["READY", "WAITING"]
     with without_triggers():
@@ -570,8 +574,8 @@ def test_sweep_finds_that_a_job_with_a_place_is_gone(task):
     assert stored_statuses() == ["READY"]
 
 
-def test_job_that_was_not_inserted_after_all_takes_no_place():
-    """As an unlucky ON CONFLICT DO NOTHING does."""
+def test_job_that_was_not_inserted_after_all_takes_no_lock():
+    """This happens with ON CONFLICT DO NOTHING."""
     execute("CREATE UNIQUE INDEX once ON pgjobs_job (task) WHERE priority = 1")
     try:
         insert = """

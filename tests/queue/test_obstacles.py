@@ -58,7 +58,7 @@ def test_moment_of_today_is_a_time_only():
     assert moment(now) == f"{now:%H:%M}"
 
 
-def test_waiting_job_says_that_nobody_serves_the_queue_of_the_first():
+def test_waiting_job_says_that_no_worker_serves_the_queue_of_the_first():
     Hand(queues="default")
     first = enqueue(locked.using(queue_name="slow"))
     second = enqueue(locked)
@@ -150,7 +150,7 @@ def test_jobstatus_names_locks_limits_and_rates_that_jobs_wait_for():
     assert f"rate mail: 2 waiting, the first {words(second)}" in printed.getvalue()
 
 
-def test_waiting_job_names_who_comes_before_it_and_how_many_others():
+def test_waiting_job_names_the_job_before_it_and_how_many_others():
     Hand()
     one, other = enqueue(tasks.noop), enqueue(tasks.noop)
     batch = enqueue(group([tasks.noop.bind()]))
@@ -162,7 +162,7 @@ def test_waiting_job_names_who_comes_before_it_and_how_many_others():
     assert words(last) == f"waits for batch {batch.pk}"
 
 
-def test_waiting_job_says_that_nobody_serves_the_one_before_it():
+def test_waiting_job_says_that_no_worker_serves_the_job_before_it():
     Hand(queues="default")
     first, second = enqueue(
         chain(tasks.noop.using(queue_name="slow").bind(), tasks.noop.bind())
@@ -170,7 +170,7 @@ def test_waiting_job_says_that_nobody_serves_the_one_before_it():
     assert words(second) == f"waits for job {first.pk} in queue slow, no worker"
 
 
-def test_status_tells_of_chains_and_unfinished_batches():
+def test_status_names_chains_and_unfinished_batches():
     first, _, _ = enqueue(chain(*[tasks.noop.bind() for _ in range(3)]))
     batch = enqueue(group([tasks.noop.bind()] * 3, description="Three"))
     enqueue(group([tasks.noop.bind()])).jobs.all().succeed()

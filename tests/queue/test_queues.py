@@ -124,7 +124,7 @@ def test_pausing_lets_running_jobs_end_and_resuming_wakes_the_worker(tmp_path):
         (lambda queue: Queue.objects.update(note="why"), False),
     ],
 )
-def test_whoever_lets_more_run_wakes_the_workers(change, wakes):
+def test_change_that_lets_more_jobs_run_wakes_the_workers(change, wakes):
     queue = paused()
     with session() as listening:
         listening.listen("pgjobs")
@@ -132,7 +132,7 @@ def test_whoever_lets_more_run_wakes_the_workers(change, wakes):
         assert listening.heard() == [("pgjobs", "mail")] * wakes
 
 
-def test_drain_passes_over_paused_queues_and_says_so():
+def test_drain_skips_paused_queues_and_says_so():
     paused("mail"), paused("news"), paused("empty")
     for name in ("mail", "mail", "news", "default"):
         tasks.noop.using(queue_name=name).enqueue()
@@ -158,7 +158,7 @@ def test_claims_fill_a_limited_queue_and_no_more():
     assert one.claim(5) == []
 
 
-def test_room_of_what_is_recorded_is_used_in_the_same_turn():
+def test_room_of_what_is_recorded_is_used_in_the_same_pass():
     make_queue(max_running=1)
     enqueue_many([MAIL.bind() for _ in range(3)])
     hand = Hand()
@@ -239,7 +239,7 @@ def test_room_of_a_killed_worker_comes_back_with_the_rescue(start_worker, tmp_pa
 
 
 def test_queue_that_others_fill_is_looked_at_again(tmp_path):
-    """The other worker may end without a word: nobody is told of free room."""
+    """The other worker may end without a notification of free room."""
     make_queue(max_running=1)
     hand = Hand()
     held = running_job(MAIL, hand=hand)

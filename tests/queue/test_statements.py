@@ -14,7 +14,7 @@ from pgjobs.base.connections import connect
 from pgjobs.models import Job, Queue
 from pgjobs.queue import claiming
 from pgjobs.queue.claiming import Look, claim_statement, first_look
-from pgjobs.queue.events import OLDEST
+from pgjobs.queue.parts import OLDEST
 from pgjobs.queue.recording import Success
 from pgjobs.queue.upkeep import LOCK_CLASS
 from pgjobs.sql import statement
@@ -27,7 +27,7 @@ from pgjobs.worker.connections.connection import (
     plan_once,
 )
 from pgjobs.worker.loop import Loop
-from pgjobs.worker.session import STATEMENT_SECONDS
+from pgjobs.worker.session import STATEMENT_SECONDS, TIMELINE
 from pgjobs.worker.upkeep.chore import Timer
 from tests import tasks
 from tests.actors import Hand, Session, session
@@ -45,6 +45,7 @@ from tests.processes import (
 pytestmark = shared_queue
 
 ALL = {"only": None, "skipped": "{}"}  # due jobs
+OLD = {"age": 3_600.0, "limit": 100, **OLDEST._asdict()}
 
 
 @pytest.fixture
@@ -69,14 +70,14 @@ def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
     enqueue_many([tasks.noop.bind() for _ in range(400)])
     with statements_of_workers() as executed:
         assert drain(slots=4, prefetch=12).finished == 400
-    counted = Counter(each.split(maxsplit=1)[1] for each in executed)
+    counted = Counter(each.split(maxsplit=1)[1].strip() for each in executed)
     assert counted.pop("record_and_claim") <= 100
     assert counted.pop(HOLD_LOCK) == 2  # the loop's and the heartbeat's
     assert counted.pop("cancel_requests", 0) <= 1  # once it listens
     assert counted.pop("admit") <= 3  # as it starts, once it listens, before it ends
     assert counted.pop("record_successes", 0) <= 2  # by those, in the same round trip
     once = {"register_worker", "heartbeat", "promote", "leave"}
-    once |= {"make_queues"}
+    once |= {"make_queues", "add_figures", TIMELINE.strip()}
     assert counted == dict.fromkeys(once, 1)
 
 
@@ -113,7 +114,7 @@ def test_jobs_that_end_together_share_a_statement(tmp_path, settings, monkeypatc
 def test_of_what_ended_half_is_recorded_at_once_while_there_is_more_to_claim(
     stops, at_once, tmp_path, monkeypatch
 ):
-    """The slots are to have something to run while a turn is on its way."""
+    """The slots need something to run during the round trip of a pass."""
     recorded = []
     turn = claiming.record_and_claim
 
@@ -162,7 +163,7 @@ def test_idle_worker_asks_little():
 
 
 @pytest.mark.usefixtures("calm")
-def test_setback_costs_one_statement_more_and_no_look_too_many():
+def test_failed_attempt_costs_one_statement_more_and_no_look_too_many():
     job = enqueue(tasks.fail_with, "no")
     with running_worker(poll=600) as loop:
         wait_for_status(job, "FAILED")
@@ -204,7 +205,7 @@ def blocks_read_by(query: str, parameters: dict) -> int:
     ("name", "parameters"),
     [
         ("promote", {"limit": 100, **ALL}),
-        ("prune", {"statuses": ["SUCCESSFUL"], "ages": [3_600.0], "limit": 100, **ALL}),
+        ("prune", OLD | {"status": "SUCCESSFUL", **ALL}),
     ],
 )
 def test_what_has_nothing_to_do_reads_no_more_when_thousands_wait_or_are_kept(
@@ -234,12 +235,12 @@ def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("prune", {"statuses": ["FAILED"], "ages": [3_600.0], "limit": 100, **ALL}),
-        ("prune_events", {"age": 3_600.0, "limit": 100, **OLDEST._asdict()}),
+        ("prune", OLD | {"status": "FAILED", **ALL}),
+        ("prune_events", OLD),
     ],
 )
 def test_what_keeps_a_row_from_being_pruned_is_asked_of_this_row(name, parameters):
-    """Joined with all that keeps rows, thousands of each take minutes."""
+    """A join with all such rows would take minutes for thousands of each."""
     with connect("default", "test", "explain") as own:
         own.execute(ONE_PLAN)
         plan = own.execute("EXPLAIN " + statement(name), parameters).fetchall()
@@ -395,7 +396,7 @@ def test_plan_of_a_claim_that_was_made_for_an_empty_table_uses_the_indexes_in_fu
 
 
 def test_server_ends_a_statement_of_the_loop_before_the_worker_cuts_it(own_connection):
-    """What is cut may still commit, and nobody hears of it."""
+    """A statement that is cut may still commit, and its answer is lost."""
     query = "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'"
     ((milliseconds,),) = own_connection.execute(query)
     assert 0 < milliseconds < 1_000 * STATEMENT_SECONDS
@@ -431,7 +432,7 @@ LOOKS = [first_look(4), first_look(4, by_queue=True)]
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_claim_locks_no_more_rows_than_it_takes(look):
-    """Of many queues, each with more jobs than it takes."""
+    """There are many queues, each with more jobs than the claim takes."""
     fill_queues(QUEUE_NAMES)
     with session() as other, session() as free:
         hand = Hand("other", execute=other.execute)
@@ -455,7 +456,7 @@ def test_claim_takes_the_best_jobs_of_all_queues_in_order(look):
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_claim_passes_over_what_others_have_locked_and_says_that_there_is_more(look):
+def test_claim_skips_what_others_have_locked_and_says_that_there_is_more(look):
     fill_queues(QUEUE_NAMES)
     hand = Hand()
     with session() as other:

@@ -58,7 +58,7 @@ def only(name: str):
 # What it tells
 
 
-def test_status_of_a_new_job_is_told_in_full(client):
+def test_status_of_a_new_job_is_shown_in_full(client):
     job = enqueue(tasks.noop)
     assert status_of(client, job) == {
         "status": "READY",
@@ -83,7 +83,7 @@ def test_status_says_whether_the_job_is_finished(client, status):
     assert (told["finished_at"] is not None) is (status in FINISHED)
 
 
-def test_running_job_tells_its_progress_attempt_and_times(client):
+def test_running_job_shows_its_progress_attempt_and_times(client):
     job = running_job()
     Progress.objects.create(
         job=job, done=3, total=10, message="third", updated_at=timezone.now()
@@ -100,13 +100,13 @@ def test_job_that_only_logged_has_no_progress(client):
     assert status_of(client, job)["progress"] is None
 
 
-def test_successful_job_tells_its_result(client):
+def test_successful_job_shows_its_result(client):
     job = enqueue(tasks.noop)
     job.succeed({"rows": [1, "zwei", None, 2.5, "</script>"]})
     assert status_of(client, job)["return_value"] == job.return_value
 
 
-def test_failed_job_tells_the_reason_and_never_the_traceback(client):
+def test_failed_job_shows_the_reason_and_never_the_traceback(client):
     hand = Hand()
     job = enqueue(tasks.noop)
     traceback = "Traceback (most recent call last): secret.py"
@@ -156,7 +156,7 @@ def failed_by(error: BaseException, **options) -> Job:
     ids=repr,
 )
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_message_of_an_unforeseen_error_is_not_told(client, error, told, attempts):
+def test_message_of_an_unforeseen_error_is_not_shown(client, error, told, attempts):
     job = failed_by(error, max_attempts=attempts)
     response = client.get(job.get_status_url())
     assert response.json()["reason"] == told
@@ -176,12 +176,12 @@ def test_message_of_an_unforeseen_error_is_not_told(client, error, told, attempt
     ],
     ids=repr,
 )
-def test_reason_that_was_written_for_people_is_told(client, error, told):
+def test_reason_that_was_written_for_people_is_shown(client, error, told):
     assert status_of(client, failed_by(error))["reason"] == told
 
 
 @pytest.mark.parametrize("act", ["cancel", "fail"])
-def test_reason_of_an_act_is_told_even_after_a_failed_attempt(client, act):
+def test_reason_of_an_act_is_shown_even_after_a_failed_attempt(client, act):
     job = failed_by(ValueError(SECRET))
     assert getattr(job, act)("The client has gone.")
     assert status_of(client, job)["reason"] == "The client has gone."
@@ -203,8 +203,8 @@ def test_error_of_an_earlier_life_hides_nothing(client):
     assert status_of(client, job)["reason"] == "ValueError: over"
 
 
-def test_why_a_dependency_could_not_be_made_is_not_told(client):
-    needs = {"needs": [{"key": "x", "within": 60}], "serves": []}
+def test_why_a_dependency_could_not_be_made_is_not_shown(client):
+    needs = {"needs": [{"key": "x", "within": 60}], "provides": []}
     job = job_that_is("READY", dependencies=needs)
     job.fail(f"Cannot enqueue tests.x, on which the job depends: ValueError: {SECRET}")
     assert status_of(client, job)["reason"] == "Failed."
@@ -213,7 +213,7 @@ def test_why_a_dependency_could_not_be_made_is_not_told(client):
     assert status_of(client, job)["reason"] == failed
 
 
-def test_arguments_are_not_told(client):
+def test_arguments_are_not_shown(client):
     job = enqueue(tasks.echo, "secret")
     assert b"secret" not in client.get(job.get_status_url()).content
 
@@ -221,7 +221,7 @@ def test_arguments_are_not_told(client):
 @pytest.mark.parametrize(
     "result", ["9" * 5_000, "[" * 3_000 + "]" * 3_000, "1" + "0" * 400 + ".5"]
 )
-def test_result_that_python_cannot_read_is_told_as_it_is(client, result):
+def test_result_that_python_cannot_read_is_shown_as_it_is(client, result):
     job = enqueue(tasks.noop)
     job.succeed()
     execute(
@@ -231,7 +231,7 @@ def test_result_that_python_cannot_read_is_told_as_it_is(client, result):
     assert content.endswith(f'"return_value":{result}}}')
 
 
-def test_progress_that_is_no_number_is_not_told(client):
+def test_progress_that_is_no_number_is_not_shown(client):
     job = running_job()
     Progress.objects.create(
         job=job, done=float("nan"), total=float("inf"), updated_at=timezone.now()
@@ -300,7 +300,7 @@ def test_other_methods_are_refused(method):
     assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
 
 
-# Whom it answers
+# Permission
 
 
 def test_address_is_the_same_each_time_and_another_for_each_job():
@@ -378,7 +378,7 @@ def test_status_is_read_from_the_database_of_the_queue(client, settings):
         client.get(job.get_status_url())
 
 
-def test_who_may_not_see_a_job_is_told_what_is_told_of_none(client, settings):
+def test_visitor_without_permission_gets_the_answer_for_a_missing_job(client, settings):
     job = enqueue(tasks.noop)
     missing = client.get("/jobs/1.wrong/")
     for name in ("nobody", "refuse"):
@@ -405,7 +405,9 @@ def test_permission_can_look_at_the_request_and_the_job(client, settings):
         ("tests.queue.test_status.absent_minded", "must not be async"),
     ],
 )
-def test_permission_that_cannot_say_no_lets_nobody_in(client, settings, name, message):
+def test_permission_that_cannot_refuse_lets_no_visitor_in(
+    client, settings, name, message
+):
     settings.PGJOBS = {"STATUS_PERMISSION": name}
     with pytest.raises(ImproperlyConfigured, match=message) as caught:
         client.get(enqueue(tasks.noop).get_status_url())
@@ -416,7 +418,7 @@ def test_permission_that_cannot_say_no_lets_nobody_in(client, settings, name, me
 
 
 @override_settings(ROOT_URLCONF="tests.queue.test_status")
-def test_project_without_the_urls_is_told_what_to_add():
+def test_project_without_the_urls_learns_what_to_add():
     with pytest.raises(NoReverseMatch, match=r"path\('jobs/', include\('pgjobs.urls'"):
         enqueue(tasks.noop).get_status_url()
 

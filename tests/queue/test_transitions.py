@@ -10,8 +10,9 @@ from django.test import override_settings
 from django.utils import timezone
 
 from pgjobs import signals
+from pgjobs.conf import FINISHED
 from pgjobs.models import Attempt, Job, Progress, Status, Worker
-from pgjobs.models.job import FINISHED, QUEUED
+from pgjobs.models.job_choices import QUEUED
 from pgjobs.queue import acts, recording, upkeep
 from pgjobs.queue.acts import Changed
 from pgjobs.queue.claiming import ClaimedJob
@@ -194,7 +195,7 @@ def test_result_by_hand_that_is_too_large_is_refused():
     assert job.succeed("12345678")
 
 
-def test_success_by_hand_forgets_the_reason_of_a_setback():
+def test_success_by_hand_forgets_the_reason_of_a_failed_attempt():
     hand, job = Hand(), noop.enqueue()
     hand.set_back(hand.claim_one(), "RETRY", "OSError: later", delay=60)
     assert job.succeed() is True
@@ -308,7 +309,7 @@ def test_job_of_which_the_cancel_was_asked_can_still_succeed():
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_act_on_a_set_tells_how_many_it_changed_and_skipped(act):
+def test_act_on_a_set_says_how_many_it_changed_and_skipped(act):
     jobs = of_each_status()
     before = {status: fields_of(job) for status, job in jobs.items()}
     result = getattr(Job.objects.all(), act)()
@@ -482,7 +483,7 @@ def test_act_that_meets_a_claim_acts_on_the_running_job(act, hand):
 
 @transactional
 @pytest.mark.parametrize("act", ["cancel", "fail", "succeed"])
-def test_claim_passes_over_what_an_act_is_about_to_end(act, hand):
+def test_claim_skips_what_an_act_is_about_to_end(act, hand):
     job = noop.enqueue()
     changed, claimed = overlapping(getattr(job, act), hand.claim)
     assert (changed, claimed) == (True, [])
@@ -554,7 +555,7 @@ def test_act_that_meets_a_rescue_acts_on_the_queued_job(act, hand):
 
 @transactional
 @pytest.mark.parametrize("act", ["cancel", "fail", "succeed"])
-def test_rescue_passes_over_what_an_act_has_locked(act, hand):
+def test_rescue_skips_what_an_act_has_locked(act, hand):
     job = noop.enqueue()
     dead = Hand("dead")
     dead.claim_one()
@@ -594,7 +595,7 @@ def test_retry_saves_a_job_from_being_pruned():
 
 @transactional
 @pytest.mark.parametrize("act", ["run_now", "cancel", "fail", "succeed"])
-def test_promotion_passes_over_what_an_act_has_locked(act):
+def test_promotion_skips_what_an_act_has_locked(act):
     job = job_that_is("SCHEDULED", run_after=timezone.now())
     changed, promoted = overlapping(getattr(job, act), lambda: upkeep.promote(execute))
     assert (changed, promoted.number) == (True, 0)
@@ -675,7 +676,7 @@ def waiting(other: Session) -> int:
 # Tables, so that this module cannot silently fall behind the statuses
 
 
-def test_every_status_has_its_say():
+def test_every_status_is_tested():
     assert set(QUEUED) | set(FINISHED) | {Status.RUNNING} == set(Status)
     assert {status for _, status in EFFECTS} == set(Status.values)
     assert {act for act, _ in EFFECTS} == set(ACTS)

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connections
 
 from pgjobs import enqueue_many, task
-from pgjobs.checks import check_process_units
+from pgjobs.checks.tasks import check_process_units
 from pgjobs.exceptions import InvalidTask
 from pgjobs.models import Job, Queue, Worker
 from pgjobs.queue.claiming import HostUnits
@@ -145,7 +145,7 @@ def test_jobs_of_other_workers_of_the_host_count_and_those_of_other_hosts_do_not
     assert units_in_use("default") == {"here": 6_000, "there": 6_000}
 
 
-def test_units_of_an_ending_job_are_free_in_the_turn_that_records_it():
+def test_units_of_an_ending_job_are_free_in_the_pass_that_records_it():
     worker = hand()
     enqueued(TOTAL, TOTAL)
     (first,) = worker.claim(1, units=HERE)
@@ -169,7 +169,7 @@ def test_job_that_never_fits_does_not_keep_others_nor_workers_waiting():
     assert not brought.met_locked
 
 
-def test_nobody_counts_while_another_worker_of_the_host_does():
+def test_units_are_not_counted_while_another_worker_of_the_host_counts():
     enqueued(100)
     worker = hand()
     with session() as other:
@@ -345,6 +345,19 @@ def test_killed_worker_gives_its_units_back_with_the_rescue(start_worker, tmp_pa
     wait_for_status(waiting, "SUCCESSFUL")
     tasks.let_go(path)
     assert wait_for_status(held, "SUCCESSFUL").crashes == 1
+
+
+def test_jobs_of_a_worker_that_left_take_units_of_each_host_until_their_rescue():
+    worker, survivor = hand(), hand("there")
+    enqueued(6_000)
+    (running,) = claimed_by(worker)
+    worker.vanish()
+    assert units_in_use("default")["there"] == 6_000
+    (waiting,) = enqueued(6_000, priority=5)
+    for host in ("here", "there"):
+        assert claimed_by(survivor, units=HostUnits(host, TOTAL)) == []
+    assert [job.id for job in survivor.rescue()] == [running]
+    assert claimed_by(survivor, units=HostUnits("there", TOTAL)) == [waiting]
 
 
 def test_drain_runs_what_fits_and_says_what_never_will():

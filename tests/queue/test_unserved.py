@@ -89,7 +89,7 @@ def test_ordered_job_of_an_unserved_queue_keeps_its_turn(served):
 
 
 @pytest.mark.parametrize("task", [mutex, limited])
-def test_job_in_line_whose_queue_is_paused_meanwhile_is_passed_over(task):
+def test_job_in_line_whose_queue_is_paused_meanwhile_is_skipped(task):
     hand = Hand()
     for each in (task, task.using(**slow), task):
         enqueue(each)
@@ -204,7 +204,7 @@ def test_workers_do_all_of_this(start_worker):
 
 
 def test_worker_that_begins_to_serve_a_queue_admits_what_waits_there(start_worker):
-    """Without a hint, and long before the next sweep."""
+    """It does so without a notification, and long before the next sweep."""
     enqueue(mutex.using(**slow))
     patient = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     start_worker("--queues", "slow", settings=patient)

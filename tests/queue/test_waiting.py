@@ -103,7 +103,7 @@ def test_timeout_that_is_none_is_refused(timeout):
 
 
 @woken_only
-def test_success_wakes_who_waits(hand):
+def test_success_wakes_the_waiter(hand):
     job = noop.enqueue()
     claimed = hand.claim_one()
     assert wait_while(job, lambda: hand.succeed(claimed, '"done"')) == "done"
@@ -118,7 +118,7 @@ def test_success_wakes_who_waits(hand):
         (lambda hand, claimed, job: hand.set_back(claimed, "CANCEL"), JobCancelled),
     ],
 )
-def test_any_end_wakes_who_waits(hand, end, error):
+def test_any_end_wakes_the_waiter(hand, end, error):
     job = noop.enqueue()
     claimed = hand.claim_one()
     with pytest.raises(error):
@@ -137,7 +137,7 @@ def test_what_is_not_the_end_does_not_end_the_wait(hand):
 
 
 @woken_only
-def test_end_of_another_job_wakes_nobody(hand):
+def test_end_of_another_job_wakes_no_waiter(hand):
     job = noop.enqueue()
     claimed = hand.claim_one()
 
@@ -188,7 +188,7 @@ def test_job_that_vanishes_meanwhile_ends_the_wait(hand):
 
 @polling_only
 def test_broken_listening_does_not_hide_the_end(hand):
-    """A notification that never comes costs one poll interval, no more."""
+    """A lost notification costs at most one poll interval."""
     job = noop.enqueue()
     claimed = hand.claim_one()
 
@@ -201,7 +201,7 @@ def test_broken_listening_does_not_hide_the_end(hand):
 
 
 @woken_only
-def test_row_that_somebody_holds_does_not_prolong_the_wait():
+def test_row_that_another_transaction_holds_does_not_prolong_the_wait():
     job = noop.enqueue()
 
     def wait_shortly():

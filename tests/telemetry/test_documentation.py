@@ -14,10 +14,10 @@ from django.core import mail
 from pgjobs import enqueue
 from pgjobs.contrib import prometheus
 from pgjobs.models import Job
-from pgjobs.reports.figures import Figure
+from pgjobs.reports.metrics import Gauge
 from pgjobs.tasks.definitions import store_definitions
 from pgjobs.worker import Loop, WorkerOptions
-from pgjobs.worker.figures import Histogram, WorkerFigures
+from pgjobs.worker.metrics import AttemptMetrics, Histogram
 from tests.processes import drain, shared_queue
 
 pytestmark = shared_queue
@@ -120,13 +120,13 @@ def test_messages_of_the_examples_are_sent(run_example, settings, monkeypatch):
 
 def names_of_metrics() -> set[str]:
     """Return the names of all samples that there can be."""
-    figures = WorkerFigures()
+    figures = AttemptMetrics()
     figures.processed["q", "t", "failed"] = 1
     figures.durations["q", "t"] = figures.waits["q",] = Histogram()
     some = [
-        Figure("jobs", "q", "READY", 1, 5.0),
-        Figure("paused", "q", "", 1, None),
-        Figure("workers", "", "alive", 1, None),
+        Gauge("jobs", "q", "READY", 1, 5.0),
+        Gauge("paused", "q", "", 1, None),
+        Gauge("workers", "", "alive", 1, None),
     ]
     loop = Loop(WorkerOptions())
     families = [

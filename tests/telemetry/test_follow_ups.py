@@ -191,10 +191,10 @@ def test_good_follow_ups_pass_the_checks():
 )
 def test_follow_up_that_would_fail_is_found_by_a_check(follow_up, complaint):
     declared(on_failure=follow_up)
-    assert complaint in found()["pgjobs.E052"]
+    assert complaint in found()["pgjobs.E062"]
 
 
 def test_circle_of_follow_ups_is_found_by_a_check():
     first = declared(name="tests.first", on_failure="tests.second")
     declared(name="tests.second", on_failure=first)
-    assert "leads back to itself" in found()["pgjobs.E052"]
+    assert "leads back to itself" in found()["pgjobs.E062"]

@@ -259,4 +259,4 @@ def test_check_warns_of_a_level_that_no_logger_makes(settings, caplog):
     assert found() == {}
     caplog.set_level(logging.WARNING)
     settings.PGJOBS = {"KEEP_LOGS": "INFO"}
-    assert "no logger makes any of that level" in found()["pgjobs.W055"]
+    assert "no logger makes any of that level" in found()["pgjobs.W065"]

@@ -306,9 +306,9 @@ def test_good_sources_pass_the_checks(use):
 @pytest.mark.parametrize(
     ("names", "id", "complaint"),
     [
-        (["missing"], "pgjobs.E053", "cannot be imported"),
-        (["not_callable"], "pgjobs.E053", "is a int"),
-        (["tenant", "other_tenant"], "pgjobs.E054", "called 'tenant'"),
+        (["missing"], "pgjobs.E063", "cannot be imported"),
+        (["not_callable"], "pgjobs.E063", "is a int"),
+        (["tenant", "other_tenant"], "pgjobs.E064", "called 'tenant'"),
     ],
 )
 def test_wrong_source_is_found_by_a_check(use, names, id, complaint):

@@ -138,9 +138,9 @@ def test_good_middleware_passes_the_checks(use):
 @pytest.mark.parametrize(
     ("name", "id", "complaint"),
     [
-        ("missing", "pgjobs.E050", "cannot be imported"),
-        ("not_callable", "pgjobs.E050", "is a int"),
-        ("only_async", "pgjobs.W051", "plain functions"),
+        ("missing", "pgjobs.E060", "cannot be imported"),
+        ("not_callable", "pgjobs.E060", "is a int"),
+        ("only_async", "pgjobs.W061", "plain functions"),
     ],
 )
 def test_wrong_middleware_is_found_by_a_check(use, name, id, complaint):

@@ -15,11 +15,11 @@ from pgjobs import enqueue, enqueue_many, task
 from pgjobs.contrib import prometheus
 from pgjobs.contrib.prometheus import WorkerMetrics
 from pgjobs.models import Job, Queue
-from pgjobs.reports import figures as report
-from pgjobs.reports.figures import CachedFigures
+from pgjobs.reports import metrics as report
+from pgjobs.reports.metrics import CachedGauges
 from pgjobs.worker import Loop, WorkerOptions
-from pgjobs.worker import figures as worker_figures
-from pgjobs.worker.figures import OTHERS, WorkerFigures
+from pgjobs.worker import metrics as worker_metrics
+from pgjobs.worker.metrics import OTHERS, AttemptMetrics
 from pgjobs.worker.process.http import Address, Server
 from tests import tasks
 from tests.actors import Hand, execute, hours, session
@@ -36,7 +36,7 @@ pytestmark = shared_queue
 
 @pytest.fixture(autouse=True)
 def fresh_figures():
-    prometheus.cached_figures.cache_clear()
+    prometheus.cached_gauges.cache_clear()
 
 
 def parsed(text: str) -> dict[tuple, float]:
@@ -59,7 +59,7 @@ def scraped(url: str) -> dict[tuple, float]:
 @contextmanager
 def worker_with_metrics(siblings=(), process=1, **options):
     """A worker in this process, and the address of its metrics."""
-    figures = WorkerFigures()
+    figures = AttemptMetrics()
     with WorkerThread(figures, **options) as worker:
         wait_for(lambda: worker.loop.phase == "running", "the worker has started")
         metrics = WorkerMetrics(worker.loop, figures, process, siblings)
@@ -124,12 +124,12 @@ def scraped_processed(found) -> dict[tuple, float]:
 
 
 def test_names_that_sql_invents_do_not_make_more_and_more_series(monkeypatch):
-    monkeypatch.setattr(worker_figures, "MOST_SERIES", 3)
+    monkeypatch.setattr(worker_metrics, "MOST_SERIES", 3)
     execute(
         "INSERT INTO pgjobs_job (task, queue_name)"
         " SELECT 'tests.noop', 'q' || number FROM generate_series(1, 20) AS number"
     )
-    figures = WorkerFigures()
+    figures = AttemptMetrics()
     with WorkerThread(figures, drain=True) as worker:
         worker.join()
     processed, durations, waits = figures.snapshot()
@@ -145,7 +145,7 @@ def test_counting_costs_no_statement():
             WorkerThread(observer, drain=True, slots=1).join()
         return set(executed)  # how often depends on the moment
 
-    assert executed(WorkerFigures()) == executed(None)
+    assert executed(AttemptMetrics()) == executed(None)
 
 
 def test_worker_without_the_extra_has_no_metrics():
@@ -194,7 +194,7 @@ def test_view_is_read_only():
 def test_scrapes_ask_the_database_once_for_a_while(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        report, "figures", lambda database: asked.append(database) or []
+        report, "read_gauges", lambda database: asked.append(database) or []
     )
     for _ in range(50):
         view()
@@ -219,11 +219,11 @@ def test_database_that_is_away_does_not_hold_up_a_scrape(monkeypatch):
         raise report.psycopg.OperationalError("no server")
 
     monkeypatch.setattr(report, "connect", refuse)
-    assert CachedFigures("default").get() is None
+    assert CachedGauges("default").get() is None
 
 
 def test_figures_are_asked_for_again_later(monkeypatch):
-    cached = CachedFigures("default")
+    cached = CachedGauges("default")
     enqueue(tasks.noop)
     assert cached.get()
     enqueue(tasks.noop.using(queue_name="mail"))

@@ -43,7 +43,7 @@ def test_worker_goes_on_at_once_where_it_left_off(admitting):
 
 
 @pytest.mark.parametrize("swept", [True, False])
-def test_worker_that_does_not_get_its_turn_pauses_for_longer_and_longer(
+def test_worker_that_finds_another_admitting_pauses_for_longer_and_longer(
     admitting, swept
 ):
     pauses = []
@@ -64,7 +64,7 @@ def test_worker_pauses_while_other_transactions_hold_rows(admitting):
     assert admitting.is_expecting(monotonic())
 
 
-def test_worker_that_did_not_get_its_turn_to_sweep_still_has_to(admitting):
+def test_worker_that_could_not_sweep_still_has_to(admitting):
     admitting.sweeping.due = 0.0
     admitting.passed(brought(admitted=None), swept=True, now=monotonic())
     assert admitting.sweeping.due <= admitting.due

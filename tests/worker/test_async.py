@@ -138,6 +138,7 @@ def backend() -> int:
         return cursor.fetchone()[0]
 
 
+@pytest.mark.direct
 def test_each_async_job_has_a_connection_of_its_own(tmp_path):
     path = str(tmp_path / "pids")
     jobs = [enqueue(use_orm, path) for _ in range(4)]

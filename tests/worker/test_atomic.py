@@ -342,7 +342,7 @@ def test_completion_never_commits_a_transaction_around_it(effects):
     assert effects() == []
 
 
-def test_what_may_be_done_by_halves_is_not_tried_again():
+def test_attempt_that_may_be_half_done_is_not_tried_again():
     job = run(end_transaction.using(max_attempts=5), "COMMIT")
     assert (job.status, job.attempts) == ("FAILED", 1)
 
@@ -488,7 +488,7 @@ def test_what_is_given_up_is_decided_by_whether_it_was_committed(
     assert len(attempts()) == (0 if in_hook else 1)
 
 
-def test_cancel_that_comes_after_the_completion_is_told_so():
+def test_cancel_that_comes_after_the_completion_changes_nothing_and_says_so():
     job = run(leave_and_enqueue)
     assert not job.cancel()
     assert job.status == "SUCCESSFUL"
@@ -526,7 +526,7 @@ def test_cancel_waits_for_a_completion_that_is_about_to_commit(effects):
 
 @pytest.mark.parametrize("refer", [True, False])
 def test_acts_do_not_wait_for_the_transaction_of_a_running_job(path, effects, refer):
-    """Not even if it refers to its own row, which then is locked against deletion."""
+    """Not even if the job refers to its own row, and so locks it against deletion."""
     with running_worker():
         job = enqueue(refer_and_hold, path, refer)
         wait_for(lambda: tasks.lines(path), "the body has begun")
@@ -607,7 +607,7 @@ def released(hand: Hand, stale) -> None:
 
 
 @pytest.mark.parametrize("lost_by", [claimed_by_another, released])
-def test_who_holds_an_old_token_completes_nothing(effects, lost_by):
+def test_old_token_completes_nothing(effects, lost_by):
     hand, job = Hand(), leave_and_enqueue.enqueue()
     stale = hand.claim_one()
     lost_by(hand, stale)
@@ -736,8 +736,8 @@ def test_connection_that_is_lost_in_the_body_is_a_failed_attempt(effects):
 def lose_connection():
     leave("done")
     if current_job().attempt == 1:
+        ((pid,),) = execute("SELECT pg_backend_pid()")  # a pooler has ids of its own
         with session() as outside:
-            pid = connection.connection.info.backend_pid
             outside.execute("SELECT pg_terminate_backend(%s)", [pid])
         leave("no more")
 
@@ -809,6 +809,7 @@ def test_hooks_are_no_part_of_the_transaction_that_may_be_long(path):
 # The loop
 
 
+@pytest.mark.direct
 def test_success_is_announced_once_and_needs_no_statement_of_the_loop(settings):
     settings.PGJOBS = {
         "HEARTBEAT_INTERVAL": 600,
@@ -953,7 +954,7 @@ def round_trips(task, number: int) -> int:
 
 
 def test_atomic_task_costs_no_round_trip_beyond_those_of_a_transaction(monkeypatch):
-    """Those of a task with a block around its body; the completion comes along."""
+    """It has those of a block around the body. The completion needs no other one."""
     monkeypatch.setitem(connections.databases["default"], "CONN_MAX_AGE", None)
 
     def for_each_job(task) -> float:

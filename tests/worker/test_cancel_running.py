@@ -81,7 +81,7 @@ EVERY_KIND = [work, wait, call, look, look_async]
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_running_job_is_told_at_once(kind, path, settings):
+def test_running_job_is_asked_to_stop_at_once(kind, path, settings):
     settings.PGJOBS = CALM
     with running_worker(poll=600):
         job = start(kind, path)
@@ -93,7 +93,9 @@ def test_running_job_is_told_at_once(kind, path, settings):
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_heartbeat_tells_the_worker_that_hears_no_notification(kind, path, settings):
+def test_heartbeat_brings_the_request_to_a_worker_without_notifications(
+    kind, path, settings
+):
     settings.PGJOBS = BEATING
     with running_worker(poll=0.05, listen=False):
         job = start(kind, path)
@@ -101,7 +103,7 @@ def test_heartbeat_tells_the_worker_that_hears_no_notification(kind, path, setti
         wait_for_status(job, "CANCELLED")
 
 
-def test_request_that_was_notified_while_nobody_listened_is_found(
+def test_request_that_was_notified_while_no_worker_listened_is_found(
     path, settings, monkeypatch
 ):
     settings.PGJOBS = CALM
@@ -130,7 +132,7 @@ def test_interrupted_job_notes_its_attempt_as_cancelled(path):
     assert Attempt.objects.get(job=job).outcome == "CANCELLED"
 
 
-def test_bulk_act_tells_all_workers(tmp_path):
+def test_bulk_act_notifies_all_workers(tmp_path):
     paths = [str(tmp_path / name) for name in "abc"]
     with running_worker(slots=1), running_worker(slots=2):
         jobs = [start(work, path) for path in paths]
@@ -139,7 +141,7 @@ def test_bulk_act_tells_all_workers(tmp_path):
             wait_for_status(job, "CANCELLED")
 
 
-def test_only_the_job_that_is_cancelled_is_told(tmp_path):
+def test_only_the_job_that_is_cancelled_is_asked_to_stop(tmp_path):
     with running_worker(slots=2):
         job = start(work, str(tmp_path / "one"))
         other = start(work, str(tmp_path / "other"))
@@ -176,7 +178,7 @@ def test_foreign_notification_cancels_nothing(path):
         wait_for_status(job, "CANCELLED")
 
 
-# Who wins
+# Races
 
 
 @task
@@ -211,7 +213,7 @@ def test_body_that_fails_instead_is_cancelled_and_never_retried(path):
     assert Attempt.objects.get(job=job).message == "ValueError: broken"
 
 
-def test_success_that_was_recorded_first_wins_and_the_caller_is_told(path):
+def test_success_that_was_recorded_first_wins_and_the_caller_learns_it(path):
     with running_worker():
         job = start(tasks.hold, path)
         tasks.let_go(path)
@@ -253,7 +255,7 @@ def test_claimed_job_that_has_not_begun_ends_without_running(path, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [work, wait, look])
-def test_job_is_told_while_its_worker_shuts_down(kind, path):
+def test_job_is_asked_to_stop_while_its_worker_shuts_down(kind, path):
     with WorkerThread(grace=60) as worker:
         job = start(kind, path)
         worker.loop.stop()

@@ -25,6 +25,7 @@ CONNECTING = {
 }
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize("connecting", ["for ever", "from a pool"])
 def test_next_job_on_the_same_thread_finds_everything_in_order(
     connecting, start_worker
@@ -128,6 +129,7 @@ def tell_backend() -> int:
 # How many connections
 
 
+@pytest.mark.direct
 def test_connection_that_announces_the_ends_of_jobs_is_closed(monkeypatch):
     monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", None)
     before = backends()
@@ -152,6 +154,7 @@ def backends() -> int:
     return execute(sql)[0][0]
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize("connecting", CONNECTING)
 def test_jobs_leave_no_more_connections_than_slots_and_three(connecting, start_worker):
     how = {**CONNECTING[connecting]}

@@ -1,4 +1,4 @@
-"""Jobs that depend on others wait for them, whoever works, fails or dies."""
+"""Jobs that depend on others wait for them, whichever worker works, fails or dies."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.db import connections, transaction
 
 from pgjobs import enqueue_many
-from pgjobs.checks import check_dependencies
+from pgjobs.checks.dependencies import check_dependencies
 from pgjobs.models import Job, Note, Predecessor, Prerequisite
 from pgjobs.queue import admitting, upkeep
 from pgjobs.queue.dependencies import look_up
@@ -221,6 +221,7 @@ def test_rolled_back_job_leaves_nothing(path):
     assert Job.objects.count() == Note.objects.count() == 0
 
 
+@pytest.mark.direct
 def test_satisfied_dependency_costs_one_look_at_an_index(path):
     dependent.generate_client.enqueue(path, 1)
     drain()
@@ -381,9 +382,7 @@ def test_job_whose_dependency_cannot_be_stored_fails_and_others_go_on(
     assert wait_for_status(jobs[2], "SUCCESSFUL")
 
 
-def test_job_of_a_task_that_nobody_knows_waits_and_fails_after_the_grace(
-    path, settings
-):
+def test_job_of_an_unknown_task_waits_and_fails_after_the_grace(path, settings):
     job = dependent.use.enqueue(path)
     del registry.tasks[dependent.use.origin]
     registry.forget_names()
@@ -396,7 +395,7 @@ def test_job_of_a_task_that_nobody_knows_waits_and_fails_after_the_grace(
     assert Note.objects.count() == 0
 
 
-def test_task_that_does_not_depend_any_more_lets_its_jobs_go(path, monkeypatch):
+def test_jobs_of_a_task_that_does_not_depend_any_more_are_admitted(path, monkeypatch):
     job = dependent.use.enqueue(path)
     without = replace(dependent.use.options, dependencies=())
     monkeypatch.setattr(dependent.use, "options", without)
@@ -417,7 +416,7 @@ def test_arguments_that_replace_others_have_needs_of_their_own(path):
     assert "generate 2" in tasks.lines(path)
 
 
-def test_job_whose_arguments_were_replaced_serves_nobody_by_the_old_ones(path):
+def test_job_whose_arguments_were_replaced_provides_nothing_under_the_old_ones(path):
     once = dependent.refresh_client.using(unique_key="one", on_conflict="replace")
     job = once.enqueue(path, 1)
     waiting = dependent.generate_client.enqueue(path, 1)
@@ -440,7 +439,7 @@ def test_job_that_sql_inserts_is_held_back(path):
     assert drain().finished == 1
 
 
-def test_job_that_sql_inserts_serves_others(path):
+def test_job_that_sql_inserts_provides_for_others(path):
     insert("generate_client", f'{{"path": "{path}", "client": 7}}')
     drain()
     assert status_of(dependent.send_client.enqueue(path, 7)) == "READY"
@@ -477,7 +476,7 @@ def test_job_whose_dependency_cannot_be_filled_in_fails_and_says_why(foreign):
     )
 
 
-def test_such_a_job_runs_if_somebody_has_enqueued_the_report(foreign):
+def test_such_a_job_runs_if_other_code_has_enqueued_the_report(foreign):
     report = foreign.generate_report.enqueue(42, "2024-01")
     job = foreign.send_report.enqueue(42, "a@example.com")
     drain()
@@ -536,7 +535,7 @@ def test_dependency_is_enqueued_with_the_options_that_it_was_given(path):
 
 def test_dependency_with_a_unique_key_is_the_job_that_holds_it():
     first = dependent.only_one.using(run_after=hours(1)).enqueue(1)
-    Prerequisite.objects.all().delete()  # as if it came before anybody depended on it
+    Prerequisite.objects.all().delete()  # as if it came before its dependants
     job = dependent.need_only_one.enqueue(1)
     with running_worker():
         wait_for(lambda: Predecessor.objects.exists(), "it waits")
@@ -571,7 +570,7 @@ def test_success_is_kept_as_long_as_a_window_needs_it(path):
     assert Prerequisite.objects.count() == 1
 
 
-def test_failed_cancelled_and_deleted_jobs_meet_nobodys_needs(path):
+def test_failed_cancelled_and_deleted_jobs_meet_no_needs(path):
     hand = Hand()
     for end in ("fail", "cancel", "discard"):
         job = dependent.refresh_client.enqueue(path, 1)
@@ -590,7 +589,7 @@ def test_failed_cancelled_and_deleted_jobs_meet_nobodys_needs(path):
 # Telling
 
 
-def test_status_tells_of_jobs_for_which_no_worker_has_looked(path):
+def test_status_names_jobs_for_which_no_worker_has_looked(path):
     job = dependent.send_client.enqueue(path, 1)
     Hand()
     admit()

@@ -18,9 +18,11 @@ from pgjobs import (
     Fail,
     Retry,
     Snooze,
+    chain,
     constant,
     current_job,
     enqueue,
+    group,
     signals,
     task,
 )
@@ -28,7 +30,7 @@ from pgjobs.models import Attempt, Job, Progress
 from pgjobs.queue import recording
 from pgjobs.worker.connections.connection import OwnConnection
 from pgjobs.worker.recorder import REPORT_SECONDS
-from tests import tasks
+from tests import dependent_tasks, tasks
 from tests.processes import (
     drain,
     run,
@@ -465,7 +467,7 @@ def test_control_flow_that_makes_no_sense_fails_the_job(how):
     drain()
 
 
-# Rows that anybody may insert
+# Rows inserted by SQL
 
 
 def deep(levels: int) -> str:
@@ -696,6 +698,61 @@ def test_end_of_a_job_is_announced_although_another_row_cannot_be_read(heard):
     unreadable.refresh_from_db(fields=["status"])
     assert unreadable.status == "FAILED"
     assert ("job_finished", good.pk, "SUCCESSFUL") in heard
+
+
+def end_with_its_predecessor() -> None:
+    enqueue(chain(fail_at_once.bind(), tasks.noop.bind(), tasks.noop.bind()))
+
+
+def end_with_a_batch() -> None:
+    first = enqueue(group([fail_at_once.bind(), fail_at_once.bind()]))
+    enqueue(tasks.noop.using(after=first))
+
+
+def end_with_a_dependency() -> None:
+    enqueue(dependent_tasks.need_that, "path")
+
+
+def end_behind_a_cancelled_job() -> None:
+    first = enqueue(tasks.noop.using(run_after=timedelta(hours=1)))
+    enqueue(tasks.noop.using(after=first))
+    drain()
+    first.cancel()
+
+
+def expire_in_line() -> None:
+    job = enqueue(tasks.noop.using(expires=timedelta(seconds=1)))
+    long_ago = timezone.now() - timedelta(hours=1)
+    Job.objects.filter(pk=job.pk).update(expires_at=long_ago)
+
+
+def be_unreadable() -> None:
+    insert("tests.echo", kwargs='{"value": ' + "9" * 5_000 + "}")
+
+
+@task(max_attempts=1)
+def fail_at_once():
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        end_with_its_predecessor,
+        end_with_a_batch,
+        end_with_a_dependency,
+        end_behind_a_cancelled_job,
+        expire_in_line,
+        be_unreadable,
+    ],
+)
+def test_end_of_each_job_is_announced_once_whatever_ends_it(heard, end):
+    end()
+    drain()
+    ends = [(id, status) for name, id, status in heard if name == "job_finished"]
+    jobs = Job.objects.exclude(run_after__gt=timezone.now(), status="SCHEDULED")
+    assert sorted(ends) == sorted(jobs.values_list("pk", "status"))
+    assert {status for _, status in ends} & {"CANCELLED", "FAILED"}
 
 
 # Jobs that act on themselves

@@ -1,11 +1,8 @@
 """Broken connections, lost answers, outages: nothing lost, nothing double, no spin."""
 
 import os
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from logging import WARNING
@@ -17,10 +14,9 @@ from django.db import connection
 from pgjobs import enqueue, enqueue_many, signals
 from pgjobs.base.connections import connect
 from pgjobs.models import Attempt, Job, Worker
-from tests import tasks
+from tests import pooler, tasks
 from tests.processes import (
     ROOT,
-    database_url,
     running_worker,
     shared_queue,
     statements_of_workers,
@@ -70,6 +66,7 @@ def proxy():
 # Terminated connections
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize(
     ("role", "times"), [("loop", 10), ("listen", 10), ("heartbeat", 3), ("%", 10)]
 )
@@ -89,6 +86,7 @@ def test_terminated_connections_cost_no_job_and_run_none_twice(
     assert not Job.objects.filter(crashes__gt=0).exists()
 
 
+@pytest.mark.direct
 def test_listening_resumes_after_its_connection_was_terminated():
     with running_worker(poll=60) as loop:
         first = loop.listener.connection
@@ -97,6 +95,7 @@ def test_listening_resumes_after_its_connection_was_terminated():
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
+@pytest.mark.direct
 def test_end_of_each_job_is_announced_once_whatever_is_terminated(settings):
     settings.PGJOBS = BRISK
     finished = []
@@ -120,6 +119,7 @@ def test_end_of_each_job_is_announced_once_whatever_is_terminated(settings):
 # Lost answers
 
 
+@pytest.mark.direct
 def test_job_whose_claim_went_unheard_is_released_and_runs_once(
     start_worker, path, proxy
 ):
@@ -138,6 +138,7 @@ def test_job_whose_claim_went_unheard_is_released_and_runs_once(
     assert attempt.message == "Released: the answer to its claim was lost."
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize(
     ("task", "status"), [(tasks.hold, "SUCCESSFUL"), (tasks.hold_and_fail, "FAILED")]
 )
@@ -164,6 +165,7 @@ def test_outcome_whose_recording_went_unheard_counts_once(
 # Connections that are stuck
 
 
+@pytest.mark.direct
 def test_stuck_connections_are_cut_and_everything_goes_on(start_worker, path, proxy):
     job = enqueue(tasks.hold, path)
     worker = start_worker("--poll", "60", settings=IMPATIENT, DATABASE_URL=proxy.url)
@@ -178,6 +180,7 @@ def test_stuck_connections_are_cut_and_everything_goes_on(start_worker, path, pr
     assert worker.stop() == 0
 
 
+@pytest.mark.direct
 def test_listening_that_went_silent_is_noticed_by_the_missing_echo(start_worker, proxy):
     worker = start_worker("--poll", "60", settings=BRISK, DATABASE_URL=proxy.url)
     wait_until_listening(proxy)
@@ -199,6 +202,7 @@ def wait_until_listening(proxy) -> None:
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
+@pytest.mark.direct
 def test_connection_that_is_stuck_as_it_begins_to_listen_is_replaced(
     start_worker, proxy
 ):
@@ -211,6 +215,7 @@ def test_connection_that_is_stuck_as_it_begins_to_listen_is_replaced(
     assert worker.stop() == 0
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize("deadly", [b"", b"LISTEN"])
 def test_worker_stops_although_its_connections_are_stuck(start_worker, proxy, deadly):
     proxy.deadly = deadly
@@ -246,6 +251,7 @@ def waiting_for_lock(other, name) -> bool:
     return other.execute(query, [name]).fetchone()[0] > 0
 
 
+@pytest.mark.direct
 def test_read_only_period_is_survived_and_outcomes_are_recorded_after_it(path):
     name = connection.ops.quote_name(connection.settings_dict["NAME"])
     job = enqueue(tasks.hold, path)
@@ -272,7 +278,7 @@ def test_claims_that_fail_are_tried_at_growing_intervals_and_logged_once(caplog)
                 wait_for(lambda: loop.claimer.backoff.pause > 0.5)
             finally:
                 other.execute("ALTER TABLE pgjobs_elsewhere RENAME TO pgjobs_job")
-        assert executed.count("loop turn") < 20
+        assert executed.count("loop record_and_claim") < 20
         assert loop.faults.since is None, "the database is there"
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
     told = [record.message for record in caplog.records if record.levelno >= WARNING]
@@ -350,7 +356,7 @@ def test_outage_costs_no_job_and_no_processor_time(start_worker, server, path):
 
 
 def test_quick_restarts_get_no_living_worker_rescued(start_worker, server, path):
-    """All session locks are gone at once, and not all workers are back at once."""
+    """All session locks go at once, but the workers come back one by one."""
     how = {"settings": BRISK, "registered": False, **on_private_server(server)}
     for _ in range(2):
         start_worker("--poll", "60", "--concurrency", "1", **how)
@@ -373,50 +379,16 @@ def test_quick_restarts_get_no_living_worker_rescued(start_worker, server, path)
 @pytest.fixture
 def pgbouncer(proxy):
     """The URL of a PgBouncer in transaction mode before the tests' server."""
-    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("pgbouncer is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    user, password = (connection.settings_dict[name] for name in ("USER", "PASSWORD"))
-    secret = f" password='{password}'" if password else ""
-    with tempfile.NamedTemporaryFile("w", suffix=".ini") as configuration:
-        configuration.write(
-            f"[databases]\n"
-            f"* = host=127.0.0.1 port={proxy.port} user={user}{secret}\n"
-            f"[pgbouncer]\n"
-            f"listen_addr = 127.0.0.1\n"
-            f"listen_port = {port}\n"
-            f"unix_socket_dir =\n"
-            f"auth_type = any\n"
-            f"pool_mode = transaction\n"
-            f"default_pool_size = 4\n"
-        )
-        configuration.flush()
-        os.chmod(configuration.name, 0o644)
-        process = subprocess.Popen(
-            [program, "-q", configuration.name],
-            user="nobody" if os.geteuid() == 0 else None,  # it refuses to be root
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        url = database_url("127.0.0.1", port)
-        try:
-            wait_for(lambda: answers(url), "pgbouncer answers")
-            yield url
-        finally:
-            process.terminate()
-            process.wait(10)
-
-
-def answers(url) -> bool:
     try:
-        psycopg.connect(url, connect_timeout=1).close()
-    except psycopg.OperationalError:
-        return False
-    return True
+        pooler.program()
+    except pooler.NotInstalled as error:
+        pytest.skip(str(error))
+    # Not the server's socket, which is its user's own.
+    with pooler.pooling(proxy.url, sessions=4) as url:
+        yield url
 
 
+@pytest.mark.direct
 def test_worker_runs_behind_a_pooler_by_polling(start_worker, path, pgbouncer):
     brisk = {"HEARTBEAT_INTERVAL": 0.1, "LEASE_DURATION": 2}
     worker = start_worker("--poll", "0.1", settings=brisk, DATABASE_URL=pgbouncer)
@@ -436,8 +408,24 @@ def test_worker_runs_behind_a_pooler_by_polling(start_worker, path, pgbouncer):
     assert "Database fault" not in worker.printed
 
 
+@pytest.mark.direct
+def test_locked_row_holds_nothing_else_up_behind_a_pooler(
+    start_worker, path, pgbouncer
+):
+    worker = start_worker("--poll", "0.1", DATABASE_URL=pgbouncer)
+    held = enqueue(tasks.hold, path)
+    wait_for(lambda: tasks.lines(path), "it runs")
+    with connect("default", "test", "lock") as other, other.transaction():
+        other.execute("SELECT FROM pgjobs_job WHERE id = %s FOR UPDATE", [held.pk])
+        tasks.let_go(path)
+        for _ in range(3):
+            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+    wait_for_status(held, "SUCCESSFUL")
+    assert worker.stop() == 0
+
+
 def leaks(url) -> set:
-    """Return what the sessions of the pool still carry of those who used them."""
+    """Return what earlier clients have left in the sessions of the pool."""
     name = connection.settings_dict["NAME"]
     found = set()
     clients = [psycopg.connect(url.replace("/postgres", f"/{name}")) for _ in range(4)]

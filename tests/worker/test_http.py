@@ -121,7 +121,7 @@ def test_nudge_finds_what_became_due_as_the_timer_does():
 
 @shared_queue
 def test_nudge_that_comes_while_the_loop_looks_is_not_lost(monkeypatch):
-    """The look has missed the job, and is about to say that there is nothing more."""
+    """The look has missed the job and is about to report an empty queue."""
     jobs = []
     look = claiming.record_and_claim
 
@@ -179,7 +179,7 @@ def test_loop_promises_when_it_is_awake_again(monkeypatch):
 
 @shared_queue
 def test_loop_that_is_stuck_is_not_healthy(monkeypatch):
-    """However long it meant to sleep before something woke it."""
+    """It does not matter how long the loop meant to sleep."""
     monkeypatch.setattr(health, "STUCK_SECONDS", 0.3)
     put_off_maintenance(monkeypatch)
     with served_worker(**DEAF) as server:
@@ -200,7 +200,7 @@ def test_loop_that_is_stuck_is_not_healthy(monkeypatch):
 
 
 @shared_queue
-def test_ready_worker_tells_its_slots_and_its_last_claim(path):
+def test_ready_worker_reports_its_slots_and_its_last_claim(path):
     before = timezone.now()
     with served_worker(slots=3, name="mine") as server:
         assert ask(server.address, "/readyz") == (
@@ -332,7 +332,7 @@ def test_there_are_three_addresses_and_a_method_for_each(server, method, path, s
     assert (code, told["ok"]) == (status, status == 200)
 
 
-def test_refused_method_is_told_which_ones_there_are(server):
+def test_answer_to_a_refused_method_names_the_allowed_ones(server):
     assert b"\r\nAllow: POST\r\n" in send(server, b"PUT /nudge HTTP/1.1\r\n\r\n")
 
 
@@ -475,7 +475,7 @@ def test_slow_clients_do_not_keep_the_server_from_closing(monkeypatch):
         ("[::]:8652", ("::", 8652)),
     ],
 )
-def test_address_is_a_port_and_loopback_unless_told(text, address):
+def test_address_is_a_port_and_loopback_by_default(text, address):
     assert http_address(text) == address
 
 

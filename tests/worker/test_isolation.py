@@ -239,7 +239,7 @@ def test_job_that_cannot_expire_fails_and_the_others_expire(refuse):
         wait_for_status(jobs[-1], "FAILED", timeout=SOON)
 
 
-def test_jobs_that_chores_skip_are_problems_that_jobstatus_tells_of(refuse, caplog):
+def test_jobs_that_chores_skip_are_problems_that_jobstatus_reports(refuse, caplog):
     long_ago = timezone.now() - hours(1)
     due = enqueue(tasks.echo.using(run_after=hours(1)), 1)
     Job.objects.filter(pk=due.pk).update(run_after=long_ago)

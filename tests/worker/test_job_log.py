@@ -1,4 +1,4 @@
-"""The log of jobs: no record is made that nobody takes."""
+"""The log of jobs: no record is made that no handler takes."""
 
 import logging
 from collections.abc import Callable
@@ -58,14 +58,14 @@ def test_handler_of_any_logger_up_to_the_root_hears(give: Give):
     assert is_heard(logging.DEBUG)
 
 
-def test_nobody_hears_below_the_level_of_the_logger(give: Give):
+def test_no_handler_gets_records_below_the_level_of_the_logger(give: Give):
     give(PACKAGE, handler(logging.DEBUG))
     logger.setLevel(logging.WARNING)
     assert not is_heard(logging.INFO)
 
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.WARNING])
-def test_success_is_logged_for_those_who_hear_it(give: Give, level, monkeypatch):
+def test_success_is_logged_if_a_handler_takes_it(give: Give, level, monkeypatch):
     give(PACKAGE, NOWHERE, handler(level))
     logger.setLevel(logging.INFO)
     made = []

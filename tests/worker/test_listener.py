@@ -2,6 +2,8 @@
 
 import threading
 from datetime import timedelta
+from math import inf
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -11,6 +13,8 @@ from pgjobs import enqueue, signals
 from pgjobs.base.connections import parameters_of
 from pgjobs.models import Job
 from pgjobs.worker import ExitCode
+from pgjobs.worker.connections.bell import Bell
+from pgjobs.worker.connections.listener import Listener
 from tests import tasks
 from tests.actors import session
 from tests.processes import (
@@ -23,6 +27,7 @@ from tests.processes import (
     wait_for_all,
     wait_for_status,
 )
+from tests.settings import DIRECT
 
 pytestmark = shared_queue
 
@@ -206,7 +211,7 @@ def test_without_notifications_it_polls(settings, how):
 
 
 def test_connection_to_listen_on_can_be_another_one(settings):
-    settings.PGJOBS = {"LISTEN": {"options": "-c geqo_threshold=7"}}
+    settings.PGJOBS = {"LISTEN": {**DIRECT, "options": "-c geqo_threshold=7"}}
     with running_worker(poll=60):
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
@@ -222,7 +227,7 @@ def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
     for _ in range(3):
         (backend,) = wait_for(lambda: backends("listen"))
         execute("SELECT pg_terminate_backend(%s, 5000)", backend)
-        # Its notification reaches nobody.
+        # Its notification reaches no worker.
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
     wait_for(lambda: backends("listen") not in ([], [backend]), "it listens again")
 
@@ -268,7 +273,7 @@ def test_what_was_notified_before_it_listens_again_is_found(sleeper, monkeypatch
     wait_for_status(job, "SUCCESSFUL", timeout=SOON)
 
 
-def test_outcome_that_comes_while_nobody_sleeps_is_not_slept_through(
+def test_outcome_that_comes_before_the_sleep_is_not_slept_through(
     settings, tmp_path, monkeypatch
 ):
     """A slot that puts its outcome down while the loop is busy rings no bell."""
@@ -302,7 +307,7 @@ def test_worker_that_never_sleeps_hears_its_echoes(settings, caplog, monkeypatch
     assert "LISTEN connection lost" not in caplog.text
 
 
-def test_job_that_ends_rings_although_nobody_notifies(sleeper):
+def test_job_that_ends_rings_without_a_notification(sleeper):
     """A free slot, too, ends the sleep: outcomes do not wait for the poll."""
     finished = []
 
@@ -315,3 +320,13 @@ def test_job_that_ends_rings_although_nobody_notifies(sleeper):
         wait_for(lambda: finished == [job.pk], timeout=SOON)
     finally:
         signals.job_finished.disconnect(receive)
+
+
+def test_worker_that_expects_nothing_can_sleep_for_ever():
+    """A loop that raised at this lost the job that it ran."""
+    bell = Bell()
+    never = SimpleNamespace(listen=False)
+    listener = Listener(never, 1, bell, None, lambda: True, lambda *heard: None)
+    bell.ring()
+    assert listener.sleep(inf) == [bell.read_end]
+    listener.close()

@@ -62,7 +62,7 @@ def test_old_jobs_are_pruned_without_a_pause_after_a_full_batch(loop):
     assert Job.objects.get() == young
 
 
-# Each chore is left by what nobody is told of, and known by what it makes true.
+# Each chore has work that no notification tells of, and a condition when it is done.
 
 
 def leave_jobs_of_the_dead() -> Callable[[], bool]:
@@ -110,7 +110,7 @@ def leave_an_event_for_a_late_handler() -> Callable[[], bool]:
 
 def leave_a_schedule_due() -> Callable[[], bool]:
     made = Schedule(name="s", task="tests.noop", every=hours(1))
-    made.plan_anew(timezone.now())
+    made.plan_again(timezone.now())
     made.next_run_at = timezone.now() - hours(1)
     made.save()
     return Job.objects.filter(tick__schedule=made).exists
@@ -168,7 +168,7 @@ def test_worker_learns_from_its_chores_when_a_scheduled_job_is_due(loop):
     wait_for_all("READY", timeout=SOON)
 
 
-def test_worker_that_cannot_listen_learns_from_its_chores_when_a_rate_lets_jobs_go(
+def test_worker_that_cannot_listen_learns_from_its_chores_when_a_rate_opens(
     settings,
 ):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.2}

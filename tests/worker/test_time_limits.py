@@ -250,7 +250,7 @@ STUBBORN = [swallow_the_limit, sit_too_long_in_c_code, swallow_the_limit_async]
 
 
 @pytest.mark.parametrize("stubborn", STUBBORN)
-def test_body_that_does_not_stop_is_given_up_and_the_worker_begins_anew(
+def test_body_that_does_not_stop_is_given_up_and_the_worker_starts_again(
     stubborn, tmp_path, settings, caplog
 ):
     settings.PGJOBS = IMPATIENT

@@ -185,7 +185,7 @@ def locked(job):
         yield
 
 
-def test_row_that_another_transaction_holds_is_passed_over_not_waited_for(path):
+def test_row_that_another_transaction_holds_is_skipped_without_waiting(path):
     first, second = enqueue(tasks.note, path, "1"), enqueue(tasks.note, path, "2")
     with locked(first), running_worker(poll=60):
         wait_for_status(second, "SUCCESSFUL")
@@ -194,7 +194,7 @@ def test_row_that_another_transaction_holds_is_passed_over_not_waited_for(path):
 
 @pytest.mark.parametrize("delay", [None, timedelta(microseconds=1)])
 def test_locked_job_is_looked_for_less_and_less_and_runs_when_it_is_free(path, delay):
-    """Whoever lets a row go notifies nobody, and must not make the worker spin."""
+    """A released row lock notifies no worker. Waiting for it must not make one spin."""
     job = tasks.note.using(run_after=delay).enqueue(path, "1")
     with ExitStack() as stack:
         with locked(job), statements_of_workers() as executed:
@@ -230,7 +230,9 @@ def test_overdue_job_is_promoted_although_the_worker_is_busy():
 # Rows that others hold
 
 
-@pytest.mark.parametrize("held", [tasks.hold, tasks.hold_and_fail])
+@pytest.mark.parametrize(
+    "held", [tasks.hold, tasks.hold_and_fail, tasks.hold.using(lock="door")]
+)
 def test_locked_row_of_one_job_does_not_stop_the_others(path, held):
     job = enqueue(held, path)
     with running_worker(slots=2, poll=60) as loop:
@@ -238,7 +240,8 @@ def test_locked_row_of_one_job_does_not_stop_the_others(path, held):
         with locked(job):
             tasks.let_go(path)
             wait_for(lambda: loop.in_flight.locked, "its outcome is set aside")
-            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=5)
+            for other in (tasks.noop, tasks.noop.using(lock="gate")):
+                wait_for_status(enqueue(other), "SUCCESSFUL", timeout=5)
         wait_for_status(job, "SUCCESSFUL", "FAILED", timeout=5)
 
 
@@ -249,7 +252,7 @@ def report_when_told(path: str):
     tasks.hold(f"{path}.end")
 
 
-def test_report_of_a_job_whose_row_somebody_holds_is_stored_when_it_is_free(path):
+def test_report_of_a_job_whose_row_is_locked_is_stored_when_it_is_free(path):
     job = enqueue(report_when_told, path)
     with running_worker(slots=2, poll=60):
         wait_for(lambda: tasks.lines(path), "the job runs")
@@ -263,7 +266,7 @@ def test_report_of_a_job_whose_row_somebody_holds_is_stored_when_it_is_free(path
         wait_for_status(job, "SUCCESSFUL")
 
 
-def test_worker_stops_although_somebody_holds_the_row_of_its_job(path):
+def test_worker_stops_although_the_row_of_its_job_is_locked(path):
     """What cannot be released is rescued."""
     jobs = [enqueue(tasks.hold, path) for _ in range(2)]
     with WorkerThread(slots=2, poll=60) as worker:
@@ -284,6 +287,7 @@ def test_worker_stops_although_somebody_holds_the_row_of_its_job(path):
 # Connections
 
 
+@pytest.mark.direct
 def test_connections_of_a_worker_say_whose_they_are():
     with running_worker(name="a worker with a name that is longer than it may be " * 2):
         names = worker_connections()
@@ -291,6 +295,7 @@ def test_connections_of_a_worker_say_whose_they_are():
     assert {len(name) for name in names} == {63}
 
 
+@pytest.mark.direct
 def test_worker_leaves_no_row_and_no_connection_behind():
     with running_worker():
         assert Worker.objects.count() == 1

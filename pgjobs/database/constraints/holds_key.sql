@@ -1,14 +1,14 @@
--- Return whether a job with a unique key holds it: as long as it does, no other job can
--- have the key. An attempt that has begun counts as started for good, so that no job
--- that goes back to the queue can meet a newer one.
+-- Return whether a job with a unique key holds it. While it does, no other job can have
+-- the key. A job counts as started from its first attempt on, for good. So a job that
+-- goes back to the queue cannot meet a newer one with its key.
 --
--- The unique index of the jobs is made of this function. It is in PL/pgSQL, which
--- PostgreSQL does not inline: what it would have to parse with each statement, for jobs
--- without keys as well, took 13 us of an INSERT.
+-- The unique index of the jobs calls this function. It is in PL/pgSQL, which PostgreSQL
+-- does not inline: parsing an inlined condition with each statement took 13 us of an
+-- INSERT, also for jobs without keys.
 --
--- Never replace it, the index would keep what the old one said. A change is a function
--- with a new name in a file of its own, and an index made of it: a migration creates
--- both and drops the old ones.
+-- Never replace it: the index would keep the answers of the old one. A change is a
+-- function with a new name in a file of its own, and a new index that calls it. A
+-- migration creates both and drops the old ones.
 CREATE FUNCTION pgjobs_holds_key(
     unique_for text, unique_until timestamptz,
     status text, attempts integer, finished_at timestamptz

@@ -1,11 +1,11 @@
--- Raise an error that says what is wrong if a row cannot be a job, in those columns
--- that a claim and a success change. (functions/jobs/check_job.sql has the others.)
--- PostgreSQL parses the expression of a constraint with each statement, and calls its
--- function with each version of a row, so that fewer columns are cheaper.
+-- Raise an error that says what is wrong if a row cannot be a job. This checks the
+-- columns that a claim and a success change; functions/jobs/check_job.sql checks the
+-- others. PostgreSQL parses the expression of a constraint with each statement, and
+-- calls its function for each version of a row, so fewer columns are cheaper.
 --
--- Never replace it, rows that are there already would not be checked. A change is a
--- function with a new name in a file of its own, and a constraint made of it: a
--- migration creates both and drops the old ones.
+-- Never replace it: rows that exist would not be checked again. A change is a function
+-- with a new name in a file of its own, and a new constraint that calls it. A migration
+-- creates both and drops the old ones.
 CREATE FUNCTION pgjobs_is_job(
     status text, worker_id bigint, waiting_for text, run_after timestamptz,
     attempts integer, failures integer, crashes smallint, lease_token bigint,

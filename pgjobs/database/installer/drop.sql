@@ -1,7 +1,7 @@
--- Drop what the catalogue of the current schema has by these kinds and names: <pattern>
--- is a regular expression such as ^(trigger|function) pgjobs_
+-- Drop the objects of the current schema whose kind and name match <pattern>, a regular
+-- expression such as ^(trigger|function) pgjobs_
 --
--- A function that a constraint or an index is made of stays as long as these do.
+-- A function that a constraint or an index calls stays as long as these do.
 DO $drop$
 DECLARE
     statement text;

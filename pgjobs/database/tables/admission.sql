@@ -1,6 +1,6 @@
--- These find the jobs that have the place of a lock or of a limit, and the first job of
--- an ordered lock. Their conditions are short, and begin with a test that a plain job
--- fails at once, because PostgreSQL reads them with each statement.
+-- These indexes find the jobs that hold a lock or a place of a limit, and the first job
+-- of an ordered lock. PostgreSQL tests their conditions with each statement. So they
+-- are short, and begin with a test that a plain job fails.
 
 -- The last line of defence: whatever goes wrong, no two jobs of a lock can run.
 CREATE UNIQUE INDEX pgjobs_job_lock ON pgjobs_job ((keys ->> 'lock'))
@@ -11,8 +11,8 @@ CREATE INDEX pgjobs_job_lock_order ON pgjobs_job ((keys ->> 'lock'), id)
 CREATE INDEX pgjobs_job_limit ON pgjobs_job ((keys ->> 'limit_key'))
     WHERE (keys ->> 'limit_key') IS NOT NULL AND status IN ('READY', 'RUNNING');
 
--- A job that an admission decides about, and the first obstacle that it meets, if any.
--- Functions take and return it, so that a change is a type with a new name.
+-- A job about which an admission decides, with the first obstacle that it meets, if
+-- any. Functions take and return it, so a change needs a type with a new name.
 CREATE TYPE pgjobs_candidate AS (
     id bigint, queue_name text, priority integer, turn bigint, line text,
     lock text, is_ordered boolean, limit_key text, max_running integer,
@@ -20,8 +20,8 @@ CREATE TYPE pgjobs_candidate AS (
     obstacle text, blocker bigint
 );
 
--- What an admission, and a prune, read as numbers and times. A rate opens at most a
--- hundred years before it is full.
+-- The values that admissions and pruning read as numbers and times. A rate opens at
+-- most a hundred years before it is full.
 ALTER TABLE pgjobs_note ADD CONSTRAINT pgjobs_note_keys CHECK (
     keys ->> 'batch_id' ~ '^[0-9]{1,18}$'
     AND (

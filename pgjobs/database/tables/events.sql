@@ -4,7 +4,7 @@ ALTER TABLE pgjobs_delivery ADD CONSTRAINT pgjobs_delivery_event
 ALTER TABLE pgjobs_delivery ADD CONSTRAINT pgjobs_delivery_job
     FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
 
--- Refuse what SQL could insert but a worker not read.
+-- Refuse what SQL could insert and a worker could not read.
 ALTER TABLE pgjobs_event
     ADD CONSTRAINT pgjobs_event_name CHECK (
         name <> '' AND name !~ '[*[:space:][:cntrl:]]'

@@ -4,7 +4,7 @@ ALTER TABLE pgjobs_tick ADD CONSTRAINT pgjobs_tick_schedule
 ALTER TABLE pgjobs_tick ADD CONSTRAINT pgjobs_tick_job
     FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
 
--- Refuse what SQL could insert but a worker not read.
+-- Refuse what SQL could insert and a worker could not read.
 ALTER TABLE pgjobs_schedule
     ADD CONSTRAINT pgjobs_schedule_arguments CHECK (
         jsonb_typeof(args) = 'array' AND jsonb_typeof(kwargs) = 'object'

@@ -1,8 +1,12 @@
+import contextlib
 import json
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from django.core.management.base import BaseCommand, CommandError
 
+from ...reports.figures import PERIODS, Sums, by_task
 from ...reports.status import (
     MOST_COUNTED,
     Overview,
@@ -10,9 +14,18 @@ from ...reports.status import (
     WorkerStatus,
     overview,
 )
-from ..parameters import add_database, ready_database
+from ...reports.thresholds import late_queues, many_failed
+from ..parameters import (
+    add_database,
+    count,
+    positive_seconds,
+    ready_database,
+    seconds,
+)
 from ..running import one_line
 from ..tables import print_table
+
+CLEAR = "\x1b[H\x1b[2J"  # the screen of a terminal
 
 
 class Command(BaseCommand):
@@ -31,77 +44,147 @@ class Command(BaseCommand):
             help="for monitoring: print only problems, exit with 1 if there are any "
             "(a failed job is not a problem by itself: it waits for your decision)",
         )
+        parser.add_argument(
+            "--max-latency",
+            type=seconds,
+            metavar="60s",
+            help="a ready job that has waited longer is a problem",
+        )
+        parser.add_argument(
+            "--max-failed",
+            type=count,
+            metavar="N",
+            help="more failed jobs, of the time --within, are a problem",
+        )
+        parser.add_argument(
+            "--within",
+            type=positive_seconds,
+            default=3_600.0,
+            metavar="1h",
+            help="the time of --max-failed (default: 1h)",
+        )
+        parser.add_argument(
+            "--watch",
+            type=positive_seconds,
+            nargs="?",
+            const=2.0,
+            metavar="2s",
+            help="print it again and again, until Ctrl+C (default: every 2 s)",
+        )
         add_database(parser)
 
     def handle(self, **options):
+        if options["watch"] is None:
+            self.look(options)
+            return
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                self.stdout.write(CLEAR if self.stdout.isatty() else "", ending="")
+                self.look(options)
+                self.stdout.flush()
+                time.sleep(options["watch"])
+
+    def look(self, options) -> None:
         with ready_database(options["database"]) as alias:
             state = overview(alias)
+            state.problems += exceeded(alias, state, options)
+            last_hour = by_task(alias, PERIODS["hour"])
         if options["json"]:
             shown = asdict(state)
-            del shown["remarks"]  # which say the problems once more
+            del shown["remarks"]  # they repeat the problems
+            shown["last_hour"] = [as_json(each) for each in last_hour]
             self.stdout.write(json.dumps(shown, indent=2))
         elif not options["check"]:
-            self.print_state(state)
+            self.print_state(state, last_hour)
         elif not state.problems:
             self.stdout.write("No problems.")
         if options["check"] and state.problems:
             raise CommandError("\n".join(state.problems), returncode=1)
 
-    def print_state(self, state: Overview) -> None:
-        titles = ("queue", "ready", "scheduled", "waiting", "running", "oldest ready")
-        print_table(
-            self.stdout,
-            (*titles, ""),
-            [
-                (
-                    queue.name,
-                    queue.ready,
-                    queue.scheduled,
-                    queue.waiting,
-                    queue.running,
-                    age(queue.oldest_ready_seconds),
-                    remark(queue),
-                )
-                for queue in state.queues
-            ],
-            "No unfinished jobs.",
-        )
-        print_table(
-            self.stdout,
-            ("worker", "queues", "slots", "running", "units", "last beat", ""),
-            [
-                (
-                    worker.name,
-                    worker.queues,
-                    worker.slots,
-                    worker.running,
-                    units_of(worker),
-                    age(worker.heartbeat_seconds),
-                    "" if worker.is_alive else "dead",
-                )
-                for worker in state.workers
-            ],
-            "No workers.",
-        )
-        for each in state.waiting:
-            what = f"{each.kind} {each.key}".strip()
-            self.stdout.write(f"{what}: {each.number} waiting, the first {each.first}")
-        for batch in state.batches:
-            name = f"batch {batch.id} {batch.description}".strip()
-            self.stdout.write(
-                f"{name}: {batch.finished} of {batch.total} jobs ended, "
-                f"{batch.failed} failed"
-            )
-        counts = ", ".join(
-            f"{capped(number)} {status.lower()}"
-            for status, number in state.finished.items()
-        )
-        self.stdout.write(f"Finished and kept: {counts}.")
-        if any(state.events.values()):
-            unhandled, dead = map(capped, state.events.values())
-            self.stdout.write(f"Events: {unhandled} unhandled, {dead} dead.")
+    def print_state(self, state: Overview, last_hour: list[Sums]) -> None:
+        self.print_queues(state)
+        self.print_workers(state)
+        if last_hour:
+            self.print_last_hour(last_hour)
+        for line in details(state):
+            self.stdout.write(line)
         for problem in state.problems:
             self.stdout.write(self.style.WARNING(problem))
+
+    def print_last_hour(self, found: list[Sums]) -> None:
+        titles = ("last hour", "ended", "failed", "ran (95 %)", "waited (95 %)")
+        rows = [
+            (
+                one_line(each.key),
+                each.ended,
+                each.failed,
+                age(each.run_time(0.95)),
+                age(each.wait_time(0.95)),
+            )
+            for each in found
+        ]
+        print_table(self.stdout, titles, rows, "")
+
+    def print_queues(self, state: Overview) -> None:
+        titles = ("queue", "ready", "scheduled", "waiting", "running", "oldest ready")
+        rows = [
+            (
+                queue.name,
+                queue.ready,
+                queue.scheduled,
+                queue.waiting,
+                queue.running,
+                age(queue.oldest_ready_seconds),
+                remark(queue),
+            )
+            for queue in state.queues
+        ]
+        print_table(self.stdout, (*titles, ""), rows, "No unfinished jobs.")
+
+    def print_workers(self, state: Overview) -> None:
+        titles = ("worker", "queues", "slots", "running", "units", "last beat", "")
+        rows = [
+            (
+                worker.name,
+                worker.queues,
+                worker.slots,
+                worker.running,
+                units_of(worker),
+                age(worker.heartbeat_seconds),
+                "" if worker.is_alive else "dead",
+            )
+            for worker in state.workers
+        ]
+        print_table(self.stdout, titles, rows, "No workers.")
+
+
+def details(state: Overview) -> Iterator[str]:
+    """Yield a line for each key and batch that waits, and for what has ended."""
+    for each in state.waiting:
+        what = f"{each.kind} {each.key}".strip()
+        yield f"{what}: {each.number} waiting, the first {each.first}"
+    for batch in state.batches:
+        name = f"batch {batch.id} {batch.description}".strip()
+        ended = f"{batch.finished} of {batch.total} jobs ended"
+        yield f"{name}: {ended}, {batch.failed} failed"
+    counts = ", ".join(
+        f"{capped(number)} {status.lower()}"
+        for status, number in state.finished.items()
+    )
+    yield f"Finished and kept: {counts}."
+    if any(state.events.values()):
+        unhandled, dead = map(capped, state.events.values())
+        yield f"Events: {unhandled} unhandled, {dead} dead."
+
+
+def exceeded(alias: str, state: Overview, options) -> list[str]:
+    """Return what exceeds the limits that the options set."""
+    found: list[str] = []
+    if options["max_latency"] is not None:
+        found += late_queues(state, options["max_latency"])
+    if options["max_failed"] is not None:
+        found += many_failed(alias, options["max_failed"], options["within"])
+    return found
 
 
 def remark(queue: QueueStatus) -> str:
@@ -130,6 +213,18 @@ def age(seconds: float | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def as_json(sums: Sums) -> dict:
+    return {
+        "task": sums.key,
+        "successful": sums.successful,
+        "failed": sums.failed,
+        "cancelled": sums.cancelled,
+        "retried": sums.retried,
+        "run_seconds": [sums.run_time(0.5), sums.run_time(0.95)],
+        "wait_seconds": [sums.wait_time(0.5), sums.wait_time(0.95)],
+    }
 
 
 def capped(number: int) -> str:

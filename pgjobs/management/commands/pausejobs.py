@@ -7,7 +7,7 @@ from ..running import number_of
 
 class Command(BaseCommand):
     help = (
-        "Pause queues: workers start none of their jobs any more, until 'resumejobs'. "
+        "Pause queues: workers do not start their jobs until 'resumejobs'. "
         "Running jobs end, and jobs can still be enqueued."
     )
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
 
 def pause(name: str, note: str | None) -> str:
-    """Pause a queue, whether it was used before or not; return what to print."""
+    """Pause a queue, even one that was never used; return what to print."""
     queue, is_new = Queue.objects.get_or_create(name=name)
     if note is not None:
         Queue.objects.filter(pk=queue.pk).update(note=note)

@@ -3,6 +3,7 @@ from django.core.management.base import BaseCommand
 from ...conf import FINISHED, settings
 from ...queue import events as outbox
 from ...queue import upkeep
+from ...queue.parts import OLDEST
 from ...queue.statements import Execute, execute_on
 from ..parameters import add_database, ready_database, seconds
 from ..running import number_of
@@ -42,7 +43,7 @@ class Command(BaseCommand):
         age_of_events = settings.EVENT_RETENTION if older is None else older
         with ready_database(options["database"]) as alias:
             execute = execute_on(alias)
-            jobs = prune_jobs(execute, ages)
+            jobs = upkeep.prune(execute, ages)
             prune_batches(execute)
             events = 0
             if not options["status"]:
@@ -61,13 +62,6 @@ class Command(BaseCommand):
 # In batches, so that no transaction is long.
 
 
-def prune_jobs(execute: Execute, ages: dict) -> int:
-    total = 0
-    while number := upkeep.prune(execute, ages):
-        total += number
-    return total
-
-
 def prune_batches(execute: Execute) -> None:
     after: int | None = 0
     while after is not None:
@@ -75,9 +69,10 @@ def prune_batches(execute: Execute) -> None:
 
 
 def prune_events(execute: Execute, age: float | None) -> int:
-    total = 0
-    position: outbox.PrunePosition | None = outbox.OLDEST
-    while position is not None:
-        number, position = outbox.prune(execute, age, position)
+    if age is None:
+        return 0
+    total, position, has_more = 0, OLDEST, True
+    while has_more:
+        number, has_more, position = outbox.prune(execute, age, position)
         total += number
     return total

@@ -71,15 +71,15 @@ def check_subscribes(alias: str, task: str) -> None:
 
 
 def time_of(text: str, now: datetime) -> datetime:
-    """Return the time that is meant, or that was so long ago."""
+    """Read a time, or a duration that is counted back from now."""
     try:
         if moment := parse_datetime(text):
             return make_aware(moment) if is_naive(moment) else moment
         return now - timedelta(seconds=seconds(text))
     except (ValueError, OverflowError, ArgumentTypeError) as error:
         raise CommandError(
-            "--since must be a time such as 2026-12-24T18:00+01:00, or so long ago as "
-            f"72h, got {text!r}."
+            "--since must be a time such as 2026-12-24T18:00+01:00, or how long ago, "
+            f"such as 72h, got {text!r}."
         ) from error
 
 

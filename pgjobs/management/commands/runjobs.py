@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from time import monotonic
 
 from django.core.management.base import BaseCommand, CommandError
@@ -26,10 +27,7 @@ from ...worker.observer import RunStats
 from ...worker.process.http import LAST_PORT, Address
 from ...worker.process.pipe import SupervisorPipe
 from ...worker.process.supervisor import STOPPING_SIGNALS, Supervisor
-from ..parameters import (
-    check_migrations,
-    known_database,
-)
+from ..parameters import check_migrations, check_mode, known_database
 from ..refusals import explained
 from ..reloading import watch
 from ..running import (
@@ -43,7 +41,7 @@ from ..running import (
 from ..serving import Position, Serving
 from ..worker_arguments import add_worker_arguments
 
-# Codes with which jobs still run in threads that cannot be ended in any other way.
+# With these codes jobs still run in threads, which only the process's end ends.
 THREADS_LEFT = (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL)
 
 
@@ -76,8 +74,8 @@ class Command(BaseCommand):
             flush()
             os._exit(code)
         if self._called_from_command_line:
-            # Python would look through all there is, twice, before it ends: that takes
-            # longer than all else from the signal to the end.
+            # Before it ends, Python would collect garbage twice. That would take longer
+            # than all else from the signal to the end.
             gc.freeze()
         if code:
             sys.exit(code)
@@ -96,13 +94,13 @@ class Command(BaseCommand):
             code = self.run_loop(loop, serving)
         self.print_end(chosen, reporter, reporter.stats)
         if code == ExitCode.RESTART and self.has_given_up:
-            self.begin_anew()
+            self.start_again()
         if code == ExitCode.LOST:
             raise CommandError("The database was lost for good.", returncode=code)
         return code
 
-    def begin_anew(self) -> None:
-        """Replace this process, with what runs on in it, by one that starts afresh."""
+    def start_again(self) -> None:
+        """Replace this process, and the threads that still run in it, by a new one."""
         if self._called_from_command_line:
             flush()
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
@@ -113,14 +111,15 @@ class Command(BaseCommand):
         serving = Serving(options, reporter)
         loop = Loop(chosen, serving.observer)
         pipe = reporter.pipe
-        # From now on: the first look at the database may have to wait for a lock.
+        # Before check_start, which may have to wait for a lock in the database.
         pipe.obey(loop.stop)
         self.check_start(chosen, options)
         with stopping_on_signals(pipe.signalled, pipe.bell):
             return self.run_loop(loop, serving)
 
     def check_start(self, chosen: WorkerOptions, options: dict) -> None:
-        """Raise CommandError for what would not get better with time."""
+        """Raise CommandError for faults that time does not cure."""
+        check_mode()
         check_migrations(chosen.database)
         size = resident_bytes()
         if chosen.max_memory is not None and chosen.max_memory < size:
@@ -153,9 +152,9 @@ class Command(BaseCommand):
             reporter.print(*what_is_left(chosen))
 
     def warn_of_unknown_queues(self, alias: str, options: dict) -> None:
-        """Warn of queues that no task and no job names: a typo waits for ever."""
+        """Warn of queues that no task and no job names, as after a typo."""
         named = options["queues"] or options["exclude"]
-        declared = {task.options.queue_name for task in registry.tasks.values()}
+        declared = registry.queue_names()
         for name in named:
             jobs = Job.objects.using(alias).filter(queue_name=name, status__in=LIVE)
             if name not in declared and not jobs.exists():
@@ -168,7 +167,7 @@ class Command(BaseCommand):
                 )
 
     def warn_of_small_pool(self, chosen: WorkerOptions) -> None:
-        """Warn of slots that share connections: the system check knows no options."""
+        """Warn of a pool too small for --concurrency, which no system check knows."""
         size = pool_size(chosen.database)
         if size is not None and settings.CONCURRENCY <= size < chosen.slots:
             self.stderr.write(
@@ -184,41 +183,16 @@ class Command(BaseCommand):
     def supervise(
         self, chosen: WorkerOptions, options: dict, reporter: ConsoleReporter
     ) -> ExitCode:
-        """Run the workers as processes of their own; this one stays without database.
+        """Run the workers as processes of their own.
 
-        Only after the last of them has ended does it ask what --drain left.
+        This process opens no connection until the last of them has ended. Then it asks
+        which jobs --drain has left.
         """
-        if not self._called_from_command_line:
-            raise CommandError(
-                "--processes and --reload run the command line of this process again, "
-                "so they work on the command line only.",
-                returncode=2,
-            )
         processes = options["processes"] or 1
-        http: Address | None = options["http"]
-        if http and http.for_child(processes).port > LAST_PORT:
-            raise CommandError(
-                f"--http {http} leaves no port for each of {processes} processes: "
-                f"they take that one and the following, up to {LAST_PORT}.",
-                returncode=2,
-            )
+        self.check_supervision(processes, options["http"])
         connections.close_all()
-        started_at = monotonic()
-
-        def command(number: int, is_first: bool) -> list[str]:
-            line = [*get_child_arguments(), "--skip-checks"]
-            if options["name"] is not None and options["processes"]:
-                line += ["--name", f"{options['name']}-{number}"]
-            if http is not None:
-                line += ["--http", str(http.for_child(number))]
-                line += ["--position", str(Position(number, processes))]
-            if chosen.max_time is not None:
-                left = chosen.max_time - (monotonic() - started_at)
-                line += ["--max-time", f"{max(left, 0.001):.3f}"]
-            return [*line, "--first"] if is_first else line
-
         supervisor = Supervisor(
-            command,
+            partial(child_command, chosen, options, monotonic()),
             processes=processes,
             grace=chosen.grace,
             is_finite=chosen.drain or chosen.max_time is not None,
@@ -236,6 +210,38 @@ class Command(BaseCommand):
         if supervisor.is_proven:
             self.print_end(chosen, reporter, supervisor.stats)
         return code
+
+    def check_supervision(self, processes: int, http: Address | None) -> None:
+        """Raise CommandError where workers cannot run as processes of their own."""
+        if not self._called_from_command_line:
+            raise CommandError(
+                "--processes and --reload run the command line of this process again, "
+                "so they work on the command line only.",
+                returncode=2,
+            )
+        if http and http.for_child(processes).port > LAST_PORT:
+            raise CommandError(
+                f"--http {http} leaves no port for each of {processes} processes: "
+                f"they take that one and the following, up to {LAST_PORT}.",
+                returncode=2,
+            )
+
+
+def child_command(
+    chosen: WorkerOptions, options: dict, started_at: float, number: int, is_first: bool
+) -> list[str]:
+    """Return the command line of the worker process with this number."""
+    line = [*get_child_arguments(), "--skip-checks"]
+    http: Address | None = options["http"]
+    if options["name"] is not None and options["processes"]:
+        line += ["--name", f"{options['name']}-{number}"]
+    if http is not None:
+        line += ["--http", str(http.for_child(number))]
+        line += ["--position", str(Position(number, options["processes"] or 1))]
+    if chosen.max_time is not None:
+        left = chosen.max_time - (monotonic() - started_at)
+        line += ["--max-time", f"{max(left, 0.001):.3f}"]
+    return [*line, "--first"] if is_first else line
 
 
 def flush() -> None:

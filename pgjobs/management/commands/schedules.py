@@ -1,20 +1,36 @@
+import difflib
 import json
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db.models import F
 from django.utils.timezone import localtime
 
+from ...exceptions import AlreadyEnqueued
 from ...models import Schedule
-from ..parameters import add_database, ready_database
+from ...tasks.schedules import run_now
+from ..parameters import add_database, ready_database, worker_name
+from ..running import one_line
 from ..tables import print_table
 
 NEXT_RUNS = 5
+MOST_KNOWN = 20
 
 
 class Command(BaseCommand):
-    help = "List the schedules: when each runs, and how its last run ended."
+    help = (
+        "List the schedules: when each runs, and how its last run ended. Or run, pause "
+        "or resume some of them."
+    )
 
     def add_arguments(self, parser):
+        parser.add_argument(
+            "verb",
+            nargs="?",
+            choices=(*ACTS, "list"),
+            default="list",
+            help="what to do (default: list)",
+        )
+        parser.add_argument("names", nargs="*", type=worker_name, metavar="NAME")
         parser.add_argument(
             "--json", action="store_true", help="print one JSON array, for programs"
         )
@@ -22,12 +38,24 @@ class Command(BaseCommand):
 
     def handle(self, **options):
         with ready_database(options["database"]) as alias:
-            schedules = list(
-                Schedule.objects.using(alias)
-                .annotate(last_status=F("last_job__status"))
-                .annotate(last_reason=F("last_job__reason"))
-                .order_by("name")
-            )
+            if options["verb"] == "list":
+                self.list_schedules(alias, options)
+            else:
+                self.act(alias, options["verb"], options["names"])
+
+    def act(self, alias: str, verb: str, names: list[str]) -> None:
+        if not names:
+            raise CommandError(f"Say which schedules to {verb}.", returncode=2)
+        for schedule in [named(alias, name) for name in names]:
+            self.stdout.write(f"{one_line(schedule.name)}: {ACTS[verb](schedule)}")
+
+    def list_schedules(self, alias: str, options) -> None:
+        schedules = list(
+            chosen(alias, options["names"])
+            .annotate(last_status=F("last_job__status"))
+            .annotate(last_reason=F("last_job__reason"))
+            .order_by("name")
+        )
         if options["json"]:
             rows = [as_json(each) for each in schedules]
             self.stdout.write(json.dumps(rows, indent=2))
@@ -38,6 +66,50 @@ class Command(BaseCommand):
             [row(each) for each in schedules],
             "No schedules.",
         )
+
+
+def chosen(alias: str, names: list[str]):
+    """Return the schedules with these names, or all."""
+    schedules = Schedule.objects.using(alias)
+    return schedules.filter(name__in=names) if names else schedules.all()
+
+
+def named(alias: str, name: str) -> Schedule:
+    schedule = Schedule.objects.using(alias).filter(name=name).first()
+    if schedule is not None:
+        return schedule
+    known = (
+        Schedule.objects.using(alias).order_by("name").values_list("name", flat=True)
+    )
+    raise CommandError(
+        f"There is no schedule {name!r}. {suggestion(name, list(known[:MOST_KNOWN]))}",
+        returncode=1,
+    )
+
+
+def suggestion(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    return f"Known: {', '.join(map(one_line, known)) or 'none'}."
+
+
+def run(schedule: Schedule) -> str:
+    try:
+        return f"job {run_now(schedule).pk} was enqueued."
+    except AlreadyEnqueued as error:
+        raise CommandError(f"{schedule.name}: {error}", returncode=1) from error
+
+
+def pause(schedule: Schedule) -> str:
+    return "it is paused." if schedule.pause() else "it was paused already."
+
+
+def resume(schedule: Schedule) -> str:
+    return "it fires again." if schedule.resume() else "it was not paused."
+
+
+ACTS = {"run": run, "pause": pause, "resume": resume}
 
 
 def row(schedule: Schedule) -> tuple:

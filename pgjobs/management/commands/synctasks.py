@@ -11,8 +11,8 @@ WORDS = {"new": "+", "changed": "~", "gone": "-"}
 
 class Command(BaseCommand):
     help = (
-        "Store in the database which tasks there are: SQL checks arguments by that. "
-        "'migrate' and every worker do it too."
+        "Store the definitions of all tasks in the database, by which SQL checks "
+        "arguments. 'migrate' and every worker do so, too."
     )
 
     def add_arguments(self, parser):

@@ -1,5 +1,5 @@
--- Deliver events to the subscribers, or to one task, that never had them. Return the
--- number of deliveries. `handlers` counts subscribers that came later, too.
+-- Deliver events to all subscribers, or to one task, that never had them.
+-- Return the number of deliveries. The column `handlers` counts later subscribers, too.
 WITH chosen AS MATERIALIZED (
     SELECT event FROM pgjobs_event AS event
     WHERE id = ANY (%(ids)s::bigint[])

@@ -1,9 +1,8 @@
 -- Insert jobs. Their ids rise in the order given: the sequence is read after the sort.
--- A trigger makes those SCHEDULED whose time is to come, and those WAITING that a worker
--- has to admit (pgjobs_queue_inserted).
--- The marks stand for lists of columns, see columns.py.
--- The keys are one JSON array, which is quicker to send than an array of JSON.
--- statement_timestamp: now() stands still in a long transaction.
+-- A trigger makes jobs SCHEDULED whose time has not come, and jobs WAITING that a
+-- worker has to admit (pgjobs_queue_inserted). The marks stand for lists of columns:
+-- see columns.py. The keys are one JSON array, which is faster to send than an array of
+-- JSON. statement_timestamp: in a long transaction now() stands still.
 INSERT INTO pgjobs_job ($columns, run_after, expires_at, keys)
 SELECT $values,
     due,

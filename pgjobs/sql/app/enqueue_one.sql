@@ -1,5 +1,6 @@
--- Insert one job, as enqueue.sql does many: without arrays PostgreSQL plans it in half
--- the time, which is most of what a single enqueue costs the server.
+-- Insert one job, as enqueue.sql inserts many.
+-- Without arrays PostgreSQL plans it in half the time, and planning is most of what a
+-- single enqueue costs the server.
 INSERT INTO pgjobs_job ($columns, run_after, expires_at, keys)
 SELECT $parameters,
     due,

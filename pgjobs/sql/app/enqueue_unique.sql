@@ -1,7 +1,7 @@
--- Insert jobs as enqueue.sql does, but not those whose unique key another job holds.
--- Waits for a transaction that has inserted such a job and may yet be rolled back. The
--- ids and turns rise in the order given; the rows come in the order of their keys, so
--- that two of these statements never wait for each other.
+-- Insert jobs as enqueue.sql does, except those whose unique key another job holds.
+-- If another transaction has inserted such a job and is not committed, this waits for
+-- it. The ids and turns rise in the order given. The rows are inserted in the order of
+-- their keys, so that two of these statements never wait for each other.
 WITH job AS MATERIALIZED (
     SELECT nextval('pgjobs_job_id_seq') AS id, nextval('pgjobs_turn') AS turn, given.*,
         nullif(%(keys)s::jsonb -> (position - 1)::integer, 'null') AS keys

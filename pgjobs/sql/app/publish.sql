@@ -1,5 +1,5 @@
--- Insert an event and a job for each task that subscribes to it. Producers that publish
--- by SQL call the same function.
+-- Insert an event and a job for each task that subscribes to it.
+-- Producers that publish by SQL call the same function.
 SELECT
     pgjobs_publish(
         %(name)s, %(payload)s::jsonb, %(aggregate_id)s, %(correlation_id)s,

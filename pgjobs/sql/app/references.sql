@@ -1,5 +1,5 @@
--- The columns of other tables that refer to a table of pgjobs and keep its rows from being
--- deleted. With ON DELETE CASCADE, SET NULL or SET DEFAULT the database does what it says.
+-- The columns of other tables that refer to a table of pgjobs and keep its rows from
+-- being deleted. Those with ON DELETE CASCADE, SET NULL or SET DEFAULT do not.
 SELECT quote_ident(namespace.nspname) || '.' || quote_ident(class.relname),
     quote_ident(attribute.attname)
 FROM pg_catalog.pg_constraint AS reference

@@ -1,6 +1,6 @@
--- Store the tasks that code declares, and mark the others as gone. Rows that are up to
--- date are not written. One process does so at a time, because two releases may declare
--- different tasks.
+-- Store the tasks that code declares, and mark the others as gone.
+-- Rows that are up to date are not written. One process does so at a time, because two
+-- releases may declare different tasks.
 WITH declared AS MATERIALIZED (
     SELECT name, origin, description, parameters::jsonb, options::jsonb
     FROM unnest(

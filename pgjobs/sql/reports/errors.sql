@@ -1,5 +1,5 @@
--- What the latest failed jobs failed of: by exception class and task. Bounded by %(looked_at)s,
--- because there is no index by the class.
+-- The latest failed jobs, counted by exception class and task.
+-- Bounded by %(looked_at)s, because there is no index by the class.
 SELECT failed.task, coalesce(attempt.exception_class, '') AS exception_class,
     count(*), min(failed.finished_at), max(failed.finished_at), max(failed.id)
 FROM (

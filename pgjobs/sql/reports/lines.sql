@@ -1,5 +1,5 @@
--- The first of those that wait for a lock, limit or rate, and how many they are, of some
--- keys: found by hopping along the index from line to line.
+-- For some locks, limits and rates: the first job that waits, and how many wait.
+-- The lines are found by hopping along the index.
 SELECT waiting.id, waiting.number
 FROM unnest(ARRAY['lock', 'mutex', 'limit', 'rate']) WITH ORDINALITY
     AS kind (name, position)

@@ -1,4 +1,4 @@
--- What WAITING jobs wait for at this moment, and the job that is in the way, if any.
+-- What these WAITING jobs wait for at this moment, and the job in the way, if any.
 SELECT job.id,
     CASE
         WHEN job.line = 'arrived' AND NOT pgjobs_is_served(job.queue_name) THEN 'unserved'

@@ -1,7 +1,10 @@
--- Let a worker admit jobs that wait, unless another one does: see the function.
-SELECT admitted, ended, has_more, is_blocked, met_undecided, after_queue, after_line,
-    after_link
+-- Let a worker record successes, and admit jobs that wait, unless another one does: see
+-- the function.
+SELECT recorded, admitted, ended, has_more, is_blocked, met_undecided, after_queue,
+    after_line, after_link
 FROM pgjobs_admit(
+    %(worker_id)s::bigint, %(ids)s::bigint[], %(lease_tokens)s::bigint[],
+    %(return_values)s::text[],
     %(most)s::integer, %(seconds)s::float8, %(sweeps)s::boolean,
     %(after_queue)s::text, %(after_line)s::text, %(after_link)s::bigint,
     %(room)s::integer, %(queues)s::text[], %(excluded)s::text[]

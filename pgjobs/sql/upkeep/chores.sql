@@ -1,8 +1,8 @@
--- Say what there is to do for all, so that an idle worker asks once and not for each chore.
--- The statement of each chore decides for itself. This one may say yes too often, but
--- never too rarely.
+-- Say which chores have something to do, so that an idle worker sends one statement and
+-- not one for each chore. The statement of each chore decides by itself. This one may
+-- say yes too often, but never too rarely.
 SELECT
-    -- rescue: a worker is silent, or jobs run whose worker has no row
+    -- rescue: a worker is silent, or the worker of running jobs has no row
     EXISTS (
         SELECT FROM pgjobs_worker
         WHERE id <> %(worker_id)s
@@ -11,7 +11,7 @@ SELECT
                     lease_until - heartbeat_at,
                     make_interval(secs => 1.3 * heartbeat_interval)
                 )
-                OR heartbeat_at > clock_timestamp()  -- which was set back
+                OR heartbeat_at > clock_timestamp()  -- the clock was set back
             )
     )
     OR EXISTS (
@@ -24,7 +24,7 @@ SELECT
         ) AS ownerless (first_id, last_id)
         CROSS JOIN LATERAL (
             SELECT FROM pgjobs_job
-            WHERE status = 'RUNNING'
+            WHERE first_id <= last_id AND status = 'RUNNING'
                 AND worker_id BETWEEN ownerless.first_id AND ownerless.last_id
             LIMIT 1
         ) AS job
@@ -41,7 +41,7 @@ SELECT
     ),
     -- deliver_late
     EXISTS (SELECT FROM pgjobs_event WHERE handlers = 0),
-    -- next_fire: in how many seconds; at once, if a run has ended from whose end it counts
+    -- next_fire: the seconds until then; 0 if a run has ended from whose end it counts
     CASE
         WHEN EXISTS (
             SELECT FROM pgjobs_schedule
@@ -58,7 +58,7 @@ SELECT
     END::float8,
     -- turn
     %(looks)s AND EXISTS (SELECT FROM pgjobs_job WHERE status = 'READY'),
-    -- promote: in how many seconds
+    -- promote: the seconds until then
     extract(epoch FROM least(
         (
             SELECT run_after FROM pgjobs_job WHERE status = 'SCHEDULED'

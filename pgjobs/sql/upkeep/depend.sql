@@ -1,6 +1,6 @@
--- Carry out what was decided about jobs that wait for dependencies, whose rows are
--- locked: they fail, or wait for those jobs, or have all they need. The next admission
--- looks at the links, and at what else may hold the jobs back.
+-- Carry out the decisions about jobs that wait for dependencies. Their rows are locked.
+-- A job fails, or waits for the given jobs, or has all that it needs. The next
+-- admission looks at the links and at other obstacles.
 WITH decision AS (
     SELECT * FROM jsonb_to_recordset(%(decisions)s::jsonb) AS decision (
         id bigint, dependencies jsonb, jobs bigint[], reason text

@@ -1,4 +1,4 @@
--- The schedules that are due, and what is needed to decide what that means for each.
+-- The schedules that are due, with the values that their plans need.
 -- statement_timestamp: it does not change meanwhile, so that the index ends the search.
 SELECT schedule.id, schedule.name, schedule.every, schedule.cron, schedule.timezone,
     coalesce(schedule.start_at, schedule.origin_at), schedule.start_at, schedule.end_at,

@@ -1,5 +1,6 @@
--- Cancel a batch of the jobs that were not started in time. A job with an attempt behind
--- it does not expire. statement_timestamp: it stands still, so the index can be asked.
+-- Cancel a batch of the jobs that were not started in time.
+-- A job that had an attempt does not expire.
+-- statement_timestamp: it does not change meanwhile, so the index can be used.
 WITH late AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE expires_at <= statement_timestamp() AND attempts = 0 AND finished_at IS NULL

@@ -1,8 +1,8 @@
--- Move schedules on to their next time and note the ticks that get a job. Only a worker
--- that finds a schedule as it was when the plan was made wins; the row stays locked until
--- the jobs are inserted in the same transaction. A tick that was noted before gets no
+-- Move schedules on to their next time and store the ticks that get a job.
+-- A worker wins only if the schedule is as it was when the worker planned. The row
+-- stays locked until the same transaction has inserted the jobs. A stored tick gets no
 -- second job.
--- SKIP LOCKED: a schedule that is being edited is left for later, without waiting.
+-- SKIP LOCKED: a schedule that is being edited is skipped for now.
 WITH plan AS (
     SELECT * FROM unnest(
         %(ids)s::bigint[], %(expected)s::timestamptz[], %(next_runs)s::timestamptz[],

@@ -1,4 +1,4 @@
--- Forget the rates that have all their tokens, a batch: without a row it is the same.
+-- Delete a batch of the rates that have all their tokens. A rate without a row has all.
 -- SKIP LOCKED: another transaction takes a token right now.
 WITH full_rate AS MATERIALIZED (
     SELECT key FROM pgjobs_rate

@@ -1,6 +1,6 @@
--- Tie ticks to the jobs that were inserted for them, and remember the last ones. A tick
--- without a job (NULL) was skipped: another job holds the unique key. An interval that
--- counts from the end of a run has no end to wait for then.
+-- Store the jobs that were inserted for ticks, and the last job of each schedule.
+-- A tick without a job (NULL) was skipped, because another job holds the unique key.
+-- Then an interval that counts from the end of a run has no end to wait for.
 WITH run AS (
     SELECT * FROM unnest(%(ticks)s::bigint[], %(jobs)s::bigint[]) AS run (tick, job)
 ),

@@ -1,4 +1,4 @@
--- For each need: whether a success is recent enough, and the job that is on its way.
+-- For each need: whether a success is recent enough, and a job on its way.
 SELECT need.key, need.within,
     coalesce(
         (SELECT max(finished_at) FROM pgjobs_prerequisite WHERE key = need.key)

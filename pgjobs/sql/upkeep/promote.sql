@@ -1,6 +1,6 @@
--- Make the jobs READY whose time has come, or WAITING if they have to be admitted; say
--- how many, and whether an admission has something to do, also for rates.
--- statement_timestamp: it stands still, so that the index ends the search.
+-- Make jobs READY whose time has come, or WAITING if they have to be admitted.
+-- Return how many, and whether an admission has something to do, also because of rates.
+-- statement_timestamp: it does not change meanwhile, so that the index ends the search.
 WITH due AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE status = 'SCHEDULED' AND run_after <= statement_timestamp()

@@ -1,52 +1,59 @@
--- Delete finished jobs older than the age given for their status, a batch at a time.
+-- Look at some jobs of a status that finished longer ago than an age, behind a position,
+-- and delete those that nothing needs. Say how many went, whether more may follow, and
+-- behind which job: NULL if there was none.
+-- statement_timestamp: it stands still, so that the index ends the search.
 -- SKIP LOCKED: several workers prune without waiting for each other.
+WITH seen AS MATERIALIZED (
+    SELECT id, finished_at FROM pgjobs_job AS job
+    WHERE status = %(status)s
+        AND finished_at IS NOT NULL
+        AND finished_at < statement_timestamp() - make_interval(secs => %(age)s)
+        AND finished_at >= %(after_time)s
+        AND (finished_at, id) > (%(after_time)s, %(after_id)s)
+        AND (%(only)s::bigint[] IS NULL OR id = ANY (%(only)s::bigint[]))
+        AND NOT id = ANY (%(skipped)s::bigint[])
+    ORDER BY finished_at, id
+    LIMIT %(limit)s
+),
 -- The last run of a schedule stays: people see there how it ended.
-WITH old AS MATERIALIZED (
+old AS MATERIALIZED (
     SELECT job.id
-    FROM (
-        -- The time is read once: as a part of the condition it would be asked for each
-        -- job that is kept, and no index knew the answer.
-        SELECT status, clock_timestamp() - make_interval(secs => age) AS since
-        FROM unnest(%(statuses)s::text[], %(ages)s::float8[]) AS given (status, age)
-    ) AS kept
-    CROSS JOIN LATERAL (
-        SELECT id FROM pgjobs_job AS job
-        WHERE job.status = kept.status
-            AND job.finished_at IS NOT NULL
-            AND job.finished_at < kept.since
-            AND job.line IS NULL  -- an admission has still to see that it ended
-            AND (%(only)s::bigint[] IS NULL OR job.id = ANY (%(only)s::bigint[]))
-            AND NOT job.id = ANY (%(skipped)s::bigint[])
-            AND NOT EXISTS (
-                SELECT FROM pgjobs_schedule
-                WHERE last_job_id IS NOT NULL AND last_job_id = job.id
-                OFFSET 0  -- asked of each old job: no join with all schedules
+    -- It may have been retried meanwhile, and have finished again.
+    FROM seen JOIN pgjobs_job AS job
+        ON job.id = seen.id AND job.finished_at = seen.finished_at
+    WHERE job.line IS NULL  -- an admission has still to see that it ended
+        AND NOT EXISTS (
+            SELECT FROM pgjobs_schedule
+            WHERE last_job_id IS NOT NULL AND last_job_id = job.id
+            OFFSET 0  -- asked of each old job: no join with all schedules
+        )
+        AND NOT /*referred*/ false  -- by other tables: see queue/references.py
+        -- Or another one could be enqueued before the period is over.
+        AND (
+            job.unique_until IS NULL
+            OR job.unique_until < clock_timestamp()
+            OR NOT pgjobs_holds_key(
+                job.unique_for, job.unique_until, job.status, job.attempts,
+                job.finished_at
             )
-            AND NOT /*referred*/ false  -- by other tables: see queue/references.py
-            -- Or another one could be enqueued before the period is over.
-            AND (
-                job.unique_until IS NULL
-                OR job.unique_until < clock_timestamp()
-                OR NOT pgjobs_holds_key(
-                    job.unique_for, job.unique_until, job.status, job.attempts,
-                    job.finished_at
-                )
+        )
+        -- Or what depends on it would have it done again.
+        AND (
+            job.dependencies IS NULL
+            OR NOT EXISTS (
+                SELECT FROM pgjobs_prerequisite
+                WHERE job_id = job.id AND needed_until > clock_timestamp()
             )
-            -- Or what depends on it would have it done again.
-            AND (
-                job.dependencies IS NULL
-                OR NOT EXISTS (
-                    SELECT FROM pgjobs_prerequisite
-                    WHERE job_id = job.id AND needed_until > clock_timestamp()
-                )
-            )
-        ORDER BY job.finished_at
-        LIMIT %(limit)s
-        FOR UPDATE SKIP LOCKED
-    ) AS job
+        )
+    FOR UPDATE OF job SKIP LOCKED
 ),
 pruned AS (
     DELETE FROM pgjobs_job WHERE id = ANY (ARRAY(SELECT id FROM old))
     RETURNING id
+),
+last AS (
+    SELECT finished_at, id FROM seen ORDER BY finished_at DESC, id DESC LIMIT 1
 )
-SELECT count(*) FROM pruned
+SELECT (SELECT count(*) FROM pruned), looked.number = %(limit)s, last.finished_at, last.id
+FROM (SELECT count(*) AS number FROM seen) AS looked
+LEFT JOIN last ON true

@@ -1,5 +1,5 @@
--- Look at some batches behind an id, and delete those that have lost all their jobs. Say
--- how many went, and behind which id to go on: NULL at the end.
+-- Look at some batches behind an id, and delete those that have lost all their jobs.
+-- Return how many were deleted, and behind which id to go on, or NULL at the end.
 WITH seen AS MATERIALIZED (
     SELECT id, enqueued_at FROM pgjobs_batch
     WHERE id > %(after)s

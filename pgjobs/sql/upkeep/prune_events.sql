@@ -1,7 +1,8 @@
 -- Look at some events that were published long ago, from a position on, and delete those
 -- that nothing needs, with their deliveries. Jobs that delivered them stay as long as any
 -- other. Dead letters keep their event, and so does a job that may yet run and ask for it.
--- Say how many went, and behind which event to go on: NULL at the end.
+-- Say how many went, whether more may follow, and behind which event: NULL if there was
+-- none.
 WITH seen AS MATERIALIZED (
     SELECT id, published_at FROM pgjobs_event
     WHERE published_at < statement_timestamp() - make_interval(secs => %(age)s)
@@ -18,7 +19,7 @@ old AS MATERIALIZED (
             JOIN pgjobs_job AS job ON job.id = delivery.job_id
             WHERE delivery.event_id = event.id
                 AND job.status NOT IN ('SUCCESSFUL', 'CANCELLED')
-            OFFSET 0  -- asked of each old event: no join with all jobs there are
+            OFFSET 0  -- asked for each old event: no join with all jobs
         )
         AND NOT /*referred*/ false  -- by other tables: see queue/references.py
     FOR UPDATE SKIP LOCKED
@@ -30,6 +31,7 @@ pruned AS (
 last AS (
     SELECT published_at, id FROM seen ORDER BY published_at DESC, id DESC LIMIT 1
 )
-SELECT (SELECT count(*) FROM pruned), last.published_at, last.id
+SELECT (SELECT count(*) FROM pruned), looked.number = %(limit)s, last.published_at,
+    last.id
 FROM (SELECT count(*) AS number FROM seen) AS looked
-LEFT JOIN last ON looked.number = %(limit)s
+LEFT JOIN last ON true

@@ -1,7 +1,8 @@
 -- Take back the jobs whose worker is dead: its row is missing, its lease has run out,
--- or its session lock is gone and no sign of life follows. The last two count only
--- for a time in which the rescuer itself was alive, so that an outage kills no worker;
--- and the lock only while it was connected: what cut it off has taken all locks.
+-- or its session lock is gone and no sign of life follows. The last two count only for
+-- a time in which the rescuer itself was alive, so that no worker is dead after an
+-- outage. The lock counts only since the rescuer's connection opened: whatever broke
+-- the connection before may have broken those of the other workers, too.
 WITH rescuer AS (
     SELECT beating_since,
         greatest(beating_since, (
@@ -10,8 +11,8 @@ WITH rescuer AS (
         )) AS connected_since
     FROM pgjobs_worker WHERE id = %(worker_id)s
 ),
--- A sign of life in the future tells that the clock was set back since. A living worker
--- has beaten again by the time for which the rescuer has beaten after that.
+-- A sign of life in the future means that the clock was set back since. While the
+-- rescuer has beaten after that for long enough, a living worker has beaten again.
 dead_worker AS (
     SELECT worker.id
     FROM pgjobs_worker AS worker
@@ -59,7 +60,7 @@ abandoned AS MATERIALIZED (
     SELECT job.id, job.lease_token
     FROM ownerless CROSS JOIN LATERAL (
         SELECT id, lease_token FROM pgjobs_job
-        WHERE status = 'RUNNING'
+        WHERE first_id <= last_id AND status = 'RUNNING'
             AND worker_id BETWEEN ownerless.first_id AND ownerless.last_id
             AND worker_id <> %(worker_id)s
             AND (%(only)s::bigint[] IS NULL OR id = ANY (%(only)s::bigint[]))
@@ -79,7 +80,8 @@ lost AS MATERIALIZED (
     FROM pgjobs_job AS job
     WHERE job.id = ANY (ARRAY(SELECT id FROM abandoned))
         AND job.lease_token = ANY (ARRAY(SELECT lease_token FROM abandoned))
-        -- That is, RUNNING; but not by the index of what runs, see record_and_claim.sql.
+        -- That is, RUNNING; but not by the index of what runs, see
+        -- record_and_claim.sql.
         AND job.worker_id IS NOT NULL
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED
@@ -87,7 +89,7 @@ lost AS MATERIALIZED (
 rescued AS (
     UPDATE pgjobs_job AS job
     SET status = lost.next_status,
-        -- SQL may have written more crashes than attempts, or the most that fit.
+        -- SQL may have stored more crashes than attempts, or the largest number.
         crashes = least(crashes + 1, job.attempts, 32767),
         -- Fenced: its worker may live after all, and a row without owner would
         -- look to it as if it had recorded the outcome itself.
@@ -113,7 +115,7 @@ noted AS (
     FROM lost LEFT JOIN pgjobs_worker AS worker ON worker.id = lost.worker_id
     ON CONFLICT (job_id, life, number) DO NOTHING
 ),
--- A dead worker's row goes once no job refers to it; a living one makes its row again.
+-- A dead worker's row goes when no job refers to it. A living worker makes it again.
 buried AS (
     DELETE FROM pgjobs_worker AS worker
     USING dead_worker

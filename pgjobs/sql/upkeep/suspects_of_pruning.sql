@@ -1,16 +1,11 @@
--- The finished jobs that are old enough to be pruned, to find the one that cannot be
--- deleted. Some of them may be kept for another reason.
-SELECT job.id
-FROM (
-    SELECT status, clock_timestamp() - make_interval(secs => age) AS since
-    FROM unnest(%(statuses)s::text[], %(ages)s::float8[]) AS given (status, age)
-) AS kept
-CROSS JOIN LATERAL (
-    SELECT id FROM pgjobs_job AS job
-    WHERE job.status = kept.status
-        AND job.finished_at IS NOT NULL
-        AND job.finished_at < kept.since
-        AND NOT job.id = ANY (%(skipped)s::bigint[])
-    ORDER BY job.finished_at
-    LIMIT %(limit)s
-) AS job
+-- The finished jobs of a status that are looked at next by prune.sql, to find the one that
+-- cannot be deleted. Some of them may be kept for another reason.
+SELECT id FROM pgjobs_job
+WHERE status = %(status)s
+    AND finished_at IS NOT NULL
+    AND finished_at < statement_timestamp() - make_interval(secs => %(age)s)
+    AND finished_at >= %(after_time)s
+    AND (finished_at, id) > (%(after_time)s, %(after_id)s)
+    AND NOT id = ANY (%(skipped)s::bigint[])
+ORDER BY finished_at, id
+LIMIT %(limit)s

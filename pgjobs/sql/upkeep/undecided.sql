@@ -1,6 +1,6 @@
--- Jobs that wait for a dependency, while no worker has looked which job is to meet it, if
--- no other worker decides at the moment: two could enqueue the same job.
--- Of tasks that are unknown here only those are taken that are older than the grace.
+-- Jobs that wait for a dependency about which no worker has decided yet.
+-- Returns nothing while another worker decides, because two could enqueue the same job.
+-- Jobs of tasks that this worker does not know are taken only after their grace.
 WITH own AS MATERIALIZED (
     -- "pgjd" in ASCII
     SELECT pg_try_advisory_xact_lock(1885825636, 0) AS may_decide

@@ -1,13 +1,15 @@
--- Claim the first jobs of all queues that the worker serves, by a look into each of them.
+-- Claim the first jobs of all queues that the worker serves, by a look into each of
+-- them.
 --
--- As record_and_claim.sql does, but this walks over no job of another queue, and costs a
--- probe of the index for each queue. It also counts the room of limited queues and the
--- process units of the host. Successes are recorded before it, in the same round trip.
+-- Unlike record_and_claim.sql this walks over no job of other queues, and costs a probe
+-- of the index for each queue. It also counts the room of limited queues and the
+-- process units of the host. Another statement of the same round trip has recorded
+-- successes.
 WITH RECURSIVE host AS (
     SELECT * FROM pgjobs_host_room(%(host)s, %(total)s::bigint, %(patience)s)
     WHERE %(total)s IS NOT NULL
     UNION ALL
-    -- A worker without a total minds no units.
+    -- A worker without a total ignores units.
     SELECT 1000000000000000000, -1000, 0 WHERE %(total)s IS NULL
 ),
 -- The queues that have READY jobs, by hopping along the index from name to name.
@@ -25,7 +27,7 @@ hop AS (
         ORDER BY queue_name, priority DESC, turn LIMIT 1
     ) AS job
 ),
--- The best jobs of all stand in the queues whose first jobs are the best ones.
+-- The first jobs of all stand in the queues whose own first jobs come first.
 queue AS MATERIALIZED (
     SELECT best.*,
         CASE WHEN max_running IS NULL THEN %(reach)s ELSE pgjobs_room(queue_name) END
@@ -49,7 +51,7 @@ queue AS MATERIALIZED (
     ) AS best
     LEFT JOIN pgjobs_queue ON name = queue_name
 ),
--- What stands behind the last entry of a full list of queues is left to a longer list.
+-- Jobs behind the last entry of a full list of queues are left to a longer list.
 listed AS MATERIALIZED (
     SELECT *, row_number() OVER () AS place
     FROM (
@@ -60,9 +62,11 @@ listed AS MATERIALIZED (
                     AS is_expired,
                 coalesce(process_units, 1) AS units
             FROM pgjobs_job
-            WHERE status = 'READY' AND queue_name = queue.queue_name
+            -- The first and the last condition spare it a walk that finds nothing.
+            WHERE free > 0 AND status = 'READY' AND queue_name = queue.queue_name
                 AND coalesce(process_units, 1) <= free
                 AND (priority, -turn) > (last_priority, -last_turn)
+                AND priority >= last_priority
                 AND (
                     NOT %(skips_expired)s OR attempts > 0
                     OR expires_at > clock_timestamp() IS NOT FALSE

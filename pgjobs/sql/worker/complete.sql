@@ -1,8 +1,8 @@
--- Record the success of an atomic task, and commit it with all that the task did: the
--- end of its transaction, in one round trip. An error keeps the COMMIT from being run.
--- Cancel wins, because everything can be rolled back. Guarded by the token: a row with
--- it and with an owner is ours. The mark was set as the transaction began and goes with
--- it. Without it the task has ended the transaction.
+-- Record the success of an atomic task, and commit it with all that the task did, in
+-- one round trip. An error prevents the COMMIT. Cancel wins, because everything can be
+-- rolled back. The token is the guard: a row with it and with an owner is ours. The
+-- mark was set at the beginning of the transaction. Without it the task has ended the
+-- transaction.
 WITH completed AS (
     UPDATE pgjobs_job
     SET status = 'SUCCESSFUL',

@@ -1,5 +1,5 @@
--- The first READY jobs of each queue, among which a claim chooses: one of them makes it
--- fail.
+-- The first READY jobs of each queue, among which a claim chooses.
+-- One of them makes the claim fail.
 WITH RECURSIVE queue (name) AS (
     (
         SELECT queue_name FROM pgjobs_job WHERE status = 'READY'

@@ -20,7 +20,7 @@ ON CONFLICT (id) DO UPDATE SET
     lease_until = excluded.lease_until,
     holds_session_lock = excluded.holds_session_lock
 RETURNING
-    -- The jobs that were asked to stop, should the notification have been lost.
+    -- The jobs that were asked to stop, in case the notification was lost.
     ARRAY(
         SELECT lease_token FROM pgjobs_job
         WHERE status = 'RUNNING'

@@ -1,5 +1,5 @@
--- Of these jobs of the worker, return the tokens of those that another transaction has
--- locked: to record their outcome would wait for it.
+-- Return the tokens of those of the worker's jobs that another transaction has locked.
+-- Recording their outcomes would wait for it.
 WITH free AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE id = ANY (%(ids)s::bigint[])

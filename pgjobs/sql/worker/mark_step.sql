@@ -1,6 +1,8 @@
--- Note that a step is done, as long as the job is still that of who claimed it with this
--- token. Another worker may have done it meanwhile: then its result stands.
--- KEY SHARE: who deletes the job is waited for, and acts on it are not hindered.
+-- Store that a step is done, if the job still has this token.
+-- Another worker may have done the step meanwhile. Then the result of that worker
+-- stands.
+-- KEY SHARE: this waits for a transaction that deletes the job, and does not block
+-- acts.
 WITH held AS MATERIALIZED (
     SELECT id, life, attempts FROM pgjobs_job
     WHERE id = %(job_id)s

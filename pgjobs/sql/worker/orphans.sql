@@ -1,4 +1,4 @@
--- Jobs that a worker owns without knowing: it lost the answer to its own claim.
+-- Jobs that a worker owns without knowing it, because the answer to its claim was lost.
 SELECT id, lease_token FROM pgjobs_job
 WHERE status = 'RUNNING'
     AND worker_id = %(worker_id)s

@@ -1,6 +1,6 @@
--- Record the attempts that did not succeed, and what becomes of their jobs.
+-- Record attempts that did not succeed, and decide what becomes of their jobs.
 -- Verdicts: FAIL and RETRY count a failure; SNOOZE, RELEASE, UNKNOWN and CANCEL do not.
--- With dependencies, which SQL did not insert, the job may have to wait for them.
+-- With `dependencies`, which an INSERT by SQL lacks, the job may have to wait for them.
 WITH outcome AS (
     SELECT * FROM jsonb_to_recordset(%(outcomes)s::jsonb) AS outcome (
         id bigint, lease_token bigint, verdict text, delay float8, reason text,
@@ -29,7 +29,7 @@ held AS MATERIALIZED (
     JOIN pgjobs_job AS job
         ON job.id = outcome.id AND job.lease_token = outcome.lease_token
     WHERE job.worker_id = %(worker_id)s
-        -- Or a plan made when the table was small walks the whole primary key.
+        -- Otherwise a plan made while the table was small walks the whole primary key.
         AND job.id = ANY (ARRAY(SELECT id FROM outcome))
     ORDER BY job.id
     FOR NO KEY UPDATE OF job

@@ -1,14 +1,14 @@
--- Record the jobs that succeeded, and claim the first ones along the line of READY jobs.
+-- Record the jobs that succeeded, and claim the first ones in the line of READY jobs.
 --
--- All in one round trip and one commit. Recording is guarded by token and owner. A guard
--- by status would invite the planner to the small-looking index of running jobs, which is
--- slow when it is stale. A token is drawn once, so that none of them fits another of the
--- ids; a join of the arrays would compare each with each.
+-- All in one round trip and one commit. Token and owner guard the record. A guard by
+-- status would tempt the planner to the index of running jobs, which looks small and is
+-- slow when it is stale. Ids and tokens are two arrays: a token is drawn only once, so
+-- it fits no other id, and a join would compare each pair.
 --
--- The claim walks along the line, whatever the queues, and drops the jobs that the worker
--- does not serve. A job of a limited queue ends the walk, and so does the length "reach".
+-- The claim walks along the line of all queues and drops the jobs that the worker does
+-- not serve. A job of a limited queue ends the walk, and so does the length "reach".
 -- Then the claim says "has_more", and the worker goes on with claim_by_queue.sql. So no
--- look takes a line for empty whose end it has not seen.
+-- look takes a line for empty without having seen its end.
 WITH recorded AS (
     UPDATE pgjobs_job
     SET status = 'SUCCESSFUL',
@@ -17,7 +17,7 @@ WITH recorded AS (
             array_position(%(lease_tokens)s::bigint[], lease_token)
         ]::jsonb,
         reason = '',
-        -- Other jobs may wait for its end: an admission follows.
+        -- Other jobs may wait for its end, so an admission follows.
         line = CASE WHEN keys IS NOT NULL THEN 'recorded' END,
         worker_id = NULL
     WHERE id = ANY (%(ids)s::bigint[])
@@ -26,8 +26,8 @@ WITH recorded AS (
     RETURNING lease_token, line
 ),
 -- LIKE is what the index of the line says, so that no other statement walks along it.
--- The ranges come in the order of the line: the first ones may fill the list. Queues are
--- compared with arrays, because in most projects none is paused or limited.
+-- The ranges come in the order of the line: the first ones may fill the list. Queues
+-- are compared with arrays, because in most projects none is paused or limited.
 line AS MATERIALIZED (
     SELECT job.*, row_number() OVER () AS place
     FROM unnest(

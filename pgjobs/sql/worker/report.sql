@@ -1,7 +1,8 @@
--- Store what running jobs report, as long as they are still their worker's. An atomic
--- job may have recorded its success already: any other end of it draws a new token.
--- KEY SHARE: no job can be deleted meanwhile. One whose row is held is skipped;
--- its report is given again.
+-- Store what running jobs report, if they still belong to their worker.
+-- An atomic job may have recorded its success already. Any other end of a job draws a
+-- new token.
+-- KEY SHARE: no job can be deleted meanwhile. A job whose row is held is skipped, and
+-- its report is sent again.
 WITH report AS (
     SELECT * FROM jsonb_to_recordset(%(reports)s::jsonb) AS report (
         id bigint, lease_token bigint, done float8, total float8, message text,

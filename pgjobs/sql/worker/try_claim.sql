@@ -1,5 +1,6 @@
 -- Claim these jobs in a transaction that is rolled back, to see which of them make a
--- claim fail. It returns what a claim does, for a value may be one that Python cannot read.
+-- claim fail. It returns the columns of a claim, because Python may be unable to read a
+-- value.
 WITH free AS MATERIALIZED (
     SELECT id FROM pgjobs_job
     WHERE id = ANY (%(ids)s::bigint[]) AND status = 'READY'
@@ -15,4 +16,6 @@ SET status = 'RUNNING',
 WHERE job.id = ANY (ARRAY(SELECT id FROM free))
 RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts, failures,
     max_attempts, crashes, max_crashes, timeout, life, lease_token, enqueued_at,
-    keys IS NOT NULL, dependencies IS NOT NULL, turn
+    keys IS NOT NULL, dependencies IS NOT NULL, turn, meta::text,
+    extract(epoch FROM now() - greatest(run_after,
+        CASE WHEN attempts = 1 AND life = 1 THEN enqueued_at END))::float8

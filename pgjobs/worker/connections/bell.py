@@ -5,7 +5,7 @@ import signal
 
 
 class Bell:
-    """Ends a sleep, from any thread and from signal handlers: it takes no locks."""
+    """Ends a sleep. Any thread and any signal handler may ring: no lock is taken."""
 
     def __init__(self) -> None:
         self.read_end, self.write_end = os.pipe()
@@ -17,10 +17,10 @@ class Bell:
         try:
             os.write(self.write_end, b"!")
         except (BlockingIOError, OSError):
-            return  # full: it rings already; or closed: nothing sleeps
+            return  # the pipe is full (it rings already), or closed (nothing sleeps)
 
     def hear_signals(self) -> None:
-        """Ring at each signal of this process; for the main thread.
+        """Ring at each signal of this process. Call it in the main thread.
 
         A handler that is written in Python cannot end every sleep: Python calls it
         after the system call, even if the signal came just before that.
@@ -36,7 +36,7 @@ class Bell:
             return
 
     def close(self) -> None:
-        """Fall silent; a later ring must not write to another file."""
+        """Close the pipe. A later ring must not write to another file."""
         if self.hears_signals:
             signal.set_wakeup_fd(-1)
         ends = self.read_end, self.write_end

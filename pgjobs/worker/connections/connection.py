@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.sql import Literal
 
 from ...base.connections import connect, is_pooled
@@ -18,11 +19,11 @@ from ...queue.upkeep import LOCK_CLASS
 
 logger = logging.getLogger("pgjobs.worker")
 
-# The planner's guesses about a queue are outdated by the time it makes them: on a
-# fresh table it sorts the whole backlog for each claim. These leave it one plan, the
+# PostgreSQL's statistics of a queue are always outdated: on a fresh table the planner
+# would sort the whole backlog for each claim. These settings leave it one plan, the
 # walk along the index, and let it keep that plan.
-# To compile a plan would take a hundred times as long as to run it.
-# A session that holds the row of one running job for long must not stop all others.
+# jit: compiling a plan would take a hundred times as long as running it.
+# lock_timeout: a session that holds the row of one job must not stop the worker.
 ONE_PLAN = """
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
@@ -35,15 +36,22 @@ SET default_transaction_isolation = 'read committed';
 SET statement_timeout = '25s'
 """
 
-# The search path with which database/install.py installs functions. The loop and the
-# triggers call some functions both, and PostgreSQL compiles a function again each time
-# that the path is another than before.
+# The same behind a pooler, where settings must end with the transaction. They come
+# before each statement, in one message with it.
+ONE_PLAN_ONCE = ONE_PLAN.replace("SET ", "SET LOCAL ").replace(
+    "SET LOCAL default_transaction_isolation = 'read committed'",
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+)
+
+# The search path with which database/install.py installs functions. Both the loop and
+# the triggers call some of them, and PostgreSQL compiles a function again whenever the
+# path has changed since its last call.
 PATH_OF_FUNCTIONS = """
 SELECT set_config('search_path', relnamespace::regnamespace || ', pg_temp', false)
 FROM pg_class WHERE oid = to_regclass('pgjobs_job')
 """
 
-# A worker that is stopped in a transaction must not keep others from its rows for long.
+# A worker that is frozen inside a transaction must not lock its rows for long.
 BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
 PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
 HOLD_LOCK = "SELECT pg_try_advisory_lock_shared(%(lock_class)s, %(id)s)"
@@ -52,8 +60,8 @@ HOLD_LOCK = "SELECT pg_try_advisory_lock_shared(%(lock_class)s, %(id)s)"
 class Watchdog:
     """Cuts connections whose statement takes too long.
 
-    A half-open connection gives no error, ever: a statement on it blocks until
-    its socket is shut down.
+    A half-open connection never raises an error: a statement on it blocks until its
+    socket is shut down.
     """
 
     TICK = 1.0
@@ -98,7 +106,7 @@ def cut(connection: psycopg.Connection) -> None:
 
 
 def numbered(query: str) -> tuple[str, list[str]]:
-    """Return a query with $1, $2 and so on, as PREPARE has them, and their names."""
+    """Return a query with $1, $2 and so on for PREPARE, and the parameters' names."""
     names: list[str] = []
 
     def number(match: re.Match) -> str:
@@ -131,36 +139,55 @@ class OwnConnection:
         self.limit = limit  # seconds that a statement may take
         self.prepare = prepare
         self.connection: psycopg.Connection | None = None
-        self.cursor: psycopg.Cursor  # one for all: each new one would learn all types
+        # One for all statements: a new one would set up all types again.
+        self.cursor: psycopg.Cursor
         self.text_cursor: psycopg.Cursor
-        # By query: the names of a statement prepared here, and of its parameters.
+        self.merging_cursor: psycopg.ClientCursor
+        # By query: the name of the statement prepared here, and the names of its
+        # parameters.
         self.prepared: dict[str, tuple[str, list[str]]] = {}
         self.pooled = False
+        self.settings_once = ""  # that go before each statement, behind a pooler
 
     def execute(self, query: str, parameters: dict | None = None) -> list[tuple]:
-        """Run one statement and return its rows; raises psycopg.Error.
+        """Run one statement and return its rows; raise psycopg.Error.
 
-        After an error that leaves the connection in doubt the next call opens a new
-        one.
+        After an error that leaves the connection in doubt, the next call opens a new
+        connection.
         """
         connection = self.connection or self.open()
         try:
             with self.watchdog.guard(connection, self.limit):
+                if self.settings_once and not self.is_in_transaction:
+                    return self.execute_with_settings(query, parameters)
                 cursor = self.cursor.execute(query, parameters)
-                # Not by its description, which is made again for all columns.
+                # Not `description`, which is built for all columns at each use.
                 return [] if cursor.rownumber is None else cursor.fetchall()
         except psycopg.Error as error:
             self.close_if_broken(error)
             raise
 
+    @property
+    def is_in_transaction(self) -> bool:
+        assert self.connection is not None
+        return self.connection.info.transaction_status != TransactionStatus.IDLE
+
+    def execute_with_settings(self, query: str, parameters: dict | None) -> list[tuple]:
+        """Run a statement behind its settings, in one message and one transaction."""
+        text = self.merging_cursor.mogrify(query, parameters)
+        cursor = self.text_cursor.execute(f"{self.settings_once}; {text}")
+        while cursor.nextset():
+            pass
+        return [] if cursor.rownumber is None else cursor.fetchall()
+
     def together(self, statements: Sequence[tuple[str, dict]]) -> list[list[tuple]]:
         """Run statements in one round trip and one transaction; return their rows.
 
-        PostgreSQL gets them as one message. So each sees what the ones before it have
-        done, and a process that is stopped meanwhile leaves no transaction open.
+        PostgreSQL gets them as one message. So each statement sees what those before it
+        have done, and a process that is frozen meanwhile leaves no transaction open.
         """
         connection = self.connection or self.open()
-        if self.pooled:  # where nothing can be prepared
+        if self.pooled:  # a pooler's session cannot keep a prepared statement
             return [self.execute(*each) for each in statements]
         try:
             with self.watchdog.guard(connection, self.limit):
@@ -209,7 +236,9 @@ class OwnConnection:
         self.connection = connection = connect(self.alias, self.role, self.name)
         self.cursor = connection.cursor(binary=True)
         self.text_cursor = connection.cursor()
+        self.merging_cursor = psycopg.ClientCursor(connection)
         self.prepared = {}
+        self.settings_once = ""
         try:
             with self.watchdog.guard(connection, self.limit):
                 self.pooled = is_pooled(connection)
@@ -221,7 +250,7 @@ class OwnConnection:
         return connection
 
     def close_if_broken(self, error: psycopg.Error) -> None:
-        """Close the connection unless it is well, and only its statement failed."""
+        """Close the connection unless only the statement failed."""
         if is_lost(error) or isinstance(error, psycopg.InternalError):
             self.close()
 
@@ -232,33 +261,27 @@ class OwnConnection:
 
 
 def plan_once(own: OwnConnection) -> None:
-    """Prepare the loop's connection for its few statements, run over and over.
+    """Prepare the loop's connection for the few statements that it repeats.
 
-    Behind a pooler a session's settings and prepared statements would be those of
-    another client.
+    Behind a pooler, settings and prepared statements would reach other clients. There
+    the settings come with each statement.
     """
     connection = own.connection
     assert connection is not None
-    if not own.pooled:
-        connection.prepare_threshold = 1
-        connection.execute(ONE_PLAN)
-        connection.execute(PATH_OF_FUNCTIONS)
+    if own.pooled:
+        own.settings_once = ONE_PLAN_ONCE
         return
-    ((level,),) = own.execute("SHOW default_transaction_isolation")
-    if level != "read committed":
-        logger.error(
-            "Behind a pooler the database must default to READ COMMITTED, not to %s: "
-            "jobs that wait for a lock, limit or rate are not admitted",
-            level.upper(),
-        )
+    connection.prepare_threshold = 1
+    connection.execute(ONE_PLAN)
+    connection.execute(PATH_OF_FUNCTIONS)
 
 
 def hold_session_lock(own: OwnConnection, worker_id: int) -> bool:
-    """Hold the lock that tells others of this process's life; False if impossible.
+    """Hold the lock by which others see that this process lives.
 
-    PostgreSQL lets it go when the process dies. It is shared by all sessions of the
-    worker, so that one that was cut off does not make it look dead. Behind a pooler
-    there is no such lock: the session would be another client's.
+    PostgreSQL releases the lock when the process dies. All sessions of the worker share
+    it, so that the worker does not look dead when one of them is cut. Returns False
+    behind a pooler, where the session may be another client's.
     """
     if own.pooled:
         return False

@@ -1,7 +1,7 @@
 """When to try again what failed.
 
-A lost database stops the worker until it is back. Any other error harms what the
-failing statement was for, and nothing else: that is postponed, longer each time.
+A lost database stops the worker until the database is back. Any other error postpones
+only what the failing statement was for, longer each time.
 """
 
 import logging
@@ -17,7 +17,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 SHORTEST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
-PATIENCE = 600.0  # seconds without a database, until the worker ends
+PATIENCE = 600.0  # seconds without a database after which the worker ends
 
 
 class Backoff:
@@ -26,12 +26,12 @@ class Backoff:
     def __init__(self, first: float, longest: float):
         self.first = first  # seconds
         self.longest = longest
-        self.pause = 0.0  # the latest one; 0 while nothing fails
+        self.pause = 0.0  # seconds; 0 while nothing fails
         self.since: float | None = None  # monotonic time of the first failure
         self.retry_at = 0.0  # monotonic time
 
     def failed(self, now: float) -> float:
-        """Plan the next try; return in how many seconds it is."""
+        """Plan the next try; return the seconds until then."""
         if self.since is None:
             self.since = now
         self.pause = min(2 * self.pause or self.first, self.longest)
@@ -45,7 +45,7 @@ class Backoff:
             self.since, self.pause, self.retry_at = None, 0.0, 0.0
 
     def is_waiting(self, now: float) -> bool:
-        """Whether it failed, and it is not yet time to try again."""
+        """Whether the last try failed and the next one is not due yet."""
         return now < self.retry_at
 
 

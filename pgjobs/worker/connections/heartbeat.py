@@ -16,14 +16,14 @@ from .connection import OwnConnection, Watchdog, hold_session_lock
 logger = logging.getLogger("pgjobs.worker")
 
 RETRY_SECONDS = 1.0
-LEAST_PATIENCE = 5.0  # seconds that a beat may take
+LEAST_PATIENCE = 5.0  # seconds that one beat may take
 
 
 class Heartbeat:
     """Renews the worker's row until the last job has ended.
 
-    Holds the session lock, by which others learn of a crash within seconds rather than
-    at the end of the lease.
+    It holds the session lock, by which other workers notice a crash within seconds
+    rather than at the end of the lease.
     """
 
     def __init__(
@@ -36,7 +36,8 @@ class Heartbeat:
         self.interval = settings.HEARTBEAT_INTERVAL
         self.lease = settings.LEASE_DURATION
         self.row = row
-        self.on_cancel = on_cancel  # gets the tokens of jobs that are to stop
+        # Called with the lease tokens of jobs that are to stop.
+        self.on_cancel = on_cancel
         self.last_beat = monotonic()
         self.has_lock = False
         self.connection = OwnConnection(
@@ -53,7 +54,7 @@ class Heartbeat:
 
     @property
     def is_silent(self) -> bool:
-        """Whether others may take this worker for dead, so that it must not claim."""
+        """Whether other workers may take this one for dead. Then it must not claim."""
         return monotonic() - self.last_beat > self.lease
 
     @property
@@ -61,10 +62,10 @@ class Heartbeat:
         return monotonic() - self.last_beat > 1.5 * self.interval
 
     def start(self) -> None:
-        """Beat once, if possible, and then on a thread.
+        """Beat once, then go on beating on a thread.
 
-        The row was made a moment ago. So a lock that another session holds on a table
-        must not keep the worker from starting.
+        The first beat may fail, because the row was made a moment ago. So a lock that
+        another session holds on the table does not keep the worker from starting.
         """
         try:
             self.beat()
@@ -94,8 +95,8 @@ class Heartbeat:
     def pause_after(self, delay: float) -> float:
         """Return the wait before the next try.
 
-        The first one is at once: if the connection is lost, so is the session lock,
-        and others notice soon.
+        The first try follows at once: with the connection the session lock is lost, and
+        other workers notice that soon.
         """
         return 0.0 if delay == self.interval else min(RETRY_SECONDS, self.interval / 5)
 
@@ -105,7 +106,8 @@ class Heartbeat:
             self.connection.open()
         if not self.has_lock:
             self.has_lock = hold_session_lock(self.connection, self.row["id"])
-        begun = monotonic()  # the process may be frozen before it hears the answer
+        # Before the statement: the process may be frozen before its answer.
+        begun = monotonic()
         rows = self.connection.execute(
             statement("heartbeat"), {**self.row, "holds_session_lock": self.has_lock}
         )

@@ -20,6 +20,8 @@ from .connection import Watchdog
 logger = logging.getLogger("pgjobs.worker")
 
 SUBSCRIBE_SECONDS = 10.0
+BUSY_SECONDS = 0.01  # between two looks of a busy loop at what was notified
+LONGEST_SLEEP = 3_600.0  # seconds at a time; poll() refuses infinity
 
 
 class Listener:
@@ -31,7 +33,7 @@ class Listener:
 
     CHANNEL = "pgjobs"
     ADMISSION = "pgjobs_admission"
-    MISSED = ""  # stands for a channel: anything may have been notified unheard
+    MISSED = ""  # in place of a channel: notifications may have been missed
     LONGEST_PAUSE = 10.0  # seconds between two tries to connect
 
     def __init__(
@@ -47,30 +49,34 @@ class Listener:
         self.own_channel = f"pgjobs_worker_{worker_id}"
         self.watchdog = watchdog
         self.is_beating = is_beating
-        self.hear = hear  # takes a channel and a payload
+        self.hear = hear  # called with a channel and a payload
         self.bell = bell
-        self.alarm: list[str] = []  # set while the loop sleeps and nothing has rung
-        self.is_new = False  # what was notified before it listened is lost
+        self.alarm: list[
+            str
+        ] = []  # not empty while the loop sleeps and nothing has rung
+        self.is_new = False  # what was notified before this connection is lost
         self.wanted = options.listen and settings.LISTEN is not False
         self.connection: psycopg.Connection | None = None
         self.connecting: threading.Thread | None = None
         self.failures = 0
         self.next_try = 0.0
         self.last_heard = 0.0
+        self.next_look = 0.0
 
     def ring(self) -> None:
-        """Wake the loop if it sleeps; called after what it shall find was put down."""
+        """Wake the loop if it sleeps. Call this after putting down its work."""
         alarm = self.alarm
         if alarm:
             self.bell.ring()
-            # Once is enough: each ring hands the interpreter to another thread. Only
-            # now, and only that alarm: a slow thread must not switch the next one off.
+            # Once is enough: each ring hands the interpreter to another thread. This
+            # clears only the alarm that it has seen, after ringing: a slow thread must
+            # not switch off the alarm of the next sleep.
             alarm.clear()
 
     def wait(self, timeout: float, has_work: Callable[[], bool]) -> None:
         """Sleep until the bell, the time-out, or a notification that makes work.
 
-        `has_work` is asked once the bell works, so that nothing is slept through.
+        `has_work` is asked after the alarm is set, so that no event is slept through.
         """
         self.keep_connected()
         self.take_notified()
@@ -88,20 +94,28 @@ class Listener:
             self.alarm = []
 
     def sleep(self, seconds: float) -> list[int]:
-        """Return the descriptors that woke us, none after the time-out."""
+        """Return the descriptors that ended the sleep; none after the time-out."""
         poll = select.poll()  # select() refuses descriptors over 1023
         poll.register(self.bell.read_end, select.POLLIN)
         if self.connection is not None:
             poll.register(self.connection.fileno(), select.POLLIN)
-        return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
+        milliseconds = 1_000 * min(seconds, LONGEST_SLEEP)
+        return [descriptor for descriptor, _ in poll.poll(milliseconds)]
+
+    def take_while_busy(self) -> None:
+        """Take, now and then, what was notified: a busy loop does not sleep."""
+        if monotonic() >= self.next_look:
+            self.next_look = monotonic() + BUSY_SECONDS
+            self.keep_connected()
+            self.take_notified()
 
     def take_notified(self) -> None:
-        """Take what was notified while the loop was too busy to sleep."""
+        """Take the notifications that have come, if there are any."""
         if self.connection is not None and (self.is_new or self.sleep(0)):
             self.take()
 
     def take(self) -> None:
-        """Pass on what was notified."""
+        """Pass on the notifications that have come."""
         if self.connection is None:
             return
         if self.is_new:
@@ -116,7 +130,7 @@ class Listener:
             self.hear(self.MISSED, "")
 
     def keep_connected(self) -> None:
-        """Notice a connection that went silent; open another one beside the loop."""
+        """Drop a connection that went silent; open another one on a thread."""
         if not self.wanted:
             return
         if self.connection is not None:

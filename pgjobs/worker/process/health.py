@@ -1,4 +1,4 @@
-"""What a worker says of itself to those who probe it from other threads."""
+"""The health of a worker, for probes on other threads."""
 
 from datetime import UTC, datetime
 from time import monotonic
@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..loop import Loop
 
-# A turn is a few statements, each of which is cut after 30 s: a database that is slow
-# or away does not make the loop look stuck.
+# A pass has a few statements, each of which is cut after 30 s. So a database that is
+# slow or away does not make the loop look stuck.
 STUCK_SECONDS = 120.0
 
 
 def liveness(loop: "Loop") -> dict[str, Any]:
-    """Return whether the loop turns, or sleeps and will wake; not whether it can work.
+    """Return whether the loop runs passes, or sleeps and will wake.
 
-    Who restarts what is not alive would otherwise restart all workers in an outage of
-    the database.
+    It does not say whether the worker can work: in an outage of the database an
+    orchestrator would restart all workers.
     """
     overdue = max(monotonic() - loop.awake_at, 0.0)
     return {"ok": overdue < STUCK_SECONDS, "overdue_seconds": round(overdue, 1)}
 
 
 def readiness(loop: "Loop") -> dict[str, Any]:
-    """Return whether the worker takes jobs, and what it has for them."""
+    """Return whether the worker takes jobs, and how many slots are free."""
     state = state_of(loop)
     database = loop.phase == "running" and reaches_database(loop)
     slots = loop.options.slots

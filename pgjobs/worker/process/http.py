@@ -1,7 +1,7 @@
 """Probes and nudges over HTTP: GET /healthz, /readyz and /metrics, POST /nudge.
 
-Answered beside the loop, which never waits for a client. Clients that are slow, silent
-or many hold a few threads, for seconds.
+Threads beside the loop answer, so that the loop never waits for a client. Clients that
+are slow, silent or many hold a few of these threads, for seconds.
 """
 
 import json
@@ -30,18 +30,17 @@ logger = logging.getLogger("pgjobs.worker")
 LOOPBACK = "127.0.0.1"
 LAST_PORT = 65_535
 MOST_CLIENTS = 16  # at a time; the others wait in the socket's backlog
-HEAD_SECONDS = 2.0  # that a client may take to ask
+HEAD_SECONDS = 2.0  # a client may take so long to ask
 LONGEST_HEAD = 16_384
 END_OF_HEAD = b"\r\n\r\n"
-BODY_SECONDS = (
-    1.0  # for which the server reads, and ignores, what a client goes on sending
-)
+# So long the server reads, and ignores, what a client goes on sending.
+BODY_SECONDS = 1.0
 LONGEST_BODY = 65_536
 PAUSE_SECONDS = 0.1
 
 
 class Address(NamedTuple):
-    """Where to listen; port 0 is one that is free."""
+    """Where to listen. Port 0 means any free one."""
 
     host: str
     port: int
@@ -61,7 +60,7 @@ class Route(NamedTuple):
 
 
 def nudge(loop: "Loop") -> dict[str, Any]:
-    """Let the loop look at the queue, without waiting until it does."""
+    """Ask the loop to look at the queue; do not wait until it does."""
     loop.nudge()
     return {"ok": True}
 
@@ -86,7 +85,7 @@ class Metrics(Protocol):
 class Server(ThreadingMixIn, TCPServer):
     """Listens from its creation on, and answers for the length of a `with` block.
 
-    Raises OSError if it cannot listen. `log` is told of each request.
+    Raises OSError if it cannot listen. `log` is called with a line for each request.
     """
 
     allow_reuse_address = True
@@ -110,7 +109,9 @@ class Server(ThreadingMixIn, TCPServer):
         super().__init__(place, Handler)
         self.address = Address(*self.socket.getsockname()[:2])
         self.vacancies = threading.Semaphore(MOST_CLIENTS)
-        self.silent: dict[socket.socket, None] = {}  # have not asked yet; oldest first
+        self.silent: dict[
+            socket.socket, None
+        ] = {}  # clients that have not asked yet, oldest first
         self.is_closing = False
         self.bell = Bell()
         self.thread = threading.Thread(target=self.run, name="pgjobs-http", daemon=True)
@@ -122,12 +123,12 @@ class Server(ThreadingMixIn, TCPServer):
     def __exit__(self, *error) -> None:
         self.is_closing = True
         self.bell.ring()
-        self.vacancies.release()  # it may wait for a client to go
+        self.vacancies.release()  # the server may wait for a client to go
         self.thread.join()
         self.bell.close()
 
     def run(self) -> None:
-        # Not serve_forever(): that wakes twice a second, and ends as slowly.
+        # serve_forever() would wake twice a second, and take as long to end.
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
         poll.register(self.bell.read_end, select.POLLIN)
@@ -140,7 +141,8 @@ class Server(ThreadingMixIn, TCPServer):
         try:
             return super().get_request()
         except OSError:
-            sleep(PAUSE_SECONDS)  # no descriptor is free: the client knocks on
+            # No descriptor is free; the client waits in the backlog.
+            sleep(PAUSE_SECONDS)
             raise
 
     def process_request(self, request, client_address) -> None:
@@ -154,7 +156,7 @@ class Server(ThreadingMixIn, TCPServer):
             raise
 
     def dismiss_oldest(self) -> None:
-        """Make room: of the clients that have not asked yet, the oldest has to go."""
+        """Make room: drop the oldest of the clients that have not asked yet."""
         oldest = next(iter(tuple(self.silent)), None)
         if oldest is not None:
             with suppress(OSError):
@@ -167,14 +169,16 @@ class Server(ThreadingMixIn, TCPServer):
             self.vacancies.release()
 
     def handle_error(self, request, client_address) -> None:
-        if not isinstance(sys.exception(), OSError):  # that is: the client is gone
+        if not isinstance(
+            sys.exception(), OSError
+        ):  # an OSError means that the client is gone
             logger.exception("HTTP request failed")
 
     def shutdown_request(self, request) -> None:
         """End a connection, after reading what the client goes on sending.
 
-        To close while there is something to read resets the connection, and he may
-        never see the answer.
+        Closing before everything is read would reset the connection, and the client
+        might never see the answer.
         """
         with suppress(OSError):
             request.shutdown(socket.SHUT_WR)
@@ -265,9 +269,9 @@ class Handler(BaseHTTPRequestHandler):
 def receive(
     connection: socket.socket, seconds: float, longest: int, until: bytes | None = None
 ) -> bytes:
-    """Return what arrives: up to a mark, the end, or the length; raises TimeoutError.
+    """Return what arrives, up to a mark, the end or a length; raise TimeoutError.
 
-    The time is that for all of it. A socket's time-out begins again with each byte.
+    `seconds` counts for all of it. A socket's own time-out begins again with each byte.
     """
     received = b""
     deadline = monotonic() + seconds

@@ -1,7 +1,7 @@
 """A worker's pipe to the supervisor that started it.
 
-Orders come in, figures go out, and the end of the pipe is the end of the
-supervisor, whatever ended it: then the worker ends too.
+Orders come in and figures go out. When the pipe ends, the supervisor has ended, for
+whatever reason. Then the worker ends too.
 """
 
 import os
@@ -28,26 +28,27 @@ class SupervisorPipe:
     MESSAGE = struct.Struct("!4Q")  # figures; the first ones say that all is ready
 
     def __init__(self, descriptor: int):
-        os.set_inheritable(descriptor, False)  # not for what jobs start
+        # Processes that jobs start must not have it.
+        os.set_inheritable(descriptor, False)
         self.socket = socket.socket(fileno=descriptor)
         self.bell = Bell()
 
     def obey(self, stop: Callable[[], None]) -> None:
-        """Call `stop` once, or a second time, as the supervisor orders from now on.
+        """From now on call `stop`, once or twice, as the supervisor orders.
 
-        One thread alone calls it: a signal and an order that come together, as by
-        Ctrl-C in a terminal, are one request to stop.
+        Only one thread calls it: a signal and an order that come together, as by Ctrl-C
+        in a terminal, are one request to stop.
         """
         threading.Thread(
             target=self.watch, args=[stop], name="pgjobs-pipe", daemon=True
         ).start()
 
     def signalled(self, *args) -> None:
-        """Handle a signal of the worker's own: stop, but leave haste to orders."""
+        """Handle a signal to the worker itself: stop, and leave haste to orders."""
         self.bell.ring()
 
     def tell(self, stats: RunStats) -> None:
-        """Send figures; if the supervisor does not listen, the next ones will do."""
+        """Send figures. If the supervisor does not read them, the next ones will do."""
         try:
             self.socket.send(self.MESSAGE.pack(*astuple(stats)), socket.MSG_DONTWAIT)
         except OSError:
@@ -73,7 +74,7 @@ class SupervisorPipe:
             told = max(told, level)
 
     def orders(self) -> str:
-        """Return the orders that have come, "1" or "2" each; "" at the end."""
+        """Return the orders that have come, "1" or "2" each, or "" at the end."""
         try:
             return self.socket.recv(64).decode()
         except OSError:

@@ -1,8 +1,8 @@
 """The supervisor: starts workers, replaces those that end, and outlives them all.
 
 It runs no jobs and has no connection to the database. Its workers are fresh processes
-(no fork), each at the end of a pipe: orders to stop go down, what was done comes up,
-and when either end dies the other one notices.
+(no fork), each at the end of a pipe. Orders to stop go down, figures come up, and when
+either end dies the other one notices.
 """
 
 import logging
@@ -26,10 +26,10 @@ logger = logging.getLogger("pgjobs.supervisor")
 STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SHORTEST_PAUSE = 0.5  # seconds before another worker follows one that died
 LONGEST_PAUSE = 30.0
-HEALTHY_SECONDS = 30.0  # a worker that lived so long did not die of its start
+HEALTHY_SECONDS = 30.0  # the start of a worker that lived so long was not at fault
 OBEY_SECONDS = 5.0  # beyond its grace, for a worker to end before it is killed
 LONGEST_SLEEP = 3600.0  # poll() overflows after some weeks
-# After RESTART another one follows at once, after a signal or another code later.
+# After RESTART another process follows at once; after other codes, and signals, later.
 ENDED_BY_ITSELF = (
     ExitCode.STOPPED,
     ExitCode.LOST,
@@ -52,10 +52,10 @@ class WorkerPipe:
         try:
             self.socket.send(str(level).encode())
         except OSError:
-            return  # it is gone, or has not read a hundred orders like this
+            return  # the worker is gone, or has left a hundred orders unread
 
     def hear(self) -> None:
-        """Take what the worker has sent; the latest figures include the former ones."""
+        """Take the worker's figures; the latest ones include the former."""
         size = SupervisorPipe.MESSAGE.size
         try:
             while data := self.socket.recv(65536):
@@ -99,7 +99,7 @@ class ChildProcess:
 
     @property
     def stats(self) -> RunStats | None:
-        """What the latest worker has done, or None if it was never ready."""
+        """The figures of the latest worker, or None if it was never ready."""
         return self.pipe.stats if self.pipe else None
 
     def start(self, command: list[str]) -> None:
@@ -116,7 +116,7 @@ class ChildProcess:
             )
 
     def order(self, level: int, patience: float) -> None:
-        """Order the worker to stop; it is killed if it has not after the patience."""
+        """Order the worker to stop; kill it if it has not ended after `patience`."""
         if self.process is not None and self.pipe is not None:
             self.pipe.order(level)
             self.kill_at = min(self.kill_at, monotonic() + patience)
@@ -149,12 +149,14 @@ class ChildProcess:
 class Supervisor:
     """Keeps a number of workers running until it is asked to stop.
 
-    `command`: returns how to start a worker, given its number and whether it is the
-    very first one. `grace`: seconds that a worker may take to stop. `is_finite`:
-    a worker that ends by itself has done its work. `max_time`: seconds after which
-    none is started any more. `waits_for_changes`: the code may be broken for a while;
-    a worker that cannot start waits for `reload()`. `on_stopping` is called with the
-    number of workers once they are asked to stop.
+    - `command` returns the command line of a worker, given its number and whether it is
+      the very first one.
+    - `grace`: seconds that a worker may take to stop.
+    - `is_finite`: a worker that ends by itself has done its work.
+    - `max_time`: seconds after which no worker is started any more.
+    - `waits_for_changes`: a worker that cannot start waits for `reload()`, because the
+      code may be broken for a while.
+    - `on_stopping` is called with the number of workers when they are asked to stop.
     """
 
     def __init__(
@@ -177,15 +179,15 @@ class Supervisor:
         self.on_stopping = on_stopping
         self.bell = Bell()
         self.signals = 0
-        self.obeyed = 0  # signals that the workers were told of
+        self.obeyed = 0  # signals that were passed on to the workers
         self.must_reload = False
         self.has_started_any = False
-        self.is_proven = False  # a worker was ready: others can be, too
+        self.is_proven = False  # a worker was ready once, so others can be, too
         self.worst = ExitCode.STOPPED
         self.stats = RunStats()
 
     def run(self) -> ExitCode:
-        """Return when the last worker has ended; how the worst of them did."""
+        """Run until the last worker has ended; return the worst of their codes."""
         with self.handling_signals():
             while True:
                 self.pass_signals_on()
@@ -249,7 +251,7 @@ class Supervisor:
 
     @property
     def startable(self) -> list[ChildProcess]:
-        """The children that may start; the first alone, until it is known to work."""
+        """The children that may start: only the first until a worker was ready."""
         may_all = self.is_proven or self.children[0].is_over
         return self.children if may_all else self.children[:1]
 
@@ -271,7 +273,7 @@ class Supervisor:
             logger.error("No worker can be started: %s", error)
 
     def sleep(self) -> None:
-        """Sleep until a worker, a signal or the time has something to say."""
+        """Sleep until a worker sends or ends, a signal comes, or time is up."""
         poll = select.poll()
         poll.register(self.bell.read_end, select.POLLIN)
         pipes = {}
@@ -297,7 +299,7 @@ class Supervisor:
         return min(max(wait, 0.0), LONGEST_SLEEP) * 1000
 
     def reap(self) -> None:
-        """Note which workers are ready, do not obey, or have ended."""
+        """Note which workers have become ready, did not obey, or have ended."""
         for child in self.children:
             if monotonic() >= child.kill_at:
                 child.kill()
@@ -337,7 +339,7 @@ class Supervisor:
             )
 
     def note_the_end(self, code: int) -> None:
-        """Remember the worst end: a worker that crashed or was killed left jobs."""
+        """Remember the worst code: a worker that crashed or was killed left jobs."""
         if code == ExitCode.RESTART:
             code = ExitCode.STOPPED
         elif code not in ExitCode.__members__.values():
@@ -348,7 +350,7 @@ class Supervisor:
 
 @contextmanager
 def stopping_signals_blocked() -> Iterator[None]:
-    """Let a process that is started here take no signal before it can handle it."""
+    """Block signals in a child until it can handle them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING_SIGNALS)
     try:
         yield

@@ -22,13 +22,13 @@ from ..job_log import described
 
 logger = logging.getLogger("pgjobs.job")
 
-LONG_SECONDS = 60.0  # after which an open transaction is warned of
+LONG_SECONDS = 60.0  # a transaction that is open for longer gets a warning
 
-# What pgjobs_refuse() raises in complete.sql.
+# The SQLSTATE that pgjobs_refuse() raises in complete.sql.
 ENDED = "PGJ01"
 OVERTAKEN = "PGJ02"
 
-# The transactions that are open in this process, by lease token, and since when.
+# By lease token: since when the transactions of this process are open.
 open_since: dict[int, tuple[ClaimedJob, float]] = {}
 
 
@@ -39,9 +39,9 @@ class Overtaken(Exception):
 def run(job: ClaimedJob, body: Callable[[], str | None]) -> Completed:
     """Run the body, which returns the result as JSON text, and record its success.
 
-    Raises whatever keeps the transaction from being committed: nothing was done then.
+    Raises whatever keeps the transaction from being committed. Then nothing was done.
     If the connection is lost during COMMIT, it may be done all the same. The worker
-    that records the failure learns it, because the job then has no owner any more.
+    notices that when it records the failure, because the job has no owner any more.
     """
     open_since[job.lease_token] = job, monotonic()
     is_committed = False
@@ -54,7 +54,7 @@ def run(job: ClaimedJob, body: Callable[[], str | None]) -> Completed:
             refuse_broken(connection)
             complete(connection, job, return_value)
             is_committed = True
-            open_since.pop(job.lease_token, None)  # hooks may last
+            open_since.pop(job.lease_token, None)  # on_commit hooks may take long
     except Overtaken:
         raise why_overtaken(job) from None
     except BaseException:
@@ -75,7 +75,7 @@ def run(job: ClaimedJob, body: Callable[[], str | None]) -> Completed:
 def begin(connection: BaseDatabaseWrapper, job: ClaimedJob) -> None:
     """Begin the transaction and leave a mark that ends with it, in one round trip.
 
-    The driver by itself would send a BEGIN and wait before the first statement.
+    By itself the driver would send BEGIN and wait for its answer.
     """
     server = connection.connection
     level = server.isolation_level
@@ -87,7 +87,7 @@ def begin(connection: BaseDatabaseWrapper, job: ClaimedJob) -> None:
 
 
 def refuse_broken(connection: BaseDatabaseWrapper) -> None:
-    """Raise TransactionManagementError if what the task did could not be committed."""
+    """Raise TransactionManagementError if the transaction cannot be committed."""
     if connections[connection.alias] is not connection:
         connection.connection.close()
         raise TransactionManagementError("The task has replaced its connection.")
@@ -115,17 +115,17 @@ def complete(connection, job: ClaimedJob, return_value: str | None) -> None:
     }
     with connection.wrap_database_errors:
         try:
-            # Only the client can bind parameters in more than one statement.
+            # The server binds parameters in one statement only, so the client does it.
             ClientCursor(connection.connection).execute(
                 statement("complete"), parameters
             )
         except PostgreSQLError as error:
             if error.sqlstate == ENDED:
-                # Another attempt would do again what this one may have committed.
+                # This attempt may have committed; another one would do everything
+                # twice.
                 raise Fail(
                     "The task has ended its transaction by itself. An atomic task must "
-                    "not commit or roll back: what it did until then may be done by "
-                    "halves."
+                    "not commit or roll back: its work until then may be half done."
                 ) from None
             if error.sqlstate == OVERTAKEN:
                 raise Overtaken from None

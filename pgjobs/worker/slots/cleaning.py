@@ -1,7 +1,7 @@
 """Leaving a thread's database connections fit for the next job.
 
-What a job may have changed in its session is noticed as it says so, in SQL, and such a
-connection is not used again. Other jobs pay no round trip.
+A cursor notices each statement that may change the session. Such a connection is not
+used again. Other jobs pay no round trip.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from ...base.transactions import BEFORE_STATEMENT
 
 logger = logging.getLogger("pgjobs.job")
 
-# Statements after whose transaction the session is as before; all others may change it.
+# After these statements the session is as before. All others may change it.
 HARMLESS = re.compile(
     rf"""{BEFORE_STATEMENT}
     (SELECT | INSERT | UPDATE | DELETE | MERGE | WITH | VALUES | TABLE | EXPLAIN | SHOW
@@ -31,7 +31,7 @@ HARMLESS = re.compile(
     | SET \s+ (LOCAL | TRANSACTION | CONSTRAINTS))\b""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
-# What changes the session nevertheless; a second statement may be anything.
+# Exceptions, which do change the session. A second statement may be anything.
 CHANGING = re.compile(
     r"set_config | advisory_lock | dblink_connect | \bINTO \s+ TEMP | ; \s* \S",
     re.IGNORECASE | re.VERBOSE,
@@ -48,12 +48,12 @@ changed_sessions: WeakSet[psycopg.Connection] = WeakSet()
 
 
 def may_change_session(sql: str) -> bool:
-    """Whether something of the statement may outlive its transaction in the session."""
+    """Whether an effect of the statement on the session may outlive its transaction."""
     return not HARMLESS.match(sql) or bool(CHANGING.search(sql) or CALL.match(sql))
 
 
 class SessionWatch:
-    """A cursor that notes what may change the session."""
+    """A cursor that notes statements that may change the session."""
 
     def execute(self, query, *args, **kwargs):
         self.note(query)
@@ -74,7 +74,7 @@ def watching(cursor_factory: type) -> type:
 
 
 def watch_session(connection: BaseDatabaseWrapper, **named) -> None:
-    """Watch all cursors of a new connection, also those made beside Django."""
+    """Watch all cursors of a new connection, also those that Django does not make."""
     raw = connection.connection
     if not isinstance(raw, psycopg.Connection):
         return  # of another kind of database
@@ -95,7 +95,7 @@ class SessionWatching:
             connection_created.connect(watch_session, dispatch_uid="pgjobs")
 
     def end(self) -> None:
-        """Leave no receiver behind in a process that goes on."""
+        """Disconnect the receiver: the process may go on after `drain`."""
         with self.lock:
             self.workers -= 1
             if not self.workers:
@@ -121,7 +121,7 @@ def clean_connections() -> None:
 
 
 def is_spoilt(connection: BaseDatabaseWrapper) -> bool:
-    """Whether the next job would notice what was done with the connection."""
+    """Whether the next job could notice what this job did with the connection."""
     if connection.in_atomic_block or connection.execute_wrappers:
         return True
     raw = connection.connection
@@ -134,7 +134,7 @@ def is_spoilt(connection: BaseDatabaseWrapper) -> bool:
 
 
 def drop(connection: BaseDatabaseWrapper) -> None:
-    """Forget a connection and end its session, and what was open in it."""
+    """Forget a connection and end its session with all that is open in it."""
     raw = connection.connection
     del connections[connection.alias]
     with contextlib.suppress(Exception):

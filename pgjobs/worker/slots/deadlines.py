@@ -1,4 +1,4 @@
-"""Calls things when their time has come, on one thread."""
+"""Calls functions when their time has come, on one thread."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ class Deadlines:
         self.thread: threading.Thread | None = None
 
     def set(self, key: Hashable, seconds: float, act: Callable[[], None]) -> None:
-        """Call `act`, which must be quick, in so many seconds."""
+        """Call `act`, which must be quick, after `seconds`."""
         when = monotonic() + seconds
         with self.changed:
             self.due[key] = when, act
@@ -33,7 +33,7 @@ class Deadlines:
                 self.changed.notify()
 
     def lift(self, key: Hashable) -> None:
-        """Forget a deadline; without one nothing happens."""
+        """Forget the deadline of a key, if there is one."""
         with self.changed:
             self.due.pop(key, None)
 
@@ -46,7 +46,7 @@ class Deadlines:
                     logger.exception("Deadline failed")
 
     def take_due(self) -> list[Callable[[], None]]:
-        """Wait until something is due; return it."""
+        """Wait until a deadline is due; return what to call."""
         with self.changed:
             while not self.stopped:
                 now = monotonic()

@@ -21,8 +21,8 @@ from .threads import call_for_future
 
 logger = logging.getLogger("pgjobs.worker")
 
-TICK = 0.25  # seconds between two looks at whether the loop turns
-BLOCKED_SECONDS = 0.5  # for so long a job may keep the loop from turning, unreported
+TICK = 0.25  # seconds between two checks that the loop turns
+BLOCKED_SECONDS = 0.5  # a job that blocks the loop for longer is reported
 STOP_SECONDS = 2.0
 
 Ended = Callable[[CoroutineExecution, Outcome], None]
@@ -32,7 +32,8 @@ Blocked = Callable[[CoroutineExecution], None]
 class EventLoop:
     """Starts with the first async job, on a thread of its own.
 
-    `ended` gets each job with its outcome, `blocked` what keeps the loop from turning.
+    `ended` is called with each job and its outcome, `blocked` with the job that keeps
+    the loop from turning.
     """
 
     def __init__(self, deadlines: Deadlines, ended: Ended, blocked: Blocked):
@@ -56,7 +57,7 @@ class EventLoop:
 
     def begin(self, execution: CoroutineExecution) -> None:
         if self.stopped:
-            return  # abandoned meanwhile, and the job with it
+            return  # the loop was abandoned meanwhile, and the job with it
         tasks: WeakSet[asyncio.Task] = WeakSet()
         self.executions[execution] = tasks
         context = job_context(execution)
@@ -70,7 +71,7 @@ class EventLoop:
         for left_behind in self.executions.pop(execution):
             left_behind.cancel()
         if task.cancelled():
-            return  # by clear_up(): its job has been given up
+            return  # cancelled by clear_up(): its job was given up
         outcome = task.result()
         execution.borrowed.give_back(partial(self.ended, execution, outcome))
 
@@ -79,7 +80,9 @@ class EventLoop:
         while not self.stopped:
             try:
                 self.loop.run_forever()
-            except BaseException:  # from a job's own tasks: SystemExit ends the loop
+            except (
+                BaseException
+            ):  # SystemExit in a task that a job has started ends the loop
                 logger.exception("The event loop goes on")
         self.loop.run_until_complete(self.clear_up())
         self.loop.close()
@@ -115,7 +118,7 @@ tasks_of_job: ContextVar[WeakSet[asyncio.Task]] = ContextVar("pgjobs_tasks_of_jo
 
 
 def make_task(loop, coroutine, **options) -> asyncio.Task:
-    """Make a task that counts among those of the job that makes it."""
+    """Make a task that belongs to the job that makes it."""
     context = options.get("context")
     task: asyncio.Task = asyncio.Task(coroutine, loop=loop, **options)
     tasks = tasks_of_job.get(None) if context is None else context.get(tasks_of_job)
@@ -130,7 +133,7 @@ class Observer:
     def __init__(self, event_loop: EventLoop):
         self.event_loop = event_loop
         self.is_watching = False
-        self.asked_at: float | None = None  # the loop has not answered since
+        self.asked_at: float | None = None  # since then the loop has not answered
         self.blocking: CoroutineExecution | None = None
 
     @property
@@ -178,7 +181,7 @@ class Observer:
 
 
 class ConnectionClosingExecutor(ThreadPoolExecutor):
-    """Where `asyncio.to_thread` and the like run: no thread keeps a connection."""
+    """Runs `asyncio.to_thread` and the like; its threads keep no connection."""
 
     def __init__(self) -> None:
         super().__init__(thread_name_prefix="pgjobs-async")

@@ -28,7 +28,7 @@ from ...tasks.arguments import Stored
 from ...tasks.middleware import Middleware
 from ...tasks.options import Options
 from ...tasks.registry import registry
-from ...tasks.running_job import ReportDesk, RunningJob, current
+from ...tasks.running_job import ReportHost, RunningJob, current
 from ...tasks.task import Task
 from ..job_log import log
 from . import atomic, kept_logs
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 UNKNOWN_TASK_DELAY = 10.0  # seconds until a worker looks again whether it knows it
 
 
-class JobHost(ReportDesk, Protocol):
-    """Where an execution says that it has begun."""
+class JobHost(ReportHost, Protocol):
+    """The executor, as an execution sees it."""
 
     middleware: Sequence[Middleware]
     hands_on_meta: bool  # to the jobs that jobs enqueue
@@ -59,6 +59,7 @@ class Execution:
     """A claimed job in a slot."""
 
     stopper: Stopper
+    running_class = RunningJob
 
     def __init__(
         self,
@@ -71,9 +72,9 @@ class Execution:
         self.task = task
         self.host = host
         self.options = task.options if task else Options()
-        # A row that was inserted by SQL leaves it to the task.
+        # A row that SQL has inserted leaves the time limit to the task.
         self.limit = job.timeout or self.options.time_limit or default_limit
-        self.running = RunningJob(
+        self.running = self.running_class(
             id=job.id,
             task_name=job.task,
             queue_name=job.queue_name,
@@ -82,7 +83,7 @@ class Execution:
             life=job.life,
             lease_token=job.lease_token,
             enqueued_at=job.enqueued_at,
-            desk=host,
+            host=host,
             meta=loaded(job.meta),
         )
         self.running.keeps_level = self.options.keeps_level or host.keeps_level
@@ -92,7 +93,7 @@ class Execution:
     # From outside, on any thread
 
     def cancel(self) -> None:
-        """Tell the job that it is to stop, in the way that its task wants it."""
+        """Tell the job to stop, in the way that its task has chosen."""
         if not self.running.cancel_requested:
             self.running.cancel_requested = True
             if self.options.cancel == "interrupt":
@@ -103,11 +104,11 @@ class Execution:
 
     @property
     def thread(self) -> threading.Thread | None:
-        """The thread that the job has at the moment."""
+        """The thread on which the job runs at the moment."""
         raise NotImplementedError
 
     def where(self) -> str:
-        """Return the stack of the job's code as it is at the moment."""
+        """Return the present stack of the job's code."""
         raise NotImplementedError
 
     def given_up(self) -> Unsuccessful:
@@ -119,23 +120,23 @@ class Execution:
     # What all executions have in common
 
     def prepare(self) -> Unsuccessful | None:
-        """Decode the arguments; return what keeps the job from running."""
+        """Decode the arguments; return an outcome if the job cannot run."""
         if self.task is None:
             reason = str(UnknownTask(self.job.task))
             return unsuccessful(self.job, "UNKNOWN", reason, delay=UNKNOWN_TASK_DELAY)
         try:
             stored = Stored(self.job.args, self.job.kwargs)
             self.args, self.kwargs = self.task.signature.load(stored)
-            if self.task.has_dependencies and not self.job.is_tied:
-                return self.tie(self.task)
+            if self.task.has_dependencies and not self.job.has_dependencies:
+                return self.attach(self.task)
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
             return unsuccessful(self.job, "FAIL", str(error), error)
         return None
 
-    def tie(self, task: Task) -> Unsuccessful:
-        """Give a job that SQL inserted back, with what it depends on.
+    def attach(self, task: Task) -> Unsuccessful:
+        """Return a job that SQL inserted to the queue with its dependencies.
 
-        The database then lets it wait, or others for it.
+        Then the database makes it wait for them, and lets other jobs need it.
         """
         stored = task.normalized(Stored(self.job.args, self.job.kwargs))
         reason = "Released: the database did not know what it depends on."
@@ -203,8 +204,8 @@ class ThreadExecution(Execution):
         return json_result(run_stoppable(self.stopper, self.call))
 
     def call(self):
-        """Call the task; only in here may it be interrupted."""
-        assert self.task is not None  # or prepare() would have said so
+        """Call the task. It can be interrupted only inside of this function."""
+        assert self.task is not None  # prepare() returns an outcome otherwise
         return self.task.function(*self.args, **self.kwargs)
 
 
@@ -237,7 +238,7 @@ class CoroutineExecution(Execution):
     def where(self) -> str:
         task = self.stopper.task
         waiting = coroutine_stack(task.get_coro()) if task else ""
-        return waiting or thread_stack(self.event_loop.thread)  # it runs right now
+        return waiting or thread_stack(self.event_loop.thread)  # the job runs right now
 
     def stop(self, cause: type[Interruption]) -> None:
         super().stop(cause)
@@ -247,7 +248,7 @@ class CoroutineExecution(Execution):
         """Run the job as a task of the event loop; never raises."""
         try:
             async with ThreadSensitiveContext() as context:
-                # Otherwise asgiref would start a thread for each job.
+                # Without it asgiref would start a thread for each job.
                 SyncToAsync.context_to_thread_executor[context] = self.borrowed
                 return self.prepare() or await self.attempt()
         except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
@@ -274,7 +275,7 @@ class CoroutineExecution(Execution):
         return self.succeeded(json_result(await self.call()))
 
     async def call(self):
-        """Await the task; only in here may it be cancelled."""
+        """Await the task. It can be cancelled only inside of this function."""
         assert self.task is not None
         self.stopper.open()
         try:
@@ -305,9 +306,9 @@ def find_task(name: str) -> Task | None:
 
 
 def job_context(execution: Execution) -> Context:
-    """Return a context of the job's own.
+    """Return a context for one job.
 
-    The language or time zone that a job activates ends with it.
+    A language or time zone that the job activates ends with the context.
     """
     context = Context()
     running = execution.running

@@ -8,34 +8,32 @@ from functools import partial
 
 from ...conf import settings
 from ...exceptions import TaskTimeout
-from ...queue import meta, recording
+from ...queue import recording
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Outcome, Unsuccessful, release
-from ...tasks.middleware import Middleware, middleware
 from ...tasks.running_job import RunningJob
 from ..job_log import log
 from .deadlines import Deadlines
 from .event_loop import EventLoop
 from .execution import CoroutineExecution, Execution, ThreadExecution, find_task
+from .surroundings import Surroundings
 from .threads import BorrowedThread, Threads
 
 
-class Executor:
-    """Runs up to `slots` jobs at a time; others wait.
+class Executor(Surroundings):
+    """Runs up to `slots` jobs at a time; other jobs wait.
 
-    Outcomes and reports wait in inboxes that the loop empties; `ring` wakes it.
+    Outcomes and reports wait until the loop takes them. `ring` wakes the loop.
     """
 
     def __init__(self, slots: int, ring: Callable[[], None], database: str):
+        super().__init__()
         self.slots = slots
         self.ring = ring
         self.database = database
-        self.default_limit = settings.TIMEOUT  # read once: it is asked for each job
-        self.keeps_level = settings.KEEP_LOGS
-        self.hands_on_meta = meta.is_used()
-        self.middleware: Sequence[Middleware] = middleware()
+        self.default_limit = settings.TIMEOUT  # read once, because each job asks for it
         self.lock = threading.Lock()
-        self.running: dict[int, Execution] = {}  # by lease token, as all here
+        self.running: dict[int, Execution] = {}  # by lease token, as the other dicts
         self.waiting: OrderedDict[int, ClaimedJob] = OrderedDict()
         self.outcomes: deque[Outcome] = deque()
         self.reporting: dict[int, RunningJob] = {}
@@ -47,13 +45,13 @@ class Executor:
     # Running
 
     def submit(self, jobs: Sequence[ClaimedJob]) -> None:
-        """Run jobs in the free slots, and the others as soon as there are more."""
+        """Run jobs in the free slots, and the others as soon as slots are free."""
         with self.lock:
             self.waiting.update((job.lease_token, job) for job in jobs)
         self.fill_slots()
 
     def next_execution(self) -> Execution | None:
-        """Give a slot to the job that has waited longest, if there is one."""
+        """Give a slot to the job that has waited longest, if any waits."""
         if not self.waiting or len(self.running) >= self.slots:
             return None
         token, job = self.waiting.popitem(last=False)
@@ -82,20 +80,20 @@ class Executor:
             self.threads.put(partial(self.run, execution))
 
     def began(self, execution: Execution) -> None:
-        """Count the time from now on: the task's own code begins."""
+        """Start the time limit: the task's own code begins."""
         if execution.limit is not None:
             time_out = partial(self.time_out, execution)
             self.deadlines.set(execution, execution.limit, time_out)
 
     def run(self, execution: ThreadExecution) -> None:
-        """Run the job on this thread, then those that have waited for its slot."""
+        """Run the job on this thread, then the jobs that have waited for its slot."""
         following: Execution | None = execution
         while isinstance(following, ThreadExecution):
             execution, outcome = following, following.run()
             with self.lock:
                 following = self.vacate(execution, outcome)
                 if not isinstance(following, ThreadExecution):
-                    self.threads.free()  # before anybody can use the slot
+                    self.threads.free()  # before another job can take the slot
             self.tell_end(execution)
         if following:
             self.begin(following)
@@ -111,7 +109,7 @@ class Executor:
     def vacate(self, execution: Execution, outcome: Outcome) -> Execution | None:
         """Put the outcome down, unless the job was given up before.
 
-        Returns what takes its slot, if anything waits.
+        Returns the job that takes its slot, if any waits.
         """
         if self.running.pop(execution.job.lease_token, None) is None:
             log(logging.WARNING, execution.job, "ended long after it was given up")
@@ -127,7 +125,7 @@ class Executor:
     # Stopping what runs
 
     def cancel(self, lease_token: int) -> None:
-        """Pass on that a job is to stop; what nothing has begun ends here."""
+        """Ask a job to stop. A job that no slot has begun ends at once."""
         with self.lock:
             execution = self.running.get(lease_token)
             job = self.waiting.pop(lease_token, None)
@@ -140,15 +138,15 @@ class Executor:
             )
 
     def time_out(self, execution: Execution) -> None:
-        """Stop an attempt whose time is over; give it up if it does not stop."""
+        """Stop an attempt after its time limit; give it up if it does not stop."""
         execution.stop(TaskTimeout)
         give_up = partial(self.give_up, execution)
         self.deadlines.set(execution, settings.TIMEOUT_GRACE, give_up)
 
     def give_up(self, execution: Execution) -> None:
-        """End an attempt whose code runs on; what that still does is void.
+        """End an attempt whose code runs on. Whatever the code still does is void.
 
-        Its slot gets a new thread. The old one cannot be ended, so the worker is to
+        The slot gets a new thread. The old thread cannot be ended, so the worker has to
         be replaced when it is idle.
         """
         with self.lock:
@@ -163,13 +161,13 @@ class Executor:
         self.fill_slots()
 
     def blocked(self, execution: CoroutineExecution) -> None:
-        """Do not wait for an event loop that a job blocks which was given up."""
+        """Abandon the event loop if the job that blocks it was given up."""
         if execution.job.lease_token not in self.running:
             self.abandon(execution)
             self.fill_slots()
 
     def abandon(self, blocking: CoroutineExecution) -> None:
-        """Release the jobs that share a blocked event loop; others get a new one."""
+        """Release the jobs of a blocked event loop; later jobs get a new loop."""
         with self.lock:
             if self.event_loop is blocking.event_loop:
                 self.event_loop = None
@@ -189,7 +187,7 @@ class Executor:
             self.outcomes.append(release(each.job, reason))
 
     def fill_slots(self) -> None:
-        """Begin what waits, in the slots that are free."""
+        """Begin waiting jobs in the free slots."""
         while True:
             with self.lock:
                 execution = self.next_execution()
@@ -198,13 +196,13 @@ class Executor:
             self.begin(execution)
 
     def withdraw(self) -> list[ClaimedJob]:
-        """Return the jobs that no slot has begun, and run them no more."""
+        """Return the jobs that no slot has begun; they will not run here."""
         with self.lock:
             jobs = list(self.waiting.values())
             self.waiting.clear()
         return jobs
 
-    # What jobs say of themselves
+    # Reports
 
     def reported(self, job: RunningJob) -> None:
         """Note that a running job has something to report."""
@@ -214,7 +212,7 @@ class Executor:
     def still_owned(self, job: RunningJob) -> bool:
         return recording.still_owned(self.database, job.id, job.lease_token)
 
-    # What the loop takes
+    # For the loop
 
     def take_outcomes(self) -> list[Outcome]:
         outcomes = []
@@ -231,7 +229,7 @@ class Executor:
         return reports
 
     def stop(self) -> None:
-        """End the threads; they must have no jobs any more."""
+        """End the threads, which must run no jobs any more."""
         if self.event_loop is not None:
             self.event_loop.stop()
         self.deadlines.stop()

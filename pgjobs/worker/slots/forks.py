@@ -4,7 +4,7 @@ import os
 import sys
 import traceback
 
-forks = 0  # between the process that was started and this one
+forks = 0  # how often the process was forked since it started
 
 
 def count_fork() -> None:
@@ -16,14 +16,14 @@ os.register_at_fork(after_in_child=count_fork)
 
 
 class NoSecondWorker:
-    """A block of the job's code, whose end is the end of a process forked in it.
+    """Runs a block of the job's code; a process that the block forks ends with it.
 
-    The child has a copy of the worker's thread, connections and books: going on in its
-    stead, it would run jobs and speak in the worker's name.
+    The child has a copy of the worker's thread and connections. If it went on, it would
+    run jobs and write to the database in the worker's name.
     """
 
     def __enter__(self) -> None:
-        self.forks = forks  # to ask for the pid would be a system call for each job
+        self.forks = forks  # os.getpid() would be a system call for each job
 
     def __exit__(self, kind, error: BaseException | None, frames) -> None:
         if forks != self.forks:

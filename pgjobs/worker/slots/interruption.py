@@ -16,7 +16,7 @@ SETTLE_SECONDS = 0.0001
 
 
 class Stopper(Protocol):
-    """Ends one body; its first call counts, whatever the reason."""
+    """Ends one body. The first call counts, whatever its reason."""
 
     def stop(self, cause: type[Interruption]) -> None: ...
 
@@ -24,28 +24,29 @@ class Stopper(Protocol):
 class ThreadStopper:
     """Raises in the thread that runs a body, at its next bytecode.
 
-    Body and stopper compete for one ticket. If the body has taken it, by its end,
-    nothing is raised any more. If the stopper has, the end waits until the exception
-    was raised or can be taken back. So it never hits what the thread does next, and
-    there is never a second one. No locks: their holder could be hit.
+    Body and stopper compete for one ticket. If the body takes it when it ends, nothing
+    is raised any more. If the stopper takes it, the end of the body waits until the
+    exception was raised or can be taken back. So the exception never hits what the
+    thread does next, and there is never a second one. Locks are no way: the exception
+    could hit their holder.
     """
 
     def __init__(self) -> None:
         self.ticket = [True]
         self.thread_id: int | None = None
         self.cause: type[Interruption] | None = None
-        self.is_settled = False
+        self.is_raised = False
         self.is_closed = False
 
     def stop(self, cause: type[Interruption]) -> None:
         try:
             self.ticket.pop()
         except IndexError:
-            return  # the body has ended, or was stopped before
+            return  # the body has ended, or was stopped already
         self.cause = cause
         if self.thread_id is not None:
             raise_in(self.thread_id, cause)
-        self.is_settled = True
+        self.is_raised = True
 
     def open(self) -> None:
         """Begin the body; raises what it was stopped for before."""
@@ -56,15 +57,14 @@ class ThreadStopper:
     def close(self) -> None:
         """End the body: nothing is raised in this thread any more.
 
-        The exception may still hit this very function, which is then to be called
-        again.
+        The exception may still hit this function itself. Then call it again.
         """
         if self.is_closed:
             return
         try:
             self.ticket.pop()
         except IndexError:
-            while not self.is_settled:
+            while not self.is_raised:
                 sleep(SETTLE_SECONDS)
             raise_in(get_ident(), None)
         self.is_closed = True
@@ -73,7 +73,7 @@ class ThreadStopper:
 def run_stoppable(stopper: ThreadStopper, body: Callable[[], R]) -> R:
     """Return what the body returns, or raise what ended it.
 
-    A body that has returned has not been stopped, however close it was.
+    A body that has returned counts as not stopped, however late the stop came.
     """
     returned: list[R] = []
     try:
@@ -84,21 +84,21 @@ def run_stoppable(stopper: ThreadStopper, body: Callable[[], R]) -> R:
         finally:
             stopper.close()
     except BaseException:
-        stopper.close()  # if close() itself was hit: it cannot be twice
+        stopper.close()  # close() itself was hit, which cannot happen twice
         if not returned:
             raise
     return returned[0]
 
 
 def raise_in(thread_id: int, cause: type[Interruption] | None) -> None:
-    """Raise in a thread before its next bytecode; None: not any more."""
+    """Raise in a thread before its next bytecode. None takes that back."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread_id), ctypes.py_object(cause) if cause else None
     )
 
 
 class CoroutineStopper:
-    """Cancels the asyncio task that runs a body; all but `stop` runs in its loop."""
+    """Cancels the asyncio task of a body. Call all but `stop` in its event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop

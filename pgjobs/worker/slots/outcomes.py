@@ -27,6 +27,8 @@ LONGEST_REASON = 1_000
 LONGEST_MESSAGE = 10_000
 LONGEST_TRACEBACK = 32_000
 OWN_DIRECTORY = os.path.dirname(__file__)
+# Of what it calls for a task of django.tasks.
+BACKENDS = os.path.join(os.path.dirname(os.path.dirname(OWN_DIRECTORY)), "backends")
 
 
 def outcome_of(job: ClaimedJob, options: Options, error: BaseException) -> Unsuccessful:
@@ -106,14 +108,14 @@ def traceback_text(error: BaseException) -> str:
 
 
 def own_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Leave out the worker's frames: the task's author looks for his own."""
+    """Skip the worker's frames: the task's author looks for their own."""
     while frames and frames.tb_next and is_worker_code(frames.tb_frame):
         frames = frames.tb_next
     return frames
 
 
 def is_worker_code(frame: FrameType) -> bool:
-    return os.path.dirname(frame.f_code.co_filename) == OWN_DIRECTORY
+    return os.path.dirname(frame.f_code.co_filename) in (OWN_DIRECTORY, BACKENDS)
 
 
 def thread_stack(thread: threading.Thread | None) -> str:

@@ -18,27 +18,26 @@ from .interruption import ThreadStopper, run_stoppable
 class Threads:
     """As many threads as there was work at the same time.
 
-    Each piece of work calls `free` before it announces that it has ended. So a caller
-    that then brings new work starts no thread too many.
+    Each piece of work calls `free` before it announces its end. So a caller that then
+    brings new work does not start a thread too many.
 
-    To wake a thread takes longer than a short job. So a caller with work wakes only one
-    thread, and that one wakes the next if there is more to do. A thread that has ended
-    its work takes another piece by itself. While there is work, an idle thread is
-    called.
+    Waking a thread takes longer than a short job. So a caller with work wakes only one
+    thread, which wakes the next if there is more to do. A thread that has done its work
+    takes another piece by itself. While there is work, an idle thread is being woken.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.works: deque[Callable[[], None]] = deque()
         self.calls: SimpleQueue[None] = SimpleQueue()
-        self.is_called = False  # an idle thread, which has not come yet
+        self.is_called = False  # an idle thread was woken and has not come yet
         self.is_stopping = False
         self.alive: list[threading.Thread] = []
         self.working: set[threading.Thread] = set()
         self.started = 0
 
     def put(self, work: Callable[[], None]) -> None:
-        """Have the work done at once, by an idle thread or a new one."""
+        """Let an idle or a new thread do the work at once."""
         with self.lock:
             self.works.append(work)
             if len(self.works) + len(self.working) > len(self.alive):
@@ -60,7 +59,7 @@ class Threads:
             self.calls.put(None)
 
     def run(self) -> None:
-        """Do one piece of work after the other; the body of every thread."""
+        """Do one piece of work after the other: the body of each thread."""
         this = threading.current_thread()
         while (work := self.take_work(this)) is not None:
             work()
@@ -69,7 +68,7 @@ class Threads:
         connections.close_all()
 
     def take_work(self, this: threading.Thread) -> Callable[[], None] | None:
-        """Return some work as soon as there is any; None: the thread is to end."""
+        """Return work as soon as there is any. None means that the thread must end."""
         while True:
             with self.lock:
                 if self.works:
@@ -83,19 +82,19 @@ class Threads:
             self.is_called = False
 
     def free(self) -> None:
-        """Let the current thread go: its work is done, or as good as done."""
+        """Count the current thread as idle: its work is done, or almost."""
         with self.lock:
             self.working.discard(threading.current_thread())
 
     def replace(self, thread: threading.Thread | None) -> None:
-        """Count no more on a thread that does not come back from its work."""
+        """Stop counting on a thread that does not return from its work."""
         with self.lock:
             if thread is not None and thread in self.working:
                 self.working.remove(thread)
                 self.alive.remove(thread)
 
     def stop(self) -> None:
-        """End the threads; they must have no work any more."""
+        """End the threads, which must have no work any more."""
         self.is_stopping = True
         for _ in self.alive:
             self.calls.put(None)
@@ -106,8 +105,8 @@ class Threads:
 class BorrowedThread(FutureExecutor):
     """The one thread on which the synchronous code of an async job runs.
 
-    Django's connections belong to a thread, so all of a job's code must see the same
-    one. It is taken with the first call and given back, cleaned, at the job's end.
+    Django's connections belong to a thread, so all code of a job must run on the same
+    one. The first call takes the thread; the job's end cleans it and gives it back.
     """
 
     def __init__(self, threads: Threads):
@@ -149,7 +148,7 @@ class BorrowedThread(FutureExecutor):
         self.stopper.stop(cause)
 
     def give_back(self, then: Callable[[], None]) -> None:
-        """Let the thread go after its last call; `then` is called last of all."""
+        """Return the thread after its last call, and then call `then`."""
         self.then = then
         if self.is_taken:
             self.calls.put(None)
@@ -157,13 +156,13 @@ class BorrowedThread(FutureExecutor):
             then()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Do nothing: asgiref calls this, too early and on the event loop."""
+        """Do nothing: asgiref calls this too early, and on the event loop."""
 
 
 def call_for_future(function: Callable, /, *args, **kwargs):
-    """Call a function whose end an asyncio future is to tell.
+    """Call a function for an asyncio future.
 
-    It cannot tell of a StopIteration, and who awaits it would do so for ever.
+    A future refuses a StopIteration, and its awaiter would wait for ever.
     """
     try:
         return function(*args, **kwargs)

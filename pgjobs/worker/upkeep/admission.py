@@ -1,8 +1,8 @@
 """When a worker admits jobs that wait: after a hint, and now and then without one.
 
-What an admission decides is said in database/functions/admission/admit.sql. Any
-worker admits, one at a time. A worker that does not get its turn tries again soon.
-As a rule an admission is part of a claim, in the same round trip.
+database/functions/admission/admit.sql says what an admission decides. Any worker
+admits, but only one at a time. A worker that finds another one admitting tries again
+soon. Mostly an admission is part of a claim, in the same round trip.
 """
 
 import random
@@ -15,10 +15,10 @@ from ...queue.admitting import BEGINNING, Admission, Position
 from ..connections.connection import OwnConnection
 from .chore import RESCUE_PER_HEARTBEAT, Chore, Effects, Timer
 
-FIRST_PAUSE = 0.002  # seconds, until it is tried again while another worker admits
-BLOCKED_PAUSE = 0.02  # and while other transactions hold rows
+FIRST_PAUSE = 0.002  # seconds until the next try while another worker admits
+BLOCKED_PAUSE = 0.02  # seconds, while other transactions hold rows
 LONGEST_PAUSE = 1.0
-SWEEP = "sweep"  # what is notified when a queue may be served again
+SWEEP = "sweep"  # the payload when a queue may be served again
 
 
 class Admitting(Chore):
@@ -31,7 +31,7 @@ class Admitting(Chore):
         self.position = BEGINNING
         # Lines may wait for this worker to serve their queues.
         self.sweeps_all = True
-        # As often as others are rescued: a worker that cannot listen hears of nothing.
+        # As often as a rescue: a worker that cannot listen hears of nothing.
         self.sweeping = Timer(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
 
     @property
@@ -46,34 +46,38 @@ class Admitting(Chore):
         return self.due < inf and not self.is_failing(now)
 
     def is_failing(self, now: float) -> bool:
-        """Whether the last one failed, and it is not yet time to try again."""
+        """Whether the last admission failed and the next try is not due yet."""
         return self.backoff.is_waiting(now)
 
     def hear(self, payload: str) -> None:
-        """Take what was notified of jobs that wait to be admitted."""
+        """Take a notification of jobs that wait for an admission."""
         if payload == SWEEP:
             self.position, self.sweeps_all = BEGINNING, True
         self.expect()
 
     def begin(self, now: float) -> tuple[Position, bool]:
-        """Return where to go on, and whether to sweep this time."""
+        """Return where the next admission goes on, and whether it sweeps."""
         return self.position, self.sweeps_all or self.sweeping.is_due(now)
 
     def recovered(self) -> None:
-        """Note that what failed was the database, which is back."""
+        """Try again at once: the database was away and is back."""
         self.backoff.passed()
         self.expect()
 
     def run(self, connection: OwnConnection) -> Effects:
-        """Admit a batch, beside the claims; look also at lines that nothing touched."""
+        """Admit a batch without a claim; look also at lines that nothing touched."""
         admission = admitting.admit(connection.execute, self.position, sweeps=True)
         return self.passed(admission, True, monotonic())
 
+    def deferred(self, now: float) -> None:
+        """Note that another transaction was in the way, and try again soon."""
+        self.due = now + self.pause * random.uniform(0.5, 1)
+        self.pause = min(2 * self.pause, LONGEST_PAUSE)
+
     def passed(self, admission: Admission, swept: bool, now: float) -> Effects:
-        """Plan the next one."""
+        """Plan the next admission; return the effects of this one."""
         if admission.admitted is None:
-            self.due = now + self.pause * random.uniform(0.5, 1)
-            self.pause = min(2 * self.pause, LONGEST_PAUSE)
+            self.deferred(now)
             if swept:  # it is still due, but not before the next try
                 self.sweeping.due = self.due
             return effects_of(admission)

@@ -1,8 +1,8 @@
-"""Sends the signals of ends beside the loop, which must not wait for receivers."""
+"""Announces ends beside the loop, which must not wait for receivers."""
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -11,88 +11,103 @@ from django.db import connections
 from django.dispatch import Signal
 
 from ... import signals
+from ...conf import FINISHED
 from ...models import Job, Worker
 from ...queue.acts import announce_finished
+from ...queue.recording import Unsuccessful
+from ..observer import AttemptEnd
 from ..slots.cleaning import clean_connections
 
 logger = logging.getLogger("pgjobs.worker")
 
 
 class EndOfAttempt(NamedTuple):
-    """How an attempt ended: a key of `signals.OF_ENDS`."""
+    """What receivers of signals hear of the end of an attempt."""
 
     id: int  # of the job
-    end: str
+    end: str  # a key of `signals.OF_ENDS`, or a word of which none is sent
     error: BaseException | None = None
 
 
 class Announcer:
-    """A thread that starts with the first job of which a receiver wants to hear."""
+    """A thread that starts with the first job whose end is to be announced."""
 
     def __init__(self, database: str):
         self.database = database
-        self.works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.thread: threading.Thread | None = None
 
     @property
-    def has_listeners(self) -> bool:
-        """Whether there is a receiver for any end of an attempt."""
+    def has_receivers(self) -> bool:
+        """Whether a signal of any end of an attempt has a receiver."""
         return any(signals.is_heard(end, Job) for end in signals.OF_ENDS)
 
     def finished(self, ids: Sequence[int]) -> None:
-        """Tell of jobs that a statement has ended; their rows say how."""
-        if ids and self.has_listeners:
+        """Announce jobs that have ended without an attempt of this worker."""
+        if ids and (self.has_receivers or signals.end_listeners):
             for id in ids:  # a row that cannot be read harms itself alone
                 self.put(partial(announce_finished, Job, self.database, [id]))
 
-    def ended(self, ends: Iterable[EndOfAttempt]) -> None:
-        """Tell of attempts whose ends are recorded."""
-        for end in ends:
-            if signals.is_heard(end.end, Job):
-                self.put(partial(self.announce, end))
+    def ended(self, ends: Sequence[AttemptEnd]) -> None:
+        """Announce attempts whose ends this worker has recorded."""
+        if self.has_receivers:  # asked once for all, because most projects have none
+            for end in map(end_of_attempt, ends):
+                if signals.is_heard(end.end, Job):
+                    self.put(partial(self.send, end))
+        for listener in signals.end_listeners:
+            last = [each for each in ends if each.status in FINISHED]
+            if of_interest := listener.of_interest(last):
+                self.put(partial(listener.ended_here, of_interest))
 
-    def announce(self, ended: EndOfAttempt) -> None:
+    def send(self, ended: EndOfAttempt) -> None:
         job = Job.objects.using(self.database).filter(pk=ended.id).first()
         if job is not None:
             signals.send_end(ended.end, Job, job, ended.error)
 
     def announce_worker(self, signal: Signal, row: dict[str, Any]) -> None:
-        """Tell of the worker itself, by what it has put into its row."""
+        """Announce the worker itself, by what it has put into its row."""
         if signal.has_listeners(Worker):
             known = {field.name for field in Worker._meta.concrete_fields}
             worker = Worker(**{name: row[name] for name in known & row.keys()})
             self.put(partial(signals.send, signal, Worker, worker=worker))
 
-    def put(self, work: Callable[[], None]) -> None:
-        """Have the work done in its turn."""
+    def put(self, call: Callable[[], None]) -> None:
         if self.thread is None:
             self.thread = threading.Thread(
                 target=self.run, name="pgjobs-announcer", daemon=True
             )
             self.thread.start()
-        self.works.put(work)
+        self.calls.put(call)
 
     def run(self) -> None:
-        while (work := self.works.get()) is not None:
+        while (call := self.calls.get()) is not None:
             try:
-                work()
-            except Exception:  # a row may be unreadable, too
+                call()
+            except Exception:  # the row may be unreadable, too
                 logger.exception("A signal could not be sent")
-            del work  # and the error in it, before the thread sleeps
+            del call  # and the error in it, before the thread sleeps
             clean_connections()
-            if self.works.empty():
-                connections.close_all()  # one more than the slots are to have
+            if self.calls.empty():
+                connections.close_all()  # it is one more than the slots need
         connections.close_all()
 
     def wait(self) -> None:
-        """Return when all receivers have been told of what was put so far."""
+        """Return when all that was put so far is announced."""
         if self.thread is not None:
-            told = threading.Event()
-            self.works.put(told.set)
-            told.wait()
+            announced = threading.Event()
+            self.calls.put(announced.set)
+            announced.wait()
 
     def stop(self, timeout: float | None = None) -> None:
         """Send what is left, for `timeout` seconds at most, then end."""
         if self.thread is not None:
-            self.works.put(None)
+            self.calls.put(None)
             self.thread.join(timeout)
+
+
+def end_of_attempt(end: AttemptEnd) -> EndOfAttempt:
+    """Return what receivers of signals are to hear of an end."""
+    if end.status is None or not isinstance(end.outcome, Unsuccessful):
+        return EndOfAttempt(end.job.id, end.status or "")
+    status = end.status if end.status in FINISHED else end.outcome.verdict
+    return EndOfAttempt(end.job.id, status, end.outcome.error)

@@ -1,7 +1,7 @@
-"""Chores of which one statement takes a batch of jobs, and the job that spoils it.
+"""Chores whose statement takes a batch of jobs, and the job that makes it fail.
 
-One row can make such a statement fail, and with it all others of its batch. Then the
-batch is halved down to this row. Its job ends FAILED or is skipped; the others go on.
+One row can make such a statement fail for its whole batch. Then the chore halves the
+batch down to this row. Its job ends FAILED or is skipped; the others go on.
 """
 
 import logging
@@ -24,20 +24,21 @@ from .chore import NOTHING, Chore, Effects
 logger = logging.getLogger("pgjobs.worker")
 
 MOST_SKIPPED = 1_000  # jobs that one chore skips
-SKIP_SECONDS = 600.0  # until all that are skipped get another try
+SKIP_SECONDS = 600.0  # until all skipped jobs get another try
 
 
 class BatchChore(Chore):
-    """A chore whose statement can be asked for some of its jobs alone."""
+    """A chore whose statement can be restricted to some of its jobs."""
 
-    fails_culprits = True  # or they are skipped: they have ended already
+    fails_culprits = True  # False: they have ended already, and are skipped
 
     def __init__(self, interval: float):
         super().__init__(interval)
-        self.limit: int | None = None  # of a batch, after one that took too long
-        self.skipped: set[int] = set()  # the ids of jobs on which it fails
+        # Jobs of a batch, after a batch that took too long.
+        self.limit: int | None = None
+        self.skipped: set[int] = set()  # the ids of jobs on which the chore fails
         self.forget_at = 0.0
-        self.was_full = False  # the last batch: there may be more to do at once
+        self.was_full = False  # the last batch was; there may be more to do at once
 
     def do(self, execute: Execute, batch: Batch) -> tuple[Effects, int]:
         """Run the statement; return its effects and how many jobs it touched."""
@@ -80,7 +81,7 @@ class BatchChore(Chore):
     def by_halves(
         self, connection: OwnConnection, batch: Batch, ids: Sequence[int]
     ) -> Iterator[tuple[Effects, bool]]:
-        """Yield what each part has changed, and whether it is one culprit."""
+        """Yield the effects of each part, and whether the part is one culprit."""
         if not ids:
             return
         try:
@@ -121,7 +122,7 @@ class BatchChore(Chore):
 def fail_culprit(
     connection: OwnConnection, id: int, step: str, error: psycopg.Error
 ) -> bool:
-    """End a job FAILED on which a step of the worker fails; return whether it worked.
+    """Fail a job on which a step of the worker raises; return whether that worked.
 
     Raises psycopg.Error if the database is lost.
     """

@@ -1,4 +1,4 @@
-"""Tells the worker's running jobs that they are asked to stop."""
+"""Passes requests to stop on to the worker's running jobs."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -8,22 +8,22 @@ from ...queue import recording
 from ..connections.connection import OwnConnection
 from .chore import NOTHING, Chore, Effects
 
-CANCEL = "cancel"  # what the worker's own channel says when a job is to stop
+CANCEL = "cancel"  # the payload on the worker's own channel when a job must stop
 
 
 class CancelRequests(Chore):
-    """A notification is a hint, after which the worker asks which jobs are meant."""
+    """After a notification the worker asks the database which jobs are meant."""
 
     name = "cancel_requests"
 
     def __init__(self, worker_id: int, cancel: Callable[[int], None]):
         super().__init__()
         self.worker_id = worker_id
-        self.cancel = cancel  # takes the lease token of a job
+        self.cancel = cancel  # called with the lease token of a job
         self.asked: deque[int] = deque()  # lease tokens
 
     def hear(self, payload: str) -> None:
-        """Take a notification; the echo of a heartbeat says nothing."""
+        """Take a notification; ignore the echo of a heartbeat."""
         if payload == CANCEL:
             self.expect()
 

@@ -14,21 +14,21 @@ from ..connections.faults import Backoff
 logger = logging.getLogger("pgjobs.worker")
 
 RESCUE_PER_HEARTBEAT = 0.4  # often enough to rescue within two heartbeats
-FIRST_PAUSE = 0.5  # seconds, after the first error of a chore; it doubles
+FIRST_PAUSE = 0.5  # seconds after the first error of a chore; each next pause doubles
 LONGEST_PAUSE = 60.0
 
 
 @dataclass(frozen=True)
 class Effects:
-    """What a step of the worker has changed, as far as its loop must know."""
+    """What a step of the worker has changed that matters to its loop."""
 
     ready: bool = False  # there are new READY jobs
     old_ready: bool = False  # READY jobs that were enqueued long ago
-    scheduled: bool = False  # a job that may be due before the next one that is known
+    scheduled: bool = False  # a job may be due before the next known one
     waiting: bool = False  # jobs that may be admitted
-    undecided: bool = False  # jobs whose dependencies a worker has to look for
-    expired: bool = False  # READY jobs that are to be cancelled: they come too late
-    in_doubt: bool = False  # a claim of which the worker has not heard
+    undecided: bool = False  # jobs for which a worker must find dependencies
+    expired: bool = False  # READY jobs that were not started in time
+    in_doubt: bool = False  # a claim whose answer was lost
     finished: Sequence[int] = ()  # the ids of jobs that have ended
 
     def __or__(self, other: "Effects") -> "Effects":
@@ -48,10 +48,10 @@ NOTHING = Effects()
 
 
 class Timer:
-    """Says when something is due that recurs, not for all workers at the same time."""
+    """Says when a recurring step is due; workers do not keep the same times."""
 
     def __init__(self, interval: float = inf):
-        self.interval = interval  # seconds; infinite: it is due only when it is told
+        self.interval = interval  # seconds. With `inf` only `expect` makes it due
         self.due = inf if isinf(interval) else monotonic() + random.uniform(0, interval)
         self.is_put_off = False
 
@@ -64,7 +64,7 @@ class Timer:
         self.is_put_off = False
 
     def note(self, there_is_something: bool, now: float) -> None:
-        """Note whether there is anything to do; before long a worker asks again."""
+        """Note whether there is anything to do; a worker asks again before long."""
         if not there_is_something:
             self.due = now + 2 * self.interval
         elif self.is_put_off:
@@ -73,17 +73,17 @@ class Timer:
 
 
 class Chore(Timer):
-    """Something to do when it is due; an error of it postpones it, and nothing else."""
+    """A step of the upkeep. An error postpones this chore, and nothing else."""
 
-    name = ""  # what the log calls it
-    makes_jobs = False  # a worker that claims no more leaves it to others
+    name = ""  # its name in the log
+    makes_jobs = False  # a worker that claims no more leaves it to other workers
 
     def __init__(self, interval: float = inf):
         super().__init__(interval)
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
 
     def run(self, connection: OwnConnection) -> Effects:
-        """Do it once, a batch, and plan the next time."""
+        """Do one batch, plan the next time, and return the effects."""
         raise NotImplementedError
 
     @property
@@ -94,7 +94,7 @@ class Chore(Timer):
         return super().is_due(now) and not self.backoff.is_waiting(now)
 
     def is_expecting(self, now: float) -> bool:
-        """Whether a worker that drains the queue must not end before it is done."""
+        """Whether a worker that drains the queue must wait for this chore."""
         return False
 
     def expect(self) -> None:
@@ -116,7 +116,7 @@ class Upkeep:
         return (each for each in self.chores if not (is_stopping and each.makes_jobs))
 
     def due(self, is_stopping: bool) -> Iterator[Chore]:
-        """Yield what is due; a chore that runs may put off those that follow it."""
+        """Yield the due chores; a chore that runs may put off those after it."""
         return (each for each in self.wanted(is_stopping) if each.is_due(monotonic()))
 
     def has_work(self, now: float, is_stopping: bool) -> bool:
@@ -136,7 +136,7 @@ class Upkeep:
 
 
 def attempt(chore: Chore, connection: OwnConnection) -> Effects:
-    """Run a chore; one that fails is named in the log and postponed.
+    """Run a chore; log and postpone it if it fails.
 
     Raises psycopg.Error if the database is lost.
     """

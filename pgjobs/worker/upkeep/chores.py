@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Iterable
 
+from ..figures import Figures
 from ..options import WorkerOptions
 from .admission import Admitting
 from .cancel_requests import CancelRequests
 from .chore import Upkeep
 from .dependencies import Depending
 from .expiry import Expiry
+from .figures import PruneFigures, StoreFigures
 from .heavy_jobs import HeavyJobWarning
 from .late_events import LateDelivery
 from .long_transactions import LongTransactionWarning
 from .new_queues import NewQueues
 from .pruning import ForgetRates, PruneBatches, PruneEvents, PruneJobs
-from .rescue import ReleaseUnawares, Rescue
+from .rescue import ReleaseOrphans, Rescue
 from .schedules import Scheduler
 from .survey import Survey
 
@@ -24,6 +26,7 @@ class Chores(Upkeep):
         worker_id: int,
         options: WorkerOptions,
         *,
+        figures: Figures,
         admitting: Admitting,
         held: Callable[[], Iterable[int]],
         cancel: Callable[[int], None],
@@ -33,7 +36,7 @@ class Chores(Upkeep):
         self.cancel_requests = CancelRequests(worker_id, cancel)
         self.new_queues = NewQueues()
         self.rescue = Rescue(worker_id)
-        self.orphans = ReleaseUnawares(worker_id, options.name, held)
+        self.orphans = ReleaseOrphans(worker_id, options.name, held)
         self.expiry = Expiry()
         self.late_delivery = LateDelivery()
         self.scheduler = Scheduler()
@@ -60,6 +63,8 @@ class Chores(Upkeep):
             PruneBatches(),
             PruneEvents(),
             ForgetRates(),
+            StoreFigures(figures),
+            PruneFigures(),
             LongTransactionWarning(),
             HeavyJobWarning(options),
             self.scheduler,

@@ -1,7 +1,7 @@
 """Decides for which jobs others have to wait, and enqueues those that are missing.
 
-The database lets a job wait whose dependency has no recent success. What its task
-depends on, and what such a job is made of, is known in Python: a worker decides, any,
+The database makes a job wait whose dependency has no recent success. Only Python knows
+what its task depends on, and how to make such a job. So a worker decides: any worker,
 but one at a time.
 """
 
@@ -30,11 +30,11 @@ from .chore import NOTHING, Chore, Effects
 
 logger = logging.getLogger("pgjobs.worker")
 
-SOON = 0.05  # seconds until another look, while another transaction holds rows
+SOON = 0.05  # seconds until the next look while another transaction holds rows
 
 
 class Depending(Chore):
-    """Knows when jobs may wait for a decision, and makes it."""
+    """Knows when jobs may wait for a decision, and decides."""
 
     name = "dependencies"
     makes_jobs = True
@@ -70,7 +70,7 @@ class Depending(Chore):
     def blame(
         self, connection: OwnConnection, jobs: list[Undecided], error: psycopg.Error
     ) -> list[Decided]:
-        """Fail the job about which nothing can be stored; find it one by one."""
+        """Try job by job; fail the one whose decision cannot be stored."""
         if not jobs:
             raise error
         if len(jobs) > 1:
@@ -93,13 +93,13 @@ def log_failure(job: Decided) -> None:
 
 
 class Deciding:
-    """One transaction, which decides about a batch."""
+    """One transaction that decides about a batch."""
 
     def __init__(self, execute: Execute, limit: int):
         self.execute = execute
         self.limit = limit
         self.jobs: list[Undecided] = []
-        self.tied: dict[int, dict] = {}  # what each job needs and serves
+        self.attached: dict[int, dict] = {}  # what each job needs and provides
         self.needs: dict[int, list[Need]] = {}
         self.failures: dict[int, Decision] = {}
         self.coming: dict[str, int] = {}  # ids of jobs by the key of the need
@@ -116,17 +116,17 @@ class Deciding:
         return dependencies.carry_out(self.execute, decisions)
 
     def read(self, job: Undecided) -> None:
-        """Note what the job needs, as its task has it now."""
+        """Note what the job needs, by the present declaration of its task."""
         try:
             task = registry.get(job.task)
             stored = task.normalized(Stored(job.args, job.kwargs))
-            self.tied[job.id] = task.dependencies_of(stored)
+            self.attached[job.id] = task.dependencies_of(stored)
             self.needs[job.id] = task.needs_of(stored)
-        except Exception as error:  # noqa: BLE001  (values are made by anybody's code)
+        except Exception as error:  # noqa: BLE001  (project code makes the values)
             self.fail(job, reason_of(error))
 
     def look_up(self) -> None:
-        """Leave of the needs those that are not met."""
+        """Drop the needs that are met already."""
         wanted = {
             (need.key, need.seconds) for needs in self.needs.values() for need in needs
         }
@@ -140,9 +140,9 @@ class Deciding:
                 self.coming[key] = each.coming
 
     def enqueue_missing(self) -> None:
-        """Enqueue a job for each need that no job will meet yet."""
+        """Enqueue a job for each need that no job on its way meets."""
         new: dict[str, NewJob] = {}
-        # Of several that need the same, the most urgent says with which priority.
+        # Of several jobs with the same need, the most urgent one gives the priority.
         for job in sorted(self.jobs, key=lambda job: -job.priority):
             for need in self.needs.get(job.id, ()):
                 if need.key in self.coming or need.key in new:
@@ -167,7 +167,7 @@ class Deciding:
                 taken = "another job holds its unique key, and has ended"
                 return failure(job, f"{cannot_enqueue(need)}: {taken}")
         ids = [self.coming[need.key] for need in needs]
-        return Decision(job.id, self.tied[job.id], list(dict.fromkeys(ids)))
+        return Decision(job.id, self.attached[job.id], list(dict.fromkeys(ids)))
 
     def fail(self, job: Undecided, reason: str) -> None:
         self.needs.pop(job.id, None)
@@ -175,7 +175,7 @@ class Deciding:
 
 
 def bind(need: Need, priority: int) -> NewJob:
-    """Return what the job is made of that is to meet a need."""
+    """Return the new job that will meet a need."""
     first = need.task.using(priority=min(priority + 1, HIGHEST_PRIORITY))
     return first.bind(**need.arguments).new_job
 
@@ -185,7 +185,7 @@ def cannot_enqueue(need: Need) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Return what was wrong; of arguments, which have no value."""
+    """Return what was wrong; for arguments, which of them have no value."""
     if not isinstance(error, InvalidArguments):
         reason = str(error) if isinstance(error, UnknownTask) else describe(error)
         return reason.rstrip(".")

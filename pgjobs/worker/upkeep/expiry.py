@@ -1,6 +1,6 @@
 """Cancels jobs that were not started in time.
 
-Claims do so with those that they meet; these may be in queues without workers.
+Claims report the expired jobs that they meet. Others may be in queues without workers.
 """
 
 import logging

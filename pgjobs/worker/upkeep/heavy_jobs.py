@@ -23,7 +23,7 @@ class HeavyJobWarning(Chore):
         super().__init__(inf if options.units is None else LOOK_SECONDS)
         self.options = options
         self.units = options.units or 0
-        self.known: set[int] = set()  # the ids of jobs that it has named
+        self.known: set[int] = set()  # the ids of jobs that were named in a warning
 
     def run(self, connection: OwnConnection) -> Effects:
         jobs = upkeep.too_heavy(

@@ -1,4 +1,4 @@
-"""Gives queues that are met for the first time the row to pause them by."""
+"""Makes the rows of new queues, by which operators pause them."""
 
 from collections.abc import Iterable
 from math import inf

@@ -1,11 +1,15 @@
 """Deletes what is old: finished jobs, empty batches, events and full rates."""
 
 import logging
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from time import monotonic
 
 from ...conf import settings
 from ...queue import events as outbox
 from ...queue import upkeep
+from ...queue.parts import OLDEST, Part, Position
 from ...queue.statements import Execute
 from ...queue.upkeep import Batch
 from ..connections.connection import OwnConnection
@@ -17,22 +21,60 @@ logger = logging.getLogger("pgjobs.worker")
 PRUNE_SECONDS = 60.0
 
 
+class Walk:
+    """Where a chore goes on that deletes old rows, but keeps some of them for long.
+
+    What has become old is looked at once, as soon as possible. The rows that were kept
+    then get another look, a part at a time, so that they are not all read each minute.
+    """
+
+    def __init__(self) -> None:
+        self.end = OLDEST  # behind what was looked at
+        self.again = OLDEST  # behind what was looked at once more
+
+    @property
+    def positions(self) -> set[Position]:
+        return {self.end, self.again}
+
+    def run(self, prune: Callable[[Position], Part]) -> tuple[int, bool]:
+        """Prune one part or two; return how many rows went, and whether to go on."""
+        new = prune(self.end)
+        is_first = self.end == OLDEST
+        self.end = new.position
+        if new.has_more or is_first:
+            return new.number, new.has_more
+        kept = prune(self.again)
+        is_through = not kept.has_more or kept.position >= self.end
+        self.again = OLDEST if is_through else kept.position
+        return new.number + kept.number, kept.number > 0 and not is_through
+
+
 class PruneJobs(BatchChore):
     name = "prune"
     fails_culprits = False
 
     def __init__(self) -> None:
         super().__init__(PRUNE_SECONDS)
+        self.walks: defaultdict[str, Walk] = defaultdict(Walk)
 
     def do(self, execute: Execute, batch: Batch) -> tuple[Effects, int]:
-        number = upkeep.prune(execute, settings.RETENTION, batch)
-        if number:
-            logger.info("Pruned jobs=%s", number)
-        return NOTHING, number
+        total, has_more = 0, False
+        for status, age in upkeep.limited_ages(settings.RETENTION).items():
+            prune = partial(upkeep.prune_part, execute, status, age, batch=batch)
+            number, goes_on = self.walks[status].run(prune)
+            total, has_more = total + number, has_more or goes_on
+        if total:
+            logger.info("Pruned jobs=%s", total)
+        return NOTHING, batch.size if has_more else 0  # so that it goes on at once
 
     def suspects(self, execute: Execute, batch: Batch) -> list[int]:
-        ages = upkeep.limited_ages(settings.RETENTION)
-        return upkeep.suspects(execute, "pruning", batch, **ages)
+        found: dict[int, None] = {}
+        for status, age in upkeep.limited_ages(settings.RETENTION).items():
+            for position in self.walks[status].positions:
+                parameters = {"status": status, "age": age, **position._asdict()}
+                ids = upkeep.suspects(execute, "pruning", batch, **parameters)
+                found |= dict.fromkeys(ids)
+        return list(found)
 
 
 class PruneBatches(Chore):
@@ -42,7 +84,7 @@ class PruneBatches(Chore):
 
     def __init__(self) -> None:
         super().__init__(PRUNE_SECONDS)
-        self.after = 0  # the id behind which it goes on
+        self.after = 0  # the next part begins behind this id
 
     def run(self, connection: OwnConnection) -> Effects:
         number, after = upkeep.prune_batches(connection.execute, self.after)
@@ -54,21 +96,20 @@ class PruneBatches(Chore):
 
 
 class PruneEvents(Chore):
-    """Looks at all old events, one part at a time, and begins again at the end."""
+    """Looks at old events; many may be kept for their dead letters."""
 
     name = "prune_events"
 
     def __init__(self) -> None:
         super().__init__(PRUNE_SECONDS)
-        self.position = outbox.OLDEST
+        self.walk = Walk()
 
     def run(self, connection: OwnConnection) -> Effects:
-        number, position = outbox.prune(
-            connection.execute, settings.EVENT_RETENTION, self.position
-        )
-        self.position = position or outbox.OLDEST
-        # Many may be kept for their dead letters: one part a minute, unless it pays.
-        self.done(monotonic(), again_at_once=position is not None and number > 0)
+        number, has_more = 0, False
+        if settings.EVENT_RETENTION is not None:
+            prune = partial(outbox.prune, connection.execute, settings.EVENT_RETENTION)
+            number, has_more = self.walk.run(prune)
+        self.done(monotonic(), again_at_once=has_more)
         if number:
             logger.info("Pruned events=%s", number)
         return NOTHING

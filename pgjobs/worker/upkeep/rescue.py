@@ -1,4 +1,4 @@
-"""Takes back jobs whose worker is dead, and those that this worker owns unawares."""
+"""Takes back jobs of dead workers, and jobs that this worker owns unknowingly."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -16,7 +16,8 @@ from .chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
 
 logger = logging.getLogger("pgjobs.worker")
 
-DOUBT_SECONDS = 120.0  # for so long a claim whose answer was lost may still commit
+# A claim whose answer was lost may still be committed so much later.
+DOUBT_SECONDS = 120.0
 
 
 class Rescue(BatchChore):
@@ -54,7 +55,7 @@ def log_rescue(job: Rescued) -> None:
     )
 
 
-class ReleaseUnawares(Chore):
+class ReleaseOrphans(Chore):
     """Releases jobs that this worker owns without knowing it.
 
     Its connection broke under a claim, and the answer to the claim was lost.
@@ -68,7 +69,7 @@ class ReleaseUnawares(Chore):
         super().__init__()
         self.worker_id = worker_id
         self.worker_name = worker_name
-        self.held = held  # returns the lease tokens that the worker knows of
+        self.held = held  # returns the lease tokens that the worker knows
         self.in_doubt_until = 0.0
 
     def expect(self) -> None:

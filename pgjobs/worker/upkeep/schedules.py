@@ -1,4 +1,4 @@
-"""Fires schedules. Every worker does, and none is special: the database decides."""
+"""Fires schedules. Every worker does so; the database decides which one wins."""
 
 import logging
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
 
 logger = logging.getLogger("pgjobs.schedules")
 
-# Until another look, while another transaction holds what was due; it doubles.
+# Until the next look while another transaction holds the schedule; it doubles.
 SHORTEST_WAIT = 0.05  # seconds
 LONGEST_WAIT = 1.0
 
@@ -28,25 +28,27 @@ class Scheduler(Chore):
     makes_jobs = True
 
     def __init__(self) -> None:
-        # People edit schedules: it looks as often as for dead workers.
+        # People edit schedules, so it looks as often as a rescue does.
         super().__init__(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
         self.due = 0.0
         self.wait = SHORTEST_WAIT
+        self.after = 0  # the id behind which it goes on to look for ends of runs
 
     def is_expecting(self, now: float) -> bool:
         return self.is_due(now)
 
     def note_next(self, seconds: float | None, now: float) -> None:
-        """Note when the next schedule is due; before long a worker asks again."""
+        """Note when the next schedule is due; a worker asks again before long."""
         longest = 2 * self.interval
         self.due = now + (longest if seconds is None else min(seconds, longest))
 
     def run(self, connection: OwnConnection) -> Effects:
         """Fire a batch of what is due."""
-        seconds = firing.next_fire(connection.execute)
+        seconds, after = firing.next_fire(connection.execute, self.after)
+        self.after = after or 0
         if seconds is None or seconds > 0:
             wait = self.interval if seconds is None else min(seconds, self.interval)
-            self.due = monotonic() + wait
+            self.due = monotonic() + (0.0 if self.after else wait)
             return NOTHING
         due = firing.due_schedules(connection.execute)
         won, jobs = fire(connection, [firing.plan(each) for each in due])
@@ -59,7 +61,7 @@ class Scheduler(Chore):
 
 
 def fire(connection: OwnConnection, plans: Sequence[Plan]) -> tuple[int, int]:
-    """Fire all in one transaction; one by one if one of them cannot be fired."""
+    """Fire all in one transaction, or one by one if one of them fails."""
     if not plans:
         return 0, 0
     try:
@@ -73,14 +75,14 @@ def fire(connection: OwnConnection, plans: Sequence[Plan]) -> tuple[int, int]:
         if len(plans) > 1:
             return fire_one_by_one(connection, plans)
         if isinstance(error, psycopg.Error) and not is_of_row(error):
-            raise  # any other schedule fails as well
+            raise  # all other schedules would fail as well
         return set_apart(connection, plans[0], error)
 
 
 def set_apart(
     connection: OwnConnection, plan: Plan, error: Exception
 ) -> tuple[int, int]:
-    """Store, in the schedule, why it cannot be fired; it is due no more."""
+    """Store in the schedule why it cannot be fired, so that it is due no more."""
     logger.error("Schedule id=%s cannot be fired", plan.id, exc_info=error)
     reason = f"It could not be fired: {str(error).strip()}"[:1_000]
     failed = plan._replace(ticks=(), error=reason)

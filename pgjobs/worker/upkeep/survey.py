@@ -1,4 +1,4 @@
-"""Asks in one statement what there is to do, so that other chores can wait."""
+"""Asks in one statement which chores have something to do."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -15,9 +15,9 @@ from .schedules import Scheduler
 
 
 class Survey(Chore):
-    """Puts off the chores for which there is nothing to do.
+    """Puts off the chores that have nothing to do.
 
-    While it fails, each of them looks for itself as often as its interval says.
+    While the survey fails, each chore runs at its own interval.
     """
 
     name = "survey"
@@ -41,8 +41,8 @@ class Survey(Chore):
         self.late_delivery = late_delivery
         self.admitting = admitting
         self.scheduler = scheduler
-        self.looks_for_jobs = looks_for_jobs  # whether it asks for READY jobs, too
-        # Takes the seconds until a job is due, or None, and the time.
+        self.looks_for_jobs = looks_for_jobs  # whether to ask for READY jobs, too
+        # Called with the seconds until a job is due, or None, and the time.
         self.saw_no_jobs = saw_no_jobs
 
     def run(self, connection: OwnConnection) -> Effects:

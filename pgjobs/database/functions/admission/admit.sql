@@ -1,37 +1,45 @@
 -- Decide which of the jobs that wait become READY.
 --
--- This is one statement of one worker at a time: it tries an advisory lock and never
--- waits for it, and PostgreSQL releases the lock with the statement's commit. It
--- decides by the rows of pgjobs_job alone, so nothing can disagree with them:
+-- Only one worker at a time runs this, in one statement. It tries to get an advisory
+-- lock and never waits for it. PostgreSQL releases the lock with the statement's
+-- commit. The rows of pgjobs_job alone decide, so nothing can disagree with them:
 --
 -- - A *line* is the jobs that wait for one thing: "lock door" (ordered), "mutex door",
 --   "limit mail", "rate mail", "predecessor". Jobs in "undecided" need a worker's
 --   Python to find or enqueue a dependency first.
--- - "arrived" are the jobs that no admission has looked at yet. Those of paused and
---   unserved queues stay there, where they take no room. "unlinked" are the jobs that
---   come after other jobs. An admission looks those up before they may be deleted,
---   whatever the queue.
--- - "left" and "recorded" are the jobs that have ended, or gone back to be SCHEDULED,
---   and whose keys and successors no admission has looked at yet.
+-- - "arrived" has the jobs that no admission has looked at yet. Jobs of paused and
+--   unserved queues stay there, where they take no room. "unlinked" has the jobs that
+--   come after other jobs. An admission looks for these predecessors in whatever queue,
+--   before they may be deleted.
+-- - "left" and "recorded" have the jobs that have ended, or have become SCHEDULED
+--   again, and whose keys and successors no admission has looked at yet.
 --
--- An admission looks at what arrived and left, and at the heads of those lines whose
--- key it has touched. So its work grows with what happened, not with what waits. It
--- leaves what it does not get done as it is, or in a note (pgjobs_note), for the next
--- admission.
+-- An admission looks at the jobs that arrived and left, and at the heads of the lines
+-- whose keys these have touched. So its work grows with what happened, not with the
+-- number of jobs that wait. What it does not get done it leaves as it is, or in a note
+-- (pgjobs_note), for the next admission.
 --
--- `room`: how many jobs of the `served` queues the caller claims at once; it need not
--- be notified of them. `served` is NULL if the caller serves all queues but the
--- `excluded`. `admitted` is NULL if another worker admits right now. `ended`: the jobs
--- that this admission ended. `has_more`: there is more to do at once. `is_blocked`:
--- there will be, as soon as other transactions release the rows that they hold.
+-- An admission begins with what its worker has to record: the jobs `recorded_ids` have
+-- succeeded, and need not stand in the line "recorded".
 --
--- The planner's guesses about a queue are outdated by the time it makes them; the
--- settings leave it one plan, the walk along an index.
+-- Parameters: the caller will claim up to `room` jobs of the `served` queues, and need
+-- not be notified of these. `served` is NULL if the caller serves all queues except the
+-- `excluded`.
+--
+-- Results: `recorded` has the lease tokens of the successes that were stored, with or
+-- without an admission. `admitted` is NULL if another worker admits right now. `ended`
+-- has the jobs that this admission ended. `has_more` means that there is more to do at
+-- once, `is_blocked` that there will be when other transactions release the rows that
+-- they hold.
+--
+-- PostgreSQL's statistics of a queue are always outdated. The settings leave the
+-- planner one plan, the walk along an index.
 CREATE OR REPLACE FUNCTION pgjobs_admit(
+    worker bigint, recorded_ids bigint[], lease_tokens bigint[], return_values text[],
     most integer, seconds double precision, sweeps boolean,
     INOUT after_queue text, INOUT after_line text, INOUT after_link bigint,
     room integer, served text[], excluded text[],
-    OUT admitted integer, OUT ended bigint[], OUT has_more boolean,
+    OUT recorded bigint[], OUT admitted integer, OUT ended bigint[], OUT has_more boolean,
     OUT is_blocked boolean, OUT met_undecided boolean
 ) LANGUAGE plpgsql
 SET enable_seqscan = off
@@ -40,48 +48,67 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan
 SET jit = off
+SET lock_timeout = '20ms'
 SET search_path FROM CURRENT
 AS $$
 DECLARE
     deadline timestamptz := clock_timestamp() + make_interval(secs => seconds);
+    -- Only this level shows what others have committed since the statement began.
+    -- The class of the lock is "pgjk" in ASCII.
+    may_admit CONSTANT boolean :=
+        current_setting('transaction_isolation') = 'read committed'
+        AND pg_try_advisory_xact_lock(x'70676a6b'::int, 0);
     found record;
     touched jsonb[];
-    ids bigint[];  -- to decide about
+    ids bigint[] := '{}';  -- to decide about
     unseen bigint[] := '{}';  -- their rows are held
     rate_keys text[] := '{}';
     admitted_to text[] := '{}';
+    linked bigint[];
+    batches bigint[];
     some_arrived boolean;
     some_noted boolean;
     some_due boolean;
-    may_have_left boolean := true;
+    may_have_left boolean;
     is_full boolean := false;  -- more may have arrived than it looks at
     has_progress boolean := false;
     number_noted integer := 0;  -- how many more notes there are
 BEGIN
-    -- Only this level shows what others have committed since the statement began.
-    -- The class of the lock is "pgjk" in ASCII.
-    IF current_setting('transaction_isolation') <> 'read committed'
-        OR NOT pg_try_advisory_xact_lock(x'70676a6b'::int, 0)
-    THEN
+    touched := '{}';
+    IF recorded_ids <> '{}' THEN
+        found := pgjobs_record(
+            worker, recorded_ids, lease_tokens, return_values, may_admit
+        );
+        recorded := found.recorded;
+        touched := found.touched;
+        linked := found.linked;
+        batches := found.batches;
+    END IF;
+    IF NOT may_admit THEN
         RETURN;
     END IF;
-    ids := '{}';
-    touched := '{}';
     ended := '{}';
     has_more := false;
+    IF coalesce(linked, batches) IS NOT NULL THEN
+        found := pgjobs_follow(linked, batches, most);
+        ids := found.followers;
+        ended := found.ended;
+        has_progress := ids <> '{}';
+    END IF;
     SELECT EXISTS (SELECT FROM pgjobs_job WHERE line IN ('arrived', 'unlinked')),
+        EXISTS (SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left')),
         EXISTS (SELECT FROM pgjobs_note),
         EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= clock_timestamp())
-    INTO some_arrived, some_noted, some_due;
+    INTO some_arrived, may_have_left, some_noted, some_due;
     IF some_arrived THEN
         found := pgjobs_take_arrived(most, after_queue);
         after_queue := found.after_queue;
-        ids := found.ids;
-        touched := found.touched;
-        ended := found.ended;
+        ids := ids || found.ids;
+        touched := touched || found.touched;
+        ended := ended || found.ended;
         has_more := after_queue <> '';
-        is_full := cardinality(ids) >= most;
-        has_progress := found.has_linked;
+        is_full := cardinality(found.ids) >= most;
+        has_progress := has_progress OR found.has_linked;
     END IF;
     IF some_noted THEN
         found := pgjobs_take_notes(most);
@@ -108,6 +135,7 @@ BEGIN
         ended := ended || found.ended;
         met_undecided := EXISTS (SELECT FROM pgjobs_job WHERE line = 'undecided');
     END IF;
+    may_have_left := may_have_left OR ended <> '{}';
     LOOP
         IF may_have_left THEN
             found := pgjobs_take_left(most);
@@ -123,8 +151,10 @@ BEGIN
         END IF;
         EXIT WHEN ids = '{}' AND NOT may_have_left;
         IF ids <> '{}' THEN
-            ids := ARRAY(SELECT DISTINCT unnest(ids));
             found := pgjobs_decide(ids);
+            IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
+                ids := ARRAY(SELECT DISTINCT unnest(ids));
+            END IF;
             IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
                 number_noted := number_noted
                     + pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
@@ -159,7 +189,7 @@ BEGIN
         OR EXISTS (
             SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left', 'unlinked')
         );
-    -- Where nothing has moved, other transactions hold the rows.
+    -- If no job has moved, other transactions hold the rows.
     has_more := has_more OR (is_full OR is_blocked)
         AND (has_progress OR ended <> '{}' OR number_noted < 0);
 END

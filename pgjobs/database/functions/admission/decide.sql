@@ -1,8 +1,11 @@
--- Decide about these jobs: one without an obstacle becomes READY, the others stand in
+-- Decide about these jobs. A job without an obstacle becomes READY. The others go to
 -- the line of their first obstacle. Each job that passes takes room from those behind
--- it. A job that finds its lock free, but no room, leaves the lock to the next in line;
--- such keys are *touched* again. `seen`: the jobs whose rows no other transaction
+-- it. A job that finds its lock free but no room leaves the lock to the next in line.
+-- Such keys are *touched* again. `seen` has the jobs whose rows no other transaction
 -- holds.
+--
+-- Each kind of obstacle has a function of its own, which is called if one of the
+-- candidates may meet it: to begin a statement takes longer than to find a key.
 CREATE OR REPLACE FUNCTION pgjobs_decide(
     ids bigint[],
     OUT seen bigint[], OUT admitted_to text[], OUT touched jsonb[],
@@ -10,17 +13,20 @@ CREATE OR REPLACE FUNCTION pgjobs_decide(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     at timestamptz := clock_timestamp();
-    candidates pgjobs_candidate[] := pgjobs_meet_locks(ids);
-    are_limited boolean;
-    are_rated boolean;
+    found record := pgjobs_candidates(ids);
+    candidates pgjobs_candidate[] := found.candidates;
 BEGIN
-    SELECT array_agg(id), bool_or(limit_key IS NOT NULL), bool_or(rate_key IS NOT NULL)
-    INTO seen, are_limited, are_rated
-    FROM unnest(candidates);
-    IF are_limited THEN
+    seen := found.seen;
+    IF found.are_linked THEN
+        candidates := pgjobs_meet_links(candidates);
+    END IF;
+    IF found.are_locked THEN
+        candidates := pgjobs_meet_locks(candidates);
+    END IF;
+    IF found.are_limited THEN
         candidates := pgjobs_meet_limits(candidates);
     END IF;
-    IF are_rated THEN
+    IF found.are_rated THEN
         candidates := pgjobs_meet_rates(candidates, at);
         PERFORM pgjobs_take_tokens(candidates, at);
     END IF;
@@ -30,7 +36,7 @@ BEGIN
         bool_or(obstacle = 'undecided')
     INTO admitted_to, rate_keys, met_undecided
     FROM unnest(candidates);
-    IF are_limited OR are_rated THEN
+    IF found.are_limited OR found.are_rated THEN
         touched := pgjobs_left_free(candidates);
     END IF;
 END

@@ -1,4 +1,4 @@
--- Store when those rates that jobs wait for have their next token.
+-- Store when the rates for which jobs wait get their next token.
 CREATE OR REPLACE FUNCTION pgjobs_expect_tokens(rate_keys text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

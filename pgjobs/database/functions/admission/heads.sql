@@ -1,33 +1,31 @@
--- Return the first jobs of each line, `numbers` of each, from served queues: the jobs
--- of a paused or unserved queue are passed over. The queues of a line are found by
--- hopping from name to name along the index.
+-- Return the first jobs of each line, as many as `numbers` says. Jobs of paused and
+-- unserved queues are skipped. The queues of a line are found by hopping along the
+-- index from name to name.
 CREATE OR REPLACE FUNCTION pgjobs_heads(lines text[], numbers integer[])
 RETURNS TABLE (line text, id bigint, keys jsonb) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     WITH queue AS MATERIALIZED (
-        SELECT wanted.name AS line, wanted.number, hop.name
-        FROM unnest(lines, numbers) AS wanted (name, number)
-        CROSS JOIN LATERAL (
-            WITH RECURSIVE hop (name, number) AS (
-                (
-                    SELECT queue_name, 1 FROM pgjobs_job AS job
-                    WHERE job.line = wanted.name
-                    ORDER BY queue_name LIMIT 1
-                )
-                UNION ALL
-                SELECT (
-                    SELECT queue_name FROM pgjobs_job AS job
-                    WHERE job.line = wanted.name AND queue_name > hop.name
-                    ORDER BY queue_name LIMIT 1
-                ), hop.number + 1
-                FROM hop WHERE hop.name IS NOT NULL AND hop.number < 1000
-            )
-            SELECT hop.name FROM hop WHERE hop.name IS NOT NULL
-        ) AS hop
+        WITH RECURSIVE hop (line, number, name, hops) AS (
+            SELECT wanted.line, wanted.number, (
+                SELECT queue_name FROM pgjobs_job AS job
+                WHERE job.line = wanted.line
+                ORDER BY queue_name LIMIT 1
+            ), 1
+            FROM unnest(lines, numbers) AS wanted (line, number)
+            UNION ALL
+            SELECT hop.line, hop.number, (
+                SELECT queue_name FROM pgjobs_job AS job
+                WHERE job.line = hop.line AND queue_name > hop.name
+                ORDER BY queue_name LIMIT 1
+            ), hops + 1
+            FROM hop WHERE hop.name IS NOT NULL AND hops < 1000
+        )
+        SELECT hop.line, hop.number, hop.name FROM hop WHERE hop.name IS NOT NULL
     ),
+    -- OFFSET 0: the question is asked once for each queue, however many lines it is in.
     served AS MATERIALIZED (
-        SELECT each.name FROM (SELECT DISTINCT queue.name FROM queue) AS each
+        SELECT each.name FROM (SELECT DISTINCT queue.name FROM queue OFFSET 0) AS each
         WHERE pgjobs_is_served(each.name)
     ),
     ranked AS (

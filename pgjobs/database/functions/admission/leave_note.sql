@@ -1,6 +1,6 @@
--- Leave a note of what no row can say, because the row is gone or has other keys now. A
--- role that may not insert notes leaves none, and the sweep finds what waits for
--- nothing.
+-- Leave a note for the next admission where no row can say so, because the row is gone
+-- or has other keys now. A role that may not insert notes leaves none. Then the sweep
+-- finds the jobs that wait for nothing.
 CREATE OR REPLACE FUNCTION pgjobs_leave_note(job_id bigint, keys jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

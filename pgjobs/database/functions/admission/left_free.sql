@@ -1,6 +1,6 @@
--- Return the keys that these candidates could have had, but for another key: if such a
--- candidate leaves a line, or another one has made way for it, the next in line gets
--- its chance.
+-- Return the keys that were free for these candidates, which had to wait for another
+-- key. When such a candidate has left a line, or another one has made way for it, the
+-- next in line gets its chance.
 CREATE OR REPLACE FUNCTION pgjobs_left_free(candidates pgjobs_candidate[])
 RETURNS jsonb[] LANGUAGE plpgsql STABLE AS $$
 BEGIN

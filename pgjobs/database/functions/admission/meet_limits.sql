@@ -1,5 +1,5 @@
--- Find out which of the candidates meet a limit: as many of each limit pass as it has
--- room for. A job that allows fewer than the others holds up those behind it.
+-- Find the candidates that meet a limit. For each limit as many pass as it has room
+-- for. A job that allows fewer running jobs than the others holds up those behind it.
 CREATE OR REPLACE FUNCTION pgjobs_meet_limits(candidates pgjobs_candidate[])
 RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS $$
 BEGIN

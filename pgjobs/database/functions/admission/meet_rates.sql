@@ -1,5 +1,4 @@
--- Find out which of the candidates meet a rate: as many of each rate pass as it has
--- tokens.
+-- Find the candidates that meet a rate. For each rate as many pass as it has tokens.
 CREATE OR REPLACE FUNCTION pgjobs_meet_rates(
     candidates pgjobs_candidate[], at timestamptz
 ) RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS $$

@@ -1,6 +1,8 @@
 -- Make each candidate READY, or put it in the line of its obstacle.
 CREATE OR REPLACE FUNCTION pgjobs_move(candidates pgjobs_candidate[]) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET pgjobs.admits = on
+AS $$
 BEGIN
     UPDATE pgjobs_job AS job
     SET status = CASE WHEN obstacle IS NULL THEN 'READY' ELSE 'WAITING' END,
@@ -11,7 +13,7 @@ BEGIN
         END,
         blocked_by_id = blocker,
         line = next_line,
-        -- Behind what was enqueued while it waited, so that limit keys take turns.
+        -- Behind the jobs enqueued while it waited, so that limit keys take turns.
         turn = CASE
             WHEN obstacle IS NULL AND starts_with(job.line, 'limit ')
                 THEN nextval('pgjobs_turn')

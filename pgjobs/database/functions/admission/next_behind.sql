@@ -1,5 +1,5 @@
--- Return jobs behind those whose rows other transactions hold: twice as many from each
--- line. (In an ordered lock only the first job can follow.)
+-- Return jobs behind those whose rows other transactions hold, twice as many from each
+-- line. (Of an ordered lock only the first job can be next.)
 CREATE OR REPLACE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Return the jobs that may follow now that these keys have been touched.
+-- Return the jobs that may be next after these keys have been touched.
 CREATE OR REPLACE FUNCTION pgjobs_next_in_lines(touched jsonb[], most integer)
 RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
 DECLARE

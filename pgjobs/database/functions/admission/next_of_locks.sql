@@ -1,6 +1,6 @@
--- Return the jobs at the heads of the lines that wait for these locks, one of each free
--- lock. A lock that is taken has none, however many jobs wait for it. Each kind of key
--- has a statement of its own: to begin one takes longer than to look for a key.
+-- Return the jobs at the heads of the lines that wait for these locks, one for each
+-- free lock and none for a taken one. Each kind of key has a function of its own,
+-- because starting a statement takes longer than looking for a key.
 CREATE OR REPLACE FUNCTION pgjobs_next_of_locks(locks text[]) RETURNS bigint[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -11,7 +11,7 @@ BEGIN
                 SELECT FROM pgjobs_job
                 WHERE keys IS NOT NULL AND keys ->> 'lock' = touched.lock
                     AND status IN ('READY', 'RUNNING')
-                OFFSET 0  -- asked for each: no join with all that run
+                OFFSET 0  -- asked for each lock: no join with all running jobs
             )
         )
         SELECT first.id
@@ -29,8 +29,10 @@ BEGIN
         UNION ALL
         SELECT head.id
         FROM (
-            SELECT array_agg(pgjobs_line('mutex', lock)) AS lines, array_agg(1) AS ones
-            FROM free
+            SELECT array_agg(name) AS lines, array_agg(1) AS ones
+            FROM free CROSS JOIN LATERAL pgjobs_line('mutex', lock) AS line (name)
+            WHERE EXISTS (SELECT FROM pgjobs_job WHERE line = name OFFSET 0)
+            HAVING count(*) > 0
         ) AS mutex
         CROSS JOIN LATERAL pgjobs_heads(lines, ones) AS head
     );

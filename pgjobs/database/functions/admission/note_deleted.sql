@@ -1,5 +1,5 @@
--- Leave a note of a deleted job: its keys are free now, and its successors wait in
--- vain. Remove the rows that belong to it.
+-- Leave a note of a deleted job, because its keys are free now and its successors wait
+-- in vain. Delete the rows that belong to the job.
 CREATE OR REPLACE FUNCTION pgjobs_note_deleted() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -18,7 +18,7 @@ BEGIN
         DELETE FROM pgjobs_predecessor AS link WHERE link.job_id = OLD.id;
     END IF;
     IF OLD.dependencies IS NOT NULL THEN
-        PERFORM pgjobs_serve(OLD.id);
+        PERFORM pgjobs_provide(OLD.id);
     END IF;
     RETURN NULL;
 END

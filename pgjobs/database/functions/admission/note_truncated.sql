@@ -1,4 +1,4 @@
--- Remove what belongs to the jobs that a TRUNCATE has removed.
+-- Delete the rows that belong to the jobs of a TRUNCATE.
 CREATE OR REPLACE FUNCTION pgjobs_note_truncated() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$

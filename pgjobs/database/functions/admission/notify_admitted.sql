@@ -1,5 +1,5 @@
--- Tell the workers of the queues that have READY jobs, but not of those jobs that the
--- caller will claim by itself.
+-- Notify the workers of the queues that have READY jobs now, except of those jobs that
+-- the caller will claim itself.
 CREATE OR REPLACE FUNCTION pgjobs_notify_admitted(
     admitted_to text[], room integer, served text[], excluded text[]
 ) RETURNS void LANGUAGE plpgsql AS $$

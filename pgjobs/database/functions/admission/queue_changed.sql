@@ -1,6 +1,6 @@
--- Put a job in its line when its status or keys change. Statements only say READY, or
--- that a job has ended; a job whose keys others may wait for stands in the line "left"
--- from its end until an admission has seen it.
+-- Put a job in its line when its status or keys change. Statements only set READY or a
+-- final status. If other jobs may wait for the keys of a job, it stands in the line
+-- "left" from its end until an admission has seen it.
 CREATE OR REPLACE FUNCTION pgjobs_queue_changed() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$

@@ -1,11 +1,11 @@
--- Put a new job where it belongs: SCHEDULED if it is not due, and WAITING in its first
--- line if it has a lock, limit, rate, predecessor or dependency. So the row itself says
--- what is to be done about it, and the statement that inserts it needs no right, takes
--- no lock and reads no table.
+-- Make a new job SCHEDULED if it is not due, and WAITING in its first line if it has a
+-- lock, limit, rate, predecessor or dependency. So the row itself says what an
+-- admission must do, and the statement that inserts it needs no right, takes no lock
+-- and reads no table.
 --
--- This calls no other function of ours, and so needs no search path of its own: each of
--- the two would cost an INSERT a microsecond a row. So it repeats pgjobs_first_obstacle
--- and pgjobs_first_line.
+-- This calls no other function of ours, and so needs no search path of its own. Each of
+-- the two would cost a microsecond a row. That is why this repeats
+-- pgjobs_first_obstacle and pgjobs_first_line.
 CREATE OR REPLACE FUNCTION pgjobs_queue_inserted() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -13,7 +13,7 @@ BEGIN
         NEW.batch_id := NEW.keys ->> 'batch_id';
     END IF;
     IF NEW.status = 'WAITING' THEN
-        NEW.line := 'unlinked';  -- an admission finds out for what it waits
+        NEW.line := 'unlinked';  -- an admission finds out what it waits for
         RETURN NEW;
     END IF;
     IF NEW.run_after > statement_timestamp() THEN

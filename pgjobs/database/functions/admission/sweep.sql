@@ -1,6 +1,6 @@
--- Look at a batch of lines whose keys may have room, and at links whose predecessor may
--- have ended: what no row and no note tells. A READY job with a place that no worker
--- would run, because its queue is paused or unserved, goes back to make room.
+-- Look at a batch of lines whose keys may have room, and of links whose predecessor may
+-- have ended, although no row and no note says so. A READY job with a key goes back to
+-- WAITING to make room if its queue is paused or unserved.
 CREATE OR REPLACE FUNCTION pgjobs_sweep(
     most integer, INOUT after_line text, INOUT after_link bigint,
     OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]

@@ -1,4 +1,4 @@
--- Return what there is to look at: jobs to decide about, and keys that may have room.
+-- Return the jobs to decide about, and the keys that may have room.
 CREATE OR REPLACE FUNCTION pgjobs_take_arrived(
     most integer, INOUT after_queue text, OUT ids bigint[], OUT touched jsonb[],
     OUT ended bigint[], OUT has_linked boolean
@@ -44,7 +44,7 @@ BEGIN
         WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
     END;
     SELECT * INTO followers, ended FROM pgjobs_link_arrived(ids, most);
-    -- Jobs that are only due later needed no more than their links.
+    -- A job that is due later needed only its links.
     UPDATE pgjobs_job SET line = NULL WHERE id = ANY (ids) AND status = 'SCHEDULED';
     -- Others may have waited longer for the same keys. (In an ordered lock the ids
     -- decide.)

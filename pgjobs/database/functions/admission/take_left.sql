@@ -31,9 +31,8 @@ BEGIN
     INTO number, touched, linked, batches
     FROM taken;
     IF coalesce(linked, batches) IS NOT NULL THEN
-        SELECT * INTO followers, ended
-        FROM pgjobs_close_links(linked, batches, most);
-        PERFORM pgjobs_leave_open(linked, batches);
+        SELECT found.followers, found.ended INTO followers, ended
+        FROM pgjobs_follow(linked, batches, most) AS found;
     END IF;
 END
 $$;

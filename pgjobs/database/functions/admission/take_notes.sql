@@ -1,5 +1,5 @@
--- Take a batch of notes: keys that have room, and jobs and batches whose followers have
--- to be looked at. `number`: how many notes fewer there are.
+-- Take a batch of notes: keys that have room, and jobs and batches whose followers must
+-- be looked at. `number`: how many notes this deleted.
 CREATE OR REPLACE FUNCTION pgjobs_take_notes(
     most integer, OUT number integer,
     OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
@@ -21,8 +21,9 @@ BEGIN
     INTO number, ids, batches, touched FROM note;
     IF coalesce(ids, batches) IS NOT NULL THEN
         number := number - pgjobs_mark(ids);
-        SELECT * INTO followers, ended FROM pgjobs_close_links(ids, batches, most);
-        number := number - pgjobs_leave_open(ids, batches);
+        SELECT pgjobs_take_notes.number - found.number, found.followers, found.ended
+        INTO number, followers, ended
+        FROM pgjobs_follow(ids, batches, most) AS found;
     END IF;
 END
 $$;

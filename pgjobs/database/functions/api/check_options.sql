@@ -11,11 +11,11 @@ BEGIN
         fault := format(
             'must be a whole number between -100 and 100, got %s', priority
         );
-    ELSIF queue_name !~ '^[^,[:cntrl:]]{1,200}$' THEN
+    ELSIF queue_name !~ '^[^,[:cntrl:]]{1,200}$' OR queue_name ~ '^ | $' THEN
         option := 'queue_name';
         fault := format(
-            'must be 1 to 200 characters without commas or control characters, '
-            'got ''%s''', queue_name
+            'must be 1 to 200 characters without commas or control characters, and '
+            'not begin or end with a space, got ''%s''', queue_name
         );
     ELSIF run_after < '1970-01-01 00:00+00' OR run_after >= '9999-01-01 00:00+00'
     THEN

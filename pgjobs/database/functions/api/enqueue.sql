@@ -1,11 +1,11 @@
--- Enqueue a job by SQL, as Python's `enqueue` would: see docs/sql.md. A task's
--- definition (`definitions.py`) is all that this knows of its options, and the JSON
--- Schema in it (`schemas.py`) all that this knows of its parameters.
+-- Enqueue a job by SQL, as Python's `enqueue` would: see docs/sql.md. The task's
+-- options come from its stored definition (`definitions.py`), and its parameters from
+-- the JSON Schema in that (`schemas.py`).
 --
 -- This and the other functions for producers run with the rights of their caller.
--- Errors about arguments have the SQLSTATE 22023 (about NULL: 22004), and the
--- parameter's name as the column of the error. Names mean our tables, whatever the
--- caller's search_path is.
+-- Errors about arguments have the SQLSTATE 22023 (22004 for NULL), and the parameter's
+-- name as the column of the error. Names mean our tables, whatever the caller's
+-- search_path is.
 CREATE OR REPLACE FUNCTION pgjobs_enqueue(
     task text, arguments jsonb DEFAULT '{}',
     priority integer DEFAULT NULL, queue_name text DEFAULT NULL,

@@ -7,7 +7,7 @@ BEGIN
         BEGIN
             RETURN EXISTS (SELECT FROM pgjobs_retry_jobs(ARRAY[id]));
         EXCEPTION WHEN unique_violation THEN
-            -- Another job took the key first; the next look sees it.
+            -- Another job took the unique key first; the next try sees that job.
             IF current_setting('transaction_isolation') <> 'read committed' THEN
                 RAISE;
             END IF;

@@ -1,8 +1,8 @@
 -- Check a value by a JSON Schema: return it as it is stored, or why it does not fit.
 --
--- What is accepted, and the form in which it is stored, is what `hints.py` does with
--- the same type hint; a test compares the two. PostgreSQL has one type of number in
--- JSON: one with decimal places is a float here, any other an integer.
+-- It accepts the same values as `hints.py` for the same type hint, and stores them in
+-- the same form. A test compares the two. PostgreSQL has one type of number in JSON. A
+-- number with decimal places is a float here, any other number an integer.
 CREATE OR REPLACE FUNCTION pgjobs_checked(
     schema jsonb, value jsonb, OUT stored jsonb, OUT fault text
 ) LANGUAGE plpgsql IMMUTABLE AS $$
@@ -10,7 +10,7 @@ DECLARE
     kind text := jsonb_typeof(value);
     item text := NULL;  -- which kind of value it should be
 BEGIN
-    IF schema ? 'x-checked-by' THEN  -- by Python, when the job runs
+    IF schema ? 'x-checked-by' THEN  -- Python checks it when the job runs
         stored := value;
         IF NOT schema -> 'x-types' ? kind THEN
             fault := 'input should be of the JSON type ' || (

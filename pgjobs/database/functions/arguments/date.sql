@@ -1,7 +1,7 @@
 -- Return a date as it is stored, or NULL if the text is none.
 --
--- This and the next ones read dates and times as pydantic does in its strict JSON mode
--- (but for numbers in a text, such as "1700000000"), and return the form in which
+-- This and the functions for times read as pydantic does in its strict JSON mode,
+-- except for numbers in a text such as "1700000000". They return the form in which
 -- pydantic writes them.
 CREATE OR REPLACE FUNCTION pgjobs_date(value text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$

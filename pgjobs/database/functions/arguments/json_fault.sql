@@ -1,5 +1,4 @@
--- Return what about a value Python could not read back, as `check_json` says it, or
--- NULL.
+-- Return why Python could not read a value back, in the words of `check_json`, or NULL.
 CREATE OR REPLACE FUNCTION pgjobs_json_fault(value jsonb, depth integer) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

@@ -1,5 +1,6 @@
--- Return how many bytes of JSON a value is as Python writes it. PostgreSQL writes spaces
--- and no exponents; what is no larger than `most` with them is not counted exactly.
+-- Return how many bytes the JSON of a value takes as Python writes it. PostgreSQL's
+-- JSON is larger, with spaces and without exponents. If that is not above `most`, its
+-- size is returned.
 CREATE OR REPLACE FUNCTION pgjobs_json_size(value jsonb, most integer)
 RETURNS integer LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

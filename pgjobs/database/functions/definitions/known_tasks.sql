@@ -1,4 +1,4 @@
--- Return which tasks there are, as a hint for people.
+-- Return the names of the tasks, as a hint for people.
 CREATE OR REPLACE FUNCTION pgjobs_known_tasks() RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

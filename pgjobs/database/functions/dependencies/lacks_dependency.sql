@@ -1,6 +1,6 @@
 -- Return whether no job that succeeded recently enough provides what a job depends on.
--- `Job.dependencies` has what a job needs, and what it serves: the keys by which other
--- jobs may need it.
+-- `Job.dependencies` has what a job needs, and what it provides: the keys by which
+-- other jobs may need it.
 CREATE OR REPLACE FUNCTION pgjobs_lacks_dependency(dependencies jsonb) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

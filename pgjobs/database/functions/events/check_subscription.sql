@@ -1,5 +1,6 @@
--- Refuse a subscription whose jobs would be refused, and with them each event that it
--- handles. Such a job is inserted and taken back, so this repeats no rule.
+-- Refuse a subscription whose jobs would be refused, because each publication would
+-- fail with them. This inserts such a job and rolls it back, so that it repeats no
+-- rule.
 CREATE OR REPLACE FUNCTION pgjobs_check_subscription() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -2,8 +2,8 @@
 -- events. `only_to`: one task, or NULL for all. Return the event's id for each
 -- delivery. A task that has had an event does not get it again.
 --
--- The plan is kept: to plan for each event would take as long as to insert its jobs,
--- and nothing in it is large.
+-- The plan is kept. Planning for each event would take as long as inserting its jobs,
+-- and no table in it is large.
 CREATE OR REPLACE FUNCTION pgjobs_deliver(
     events pgjobs_event[], origin text, only_to text
 ) RETURNS SETOF bigint LANGUAGE plpgsql

@@ -1,10 +1,10 @@
 -- Deliver events that had no subscriber when they were published and have one now, up
--- to `grace` seconds after that. Return the number of events. One worker does it at a
--- time, so that jobs have their ids in the order of the events ("pgje" in ASCII is the
--- lock).
+-- to `grace` seconds after their publication. Return the number of events. Only one
+-- worker at a time does this, so that the ids of the jobs rise with the events. (The
+-- class of its lock is "pgje" in ASCII.)
 --
--- The names are found by hopping along the index: most events have no subscriber, and
--- however many events there are of them, they are not read.
+-- The names of the events are found by hopping along the index. So events of a name
+-- without a subscriber are not read, however many there are.
 CREATE OR REPLACE FUNCTION pgjobs_deliver_late(grace float8, most integer)
 RETURNS bigint LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -51,7 +51,7 @@ BEGIN
     RETURNING * INTO event;
     IF handlers > 0 THEN
         made := (SELECT count(*) FROM pgjobs_deliver(ARRAY[event], 'published', NULL));
-        IF made <> handlers THEN  -- subscriptions have just been changed
+        IF made <> handlers THEN  -- subscriptions were changed a moment ago
             UPDATE pgjobs_event SET handlers = made WHERE id = event.id;
         END IF;
     END IF;

@@ -1,7 +1,7 @@
--- Refuse a row that no job can be, in those columns that neither a claim nor a success
--- changes. (constraints/is_job.sql has the others.) PostgreSQL would call the function
--- of a constraint with each version of a row; this trigger does not fire for the two
--- statements that make most versions.
+-- Refuse a row that cannot be a job. This checks the columns that neither a claim nor a
+-- success changes; constraints/is_job.sql checks the others. PostgreSQL would call the
+-- function of a constraint for each version of a row. This trigger does not fire for
+-- the two statements that make most versions.
 CREATE OR REPLACE FUNCTION pgjobs_check_job() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     fault text := CASE
@@ -37,7 +37,7 @@ BEGIN
     -- What follows is rare. PostgreSQL prepares an expression once in each transaction
     -- that comes to it.
     IF pg_column_size(NEW.kwargs) > 2000 OR pg_column_size(NEW.args) > 2000 THEN
-        -- A text of a worker's statement has a largest size.
+        -- A worker's statement has a largest size.
         IF octet_length(NEW.args::text) + octet_length(NEW.kwargs::text) > 50000000 THEN
             fault := 'args and kwargs must be no more than 50 MB of JSON';
         END IF;
@@ -135,7 +135,7 @@ BEGIN
                         WHERE id::text !~ '^[1-9][0-9]{0,17}$'
                     )
                     THEN 'keys: after and after_batches must be arrays of ids'
-                -- So predecessors make no circles.
+                -- So predecessors cannot form a circle.
                 WHEN jsonb_path_exists(
                     NEW.keys, '$.after[*] ? (@ >= $id)',
                     jsonb_build_object('id', NEW.id)
@@ -147,7 +147,7 @@ BEGIN
     IF fault IS NULL AND NEW.dependencies IS NOT NULL THEN
         fault := CASE
             WHEN jsonb_typeof(NEW.dependencies -> 'needs') IS DISTINCT FROM 'array'
-                OR jsonb_typeof(NEW.dependencies -> 'serves')
+                OR jsonb_typeof(NEW.dependencies -> 'provides')
                     IS DISTINCT FROM 'array'
                 OR pg_column_size(NEW.dependencies) > 1900
                 AND octet_length(NEW.dependencies::text) > 200000
@@ -157,7 +157,9 @@ BEGIN
                         FROM jsonb_array_elements(NEW.dependencies -> 'needs') AS each
                         UNION ALL
                         SELECT each, each -> 'for'
-                        FROM jsonb_array_elements(NEW.dependencies -> 'serves') AS each
+                        FROM jsonb_array_elements(
+                            NEW.dependencies -> 'provides'
+                        ) AS each
                     ) AS item (each, seconds)
                     WHERE jsonb_typeof(each -> 'key') IS DISTINCT FROM 'string'
                         OR length(each ->> 'key') NOT BETWEEN 1 AND 500
@@ -166,13 +168,13 @@ BEGIN
                         AND seconds::numeric NOT BETWEEN 1e-100 AND 3153600000
                 )
                 THEN 'dependencies must be {"needs": [{"key": ..., "within": ...}], '
-                    '"serves": [{"key": ..., "for": ...}]}'
+                    '"provides": [{"key": ..., "for": ...}]}'
         END;
         IF fault IS NULL
-            AND (TG_OP = 'UPDATE' OR NEW.dependencies -> 'serves' <> '[]')
+            AND (TG_OP = 'UPDATE' OR NEW.dependencies -> 'provides' <> '[]')
         THEN
             EXECUTE pg_catalog.format(
-                'SELECT %I.pgjobs_serve($1)', TG_TABLE_SCHEMA
+                'SELECT %I.pgjobs_provide($1)', TG_TABLE_SCHEMA
             ) USING NEW.id;
         END IF;
     END IF;

@@ -1,8 +1,8 @@
--- Tell the workers, and whatever waits for the job's end, of a change of status, and
--- enqueue what follows that end. This is one function for five purposes, because each
--- trigger would cost each statement the parsing of its condition. It calls pgjobs_serve
--- and pgjobs_follow_up by their full names: the search path is that of the statement
--- that changes the job.
+-- Notify the workers, and whatever waits for the job's end, of a change of status, and
+-- enqueue what follows that end. This is one function for five purposes, because
+-- PostgreSQL parses the condition of each trigger with each statement. It calls
+-- pgjobs_provide and pgjobs_follow_up by their full names, because the search path is
+-- that of the statement that changes the job.
 CREATE OR REPLACE FUNCTION pgjobs_notify_changed() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -18,7 +18,7 @@ BEGIN
         PERFORM pg_catalog.pg_notify('pgjobs_finished', NEW.id::text);
     END IF;
     IF NEW.dependencies IS NOT NULL THEN
-        EXECUTE pg_catalog.format('SELECT %I.pgjobs_serve($1)', TG_TABLE_SCHEMA)
+        EXECUTE pg_catalog.format('SELECT %I.pgjobs_provide($1)', TG_TABLE_SCHEMA)
             USING NEW.id;
     END IF;
     IF NEW.finished_at IS NOT NULL AND OLD.finished_at IS NULL THEN

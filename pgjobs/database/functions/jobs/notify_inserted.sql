@@ -1,7 +1,6 @@
--- Wake the workers after any INSERT, also one by psql: once per queue and statement. A
--- queue with jobs that an admission has to look at is named on a channel of its own.
--- Scheduled jobs wake the workers too, because a worker sleeps no longer than until the
--- next job is due.
+-- Wake the workers after each INSERT, also by psql, once per queue and statement.
+-- Queues with jobs for an admission are named on another channel. Scheduled jobs wake
+-- the workers too, because a worker sleeps only until the next job is due.
 CREATE OR REPLACE FUNCTION pgjobs_notify_inserted() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN

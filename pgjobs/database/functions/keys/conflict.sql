@@ -1,60 +1,24 @@
--- Decide what becomes of a new job whose unique key another job holds, as
--- `models/unique.py` does. Return the id of the job that there is instead; NULL if
--- there is none (on_conflict = 'skip'); 0 if no job holds the key any more.
+-- Decide what becomes of a new job whose unique key another job holds, as `Inserting`
+-- in queue/inserting.py does for many at a time. Return the id of the job that there is
+-- instead. NULL means that there is none (on_conflict = 'skip'), and 0 that no job holds
+-- the key any more.
 CREATE OR REPLACE FUNCTION pgjobs_conflict(job pgjobs_job, on_conflict text)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
+    replaced bigint;
     holder pgjobs_job;
 BEGIN
     IF job.unique_for = 'period' THEN
-        UPDATE pgjobs_job SET unique_until = NULL  -- it is over
-        WHERE unique_key = job.unique_key AND unique_for = 'period'
-            AND pgjobs_holds_key(
-                unique_for, unique_until, status, attempts, finished_at
-            )
-            AND unique_until <= clock_timestamp();
+        PERFORM pgjobs_free_keys(ARRAY[job.unique_key]);
     END IF;
     IF on_conflict = 'replace' THEN
-        UPDATE pgjobs_job AS held
-        SET args = '[]',
-            kwargs = job.kwargs,
-            keys = nullif(
-                coalesce(job.keys, '{}') - 'batch_id' || coalesce(
-                    (
-                        SELECT jsonb_object_agg(key, value)
-                        FROM jsonb_each(held.keys)
-                        WHERE key IN (
-                            'after', 'after_batches', 'needs', 'batch_id',
-                            'has_successors'
-                        )
-                    ),
-                    '{}'
-                ),
-                '{}'
-            ),
-            dependencies = NULL,  -- a worker makes them
-            run_after = job.run_after,
-            expires_at = job.expires_at,
-            status = CASE
-                WHEN job.run_after > statement_timestamp() THEN 'SCHEDULED'
-                ELSE 'READY'
-            END,
-            waiting_for = NULL,
-            blocked_by_id = NULL
-        WHERE held.unique_key = job.unique_key
-            AND held.unique_for = job.unique_for
-            AND pgjobs_holds_key(
-                held.unique_for, held.unique_until, held.status, held.attempts,
-                held.finished_at
-            )
-            AND held.status IN ('READY', 'SCHEDULED', 'WAITING')
-            AND held.attempts = 0
-        RETURNING * INTO holder;
+        SELECT * INTO replaced FROM pgjobs_replace_held(
+            ARRAY[job.unique_key], ARRAY[job.unique_for], ARRAY['[]'::jsonb],
+            ARRAY[job.kwargs], ARRAY[job.keys], NULL, ARRAY[job.run_after],
+            ARRAY[job.expires_at], ARRAY[job.meta]
+        );
         IF FOUND THEN
-            DELETE FROM pgjobs_predecessor
-            WHERE job_id = holder.id AND needs = 'dependency';
-            PERFORM pg_notify('pgjobs', holder.queue_name);
-            RETURN holder.id;
+            RETURN replaced;
         END IF;
     END IF;
     SELECT * INTO holder FROM pgjobs_job
@@ -71,7 +35,7 @@ BEGIN
     ELSIF on_conflict = 'replace' AND holder.attempts = 0
         AND holder.finished_at IS NULL
     THEN
-        RETURN 0;  -- the holder came after the UPDATE had looked
+        RETURN 0;  -- the holder came after the replacement
     END IF;
     RETURN CASE WHEN on_conflict <> 'skip' THEN holder.id END;
 END

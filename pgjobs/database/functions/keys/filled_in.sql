@@ -1,4 +1,4 @@
--- Return the key that a template makes of the arguments.
+-- Return the key that a template gives with these arguments.
 CREATE OR REPLACE FUNCTION pgjobs_filled_in(
     task text, option text, template jsonb, arguments jsonb
 ) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$

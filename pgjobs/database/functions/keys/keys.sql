@@ -1,4 +1,4 @@
--- Return the column `keys` of a new job: what its definition, and a given lock, say.
+-- Return the column `keys` of a new job, by its definition and the given lock.
 CREATE OR REPLACE FUNCTION pgjobs_keys(
     definition pgjobs_taskdefinition, arguments jsonb, lock text
 ) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$

@@ -1,4 +1,4 @@
--- Return any job of the batch with this status. (To ask for the first one would invite
+-- Return any job of the batch with this status. (Asking for the first one would tempt
 -- the planner to walk the primary key.)
 CREATE OR REPLACE FUNCTION pgjobs_batch_has(batch bigint, wanted text) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$

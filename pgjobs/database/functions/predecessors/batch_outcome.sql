@@ -1,4 +1,4 @@
--- Return how a batch has ended, or UNFINISHED or GONE, and a job that makes it so.
+-- Return how a batch has ended, or UNFINISHED or GONE, and a job that decided it.
 CREATE OR REPLACE FUNCTION pgjobs_batch_outcome(
     batch bigint, OUT outcome text, OUT culprit bigint, OUT failed bigint
 ) LANGUAGE plpgsql STABLE AS $$
@@ -17,7 +17,7 @@ BEGIN
             WHEN failed IS NOT NULL THEN 'FAILED'
             WHEN culprit IS NOT NULL THEN 'CANCELLED'
             WHEN EXISTS (SELECT FROM pgjobs_batch WHERE id = batch) THEN 'SUCCESSFUL'
-            ELSE 'GONE'  -- or there never was one
+            ELSE 'GONE'  -- or it never existed
         END;
     END IF;
 END

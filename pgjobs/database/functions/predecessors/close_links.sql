@@ -1,6 +1,6 @@
--- Close the links that lead to those of these jobs that have ended, and to these
--- batches. `followers`: jobs that may have nothing more to wait for. `ended`: jobs that
--- needed another outcome of their predecessor; this function ended them.
+-- Close the links to those of these jobs that have ended, and to these batches.
+-- `followers` has jobs that may have nothing more to wait for. `ended` has the jobs
+-- that needed another outcome of their predecessor. This function ended them.
 CREATE OR REPLACE FUNCTION pgjobs_close_links(
     ids bigint[], batches bigint[], most integer,
     OUT followers bigint[], OUT ended bigint[]

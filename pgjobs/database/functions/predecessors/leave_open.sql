@@ -1,6 +1,5 @@
--- Leave notes of links that should have been closed and were not, because there were
--- too many, or because other transactions hold the rows of the jobs. Return how many
--- notes.
+-- Leave notes of links that could not be closed, because there were too many, or
+-- because other transactions hold the rows of the jobs. Return the number of notes.
 CREATE OR REPLACE FUNCTION pgjobs_leave_open(ids bigint[], batches bigint[])
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Make the links of jobs that have arrived, and close those whose predecessor has
--- ended. The other predecessors are marked: at their end an admission sees by the mark
--- that others wait for them. `followers`: other jobs that had waited for the same
+-- ended. Mark the other predecessors. By the mark an admission sees at their end that
+-- other jobs wait for them. `followers` has other jobs that had waited for the same
 -- predecessors.
 CREATE OR REPLACE FUNCTION pgjobs_link_arrived(
     ids bigint[], most integer, OUT followers bigint[], OUT ended bigint[]
@@ -39,8 +39,7 @@ BEGIN
         SELECT DISTINCT batch_id FROM pgjobs_predecessor
         WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
     );
-    SELECT * INTO followers, ended
-    FROM pgjobs_close_links(predecessors, batches, most);
-    PERFORM pgjobs_leave_open(predecessors, batches);
+    SELECT found.followers, found.ended INTO followers, ended
+    FROM pgjobs_follow(predecessors, batches, most) AS found;
 END
 $$;

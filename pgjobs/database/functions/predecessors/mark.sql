@@ -1,5 +1,5 @@
--- Mark unfinished jobs as having successors, so that their end is noticed. Return how
--- many notes this left.
+-- Mark unfinished jobs that have successors, so that an admission notices their end.
+-- Return the number of notes that this left.
 CREATE OR REPLACE FUNCTION pgjobs_mark(ids bigint[]) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,8 +1,7 @@
--- Do what the retry of these jobs means for others. The
--- retried jobs wait again for those of their predecessors that have not ended. Jobs
--- that were cancelled because of them, and those that were cancelled because of these,
--- wait again. A revived job takes its unique key again, unless another job holds it;
--- then it stays cancelled.
+-- Do what the retry of these jobs means for others. The retried jobs wait again for
+-- those of their predecessors that have not ended. Jobs that were cancelled because of
+-- them wait again, and so do those that were cancelled because of these. A revived job
+-- takes its unique key again. If another job holds it, it stays cancelled.
 CREATE OR REPLACE FUNCTION pgjobs_revive(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -20,34 +19,14 @@ BEGIN
         WHERE job.status = 'CANCELLED' AND job.blocked_by_id = lost.id
     ),
     cancelled AS MATERIALIZED (
-        SELECT id, unique_for,
-            CASE
-                WHEN unique_for <> 'period' OR unique_until > clock_timestamp()
-                    THEN unique_key
-            END AS wanted_key
+        SELECT id
         FROM pgjobs_job
         WHERE id = ANY (ARRAY(SELECT id FROM lost)) AND status = 'CANCELLED'
         ORDER BY id
         FOR NO KEY UPDATE
     ),
-    ranked AS (
-        SELECT *, row_number() OVER (
-            PARTITION BY wanted_key, unique_for ORDER BY id DESC
-        ) AS place
-        FROM cancelled
-    ),
     allowed AS MATERIALIZED (
-        SELECT id FROM ranked
-        WHERE wanted_key IS NULL
-            OR place = 1 AND NOT EXISTS (
-                SELECT FROM pgjobs_job AS other
-                WHERE other.unique_key = wanted_key
-                    AND other.unique_for = ranked.unique_for
-                    AND pgjobs_holds_key(
-                        other.unique_for, other.unique_until, other.status,
-                        other.attempts, other.finished_at
-                    )
-            )
+        SELECT id FROM pgjobs_retake_keys(ARRAY(SELECT id FROM cancelled)) AS id
     ),
     -- The next admission looks again at what had ended for a job before.
     opened AS (

@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION pgjobs_notify_queue() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_catalog.pg_notify('pgjobs', OLD.name);
-    -- Admissions have passed over the lines with jobs of this queue alone.
+    -- Admissions have skipped the lines that have only jobs of this queue.
     PERFORM pg_catalog.pg_notify('pgjobs_admission', 'sweep');
     RETURN NULL;
 END

@@ -1,10 +1,10 @@
 -- Return how many jobs of a limited queue may be claimed.
 --
--- They are counted for each claim, from running rows alone, under a lock that is held
--- until the claim is committed, so that two workers never count on the same room. No
--- worker waits for the lock: without it there is no room, and the worker looks again
--- within milliseconds. VOLATILE lets the count see what was committed since the
--- statement began, and what the statement itself has recorded.
+-- Each claim counts the rows of running jobs, under a lock that is held until the claim
+-- is committed. So two workers never count on the same room. No worker waits for the
+-- lock. Without it there is no room, and the worker looks again within milliseconds.
+-- VOLATILE lets the count see what was committed since the statement began, and what
+-- the statement itself has recorded.
 CREATE OR REPLACE FUNCTION pgjobs_room(queue text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

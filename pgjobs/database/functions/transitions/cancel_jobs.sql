@@ -1,6 +1,6 @@
--- Cancel queued jobs, ask running ones, once, to stop, and tell their workers. Return
--- the jobs that this changed. Rows are locked by id, as by all that touch several jobs:
--- two such statements never wait for each other.
+-- Cancel queued jobs, ask running ones to stop, and notify their workers. Return the
+-- jobs that this changed. Each statement that touches several jobs locks their rows in
+-- the order of the ids, so that two of them never wait for each other.
 CREATE OR REPLACE FUNCTION pgjobs_cancel_jobs(ids bigint[], why text)
 RETURNS TABLE (id bigint, is_finished boolean) LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,10 +1,11 @@
--- Put finished jobs back in the queue, each with a new life, and let those wait again
--- that were cancelled because of them. Return the jobs that this changed.
+-- Put finished jobs back in the queue, each with a new life. Jobs that were cancelled
+-- because of them wait again. Return the jobs that this changed.
 --
--- The lease token stays: it is never used twice. `expires_at` goes: an operator who
--- retries a job wants it to run, however late. A job is skipped if another one holds its
--- unique key, and so are, of several with the same key, all but the newest. The others
--- are put back in the order of their ids, in which the jobs of a lock stand in line.
+-- The lease token stays, because it is never used twice. `expires_at` goes, because an
+-- operator who retries a job wants it to run, however late. A job is skipped if another
+-- job holds its unique key. Of several jobs with the same key only the newest is
+-- retried. Jobs are put back in the order of their ids, in which the jobs of a lock
+-- stand in line.
 CREATE OR REPLACE FUNCTION pgjobs_retry_jobs(ids bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -14,11 +15,7 @@ DECLARE
     linked bigint[];
 BEGIN
     WITH finished AS MATERIALIZED (
-        SELECT id, unique_for,
-            CASE
-                WHEN unique_for <> 'period' OR unique_until > clock_timestamp()
-                    THEN unique_key
-            END AS wanted_key
+        SELECT id
         FROM pgjobs_job
         WHERE id = ANY (ids)
             AND status IN ('SUCCESSFUL', 'FAILED', 'CANCELLED')
@@ -26,26 +23,8 @@ BEGIN
         ORDER BY id
         FOR NO KEY UPDATE
     ),
-    ranked AS (
-        SELECT *, row_number() OVER (
-            PARTITION BY wanted_key, unique_for ORDER BY id DESC
-        ) AS place
-        FROM finished
-    ),
     allowed AS MATERIALIZED (
-        SELECT id FROM ranked
-        WHERE wanted_key IS NULL
-            OR place = 1 AND NOT EXISTS (
-                SELECT FROM pgjobs_job AS other
-                WHERE other.unique_key = wanted_key
-                    AND other.unique_for = ranked.unique_for
-                    AND pgjobs_holds_key(
-                        other.unique_for, other.unique_until, other.status,
-                        other.attempts, other.finished_at
-                    )
-                    AND other.id <> ranked.id
-            )
-        ORDER BY id
+        SELECT id FROM pgjobs_retake_keys(ARRAY(SELECT id FROM finished)) AS id
     ),
     changed AS (
         UPDATE pgjobs_job AS job
@@ -66,7 +45,7 @@ BEGIN
         WHERE job.id = allowed.id
         RETURNING job.id,
             job.keys IS NOT NULL
-                -- One that ended before an admission saw its successors has no mark.
+                -- A job that ended before an admission saw its successors has no mark.
                 OR EXISTS (
                     SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id
                 ) AS may_be_linked

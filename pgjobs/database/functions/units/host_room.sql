@@ -1,15 +1,16 @@
 -- Return how many process units are free on a host.
 --
 -- They are counted for each claim, from running rows alone, so that nothing can leak:
--- the jobs of a dead worker take units until their rescue. The count is made under a
+-- the jobs of a dead worker take units until their rescue. If its row is gone, nothing
+-- says where it was: they take units of each host. The count is made under a
 -- lock that is held until the claim is committed. No worker waits for that lock:
 -- without it `free` is NULL, and the worker looks again (as for pgjobs_room). VOLATILE
 -- lets the count see what was committed since the statement began, and what the
 -- statement itself has recorded.
 --
--- Nothing behind (last_priority, last_turn) may start: it is the place of a
--- job that has waited for units for longer than `patience`. Units that become free are
--- kept for that job.
+-- No job behind (last_priority, last_turn) may start. That is the place of a job that
+-- has waited for units for longer than `patience`. Units that become free are kept for
+-- it.
 CREATE OR REPLACE FUNCTION pgjobs_host_room(
     here text, total bigint, patience double precision,
     OUT free bigint, OUT last_priority integer, OUT last_turn bigint
@@ -23,9 +24,16 @@ BEGIN
     END IF;
     SELECT greatest(total - coalesce(sum(coalesce(job.process_units, 1)), 0), 0)
     INTO free
-    FROM pgjobs_worker AS worker
-    JOIN pgjobs_job AS job ON job.worker_id = worker.id
-    WHERE worker.host = here AND job.status = 'RUNNING';
+    FROM (
+        SELECT id, id FROM pgjobs_worker WHERE host = here
+        UNION ALL
+        SELECT lag(id, 1, 0::bigint) OVER (ORDER BY id) + 1, id - 1 FROM pgjobs_worker
+        UNION ALL
+        SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
+    ) AS worker (first_id, last_id)  -- of this host, or without a row
+    JOIN pgjobs_job AS job
+        ON job.worker_id BETWEEN worker.first_id AND worker.last_id
+    WHERE worker.first_id <= worker.last_id AND job.status = 'RUNNING';
 
     SELECT job.priority, job.turn INTO last_priority, last_turn
     FROM pgjobs_job AS job
@@ -33,7 +41,7 @@ BEGIN
         AND job.process_units > free AND job.process_units <= total
         AND greatest(job.enqueued_at, job.run_after, job.last_attempted_at)
             <= clock_timestamp() - make_interval(secs => patience)
-        -- It does not wait for units if no worker here would take it anyway.
+        -- A job that no worker of the host would claim does not wait for units.
         AND EXISTS (
             SELECT FROM pgjobs_worker AS worker
             WHERE worker.host = here

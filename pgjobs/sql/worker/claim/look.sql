@@ -1,4 +1,4 @@
--- In this order: what stands in a list of results is computed from first to last.
+-- In this order: PostgreSQL computes a list of results from first to last.
 clock_timestamp() AS begun_at,
 (
     SELECT extract(epoch FROM least(

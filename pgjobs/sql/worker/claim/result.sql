@@ -1,8 +1,8 @@
--- The summary comes as a row of its own; its reader sorts the jobs.
+-- The summary is a row of its own. Python sorts the jobs.
 SELECT recorded, has_keys, next_due,
     EXISTS (SELECT FROM picked WHERE is_suspect) AS met_suspect,
     met_locked,
-    -- These are rare: another statement cancels them.
+    -- Expired jobs are rare. Another statement cancels them.
     EXISTS (SELECT FROM listed WHERE is_expired) AS met_expired,
     -- Some jobs ahead of one that must run alone were locked by this claim: what the
     -- latter meets is for the next look to find out.

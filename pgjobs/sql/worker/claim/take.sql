@@ -1,8 +1,9 @@
--- Lock one after the other until there are enough. A job that may not crash once more
--- runs alone: the claim ends before it, unless it comes first.
--- MATERIALIZED: run more than once, a subquery with SKIP LOCKED locks more than LIMIT.
--- A plain "status = 'READY'" would invite the planner to an index of READY jobs, which
--- looks small when the plan is made, and is walked from end to end for each job.
+-- Lock one job after the other until there are enough.
+-- A job with one crash left runs alone, so the claim ends before it unless it comes
+-- first.
+-- MATERIALIZED: if it ran more than once, it would lock more rows than LIMIT.
+-- A plain "status = 'READY'" would tempt the planner to an index of READY jobs. It
+-- looks small when the plan is made, and would be walked as a whole for each job.
 picked AS MATERIALIZED (
     SELECT eligible.*
     FROM eligible CROSS JOIN LATERAL (
@@ -32,6 +33,7 @@ claimed AS (
     RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts,
               failures, max_attempts, crashes, max_crashes, timeout, life,
               lease_token, enqueued_at, keys IS NOT NULL AS is_keyed,
-              dependencies IS NOT NULL AS is_tied, turn, meta::text,
-              extract(epoch FROM now() - greatest(run_after, enqueued_at))::float8
+              dependencies IS NOT NULL AS has_dependencies, turn, meta::text,
+              extract(epoch FROM now() - greatest(run_after,
+                  CASE WHEN attempts = 1 AND life = 1 THEN enqueued_at END))::float8
 ),

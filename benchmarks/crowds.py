@@ -1,0 +1,462 @@
+"""What worker statements read beside thousands of one thing, counted in blocks.
+
+Each crowd fills the tables with a number of things that the worker's next statement
+has nothing to do with. Blocks tell without a clock whether a statement reads them.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import psycopg
+
+EMPTY = """
+TRUNCATE pgjobs_job, pgjobs_batch, pgjobs_event, pgjobs_worker, pgjobs_queue,
+    pgjobs_predecessor, pgjobs_prerequisite, pgjobs_rate, pgjobs_note CASCADE;
+DELETE FROM pgjobs_schedule WHERE name LIKE 'schedule %';
+DELETE FROM pgjobs_subscription WHERE task LIKE 'task %'
+"""
+# Triggers would admit, notify and check what a crowd is made of.
+QUICKLY = "SET session_replication_role = replica"
+NORMALLY = "SET session_replication_role = origin"
+
+# The worker that asks, what it runs, and what it finds READY.
+STAGE = """
+INSERT INTO pgjobs_queue (name) VALUES ('default');
+INSERT INTO pgjobs_worker
+    (id, name, host, pid, queues, excluded, slots, units, started_at, heartbeat_at,
+     beating_since, lease_until, heartbeat_interval, holds_session_lock)
+VALUES
+    (1000000, 'own', 'here', 1, '', '', 4, 1000, now(), now(),
+     now() - interval '1 hour', now() + interval '2 hours', 3600, false),
+    (2000000, 'other', 'there', 1, '', '', 4, 1000, now(), now(),
+     now() - interval '1 hour', now() + interval '2 hours', 3600, false);
+INSERT INTO pgjobs_job (id, turn, task, priority)
+SELECT number, number, 'benchmarks.noop', 100 FROM generate_series(1, 8) AS number;
+INSERT INTO pgjobs_job
+    (id, turn, task, status, worker_id, lease_token, attempts, started_at,
+     last_attempted_at, keys)
+VALUES
+    (9, 9, 'benchmarks.noop', 'RUNNING', 1000000, 1000009, 1, now(), now(), NULL),
+    (10, 10, 'benchmarks.noop', 'RUNNING', 1000000, 1000010, 1, now(), now(),
+     '{"lock": "lock 1", "limit_key": "limit 1", "max_running": 1,
+       "has_successors": true}');
+"""
+WAITING = """
+INSERT INTO pgjobs_job (id, turn, task, status, waiting_for, line, keys)
+SELECT number + {first}, number + {first}, 'benchmarks.noop', 'WAITING', '{kind}',
+    '{line} ' || {key}, {keys}
+FROM generate_series(1, %(waiting)s) AS number
+"""
+READY = """
+INSERT INTO pgjobs_job (id, turn, task, queue_name, priority, process_units)
+SELECT number + 1000, number + 1000, 'benchmarks.noop', {queue}, {priority}, {units}
+FROM generate_series(1, {number}) AS number
+"""
+RUNNING = """
+INSERT INTO pgjobs_job
+    (id, turn, task, status, worker_id, lease_token, attempts, started_at, keys)
+SELECT number + 1000, number + 1000, 'benchmarks.noop', 'RUNNING', 2000000,
+    number + 2000000, 1, now(), {keys}
+FROM generate_series(1, %(number)s) AS number
+"""
+NUMBERS = "generate_series(1, %(number)s) AS number"
+BEHIND = 10_000_000  # ids of what waits
+
+
+def waiting(kind: str, line: str, key: str, keys: str) -> str:
+    return WAITING.format(first=BEHIND, kind=kind, line=line, key=key, keys=keys)
+
+
+def ready(
+    queue: str = "'default'",
+    priority: str = "0",
+    units: str = "NULL",
+    number: str = "%(number)s",
+) -> str:
+    return READY.format(queue=queue, priority=priority, units=units, number=number)
+
+
+OF_NUMBER = "(number %% %(number)s + 2)"
+LOCKED = f"jsonb_build_object('lock', 'lock ' || {OF_NUMBER})"
+MUTEX = f"{LOCKED} || '{{\"is_ordered\": false}}'"
+LIMITED = f"jsonb_build_object('limit_key', 'limit ' || {OF_NUMBER}, 'max_running', 1)"
+RATED = (
+    f"jsonb_build_object('rate_key', 'rate ' || {OF_NUMBER}, 'rate_interval', 3600,"
+    " 'rate_burst', 1)"
+)
+WORKERS = f"""
+INSERT INTO pgjobs_worker
+    (id, name, host, pid, queues, excluded, slots, units, started_at, heartbeat_at,
+     beating_since, lease_until, heartbeat_interval, holds_session_lock)
+SELECT number, 'worker ' || number, 'there', 1, '', '', 4, NULL, now(),
+    now(), now() - interval '1 hour', now() + interval '2 hours', 3600, false
+FROM {NUMBERS}
+"""
+
+# Each crowd is a number of things, and jobs that wait beside them.
+CROWDS: dict[str, list[str]] = {
+    "queues": [
+        f"INSERT INTO pgjobs_queue (name) SELECT 'queue ' || number FROM {NUMBERS}",
+        ready("'queue ' || number"),
+    ],
+    "paused queues": [
+        "INSERT INTO pgjobs_queue (name, paused_at)"
+        f" SELECT 'queue ' || number, now() FROM {NUMBERS}",
+        """
+        INSERT INTO pgjobs_job
+            (id, turn, task, queue_name, status, waiting_for, line, keys)
+        SELECT number + 10000000, number + 10000000, 'benchmarks.noop',
+            'queue ' || number %% %(number)s + 1, 'WAITING', 'lock', 'arrived',
+            jsonb_build_object('lock', 'lock ' || number)
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+    ],
+    "priorities": [ready(priority="99 - number %% 200", number="%(waiting)s")],
+    "jobs of one paused queue": [
+        "INSERT INTO pgjobs_queue (name, paused_at) VALUES ('paused', now())",
+        ready("'paused'", number="%(waiting)s"),
+    ],
+    "heavy jobs": [ready(units="2000", number="%(waiting)s")],
+    "jobs of a full host": [
+        """
+        INSERT INTO pgjobs_job
+            (id, turn, task, status, worker_id, lease_token, attempts, started_at,
+             process_units)
+        VALUES
+            (11, 11, 'benchmarks.noop', 'RUNNING', 1000000, 1000011, 1, now(), 998)
+        """,
+        ready(units="500", number="%(waiting)s"),
+    ],
+    "lock keys": [
+        RUNNING.format(keys="jsonb_build_object('lock', 'lock ' || number + 1)"),
+        waiting("lock", "lock lock", OF_NUMBER, LOCKED),
+    ],
+    "mutex keys": [
+        RUNNING.format(
+            keys="jsonb_build_object('lock', 'lock ' || number + 1,"
+            " 'is_ordered', false)"
+        ),
+        waiting("lock", "mutex lock", OF_NUMBER, MUTEX),
+    ],
+    "limit keys": [
+        RUNNING.format(
+            keys="jsonb_build_object('limit_key', 'limit ' || number + 1,"
+            " 'max_running', 1)"
+        ),
+        waiting("limit", "limit limit", OF_NUMBER, LIMITED),
+    ],
+    "rate keys": [
+        "INSERT INTO pgjobs_rate (key, full_at, opens_at) SELECT 'rate ' || number + 1,"
+        f" now() + interval '1 day', now() + interval '1 day' FROM {NUMBERS}",
+        waiting("rate", "rate rate", OF_NUMBER, RATED),
+    ],
+    "jobs of one lock": [
+        waiting("lock", "lock lock", "1", """'{"lock": "lock 1"}'"""),
+    ],
+    "jobs of one limit": [
+        waiting(
+            "limit",
+            "limit limit",
+            "1",
+            """'{"limit_key": "limit 1", "max_running": 1}'""",
+        ),
+    ],
+    "schedules": [
+        "INSERT INTO pgjobs_schedule (name, task, every, next_run_at)"
+        " SELECT 'schedule ' || number, 'benchmarks.noop', interval '1 day',"
+        f" now() + interval '1 day' FROM {NUMBERS}",
+    ],
+    "schedules that wait for their run": [
+        "INSERT INTO pgjobs_schedule (name, task, every, anchor, last_job_id)"
+        " SELECT 'schedule ' || number, 'benchmarks.noop', interval '1 day', 'end',"
+        f" 1000 + number FROM {NUMBERS}",
+        RUNNING.format(keys="NULL"),
+    ],
+    "subscribers": [
+        "INSERT INTO pgjobs_subscription (task, event)"
+        f" SELECT 'task ' || number, 'event-' || number FROM {NUMBERS}",
+    ],
+    "names of unhandled events": [
+        f"INSERT INTO pgjobs_event (name) SELECT 'name-' || number FROM {NUMBERS}",
+    ],
+    "unhandled events": [
+        "INSERT INTO pgjobs_event (name, published_at)"
+        " SELECT 'name', now() - interval '1 day'"
+        " FROM generate_series(1, %(waiting)s) AS number",
+    ],
+    "batches": [
+        "INSERT INTO pgjobs_batch (id, enqueued_at)"
+        f" SELECT number, now() - interval '1 day' FROM {NUMBERS}",
+        """
+        INSERT INTO pgjobs_job
+            (id, turn, task, status, waiting_for, line, keys, batch_id)
+        SELECT number + 10000000, number + 10000000, 'benchmarks.noop', 'WAITING',
+            'predecessor', 'predecessor', '{"after": [10]}',
+            number %% %(number)s + 1
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+    ],
+    "chains": [
+        RUNNING.format(keys="""'{"has_successors": true}'"""),
+        """
+        INSERT INTO pgjobs_job (id, turn, task, status, waiting_for, line, keys)
+        SELECT number + 10000000, number + 10000000, 'benchmarks.noop', 'WAITING',
+            'predecessor', 'predecessor', '{"after": [1001]}'
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+        """
+        INSERT INTO pgjobs_predecessor (job_id, predecessor_id)
+        SELECT number + 10000000, 1001 + number %% %(number)s
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+    ],
+    "workers": [WORKERS],
+    "unknown tasks": [
+        """
+        INSERT INTO pgjobs_job
+            (id, turn, task, status, run_after, enqueued_at, attempts)
+        SELECT number + 1000, number + 1000, 'task ' || number, 'SCHEDULED',
+            now() + interval '1 hour', now(), 1
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+    ],
+    "undecided jobs of unknown tasks": [
+        """
+        INSERT INTO pgjobs_job
+            (id, turn, task, status, waiting_for, line, dependencies)
+        SELECT number + 1000, number + 1000, 'task ' || number, 'WAITING', 'dependency',
+            'undecided', '{"needs": [], "serves": []}'
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+    ],
+    "prerequisites": [
+        "INSERT INTO pgjobs_prerequisite (job_id, key, finished_at)"
+        f" SELECT number, 'key ' || number, now() FROM {NUMBERS}",
+    ],
+    "finished jobs": [
+        """
+        INSERT INTO pgjobs_job
+            (id, turn, task, status, started_at, finished_at, attempts, keys, line)
+        SELECT number + 1000, number + 1000, 'benchmarks.noop',
+            (ARRAY['SUCCESSFUL', 'FAILED'])[number %% 2 + 1], now(), now(), 1,
+            CASE number %% 3 WHEN 0 THEN '{"lock": "lock 1"}'::jsonb END, NULL
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+    ],
+    "old jobs that schedules keep": [
+        "INSERT INTO pgjobs_schedule (name, task, every, next_run_at, last_job_id)"
+        " SELECT 'schedule ' || number, 'benchmarks.noop', interval '1 day',"
+        f" now() + interval '1 day', 1000 + number FROM {NUMBERS}",
+        """
+        INSERT INTO pgjobs_job
+            (id, turn, task, status, started_at, finished_at, attempts)
+        SELECT number + 1000, number + 1000, 'benchmarks.noop', 'SUCCESSFUL',
+            now() - interval '100 days', now() - interval '100 days', 1
+        FROM generate_series(1, %(number)s) AS number
+        """,
+    ],
+    "dead letters": [
+        "INSERT INTO pgjobs_event (id, name, published_at, handlers)"
+        " SELECT number, 'name', now() - interval '100 days', 1"
+        " FROM generate_series(1, %(waiting)s) AS number",
+        """
+        INSERT INTO pgjobs_job
+            (id, turn, task, status, started_at, finished_at, attempts)
+        SELECT number + 1000, number + 1000, 'benchmarks.noop', 'FAILED',
+            now() - interval '100 days', now() - interval '100 days', 1
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+        "INSERT INTO pgjobs_delivery (job_id, event_id, task)"
+        " SELECT number + 1000, number, 'benchmarks.noop'"
+        " FROM generate_series(1, %(waiting)s) AS number",
+    ],
+    "scheduled jobs that expire": [
+        """
+        INSERT INTO pgjobs_job (id, turn, task, status, run_after, expires_at)
+        SELECT number + 1000, number + 1000, 'benchmarks.noop', 'SCHEDULED',
+            now() + interval '1 hour', now() + interval '2 hours'
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+    ],
+    "full rates": [
+        "INSERT INTO pgjobs_rate (key, full_at)"
+        f" SELECT 'rate ' || number, now() + interval '1 day' FROM {NUMBERS}",
+    ],
+}
+
+
+class Case(NamedTuple):
+    """A statement of the worker, and what happens before it in its transaction."""
+
+    text: str
+    parameters: dict[str, Any]
+    before: str = ""
+
+
+ALL = {"only": None, "skipped": "{}"}
+OWN = {"worker_id": 1_000_000}
+
+
+def cases() -> dict[str, Case]:
+    """Return the statements of a worker that has next to nothing to do."""
+    from pgjobs.queue.admitting import BEGINNING, admit_statement
+    from pgjobs.queue.claiming import (
+        HostUnits,
+        claim_statement,
+        first_look,
+        record_statement,
+    )
+    from pgjobs.queue.parts import OLDEST
+    from pgjobs.queue.recording import Success
+    from pgjobs.queue.upkeep import BATCH, LOCK_CLASS
+    from pgjobs.sql import statement
+
+    batch = {"limit": BATCH, **ALL}
+    old = {"age": 86_400.0, "limit": BATCH, **OLDEST._asdict()}
+    ended = "UPDATE pgjobs_job SET status = 'CANCELLED', finished_at = now(),"
+    ended += " reason = 'Cancelled.', worker_id = NULL WHERE id = 10"
+    outcome = (
+        '[{"id": 9, "lease_token": 1000009, "verdict": "FAIL", "reason": "no",'
+        ' "exception_class": "", "message": "", "traceback": ""}]'
+    )
+    units = {"units": HostUnits("here", 1_000)}
+    held = {"ids": [9, 10], "lease_tokens": [1_000_009, 1_000_010]}
+    own = 1_000_000
+    return {
+        "claim": Case(*claim_statement(own, limit=4)),
+        "record and claim": Case(
+            *claim_statement(own, [Success(9, 1_000_009, None)], 4)
+        ),
+        "claim by queue": Case(
+            *claim_statement(own, limit=4, look=first_look(4, by_queue=True))
+        ),
+        "claim of some queues": Case(
+            *claim_statement(own, limit=4, look=first_look(4, True), queues=["default"])
+        ),
+        "claim with units": Case(
+            *claim_statement(own, limit=4, look=first_look(4, True), **units)
+        ),
+        "record successes": Case(
+            *record_statement(own, [Success(10, 1_000_010, None)])
+        ),
+        "record": Case(
+            statement("record"),
+            {
+                "outcomes": outcome,
+                "unknown_task_grace": 600,
+                "worker_name": "own",
+                **OWN,
+            },
+        ),
+        "admit": Case(*admit_statement(BEGINNING, sweeps=False)),
+        "admit after an end": Case(*admit_statement(BEGINNING, sweeps=False), ended),
+        "sweep": Case(*admit_statement(BEGINNING, sweeps=True)),
+        "chores": Case(statement("chores"), {"looks": True, **OWN}),
+        "rescue": Case(statement("rescue"), {"lock_class": LOCK_CLASS, **OWN, **batch}),
+        "expire": Case(statement("expire"), batch),
+        "promote": Case(statement("promote"), batch),
+        "prune": Case(statement("prune"), {"status": "SUCCESSFUL", **old, **ALL}),
+        "prune batches": Case(statement("prune_batches"), {"after": 0, "limit": BATCH}),
+        "prune events": Case(statement("prune_events"), old),
+        "forget rates": Case(statement("forget_rates"), {"limit": BATCH}),
+        "deliver late": Case(
+            statement("deliver_late"), {"grace": 3_600.0, "limit": BATCH}
+        ),
+        "next fire": Case(statement("next_fire"), {"after": 0, "limit": 1_000}),
+        "due schedules": Case(statement("due_schedules"), {"limit": 100}),
+        "undecided": Case(
+            statement("undecided"),
+            {"most": 1_000, "limit": 100, "tasks": [], "unknown_task_grace": 600.0},
+        ),
+        "too heavy": Case(
+            statement("too_heavy"),
+            {"total": 1_000, "queues": None, "excluded": [], "limit": 100},
+        ),
+        "cancel requests": Case(statement("cancel_requests"), OWN),
+        "orphans": Case(
+            statement("orphans"), {"lease_tokens": held["lease_tokens"], **OWN}
+        ),
+        "in doubt": Case(statement("in_doubt"), held),
+        "locked": Case(statement("locked"), {"ids": held["ids"], **OWN}),
+    }
+
+
+def fill(connection: psycopg.Connection, crowd: str, number: int, waiting: int) -> None:
+    """Replace all jobs by those of the stage and of the crowd."""
+    connection.execute(QUICKLY)
+    connection.execute(EMPTY)
+    connection.execute(STAGE)
+    for text in CROWDS.get(crowd, ()):
+        connection.execute(text, {"number": number, "waiting": waiting})
+    connection.execute(NORMALLY)
+    connection.execute("VACUUM ANALYZE")
+
+
+def empty(connection: psycopg.Connection) -> None:
+    """Remove what `fill` has made."""
+    connection.execute(QUICKLY)
+    connection.execute(EMPTY)
+
+
+def blocks_read(connection: psycopg.Connection, case: Case) -> int:
+    """Return how many blocks the statement touches; nothing of it stays."""
+    for _ in range(2):  # the first one also reads the catalogue
+        with connection.transaction(force_rollback=True):
+            if case.before:
+                connection.execute(case.before)
+            ((explained,),) = connection.execute(
+                "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + case.text, case.parameters
+            )
+    top = explained[0]["Plan"]
+    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+
+def measured(connection: psycopg.Connection) -> Iterator[tuple[str, int]]:
+    """Yield the blocks that each statement reads."""
+    from pgjobs.worker.connections.connection import ONE_PLAN
+
+    connection.execute(ONE_PLAN)
+    connection.execute("RESET statement_timeout")
+    for name, case in cases().items():
+        yield name, blocks_read(connection, case)
+
+
+# What grows for a reason: blocks for each thing, or whatever their number.
+FOR_EACH = {
+    # A look into each queue takes a probe of the index for each.
+    ("queues", "claim by queue"): 3,
+    ("queues", "claim with units"): 3,
+    # Jobs for which there is no room stand in the line itself.
+    ("heavy jobs", "claim with units"): 1,
+    ("jobs of a full host", "claim with units"): 1,
+    ("jobs of a full host", "too heavy"): 1,
+    # Each worker's row is read; a probe follows for each gap between their ids.
+    ("workers", "claim with units"): 1,
+    ("workers", "chores"): 0.1,
+    ("workers", "rescue"): 0.1,
+    # A subscriber may have come for any of them.
+    ("names of unhandled events", "deliver late"): 4,
+}
+A_BATCH = 50_000  # of 1,000 rows or lines at a time
+IN_BATCHES = {
+    ("paused queues", "admit"),
+    ("paused queues", "admit after an end"),
+    ("unhandled events", "prune events"),
+    ("names of unhandled events", "prune events"),
+    ("batches", "prune batches"),
+    ("undecided jobs of unknown tasks", "undecided"),
+    ("old jobs that schedules keep", "prune"),
+    ("dead letters", "prune events"),
+    ("schedules that wait for their run", "next fire"),
+}
+
+
+def bound(crowd: str, statement: str, few: int, number: int) -> int:
+    """Return the most blocks that a statement may read beside such a crowd.
+
+    `few`: what it reads beside hardly anything.
+    """
+    if statement == "sweep" or (crowd, statement) in IN_BATCHES:
+        return A_BATCH
+    # Ten thousand rows of a small table take a hundred blocks.
+    return few + 60 + number * FOR_EACH.get((crowd, statement), 0.01)

@@ -1,0 +1,178 @@
+"""The pages of the reference that code tells: settings, options and commands."""
+
+import argparse
+import importlib
+import inspect
+import io
+import pkgutil
+import tokenize
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+from pgjobs.conf import SETTINGS
+from pgjobs.management import commands
+from pgjobs.tasks.options import JOB_OPTIONS, TASK_OPTIONS, Options
+from pgjobs.tasks.recurrence import Recurrence
+
+# Options of every command of Django.
+COMMON = {
+    "help", "version", "verbosity", "settings", "pythonpath", "traceback", "no_color",
+    "force_color", "skip_checks",
+}  # fmt: skip
+
+
+def write_all(folder: Path) -> None:
+    """Write each page into this folder, if its text has changed."""
+    for name, lines in (
+        ("settings", settings_page()),
+        ("options", options_page()),
+        ("commands", commands_page()),
+    ):
+        write(folder / f"{name}.md", "\n".join(lines) + "\n")
+
+
+def write(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+# Settings
+
+
+def settings_page() -> Iterator[str]:
+    yield from (
+        "# Settings",
+        "",
+        "All settings stand in one dict, `PGJOBS`, in your project's settings. Each is",
+        "optional. A duration is a number of seconds or a `timedelta`.",
+        "`manage.py check` reports a name that pgjobs does not know, and a value that",
+        "it cannot use.",
+        "",
+        "```python",
+        "# settings.py",
+        'PGJOBS = {"CONCURRENCY": 8, "POLL_INTERVAL": 2}',
+        "```",
+        "",
+        "| setting | default | what it is |",
+        "|---|---|---|",
+    )
+    for name, setting in SETTINGS.items():
+        yield f"| `{name}` | `{shown(setting.default)}` | {setting.about} |"
+
+
+def shown(value) -> str:
+    """Return a default as a reader would write it."""
+    if isinstance(value, float) and value.is_integer():
+        return f"{int(value):_}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:_}"
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ", ".join(f"{key!r}: {shown(each)}" for key, each in value.items())
+            + "}"
+        )
+    return repr(value)
+
+
+# Options
+
+
+def options_page() -> Iterator[str]:
+    yield from (
+        "# Options of tasks and jobs",
+        "",
+        "`@task(...)` sets an option for all jobs of a task, `task.using(...)` for one",
+        "job. Some options make sense in one of the two only.",
+        "",
+        "| option | default | `@task` | `.using` | what it does |",
+        "|---|---|---|---|---|",
+    )
+    about = comments_of_fields(Options)
+    for each in fields(Options):
+        yield (
+            f"| `{each.name}` | `{default_of(each)}` "
+            f"| {'yes' if each.name in TASK_OPTIONS else ''} "
+            f"| {'yes' if each.name in JOB_OPTIONS else ''} "
+            f"| {about[each.name]} |"
+        )
+    yield from schedules_part()
+
+
+def schedules_part() -> Iterator[str]:
+    yield from (
+        "",
+        "## Options of schedules",
+        "",
+        "They stand in `@task(...)`, or in one `@schedule(...)` for each schedule.",
+        "",
+        "| option | default | what it does |",
+        "|---|---|---|",
+    )
+    about = comments_of_fields(Recurrence)
+    for each in fields(Recurrence):
+        yield f"| `{each.name}` | `{default_of(each)}` | {about[each.name]} |"
+
+
+def default_of(field) -> str:
+    if field.default is not MISSING:
+        return shown(field.default).replace("<class 'BaseException'>", "BaseException")
+    made = field.default_factory()
+    return f"{field.default_factory.__name__}()" if callable(made) else shown(made)
+
+
+def comments_of_fields(owner: type) -> dict[str, str]:
+    """Return {field: the `#:` comment above it} of a dataclass and of its bases."""
+    about: dict[str, str] = {}
+    for each in reversed(owner.__mro__[:-1]):
+        about |= comments_in(inspect.getsource(each))
+    return about
+
+
+def comments_in(source: str) -> dict[str, str]:
+    about: dict[str, str] = {}
+    comment: list[str] = []
+    for line in tokenize.generate_tokens(io.StringIO(source).readline):
+        if line.type == tokenize.COMMENT and line.string.startswith("#:"):
+            comment.append(line.string[2:].strip())
+        elif line.type == tokenize.NAME and comment:
+            about[line.string] = " ".join(comment)
+            comment = []
+    return about
+
+
+# Commands
+
+
+def commands_page() -> Iterator[str]:
+    yield "# Commands"
+    for module in pkgutil.iter_modules(commands.__path__):
+        if not module.name.startswith("_"):
+            yield from command(module.name)
+
+
+def command(name: str) -> Iterator[str]:
+    made = importlib.import_module(f"{commands.__name__}.{name}").Command()
+    parser = made.create_parser("manage.py", name)
+    yield from ("", f"## {name}", "", str(made.help), "")
+    options = [each for each in parser._actions if is_own(each)]
+    if options:
+        yield from ("| option | what it does |", "|---|---|")
+    for each in options:
+        yield f"| {usage(each)} | {each.help or ''} |".replace("%%", "%")
+
+
+def is_own(option: argparse.Action) -> bool:
+    return option.dest not in COMMON and option.help != argparse.SUPPRESS
+
+
+def usage(option: argparse.Action) -> str:
+    value = option.metavar or option.dest.upper()
+    if not option.option_strings:
+        return f"`{value}`"
+    if option.nargs == 0:
+        value = ""
+    return ", ".join(
+        f"`{name} {value}`".replace(" `", "`") for name in option.option_strings
+    )

@@ -1,0 +1,48 @@
+"""The jobs of a list as CSV or JSON, streamed a few at a time."""
+
+import csv
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.http import StreamingHttpResponse
+
+from ..reports.job_rows import COLUMNS, TEXTS, compact, json_lines, rows_of
+
+# A spreadsheet runs a cell that begins with one of these.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+
+
+def export(jobs, kind: str, may_see_arguments: bool) -> StreamingHttpResponse:
+    """Return the answer with these jobs, by id; `kind` is csv or json."""
+    names = (*COLUMNS, *(TEXTS if may_see_arguments else ("reason",)))
+    rows = rows_of(jobs, names)
+    return StreamingHttpResponse(
+        csv_lines(names, rows) if kind == "csv" else json_lines(rows),
+        content_type=CONTENT_TYPES[kind],
+        headers={"Content-Disposition": f'attachment; filename="jobs.{kind}"'},
+    )
+
+
+class Echo:
+    """A file whose lines the writer of CSV gets back."""
+
+    def write(self, line: str) -> str:
+        return line
+
+
+def csv_lines(names, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    writer = csv.writer(Echo())
+    yield writer.writerow(names)
+    for row in rows:
+        yield writer.writerow([csv_cell(name, row[name]) for name in names])
+
+
+def csv_cell(name: str, value) -> Any:
+    if name == "arguments":
+        value = compact(value)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if isinstance(value, str) and value.startswith(FORMULAS):
+        return f"'{value}"
+    return value

@@ -1,0 +1,103 @@
+"""Arguments of Django's tasks: any JSON, stored as they were given, with no hints."""
+
+import inspect
+from inspect import Parameter
+from typing import Any
+
+from ..base.plain_json import check_json, check_text, dump_checked, load
+from ..conf import settings
+from ..exceptions import InvalidArguments
+from ..tasks.arguments import Stored
+from .compat import Task, normalize_json
+
+PLAIN = {str, int, float, bool, type(None)}
+
+
+class PlainSignature:
+    """The parameters of one task of Django's, without its context."""
+
+    def __init__(self, task_name: str, task: Task):
+        self.task_name = task_name
+        signature = inspect.signature(task.func)
+        parameters = list(signature.parameters.values())[task.takes_context :]
+        self.signature = signature.replace(parameters=parameters)
+
+    def store(self, args: tuple, kwargs: dict) -> Stored:
+        """Return the arguments as JSON texts; raise TypeError or InvalidArguments."""
+        return self.dump(normalized([*args]), normalized(kwargs))
+
+    def dump(self, positional: list, named: dict) -> Stored:
+        """Return normalised arguments as JSON texts; raise InvalidArguments."""
+        try:
+            for each in positional:
+                check_json(each)
+            for name, each in named.items():
+                check_text(name)
+                check_json(each)
+        except ValueError as error:
+            faults = {"arguments": str(error)}
+            raise InvalidArguments(self.task_name, faults) from None
+        stored = Stored(
+            dump_checked(positional) if positional else "[]",
+            dump_checked(named) if named else "{}",
+        )
+        self.check_size(stored)
+        return stored
+
+    def check_size(self, stored: Stored) -> None:
+        most = settings.MAX_ARGUMENT_BYTES
+        if 4 * sum(map(len, stored)) <= most:  # no character takes more bytes
+            return
+        size = sum(len(part.encode()) for part in stored)
+        if size > most:
+            fault = (
+                f"are {size} bytes of JSON, more than the {most} that "
+                "PGJOBS['MAX_ARGUMENT_BYTES'] allows"
+            )
+            raise InvalidArguments(self.task_name, {"arguments": fault})
+
+    def load(self, stored: Stored) -> tuple[tuple, dict]:
+        """Return the arguments to call the task with; raise InvalidArguments."""
+        try:
+            return tuple(load(stored.args)), load(stored.kwargs)
+        except (ValueError, RecursionError) as error:
+            fault = {"arguments": f"cannot be read: {error}"}
+            raise InvalidArguments(self.task_name, fault) from None
+
+    def by_name(self, args: tuple, kwargs: dict) -> Stored:
+        """Return the arguments under their names, as keys are made of them.
+
+        Raises TypeError if the task cannot be called with them.
+        """
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        named: dict[str, Any] = {}
+        positional: list = []
+        for name, value in bound.arguments.items():
+            kind = self.signature.parameters[name].kind
+            if kind is Parameter.VAR_POSITIONAL:
+                positional = [*value]
+            elif kind is Parameter.VAR_KEYWORD:
+                named |= value
+            elif is_json(value):  # a default need not be
+                named[name] = value
+        return self.store(tuple(positional), named)
+
+
+def normalized(values: Any) -> Any:
+    """Return a list or dict of arguments as Django normalises it.
+
+    Raises TypeError or ValueError.
+    """
+    each = values.values() if type(values) is dict else values
+    if all(type(value) in PLAIN for value in each):
+        return values  # most are, and Django asks each value what it is
+    return normalize_json(values)
+
+
+def is_json(value: Any) -> bool:
+    try:
+        normalize_json(value)
+    except (TypeError, ValueError):
+        return False
+    return True

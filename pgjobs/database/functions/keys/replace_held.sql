@@ -1,0 +1,76 @@
+-- Give the jobs that hold these unique keys other arguments and another time, unless
+-- they have started. Return the ids of the jobs that this changed. No key stands twice in
+-- the arrays.
+--
+-- Locks, limits and rates follow from the arguments, so they are replaced, too. Other
+-- options stay as they are. Dependencies that are NULL are made by a worker.
+CREATE OR REPLACE FUNCTION pgjobs_replace_held(
+    unique_keys text[], unique_fors text[], args jsonb[], kwargs jsonb[], keys jsonb[],
+    dependencies jsonb[], run_after timestamptz[], expires_at timestamptz[],
+    meta jsonb[]
+) RETURNS SETOF bigint LANGUAGE sql
+SET search_path FROM CURRENT
+AS $$
+    WITH held AS MATERIALIZED (
+        SELECT job.id, new.args, new.kwargs, new.keys, new.dependencies, new.run_after,
+            new.expires_at, new.meta
+        FROM unnest(
+            unique_keys, unique_fors, args, kwargs, keys, dependencies, run_after,
+            expires_at, meta
+        ) AS new (
+            unique_key, unique_for, args, kwargs, keys, dependencies, run_after,
+            expires_at, meta
+        )
+        JOIN pgjobs_job AS job
+            ON job.unique_key = new.unique_key AND job.unique_for = new.unique_for
+        WHERE pgjobs_holds_key(
+                job.unique_for, job.unique_until, job.status, job.attempts,
+                job.finished_at
+            )
+            AND job.status IN ('READY', 'SCHEDULED', 'WAITING')
+            AND job.attempts = 0
+        ORDER BY job.id
+        FOR NO KEY UPDATE OF job
+    ),
+    -- Other arguments may have other dependencies.
+    forgotten AS (
+        DELETE FROM pgjobs_predecessor AS link USING held
+        WHERE link.job_id = held.id AND link.needs = 'dependency'
+    ),
+    -- What comes before and after the job stays.
+    links (names) AS (
+        VALUES (
+            ARRAY['after', 'after_batches', 'needs', 'batch_id', 'has_successors']
+        )
+    ),
+    replaced AS (
+        UPDATE pgjobs_job AS job
+        SET args = held.args,
+            kwargs = held.kwargs,
+            dependencies = held.dependencies,
+            meta = held.meta,
+            keys = nullif(
+                coalesce(held.keys, '{}') - names || coalesce(
+                    (
+                        SELECT jsonb_object_agg(key, value) FROM jsonb_each(job.keys)
+                        WHERE key = ANY (names)
+                    ),
+                    '{}'
+                ),
+                '{}'
+            ),
+            run_after = held.run_after,
+            expires_at = held.expires_at,
+            status = CASE
+                WHEN held.run_after > statement_timestamp() THEN 'SCHEDULED'
+                ELSE 'READY'
+            END,
+            waiting_for = NULL,
+            blocked_by_id = NULL
+        FROM held CROSS JOIN links
+        WHERE job.id = held.id
+        RETURNING job.id, job.queue_name
+    )
+    -- A job that stays SCHEDULED may be due earlier than workers know.
+    SELECT id FROM replaced CROSS JOIN LATERAL pg_notify('pgjobs', queue_name)
+$$;

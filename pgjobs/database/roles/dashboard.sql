@@ -1,0 +1,21 @@
+-- Those who watch: they read how jobs are, and not what they were given or have found.
+GRANT USAGE ON SCHEMA {schema} TO {role};
+GRANT SELECT ON django_migrations TO {role};
+GRANT SELECT (
+    id, turn, batch_id, lease_token, enqueued_at, attempts, failures, life, priority,
+    max_attempts, crashes, max_crashes, awaited, task, queue_name, status, reason, started_at,
+    last_attempted_at, finished_at, run_after, expires_at, cancel_requested_at, timeout,
+    process_units, worker_id, keys, waiting_for, blocked_by_id, line
+) ON pgjobs_job TO {role};
+GRANT SELECT (
+    id, job_id, life, number, worker_name, started_at, finished_at, outcome, exception_class
+) ON pgjobs_attempt TO {role};
+GRANT SELECT (
+    id, name, aggregate_id, correlation_id, published_at, handlers
+) ON pgjobs_event TO {role};
+GRANT SELECT ON
+    pgjobs_batch, pgjobs_delivery, pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite,
+    pgjobs_queue, pgjobs_rate, pgjobs_schedule, pgjobs_subscription, pgjobs_taskdefinition,
+    pgjobs_tick, pgjobs_worker
+TO {role};
+GRANT EXECUTE ON FUNCTION pgjobs_is_served(text) TO {role};

@@ -1,0 +1,13 @@
+-- Other programs: enqueue with SQL. They get the columns that describe a job, and not its
+-- id, status or counters.
+GRANT USAGE ON SCHEMA {schema} TO {role};
+GRANT SELECT ON pgjobs_taskdefinition TO {role};
+GRANT SELECT ON pgjobs_job, pgjobs_batch TO {role};
+GRANT INSERT (description) ON pgjobs_batch TO {role};
+GRANT INSERT (
+    task, args, kwargs, queue_name, priority, run_after, expires_at, max_attempts, max_crashes,
+    timeout, process_units, keys, dependencies, unique_key, unique_for, unique_until,
+    meta
+) ON pgjobs_job TO {role};
+GRANT USAGE ON SEQUENCE pgjobs_turn TO {role};
+{functions}

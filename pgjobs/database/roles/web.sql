@@ -1,0 +1,20 @@
+-- The web processes: enqueue, publish, act on jobs, pause queues, change schedules.
+-- They run no jobs: they write no workers, ticks and steps.
+GRANT USAGE ON SCHEMA {schema} TO {role};
+GRANT SELECT ON django_migrations TO {role};
+GRANT SELECT ON
+    pgjobs_attempt, pgjobs_batch, pgjobs_delivery, pgjobs_event, pgjobs_job, pgjobs_note,
+    pgjobs_predecessor, pgjobs_prerequisite, pgjobs_progress, pgjobs_queue, pgjobs_rate,
+    pgjobs_schedule, pgjobs_step, pgjobs_subscription, pgjobs_taskdefinition, pgjobs_tick,
+    pgjobs_worker
+TO {role};
+GRANT INSERT, UPDATE, DELETE ON
+    pgjobs_batch, pgjobs_job, pgjobs_predecessor, pgjobs_prerequisite, pgjobs_schedule
+TO {role};
+GRANT INSERT, UPDATE ON pgjobs_event, pgjobs_queue TO {role};
+GRANT INSERT ON pgjobs_attempt, pgjobs_delivery, pgjobs_note TO {role};
+-- What refers to a job goes with it.
+GRANT DELETE ON pgjobs_attempt, pgjobs_progress, pgjobs_step TO {role};
+GRANT UPDATE (job_id) ON pgjobs_delivery, pgjobs_tick TO {role};
+GRANT USAGE ON SEQUENCE pgjobs_job_id_seq, pgjobs_lease_token, pgjobs_turn TO {role};
+{functions}

@@ -1,0 +1,271 @@
+"""What narrows a set of jobs: the list of the admin and `manage.py jobs` share it.
+
+A filter takes jobs and the text that a person gave, and returns fewer jobs. It raises
+InvalidFilter if the text can mean nothing.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from django.db.models import Case, Func, IntegerField, Model, Q, When
+from django.db.models.functions import Now
+from django.db.models.lookups import LessThan
+from django.utils.translation import gettext as _
+
+from ..base.ids import read_id
+from ..conf import FINISHED
+from ..exceptions import non_negative_seconds
+from ..models.job import JobQuerySet
+from ..models.job_choices import Status
+from ..models.schedule import Schedule
+from ..models.worker import Worker
+from .errors import with_error
+from .json_text import is_secret
+
+# Of texts without an index the admin reads so many jobs, the newest.
+LOOKED_AT = 10_000
+LARGE = 20_000  # bytes of arguments that are not searched
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+LONGEST_AGE = 100 * 365 * 86_400  # seconds
+AGES = {"hour": "1h", "day": "1d", "week": "7d"}  # the names in addresses of the list
+NO_EXCEPTION = "-"  # the value of the filter by error, since none may be empty
+TERM = re.compile(r'([\w.-]{1,200}):("[^"]*"|\S+)')
+
+
+class InvalidFilter(ValueError):
+    """A filter was given what it cannot read."""
+
+
+def checked(text: str) -> str:
+    """Return the text; raise InvalidFilter if PostgreSQL cannot hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidFilter(_("The text holds no valid characters.")) from None
+    if "\0" in text:
+        raise InvalidFilter(_("The text holds a NUL character."))
+    return text
+
+
+def known_id(text: str) -> int:
+    id = read_id(text.removeprefix("#"))
+    if id is None:
+        raise InvalidFilter(_("%(text)r is no id.") % {"text": text[:80]})
+    return id
+
+
+def age(text: str) -> timedelta:
+    """Return the duration that a text such as 90s, 15m, 72h, 7d or hour names."""
+    known = AGES.get(text, text)
+    number, unit = (known[:-1], known[-1]) if known[-1:] in UNITS else (known, "s")
+    try:
+        seconds = non_negative_seconds("it", float(number) * UNITS[unit])
+    except ValueError:
+        seconds = math.inf
+    if seconds > LONGEST_AGE:
+        problem = _("%(text)r is no duration such as 90s, 15m, 72h or 7d.")
+        raise InvalidFilter(problem % {"text": text[:80]})
+    return timedelta(seconds=seconds)
+
+
+# Filters with an index, or that read no more than the list does without them
+
+
+def by_status(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    status = text.upper()
+    if status not in Status.values:
+        known = ", ".join(Status.values)
+        problem = _("%(text)r is no status; they are %(known)s.")
+        raise InvalidFilter(problem % {"text": text[:80], "known": known})
+    return jobs.with_status(status)
+
+
+def by_queue(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    return jobs.filter(queue_name=checked(text))
+
+
+def by_task(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    return jobs.filter(task=checked(text))
+
+
+def by_worker(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    """Filter by the id or the name of a worker. Only running jobs have one."""
+    found = named(Worker, jobs, text)
+    # Naming the status lets PostgreSQL use its index.
+    return jobs.filter(worker__in=found, status=Status.RUNNING)
+
+
+def by_batch(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    return jobs.filter(batch=known_id(text))
+
+
+def by_event(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    return jobs.filter(delivery__event=known_id(text))
+
+
+def by_schedule(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    return jobs.filter(tick__schedule__in=named(Schedule, jobs, text))
+
+
+def named(model: type[Model], jobs: JobQuerySet, text: str) -> list[int]:
+    """Return the id that the text is, or those of the rows that it names."""
+    id = read_id(text)
+    if id is not None:
+        return [id]
+    rows = model._default_manager.using(jobs.db).filter(name=checked(text))
+    return list(rows.values_list("pk", flat=True))
+
+
+def by_enqueued(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    return jobs.filter(enqueued_at__gte=Now() - age(text))
+
+
+def by_ended(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    """Filter by the age of the end; the statuses are those of the index."""
+    return jobs.filter(status__in=FINISHED, finished_at__gte=Now() - age(text))
+
+
+def by_since(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    """Filter by what happened last: the end of jobs that ended, else the enqueue."""
+    start = Now() - age(text)
+    has_ended = Q(finished_at__gte=start)
+    return jobs.filter(has_ended | Q(finished_at=None, enqueued_at__gte=start))
+
+
+def by_error(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    return with_error(jobs, "" if text == NO_EXCEPTION else checked(text))
+
+
+def by_error_of_any_age(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    """Filter as `by_error`, but look at all failed jobs: for commands."""
+    name = "" if text == NO_EXCEPTION else checked(text)
+    return with_error(jobs, name, looked_at=None)
+
+
+FILTERS: dict[str, Callable[[JobQuerySet, str], JobQuerySet]] = {
+    "status": by_status,
+    "queue_name": by_queue,
+    "task": by_task,
+    "worker": by_worker,
+    "schedule": by_schedule,
+    "event": by_event,
+    "batch": by_batch,
+    "error": by_error,
+    "enqueued": by_enqueued,
+    "ended": by_ended,
+    "since": by_since,
+}
+
+
+# Searches in what has no index
+
+
+def has_argument(key: str, text: str) -> Q:
+    """Match the value of an argument; `a.b` names the key b of the object a."""
+    if any(map(is_secret, checked(key).split("."))):
+        raise InvalidFilter(_("What is masked cannot be searched."))
+    size = Func("kwargs", function="pg_column_size", output_field=IntegerField())
+    holds = Q()
+    for value in values_of(checked(text)):
+        for name in reversed(key.split(".")):
+            value = {name: value}
+        holds |= Q(kwargs__contains=value)
+    return Q(LessThan(size, LARGE)) & holds
+
+
+def values_of(text: str) -> Iterator[Any]:
+    """Yield what a text may stand for: itself, and the JSON value that it is."""
+    yield text
+    try:
+        value = json.loads(text)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return
+    yield value
+
+
+def has_pair(text: str) -> Q:
+    """Match `key=value`, as commands take it."""
+    key, sign, value = text.partition("=")
+    if not key or not sign:
+        problem = _("%(text)r is not like customer_id=42.")
+        raise InvalidFilter(problem % {"text": text[:80]})
+    return has_argument(key, value)
+
+
+def has_lock(text: str) -> Q:
+    return Q(keys__isnull=False, keys__lock=checked(text))
+
+
+def has_unique_key(text: str) -> Q:
+    return Q(unique_key=checked(text))
+
+
+def has_reason(text: str) -> Q:
+    return Q(reason__icontains=checked(text))
+
+
+def has_id(text: str) -> Q:
+    return Q(pk=known_id(text))
+
+
+def searching(match: Callable[[str], Q]) -> Callable[[JobQuerySet, str], JobQuerySet]:
+    return lambda jobs, text: jobs.filter(match(text))
+
+
+SEARCHES: dict[str, Callable[[str], Q]] = {
+    "lock": has_lock,
+    "unique": has_unique_key,
+    "reason": has_reason,
+    "id": has_id,
+}
+# What commands offer. They take their time, and read all jobs if they have to.
+COMMAND_FILTERS = {
+    **FILTERS,
+    **{name: searching(match) for name, match in SEARCHES.items()},
+    "args": searching(has_pair),
+    "error": by_error_of_any_age,
+}
+# Arguments, and the keys that are made of them, are not for everyone to see.
+OPEN_SEARCHES = ("reason", "id")
+
+
+class Term(NamedTuple):
+    """`key:value` in the box of the list."""
+
+    key: str
+    value: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether people may search by it who may not see arguments."""
+        return self.key in OPEN_SEARCHES
+
+    @property
+    def match(self) -> Q:
+        if self.key in SEARCHES:
+            return SEARCHES[self.key](self.value)
+        return has_argument(self.key, self.value)
+
+
+def terms_of(text: str) -> list[Term]:
+    """Return the terms that a text consists of, or none if it is anything else."""
+    if TERM.sub("", text).strip():
+        return []
+    return [Term(key, value.strip('"')) for key, value in TERM.findall(text)]
+
+
+def with_terms(jobs: JobQuerySet, terms: list[Term]) -> JobQuerySet:
+    """Return those of the newest jobs that match all terms.
+
+    They are compared where they are read. With a WHERE clause the planner, which cannot
+    know how few match, would walk over the whole table to find them.
+    """
+    match = Case(When(Q(*(term.match for term in terms)), then=True), default=False)
+    looked_at = jobs.order_by("-pk").annotate(is_match=match)[:LOOKED_AT]
+    found = looked_at.values_list("pk", "is_match")
+    return jobs.filter(pk__in=[pk for pk, is_match in found if is_match])

@@ -1,0 +1,78 @@
+"""Jobs as plain rows for exports: masked, bounded, and read a part at a time."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.db.models import Case, Func, IntegerField, TextField, Value, When
+from django.db.models.functions import Cast, Left
+from django.db.models.lookups import LessThan
+
+from ..models.job import Job, JobQuerySet
+from ..queue.acts import batches
+from .json_text import masked, tokens
+
+AT_ONCE = 1_000
+LARGE = 100_000  # bytes of arguments, which are left out
+LONGEST_REASON = 2_000
+COLUMNS = (
+    "id",
+    "task",
+    "queue_name",
+    "status",
+    "priority",
+    "attempts",
+    "failures",
+    "enqueued_at",
+    "run_after",
+    "started_at",
+    "last_attempted_at",
+    "finished_at",
+    "worker_id",
+    "batch_id",
+)
+SIZE = Func("kwargs", function="pg_column_size", output_field=IntegerField())
+SMALL = When(LessThan(SIZE, LARGE), then=Cast("kwargs", TextField()))
+TEXTS = {
+    "reason": Left("reason", LONGEST_REASON),
+    "arguments": Case(SMALL, default=Value("null"), output_field=TextField()),
+}
+
+
+def rows_of(jobs: JobQuerySet, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of all jobs, by id."""
+    for ids in batches(jobs):
+        for start in range(0, len(ids), AT_ONCE):
+            yield from some_rows(jobs.db, ids[start : start + AT_ONCE], names)
+
+
+def some_rows(
+    database: str, ids: list[int], names: Iterable[str]
+) -> Iterator[dict[str, Any]]:
+    texts = {f"{name}_text": text for name, text in TEXTS.items() if name in names}
+    rows = Job.objects.using(database).filter(pk__in=ids).order_by("pk")
+    for row in rows.values(*COLUMNS, **texts):
+        yield {name.removesuffix("_text"): row[name] for name in row}
+
+
+def compact(arguments: str) -> str:
+    """Return JSON text on one line, secrets masked."""
+    return "".join(masked(tokens(arguments)))
+
+
+def json_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield a JSON array with one object a line."""
+    separator = "["
+    for row in rows:
+        yield f"{separator}\n{json_object(row)}"
+        separator = ","
+    yield "[]\n" if separator == "[" else "\n]\n"
+
+
+def json_object(row: dict[str, Any]) -> str:
+    # The arguments are JSON already, which Python need not be able to read.
+    arguments = row.pop("arguments", None)
+    text = json.dumps(row, default=lambda time: time.isoformat())
+    if arguments is None:
+        return text
+    return f'{text[:-1]}, "arguments": {compact(arguments)}}}'

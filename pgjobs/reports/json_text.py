@@ -1,0 +1,95 @@
+"""JSON columns as text: indented, with secrets masked, and never decoded.
+
+A row inserted by SQL can hold JSON that Python's decoder refuses (numbers of 5000
+digits, thousands of nested arrays), and a text may be cut short anywhere. So this reads
+tokens of what PostgreSQL makes of a jsonb: all it needs is that keys precede colons.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from ..conf import settings
+
+TOKEN = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*"?'  # a string; the last one may be cut
+    r"|[{}\[\],:]"
+    r'|[^\s{}\[\],:"]+'
+)
+# A key is one only as a word of its own: a monkey or a keyboard is no secret.
+SECRET = re.compile(
+    "(?i:password|token|secret|authorization|apikey|accesskey|privatekey)"
+    "|(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:keys?)(?![a-z])"
+)
+MASK = '"********"'
+OPENING = frozenset("{[")
+CLOSING = frozenset("}]")
+DEEPEST_INDENT = 20
+
+
+def plain(text: str) -> str:
+    """Return JSON text on several lines, with nothing masked."""
+    return "".join(indented(tokens(text)))
+
+
+def readable(text: str) -> str:
+    """Return JSON text on several lines, the values of secret-looking keys masked."""
+    return "".join(indented(masked(tokens(text))))
+
+
+def tokens(text: str) -> Iterator[str]:
+    return (match[0] for match in TOKEN.finditer(text))
+
+
+def masked(tokens: Iterator[str]) -> Iterator[str]:
+    previous = ""
+    for token in tokens:
+        yield token
+        if token == ":" and is_secret(previous):
+            yield from mask_value(tokens)
+        previous = token
+
+
+def is_secret(key: str) -> bool:
+    """Whether the values of this key are masked."""
+    return bool(SECRET.search(key)) or names_one_of(settings.SENSITIVE, key)
+
+
+def names_one_of(words: tuple[str, ...], key: str) -> bool:
+    """Whether one of the project's own words is in a key, as a whole."""
+    return bool(words) and pattern(words).search(snake_case(key)) is not None
+
+
+@cache
+def pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    listed = "|".join(re.escape(snake_case(word)) for word in words)
+    return re.compile(f"(?<![^\\W_])(?:{listed})(?![^\\W_])")
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def mask_value(tokens: Iterator[str]) -> Iterator[str]:
+    """Consume one value, however deep; yield the mask for it."""
+    yield MASK
+    depth = 0
+    for token in tokens:
+        depth += (token in OPENING) - (token in CLOSING)
+        if depth == 0:
+            return
+
+
+def indented(tokens: Iterator[str]) -> Iterator[str]:
+    depth = 0
+    previous = ""
+    for token in tokens:
+        depth -= token in CLOSING
+        is_empty = token in CLOSING and previous in OPENING
+        if (
+            token in CLOSING or previous in OPENING or previous == ","
+        ) and not is_empty:
+            yield "\n" + "  " * min(depth, DEEPEST_INDENT)
+        yield ": " if token == ":" else token
+        depth += token in OPENING
+        previous = token

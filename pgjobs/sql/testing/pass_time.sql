@@ -1,0 +1,30 @@
+-- Let so many seconds pass for the queue: make everything that it remembers older. With a
+-- negative number it becomes younger again. What is due since before 1990 stays as it is,
+-- because a job cannot be older than the year 1970.
+WITH passed AS (
+    SELECT make_interval(secs => %(seconds)s) AS span
+),
+jobs AS (
+    UPDATE pgjobs_job
+    SET run_after = CASE
+            WHEN run_after < '1990-01-01 00:00+00' THEN run_after ELSE run_after - span
+        END,
+        expires_at = CASE
+            WHEN expires_at < '1990-01-01 00:00+00' THEN expires_at
+            ELSE expires_at - span
+        END,
+        unique_until = unique_until - span,
+        enqueued_at = enqueued_at - span,
+        started_at = started_at - span,
+        last_attempted_at = last_attempted_at - span,
+        finished_at = finished_at - span
+    FROM passed
+),
+rates AS (
+    UPDATE pgjobs_rate SET full_at = full_at - span, opens_at = opens_at - span
+    FROM passed
+)
+UPDATE pgjobs_prerequisite
+SET finished_at = finished_at - span, needed_until = needed_until - span
+FROM passed
+RETURNING 1

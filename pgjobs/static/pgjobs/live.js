@@ -1,0 +1,57 @@
+/* Refreshes the part of a page that is marked with data-pgjobs-live, every so many
+   seconds. It stops while the tab is hidden, while something in that part has the focus
+   or is unfolded, and where the user switches it off. Without it the page is whole. */
+
+"use strict";
+
+{
+    const KEY = "pgjobs-live";
+    const part = document.querySelector("[data-pgjobs-live]");
+
+    const isInUse = () =>
+        part.contains(document.activeElement) || part.querySelector("details[open]");
+
+    const replace = async () => {
+        const response = await fetch(location.href, {credentials: "same-origin"});
+        if (!response.ok || response.redirected) {
+            return false;
+        }
+        const page = new DOMParser().parseFromString(await response.text(), "text/html");
+        const fresh = page.querySelector("[data-pgjobs-live]");
+        if (!fresh) {
+            location.reload(); // the job has ended: its page changes no more
+        } else if (!isInUse()) {
+            part.replaceChildren(...document.importNode(fresh, true).childNodes);
+        }
+        return true;
+    };
+
+    const start = (box, note) => {
+        let updated = Date.now();
+        let isBusy = false;
+        const tick = async () => {
+            const age = Math.round((Date.now() - updated) / 1000);
+            note.textContent = note.dataset.text.replace("{}", age);
+            if (!box.checked || document.hidden || isBusy || age < Number(part.dataset.pgjobsLive) || isInUse()) {
+                return;
+            }
+            isBusy = true;
+            const isDone = await replace().catch(() => false);
+            isBusy = false;
+            updated = isDone ? Date.now() : updated;
+            box.checked = box.checked && isDone;
+        };
+        setInterval(tick, 1000);
+    };
+
+    const control = document.querySelector(".pgjobs-live");
+    if (part && control) {
+        const box = control.querySelector("input");
+        control.hidden = false;
+        box.checked = localStorage.getItem(KEY) !== "off";
+        box.addEventListener("change", () => {
+            localStorage.setItem(KEY, box.checked ? "on" : "off");
+        });
+        start(box, control.querySelector("span"));
+    }
+}

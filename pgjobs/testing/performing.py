@@ -1,0 +1,209 @@
+"""`perform`: one job as a worker would run it, without a row in the queue."""
+
+import json
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, NamedTuple
+
+from django.db import connections
+from django.utils import timezone
+
+from ..conf import settings
+from ..exceptions import InvalidTask
+from ..models import Batch, Event, Job
+from ..queue.claiming import ClaimedJob
+from ..queue.new_job import NewJob
+from ..queue.recording import Success
+from ..tasks.running_job import PublishedEvent, RunningJob
+from ..tasks.steps import Steps
+from ..tasks.task import BoundTask
+from ..worker.slots.execution import Execution
+from ..worker.slots.surroundings import Surroundings
+from .async_refusal import refuse_event_loop
+from .capturing import capture_jobs
+from .execution import CallerExecution, CommitHooks, Ended
+
+# What became of the attempt, by the verdict of its outcome.
+ENDS = {
+    "RETRY": "RETRIED",
+    "FAIL": "FAILED",
+    "SNOOZE": "SNOOZED",
+    "CANCEL": "CANCELLED",
+}
+lease_tokens = count(1)
+
+
+class Progress(NamedTuple):
+    """What a task said by `current_job().progress(...)`."""
+
+    done: float
+    total: float | None
+    message: str
+
+
+@dataclass(frozen=True)
+class Performed:
+    """What one attempt of a job did."""
+
+    outcome: str  # SUCCESSFUL, RETRIED, SNOOZED, CANCELLED or FAILED
+    return_value: Any  # as read from its JSON
+    reason: str  # what the task said when it did not succeed
+    delay: float | None  # seconds until the next attempt. None: there is none.
+    progress: list[Progress]
+    log: list[str]
+    steps: dict[str, Any]  # results by the names of the steps
+    jobs: list[Job]  # that it enqueued
+
+
+def perform(
+    bound: BoundTask[Any],
+    *,
+    attempt: int = 1,
+    steps: dict[str, Any] | None = None,
+    event: Event | None = None,
+    batch: Batch | None = None,
+    cancel_requested: bool = False,
+) -> Performed:
+    """Run `task.bind(...)` on this thread, as the job of a worker, and say what it did.
+
+    The arguments go through JSON, `current_job()` is there, and the result is checked.
+    No row is inserted and nothing is waited for: a task that uses no database needs
+    none. What the task raises is raised. But `Retry`, `Snooze`, `Cancel` and `Fail` are
+    outcomes.
+
+    - `attempt`: its number; the job has failed that often but once.
+    - `steps`: results of steps that an earlier attempt has done, by their names.
+    - `event`, `batch`: those that the job is to have.
+    - `cancel_requested`: the job was asked to stop.
+    """
+    __tracebackhide__ = True  # pytest goes from the test's line to the task's
+    refuse_event_loop("perform")
+    if not isinstance(bound, BoundTask):
+        raise InvalidTask(f"perform takes what task.bind(...) returns, got {bound!r}.")
+    host = Host()
+    execution = PerformedExecution(claimed(bound.new_job, attempt), bound.task, host)
+    execution.running.given(steps or {}, event, batch, cancel_requested)
+    hooks = CommitHooks()
+    with capture_jobs() as jobs:
+        outcome = execution.run()
+        hooks.run()
+    if error := execution.unexpected(outcome):
+        raise error
+    return performed(execution, outcome, host, jobs)
+
+
+def claimed(new_job: NewJob, attempt: int) -> ClaimedJob:
+    """Return what a worker would have claimed, had the job been enqueued."""
+    if not 1 <= attempt <= new_job.max_attempts:
+        raise ValueError(
+            f"attempt must be 1 to {new_job.max_attempts}, the max_attempts of "
+            f"{new_job.task}, got {attempt!r}."
+        )
+    return ClaimedJob(
+        id=0,
+        task=new_job.task,
+        args=new_job.args,
+        kwargs=new_job.kwargs,
+        queue_name=new_job.queue_name,
+        priority=new_job.priority,
+        attempt=attempt,
+        failures=attempt - 1,
+        max_attempts=new_job.max_attempts,
+        crashes=0,
+        max_crashes=new_job.max_crashes,
+        timeout=new_job.timeout,
+        life=1,
+        lease_token=next(lease_tokens),
+        enqueued_at=timezone.now(),
+        is_keyed=False,
+        has_dependencies=True,
+        turn=0,
+    )
+
+
+def performed(
+    execution: "PerformedExecution",
+    outcome: Ended,
+    host: "Host",
+    jobs: list[Job],
+) -> Performed:
+    end, reason, delay, value = "SUCCESSFUL", "", None, None
+    if isinstance(outcome, Success):
+        if outcome.return_value is not None:
+            value = json.loads(outcome.return_value)
+    else:
+        end, reason = ENDS[outcome.verdict], outcome.reason
+        if end == "RETRIED" and execution.job.attempt == execution.job.max_attempts:
+            end = "FAILED"
+        if end in ("RETRIED", "SNOOZED"):
+            delay = outcome.delay
+    done = execution.running.steps.load()
+    steps = {name: text and json.loads(text) for name, text in done.items()}
+    return Performed(end, value, reason, delay, host.progress, host.log, steps, jobs)
+
+
+class Host(Surroundings):
+    """Keeps what the job reports."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.progress: list[Progress] = []
+        self.log: list[str] = []
+
+    def began(self, execution: Execution) -> None:
+        """Do nothing: nothing else waits for that."""
+
+    def reported(self, job: RunningJob) -> None:
+        report = job.take_report() or {"log": ""}
+        if "done" in report:
+            said = report["done"], report["total"], report["message"]
+            self.progress.append(Progress(*said))
+        # A line begins with the date, the time and the offset.
+        self.log += [line.split(" ", 2)[2] for line in report["log"].splitlines()]
+
+    def still_owned(self, job: RunningJob) -> bool:
+        return True
+
+
+class StepsInMemory(Steps):
+    """The steps of a job that has no row."""
+
+    def refuse_transaction(self, name: str) -> None:
+        connection = connections[settings.DATABASE]  # it may be closed, and stay so
+        if len(connection.atomic_blocks) > self.job.outer_blocks:
+            super().refuse_transaction(name)
+
+    def mark(self, name: str, text: str | None) -> bool:
+        return True
+
+
+class PerformedJob(RunningJob):
+    """What `current_job()` returns in a job that has no row."""
+
+    def given(
+        self,
+        steps: dict[str, Any],
+        event: Event | None,
+        batch: Batch | None,
+        cancel_requested: bool,
+    ) -> None:
+        self.cancel_requested = cancel_requested
+        self.batch = batch
+        self.event = event and PublishedEvent(
+            *(getattr(event, name) for name in PublishedEvent._fields)
+        )
+        self.steps = StepsInMemory(self)
+        self.steps.results = {name: json.dumps(value) for name, value in steps.items()}
+
+
+class PerformedExecution(CallerExecution):
+    """An attempt that nothing claims and nothing records."""
+
+    running: PerformedJob
+    running_class = PerformedJob
+
+    def announce(self) -> None:
+        """Send no signal: there is no job to send."""
+
+    def refuse_overtaken(self) -> None:
+        """Do nothing: no other process can end the job."""

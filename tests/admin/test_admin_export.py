@@ -1,0 +1,91 @@
+"""The export of a list: what is filtered, streamed, and harmless in a spreadsheet."""
+
+import csv
+import io
+import json
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from pgjobs.reports import job_rows
+from tests.operators import LIST, insert, make_job, operator
+
+pytestmark = pytest.mark.django_db
+
+CSV, JSON = f"{LIST}export.csv", f"{LIST}export.json"
+MAY_SEE = ("view_job", "view_job_arguments")
+
+
+def content(response) -> str:
+    assert response.status_code == 200
+    assert response.streaming
+    return b"".join(response.streaming_content).decode()
+
+
+def rows_of(client, **query) -> list[dict]:
+    return list(csv.DictReader(io.StringIO(content(client.get(CSV, query)))))
+
+
+def test_csv_has_the_jobs_of_the_filtered_list():
+    jobs = [make_job(), make_job()]
+    make_job("READY")
+    rows = rows_of(operator("view_job"), status="FAILED")
+    assert [row["id"] for row in rows] == [str(job.pk) for job in jobs]
+    assert rows[0]["finished_at"] == jobs[0].finished_at.isoformat()
+
+
+def test_search_of_the_list_is_that_of_the_export():
+    job = make_job(kwargs={"a": 1})
+    make_job()
+    assert [row["id"] for row in rows_of(operator(*MAY_SEE), q="a:1")] == [str(job.pk)]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_is_a_formula(start):
+    text = f"{start}HYPERLINK(1)"
+    make_job(task=text, reason=text)
+    (row,) = rows_of(operator("view_job"))
+    assert row["task"] == row["reason"] == f"'{text}"
+
+
+def test_arguments_are_exported_masked_and_to_those_who_may_see_them_only():
+    make_job(kwargs={"order_id": 87, "password": "hunter2"})
+    (row,) = rows_of(operator(*MAY_SEE))
+    assert json.loads(row["arguments"]) == {"order_id": 87, "password": "********"}
+    assert "arguments" not in rows_of(operator("view_job"))[0]
+
+
+def test_json_has_one_object_a_line():
+    job = make_job(kwargs={"a": [1, {"b": None}]}, reason='say "no"\n')
+    make_job()
+    client = operator(*MAY_SEE)
+    first, second = json.loads(content(client.get(JSON)))
+    assert first["id"] == job.pk
+    assert first["arguments"] == {"a": [1, {"b": None}]}
+    assert first["reason"] == 'say "no"\n'
+    assert second["arguments"] == {}
+    assert json.loads(content(client.get(JSON, {"status": "READY"}))) == []
+
+
+def test_arguments_that_python_cannot_read_are_exported():
+    insert(kwargs=f"""('{{"x": {"9" * 5000}}}')::jsonb""")
+    assert "9" * 5000 in content(operator(*MAY_SEE).get(JSON))
+
+
+def test_export_reads_a_part_at_a_time(monkeypatch):
+    monkeypatch.setattr(job_rows, "AT_ONCE", 2)
+    jobs = [make_job().pk for _ in range(5)]
+    client = operator("view_job")
+    with CaptureQueriesContext(connection) as queries:
+        rows = rows_of(client)
+    assert [int(row["id"]) for row in rows] == jobs
+    assert sum("reason_text" in each["sql"] for each in queries) == 3
+
+
+def test_export_asks_for_the_permission_and_refuses_what_the_list_refuses():
+    assert operator().get(CSV).status_code == 403
+    client = operator("view_job")
+    assert client.get(f"{CSV}?status=nonsense").status_code == 400
+    assert client.get(f"{CSV}?kwargs__a=1").status_code == 400
+    assert client.get(f"{LIST}export.xml").status_code in (301, 302, 404)

@@ -1,0 +1,195 @@
+"""What the box of the list finds: arguments, keys and reasons of the newest jobs."""
+
+import re
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from pgjobs.models import Event, Schedule, Tick
+from pgjobs.models.event import Delivery
+from pgjobs.reports import job_filters
+from tests.operators import LIST, insert, make_job, make_worker, operator, text_of
+
+pytestmark = pytest.mark.django_db
+
+MAY_SEARCH = ("view_job", "view_job_arguments")
+
+
+def found(client, **query) -> list[int]:
+    response = client.get(LIST, query)
+    assert response.status_code == 200
+    return [job.pk for job in response.context["cl"].result_list]
+
+
+@pytest.mark.parametrize(
+    ("term", "arguments"),
+    [
+        ("order_id:87", {"order_id": 87}),
+        ("order_id:87", {"order_id": "87"}),
+        ("customer.country:FR", {"customer": {"country": "FR", "x": 1}}),
+        ('name:"Ada Lovelace"', {"name": "Ada Lovelace"}),
+        ("is_paid:true", {"is_paid": True}),
+        ("a:1 b:2", {"a": 1, "b": "2", "c": 3}),
+    ],
+)
+def test_argument_is_searched_by_its_value(term, arguments):
+    job = make_job(kwargs=arguments)
+    make_job(kwargs={"order_id": 8, "a": 1})
+    assert found(operator(*MAY_SEARCH), q=term) == [job.pk]
+
+
+def test_reason_lock_and_unique_key_are_searched():
+    refused = make_job(reason="OSError: card DECLINED by the bank")
+    locked = make_job("WAITING", keys={"lock": "shop 7"})
+    unique = make_job(unique_key="import 9", unique_for="unfinished")
+    client = operator(*MAY_SEARCH)
+    assert found(client, q='reason:"card declined"') == [refused.pk]
+    assert found(client, q='lock:"shop 7"') == [locked.pk]
+    assert found(client, q='unique:"import 9"') == [unique.pk]
+    assert found(client, q=f"id:{locked.pk}") == [locked.pk]
+
+
+def test_arguments_are_searched_by_those_who_may_see_them_only():
+    job = make_job(kwargs={"order_id": 87}, reason="declined")
+    make_job(unique_key="k", unique_for="unfinished")
+    client = operator("view_job")
+    assert found(client, q="order_id:87") == []
+    assert found(client, q="unique:k") == []
+    assert found(client, q="reason:declined") == [job.pk]
+    assert "You may not see the arguments" in text_of(client.get(LIST, {"q": "a:1"}))
+
+
+def test_what_is_masked_cannot_be_guessed_by_searching(settings):
+    settings.PGJOBS = {"SENSITIVE": ["iban"]}
+    make_job(kwargs={"password": "hunter2", "bank": {"iban": "DE12"}})
+    client = operator(*MAY_SEARCH)
+    assert found(client, q="password:hunter2") == []
+    assert found(client, q="bank.iban:DE12") == []
+
+
+def test_search_reads_the_newest_jobs_only_and_says_so(monkeypatch):
+    monkeypatch.setattr(job_filters, "LOOKED_AT", 2)
+    jobs = [make_job(kwargs={"a": 1}).pk for _ in range(3)]
+    client = operator(*MAY_SEARCH)
+    assert found(client, q="a:1") == jobs[:0:-1]
+    assert "Searched in the newest" in text_of(client.get(LIST, {"q": "a:1"}))
+
+
+@pytest.mark.parametrize(
+    "term", ["a:%00", "a:" + "9" * 5000, "id:x", "a..b:1", ".:1", "a:[[[", "a:NaN"]
+)
+def test_any_term_is_answered(term):
+    make_job(kwargs={"a": 2})
+    assert operator(*MAY_SEARCH).get(f"{LIST}?q={term}").status_code == 200
+
+
+def test_search_reads_a_limited_number_of_rows_by_the_primary_key(admin_client):
+    insert()
+    with CaptureQueriesContext(connection) as queries:
+        admin_client.get(LIST, {"q": "a:1"})
+    (looked,) = [each["sql"] for each in queries if "is_match" in each["sql"]]
+    assert re.search(r'ORDER BY (1|"pgjobs_job"."id") DESC LIMIT 10000$', looked)
+    assert "WHERE" not in looked.replace("CASE WHEN", "")
+
+
+# Filters
+
+
+def test_jobs_of_a_schedule_and_of_an_event_are_filtered(no_schedules):
+    of_schedule, of_event, _ = make_job(), make_job(), make_job()
+    schedule = Schedule.objects.create(name="nightly", task="tests.noop", cron="@daily")
+    Tick.objects.create(schedule=schedule, time="2026-01-01T00:00Z", job=of_schedule)
+    event = Event.objects.create(name="paid", payload={})
+    Delivery.objects.create(job=of_event, event=event, task="tests.noop")
+    client = operator("view_job")
+    assert found(client, schedule=schedule.pk) == [of_schedule.pk]
+    assert found(client, event=event.pk) == [of_event.pk]
+    assert ">nightly</a>" in text_of(client.get(LIST))
+
+
+def test_ended_jobs_are_filtered_by_their_age():
+    old = insert(status="'FAILED'", finished_at="now() - interval '2 hours'")
+    new = insert(status="'FAILED'", finished_at="now()")
+    insert()
+    client = operator("view_job")
+    assert found(client, ended="hour") == [new]
+    assert found(client, ended="day") == [new, old]
+    assert found(client, ended="90m") == [new]
+
+
+def test_error_may_be_named_without_its_module():
+    job = make_job()
+    insert()
+    job.attempts_made.create(
+        life=1,
+        number=1,
+        finished_at="2026-01-01T00:00Z",
+        outcome="FAILED",
+        exception_class="shop.errors.Declined",
+    )
+    client = operator("view_job")
+    assert found(client, error="Declined") == [job.pk]
+    assert found(client, error="errors.Declined") == [job.pk]
+    assert found(client, error="eclined") == []
+
+
+def test_living_workers_are_offered():
+    worker = make_worker("mine")
+    assert f"?worker={worker.pk}" in text_of(operator("view_job").get(LIST))
+
+
+@pytest.mark.parametrize("value", ["1e400d", "99999999d", "-1h", "x", "nan", "%00"])
+def test_any_age_is_answered(value):
+    assert operator("view_job").get(f"{LIST}?ended={value}").status_code == 302
+
+
+# Tabs
+
+
+def tabs(client, **query) -> dict[str, str]:
+    return {tab.label: tab.number for tab in client.get(LIST, query).context["tabs"]}
+
+
+def test_tabs_count_the_jobs_of_each_status():
+    for status in ["FAILED", "FAILED", "RUNNING", "WAITING"]:
+        make_job(status)
+    shown = tabs(operator("view_job"))
+    assert shown["Failed"] == "2"
+    assert shown["Running"] == "1"
+    assert shown["Waiting"] == "1"
+    assert shown["Ready"] == "0"
+
+
+def test_tabs_of_a_filtered_list_count_nothing_and_keep_the_filter():
+    make_job()
+    client = operator("view_job")
+    assert set(tabs(client, task="tests.noop").values()) == {""}
+    failed = client.get(LIST, {"task": "tests.noop"}).context["tabs"][6]
+    assert failed.address == "?status=FAILED&task=tests.noop"
+
+
+def test_tabs_count_by_indexes_only(admin_client):
+    make_job()
+    with CaptureQueriesContext(connection) as queries:
+        admin_client.get(LIST)
+    (counts,) = [each["sql"] for each in queries if "ended (status)" in each["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {counts}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "Seq Scan on pgjobs_job" not in plan
+
+
+def test_running_job_shows_its_worker_and_its_progress():
+    worker = make_worker("machine 7")
+    job = make_job("RUNNING", worker_id=worker.pk, attempts=1)
+    from pgjobs.models import Progress
+
+    Progress.objects.create(
+        job=job, done=3, total=4, message="<b>rows</b>", updated_at=job.enqueued_at
+    )
+    text = text_of(operator("view_job").get(LIST))
+    assert "machine 7</a>" in text
+    assert '<progress value="3" max="4"' in text
+    assert "75% &lt;b&gt;rows" in text

@@ -1,0 +1,217 @@
+"""The pages in a real browser: on a phone and a desk, light and dark, strict CSP.
+
+PGJOBS_AXE names the file axe.min.js of the npm package axe-core, for the rules of
+accessibility. PGJOBS_PICTURES names a folder for pictures of the pages.
+"""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from pgjobs.models import Figure, Progress, Queue, Schedule, TaskDefinition
+from pgjobs.queue.figures import BUCKETS
+from tests.browser import Browser, chromium
+from tests.operators import LIST, insert, make_job, make_worker
+
+pytestmark = [
+    pytest.mark.skipif(chromium() is None, reason="There is no Chromium here."),
+    pytest.mark.django_db(transaction=True),
+]
+
+CSP = "default-src 'self'"
+LONG = "shop.orders.import_all_the_orders_of_the_previous_business_day"
+PAGES = (
+    "overview",
+    "list",
+    "failed",
+    "running",
+    "job",
+    "long",
+    "confirmation",
+    "queues",
+    "workers",
+    "schedules",
+    "tasks",
+    "add",
+    "index",
+)
+# Boxes of cells of one row that cover each other.
+OVERLAPS = """
+[...document.querySelectorAll('#content-main tr')].flatMap(row => {
+  const boxes = [...row.children].map(cell => [cell, cell.getBoundingClientRect()])
+    .filter(([, box]) => box.width && box.height);
+  return boxes.flatMap(([cell, one], at) => boxes.slice(at + 1)
+    .filter(([, two]) => one.left + 1 < two.right && two.left + 1 < one.right
+      && one.top + 1 < two.bottom && two.top + 1 < one.bottom)
+    .map(([other]) => cell.className + ' and ' + other.className));
+})
+"""
+# The box of the search is Django's, with a picture as its label.
+VIOLATIONS = """
+axe.run(
+  {include: '#content', exclude: '#searchbar'}, {resultTypes: ['violations']}
+).then(found => found.violations.map(
+  each => each.id + ': ' + each.nodes.map(
+    node => node.html.slice(0, 200) + ' ' + node.any.map(
+      check => check.message).join(' ')).slice(0, 3).join(' | ')))
+"""
+
+APPEARS = """
+new Promise(resolve => setInterval(() => {
+  if (document.body.textContent.includes('came_later')) resolve(true);
+}, 100) && setTimeout(resolve, 60000, false))
+"""
+
+
+def add_policy(get_response):
+    """Let the pages of tests have a strict policy."""
+
+    def respond(request):
+        response = get_response(request)
+        response["Content-Security-Policy"] = CSP
+        return response
+
+    return respond
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def addresses() -> dict[str, str]:
+    """Return the pages of a desk where something of everything goes on."""
+    worker = make_worker("machine-7.example.org:4242", queues="")
+    now = timezone.now()
+    job = make_job(
+        "SUCCESSFUL",
+        task=LONG,
+        kwargs={"order_id": 87, "note": "x" * 300},
+        attempts=2,
+        last_attempted_at=now - timedelta(seconds=3),
+        return_value={"rows": 12},
+    )
+    failed = make_job(reason="OSError: " + "the-card-was-declined" * 20, task=LONG)
+    for each in (job, failed):
+        each.attempts_made.create(
+            life=1,
+            number=1,
+            worker_name=worker.name,
+            started_at=now - timedelta(seconds=50),
+            finished_at=now - timedelta(seconds=45),
+            outcome="FAILED",
+            exception_class="builtins.OSError",
+            message="declined " * 50,
+            traceback="Traceback (most recent call last):\n" + "  line\n" * 40,
+        )
+    running = make_job(
+        "RUNNING", worker_id=worker.pk, attempts=1, last_attempted_at=now, task=LONG
+    )
+    Progress.objects.create(
+        job=running, done=3, total=4, message="rows of the file", updated_at=now
+    )
+    insert(task=f"'{LONG}'")
+    Queue.objects.create(name="reports").pause()
+    insert(queue_name="'reports'")
+    make_job("WAITING")
+    make_job("SCHEDULED")
+    for minutes in range(0, 50, 3):
+        Figure.objects.create(
+            start=now.replace(second=0, microsecond=0) - timedelta(minutes=minutes),
+            span=1,
+            queue_name="default",
+            task=LONG,
+            successful=minutes % 7 * 10,
+            failed=minutes % 3,
+            run_times=[1] * BUCKETS,
+            wait_times=[minutes] * BUCKETS,
+        )
+    Schedule.objects.get_or_create(
+        name="nightly", defaults={"task": "tests.noop", "cron": "0 3 * * *"}
+    )
+    definition = TaskDefinition.objects.get_or_create(
+        name="tests.noop",
+        defaults={"origin": "tests", "options": {}, "parameters": {}},
+    )[0]
+    app = "/admin/pgjobs/"
+    return {
+        "overview": f"{LIST}overview/",
+        "list": LIST,
+        "failed": f"{LIST}?status=FAILED",
+        "running": f"{LIST}?status=RUNNING",
+        "job": f"{LIST}{running.pk}/change/",
+        "long": f"{LIST}{job.pk}/change/",
+        "confirmation": f"{LIST}cancel/{running.pk}/",
+        "queues": f"{app}queue/",
+        "workers": f"{app}worker/",
+        "schedules": f"{app}schedule/",
+        "tasks": f"{app}taskdefinition/",
+        "add": f"{app}taskdefinition/add_job/{definition.pk}/",
+        "index": app,
+    }
+
+
+@pytest.fixture
+def shown(browser, live_server, admin_client, addresses, settings):
+    """Open a page and return the browser."""
+    settings.MIDDLEWARE = [f"{__name__}.add_policy", *settings.MIDDLEWARE]
+    cookie = admin_client.cookies["sessionid"].value
+
+    def show(name: str, width: int, is_dark: bool) -> Browser:
+        url = live_server.url + addresses[name]
+        browser.open(url, width=width, is_dark=is_dark, cookie=cookie)
+        return browser
+
+    yield show
+    if browser.session is not None:
+        browser.leave()
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_whole(name, width, is_dark, shown):
+    page = shown(name, width, is_dark)
+    keep_picture(page, f"{name}-{width}-{'dark' if is_dark else 'light'}")
+    own = [each for each in page.complaints if "favicon" not in each]
+    assert own == []
+    assert page.evaluate("document.querySelector('#content') !== null")
+    too_wide = "document.documentElement.scrollWidth - innerWidth"
+    assert page.evaluate(too_wide) <= 0, "the page scrolls sideways"
+    assert page.evaluate(OVERLAPS) == []
+
+
+@pytest.mark.skipif("PGJOBS_AXE" not in os.environ, reason="PGJOBS_AXE is not set.")
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_accessible(name, is_dark, shown):
+    page = shown(name, 1440, is_dark)
+    page.evaluate(Path(os.environ["PGJOBS_AXE"]).read_text())
+    assert page.evaluate(VIOLATIONS) == []
+
+
+def test_page_refreshes_by_itself(shown):
+    page = shown("overview", 1440, False)
+    insert(queue_name="'came_later'")
+    page.evaluate("document.querySelector('[data-pgjobs-live]').dataset.pgjobsLive = 1")
+    assert page.evaluate("document.querySelector('.pgjobs-live input').checked")
+    assert page.evaluate(APPEARS) is True
+
+
+def test_refreshing_can_be_switched_off_for_good(shown):
+    page = shown("overview", 1440, False)
+    page.evaluate("document.querySelector('.pgjobs-live input').click()")
+    page.go_to(page.evaluate("location.href"))
+    assert not page.evaluate("document.querySelector('.pgjobs-live input').checked")
+    page.evaluate("localStorage.clear()")
+
+
+def keep_picture(page: Browser, name: str) -> None:
+    if "PGJOBS_PICTURES" in os.environ:
+        page.picture(Path(os.environ["PGJOBS_PICTURES"]) / f"{name}.png")

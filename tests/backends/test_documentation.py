@@ -1,0 +1,133 @@
+"""The examples of Django's documentation run, and those of ours name what there is."""
+
+import ast
+import importlib
+import re
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import django
+import pytest
+from asgiref.sync import async_to_sync
+from django.core import mail
+from django.db import transaction
+from django.utils import timezone
+
+from pgjobs.tasks.django_options import DECLARABLE, PER_JOB
+from tests.documented_tasks import (
+    double_dictionary,
+    email_users,
+    email_users_with_attributes,
+    email_users_with_context,
+    my_task,
+)
+from tests.processes import drain
+from tests.standard import TaskResultStatus, default_task_backend, task_backends
+
+runs = pytest.mark.django_db(transaction=True)
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+PAGES = [DOCS / "django_tasks.md", *sorted((DOCS / "migrating").glob("*.md"))]
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+MAIL = {
+    "emails": ["user@example.com"],
+    "subject": "You have a message",
+    "message": "Hello there!",
+}
+
+
+@runs
+def test_tasks_are_enqueued_and_run():
+    result = email_users.enqueue(**MAIL)
+    email_users_with_attributes.enqueue(**MAIL)
+    email_users_with_context.enqueue(**MAIL)
+    async_to_sync(email_users.aenqueue)(**MAIL)
+    drain()
+    assert len(mail.outbox) == 4
+    result.refresh()
+    assert result.status == TaskResultStatus.SUCCESSFUL
+    assert result.return_value == 1
+
+
+@runs
+def test_task_is_modified_before_it_is_enqueued():
+    assert email_users_with_attributes.priority == 2
+    assert email_users_with_attributes.queue_name == "emails"
+    assert email_users.using(priority=10).priority == 10
+    assert email_users.priority == 0
+    later = timezone.now() + timedelta(hours=1)
+    assert email_users.using(run_after=later).enqueue(**MAIL).task.run_after == later
+
+
+@runs
+def test_task_is_enqueued_on_commit():
+    with transaction.atomic():
+        transaction.on_commit(partial(my_task.enqueue, thing_num=1))
+    with transaction.atomic():
+        my_task.enqueue(thing_num=2)
+    assert drain() is not None
+
+
+@runs
+def test_results_are_found_by_id():
+    result_id = email_users.enqueue(**MAIL).id
+    assert email_users.get_result(result_id).id == result_id
+    assert async_to_sync(email_users.aget_result)(result_id).id == result_id
+    assert default_task_backend.get_result(result_id).task == email_users
+    assert task_backends["default"].get_result(result_id).args == []
+
+
+@runs
+def test_arguments_must_be_json():
+    with pytest.raises(TypeError):
+        double_dictionary.enqueue(datetime.now())
+
+
+@runs
+def test_errors_tell_what_was_raised():
+    result = double_dictionary.enqueue({})  # a dict cannot be doubled
+    drain()
+    result.refresh()
+    (error,) = result.errors
+    assert error.exception_class is TypeError
+    assert error.traceback.startswith("Traceback (most recent call last):")
+
+
+# Our own pages
+
+
+def blocks_of(page: Path) -> list[str]:
+    return BLOCK.findall(page.read_text())
+
+
+def is_installed_here(module: str) -> bool:
+    return module.startswith("pgjobs") or (
+        module == "django.tasks" and django.VERSION >= (6, 0)
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_imports_what_there_is(page):
+    for block in blocks_of(page):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and is_installed_here(node.module):
+                module = importlib.import_module(node.module)
+                for each in node.names:
+                    assert hasattr(module, each.name), each.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_names_options_that_there_are(page):
+    known = {
+        "task_options": DECLARABLE,
+        "using": PER_JOB | {"run_after", "priority", "queue_name"},
+    }
+    text = re.sub(r"timedelta\([^)]*\)", "0", page.read_text())
+    for name, options in known.items():
+        for given in re.findall(rf"\b{name}\(([^)\n]*)", text):
+            assert set(re.findall(r"(\w+)=", given)) <= options
+
+
+def test_pages_have_blocks():
+    assert len(PAGES) == 5
+    assert all(blocks_of(page) for page in PAGES)

@@ -1,0 +1,182 @@
+"""The command `jobs`: the same filters as the admin's list, for a terminal."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from pgjobs.models import Job
+from tests.operators import insert, make_job, make_worker, status_of
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> str:
+    output = StringIO()
+    call_command("jobs", *arguments, stdout=output, no_color=True)
+    return output.getvalue()
+
+
+def refused(*arguments: str) -> str:
+    with pytest.raises(CommandError) as raised:
+        run(*arguments)
+    return str(raised.value)
+
+
+def listed(*arguments: str) -> list[int]:
+    return [row["id"] for row in json.loads(run("list", "--json", *arguments))]
+
+
+def failed_of(exception_class: str, **columns) -> Job:
+    job = make_job(**columns)
+    job.attempts_made.create(
+        life=1,
+        number=1,
+        worker_name="machine",
+        started_at="2026-01-01T00:00:00Z",
+        finished_at="2026-01-01T00:00:01Z",
+        outcome="FAILED",
+        exception_class=exception_class,
+        traceback="Traceback\n  \x1b[31mline 7",
+    )
+    return job
+
+
+# List
+
+
+def test_list_shows_the_newest_jobs_with_their_reasons():
+    make_job(reason="card declined")
+    make_job("READY")
+    first, second = run("list").splitlines()[1:3]
+    assert "READY" in first
+    assert "no worker is alive" in first
+    assert "FAILED" in second
+    assert "card declined" in second
+
+
+def test_list_says_that_there_are_more_and_that_none_match():
+    for _ in range(3):
+        make_job()
+    assert "There are more than 2" in run("list", "--limit", "2")
+    assert "more" not in run("list", "--limit", "3")
+    assert "No jobs match." in run("list", "--status", "running")
+
+
+def test_filters_are_those_of_the_list_in_the_admin():
+    old = insert(status="'FAILED'", finished_at="now() - interval '2 hours'")
+    job = failed_of("builtins.OSError", kwargs={"customer_id": 42}, reason="no route")
+    assert listed() == [old, job.pk]
+    assert listed("--status", "failed", "--since", "1h") == [job.pk]
+    assert listed("--error", "OSError") == [job.pk]
+    assert listed("--args", "customer_id=42") == [job.pk]
+    assert listed("--args", "customer_id=43") == []
+    assert listed("--reason", "NO ROUTE") == [job.pk]
+    assert listed("--task", "tests.noop", "--queue", "default") == [old, job.pk]
+    assert listed(str(old)) == [old]
+
+
+def test_running_jobs_are_found_by_the_name_of_their_worker():
+    job = make_job("RUNNING", worker_id=make_worker("machine").pk)
+    make_job("RUNNING")
+    assert listed("--worker", "machine") == [job.pk]
+    assert listed("--worker", "other") == []
+
+
+def test_secrets_are_masked():
+    job = make_job(kwargs={"password": "hunter2"})
+    assert "hunter2" not in run("list", "--json") + run("show", str(job.pk))
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        ("--status", "nonsense"),
+        ("--since", "soon"),
+        ("--args", "customer_id"),
+        ("--batch", "x"),
+        ("--task", "\0"),
+        ("--reason", "\udc80"),
+    ],
+)
+def test_filter_that_cannot_be_read_is_refused_by_its_name(filters):
+    assert refused("list", *filters).startswith(f"{filters[0]}: ")
+
+
+# Show
+
+
+def test_show_tells_all_of_a_job():
+    job = failed_of("builtins.OSError", kwargs={"a": 1}, reason="broken\x1b[1m")
+    text = run("show", str(job.pk))
+    assert f"tests.noop #{job.pk} FAILED" in text
+    assert '"a": 1' in text
+    assert "attempt 1 of life 1: FAILED after 1.000 s" in text
+    assert "line 7" in text
+    assert "\x1b" not in text
+
+
+def test_show_prints_json_for_programs():
+    job = failed_of("builtins.OSError", kwargs={"a": 1})
+    shown = json.loads(run("show", str(job.pk), "--json"))
+    assert shown["arguments"] == {"a": 1}
+    assert shown["attempts_made"][0]["exception_class"] == "builtins.OSError"
+
+
+def test_show_says_why_a_job_does_not_run():
+    job = make_job("READY")
+    assert "why it does not run: no worker is alive" in run("show", str(job.pk))
+
+
+def test_show_refuses_an_id_that_no_job_has():
+    assert refused("show", "1234567") == "There is no job 1234567."
+
+
+# Acts
+
+
+def test_retry_by_a_filter_means_the_failed_jobs():
+    failed = failed_of("builtins.OSError")
+    successful = make_job("SUCCESSFUL")
+    assert run("retry", "--task", "tests.noop") == "Retried 1 job.\n"
+    assert status_of(failed) == "READY"
+    assert status_of(successful) == "SUCCESSFUL"
+    assert run("retry", str(successful.pk)) == "Retried 1 job.\n"
+
+
+def test_dry_run_counts_and_changes_nothing():
+    job = make_job()
+    make_job("RUNNING")
+    said = run("delete", "--task", "tests.noop", "--dry-run")
+    assert said == "Would delete 1 job.\n  1 FAILED\n  1 RUNNING (skipped)\n"
+    assert status_of(job) == "FAILED"
+    counted = json.loads(run("retry", "--status", "failed", "--dry-run", "--json"))
+    assert counted == {"would_change": 1, "statuses": {"FAILED": 1}}
+
+
+def test_cancel_and_fail_give_the_reason():
+    first, second = make_job("READY"), make_job("READY")
+    run("cancel", str(first.pk), "--because", "not needed")
+    run("fail", str(second.pk), "--because", "broken")
+    reasons = list(Job.objects.order_by("pk").values_list("status", "reason"))
+    assert reasons == [("CANCELLED", "not needed"), ("FAILED", "broken")]
+
+
+def test_run_and_delete_say_what_they_skipped():
+    job = make_job("SCHEDULED")
+    make_job()
+    assert run("run", "--task", "tests.noop") == "Made due: 1 job. Skipped 1.\n"
+    assert status_of(job) == "READY"
+    assert json.loads(run("delete", "--status", "failed", "--json")) == {
+        "changed": 1,
+        "skipped": 0,
+    }
+    assert Job.objects.count() == 1
+
+
+def test_act_wants_to_know_which_jobs():
+    job = make_job()
+    assert refused("retry").startswith("Say which jobs to retry")
+    assert status_of(job) == "FAILED"

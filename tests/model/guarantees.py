@@ -1,0 +1,104 @@
+"""What must hold in every state and at every step of the model."""
+
+from collections.abc import Callable
+
+from .machine import FINISHED, MAX_ATTEMPTS, MAX_CRASHES, QUEUED, Job, State
+
+Guarantee = Callable[[State, tuple, State], bool]
+GUARANTEES: list[Guarantee] = []
+
+
+def guarantee(function: Guarantee) -> Guarantee:
+    GUARANTEES.append(function)
+    return function
+
+
+def changed(old: State, new: State) -> list[tuple[Job, Job]]:
+    pairs = zip(old.jobs, new.jobs, strict=True)
+    return [(before, after) for before, after in pairs if before != after]
+
+
+@guarantee
+def running_jobs_and_no_others_have_an_owner(old, label, new):
+    return all((job.status == "RUNNING") == (job.owner is not None) for job in new.jobs)
+
+
+@guarantee
+def a_life_ends_once(old, label, new):
+    """Only an operator's retry leads out of an end."""
+    return all(
+        before.status not in FINISHED or after.life == before.life + 1
+        for before, after in changed(old, new)
+    )
+
+
+@guarantee
+def only_the_latest_claim_is_recorded(old, label, new):
+    """Whatever arrives late belongs to the attempt that the job is in, or is void."""
+    if not label[0].startswith("deliver") or old.jobs == new.jobs:
+        return True
+    _, worker, number, life, attempt, _ = label
+    job = old.jobs[number]
+    return (job.owner, job.life, job.attempts) == (worker, life, attempt)
+
+
+@guarantee
+def an_attempt_is_recorded_once(old, label, new):
+    """No message changes a job that is not running."""
+    if not label[0].startswith("deliver"):
+        return True
+    return all(before.status == "RUNNING" for before, _ in changed(old, new))
+
+
+@guarantee
+def tokens_never_go_back(old, label, new):
+    return all(after.token >= before.token for before, after in changed(old, new))
+
+
+@guarantee
+def a_claim_has_a_token_of_its_own(old, label, new):
+    if not label[0].startswith("claim"):
+        return True
+    token = new.jobs[label[2]].token
+    used = {body.token for body in old.bodies}
+    used |= {message.body.token for message in old.messages}
+    return token not in used | {job.token for job in old.jobs}
+
+
+@guarantee
+def counters_stay_within_bounds(old, label, new):
+    return all(
+        job.failures <= min(MAX_ATTEMPTS, job.attempts)
+        and job.crashes <= min(MAX_CRASHES, job.attempts)
+        and (job.status == "FAILED" or job.crashes < MAX_CRASHES)
+        for job in new.jobs
+        if job.status != "CANCELLED"
+    )
+
+
+@guarantee
+def what_was_asked_to_stop_does_not_run_again(old, label, new):
+    return all(
+        not (before.is_cancelled and after.life == before.life)
+        or after.status not in QUEUED
+        for before, after in changed(old, new)
+    )
+
+
+@guarantee
+def a_job_of_a_living_worker_is_not_taken_away(old, label, new):
+    if label[0] != "rescue":
+        return True
+    return not old.is_beating[old.jobs[label[1]].owner]
+
+
+def locks_are_held_once(old, label, new):
+    """Only where the jobs share a lock."""
+    return sum(job.status in ("READY", "RUNNING") for job in new.jobs) <= 1
+
+
+def the_lowest_id_is_next(old, label, new):
+    """Only where the jobs share a lock that keeps their order."""
+    if label[0] != "admit":
+        return True
+    return all(job.status != "WAITING" for job in old.jobs[: label[1]])

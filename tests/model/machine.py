@@ -1,0 +1,267 @@
+"""The model: jobs, workers and messages, and every step that one of them may take.
+
+A state is what the database has, what runs in the workers, and what is on its way from
+them. A step yields its label and the state after it. Nothing here knows pgjobs: the
+steps say what docs/model.md says, and test_replay.py compares them with the SQL.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
+QUEUED = ("READY", "WAITING")
+MAX_ATTEMPTS, MAX_CRASHES = 2, 2
+
+
+class Job(NamedTuple):
+    status: str
+    token: int = 0
+    owner: int | None = None  # a worker
+    attempts: int = 0
+    failures: int = 0
+    crashes: int = 0
+    life: int = 1
+    is_cancelled: bool = False  # its owner was asked to stop
+
+
+class Body(NamedTuple):
+    """One attempt, as the worker that runs it knows it."""
+
+    worker: int
+    job: int
+    token: int
+    life: int
+    attempt: int
+
+
+class Message(NamedTuple):
+    """The outcome of an attempt, on its way to the database for as long as it takes."""
+
+    body: Body
+    verdict: str
+
+
+class State(NamedTuple):
+    jobs: tuple[Job, ...]
+    is_alive: tuple[bool, ...]  # the workers' processes
+    is_beating: tuple[bool, ...]  # what the database knows of that
+    bodies: frozenset[Body] = frozenset()
+    messages: frozenset[Message] = frozenset()
+    next_token: int = 1
+
+    def with_job(self, number: int, **changes) -> "State":
+        jobs = list(self.jobs)
+        jobs[number] = jobs[number]._replace(**changes)
+        return self._replace(jobs=tuple(jobs))
+
+
+class Scope(NamedTuple):
+    """How much there is of everything."""
+
+    jobs: int
+    has_lock: bool  # all jobs share one, in order; or there is none
+    lives: int
+    claims: int  # of a job in one life
+    verdicts: tuple[str, ...] = ("SUCCESS", "RETRY", "RELEASE")
+    has_operators: bool = True
+
+
+Step = tuple[tuple, State]
+WORKERS = (0, 1)
+
+
+class Machine:
+    """What may happen. Subclasses with one method changed are bugs to be found."""
+
+    def __init__(self, scope: Scope):
+        self.scope = scope
+
+    def beginning(self) -> State:
+        jobs = tuple(Job(self.queued()) for _ in range(self.scope.jobs))
+        return State(jobs, (True, True), (True, True))
+
+    def queued(self) -> str:
+        """Return what becomes of a job in the queue until its lock is looked at."""
+        return "WAITING" if self.scope.has_lock else "READY"
+
+    def steps(self, state: State) -> Iterator[Step]:
+        yield from self.admissions(state)
+        for number, job in enumerate(state.jobs):
+            yield from self.claims(state, number, job)
+            yield from self.releases(state, number, job)
+            yield from self.rescues(state, number, job)
+            if self.scope.has_operators:
+                yield from self.acts(state, number, job)
+        for body in state.bodies:
+            yield from self.ends(state, body)
+        for message in state.messages:
+            yield from self.deliveries(state, message)
+        yield from self.fates(state)
+
+    # The queue
+
+    def admissions(self, state: State) -> Iterator[Step]:
+        """Let the lowest id that waits take the lock when it is free."""
+        if any(job.status in ("READY", "RUNNING") for job in state.jobs):
+            return
+        waiting = [n for n, job in enumerate(state.jobs) if job.status == "WAITING"]
+        if waiting:
+            first = self.first_of(waiting)
+            yield ("admit", first), state.with_job(first, status="READY")
+
+    def first_of(self, waiting: list[int]) -> int:
+        return waiting[0]
+
+    def claims(self, state: State, number: int, job: Job) -> Iterator[Step]:
+        if not self.may_claim(state, job) or job.attempts >= self.scope.claims:
+            return
+        for worker in WORKERS:
+            if state.is_alive[worker]:
+                token = self.token_of_claim(state, job)
+                body = Body(worker, number, token, job.life, job.attempts + 1)
+                claimed = state.with_job(
+                    number,
+                    status="RUNNING",
+                    token=token,
+                    owner=worker,
+                    attempts=job.attempts + 1,
+                )._replace(next_token=state.next_token + 1)
+                heard = claimed._replace(bodies=claimed.bodies | {body})
+                yield ("claim", worker, number), heard
+                yield ("claim unheard", worker, number), claimed
+
+    def may_claim(self, state: State, job: Job) -> bool:
+        return job.status == "READY"
+
+    def token_of_claim(self, state: State, job: Job) -> int:
+        return state.next_token
+
+    # Attempts
+
+    def ends(self, state: State, body: Body) -> Iterator[Step]:
+        """Let a body end, even if its job belongs to another worker by now."""
+        for verdict in self.scope.verdicts:
+            message = Message(body, verdict)
+            yield (
+                ("end", *key_of(body), verdict),
+                state._replace(
+                    bodies=state.bodies - {body}, messages=state.messages | {message}
+                ),
+            )
+
+    def deliveries(self, state: State, message: Message) -> Iterator[Step]:
+        """Let a message arrive; its answer may be lost, and it is sent once more."""
+        body = message.body
+        after = state
+        if self.counts(state.jobs[body.job], body):
+            after = self.recorded(state, body.job, message.verdict)
+        label = (*key_of(body), message.verdict)
+        yield (
+            ("deliver", *label),
+            after._replace(messages=state.messages - {message}),
+        )
+        if after != state:
+            yield ("deliver unheard", *label), after
+
+    def counts(self, job: Job, body: Body) -> bool:
+        return job.token == body.token and job.owner == body.worker
+
+    def recorded(self, state: State, number: int, verdict: str) -> State:
+        job = state.jobs[number]
+        failures = job.failures + (verdict == "RETRY")
+        if verdict == "SUCCESS":
+            status = "SUCCESSFUL"
+        elif self.minds_cancel(job):
+            status = "CANCELLED"
+        elif verdict == "RETRY" and failures >= MAX_ATTEMPTS:
+            status = "FAILED"
+        else:
+            status = self.queued()
+        return state.with_job(number, status=status, owner=None, failures=failures)
+
+    def minds_cancel(self, job: Job) -> bool:
+        return job.is_cancelled
+
+    def releases(self, state: State, number: int, job: Job) -> Iterator[Step]:
+        """Let a worker put back what it owns without knowing."""
+        if job.owner is None or not state.is_alive[job.owner]:
+            return
+        known = state.bodies | {message.body for message in state.messages}
+        if not any(body.token == job.token for body in known):
+            yield (
+                ("release orphan", job.owner, number),
+                self.recorded(state, number, "RELEASE"),
+            )
+
+    # Rescue
+
+    def rescues(self, state: State, number: int, job: Job) -> Iterator[Step]:
+        if job.owner is None or state.is_beating[job.owner]:
+            return
+        crashes = job.crashes + 1
+        if self.minds_cancel(job):
+            status = "CANCELLED"
+        else:
+            status = "FAILED" if crashes >= MAX_CRASHES else self.queued()
+        after = state.with_job(
+            number,
+            status=status,
+            owner=None,
+            crashes=crashes,
+            token=self.token_of_rescue(state, job),
+        )
+        yield ("rescue", number), after._replace(next_token=state.next_token + 1)
+
+    def token_of_rescue(self, state: State, job: Job) -> int:
+        return state.next_token
+
+    # Operators
+
+    def acts(self, state: State, number: int, job: Job) -> Iterator[Step]:
+        if job.status in FINISHED:
+            if job.life < self.scope.lives:
+                yield ("retry", number), self.retried(state, number, job)
+            return
+        if job.status in QUEUED:
+            yield ("cancel", number), state.with_job(number, status="CANCELLED")
+        elif not job.is_cancelled:
+            yield ("cancel", number), state.with_job(number, is_cancelled=True)
+        after = state.with_job(number, status="FAILED", owner=None)
+        if job.status == "RUNNING":
+            token = self.token_of_act(state, job)
+            after = after.with_job(number, token=token)
+            after = after._replace(next_token=state.next_token + 1)
+        yield ("fail", number), after
+
+    def retried(self, state: State, number: int, job: Job) -> State:
+        token = self.token_of_retry(job)
+        new_life = Job(self.queued(), token, life=job.life + 1)
+        return state.with_job(number, **new_life._asdict())
+
+    def token_of_retry(self, job: Job) -> int:
+        return job.token
+
+    def token_of_act(self, state: State, job: Job) -> int:
+        return state.next_token
+
+    # Workers
+
+    def fates(self, state: State) -> Iterator[Step]:
+        """Let the first worker fall silent, beat again, or die; the second lives."""
+        worker = 0
+        beating = state._replace(is_beating=(True, True))
+        silent = state._replace(is_beating=(False, True))
+        if not state.is_alive[worker]:
+            return
+        if state.is_beating[worker]:
+            yield ("fall silent", worker), silent
+        else:
+            yield ("beat", worker), beating
+        left = frozenset(body for body in state.bodies if body.worker != worker)
+        dead = silent._replace(is_alive=(False, True), bodies=left)
+        yield ("die", worker), dead
+
+
+def key_of(body: Body) -> tuple[int, int, int, int]:
+    """Return what tells attempts apart, whatever their tokens are."""
+    return body.worker, body.job, body.life, body.attempt

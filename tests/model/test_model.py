@@ -1,0 +1,129 @@
+"""The model keeps its guarantees in small scopes, and a bug in it is found."""
+
+import pytest
+
+from tests.model.machine import Job, Machine, Scope, State
+from tests.model.search import search
+
+SUCCESS_OR_RETRY = ("SUCCESS", "RETRY")
+# Each has less of one thing than of another, so that it takes seconds.
+SCOPES = {
+    "three claims of a job": Scope(1, False, lives=1, claims=3),
+    "two lives of a job": Scope(1, False, lives=2, claims=2, verdicts=("SUCCESS",)),
+    "two jobs in a lock": Scope(
+        2, True, 1, claims=2, verdicts=SUCCESS_OR_RETRY, has_operators=False
+    ),
+    "operators at a lock": Scope(2, True, 1, claims=1, verdicts=SUCCESS_OR_RETRY),
+}
+LEAST_STATES = 5_000
+
+
+@pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)
+def test_every_step_from_every_state_keeps_the_guarantees(scope):
+    found = search(Machine(scope))
+    assert len(found.came_from) > LEAST_STATES
+    for name, (state, label) in found.broken.items():
+        pytest.fail(f"{name}: {[*found.path_to(state), label]}")
+
+
+@pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)
+def test_from_every_state_all_jobs_can_still_end(scope):
+    found = search(Machine(scope))
+    assert {tuple(found.path_to(state)) for state in found.stuck} == set()
+
+
+# Bugs
+
+
+class NoGuard(Machine):
+    """Let a worker record the end of a job that another one runs."""
+
+    def counts(self, job, body):
+        return job.owner is not None
+
+
+class GuardByOwner(Machine):
+    """Leave the token out of what a record must name."""
+
+    def counts(self, job, body):
+        return job.owner == body.worker
+
+
+class RescueWithoutFence(Machine):
+    """Leave the token as it is, and let it be all that a record must name."""
+
+    def token_of_rescue(self, state: State, job: Job) -> int:
+        return job.token
+
+    def counts(self, job, body):
+        return job.token == body.token
+
+
+class AttemptAsToken(Machine):
+    """Take the number of the attempt for the token; it begins again in each life."""
+
+    def token_of_claim(self, state, job):
+        return job.attempts + 1
+
+    def token_of_retry(self, job):
+        return 0
+
+
+class ClaimPastLock(Machine):
+    def may_claim(self, state, job):
+        return job.status in ("READY", "WAITING")
+
+
+class LastInLineFirst(Machine):
+    def first_of(self, waiting):
+        return waiting[-1]
+
+
+class DeafToCancel(Machine):
+    def minds_cancel(self, job):
+        return False
+
+
+class RescueFromTheLiving(Machine):
+    def rescues(self, state, number, job):
+        all_silent = state._replace(is_beating=(False, False))
+        for label, after in super().rescues(all_silent, number, job):
+            yield label, after._replace(is_beating=state.is_beating)
+
+
+class OrphansStay(Machine):
+    """Forget what was claimed although the answer was lost."""
+
+    def releases(self, state, number, job):
+        return iter(())
+
+
+BUGS = [
+    (NoGuard, "three claims of a job", "only_the_latest_claim_is_recorded"),
+    (GuardByOwner, "three claims of a job", "only_the_latest_claim_is_recorded"),
+    (RescueWithoutFence, "three claims of a job", "an_attempt_is_recorded_once"),
+    (AttemptAsToken, "two lives of a job", "only_the_latest_claim_is_recorded"),
+    (ClaimPastLock, "two jobs in a lock", "locks_are_held_once"),
+    (LastInLineFirst, "two jobs in a lock", "the_lowest_id_is_next"),
+    (
+        DeafToCancel,
+        "three claims of a job",
+        "what_was_asked_to_stop_does_not_run_again",
+    ),
+    (
+        RescueFromTheLiving,
+        "three claims of a job",
+        "a_job_of_a_living_worker_is_not_taken_away",
+    ),
+]
+
+
+@pytest.mark.parametrize(("bug", "scope", "guarantee"), BUGS)
+def test_bug_in_the_model_breaks_a_guarantee(bug, scope, guarantee):
+    assert guarantee in search(bug(SCOPES[scope]), guarantee).broken
+
+
+def test_bug_that_leaves_a_job_behind_makes_it_stuck():
+    scope = Scope(1, False, 1, claims=2, verdicts=("SUCCESS",), has_operators=False)
+    assert not search(Machine(scope)).stuck
+    assert search(OrphansStay(scope)).stuck

@@ -1,0 +1,181 @@
+"""A release is upgraded to what is checked out, while its workers and producers run."""
+
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.processes import LONGEST_TEST, ROOT, database_url, wait_for
+from tests.settings import TEST_DATABASE
+
+HERE = Path(__file__).parent
+# Another commit to begin with, for a release that is about to be made.
+WANTED = os.environ.get("PGJOBS_TEST_UPGRADE_FROM")
+# Everything that `migrate` makes, as PostgreSQL describes it.
+CATALOGUE = """
+SELECT 'column', attrelid::regclass || '.' || attname,
+    concat_ws(' ', atttypid::regtype, attnotnull, pg_get_expr(adbin, adrelid))
+FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+WHERE attrelid::regclass::text ~ '^pgjobs_' AND attnum > 0 AND NOT attisdropped
+UNION ALL SELECT 'function', oid::regprocedure::text, pg_get_functiondef(oid)
+FROM pg_proc WHERE proname ~ '^pgjobs_' AND prokind IN ('f', 'p')
+UNION ALL SELECT 'trigger', tgname, pg_get_triggerdef(oid)
+FROM pg_trigger WHERE tgname ~ '^pgjobs_' AND NOT tgisinternal
+UNION ALL SELECT 'constraint', conname, pg_get_constraintdef(oid)
+FROM pg_constraint WHERE conrelid::regclass::text ~ '^pgjobs_' AND contype <> 'n'
+UNION ALL SELECT 'index', indexname, indexdef
+FROM pg_indexes WHERE tablename ~ '^pgjobs_'
+ORDER BY 1, 2
+"""
+
+
+def last_release() -> str:
+    """Return the commit of the last release; until there is one, the latest commit."""
+    lines = (HERE / "releases.txt").read_text().splitlines()
+    named = [line.split()[1] for line in lines if line and not line.startswith("#")]
+    return WANTED or (named[-1] if named else "HEAD")
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory) -> Path:
+    """The package as it was released."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("there is no history here")
+    commit = last_release()
+    done = subprocess.run(
+        ["git", "archive", commit, "pgjobs"], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 0, f"{commit} is not in the history: fetch all of it."
+    directory = tmp_path_factory.mktemp("release")
+    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+        archive.extractall(directory, filter="data")
+    return directory
+
+
+@contextmanager
+def fresh_database(name: str) -> Iterator[str]:
+    """Make a database for the length of a block; give its URL."""
+    name = f"{TEST_DATABASE}_{name}"
+    with psycopg.connect(database_url(), autocommit=True) as server:
+        server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        server.execute(f'CREATE DATABASE "{name}"')
+        try:
+            yield database_url().removesuffix("/postgres") + f"/{name}"
+        finally:
+            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+class Site:
+    """A project with one version of pgjobs, on a database."""
+
+    def __init__(self, package: Path, url: str, directory: Path):
+        self.directory = directory
+        paths = [str(package), str(HERE)]
+        self.environment = {
+            **{name: os.environ[name] for name in ("PATH", "HOME")},
+            "PYTHONPATH": os.pathsep.join(paths),
+            "DJANGO_SETTINGS_MODULE": "project.settings",
+            "DATABASE_URL": url,
+        }
+
+    def start(self, log: str, *command: str) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", *command],
+            env=self.environment,
+            cwd=self.directory,
+            stdin=subprocess.PIPE,
+            stdout=(self.directory / log).open("w"),
+            stderr=subprocess.STDOUT,
+        )
+
+    def migrate(self) -> None:
+        process = self.start("migrate.log", "django", "migrate", "-v", "0")
+        assert process.wait(LONGEST_TEST * 2) == 0, self.printed("migrate.log")
+
+    def printed(self, log: str) -> str:
+        return (self.directory / log).read_text()
+
+
+def ended(process: subprocess.Popen, ask) -> int:
+    ask()
+    return process.wait(LONGEST_TEST)
+
+
+def numbers_of(url: str) -> dict[str, int]:
+    query = "SELECT status, count(*) FROM pgjobs_job GROUP BY status"
+    with psycopg.connect(url) as own:
+        return dict(own.execute(query).fetchall())
+
+
+def finished(url: str) -> int:
+    return numbers_of(url).get("SUCCESSFUL", 0)
+
+
+def catalogue(url: str) -> list[tuple]:
+    with psycopg.connect(url) as own:
+        return own.execute(CATALOGUE).fetchall()
+
+
+def test_release_is_upgraded_under_load(release, tmp_path):
+    with fresh_database("upgrade") as url:
+        old, new = Site(release, url, tmp_path), Site(ROOT, url, tmp_path)
+        old.migrate()
+        started = []
+
+        def start(site: Site, log: str, *command: str) -> subprocess.Popen:
+            started.append(site.start(log, *command))
+            return started[-1]
+
+        try:
+            upgrade(old, new, start, url)
+        finally:
+            for process in started:
+                process.kill()
+
+
+def upgrade(old: Site, new: Site, start, url: str) -> None:
+    """Migrate, deploy and stop the old release, while jobs come in all the time."""
+    old_worker = start(old, "old.log", "django", "runjobs")
+    old_producer = start(old, "old producer.log", "project.load")
+    wait_for(lambda: finished(url) > 50, "the old release works")
+    new.migrate()
+    before = finished(url)
+    wait_for(lambda: finished(url) > before + 50, "the old release goes on")
+    new_worker = start(new, "new.log", "django", "runjobs")
+    new_producer = start(new, "new producer.log", "project.load")
+    before = finished(url)
+    wait_for(lambda: finished(url) > before + 50, "both work side by side")
+    assert ended(old_producer, old_producer.stdin.close) == 0
+    assert ended(old_worker, lambda: old_worker.send_signal(signal.SIGTERM)) == 0
+    assert ended(new_producer, new_producer.stdin.close) == 0
+    wait_for(lambda: rest(url) == 0, "all jobs have ended", 2 * LONGEST_TEST)
+    assert ended(new_worker, lambda: new_worker.send_signal(signal.SIGTERM)) == 0
+    assert set(numbers_of(url)) == {"SUCCESSFUL"}
+    for site, log in ((old, "old.log"), (new, "new.log")):
+        assert "rror" not in site.printed(log)
+        assert "ailed" not in site.printed(log)
+
+
+def rest(url: str) -> int:
+    """Return how many jobs have not ended, but for the ticks of the schedule."""
+    query = (
+        "SELECT count(*) FROM pgjobs_job"
+        " WHERE finished_at IS NULL AND task <> 'project.tick'"
+    )
+    with psycopg.connect(url) as own:
+        return own.execute(query).fetchone()[0]
+
+
+def test_upgraded_release_has_what_a_new_installation_has(release, tmp_path):
+    with fresh_database("upgraded") as upgraded, fresh_database("new") as new:
+        for package, url in ((release, upgraded), (ROOT, upgraded), (ROOT, new)):
+            Site(package, url, tmp_path).migrate()
+        assert catalogue(upgraded) == catalogue(new)
