@@ -235,7 +235,7 @@ OF_OWNERS = [
     "ALTER TABLE pgjobs_job ADD a integer",
     "ALTER TABLE pgjobs_job DISABLE TRIGGER ALL",
     "DROP TABLE pgjobs_job",
-    "DROP FUNCTION pgjobs_serve",
+    "DROP FUNCTION pgjobs_provide",
     "CREATE FUNCTION pgjobs_mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
 ]
 
