@@ -29,7 +29,10 @@ def test_task_in_a_module_that_workers_do_not_load_is_named_once(caplog):
         enqueue(hidden)
         enqueue(hidden.using(priority=5))
     (record,) = caplog.records
-    assert "name=boutique.views.hidden is declared in boutique.views" in record.getMessage()
+    assert (
+        "name=boutique.views.hidden is declared in boutique.views"
+        in record.getMessage()
+    )
     assert "PGJOBS['TASK_MODULES']" in record.getMessage()
 
 
