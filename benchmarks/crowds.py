@@ -299,7 +299,7 @@ OWN = {"worker_id": 1_000_000}
 
 def cases() -> dict[str, Case]:
     """Return the statements of a worker that has next to nothing to do."""
-    from pgjobs.queue.admitting import BEGINNING, admit_statement
+    from pgjobs.queue.admitting import BEGINNING, NO_WORKER, admit_statement
     from pgjobs.queue.claiming import (
         HostUnits,
         claim_statement,
@@ -307,11 +307,12 @@ def cases() -> dict[str, Case]:
         record_statement,
     )
     from pgjobs.queue.parts import OLDEST
-    from pgjobs.queue.recording import Success
+    from pgjobs.queue.recording import Success, success_parameters
     from pgjobs.queue.upkeep import BATCH, LOCK_CLASS
     from pgjobs.sql import statement
 
     batch = {"limit": BATCH, **ALL}
+    nothing = success_parameters(NO_WORKER, ())  # to record
     old = {"age": 86_400.0, "limit": BATCH, **OLDEST._asdict()}
     ended = "UPDATE pgjobs_job SET status = 'CANCELLED', finished_at = now(),"
     ended += " reason = 'Cancelled.', worker_id = NULL WHERE id = 10"
@@ -348,9 +349,9 @@ def cases() -> dict[str, Case]:
                 **OWN,
             },
         ),
-        "admit": Case(*admit_statement(BEGINNING, sweeps=False)),
-        "admit after an end": Case(*admit_statement(BEGINNING, sweeps=False), ended),
-        "sweep": Case(*admit_statement(BEGINNING, sweeps=True)),
+        "admit": Case(*admit_statement(BEGINNING, False, nothing)),
+        "admit after an end": Case(*admit_statement(BEGINNING, False, nothing), ended),
+        "sweep": Case(*admit_statement(BEGINNING, True, nothing)),
         "chores": Case(statement("chores"), {"looks": True, **OWN}),
         "rescue": Case(statement("rescue"), {"lock_class": LOCK_CLASS, **OWN, **batch}),
         "expire": Case(statement("expire"), batch),

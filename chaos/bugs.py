@@ -178,7 +178,7 @@ BUGS = [
                 """ORDER BY keys ->> 'lock' DESC, id DESC LIMIT 1 ) AS first
                 WHERE first.line = pgjobs_line('lock', free.lock)""",
             ),
-            ("WHERE job.is_ordered AND first.id < job.id", "WHERE false"),
+            ("WHERE is_ordered AND first.id < candidate.id", "WHERE false"),
         ),
         "ordered",
     ),

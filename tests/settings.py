@@ -2,11 +2,15 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import django
 from example.database import database_settings
 from psycopg.conninfo import conninfo_to_dict
+
+# The app of which the documentation's examples speak.
+sys.path.append(str(Path(__file__).resolve().parent / "documents/project"))
 
 INSTALLED_APPS = [
     "admin_actions",

@@ -37,6 +37,8 @@ class AdoptedTask(NativeTask[..., Any, Any]):
     Jobs have the name "<alias of the backend>:<path of the function>".
     """
 
+    is_late = False  # workers find the function by its path
+
     def __init__(
         self, declared: Task, alias: str, sender: type, options: AdoptedOptions
     ):

@@ -52,7 +52,7 @@ def test_task_runs_with_its_arguments(declared):
     assert result.return_value == 3
     assert result.errors == []
     assert result.attempts == len(result.worker_ids) == 1
-    assert result.enqueued_at <= result.started_at == result.last_attempted_at
+    assert result.enqueued_at <= result.started_at <= result.last_attempted_at
     assert result.started_at <= result.finished_at
 
 

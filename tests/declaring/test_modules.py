@@ -24,25 +24,28 @@ def warnings() -> dict[str | None, str]:
 
 @pytest.mark.django_db
 def test_task_in_a_module_that_workers_do_not_load_is_named_once(caplog):
-    hidden = declare("shop.views")
+    hidden = declare("boutique.views")
     with caplog.at_level(logging.WARNING, "pgjobs.tasks"):
         enqueue(hidden)
         enqueue(hidden.using(priority=5))
     (record,) = caplog.records
-    assert "name=shop.views.hidden is declared in shop.views" in record.getMessage()
+    assert (
+        "name=boutique.views.hidden is declared in boutique.views"
+        in record.getMessage()
+    )
     assert "PGJOBS['TASK_MODULES']" in record.getMessage()
 
 
 def test_check_names_tasks_in_modules_that_workers_do_not_load():
     assert "pgjobs.W047" not in warnings()
-    declare("shop.views")
+    declare("boutique.views")
     warning = warnings()["pgjobs.W047"]
-    assert "shop.views.hidden is declared in shop.views" in warning
+    assert "boutique.views.hidden is declared in boutique.views" in warning
     assert "Move it to the tasks module of an app, or name its module in" in warning
 
 
 def test_tasks_of_tests_need_no_worker():
-    for module in ("shop.tests.test_order", "tests.helpers", "shop.test_order"):
+    for module in ("boutique.tests.test_order", "tests.helpers", "boutique.test_order"):
         assert not declare(module).is_late
     assert not tasks.noop.is_late
 

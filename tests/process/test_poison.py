@@ -136,7 +136,7 @@ def test_worker_that_waits_to_be_idle_does_not_spin(path):
         wait_for_status(held, "RUNNING")
         suspect(tasks.noop)
         wait_for(lambda: worker.loop.poll_schedule.waits_for_idle, "the suspect is met")
-        assert not worker.loop.has_work()
+        wait_for(lambda: not worker.loop.has_work(), "the loop has nothing to do")
         tasks.let_go(path)
 
 

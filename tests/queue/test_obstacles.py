@@ -123,7 +123,7 @@ def test_list_asks_twice_more_however_many_wait(django_assert_max_num_queries):
     for _ in range(10):
         enqueue(locked)
     admit()
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(14):
         client.get(LIST)
 
 

@@ -71,7 +71,9 @@ def test_missing_app_is_named():
         lambda: publish("tle.refreshed", {"satellite_id": 5}),
     ],
 )
-def test_missing_tables_are_named_with_the_command_that_makes_them(enqueueing):
+def test_missing_tables_are_named_with_the_command_that_makes_them(
+    enqueueing, stored_handlers
+):
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE pgjobs_job RENAME TO something_else")
     with pytest.raises(

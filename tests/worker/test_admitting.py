@@ -24,7 +24,7 @@ def admitting() -> Admitting:
 
 
 def brought(admitted=0, has_more=False, is_blocked=False, at=HERE) -> Admission:
-    return Admission(admitted, [], has_more, is_blocked, False, at)
+    return Admission(set(), admitted, [], has_more, is_blocked, False, at)
 
 
 def test_worker_admits_as_it_starts_and_then_after_a_hint(admitting):

@@ -3,7 +3,7 @@
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT ON django_migrations TO {role};
 GRANT SELECT ON
-    pgjobs_attempt, pgjobs_batch, pgjobs_delivery, pgjobs_event, pgjobs_job, pgjobs_note,
+    pgjobs_attempt, pgjobs_batch, pgjobs_delivery, pgjobs_event, pgjobs_figure, pgjobs_job, pgjobs_note,
     pgjobs_predecessor, pgjobs_prerequisite, pgjobs_progress, pgjobs_queue, pgjobs_rate,
     pgjobs_schedule, pgjobs_step, pgjobs_subscription, pgjobs_taskdefinition, pgjobs_tick,
     pgjobs_worker
