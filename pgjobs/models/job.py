@@ -197,6 +197,8 @@ class Job(models.Model):
     # The line in which a WAITING job stands, or a job that has ended until an admission
     # sees it (database/functions/admission/admit.sql). NULL in most jobs.
     line = models.TextField(_("line"), null=True, blank=True)  # noqa: DJ001
+    # What it took along from where it was enqueued (queue/meta.py). NULL in most jobs.
+    meta = models.JSONField(_("meta"), decoder=LenientDecoder, null=True, blank=True)
     # A trigger copies it from `keys`.
     batch = models.ForeignKey(
         "pgjobs.Batch",
@@ -219,9 +221,6 @@ class Job(models.Model):
         db_index=False,
         verbose_name=_("worker"),
     )
-
-    # What it took along from where it was enqueued (queue/meta.py). NULL in most jobs.
-    meta = models.JSONField(_("meta"), decoder=LenientDecoder, null=True, blank=True)
 
     objects = JobManager()
 

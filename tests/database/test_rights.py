@@ -37,7 +37,7 @@ NEEDED_BY_WRITERS = {
     "pgjobs_leave_note": "DELETE FROM pgjobs_job",
     # Python's enqueue, where a unique key is taken.
     "pgjobs_replace_held": "SELECT pgjobs_replace_held('{key}', '{unfinished}', '{}',"
-    " '{}', '{}', '{}', '{}', '{}')",
+    " '{}', '{}', '{}', '{}', '{}', '{}')",
     "pgjobs_provide": "INSERT INTO pgjobs_job (task, dependencies) VALUES ('new',"
     """ '{"needs": [], "provides": [{"key": "k", "for": 5}]}')""",
 }

@@ -1,4 +1,4 @@
--- Record the jobs that succeeded, and claim the first ones in the line of READY jobs.
+-- Record the jobs that succeeded, and claim the first ones in line.
 --
 -- All in one round trip and one commit. Token and owner guard the record. A guard by
 -- status would tempt the planner to the index of running jobs, which looks small and is

@@ -18,4 +18,4 @@ RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts, fa
     max_attempts, crashes, max_crashes, timeout, life, lease_token, enqueued_at,
     keys IS NOT NULL, dependencies IS NOT NULL, turn, meta::text,
     extract(epoch FROM now() - greatest(run_after,
-        CASE WHEN attempts = 1 AND life = 1 THEN enqueued_at END))::float8
+        CASE WHEN attempts = 2 - life THEN enqueued_at END))::float8
