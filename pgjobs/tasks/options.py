@@ -67,6 +67,8 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowU
     no_retry_on: tuple[type[BaseException], ...] = ()
     #: What the task does in the queue's database commits together with its success.
     atomic: bool = False
+    #: Level from which on log records of the task's code are kept with the job, such as
+    #: `"INFO"`. `None` leaves it to `PGJOBS["KEEP_LOGS"]`.
     keep_logs: str | None = None
 
     def __post_init__(self) -> None:

@@ -261,7 +261,13 @@ def test_meta_of_sql_producers_is_checked(function, given):
 def test_job_whose_meta_was_made_rubbish_runs(use):
     use("tenant")
     job = within(lambda: enqueue(tell_meta))
-    execute("UPDATE pgjobs_job SET meta = '[1]'")
+    with pytest.raises(IntegrityError, match="meta must be an object"):
+        execute("UPDATE pgjobs_job SET meta = '[1]'")
+    execute("ALTER TABLE pgjobs_job DISABLE TRIGGER USER")
+    try:
+        execute("UPDATE pgjobs_job SET meta = '[1]'")
+    finally:
+        execute("ALTER TABLE pgjobs_job ENABLE TRIGGER USER")
     drain()
     job.refresh_from_db(fields=["return_value"])
     assert job.return_value == ["none", {}]
