@@ -22,8 +22,8 @@ FOLLOW_UPS = ("on_success", "on_failure")
 class FollowUps:
     """The options of `@task` and `.using(...)` for what follows a job's end."""
 
-    #: The task whose job is enqueued in the transaction that stores the job's success. It
-    #: gets the job's id as `job_id`.
+    #: The task whose job is enqueued in the transaction that stores the job's success.
+    #: It gets the job's id as `job_id`.
     on_success: "Task | str | None" = None
     #: The same for a job that ends FAILED.
     on_failure: "Task | str | None" = None

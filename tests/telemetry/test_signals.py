@@ -97,6 +97,17 @@ def test_receiver_that_raises_harms_nothing(connect, heard, caplog):
     assert names(heard)[-1] == "job_failed"
 
 
+def test_receiver_that_exits_leaves_the_other_ends_to_be_announced(connect, heard):
+    def leave(**named):
+        raise SystemExit(1)
+
+    connect("job_failed", leave)
+    for _ in range(2):
+        enqueue(tasks.fail_with, "no")
+    drain()
+    assert names(heard).count("job_failed") == 2
+
+
 def test_nothing_is_asked_of_the_database_for_an_end_that_nothing_hears(
     connect, django_assert_num_queries
 ):

@@ -83,7 +83,7 @@ class Announcer:
         while (call := self.calls.get()) is not None:
             try:
                 call()
-            except Exception:  # the row may be unreadable, too
+            except BaseException:  # or no further end would be announced
                 logger.exception("A signal could not be sent")
             del call  # and the error in it, before the thread sleeps
             clean_connections()
