@@ -1,6 +1,7 @@
 """`perform`: one job as a worker would run it, without a row in the queue."""
 
 import json
+import re
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ ENDS = {
     "SNOOZE": "SNOOZED",
     "CANCEL": "CANCELLED",
 }
+# At the begin of each line of a log, which may have line breaks of its own.
+TIME = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}(?:[+-]\d\d:\d\d)? ", re.M)
 lease_tokens = count(1)
 
 
@@ -158,8 +161,7 @@ class Host(Surroundings):
         if "done" in report:
             said = report["done"], report["total"], report["message"]
             self.progress.append(Progress(*said))
-        # A line begins with the date, the time and the offset.
-        self.log += [line.split(" ", 2)[2] for line in report["log"].splitlines()]
+        self.log += [line.rstrip("\n") for line in TIME.split(report["log"])[1:]]
 
     def still_owned(self, job: RunningJob) -> bool:
         return True
