@@ -9,7 +9,6 @@ from time import sleep
 
 from django.db import DatabaseError, connections, transaction
 
-from ..conf import FINISHED
 from ..models import Job
 from ..queue import admitting, recording, upkeep
 from ..queue.acts import announce_finished
@@ -27,6 +26,7 @@ from ..worker.recorder import log_end
 from ..worker.session import worker_row
 from ..worker.slots.execution import Execution, find_task
 from ..worker.slots.surroundings import Surroundings
+from ..worker.upkeep.announcer import announcements
 from ..worker.upkeep.dependencies import Deciding, log_failure
 from .execution import CallerExecution, Ended
 
@@ -177,7 +177,8 @@ class CallerWorker(Surroundings):
         else:
             recorded = recording.record(self.execute, self.id, self.name, [outcome])
         status = dict(recorded).get(outcome.lease_token)
-        log_end(AttemptEnd(execution.job, status, outcome, 0.0))
-        if status in FINISHED:
-            self.finished([outcome.id])
+        end = AttemptEnd(execution.job, status, outcome, 0.0)
+        log_end(end)
+        for announce in announcements(self.database, [end]):
+            announce()
         return status

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from pgjobs import current_job, enqueue, task
+from pgjobs import current_job, enqueue, signals, task
 from pgjobs.models import Job
 from pgjobs.testing import override_mode, perform, run_jobs
 from tests import tasks
@@ -103,6 +103,26 @@ def test_job_finds_what_it_took_along(use, mode):
         job = within(lambda: enqueue(tell_meta))
         run_jobs()
     assert Job.objects.get(pk=job.pk).return_value == ["acme", {"tenant": "acme"}]
+
+
+@pytest.mark.parametrize(
+    ("max_attempts", "name"), [(1, "job_failed"), (2, "job_retried")]
+)
+def test_receivers_of_ends_get_the_error(max_attempts, name):
+    heard = []
+
+    def receive(job, error, **named):
+        heard.append((job.status, str(error)))
+
+    signal = getattr(signals, name)
+    signal.connect(receive)
+    try:
+        enqueue(tasks.fail_with.using(max_attempts=max_attempts), "no")
+        run_jobs(raise_errors=False)
+    finally:
+        signal.disconnect(receive)
+    status = "FAILED" if name == "job_failed" else "SCHEDULED"
+    assert heard == [(status, "no")]
 
 
 def test_records_that_are_kept_are_lines_of_the_performed_job():

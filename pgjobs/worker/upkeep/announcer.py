@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -37,32 +37,16 @@ class Announcer:
         self.calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.thread: threading.Thread | None = None
 
-    @property
-    def has_receivers(self) -> bool:
-        """Whether a signal of any end of an attempt has a receiver."""
-        return any(signals.is_heard(end, Job) for end in signals.OF_ENDS)
-
     def finished(self, ids: Sequence[int]) -> None:
         """Announce jobs that have ended without an attempt of this worker."""
-        if ids and (self.has_receivers or signals.end_listeners):
+        if ids and (has_receivers() or signals.end_listeners):
             for id in ids:  # a row that cannot be read harms itself alone
                 self.put(partial(announce_finished, Job, self.database, [id]))
 
     def ended(self, ends: Sequence[AttemptEnd]) -> None:
         """Announce attempts whose ends this worker has recorded."""
-        if self.has_receivers:  # asked once for all, because most projects have none
-            for end in map(end_of_attempt, ends):
-                if signals.is_heard(end.end, Job):
-                    self.put(partial(self.send, end))
-        for listener in signals.end_listeners:
-            last = [each for each in ends if each.status in FINISHED]
-            if of_interest := listener.of_interest(last):
-                self.put(partial(listener.ended_here, of_interest))
-
-    def send(self, ended: EndOfAttempt) -> None:
-        job = Job.objects.using(self.database).filter(pk=ended.id).first()
-        if job is not None:
-            signals.send_end(ended.end, Job, job, ended.error)
+        for call in announcements(self.database, ends):
+            self.put(call)
 
     def announce_worker(self, signal: Signal, row: dict[str, Any]) -> None:
         """Announce the worker itself, by what it has put into its row."""
@@ -103,6 +87,31 @@ class Announcer:
         if self.thread is not None:
             self.calls.put(None)
             self.thread.join(timeout)
+
+
+def has_receivers() -> bool:
+    """Whether a signal of any end of an attempt has a receiver."""
+    return any(signals.is_heard(end, Job) for end in signals.OF_ENDS)
+
+
+def announcements(
+    database: str, ends: Sequence[AttemptEnd]
+) -> Iterator[Callable[[], None]]:
+    """Yield the calls that announce the ends of attempts of this process."""
+    if has_receivers():  # asked once for all, because most projects have none
+        for end in map(end_of_attempt, ends):
+            if signals.is_heard(end.end, Job):
+                yield partial(send, database, end)
+    for listener in signals.end_listeners:
+        last = [each for each in ends if each.status in FINISHED]
+        if of_interest := listener.of_interest(last):
+            yield partial(listener.ended_here, of_interest)
+
+
+def send(database: str, ended: EndOfAttempt) -> None:
+    job = Job.objects.using(database).filter(pk=ended.id).first()
+    if job is not None:
+        signals.send_end(ended.end, Job, job, ended.error)
 
 
 def end_of_attempt(end: AttemptEnd) -> EndOfAttempt:
