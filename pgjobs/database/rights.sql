@@ -1,10 +1,10 @@
 -- PUBLIC may execute none of our functions, except those that a role with rights on the
 -- tables alone needs for writing rows:
 --
--- - is_job and holds_key: a constraint and an index of pgjobs_job call them; -
--- provide, first_obstacle, first_line and leave_note: triggers of pgjobs_job call them
--- with the rights of the statement that fires them; - free_keys and replace_held:
--- `enqueue` calls them where a unique key is taken.
+-- - is_job and holds_key: a constraint and an index of pgjobs_job call them;
+-- - provide, first_obstacle, first_line and leave_note: triggers of pgjobs_job call them
+--   with the rights of the statement that fires them;
+-- - free_keys and replace_held: `enqueue` calls them where a unique key is taken.
 --
 -- All of these run with their caller's rights, and lend none. (A trigger function needs
 -- no right to fire.) This runs after each installation, because a new function may be
