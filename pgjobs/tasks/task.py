@@ -332,8 +332,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     - `max_attempts`, `backoff` (failures so far -> seconds), `retry_on`, `no_retry_on`
       (exception classes), `max_crashes` (processes that may die under the job)
     - `timeout`: seconds or a timedelta that an attempt may take
-    - `expires`: a timedelta; a job that no attempt has begun so long after it could run
-      is cancelled
+    - `expires`: a timedelta after which a job that no attempt has begun is cancelled
     - `cancel="cooperative"`: a running job that is asked to stop gets no exception
     - `atomic`: what the task does in the queue's database commits with its success
     - `keep_logs`: log records from this level on, such as "INFO", are kept with the job
