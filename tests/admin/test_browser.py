@@ -137,7 +137,12 @@ def addresses() -> dict[str, str]:
     )
     definition = TaskDefinition.objects.get_or_create(
         name="tests.noop",
-        defaults={"origin": "tests", "options": {}, "parameters": {}},
+        defaults={
+            "origin": "tests",
+            "options": {},
+            "parameters": {},
+            "synced_at": timezone.now(),
+        },
     )[0]
     app = "/admin/pgjobs/"
     return {
