@@ -8,6 +8,7 @@ import pytest
 from pgjobs.tasks.registry import registry
 from pgjobs.tasks.task import Task
 
+SHARED = "tests.telemetry.tenants"  # by several modules
 declared: dict[str, dict[tuple[str, str], Task]] = {}
 
 
@@ -21,5 +22,6 @@ def pytest_collection_finish(session):
 
 @pytest.fixture(autouse=True)
 def own_tasks(request, same_registry_afterwards):
-    registry.tasks = {**registry.tasks, **declared.get(request.module.__name__, {})}
+    for module in (SHARED, request.module.__name__):
+        registry.tasks = {**registry.tasks, **declared.get(module, {})}
     registry.forget_names()

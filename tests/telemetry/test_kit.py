@@ -9,6 +9,11 @@ from pgjobs.models import Job
 from pgjobs.testing import override_mode, perform, run_jobs
 from tests import tasks
 from tests.telemetry import hooks
+from tests.telemetry.tenants import (
+    tell_tenant,
+    tell_tenant_async,
+    tell_tenant_atomically,
+)
 from tests.telemetry.test_meta import within
 
 pytestmark = pytest.mark.django_db
@@ -22,24 +27,6 @@ def use(settings):
         return hooks.seen
 
     return use
-
-
-@task
-def tell_tenant() -> str:
-    hooks.seen.append("runs")
-    return hooks.tenant.get("none")
-
-
-@task
-async def tell_tenant_async() -> str:
-    hooks.seen.append("runs")
-    return hooks.tenant.get("none")
-
-
-@task(atomic=True)
-def tell_tenant_atomically() -> str:
-    hooks.seen.append("runs")
-    return hooks.tenant.get("none")
 
 
 @task

@@ -7,6 +7,11 @@ from pgjobs.models import Attempt
 from tests import tasks
 from tests.processes import drain, run, shared_queue
 from tests.telemetry import hooks
+from tests.telemetry.tenants import (
+    tell_tenant,
+    tell_tenant_async,
+    tell_tenant_atomically,
+)
 from tests.test_checks import found
 
 pytestmark = shared_queue
@@ -23,24 +28,6 @@ def use(settings):
         return hooks.seen
 
     return use
-
-
-@task
-def tell_tenant() -> str:
-    hooks.seen.append("runs")
-    return hooks.tenant.get("none")
-
-
-@task
-async def tell_tenant_async() -> str:
-    hooks.seen.append("runs")
-    return hooks.tenant.get("none")
-
-
-@task(atomic=True)
-def tell_tenant_atomically() -> str:
-    hooks.seen.append("runs")
-    return hooks.tenant.get("none")
 
 
 EACH_KIND = pytest.mark.parametrize(
