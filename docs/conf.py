@@ -42,12 +42,9 @@ myst_fence_as_directive = ["mermaid"]
 suppress_warnings = ["misc.highlighting_failure"]  # dollar quotes of PostgreSQL
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-# Words of the code that stand in signatures, and have no page of their own.
-nitpicky = False
 
 html_theme = "furo"
 html_title = f"pgjobs {release}"
-html_static_path = []
 
 
 def setup(app):
