@@ -47,6 +47,7 @@ NEW: dict[str, Any] = {
     "keys": None,
     "batch_id": None,
     "meta": None,
+    "worker_name": None,
     "is_new": True,  # no column
 }
 # The columns that the statements return of each new row.

@@ -216,6 +216,7 @@ class Claimer:
             "excluded": self.options.excluded,
             "is_idle": len(self.in_flight) == len(successes),
             "units": self.units,
+            "worker_name": self.options.name,
             "skips_expired": self.cannot_expire,
         }
         now = monotonic()

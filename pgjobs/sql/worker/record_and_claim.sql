@@ -1,4 +1,4 @@
--- Record the jobs that succeeded, and claim the first ones in line.
+-- Record successes, and claim the first jobs in line.
 --
 -- All in one round trip and one commit. Token and owner guard the record. A guard by
 -- status would tempt the planner to the index of running jobs, which looks small and is
@@ -19,7 +19,8 @@ WITH recorded AS (
         reason = '',
         -- Other jobs may wait for its end, so an admission follows.
         line = CASE WHEN keys IS NOT NULL THEN 'recorded' END,
-        worker_id = NULL
+        worker_id = NULL,
+        worker_name = %(worker_name)s
     WHERE id = ANY (%(ids)s::bigint[])
         AND lease_token = ANY (%(lease_tokens)s::bigint[])
         AND worker_id = %(worker_id)s
@@ -35,8 +36,7 @@ line AS MATERIALIZED (
     ) AS range (highest, lowest, first_turn)
     CROSS JOIN LATERAL (
         SELECT id, queue_name, crashes + 1 >= max_crashes AS is_suspect,
-            coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
-                AS is_expired
+            (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE AS is_expired
         FROM pgjobs_job
         WHERE status LIKE 'READY%%' AND priority BETWEEN lowest AND highest
             AND turn >= first_turn
