@@ -70,6 +70,8 @@ class Claimer:
         self.promotion = Promotion()
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self.last_claim_at: float | None = None
+        # Looks that a notification, or the poll, has asked an idle worker for.
+        self.notify_wakeups = self.poll_wakeups = 0
         self.units = None
         if (units := session.options.units) is not None:
             self.units = HostUnits(session.row["host"], units)
@@ -79,6 +81,7 @@ class Claimer:
     def heard_of_queue(self, queue_name: str) -> None:
         """Take a notification of a queue that may have new jobs."""
         if self.options.serves(queue_name):
+            self.notify_wakeups += not self.poll_schedule.may_hold_more
             self.poll_schedule.wake()
 
     def missed_notifications(self, _: str) -> None:
@@ -173,6 +176,7 @@ class Claimer:
         if self.poll_schedule.is_poll_due(
             now
         ):  # a worker that cannot listen hears of no job that waits
+            self.poll_wakeups += 1
             self.admitting.expect()
         promoted = self.poll_schedule.is_promotion_due(now) and self.promote()
         limit = self.room(len(successes))

@@ -6,7 +6,7 @@ import re
 import sys
 from io import BytesIO
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from django.core import mail
@@ -17,7 +17,7 @@ from pgjobs.models import Job
 from pgjobs.reports.metrics import Gauge
 from pgjobs.tasks.definitions import store_definitions
 from pgjobs.worker import Loop, WorkerOptions
-from pgjobs.worker.metrics import AttemptMetrics, Histogram
+from pgjobs.worker.figures import Sums
 from tests.processes import drain, shared_queue
 
 pytestmark = shared_queue
@@ -120,9 +120,8 @@ def test_messages_of_the_examples_are_sent(run_example, settings, monkeypatch):
 
 def names_of_metrics() -> set[str]:
     """Return the names of all samples that there can be."""
-    figures = AttemptMetrics()
-    figures.processed["q", "t", "failed"] = 1
-    figures.durations["q", "t"] = figures.waits["q",] = Histogram()
+    sums = Sums()
+    sums.failed = 1
     some = [
         Gauge("jobs", "q", "READY", 1, 5.0),
         Gauge("paused", "q", "", 1, None),
@@ -131,7 +130,9 @@ def names_of_metrics() -> set[str]:
     loop = Loop(WorkerOptions())
     families = [
         *prometheus.of_database(some),
-        *prometheus.of_worker(loop, figures, "1"),
+        *prometheus.attempts({("q", "t"): sums}, "1"),
+        *prometheus.wake_ups(SimpleNamespace(notify_wakeups=1, poll_wakeups=1), "1"),
+        *prometheus.of_worker(loop, "1"),
     ]
     samples = {sample.name for family in families for sample in family.samples}
     return samples | {"pgjobs_worker_heartbeat_timestamp_seconds"}  # once it has begun
