@@ -2,7 +2,10 @@
 
 import json
 import logging.config
+import os
 import re
+import shutil
+import subprocess
 import sys
 from io import BytesIO
 from pathlib import Path
@@ -25,6 +28,8 @@ pytestmark = shared_queue
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "telemetry.md").read_text()
 EXAMPLES = re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)
+# Of the Debian package prometheus.
+PROMTOOL = os.environ.get("PROMTOOL") or shutil.which("promtool")
 METRIC = re.compile(r"\bpgjobs_\w+")
 
 
@@ -147,6 +152,26 @@ def test_dashboard_and_alerts_name_metrics_that_exist(name):
     used = used_in((DOCS / "telemetry" / name).read_text())
     assert len(used) > 4
     assert used <= names_of_metrics()
+
+
+@pytest.mark.skipif(not PROMTOOL, reason="there is no promtool")
+@pytest.mark.parametrize("name", ["grafana.json", "alerts.yml"])
+def test_prometheus_reads_the_queries(name, tmp_path):
+    path = DOCS / "telemetry" / name
+    if path.suffix == ".json":
+        board = json.loads(path.read_text())
+        rules = [
+            {"record": f"query:{panel['id']}_{number}", "expr": each["expr"]}
+            for panel in board["panels"]
+            for number, each in enumerate(panel["targets"])
+        ]
+        text = json.dumps({"groups": [{"name": "board", "rules": rules}]})
+        path = tmp_path / "rules.yml"  # JSON is YAML
+        path.write_text(text.replace("$__rate_interval", "5m"))
+    checked = subprocess.run(
+        [PROMTOOL, "check", "rules", path], capture_output=True, text=True, timeout=60
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_dashboard_is_json():
