@@ -326,7 +326,7 @@ def test_worker_that_expects_nothing_can_sleep_for_ever():
     """A loop that raised at this lost the job that it ran."""
     bell = Bell()
     never = SimpleNamespace(listen=False)
-    listener = Listener(never, 1, bell, None, lambda: True, lambda *heard: None)
+    listener = Listener(never, 1, bell, None, None, lambda *heard: None)
     bell.ring()
     assert listener.sleep(inf) == [bell.read_end]
     listener.close()
