@@ -95,13 +95,13 @@ class Session:
 
 
 def timeline_of(connection: OwnConnection) -> str | None:
-    """Return which history the server writes, None if it does not tell."""
+    """Return which history the server writes, or None if it does not say."""
     try:
         return connection.execute(TIMELINE)[0][0]
     except psycopg.Error as error:
         if is_lost(error):
             raise
-        return None  # it speaks as PostgreSQL does, but stores in another way
+        return None  # a database that only speaks PostgreSQL's protocol
 
 
 def worker_row(options: WorkerOptions) -> dict:

@@ -53,19 +53,19 @@ def backends(role: str) -> list[int]:
 @pytest.fixture
 def sleeper(settings):
     """A worker that looks at the queue once a minute unless it is woken."""
-    # Nor does a sweep find soon what it was not told.
+    # No sweep soon finds jobs of which no notification came.
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     with running_worker(poll=60, name="sleeper") as loop:
         wait_for(lambda: loop.listener.alarm, "the worker sleeps")
         yield loop
 
 
-def test_enqueued_job_wakes_it(sleeper):
+def test_enqueued_job_wakes_the_worker(sleeper):
     for _ in range(20):
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
-def test_job_that_waits_to_be_admitted_wakes_it(sleeper):
+def test_job_that_waits_to_be_admitted_wakes_the_worker(sleeper):
     job = tasks.noop.using(lock="door").enqueue()
     wait_for_status(job, "SUCCESSFUL", timeout=SOON)
     job.retry()
@@ -76,7 +76,7 @@ def test_job_that_waits_to_be_admitted_wakes_it(sleeper):
     wait_for_status(later, "SUCCESSFUL", timeout=SOON)
 
 
-def test_end_of_a_job_by_hand_wakes_it_for_the_one_behind(sleeper):
+def test_end_of_a_job_by_hand_wakes_the_worker_for_the_next_in_line(sleeper):
     first = tasks.noop.using(lock="door", run_after=timedelta(hours=1)).enqueue()
     second = tasks.noop.using(lock="door").enqueue()
     wait_for(lambda: waits_for_lock(second), "the second waits for the first")
@@ -84,7 +84,7 @@ def test_end_of_a_job_by_hand_wakes_it_for_the_one_behind(sleeper):
     wait_for_status(second, "SUCCESSFUL", timeout=SOON)
 
 
-def test_deletion_of_a_job_wakes_it_for_the_one_behind(sleeper):
+def test_deletion_of_a_job_wakes_the_worker_for_the_next_in_line(sleeper):
     first = tasks.noop.using(lock="door", run_after=timedelta(hours=1)).enqueue()
     second = tasks.noop.using(lock="door").enqueue()
     wait_for(lambda: waits_for_lock(second), "the second waits for the first")
@@ -96,13 +96,13 @@ def waits_for_lock(job: Job) -> bool:
     return Job.objects.filter(pk=job.pk, line="lock door").exists()
 
 
-def test_job_inserted_by_sql_wakes_it(sleeper):
+def test_job_inserted_by_sql_wakes_the_worker(sleeper):
     execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop'), ('tests.noop')")
     wait_for_all("SUCCESSFUL", timeout=SOON)
     assert Job.objects.count() == 2
 
 
-def test_job_wakes_it_when_its_transaction_commits(sleeper):
+def test_job_wakes_the_worker_when_its_transaction_commits(sleeper):
     with transaction.atomic():
         job = enqueue(tasks.noop)
         wait_for_status(outside(tasks.noop), "SUCCESSFUL", timeout=SOON)
@@ -133,7 +133,7 @@ def test_delayed_job_does_not_wait_for_a_later_one(sleeper):
     wait_for_status(job, "SUCCESSFUL", timeout=SOON)
 
 
-def test_retry_and_run_now_wake_it(sleeper):
+def test_retry_and_run_now_wake_the_worker(sleeper):
     job = enqueue(tasks.noop)
     wait_for_status(job, "SUCCESSFUL", timeout=SOON)
     job.retry()
@@ -145,7 +145,7 @@ def test_retry_and_run_now_wake_it(sleeper):
 
 
 @pytest.mark.parametrize("lock", [None, "door"])
-def test_job_that_another_worker_releases_wakes_it(lock, tmp_path):
+def test_job_that_another_worker_releases_wakes_this_one(lock, tmp_path):
     path = str(tmp_path / "held")
     job = tasks.hold.using(lock=lock).enqueue(path)
     with WorkerThread(grace=0, slots=1) as leaver:
@@ -159,7 +159,7 @@ def test_job_that_another_worker_releases_wakes_it(lock, tmp_path):
     assert (job.attempts, job.failures) == (2, 0)
 
 
-def test_job_enqueued_while_it_starts_is_not_slept_through(start_worker):
+def test_job_enqueued_while_the_worker_starts_is_not_slept_through(start_worker):
     worker = start_worker("--poll", "60", registered=False)
     jobs = []
     while len(jobs) < 100 and not jobs_have_run(jobs):
@@ -173,7 +173,7 @@ def jobs_have_run(jobs) -> bool:
     return Job.objects.finished().exists()
 
 
-def test_jobs_of_queues_that_it_does_not_serve_do_not_wake_it():
+def test_jobs_of_unserved_queues_do_not_wake_the_worker():
     with running_worker(poll=60, queues=("mail",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
         wait_for(
@@ -191,7 +191,7 @@ def test_jobs_of_queues_that_it_does_not_serve_do_not_wake_it():
     assert Job.objects.ready().count() == 1
 
 
-def test_notifications_of_others_are_only_hints(sleeper):
+def test_foreign_notifications_are_only_hints(sleeper):
     for payload in ("", "nonsense", "x" * 7_999, "default', 'default", "ä\n☃"):
         for channel in ("pgjobs", "pgjobs_admission"):
             execute("SELECT pg_notify(%s, %s)", channel, payload)
@@ -200,7 +200,7 @@ def test_notifications_of_others_are_only_hints(sleeper):
 
 
 @pytest.mark.parametrize("how", ["option", "setting"])
-def test_without_notifications_it_polls(settings, how):
+def test_worker_without_notifications_polls(settings, how):
     if how == "setting":
         settings.PGJOBS = {"LISTEN": False}
     with running_worker(poll=0.2, listen=False) as loop:
@@ -210,7 +210,7 @@ def test_without_notifications_it_polls(settings, how):
         assert backends("listen") == []
 
 
-def test_connection_to_listen_on_can_be_another_one(settings):
+def test_worker_can_listen_on_another_connection(settings):
     settings.PGJOBS = {"LISTEN": {**DIRECT, "options": "-c geqo_threshold=7"}}
     with running_worker(poll=60):
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
@@ -253,7 +253,9 @@ def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatc
         wait_for(lambda: Job.objects.finished().exists(), timeout=SOON)
 
 
-def test_what_was_notified_before_it_listens_again_is_found(sleeper, monkeypatch):
+def test_what_was_notified_before_the_worker_listens_again_is_found(
+    sleeper, monkeypatch
+):
     enqueued = threading.Event()
     subscribe = sleeper.listener.subscribe
 

@@ -62,7 +62,7 @@ def test_old_jobs_are_pruned_without_a_pause_after_a_full_batch(loop):
     assert Job.objects.get() == young
 
 
-# Each chore has work that no notification tells of, and a condition when it is done.
+# Each chore has work of which no notification comes, and a condition that it is done.
 
 
 def leave_jobs_of_the_dead() -> Callable[[], bool]:

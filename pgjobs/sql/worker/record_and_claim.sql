@@ -77,7 +77,7 @@ verdict AS (
             (SELECT count(*) FROM line) = %(reach)s
             OR EXISTS (SELECT FROM listed WHERE is_limited)
         ) AS is_cut,
-        -- READY jobs that another transaction holds: it may yet let them go.
+        -- READY jobs that another transaction holds: it may yet release them.
         number < %(limit)s AND number < (SELECT count(*) FROM eligible) AS met_locked
     FROM summary
 )
