@@ -40,7 +40,9 @@ def find(name: str) -> tuple[Traversable, str]:
 
 def lines_of(folder: Traversable, path: str) -> Iterator[str]:
     """Yield the lines of a file, with those of the files that it includes."""
-    for line in folder.joinpath(path).read_text(encoding="utf-8").splitlines():
+    *inner, name = path.split("/")
+    folder = folder.joinpath(*inner)
+    for line in folder.joinpath(name).read_text(encoding="utf-8").splitlines():
         if line.lstrip().startswith(INCLUDE):
             yield from lines_of(folder, line.lstrip().removeprefix(INCLUDE))
         else:
