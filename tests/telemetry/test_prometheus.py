@@ -24,6 +24,7 @@ from pgjobs.worker.process.http import Address, Server
 from tests import tasks
 from tests.actors import Hand, execute, hours, session
 from tests.processes import (
+    LONGEST_TEST,
     WorkerThread,
     shared_queue,
     statements_of_workers,
@@ -283,4 +284,4 @@ def test_processes_of_a_command_serve_all_metrics_on_each_port(start_worker):
         processes = {key[1] for key in found if key[0] == "pgjobs_worker_slots"}
         return found if processes == {"process=1", "process=2"} else None
 
-    wait_for(both, "both processes show their metrics", timeout=40)
+    wait_for(both, "both processes show their metrics", timeout=LONGEST_TEST)

@@ -641,7 +641,7 @@ def test_decision_is_left_to_one_worker_at_a_time(path):
         other.execute("SELECT pg_advisory_xact_lock(1885825636, 0)")
         job = dependent.use.enqueue(path)
         tasks.let_go(path)
-        with running_worker(poll=60) as loop:
+        with running_worker(poll=600) as loop:
             wait_for(lambda: loop.listener.alarm)
             job.refresh_from_db()
             assert job.blocked_by_id is None

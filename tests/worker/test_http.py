@@ -28,6 +28,7 @@ from pgjobs.worker.upkeep.chore import Upkeep
 from tests import tasks
 from tests.actors import job_that_is
 from tests.processes import (
+    SOON,
     let_it_turn,
     running_worker,
     shared_queue,
@@ -37,7 +38,6 @@ from tests.processes import (
 )
 
 ANYWHERE = Address("127.0.0.1", 0)
-SOON = 5.0  # seconds; far from an hour, in which the sleepers poll
 DEAF = {"poll": 3600, "listen": False}  # only a nudge tells such a worker of a job
 
 
@@ -447,7 +447,7 @@ def test_client_that_sends_byte_by_byte_is_cut_off(server, monkeypatch):
 
 
 def test_slow_clients_do_not_keep_the_server_from_closing(monkeypatch):
-    monkeypatch.setattr(http, "HEAD_SECONDS", 20)
+    monkeypatch.setattr(http, "HEAD_SECONDS", 600)
     with ExitStack() as clients:
         with Server(ANYWHERE, Loop(WorkerOptions())) as server:
             for _ in range(2 * MOST_CLIENTS):
