@@ -158,7 +158,7 @@ def test_ends_are_announced_before_a_worker_with_two_signals_ends(
 
     def receive(sender, job, **kwargs):
         begun.set()
-        go_on.wait(20)
+        go_on.wait(60)
         announced.append(job.pk)
 
     signals.job_finished.connect(receive)
@@ -167,7 +167,7 @@ def test_ends_are_announced_before_a_worker_with_two_signals_ends(
         with WorkerThread(slots=2, poll=600) as worker:
             wait_for(lambda: tasks.lines(path), "the job runs")
             jobs = [enqueue(tasks.noop) for _ in range(3)]
-            assert begun.wait(20)
+            assert begun.wait(60)
             wait_for_status(jobs[-1], "SUCCESSFUL")
             if not is_stuck:
                 threading.Timer(0.2, go_on.set).start()

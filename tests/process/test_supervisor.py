@@ -356,7 +356,7 @@ def test_each_worker_answers_on_a_port_of_its_own(start_workers):
         address = f"http://127.0.0.1:{port + number - 1}"
         line = f"mail-{number} Health and nudges on {address}.\n"
         wait_for(lambda line=line: line in worker.printed, line, STARTING_SECONDS)
-        with urlopen(f"{address}/healthz", timeout=20) as answer:
+        with urlopen(f"{address}/healthz", timeout=60) as answer:
             assert answer.status == 200
     assert worker.stop() == ExitCode.STOPPED
 

@@ -52,7 +52,7 @@ def parsed(text: str) -> dict[tuple, float]:
 
 
 def scraped(url: str) -> dict[tuple, float]:
-    with urlopen(url, timeout=20) as answer:
+    with urlopen(url, timeout=60) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
         return parsed(answer.read().decode())
 
@@ -155,7 +155,7 @@ def test_worker_without_the_extra_has_no_metrics():
         Server(Address("127.0.0.1", 0), Loop(WorkerOptions())) as server,
         pytest.raises(HTTPError) as caught,
     ):
-        urlopen(f"http://{server.address}/metrics", timeout=20)
+        urlopen(f"http://{server.address}/metrics", timeout=60)
     assert caught.value.code == 404
 
 

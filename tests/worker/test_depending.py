@@ -165,7 +165,7 @@ def test_dependents_that_commit_at_the_same_time_share_one_dependency(path):
         try:
             with transaction.atomic():
                 dependent.use.enqueue(path, number)
-                barrier.wait(20)
+                barrier.wait(60)
         finally:
             connections.close_all()
 
