@@ -94,12 +94,12 @@ def test_idle_worker_stops_at_once(start_worker):
 
 
 def test_signal_before_the_worker_is_up_stops_it_too(start_worker):
-    """The process runs no job, whether Python or the worker takes the signal."""
+    """The process holds no job: the signal itself may end it, as any program."""
     job = enqueue(tasks.noop)
     worker = start_worker(registered=False)
     assert worker.stop() in (-signal.SIGTERM, ExitCode.STOPPED)
     job.refresh_from_db()
-    assert job.status in ("READY", "SUCCESSFUL")
+    assert (job.status, job.crashes) in (("READY", 0), ("SUCCESSFUL", 0))
 
 
 def test_worker_that_is_stopped_before_it_starts_claims_nothing():

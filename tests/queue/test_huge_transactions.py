@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import pytest
 
 from pgjobs import enqueue
-from pgjobs.models import Job
 from pgjobs.queue import admitting
 from tests.actors import Hand, Session, execute, in_thread, session
 from tests.processes import shared_queue, wait_for
