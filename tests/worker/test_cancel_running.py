@@ -13,6 +13,7 @@ from pgjobs.worker import ExitCode
 from tests import tasks
 from tests.actors import Hand, session
 from tests.processes import (
+    SOON,
     WorkerThread,
     running_worker,
     shared_queue,
@@ -87,7 +88,7 @@ def test_running_job_is_asked_to_stop_at_once(kind, path, settings):
         job = start(kind, path)
         assert job.cancel("superfluous") is True
         assert job.cancel_requested_at is not None
-        wait_for_status(job, "CANCELLED", timeout=10)
+        wait_for_status(job, "CANCELLED", timeout=SOON)
     assert (job.reason, job.return_value) == ("superfluous", None)
     assert Attempt.objects.get(job=job).worker_name
 

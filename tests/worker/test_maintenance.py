@@ -14,6 +14,7 @@ from pgjobs.worker import Loop
 from pgjobs.worker.upkeep.chore import Chore
 from tests.actors import Hand, execute, hours, job_that_is, pass_time
 from tests.processes import (
+    SOON,
     let_it_turn,
     running_worker,
     shared_queue,
@@ -24,8 +25,6 @@ from tests.processes import (
 from tests.tasks import noop
 
 pytestmark = shared_queue
-
-SOON = 5.0  # seconds; far from a minute, the shortest pause between two chores
 
 
 @pytest.fixture
