@@ -1,7 +1,5 @@
 """Numbers that a lost server may have given are not given again."""
 
-import pytest
-
 from tests.actors import execute
 from tests.database.test_roles import all_roles, connected_as  # noqa: F401
 from tests.processes import shared_queue
