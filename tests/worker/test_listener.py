@@ -173,6 +173,7 @@ def jobs_have_run(jobs) -> bool:
     return Job.objects.finished().exists()
 
 
+@pytest.mark.listening
 def test_jobs_of_queues_that_it_does_not_serve_do_not_wake_it():
     with running_worker(poll=60, queues=("mail",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
@@ -199,6 +200,7 @@ def test_notifications_of_others_are_only_hints(sleeper):
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
+@pytest.mark.listening
 @pytest.mark.parametrize("how", ["option", "setting"])
 def test_without_notifications_it_polls(settings, how):
     if how == "setting":
@@ -223,6 +225,7 @@ def test_wrong_parameters_to_listen_with_leave_the_poll(settings, caplog):
     assert "LISTEN failed, polling" in caplog.text
 
 
+@pytest.mark.listening
 def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
     for _ in range(3):
         (backend,) = wait_for(lambda: backends("listen"))
@@ -232,6 +235,7 @@ def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
     wait_for(lambda: backends("listen") not in ([], [backend]), "it listens again")
 
 
+@pytest.mark.listening
 def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatch):
     """The worker learns of the break only, and does not sleep over it."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
@@ -253,6 +257,7 @@ def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatc
         wait_for(lambda: Job.objects.finished().exists(), timeout=SOON)
 
 
+@pytest.mark.listening
 def test_what_was_notified_before_it_listens_again_is_found(sleeper, monkeypatch):
     enqueued = threading.Event()
     subscribe = sleeper.listener.subscribe
