@@ -168,6 +168,7 @@ def test_loop_that_sleeps_for_an_hour_is_healthy():
     assert health.liveness(loop) == {"ok": True, "overdue_seconds": 0}
 
 
+@pytest.mark.listening
 @shared_queue
 def test_loop_promises_when_it_is_awake_again(monkeypatch):
     put_off_maintenance(monkeypatch)
@@ -177,6 +178,7 @@ def test_loop_promises_when_it_is_awake_again(monkeypatch):
         assert ask(server.address, "/healthz")[0] == 200
 
 
+@pytest.mark.listening
 @shared_queue
 def test_loop_that_is_stuck_is_not_healthy(monkeypatch):
     """It does not matter how long the loop meant to sleep."""
@@ -199,6 +201,7 @@ def test_loop_that_is_stuck_is_not_healthy(monkeypatch):
 # Readiness
 
 
+@pytest.mark.listening
 @shared_queue
 def test_ready_worker_reports_its_slots_and_its_last_claim(path):
     before = timezone.now()

@@ -172,6 +172,7 @@ def jobs_have_run(jobs) -> bool:
     return Job.objects.finished().exists()
 
 
+@pytest.mark.listening
 def test_jobs_of_unserved_queues_do_not_wake_the_worker():
     with running_worker(poll=600, queues=("mail",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
@@ -198,6 +199,7 @@ def test_foreign_notifications_are_only_hints(sleeper):
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
+@pytest.mark.listening
 @pytest.mark.parametrize("how", ["option", "setting"])
 def test_worker_without_notifications_polls(settings, how):
     if how == "setting":
@@ -222,6 +224,7 @@ def test_wrong_parameters_to_listen_with_leave_the_poll(settings, caplog):
     assert "LISTEN failed, polling" in caplog.text
 
 
+@pytest.mark.listening
 def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
     for _ in range(3):
         (backend,) = wait_for(lambda: backends("listen"))
@@ -231,6 +234,7 @@ def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
     wait_for(lambda: backends("listen") not in ([], [backend]), "it listens again")
 
 
+@pytest.mark.listening
 def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatch):
     """The worker learns of the break only, and does not sleep over it."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
@@ -252,6 +256,7 @@ def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatc
         wait_for(lambda: Job.objects.finished().exists(), timeout=SOON)
 
 
+@pytest.mark.listening
 def test_what_was_notified_before_the_worker_listens_again_is_found(
     sleeper, monkeypatch
 ):

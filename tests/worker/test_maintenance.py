@@ -135,6 +135,7 @@ def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
     wait_for(is_done, timeout=SOON)
 
 
+@pytest.mark.listening
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
     let_it_turn(loop)
