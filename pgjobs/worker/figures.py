@@ -62,7 +62,7 @@ class Figures:
                 sums.wait_times[bucket_of(waited)] += 1
 
     def ended(self, ends: Sequence[AttemptEnd]) -> None:
-        """Count how attempts ended; the time of one that was put off is none."""
+        """Count how attempts ended; a snooze or a release took no time."""
         known = self.sums.get
         for end in ends:
             job, status, _, seconds = end
