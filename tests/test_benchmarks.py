@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import cases, catalogue, rounds
-from benchmarks.__main__ import BEGIN, END, main
+from benchmarks.__main__ import BEGIN, END, main, with_tables
+from benchmarks.comparison import as_table
 from benchmarks.locks import WITHOUT_FLOW_CONTROL
 from benchmarks.report import as_json, as_markdown, conditions
 from benchmarks.server import PREFIX, Unusable, refuse_remote, running_server
@@ -166,6 +167,12 @@ def test_published_tables_are_those_of_the_stored_run():
     run = json.loads(Path("docs/performance.json").read_text())
     text = Path("docs/performance.md").read_text()
     assert as_markdown(run) in text
+
+
+def test_published_comparison_is_that_of_the_stored_run():
+    run = json.loads(Path("docs/performance.json").read_text())
+    text = Path("docs/comparison.md").read_text()
+    assert with_tables(text, as_table(run)) == text
 
 
 def test_cases_leave_out_who_cannot_take_part_in_them_and_the_report_says_so():
