@@ -44,6 +44,11 @@ def test_time_to_stop_is_longer_than_the_grace_of_a_worker():
     assert pod()["terminationGracePeriodSeconds"] > 30
 
 
+def test_worker_of_the_procfile_ends_before_the_platform_kills_it():
+    (line,) = [each for each in command_lines(FOLDER / "Procfile") if "runjobs" in each]
+    assert int(re.search(r"--grace (\d+)s", line)[1]) < 30
+
+
 def test_services_depend_on_services_that_exist():
     for service in services().values():
         assert set(service.get("depends_on", ())) <= services().keys()
