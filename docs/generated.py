@@ -1,4 +1,4 @@
-"""The pages of the reference that code tells: settings, options and commands."""
+"""The pages of the reference that code tells."""
 
 import argparse
 import importlib
@@ -9,6 +9,8 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
+
+from generated_tables import models_page, operations_page, sql_functions_page
 
 from pgjobs.conf import SETTINGS
 from pgjobs.management import commands
@@ -28,6 +30,9 @@ def write_all(folder: Path) -> None:
         ("settings", settings_page()),
         ("options", options_page()),
         ("commands", commands_page()),
+        ("models", models_page()),
+        ("sql_functions", sql_functions_page()),
+        ("operations", operations_page()),
     ):
         write(folder / f"{name}.md", "\n".join(lines) + "\n")
 

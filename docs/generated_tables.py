@@ -1,0 +1,152 @@
+"""The pages of the reference on tables, SQL functions and what operators look up."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.apps import apps
+from django.db import connection, models
+
+import pgjobs
+from pgjobs import logging as pgjobs_logging
+from pgjobs.worker import exit_code
+
+FUNCTIONS = Path(pgjobs.__file__).parent / "database/functions"
+FOR_PRODUCERS = ("api/enqueue", "api/insert_job", "events/publish", "api/cancel",
+                 "api/retry", "api/job_status")  # fmt: skip
+HEAD = re.compile(
+    r"((?:--.*\n)+)CREATE OR REPLACE (\w+ (pgjobs_\w+)\(.*?)\s+LANGUAGE", re.S
+)
+EXIT_CODE = re.compile(r"= (\d)  # (.+)")
+METRICS = Path(pgjobs.__file__).parent / "contrib/prometheus.py"
+
+# Tables
+
+
+def models_page() -> Iterator[str]:
+    yield from (
+        "# Tables, columns and permissions",
+        "",
+        "You may read all of them, by Django's ORM or by SQL.",
+        "[Upgrading](../guides/upgrading.md) says how long names stay. Change jobs by",
+        "the verbs of [`Job`](api.md#models), by [functions](sql_functions.md), in",
+        "the admin or by a command. A status that is written by hand leaves locks,",
+        "batches and schedules behind.",
+    )
+    for model in apps.get_app_config("pgjobs").get_models():
+        yield from table(model)
+    yield from permissions()
+
+
+def table(model: type[models.Model]) -> Iterator[str]:
+    about = " ".join((model.__doc__ or "").split())
+    yield from ("", f"## {model.__name__}", "", f"`{model._meta.db_table}`. {about}")
+    yield from ("", "| column | type | | |", "|---|---|---|---|")
+    for field in model._meta.concrete_fields:
+        null = "or NULL" if field.null else ""
+        words = ". ".join(filter(None, (str(field.verbose_name), str(field.help_text))))
+        yield f"| `{field.column}` | {field.db_type(connection)} | {null} | {words} |"
+
+
+def permissions() -> Iterator[str]:
+    yield from (
+        "",
+        "## Permissions",
+        "",
+        "[The admin](../admin.md#permissions) says what each of them allows there.",
+        "",
+        "| permission | |",
+        "|---|---|",
+    )
+    for model in apps.get_app_config("pgjobs").get_models():
+        meta = model._meta
+        for act in meta.default_permissions:
+            yield f"| `pgjobs.{act}_{meta.model_name}` | {act} {meta.verbose_name} |"
+        for name, words in meta.permissions:
+            yield f"| `pgjobs.{name}` | {words} |"
+
+
+# SQL functions
+
+
+def sql_functions_page() -> Iterator[str]:
+    yield from (
+        "# SQL functions",
+        "",
+        "Functions of the database that your own SQL may call. [SQL](../sql.md) shows",
+        "how, and says which rights they need. All others may change in any release.",
+    )
+    for name in FOR_PRODUCERS:
+        yield from function((FUNCTIONS / f"{name}.sql").read_text())
+
+
+def function(text: str) -> Iterator[str]:
+    found = HEAD.match(text)
+    if found is None:
+        raise ValueError(f"Neither comment nor head of a function: {text[:60]}")
+    comment, signature, name = found.groups()
+    words = " ".join(line.removeprefix("--").strip() for line in comment.splitlines())
+    yield from ("", f"## {name}", "", words, "", "```text", signature, "```")
+
+
+# What operators look up
+
+
+def operations_page() -> Iterator[str]:
+    yield from (
+        "# Exit codes, log fields and metrics",
+        "",
+        "## Exit codes of runjobs",
+        "",
+        "| code | |",
+        "|---|---|",
+        *exit_codes(),
+        "",
+        "2 is Django's, for a wrong use of the command.",
+        "",
+        "## Log fields",
+        "",
+        "pgjobs' own records have `job_id`, `task` and `queue`. To every other record",
+        "`pgjobs.logging.JobFilter`",
+        "[adds these](../telemetry.md#which-job-a-record-belongs-to):",
+        "",
+        *(f"- `{name}`" for name in pgjobs_logging.NAMES),
+        "",
+        "## Metrics",
+        "",
+        "[Prometheus](../telemetry.md#prometheus) says how to fetch them.",
+        "",
+        "| metric | type | labels | |",
+        "|---|---|---|---|",
+        *metrics(),
+    )
+
+
+def exit_codes() -> Iterator[str]:
+    for code, words in EXIT_CODE.findall(inspect.getsource(exit_code.ExitCode)):
+        yield f"| {code} | {words[0].upper()}{words[1:]}. |"
+
+
+def metrics() -> Iterator[str]:
+    """Yield a line for each family that the module makes, without importing it."""
+    for node in ast.walk(ast.parse(METRICS.read_text())):
+        match node:
+            case ast.Call(
+                ast.Name(name), [ast.Constant(title), ast.Constant(words), *_]
+            ):
+                if name.endswith("MetricFamily"):
+                    kind = name.removesuffix("MetricFamily").lower()
+                    title += "_total" if kind == "counter" else ""
+                    yield f"| `{title}` | {kind} | {labels_of(node)} | {words} |"
+            case ast.Call(ast.Name("CounterMetricFamily"), [ast.JoinedStr(), *_]):
+                for cause in ("notify", "poll"):
+                    title = f"pgjobs_{cause}_wakeups_total"
+                    words = f"Looks of an idle worker at the queue by a {cause}."
+                    yield f"| `{title}` | counter | {labels_of(node)} | {words} |"
+
+
+def labels_of(call: ast.Call) -> str:
+    names = [each.value for each in call.keywords if each.arg == "labels"]
+    return ", ".join(f"`{name}`" for each in names for name in ast.literal_eval(each))
