@@ -75,11 +75,17 @@ class Batch(models.Model):
         return progress_of(this).get(self.pk, BatchProgress())
 
     def cancel(self, reason: str = "") -> "Changed":
-        """Cancel the jobs that have not ended; ask running ones to stop."""
+        """Cancel the jobs that have not ended; ask running ones to stop.
+
+        `reason`: a text for people. Returns how many jobs it changed and skipped.
+        """
         return self.jobs.exclude(status__in=FINISHED).cancel(reason)
 
     def retry(self) -> "Changed":
-        """Retry the failed jobs, and with them those cancelled because of them."""
+        """Retry the failed jobs, and with them those cancelled because of them.
+
+        Returns how many failed jobs it changed and skipped.
+        """
         return self.jobs.failed().retry()
 
 

@@ -192,13 +192,13 @@ class EventQuerySet(models.QuerySet["Event"]):
         )
 
     def redeliver(self) -> Changed:
-        """Run the deliveries that have failed for good once more."""
+        """Run the deliveries that have failed for good once more; return how many."""
         return Job.objects.using(self.db).failed().filter(delivered(self)).retry()
 
     def redeliver_all(self) -> Changed:
         """Deliver to every subscriber once more, and to those that came since.
 
-        Deliveries on their way stay as they are.
+        Deliveries on their way stay as they are. Returns how many it made or ran again.
         """
         changed = skipped = 0
         ids = list(self.order_by("pk").values_list("pk", flat=True))
@@ -303,11 +303,14 @@ class Event(models.Model):
         return f"{self.name} #{self.pk}"
 
     def redeliver(self) -> Changed:
-        """Run the deliveries that have failed for good once more."""
+        """Run the deliveries that have failed for good once more; return how many."""
         return self.alone.redeliver()
 
     def redeliver_all(self) -> Changed:
-        """Deliver to every subscriber once more, and to those that came since."""
+        """Deliver to every subscriber once more, and to those that came since.
+
+        Returns how many deliveries it made or ran again, and how many it skipped.
+        """
         return self.alone.redeliver_all()
 
     @property

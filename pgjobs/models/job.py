@@ -30,21 +30,27 @@ HOLDS_KEY = Q(unique_key__isnull=False) & Q(HoldsKey())
 
 class JobQuerySet(models.QuerySet["Job"]):
     def ready(self):
+        """Filter the jobs that any worker may claim now."""
         return self.filter(status=Status.READY)
 
     def scheduled(self):
+        """Filter the jobs that wait for their time."""
         return self.filter(status=Status.SCHEDULED)
 
     def waiting(self):
+        """Filter the jobs that something holds back."""
         return self.with_status(Status.WAITING)
 
     def running(self):
+        """Filter the jobs that a worker has claimed."""
         return self.filter(status=Status.RUNNING)
 
     def failed(self):
+        """Filter the jobs that ended FAILED."""
         return self.with_status(Status.FAILED)
 
     def finished(self):
+        """Filter the jobs that have ended, however."""
         return self.filter(status__in=FINISHED, finished_at__isnull=False)
 
     def with_status(self, status):
@@ -60,30 +66,30 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(HOLDS_KEY)
 
     def retry(self) -> Changed:
-        """Put finished jobs back in the queue, each with a new life."""
+        """Put finished jobs back in the queue, in a new life; return how many."""
         return acts.act("retry", self)
 
     def cancel(self, reason: str = "") -> Changed:
-        """Cancel queued jobs; ask running ones to stop."""
+        """Cancel queued jobs, ask running ones to stop for a reason; return how many."""
         return acts.act("cancel", self, reason=reason or "Cancelled.")
 
     def fail(self, reason: str = "") -> Changed:
-        """Fail unfinished jobs. A worker that runs one loses it."""
+        """Fail unfinished jobs for a reason; return how many. Workers lose them."""
         return acts.act("fail", self, reason=reason or "Failed by hand.")
 
     def succeed(self, return_value: Any = None) -> Changed:
         """Finish unfinished jobs as successful. A worker that runs one loses it.
 
-        Raises ValueError if `return_value` is not JSON.
+        Returns how many it changed. Raises ValueError if `return_value` is not JSON.
         """
         return acts.act("succeed", self, return_value=return_value)
 
     def run_now(self) -> Changed:
-        """Make scheduled jobs due at once."""
+        """Make scheduled jobs due at once; return how many."""
         return acts.act("run_now", self)
 
     def discard(self) -> Changed:
-        """Delete jobs, but not the running ones.
+        """Delete jobs, but not the running ones; return how many.
 
         Django's `delete()` also deletes running jobs. Their workers find them gone.
         """
@@ -336,23 +342,27 @@ class Job(Returning[Value]):
         return self.status in FINISHED
 
     def retry(self) -> bool:
-        """Put the finished job back in the queue, with a new life."""
+        """Put the finished job back in the queue, in a new life; return whether it did."""
         return self._act("retry")
 
     def cancel(self, reason: str = "") -> bool:
-        """Cancel the queued job, or ask the running one to stop."""
+        """Cancel the job, or ask it to stop, for a reason; return whether it changed."""
         return self._act("cancel", reason)
 
     def fail(self, reason: str = "") -> bool:
-        """Fail the unfinished job. A worker that runs it loses it."""
+        """Fail the unfinished job for a reason; return whether it changed."""
         return self._act("fail", reason)
 
     def succeed(self, return_value: Any = None) -> bool:
-        """Finish the unfinished job as successful. A worker that runs it loses it."""
+        """Finish the unfinished job as successful. A worker that runs it loses it.
+
+        `return_value`: its result, which must be JSON; ValueError if it is not. Returns
+        whether this changed the job.
+        """
         return self._act("succeed", return_value)
 
     def run_now(self) -> bool:
-        """Make the scheduled job due at once."""
+        """Make the scheduled job due at once; return whether this changed it."""
         return self._act("run_now")
 
     def _act(self, verb: str, *arguments) -> bool:

@@ -71,11 +71,11 @@ class Queue(models.Model):
         return self.name
 
     def pause(self) -> bool:
-        """Stop workers from claiming the queue's jobs; False if it was paused."""
+        """Stop workers from claiming its jobs; return False if it was paused."""
         return self._act("pause")
 
     def resume(self) -> bool:
-        """Allow workers to claim the queue's jobs again; False if it was not paused."""
+        """Let workers claim its jobs again; return False if it was not paused."""
         return self._act("resume")
 
     def _act(self, verb: str) -> bool:

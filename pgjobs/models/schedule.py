@@ -333,7 +333,7 @@ class Schedule(models.Model):
         return changed
 
     def next_runs(self, count: int) -> list[datetime]:
-        """Return the next ticks, if everything stays as it is."""
+        """Return the next `count` ticks, if everything stays as it is."""
         if self.next_run_at is None or self.paused or self.orphaned:
             return []
         if self.anchor == Anchor.END:  # the ends of its runs are not known

@@ -20,7 +20,8 @@ def exponential(
     """Return a backoff of `base ** failures` seconds, at most `cap`.
 
     `jitter` spreads jobs that failed together. True adds up to 5 seconds at random, a
-    number adds up to that many seconds, and False adds none.
+    number adds up to that many seconds, and False adds none. Raises InvalidTask for a
+    duration that cannot be one.
     """
     base, longest = seconds_of("base", base), seconds_of("cap", cap)
     spread = seconds_of("jitter", 5.0 * jitter if isinstance(jitter, bool) else jitter)
@@ -36,7 +37,10 @@ def exponential(
 
 
 def linear(step: Seconds = 60, cap: Seconds = 3600) -> Backoff:
-    """Return a backoff of `step * failures` seconds, at most `cap`."""
+    """Return a backoff of `step * failures` seconds, at most `cap`.
+
+    Both are seconds or timedeltas. Raises InvalidTask for what is no duration.
+    """
     each, longest = seconds_of("step", step), seconds_of("cap", cap)
 
     def wait(failures: int) -> float:
@@ -46,7 +50,10 @@ def linear(step: Seconds = 60, cap: Seconds = 3600) -> Backoff:
 
 
 def constant(seconds: Seconds = 60) -> Backoff:
-    """Return a backoff that is always the same. 0 retries at once."""
+    """Return a backoff that is always the same: `seconds`, or a timedelta.
+
+    0 retries at once. Raises InvalidTask for what is no duration.
+    """
     always = seconds_of("seconds", seconds)
 
     def wait(failures: int) -> float:

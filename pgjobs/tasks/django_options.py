@@ -27,8 +27,9 @@ def task_options(**options: Any) -> Callable[[F], F]:
         @task_options(max_attempts=5, timeout=60)
         def send(user_id): ...
 
-    Takes what pgjobs' own `@task` takes, but for `queue_name`, `priority`,
-    `dependencies`, `write_all` and what makes a task recur. Raises InvalidTask.
+    Returns what decorates the function. The `options` are those of pgjobs' own `@task`,
+    but for `queue_name`, `priority`, `dependencies`, `write_all` and what makes a task
+    recur. Raises InvalidTask.
     """
     check_declared("@task_options", options)
 

@@ -27,10 +27,13 @@ def enqueue(task: Group, /) -> "Batch": ...
 def enqueue(task, /, *args, **kwargs):
     """Insert a job in the caller's transaction and return it, saved.
 
-    `task` may also be a chain or a group, whose `enqueue` says what it returns. If
-    another job holds the unique key, the task's `on_conflict` decides what is returned.
+    - `task`: a task, or `task.using(...)`. It may also be a chain or a group, whose
+      `enqueue` says what it returns.
+    - `args`, `kwargs`: the arguments of the task, as in a call of its function.
 
-    Raises InvalidArguments, which names every fault, before anything is written.
+    If another job holds the unique key, the task's `on_conflict` decides what is
+    returned. Raises InvalidArguments, which names every fault, before anything is
+    written; AlreadyEnqueued; and InvalidTask for what is no task.
     """
     return checked_task(task, args, kwargs).enqueue(*args, **kwargs)
 
@@ -57,7 +60,7 @@ def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
 
     `bound_tasks`: what `task.bind(...)` returns. Another job may hold the unique key,
     also an earlier one of this call. There the list has what `on_conflict` returns.
-    Raises AlreadyEnqueued.
+    Raises AlreadyEnqueued, and InvalidTask for what is not bound.
     """
     bound_tasks = list(bound_tasks)
     for index, bound in enumerate(bound_tasks):

@@ -139,10 +139,10 @@ def subscribe(
     attempts unless the task says otherwise.
 
     - `event`: a name such as "tle.refreshed", or "tle.*" for all names that begin so.
-    - `ordered_by="aggregate"`: the events of one aggregate_id run one after the other,
-      in the order in which they were published.
+    - `ordered_by`: "aggregate" lets the events of one aggregate_id run one after
+      the other, in the order in which they were published.
 
-    Raises InvalidTask.
+    Returns what decorates the task. Raises InvalidTask.
     """
     check_pattern(event)
     if ordered_by not in (None, "aggregate"):

@@ -83,7 +83,7 @@ class RunningJob:
 
     @property
     def key(self) -> str:
-        """A key for idempotent calls: the same for all attempts of one life."""
+        """Return a key for idempotent calls: the same for all attempts of one life."""
         return f"{self.id}:{self.life}"
 
     def progress(
@@ -91,7 +91,11 @@ class RunningJob:
     ) -> None:
         """Show how far the job is, at once, also inside a transaction.
 
-        Writes are throttled. Of several calls in a row the last one is stored.
+        - `done`, `total`: numbers; without a total no percentage is shown.
+        - `message`: a text for people.
+
+        Writes are throttled. Of several calls in a row the last one is stored. Raises
+        ValueError for amounts that are no finite numbers.
         """
         check_amount("done", done)
         if total is not None:
@@ -105,7 +109,10 @@ class RunningJob:
         self._host.reported(self)
 
     def log(self, text: str) -> None:
-        """Add a line to the job's log, which its page in the admin shows."""
+        """Add a line to the job's log, which its page in the admin shows.
+
+        `text`: one line. A long one is cut, and of many the latest are kept.
+        """
         now = timezone.now().isoformat(sep=" ", timespec="milliseconds")
         line = f"{now} {storable(str(text), LONGEST_LINE)}"
         with self._lock:
@@ -135,11 +142,12 @@ class RunningJob:
         atomic: bool = False,
         **kwargs: Any,
     ) -> R:
-        """Call the function, once in this life of the job; return its result.
+        """Call the `function`, once in this life of the job; return its result.
 
         Later attempts get the stored result, which must be JSON.
 
         - `name`: each call in a job needs another one.
+        - `args`, `kwargs`: the arguments of the function.
         - `atomic`: what the function does in the queue's database commits together with
           the mark that the step is done. Without it, a crash between the two makes the
           next attempt repeat the step.
@@ -157,12 +165,15 @@ class RunningJob:
         atomic: bool = False,
         **kwargs: Any,
     ) -> R:
-        """Call the function, or await it, once in this life of the job; see `step`."""
+        """Call or await the function, once in this life of the job; see `step`.
+
+        Returns its result.
+        """
         return await self.steps.arun(name, function, args, kwargs, atomic)
 
     @cached_property
     def batch(self) -> "Batch | None":
-        """The batch that the job belongs to: one query.
+        """Return the batch that the job belongs to, or None: one query.
 
         `task.using(batch=current_job().batch)` adds jobs to it.
         """

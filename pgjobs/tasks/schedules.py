@@ -60,7 +60,8 @@ def schedule(
     - `jitter`: the longest random delay of a run.
     - `start`, `end`: aware datetimes.
 
-    Raises InvalidTask.
+    All but `name` and `arguments` say when. Returns what decorates the task. Raises
+    InvalidTask.
     """
     unknown = when.keys() - Recurrence.__dataclass_fields__
     if unknown:

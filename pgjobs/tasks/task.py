@@ -340,10 +340,10 @@ def task(
 
 
 def task(function=None, /, *, name=None, aliases=(), **options):
-    """Make a function a task, with or without parentheses. Raises InvalidTask.
+    """Make a `function` a task, with or without parentheses; return the task.
 
-    `name` defaults to "<app label>.<function>". Rows of jobs may still have one of the
-    `aliases`. `Options` says what each of the other options does:
+    Raises InvalidTask. `name` defaults to "<app label>.<function>". Rows of jobs may
+    still have one of the `aliases`. `Options` says what the other `options` do:
 
     - which job starts first: `queue_name`, `priority`
     - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`

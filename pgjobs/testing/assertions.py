@@ -30,6 +30,8 @@ def enqueued(
 
     - `task`: or its name; by default any. Of its arguments name those that matter, in
       `arguments` if they are called like an option here. `unittest.mock.ANY` fits all.
+    - `args`, `kwargs`: the same, as in the call of `enqueue`.
+    - `queue_name`, `priority`: by default any.
     - `run_after`: a moment, or a timedelta from when the job was enqueued. The job's
       may differ from it by `tolerance`, in seconds or as a timedelta.
 

@@ -12,7 +12,7 @@ def capture_jobs() -> Iterator[list[Job]]:
     """Collect the jobs that Python enqueues in the block, and deliveries of events.
 
     They are as they were at that moment. The list also has jobs whose transaction was
-    rolled back. It has no job that SQL inserted.
+    rolled back. It has no job that SQL inserted. `with` returns the list.
     """
     captured: list[Job] = []
 

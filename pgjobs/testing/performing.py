@@ -74,6 +74,7 @@ def perform(
     none. What the task raises is raised. But `Retry`, `Snooze`, `Cancel` and `Fail` are
     outcomes.
 
+    - `bound`: what `task.bind(...)` returns.
     - `attempt`: its number; the job has failed that often but once.
     - `steps`: results of steps that an earlier attempt has done, by their names.
     - `event`, `batch`: those that the job is to have.
