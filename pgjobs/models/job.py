@@ -70,7 +70,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         return acts.act("retry", self)
 
     def cancel(self, reason: str = "") -> Changed:
-        """Cancel queued jobs, ask running ones to stop for a reason; return how many."""
+        """Cancel jobs, ask running ones to stop, for a reason; return how many."""
         return acts.act("cancel", self, reason=reason or "Cancelled.")
 
     def fail(self, reason: str = "") -> Changed:
@@ -342,11 +342,11 @@ class Job(Returning[Value]):
         return self.status in FINISHED
 
     def retry(self) -> bool:
-        """Put the finished job back in the queue, in a new life; return whether it did."""
+        """Put the job back in the queue, in a new life; return whether it changed."""
         return self._act("retry")
 
     def cancel(self, reason: str = "") -> bool:
-        """Cancel the job, or ask it to stop, for a reason; return whether it changed."""
+        """Cancel the job, or ask it to stop, for a reason; return if it changed."""
         return self._act("cancel", reason)
 
     def fail(self, reason: str = "") -> bool:
