@@ -1,37 +1,54 @@
+from types import ModuleType
+
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections, transaction
 
+from ..importing import django_celery_beat, django_q2, procrastinate
 from ..parameters import add_database, ready_database
 
 TABLE = "django_tasks_database_dbtaskresult"
+SOURCES = {
+    "django-celery-beat": django_celery_beat,
+    "django-q2": django_q2,
+    "procrastinate": procrastinate,
+}
 
 
 class Command(BaseCommand):
     help = (
-        "Make jobs of the tasks that another backend of django.tasks has queued. What "
-        "it runs or has run stays there. Can be repeated."
+        "Make jobs and schedules of those that another queue has in the same database. "
+        "What it runs or has run stays there. Can be repeated."
     )
 
     def add_arguments(self, parser):
-        parser.add_argument("source", choices=["django-tasks-db"])
+        parser.add_argument("source", choices=["django-tasks-db", *SOURCES])
         parser.add_argument(
             "--dry-run", action="store_true", help="say what would be done"
         )
         add_database(parser)
 
     def handle(self, **options):
+        source = options["source"]
         with ready_database(options["database"]) as alias:
-            if TABLE not in connections[alias].introspection.table_names():
-                raise CommandError(
-                    f"The database {alias!r} has no table {TABLE}, where "
-                    "django-tasks-db keeps its tasks. Both must share a database."
-                )
-            taken = self.take(alias, options["dry_run"])
+            if source in SOURCES:
+                taken = self.take_from(SOURCES[source], source, alias, options)
+            else:
+                check_tables(alias, source, (TABLE,))
+                taken = self.take(alias, options["dry_run"])
         would = "Would import" if options["dry_run"] else "Imported"
-        tasks = "task" if taken.number == 1 else "tasks"
-        self.stdout.write(f"{would} {taken.number} {tasks}.")
+        what = "task" if source == "django-tasks-db" else "job or schedule"
+        many = "tasks" if source == "django-tasks-db" else "jobs and schedules"
+        noun = what if taken.number == 1 else many
+        self.stdout.write(f"{would} {taken.number} {noun}.")
         for reason, number in taken.reasons.most_common():
             self.stderr.write(f"Left {number} where they are: {reason}.")
+
+    def take_from(self, module: ModuleType, source: str, alias: str, options: dict):
+        check_tables(alias, source, module.TABLES)
+        with transaction.atomic(using=alias):
+            taken = module.take(alias)
+            transaction.set_rollback(options["dry_run"], using=alias)
+        return taken
 
     def take(self, alias: str, is_rehearsal: bool):
         try:
@@ -47,3 +64,14 @@ class Command(BaseCommand):
             taken = take_from_django_tasks_db(alias)
             transaction.set_rollback(True, using=alias)
         return taken
+
+
+def check_tables(alias: str, source: str, tables: tuple[str, ...]) -> None:
+    """Raise CommandError if the other queue's tables are not in this database."""
+    there = connections[alias].introspection.table_names()
+    for table in tables:
+        if table not in there:
+            raise CommandError(
+                f"The database {alias!r} has no table {table}, where {source} keeps "
+                "its tasks. Both must share a database."
+            )

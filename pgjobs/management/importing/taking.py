@@ -1,0 +1,98 @@
+"""What all sources share: finding tasks, and making jobs and schedules of them."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django.db import connections
+
+from ...base.queue_database import database_time
+from ...exceptions import InvalidArguments, InvalidTask, UnknownTask
+from ...models import Job, Schedule
+from ...tasks.recurrence import Recurrence
+from ...tasks.registry import registry
+from ...tasks.task import BoundTask, Task
+
+BATCH = 1_000
+
+
+class CannotTake(Exception):
+    """Why a row stays where it is."""
+
+
+@dataclass
+class Taken:
+    """What was taken over, and what was not."""
+
+    number: int = 0
+    left: list[Any] = field(default_factory=list)  # ids
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def or_left(self, id: Any, name: str) -> Iterator[None]:
+        """Note why the row of this id cannot be taken, if the block raises that."""
+        try:
+            yield
+        except (CannotTake, InvalidTask, InvalidArguments, UnknownTask) as error:
+            self.left.append(id)
+            self.reasons[f"{name}: {str(error).removesuffix('.')}"] += 1
+
+
+class JobSource(NamedTuple):
+    """Where waiting jobs are: two statements, and how a row becomes a job."""
+
+    select: str  # gives id, name and more; takes %(left)s and %(limit)s
+    delete: str  # takes an array of ids
+    bound: Callable[..., BoundTask]  # takes what follows the name
+
+
+def take_jobs(database: str, source: JobSource, taken: Taken) -> None:
+    """Make jobs of all rows of the source, and delete these; in a transaction."""
+    with connections[database].cursor() as cursor:
+        while True:
+            cursor.execute(source.select, {"left": taken.left, "limit": BATCH})
+            if not (rows := cursor.fetchall()):
+                return
+            bound = dict(bound_jobs(rows, source, taken))
+            jobs = Job.objects.db_manager(database)
+            jobs.insert([each.new_job for each in bound.values()])
+            cursor.execute(source.delete, [[*bound]])
+            taken.number += len(bound)
+
+
+def bound_jobs(
+    rows: Iterable[tuple], source: JobSource, taken: Taken
+) -> Iterator[tuple[Any, BoundTask]]:
+    for id, name, *rest in rows:
+        with taken.or_left(id, name):
+            bound = source.bound(name, *rest)
+            assert bound.new_job  # raises what is wrong with it
+            yield id, bound
+
+
+def task_at(path: str) -> Task:
+    """Return the task of a name, or of the function with this dotted path."""
+    module, _, function = path.rpartition(".")
+    return registry.tasks.get((module, function)) or registry.get(path)
+
+
+def save_schedule(
+    database: str, name: str, path: str, args: tuple, kwargs: dict, when: dict[str, Any]
+) -> None:
+    """Insert a schedule, as if an operator had made it in the admin."""
+    task = task_at(path)
+    if Schedule.objects.using(database).filter(name=name).exists():
+        raise CannotTake("there is a schedule of this name")
+    stored = task.signature.store(args, kwargs)
+    schedule = Schedule(
+        name=name,
+        task=task.name,
+        args=json.loads(stored.args),
+        kwargs=json.loads(stored.kwargs),
+        **Recurrence(**when).values,
+    )
+    schedule.plan_again(database_time(database))
+    schedule.save(using=database)
