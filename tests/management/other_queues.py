@@ -9,7 +9,6 @@ import os
 import sys
 from datetime import timedelta
 from io import StringIO
-from pathlib import Path
 from types import ModuleType
 
 import django
@@ -155,17 +154,32 @@ def look() -> None:
     assert (jobs[11].status, jobs[12].status) == ("WAITING", "SCHEDULED")
 
 
+def look_there() -> None:
+    """What was taken does not run there any more; what was not, still does."""
+    from django_celery_beat.models import PeriodicTask
+    from django_q.models import OrmQ, Schedule
+    from procrastinate.contrib.django.models import ProcrastinateJob
+
+    enabled = PeriodicTask.objects.filter(enabled=True)
+    left = {"by the sun", "unknown"}
+    assert {*enabled.values_list("name", flat=True)} == left
+    running = Schedule.objects.exclude(repeats=0)
+    assert [each.name for each in running] == ["twice"]
+    assert OrmQ.objects.count() == 1
+    assert [each.task_name for each in ProcrastinateJob.objects.all()] == ["shop.gone"]
+
+
 def main() -> None:
     set_up()
     declare()
     fill_celery_beat()
     fill_django_q2()
     fill_procrastinate()
-    # Beat has a task of its own, which is unknown here, only once it has run.
     expect("django-celery-beat", 2, "by the sun: it goes", "unknown: No task")
     expect("django-q2", 4, "twice: it ends", "package: it has hook")
     expect("procrastinate", 2, "shop.gone: No task")
     look()
+    look_there()
 
 
 if __name__ == "__main__":
