@@ -119,7 +119,7 @@ def overlapping(first: Callable, second: Callable):
                 lambda: future.done() or execute(SESSION_WAITS)[0][0],
                 "the second waits for the first",
             )
-        return result, future.result(timeout=20)
+        return result, future.result(timeout=60)
 
 
 class OneByOne:

@@ -344,7 +344,7 @@ def test_plain_insert_is_checked(columns, fault):
 
 @shared_queue
 def test_worker_is_woken_and_runs_what_sql_enqueues(start_worker):
-    start_worker("--poll", "60")  # tells the database the tasks, too
+    start_worker("--poll", "600")  # tells the database the tasks, too
     with session() as sql:
         sql.execute(
             "CALL pgjobs_insert_job('reports', 'generate_monthly', 10,"

@@ -818,9 +818,34 @@ def test_two_workers_deliver_late_once_and_in_order():
     assert list(delivered) == published
 
 
-def test_looking_for_late_deliveries_reads_no_events_without_a_subscriber():
-    execute("SELECT pgjobs_publish('unheard.event') FROM generate_series(1, 3000)")
+LATE_NAMES = ("tle", "tle.a", "tle.b.c", "tle/a", "tle.ä", "tle-a", "TLE.a", "tlf", "a")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching"),
+    [
+        ("tle", {"tle"}),
+        ("tle.*", {"tle.a", "tle.b.c", "tle.ä"}),
+        ("tle.b.*", {"tle.b.c"}),
+        ("tle.b.c", {"tle.b.c"}),
+        ("TLE.*", {"TLE.a"}),
+        ("none.*", set()),
+    ],
+)
+def test_late_deliveries_are_those_that_the_pattern_fits(pattern, matching):
+    for name in LATE_NAMES:
+        publish(name)
+    handler(record, pattern)
+    store()
+    handled = Event.objects.exclude(handlers=0)
+    assert set(handled.values_list("name", flat=True)) == matching
+
+
+@pytest.mark.parametrize("name", ["'unheard.wants'", "'unheard.wants-' || number"])
+def test_looking_for_late_deliveries_reads_no_events_without_a_subscriber(name):
+    execute(f"SELECT pgjobs_publish({name}) FROM generate_series(1, 3000) AS number")
     handler(record, "wanted")
+    handler(lose, "wanted.*")
     store()
     publish("wanted")
     execute("ANALYZE pgjobs_event")

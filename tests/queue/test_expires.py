@@ -201,7 +201,7 @@ def test_worker_cancels_jobs_that_it_does_not_serve_and_notifies_their_waiters(
         loop.upkeep.expiry.due = 0
         loop.bell.ring()
         with pytest.raises(JobCancelled, match="not started in time"):
-            job.wait(20)
+            job.wait(60)
         wait_for(lambda: heard, "its end is announced")
     assert heard == [(job.pk, "CANCELLED")]
     assert loop.finished == 0

@@ -659,8 +659,8 @@ def test_jobs_are_locked_by_id_so_that_two_never_wait_for_each_other(act, hand):
         other = stack.enter_context(in_thread(change))
         wait_for(lambda: waiting(holder) == 2, "both wait")
         holder.commit()
-        orderly.result(timeout=20)
-        other.result(timeout=20)
+        orderly.result(timeout=60)
+        other.result(timeout=60)
     assert all(fields_of(job)["status"] != status for job in (first, second))
 
 

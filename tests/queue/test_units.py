@@ -210,7 +210,7 @@ def test_claims_at_the_same_time_never_take_more_than_there_is():
 
     def claim(worker: Hand) -> list:
         try:
-            barrier.wait(20)
+            barrier.wait(60)
             return worker.claim(4, units=HERE)
         finally:
             connections.close_all()

@@ -423,7 +423,7 @@ def test_cancel_wins_because_everything_can_be_rolled_back(effects, path):
         assert job.cancel("Changed my mind.")
         tasks.let_go(path)
         with pytest.raises(JobCancelled, match="Changed my mind"):
-            job.wait(20)
+            job.wait(60)
     job.refresh_from_db()
     assert (job.status, job.failures) == ("CANCELLED", 0)
     assert effects() == []
@@ -518,8 +518,8 @@ def test_cancel_waits_for_a_completion_that_is_about_to_commit(effects):
             wait_for(lambda: waiting() == 1, "it commits")
             cancel = stack.enter_context(in_thread(Job.objects.get(pk=job.pk).cancel))
             wait_for(lambda: waiting() == 2, "cancel waits for it")
-        assert isinstance(completion.result(timeout=20), Completed)
-        assert not cancel.result(timeout=20)
+        assert isinstance(completion.result(timeout=60), Completed)
+        assert not cancel.result(timeout=60)
     job.refresh_from_db()
     assert (job.status, effects()) == ("SUCCESSFUL", ["done"])
 
@@ -718,7 +718,7 @@ def test_commit_that_lasts_when_its_connection_is_lost_counts_once_it_is_done(ef
             with own_sockets.pop() as own_socket:
                 own_socket.shutdown(socket.SHUT_RDWR)
             wait_for(lambda: loop.in_flight.locked, "its outcome is set aside")
-            assert tasks.noop.enqueue().wait(20) is None  # the others go on
+            assert tasks.noop.enqueue().wait(60) is None  # the others go on
             assert Job.objects.get(pk=job.pk).status == "RUNNING"
         wait_for(lambda: loop.finished == 2, "both are closed")
     job.refresh_from_db()
@@ -826,7 +826,7 @@ def test_success_is_announced_once_and_needs_no_statement_of_the_loop(settings):
             wait_for(lambda: loop.listener.alarm)
             executed.clear()
             job = leave_and_enqueue.enqueue()
-            assert job.wait(20) == "done"
+            assert job.wait(60) == "done"
             wait_for(lambda: loop.finished == 1)
             wait_for(lambda: loop.listener.alarm)
             assert loop.claimer.room() == 1

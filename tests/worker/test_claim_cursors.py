@@ -86,6 +86,7 @@ def test_worker_at_its_cursors_finds_what_it_promotes():
         assert loop.cursors.are_set
 
 
+@pytest.mark.listening
 @shared_queue
 @pytest.mark.usefixtures("slow")
 def test_nudged_worker_looks_before_its_cursors():

@@ -165,7 +165,7 @@ def test_dependents_that_commit_at_the_same_time_share_one_dependency(path):
         try:
             with transaction.atomic():
                 dependent.use.enqueue(path, number)
-                barrier.wait(20)
+                barrier.wait(60)
         finally:
             connections.close_all()
 
@@ -445,6 +445,20 @@ def test_job_that_sql_inserts_provides_for_others(path):
     assert status_of(dependent.send_client.enqueue(path, 7)) == "READY"
 
 
+def test_job_that_provides_one_key_twice_provides_it_for_the_longer_time(path):
+    """SQL may write whatever the shape allows; Python never writes a key twice."""
+    twice = '{"key": "k", "for": 60}, {"key": "k", "for": 3600}, {"key": "k", "for": 1}'
+    execute(
+        "INSERT INTO pgjobs_job (task, dependencies) VALUES ('tests.noop',"
+        f""" '{{"needs": [], "provides": [{twice}]}}')"""
+    )
+    hand = Hand()
+    (job,) = hand.claim()
+    hand.succeed(job)
+    provided = Prerequisite.objects.get(key="k")
+    assert provided.needed_until - provided.finished_at == hours(1)
+
+
 def test_job_that_sql_inserts_with_wrong_arguments_fails(path):
     job = insert("send_client", f'{{"path": "{path}", "client": "x"}}')
     drain()
@@ -627,7 +641,7 @@ def test_decision_is_left_to_one_worker_at_a_time(path):
         other.execute("SELECT pg_advisory_xact_lock(1885825636, 0)")
         job = dependent.use.enqueue(path)
         tasks.let_go(path)
-        with running_worker(poll=60) as loop:
+        with running_worker(poll=600) as loop:
             wait_for(lambda: loop.listener.alarm)
             job.refresh_from_db()
             assert job.blocked_by_id is None

@@ -18,6 +18,7 @@ from pgjobs.worker.connections.listener import Listener
 from tests import tasks
 from tests.actors import session
 from tests.processes import (
+    SOON,
     WorkerThread,
     let_it_turn,
     running_worker,
@@ -30,8 +31,6 @@ from tests.processes import (
 from tests.settings import DIRECT
 
 pytestmark = shared_queue
-
-SOON = 5.0  # seconds; far from a minute, in which the sleepers poll
 
 
 def execute(query, *parameters):
@@ -55,7 +54,7 @@ def sleeper(settings):
     """A worker that looks at the queue once a minute unless it is woken."""
     # No sweep soon finds jobs of which no notification came.
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
-    with running_worker(poll=60, name="sleeper") as loop:
+    with running_worker(poll=600, name="sleeper") as loop:
         wait_for(lambda: loop.listener.alarm, "the worker sleeps")
         yield loop
 
@@ -150,7 +149,7 @@ def test_job_that_another_worker_releases_wakes_this_one(lock, tmp_path):
     job = tasks.hold.using(lock=lock).enqueue(path)
     with WorkerThread(grace=0, slots=1) as leaver:
         wait_for(lambda: tasks.lines(path), "the job runs")
-        with running_worker(poll=60) as loop:
+        with running_worker(poll=600) as loop:
             wait_for(lambda: loop.listener.alarm, "the other worker sleeps")
             assert leaver.stop() == ExitCode.GRACE_OVER
             wait_for(lambda: len(tasks.lines(path)) == 2, "it runs again", SOON)
@@ -160,7 +159,7 @@ def test_job_that_another_worker_releases_wakes_this_one(lock, tmp_path):
 
 
 def test_job_enqueued_while_the_worker_starts_is_not_slept_through(start_worker):
-    worker = start_worker("--poll", "60", registered=False)
+    worker = start_worker("--poll", "600", registered=False)
     jobs = []
     while len(jobs) < 100 and not jobs_have_run(jobs):
         jobs.append(enqueue(tasks.noop))
@@ -173,8 +172,9 @@ def jobs_have_run(jobs) -> bool:
     return Job.objects.finished().exists()
 
 
+@pytest.mark.listening
 def test_jobs_of_unserved_queues_do_not_wake_the_worker():
-    with running_worker(poll=60, queues=("mail",)) as loop:
+    with running_worker(poll=600, queues=("mail",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
         wait_for(
             lambda: loop.listener.alarm and not loop.listener.is_new,
@@ -199,6 +199,7 @@ def test_foreign_notifications_are_only_hints(sleeper):
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
+@pytest.mark.listening
 @pytest.mark.parametrize("how", ["option", "setting"])
 def test_worker_without_notifications_polls(settings, how):
     if how == "setting":
@@ -212,7 +213,7 @@ def test_worker_without_notifications_polls(settings, how):
 
 def test_worker_can_listen_on_another_connection(settings):
     settings.PGJOBS = {"LISTEN": {**DIRECT, "options": "-c geqo_threshold=7"}}
-    with running_worker(poll=60):
+    with running_worker(poll=600):
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
@@ -223,6 +224,7 @@ def test_wrong_parameters_to_listen_with_leave_the_poll(settings, caplog):
     assert "LISTEN failed, polling" in caplog.text
 
 
+@pytest.mark.listening
 def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
     for _ in range(3):
         (backend,) = wait_for(lambda: backends("listen"))
@@ -232,6 +234,7 @@ def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
     wait_for(lambda: backends("listen") not in ([], [backend]), "it listens again")
 
 
+@pytest.mark.listening
 def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatch):
     """The worker learns of the break only, and does not sleep over it."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
@@ -253,6 +256,7 @@ def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatc
         wait_for(lambda: Job.objects.finished().exists(), timeout=SOON)
 
 
+@pytest.mark.listening
 def test_what_was_notified_before_the_worker_listens_again_is_found(
     sleeper, monkeypatch
 ):
@@ -301,7 +305,7 @@ def test_outcome_that_comes_before_the_sleep_is_not_slept_through(
 def test_worker_that_never_sleeps_hears_its_echoes(settings, caplog, monkeypatch):
     """Its listening connection is not taken for dead while it is busy."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.3, "LEASE_DURATION": 3}
-    with running_worker(poll=60) as loop, statements_of_workers() as executed:
+    with running_worker(poll=600) as loop, statements_of_workers() as executed:
         monkeypatch.setattr(loop, "has_work", lambda: True)
         wait_for(lambda: executed.count("heartbeat heartbeat") > 6)
         monkeypatch.undo()

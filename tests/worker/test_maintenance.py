@@ -14,6 +14,7 @@ from pgjobs.worker import Loop
 from pgjobs.worker.upkeep.chore import Chore
 from tests.actors import Hand, execute, hours, job_that_is, pass_time
 from tests.processes import (
+    SOON,
     let_it_turn,
     running_worker,
     shared_queue,
@@ -24,8 +25,6 @@ from tests.processes import (
 from tests.tasks import noop
 
 pytestmark = shared_queue
-
-SOON = 5.0  # seconds; far from a minute, the shortest pause between two chores
 
 
 @pytest.fixture
@@ -136,6 +135,7 @@ def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
     wait_for(is_done, timeout=SOON)
 
 
+@pytest.mark.listening
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
     let_it_turn(loop)
