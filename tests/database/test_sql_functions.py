@@ -98,8 +98,10 @@ def test_value_that_is_no_choice_is_refused():
 
 
 def test_unknown_task_is_refused_and_the_known_ones_are_named():
-    with pytest.raises(psycopg.Error, match="No task registered as 'nobody'") as caught:
-        enqueued("'{}'", "nobody")
+    with pytest.raises(
+        psycopg.Error, match="No task registered as 'missing'"
+    ) as caught:
+        enqueued("'{}'", "missing")
     assert caught.value.diag.sqlstate == "22023"
     assert "exports.export_data" in caught.value.diag.message_hint
 

@@ -1014,7 +1014,7 @@ def test_old_events_are_pruned_unless_a_delivery_is_dead_or_on_its_way(handlers)
     delivered, dead, pending, new = (
         publish(REFRESHED, {"satellite_id": n}) for n in range(4)
     )
-    unhandled = publish("nobody")
+    unhandled = publish("unheard.event")
     Job.objects.filter(delivery__event__in=[delivered, dead]).succeed()
     job = Job.objects.filter(delivery__event=dead).first()
     job.retry(), job.fail()
@@ -1031,7 +1031,7 @@ def test_pruning_goes_on_behind_events_that_are_kept(handlers, monkeypatch):
     for number in range(5):
         publish(REFRESHED, {"satellite_id": number})
     Job.objects.fail()  # dead letters
-    unhandled = publish("nobody")
+    unhandled = publish("unheard.event")
     Event.objects.update(published_at=unhandled.published_at - hours(2))
     looks, pruned, position, has_more = 0, 0, OLDEST, True
     while has_more:
@@ -1053,7 +1053,7 @@ def test_command_prunes_events_too(handlers, capsys):
 
 def test_worker_prunes_events(handlers, settings):
     settings.PGJOBS = {"EVENT_RETENTION": 3600}
-    event = publish("nobody")
+    event = publish("unheard.event")
     Event.objects.update(published_at=event.published_at - hours(2))
     with running_worker(poll=600) as loop:
         loop.upkeep["prune_events"].due = 0
@@ -1077,7 +1077,7 @@ def test_deliveries_go_with_their_job_and_with_their_event(handlers):
 def test_jobstatus_counts_events_that_wait_for_a_handler_or_an_operator(
     half_dead, capsys
 ):
-    publish("nobody.there")
+    publish("unheard.event")
     call_command("jobstatus")
     assert "Events: 1 unhandled, 1 dead.\n" in capsys.readouterr().out
     call_command("jobstatus", "--json")

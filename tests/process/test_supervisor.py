@@ -479,7 +479,7 @@ def test_what_cannot_start_says_why_once(start_worker):
         "--processes",
         "3",
         registered=False,
-        DATABASE_URL="postgresql://somebody:secret-word@127.0.0.1:1/queue",
+        DATABASE_URL="postgresql://operator:secret-word@127.0.0.1:1/queue",
     )
     assert worker.wait() == ExitCode.LOST
     assert worker.printed.count("The database 'default' cannot be reached") == 1

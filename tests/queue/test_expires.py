@@ -230,7 +230,7 @@ def test_sweep_reads_only_what_has_expired():
 # Acts
 
 
-def test_operators_retry_is_for_a_job_that_shall_run(hand):
+def test_expired_job_that_an_operator_retries_runs(hand):
     job = expired_job()
     upkeep.expire(execute)
     assert Job.objects.get(pk=job.pk).retry()
@@ -256,7 +256,7 @@ def test_operators_retry_is_for_a_job_that_shall_run(hand):
         (datetime(1960, 1, 1, tzinfo=UTC), "must lie in the years"),
     ],
 )
-def test_what_is_no_time_is_refused(value, because):
+def test_value_that_is_no_time_is_refused(value, because):
     with pytest.raises(InvalidTask, match=f"expires {because}"):
         tasks.noop.using(expires=value)
     if not isinstance(value, datetime):

@@ -240,7 +240,7 @@ def test_room_of_a_killed_worker_comes_back_with_the_rescue(start_worker, tmp_pa
 
 
 def test_queue_that_others_fill_is_looked_at_again(tmp_path):
-    """The other worker may end without a notification of free room."""
+    """The other worker may end without notifying this one of free room."""
     make_queue(max_running=1)
     hand = Hand()
     held = running_job(MAIL, hand=hand)

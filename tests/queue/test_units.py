@@ -400,7 +400,7 @@ def test_prefetched_jobs_count():
     assert len(claimed_by(hand(), limit=4, units=HostUnits("here", 100))) == 2
 
 
-# Telling
+# What people see
 
 
 def test_status_shows_the_units_and_what_can_never_run():

@@ -88,7 +88,7 @@ def test_job_that_is_gone_raises():
 
 
 @pytest.mark.parametrize("status", ["READY", "SCHEDULED", "WAITING", "RUNNING"])
-def test_time_that_is_over_is_a_timeout(status):
+def test_wait_that_takes_too_long_raises_a_timeout(status):
     job = job_that_is(status)
     with pytest.raises(TimeoutError, match=rf"Job {job.pk} is {status} after 0\.05 s"):
         job.wait(timeout=0.05)
@@ -97,7 +97,7 @@ def test_time_that_is_over_is_a_timeout(status):
 
 
 @pytest.mark.parametrize("timeout", [-1, "5", float("nan"), True, timedelta(-1)])
-def test_timeout_that_is_none_is_refused(timeout):
+def test_value_that_is_no_timeout_is_refused(timeout):
     with pytest.raises(ValueError, match="timeout must be"):
         noop.enqueue().wait(timeout)
 

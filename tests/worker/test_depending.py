@@ -99,7 +99,7 @@ def age_success(of: Job, **ago: float) -> None:
 # Chains
 
 
-def test_last_job_alone_brings_all_before_it_in_order(path):
+def test_enqueueing_the_last_job_runs_its_dependencies_first(path):
     job = dependent.send_client.enqueue(path, 42)
     assert (job.status, job.waiting_for) == ("WAITING", "dependency")
     out = StringIO()
@@ -474,7 +474,7 @@ def foreign():
     return importlib.import_module("tests.foreign_tasks")
 
 
-def test_they_pass_the_check_with_one_warning(foreign):
+def test_tasks_of_another_queue_pass_the_check_with_one_warning(foreign):
     assert foreign.send_report(42, "a@example.com") is None
     found = [each for each in check_dependencies() if each.obj is foreign.send_report]
     assert [each.id for each in found] == ["pgjobs.W043"]
@@ -490,7 +490,7 @@ def test_job_whose_dependency_cannot_be_filled_in_fails_and_says_why(foreign):
     )
 
 
-def test_such_a_job_runs_if_other_code_has_enqueued_the_report(foreign):
+def test_task_of_another_queue_runs_if_other_code_has_enqueued_its_dependency(foreign):
     report = foreign.generate_report.enqueue(42, "2024-01")
     job = foreign.send_report.enqueue(42, "a@example.com")
     drain()
@@ -499,7 +499,7 @@ def test_such_a_job_runs_if_other_code_has_enqueued_the_report(foreign):
     assert status_of(foreign.send_report.enqueue(42, "b@example.com")) == "READY"
 
 
-def test_such_tasks_are_enqueued_by_sql_one_job_for_each_value(foreign):
+def test_tasks_of_another_queue_are_enqueued_by_sql_one_job_for_each_value(foreign):
     store_definitions("default")
     execute(
         """
@@ -519,7 +519,7 @@ def test_such_tasks_are_enqueued_by_sql_one_job_for_each_value(foreign):
 # Beside other things that hold jobs back
 
 
-def test_job_has_no_place_in_its_lock_while_it_waits_for_a_dependency(path):
+def test_job_does_not_take_its_lock_while_it_waits_for_a_dependency(path):
     waiting = dependent.use.using(lock="one", lock_mode="mutex").enqueue(path)
     other = tasks.noop.using(lock="one", lock_mode="mutex").enqueue()
     with running_worker():
@@ -600,7 +600,7 @@ def test_failed_cancelled_and_deleted_jobs_meet_no_needs(path):
     assert Prerequisite.objects.count() == 0
 
 
-# Telling
+# What people see
 
 
 def test_status_names_jobs_for_which_no_worker_has_looked(path):

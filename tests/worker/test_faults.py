@@ -409,9 +409,7 @@ def test_worker_runs_behind_a_pooler_by_polling(start_worker, path, pgbouncer):
 
 
 @pytest.mark.direct
-def test_locked_row_holds_nothing_else_up_behind_a_pooler(
-    start_worker, path, pgbouncer
-):
+def test_locked_row_delays_nothing_else_behind_a_pooler(start_worker, path, pgbouncer):
     worker = start_worker("--poll", "0.1", DATABASE_URL=pgbouncer)
     held = enqueue(tasks.hold, path)
     wait_for(lambda: tasks.lines(path), "it runs")

@@ -289,7 +289,7 @@ def test_worker_stops_although_the_row_of_its_job_is_locked(path):
 
 
 @pytest.mark.direct
-def test_connections_of_a_worker_say_whose_they_are():
+def test_connections_of_a_worker_have_its_name():
     with running_worker(name="a worker with a name that is longer than it may be " * 2):
         names = worker_connections()
     assert [name.split(":")[1] for name in names] == ["heartbeat", "listen", "loop"]
