@@ -41,8 +41,8 @@ CREATE OR REPLACE FUNCTION pgjobs_admit(
     most integer, seconds double precision, sweeps boolean,
     INOUT after_queue text, INOUT after_line text, INOUT after_link bigint,
     room integer, served text[], excluded text[], claims boolean,
-    OUT claimed json[], OUT recorded bigint[], OUT admitted integer, OUT ended bigint[], OUT has_more boolean,
-    OUT is_blocked boolean, OUT met_undecided boolean
+    OUT claimed json[], OUT recorded bigint[], OUT admitted integer, OUT ended bigint[],
+    OUT has_more boolean, OUT is_blocked boolean, OUT met_undecided boolean
 ) LANGUAGE plpgsql
 SET enable_seqscan = off
 SET enable_bitmapscan = off
