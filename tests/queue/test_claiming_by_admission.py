@@ -27,6 +27,12 @@ ONE_CRASH_LEFT = """
 """
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """Let each admission come to its end, however busy the machine is."""
+    monkeypatch.setattr(admitting, "ADMISSION_SECONDS", 60.0)
+
+
 @pytest.fixture
 def hand():
     return Hand()
@@ -108,18 +114,32 @@ def test_worker_without_room_claims_nothing(hand):
     assert stored_statuses() == ["READY"]
 
 
-def test_room_counts_over_all_rounds_of_an_admission(hand):
-    """Each round admits the next job of a lock whose first one met a full limit."""
+def enqueue_for_a_second_round(hand: Hand, number: int) -> None:
+    """Enqueue jobs of free locks that an admission reaches in its second round.
+
+    In the first round a job with the same lock comes before, and meets a full limit.
+    """
     limited = noop.using(max_running=1, limit_key="mail")
     enqueue(limited)
-    (running,) = hand.claim()
-    for n in range(4):
-        enqueue(limited.using(lock=f"lock-{n}", lock_mode="mutex"))
-        enqueue(noop.using(lock=f"lock-{n}", lock_mode="mutex"))
-    admission = admit_and_claim(hand, limit=3)
-    assert len(admission.claimed) <= 3
-    assert (admission.admitted or 0) + len(admission.claimed) == 4
-    assert running.id not in ids(admission.claimed)
+    hand.claim_one()
+    for n in range(number):
+        for task in (limited, noop):
+            enqueue(task.using(lock=f"second-{n}", lock_mode="mutex"))
+
+
+def test_room_counts_over_all_rounds_of_an_admission(hand):
+    enqueue_for_a_second_round(hand, 2)
+    first = enqueue(noop.using(lock="first"))
+    admission = admit_and_claim(hand, limit=2)
+    assert ids(admission.claimed) == [first.pk]
+    assert admission.admitted == 2
+
+
+def test_what_became_ready_comes_before_what_is_admitted_later(hand):
+    enqueue_for_a_second_round(hand, 1)
+    enqueue_many([noop.using(lock=f"first-{n}").bind() for n in range(3)])
+    admission = admit_and_claim(hand, limit=2)
+    assert (admission.claimed, admission.admitted) == ([], 4)
 
 
 def suspect(job: Job) -> None:
