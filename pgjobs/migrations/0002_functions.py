@@ -1173,12 +1173,16 @@ BEGIN
         SELECT head.id
         FROM unnest(queues) AS queue (name)
         CROSS JOIN LATERAL (
-            SELECT id, priority, turn FROM pgjobs_job
-            WHERE line = 'arrived' AND queue_name = queue.name
-            ORDER BY priority DESC, turn LIMIT most
+            SELECT id, priority, turn, row_number() OVER () AS place
+            FROM (
+                SELECT id, priority, turn FROM pgjobs_job
+                WHERE line = 'arrived' AND queue_name = queue.name
+                ORDER BY priority DESC, turn LIMIT most
+            ) AS first
         ) AS head
         WHERE pgjobs_is_served(queue.name)
-        ORDER BY priority DESC, turn LIMIT most
+        -- Each queue has its share: thousands that arrive in one delay no other queue.
+        ORDER BY place > most / cardinality(queues), priority DESC, turn LIMIT most
     );
     after_queue := CASE
         WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
@@ -1427,21 +1431,45 @@ BEGIN
             job.unique_until := statement_timestamp() + make_interval(
                 secs => (options -> 'unique_period')::double precision
             );
-            id := pgjobs_insert_unique(
-                job, coalesce(options ->> 'on_conflict', 'return')
-            );
-            CONTINUE WHEN id IS NULL;
-        ELSE
-            INSERT INTO pgjobs_job AS new
-                (task, kwargs, queue_name, priority, run_after, expires_at,
-                 max_attempts, max_crashes, timeout, process_units, keys, meta)
-            VALUES
-                (job.task, job.kwargs, job.queue_name, job.priority, job.run_after,
-                 job.expires_at, job.max_attempts, job.max_crashes, job.timeout,
-                 job.process_units, job.keys, job.meta)
-            RETURNING new.id INTO id;
         END IF;
+        id := pgjobs_insert(job, coalesce(options ->> 'on_conflict', 'return'));
+        CONTINUE WHEN id IS NULL;
         RETURN NEXT;
+    END LOOP;
+END
+$$;
+""",
+    ),
+    "function pgjobs_insert": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_insert(job pgjobs_job, on_conflict text)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    inserted bigint;
+BEGIN
+    LOOP
+        INSERT INTO pgjobs_job
+            (task, kwargs, queue_name, priority, run_after, expires_at,
+             max_attempts, max_crashes, timeout, process_units, keys, unique_key,
+             unique_for, unique_until, meta)
+        VALUES
+            (job.task, job.kwargs, job.queue_name, job.priority, job.run_after,
+             job.expires_at, job.max_attempts, job.max_crashes, job.timeout,
+             job.process_units, job.keys, job.unique_key, job.unique_for,
+             job.unique_until, job.meta)
+        ON CONFLICT (unique_key, unique_for)
+            WHERE unique_key IS NOT NULL
+                AND pgjobs_holds_key(
+                    unique_for, unique_until, status, attempts, finished_at
+                )
+            DO NOTHING
+        RETURNING id INTO inserted;
+        IF NOT FOUND THEN
+            inserted := pgjobs_conflict(job, on_conflict);
+        END IF;
+        IF inserted IS DISTINCT FROM 0 THEN
+            RETURN inserted;
+        END IF;
     END LOOP;
 END
 $$;
@@ -2260,12 +2288,14 @@ BEGIN
         AND NOT job.dependencies -> 'provides' @> jsonb_build_array(
             jsonb_build_object('key', known.key)
         );
+    -- SQL may have written a key twice. The longest time counts.
     INSERT INTO pgjobs_prerequisite AS known
         (job_id, key, finished_at, needed_until)
     SELECT job.id, each.key, job.finished_at,
-        job.finished_at + make_interval(secs => each."for")
+        job.finished_at + make_interval(secs => max(each."for"))
     FROM jsonb_to_recordset(job.dependencies -> 'provides')
         AS each (key text, "for" float8)
+    GROUP BY each.key
     ON CONFLICT (job_id, key) DO UPDATE
         SET finished_at = excluded.finished_at, needed_until = excluded.needed_until
         WHERE known.finished_at IS DISTINCT FROM excluded.finished_at;
@@ -2378,18 +2408,41 @@ DECLARE
     events pgjobs_event[];
     delivered bigint;
 BEGIN
-    WITH RECURSIVE unhandled (name) AS (
-        (SELECT name FROM pgjobs_event WHERE handlers = 0 ORDER BY name LIMIT 1)
+    IF NOT EXISTS (SELECT FROM pgjobs_event WHERE handlers = 0) THEN
+        RETURN 0;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pgjobs_event WHERE handlers = 0) THEN
+        RETURN 0;
+    END IF;
+    WITH RECURSIVE pattern AS (
+        SELECT event,
+            CASE
+                WHEN right(event, 2) = '.*' THEN left(event, -2) || '/'
+                ELSE event || chr(1)
+            END AS behind
+        FROM (
+            SELECT DISTINCT event FROM pgjobs_subscription WHERE inactive_at IS NULL
+        ) AS active
+    ),
+    unhandled (name, behind) AS (
+        SELECT (
+            SELECT name FROM pgjobs_event
+            WHERE handlers = 0 AND name < behind AND name >= CASE
+                WHEN right(event, 2) = '.*' THEN left(event, -1)
+                ELSE event
+            END
+            ORDER BY name LIMIT 1
+        ), behind
+        FROM pattern
         UNION ALL
         SELECT (
             SELECT event.name FROM pgjobs_event AS event
-            WHERE handlers = 0 AND event.name > unhandled.name
+            WHERE handlers = 0 AND event.name < behind AND event.name > unhandled.name
             ORDER BY event.name LIMIT 1
-        )
+        ), behind
         FROM unhandled WHERE unhandled.name IS NOT NULL
     )
-    SELECT array_agg(name) INTO names FROM unhandled
-    WHERE name IS NOT NULL AND EXISTS (SELECT FROM pgjobs_handlers(name));
+    SELECT array_agg(DISTINCT name) INTO names FROM unhandled WHERE name IS NOT NULL;
     IF names IS NULL OR NOT pg_try_advisory_xact_lock(x'70676a65'::bigint) THEN
         RETURN 0;
     END IF;
@@ -2492,6 +2545,37 @@ BEGIN
         END IF;
     END IF;
     RETURN event.id;
+END
+$$;
+""",
+    ),
+    "function pgjobs_timeline": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_timeline() RETURNS text
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    timeline text;
+    number bigint;
+BEGIN
+    BEGIN
+        timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+        number := ('x' || timeline)::bit(32)::bigint;
+    EXCEPTION WHEN OTHERS THEN
+        RETURN NULL;
+    END;
+    IF (SELECT last_value FROM pgjobs_known_timeline) <> number THEN
+        PERFORM pg_advisory_xact_lock(x'70676a74'::int, 0);
+        IF (SELECT last_value FROM pgjobs_known_timeline) <> number THEN
+            PERFORM setval('pgjobs_lease_token', last_value + number * 4294967296)
+            FROM pgjobs_lease_token;
+            PERFORM setval('pgjobs_worker_id_seq', last_value + number * 1000)
+            FROM pgjobs_worker_id_seq;
+            PERFORM setval('pgjobs_known_timeline', number);
+        END IF;
+    END IF;
+    RETURN timeline;
 END
 $$;
 """,
@@ -2889,41 +2973,6 @@ AS $$
     )
     UPDATE pgjobs_job SET unique_until = NULL
     WHERE id = ANY (ARRAY(SELECT id FROM over))
-$$;
-""",
-    ),
-    "function pgjobs_insert_unique": (
-        None,
-        r"""CREATE OR REPLACE FUNCTION pgjobs_insert_unique(job pgjobs_job, on_conflict text)
-RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    inserted bigint;
-BEGIN
-    LOOP
-        INSERT INTO pgjobs_job
-            (task, kwargs, queue_name, priority, run_after, expires_at,
-             max_attempts, max_crashes, timeout, process_units, keys, unique_key,
-             unique_for, unique_until, meta)
-        VALUES
-            (job.task, job.kwargs, job.queue_name, job.priority, job.run_after,
-             job.expires_at, job.max_attempts, job.max_crashes, job.timeout,
-             job.process_units, job.keys, job.unique_key, job.unique_for,
-             job.unique_until, job.meta)
-        ON CONFLICT (unique_key, unique_for)
-            WHERE unique_key IS NOT NULL
-                AND pgjobs_holds_key(
-                    unique_for, unique_until, status, attempts, finished_at
-                )
-            DO NOTHING
-        RETURNING id INTO inserted;
-        IF NOT FOUND THEN
-            inserted := pgjobs_conflict(job, on_conflict);
-        END IF;
-        IF inserted IS DISTINCT FROM 0 THEN
-            RETURN inserted;
-        END IF;
-    END LOOP;
-END
 $$;
 """,
     ),
@@ -3845,14 +3894,15 @@ CALLS = [
     "pgjobs_replace_held",
     "pgjobs_retry_jobs",
     "pgjobs_room",
+    "pgjobs_timeline",
 ]
 FILES = {
     "constraints/holds_key.sql": "232a8973b8223d6f171d76530d89df8fa53949a2a9ce6af45332cd05082b5ab0",
     "constraints/is_job.sql": "66917008a92820c6e19424314fbc7f2a35353daa5c47fb475e7757f3fb1a57d2",
-    "tables/jobs.sql": "680dfe153f9ce5e365be6e00178038545019d4ad3f98b82299f3d58baa5255c7",
+    "tables/jobs.sql": "998dba0924e476342278682d6c10e78673a618c3d55b0f9c90ea646154f94587",
     "tables/admission.sql": "edafe169aadfa2b854556b5a2ef01b8103820d22b861b91b351479942fad7e1a",
     "tables/schedules.sql": "b916fc10fa7ade2e05f5f3e3bb493e326cb7c3aec80d740a900d9230a52f3d93",
-    "tables/events.sql": "3c2390bda76fb06937316f6e226079ee9ccb6d57efd104f37effe94133370986",
+    "tables/events.sql": "77b9213bc7118958524b7bc9bb08540a754c63077ad7bd7ced7553b435dc1894",
 }
 
 

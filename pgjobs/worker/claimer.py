@@ -170,9 +170,8 @@ class Claimer:
 
     def record_and_claim(self, successes: Sequence[Success]) -> None:
         now = monotonic()
-        if self.poll_schedule.is_poll_due(
-            now
-        ):  # a worker that cannot listen hears of no job that waits
+        if self.poll_schedule.is_poll_due(now):
+            # A worker that cannot listen hears of no job that waits.
             self.admitting.expect()
         promoted = self.poll_schedule.is_promotion_due(now) and self.promote()
         limit = self.room(len(successes))
@@ -227,7 +226,7 @@ class Claimer:
         }
         if not self.wants_admission(successes):
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
-            if claimed.has_keys:  # since the job was claimed
+            if claimed.has_keys:  # other jobs began to wait while these ran
                 self.admitting.expect()
             return claimed
         position, sweeps = self.admitting.begin(monotonic())
@@ -301,7 +300,7 @@ class Claimer:
         self.note(self.admitting.passed(admission, sweeps, monotonic()))
 
     def failed_to_admit(self, error: psycopg.Error) -> None:
-        if isinstance(error, LockNotAvailable):  # it waits for no one
+        if isinstance(error, LockNotAvailable):  # a row was held for too long
             self.admitting.deferred(monotonic())
         else:
             postpone(self.admitting, error)
@@ -324,6 +323,9 @@ class Claimer:
 
     def look_for_forgotten(self) -> None:
         """Before a drain ends, look for jobs that wait for nothing any more."""
+        is_at_end = self.poll_schedule.is_empty and self.in_flight.is_empty
+        if not (self.options.drain and is_at_end):
+            return
         self.admitting.position = BEGINNING
         while not self.admitting.is_failing(monotonic()):
             effects = attempt(self.admitting, self.connection)

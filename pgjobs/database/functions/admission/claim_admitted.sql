@@ -1,6 +1,6 @@
 -- Claim the candidates that have met no obstacle, so that they are RUNNING without ever
--- having been READY. Return them as a claim does (sql/worker/claim/take.sql), each as
--- an array. Return NULL, and change nothing, if the worker has no room for all of them,
+-- having been READY. Return them as a claim does (sql/worker/claim/columns.sql), each
+-- as an array. Return NULL, and change nothing, if the worker has no room for all of them,
 -- or does not serve the queue of one, or if that queue is paused or limited: then all
 -- become READY, and a claim finds out which of them are first.
 CREATE OR REPLACE FUNCTION pgjobs_claim_admitted(
