@@ -223,6 +223,8 @@ class OwnConnection:
             return "NULL"
         if type(value) is int or type(value) is bool:
             return str(value)
+        if value == []:
+            return "'{}'"
         if type(value) is str and NUMBERS.fullmatch(value):
             return f"'{value}'"
         return Literal(value).as_string(self.connection)
