@@ -36,7 +36,7 @@ class Admission(NamedTuple):
     is_blocked: bool  # other transactions hold rows that it needs
     met_undecided: bool  # a worker must decide about dependencies
     position: Position
-    claimed: list[ClaimedJob]  # jobs that it claimed for its worker
+    claimed: Sequence[ClaimedJob] = ()  # jobs that it claimed for its worker
 
 
 def admit_and_claim(

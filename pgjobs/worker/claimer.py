@@ -187,7 +187,7 @@ class Claimer:
         if limit:
             self.plan(look, claimed, limit, promoted)
 
-    def begin(self, jobs: list[ClaimedJob]) -> None:
+    def begin(self, jobs: Sequence[ClaimedJob]) -> None:
         """Hand jobs that were claimed to the slots."""
         if jobs:
             self.in_flight.claim(jobs)
