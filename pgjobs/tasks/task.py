@@ -21,9 +21,9 @@ from django.apps import apps
 
 from ..exceptions import InvalidTask
 from ..queue.new_job import NewJob
-from . import tables
 from .arguments import Signature, Stored
 from .dependencies import Need, needs_of, provided_by
+from .destination import jobs_in
 from .modules import is_late, warn_of_module
 from .options import (
     JobOptions,
@@ -166,6 +166,7 @@ class Task(Generic[P, R, J]):
         - `after`: jobs and batches, enqueued before, that must succeed before this job
           runs. With `after_failure="run"` it is enough that they end.
         - `batch`: the batch that the job belongs to.
+        - `database`: the alias of the database whose queue the job is enqueued in.
 
         `unique` and `unique_key` replace each other. Raises InvalidTask.
         """
@@ -254,8 +255,12 @@ class Task(Generic[P, R, J]):
             new_jobs = self.jobs_of_all(args, kwargs)
             if new_jobs is not None:
                 belongs = self.options.batch is not None
-                return insert_as_batch(new_jobs, None if belongs else self.name)
-        return tables.Job.objects.insert([self.bind(*args, **kwargs).new_job])[0]
+                database = self.options.own_database
+                return insert_as_batch(
+                    new_jobs, database, None if belongs else self.name
+                )
+        new_job = self.bind(*args, **kwargs).new_job
+        return jobs_in(self.options.own_database).insert([new_job])[0]
 
     def jobs_of_all(self, args: tuple, kwargs: dict) -> list[NewJob] | None:
         """Return the jobs of a call with ALL, or None for a call without ALL."""

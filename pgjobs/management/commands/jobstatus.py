@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from ...reports.figures import PERIODS, Sums, by_task
 from ...reports.status import (
@@ -15,6 +15,7 @@ from ...reports.status import (
     overview,
 )
 from ...reports.thresholds import late_queues, many_failed
+from ..databases import QueueCommand
 from ..parameters import (
     add_database,
     count,
@@ -28,7 +29,7 @@ from ..tables import print_table
 CLEAR = "\x1b[H\x1b[2J"  # the screen of a terminal
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "Show what is going on: queues, workers, and what needs attention."
 
     def add_arguments(self, parser):
@@ -71,7 +72,7 @@ class Command(BaseCommand):
             metavar="2s",
             help="print it again and again, until Ctrl+C (default: every 2 s)",
         )
-        add_database(parser)
+        add_database(parser, "all means each")
 
     def handle(self, **options):
         if options["watch"] is None:
