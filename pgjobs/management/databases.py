@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from io import StringIO
+from typing import Any
 
 import psycopg
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
@@ -29,10 +30,11 @@ class QueueCommand(BaseCommand):
             return super().execute(*args, **options)
         if options.get("watch"):
             raise CommandError("--watch shows one database: name it.", returncode=2)
-        out = OutputWrapper(options.pop("stdout", None) or self.stdout._out)
+        out = wrapped(options.pop("stdout", None), self.stdout)
+        err = wrapped(options.get("stderr"), self.stderr)
         printed: dict[str, object] = {}
         failed: list[tuple[str, CommandError]] = []
-        for alias in chosen_databases(ALL, self.stderr):
+        for alias in chosen_databases(ALL, err):
             text = StringIO()
             try:
                 super().execute(*args, **{**options, "database": alias, "stdout": text})
@@ -50,6 +52,10 @@ class QueueCommand(BaseCommand):
                 "\n".join(f"{alias}: {error}" for alias, error in failed),
                 returncode=max(error.returncode for _, error in failed),
             )
+
+
+def wrapped(given: Any, default: OutputWrapper) -> OutputWrapper:
+    return OutputWrapper(given) if given else default
 
 
 def chosen_databases(option: str | None, err: OutputWrapper) -> tuple[str, ...]:
