@@ -7,6 +7,7 @@ from dataclasses import asdict
 from django.core.management.base import CommandError
 
 from ...reports.figures import PERIODS, Sums, by_task
+from ...reports.replica import replica_age
 from ...reports.status import (
     MOST_COUNTED,
     Overview,
@@ -90,12 +91,17 @@ class Command(QueueCommand):
             state = overview(alias)
             state.problems += exceeded(alias, state, options)
             last_hour = by_task(alias, PERIODS["hour"])
+            behind = replica_age(alias)
         if options["json"]:
             shown = asdict(state)
             del shown["remarks"]  # they repeat the problems
             shown["last_hour"] = [as_json(each) for each in last_hour]
+            if behind is not None:
+                shown["replica_seconds"] = behind
             self.stdout.write(json.dumps(shown, indent=2))
         elif not options["check"]:
+            if behind is not None:
+                self.stdout.write(f"Read from a replica, as it was {behind:.0f} s ago.")
             self.print_state(state, last_hour)
         elif not state.problems:
             self.stdout.write("No problems.")
