@@ -100,6 +100,9 @@ def features() -> dict[str, Callable[[int], None]]:
 
         return add
 
+    def plain(jobs: int) -> None:
+        enqueue_many(noop.bind(n) for n in range(jobs))
+
     def one_by_one(jobs: int) -> None:
         for n in range(jobs):
             enqueue(noop, n)
@@ -109,7 +112,7 @@ def features() -> dict[str, Callable[[int], None]]:
             enqueue(chain(noop.bind(n), noop.bind(n)))
 
     return {
-        "enqueue_many": with_options(),
+        "enqueue_many": plain,
         "enqueue, each its commit": one_by_one,
         "unique key": with_options(unique_key=str),
         "lock of its own": with_options(lock=str),
