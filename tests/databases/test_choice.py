@@ -2,6 +2,7 @@
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.checks import run_checks
 from django.db import transaction
 from django.test import override_settings
 
@@ -17,6 +18,7 @@ from pgjobs import (
     subscribe,
     task,
 )
+from pgjobs.base.connections import listen_changes
 from pgjobs.exceptions import AmbiguousDatabase, InvalidTask
 from pgjobs.models import Batch, Event, Job, Schedule
 from pgjobs.tasks import events, schedules
@@ -302,3 +304,21 @@ def test_schedule_is_in_each_database_or_in_one(no_schedules):
 def test_async_code_enqueues_in_the_named_database():
     job = async_to_sync(aenqueue)(noop.using(database="eu"))
     assert job._state.db == "eu"
+
+
+@override_settings(PGJOBS={"DATABASES": ["eu", "asia"]})
+def test_check_names_an_alias_that_does_not_exist():
+    (error,) = [each for each in run_checks() if each.id == "pgjobs.E003"]
+    assert error.msg.startswith("PGJOBS['DATABASES'] names 'asia'")
+
+
+@pytest.mark.parametrize("value", ["eu", [], ["eu", "eu"], [5]])
+def test_wrong_list_of_databases_is_refused(value):
+    with override_settings(PGJOBS={"DATABASES": value}):
+        assert any("DATABASES" in each.msg for each in run_checks())
+
+
+@override_settings(PGJOBS={"LISTEN": {"eu": {"host": "direct"}}})
+def test_listener_goes_around_the_pooler_of_its_own_database():
+    assert listen_changes("eu") == {"host": "direct"}
+    assert listen_changes("default") == {}
