@@ -156,8 +156,8 @@ def measure_end(meter: Meter) -> float:
     return pruned.server + vacuumed.server
 
 
-def measure_connections(meter: Meter) -> int:
-    """Print how many sessions an idle worker has; return their number."""
+def measure_connections(meter: Meter) -> None:
+    """Print how many sessions an idle worker has."""
     import threading
 
     from pgjobs.worker import Loop, WorkerOptions
@@ -170,10 +170,9 @@ def measure_connections(meter: Meter) -> int:
     loop.stop()
     thread.join()
     say(f"\nSessions of an idle worker: {number}, and up to one for each slot.")
-    return number
 
 
-def print_model(server_time: float, sessions: int) -> None:
+def print_model(server_time: float) -> None:
     """Print what a number of jobs a second needs, by the time that was measured."""
     say(f"\nAt {UTILISATION:.0%} of the server's cores, {server_time:.0f} us per job:")
     say("jobs/s      cores of servers")
@@ -201,10 +200,12 @@ def main(jobs: int, url: str | None, **server: Any) -> int:
             say(f"{'per job':26}{'enqueue':^28}{'run':^28}")
             heads = f"{'app us':>8} {'server us':>9} {'WAL bytes':>9}"
             say(f"{'':26}{heads} {heads.replace('   app', 'worker')} {'at rest':>9}")
-            times = [measure(meter, *each) for each in features().items()]
-            end = measure_end(meter)
-            sessions = measure_connections(meter)
-            print_model(times[0] + end, sessions)
+            (plain, *others) = features().items()
+            server_time = measure(meter, *plain) + measure_end(meter)
+            for each in others:
+                measure(meter, *each)
+            measure_connections(meter)
+            print_model(server_time)
         django.db.connections.close_all()
         with suppress(psycopg.Error):
             found.drop_database("capacity")
