@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('pgjobs', '0002_functions'),
+        ('pgjobs', '0003_doors'),
     ]
 
     operations = [
