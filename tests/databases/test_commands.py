@@ -66,13 +66,15 @@ def test_supervisor_runs_a_worker_for_each_database(start):
     assert "here-2 " in worker.printed
 
 
-def test_processes_are_those_of_each_database():
+def test_processes_are_those_of_each_database(monkeypatch):
+    line = "pgjobs.management.commands.runjobs.get_child_arguments"
+    monkeypatch.setattr(line, lambda: ["manage.py", "runjobs", "--database", "all"])
     options = {"http": None, "processes": 2, "database": "all", "name": "here"}
     command = partial(
         child_command, WorkerOptions(), ("default", "eu"), options, monotonic()
     )
     lines = [" ".join(command(number, False)) for number in (1, 2, 3, 4)]
-    assert [line.partition("--database ")[2].split()[0] for line in lines] == [
+    assert [line.rpartition("--database ")[2].split()[0] for line in lines] == [
         "default",
         "default",
         "eu",
