@@ -264,16 +264,12 @@ class Task(Generic[P, R, J]):
         parameter that `write_all` names may be ALL. Then a list of jobs is returned.
         Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
-        if self.options.write_all:
-            new_jobs = self.jobs_of_all(args, kwargs)
-            if new_jobs is not None:
-                belongs = self.options.batch is not None
-                database = self.options.own_database
-                return insert_as_batch(
-                    new_jobs, database, None if belongs else self.name
-                )
-        new_job = self.bind(*args, **kwargs).new_job
-        return jobs_in(self.options.own_database).insert([new_job])[0]
+        options = self.options
+        database = options.own_database
+        if options.write_all and (jobs := self.jobs_of_all(args, kwargs)) is not None:
+            name = None if options.batch else self.name
+            return insert_as_batch(jobs, database, name)
+        return jobs_in(database).insert([self.bind(*args, **kwargs).new_job])[0]
 
     def jobs_of_all(self, args: tuple, kwargs: dict) -> list[NewJob] | None:
         """Return the jobs of a call with ALL, or None for a call without ALL."""
@@ -285,8 +281,7 @@ class Task(Generic[P, R, J]):
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job from async code; see `enqueue`."""
-        # `partial` hides the arguments, whose names sync_to_async might take for its
-        # own.
+        # sync_to_async has parameters whose names those of the task may have.
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
