@@ -3,13 +3,14 @@
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
     Literal,
+    NamedTuple,
     ParamSpec,
     TypeVar,
     Unpack,
@@ -272,8 +273,7 @@ class Task(Generic[P, R, J]):
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
-@dataclass(frozen=True)
-class BoundTask(Generic[J]):
+class BoundTask(NamedTuple, Generic[J]):
     """A task with the job that enqueueing inserts, as `task.bind(...)` returns it."""
 
     task: Task[Any, Any, J]

@@ -12,7 +12,7 @@ from pgjobs.queue.claiming import Ahead, ClaimedJob
 from pgjobs.worker import ExitCode, prefetching
 from pgjobs.worker.prefetching import AHEAD_SECONDS, FEWEST_RUNS, MOST_TASKS, Averages
 from tests import tasks
-from tests.actors import Hand
+from tests.actors import Hand, admit
 from tests.processes import (
     WorkerThread,
     drain,
@@ -97,6 +97,30 @@ def test_busy_worker_claims_only_what_fits_into_the_time_of_its_slots():
         limit=0, look=claiming.first_look(9), ahead=Ahead(9, 0.0045, COSTS)
     )
     assert [job.id for job in claimed.jobs] == [job.pk for job in jobs[:4]]
+
+
+@shared_queue
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lock": "door"},
+        {"limit_key": "key", "max_running": 9},
+        {"rate": "9/minute"},
+        {"process_units": 2},
+        {"max_crashes": 2},
+        {"max_crashes": 1},
+    ],
+)
+def test_job_that_must_not_wait_in_a_worker_is_left_to_a_free_slot(options):
+    hand, ahead = Hand(), Ahead(9, 1.0, COSTS)
+    job = tasks.noop.using(**options).enqueue()
+    admit()
+    look = claiming.first_look(9)
+    assert hand.record_and_claim(limit=0, look=look, ahead=ahead).jobs == []
+    (claimed,) = hand.record_and_claim(
+        limit=1, look=look, ahead=ahead, is_idle=True
+    ).jobs
+    assert claimed.id == job.pk
 
 
 # The worker
