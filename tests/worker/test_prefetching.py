@@ -1,5 +1,6 @@
 """`--prefetch auto`: the worker holds what its slots will begin within moments."""
 
+from datetime import UTC, datetime
 from math import inf
 
 import pytest
@@ -8,8 +9,9 @@ from django.core.management import call_command
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Attempt, Job
 from pgjobs.queue import claiming
-from pgjobs.queue.claiming import Ahead, ClaimedJob
+from pgjobs.queue.claiming import Ahead, Claimed, ClaimedJob
 from pgjobs.worker import ExitCode, prefetching
+from pgjobs.worker.poll_schedule import PollSchedule
 from pgjobs.worker.prefetching import AHEAD_SECONDS, FEWEST_RUNS, MOST_TASKS, Averages
 from tests import tasks
 from tests.actors import Hand, admit
@@ -121,6 +123,31 @@ def test_job_that_must_not_wait_in_a_worker_is_left_to_a_free_slot(options):
         limit=1, look=look, ahead=ahead, is_idle=True
     ).jobs
     assert claimed.id == job.pk
+
+
+def test_look_that_brought_more_than_for_the_free_slots_may_have_left_some():
+    schedule = PollSchedule(poll=60)
+    schedule.plan(claimed_with(jobs=3), limit=2, promoted=True, now=0.0)
+    assert schedule.may_hold_more
+    schedule.plan(claimed_with(jobs=1), limit=2, promoted=True, now=0.0)
+    assert not schedule.may_hold_more
+
+
+def claimed_with(jobs: int) -> Claimed:
+    job = ClaimedJob._make([None] * len(ClaimedJob._fields))
+    job = job._replace(crashes=0, max_crashes=3)
+    return Claimed(
+        recorded=set(),
+        has_keys=False,
+        next_due=None,
+        met_suspect=False,
+        met_locked=False,
+        met_expired=False,
+        has_more=False,
+        seconds=0.0,
+        at=datetime.now(UTC),
+        jobs=[job] * jobs,
+    )
 
 
 # The worker
