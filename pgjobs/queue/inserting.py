@@ -28,6 +28,7 @@ from .new_job import (
     parameters_of_alike,
     parameters_of_one,
 )
+from .quiet import is_quiet, quiet
 from .statements import Execute, execute_on
 from .unprepared import refuse_unprepared
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 BATCH = 10_000  # unique keys that one query looks for
 
-# The columns of a new job that its INSERT does not name.
+# The values of columns that the INSERT of a new job does not name.
 NEW: dict[str, Any] = {
     "attempts": 0,
     "failures": 0,
@@ -56,6 +57,7 @@ NEW: dict[str, Any] = {
     "unique_until": None,
     "batch_id": None,
     "meta": None,
+    "worker_name": None,
     "is_new": True,  # no column
 }
 # The columns that the statements return of each new row.
@@ -97,12 +99,20 @@ def insert_here(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
 ) -> "list[Job | None]":
     try:
-        jobs, new = insert_rows(model, database, with_meta(new_jobs))
+        insert = insert_quietly if is_quiet() else insert_rows
+        jobs, new = insert(model, database, with_meta(new_jobs))
     except DatabaseError as error:
         refuse_unprepared(database, error)
         raise
     announce_enqueued(model, new)
     return jobs
+
+
+def insert_quietly(
+    model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "tuple[list[Job | None], list[Job]]":
+    with quiet(database):
+        return insert_rows(model, database, new_jobs)
 
 
 def insert_rows(

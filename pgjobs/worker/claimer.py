@@ -72,6 +72,8 @@ class Claimer:
         self.promotion = Promotion()
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self.last_claim_at: float | None = None
+        # Looks that a notification, or the poll, has asked an idle worker for.
+        self.notify_wakeups = self.poll_wakeups = 0
         self.units = None
         if (units := session.options.units) is not None:
             self.units = HostUnits(session.row["host"], units)
@@ -81,6 +83,7 @@ class Claimer:
     def heard_of_queue(self, queue_name: str) -> None:
         """Take a notification of a queue that may have new jobs."""
         if self.options.serves(queue_name):
+            self.notify_wakeups += not self.poll_schedule.may_hold_more
             self.poll_schedule.wake()
 
     def missed_notifications(self, _: str) -> None:
@@ -188,9 +191,9 @@ class Claimer:
 
     def record_and_claim(self, successes: Sequence[Success]) -> None:
         now = monotonic()
-        if self.poll_schedule.is_poll_due(
-            now
-        ):  # a worker that cannot listen hears of no job that waits
+        if self.poll_schedule.is_poll_due(now):
+            self.poll_wakeups += 1
+            # A worker that cannot listen hears of no job that waits.
             self.admitting.expect()
         promoted = self.poll_schedule.is_promotion_due(now) and self.promote()
         limit = self.room(len(successes))
@@ -243,6 +246,7 @@ class Claimer:
             "excluded": self.options.excluded,
             "is_idle": len(self.in_flight) == len(successes),
             "units": self.units,
+            "worker_name": self.options.name,
             "skips_expired": self.cannot_expire,
             "ahead": ahead,
         }
@@ -250,7 +254,7 @@ class Claimer:
         is_wanted = self.admitting.is_due(now) or self.in_flight.has_keys(successes)
         if not is_wanted or self.admitting.is_failing(now):
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
-            if claimed.has_keys:  # since the job was claimed
+            if claimed.has_keys:  # other jobs began to wait while these ran
                 self.admitting.expect()
             return claimed
         position, sweeps = self.admitting.begin(now)
@@ -263,7 +267,7 @@ class Claimer:
                 raise
             # Raises the error again unless the admission was its cause:
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
-            if isinstance(error, LockNotAvailable):  # it waits for no one
+            if isinstance(error, LockNotAvailable):  # a row was held for too long
                 self.admitting.deferred(now)
             else:
                 postpone(self.admitting, error)
@@ -289,6 +293,9 @@ class Claimer:
 
     def look_for_forgotten(self) -> None:
         """Before a drain ends, look for jobs that wait for nothing any more."""
+        is_at_end = self.poll_schedule.is_empty and self.in_flight.is_empty
+        if not (self.options.drain and is_at_end):
+            return
         self.admitting.position = BEGINNING
         while not self.admitting.is_failing(monotonic()):
             effects = attempt(self.admitting, self.connection)

@@ -13,20 +13,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pgjobs import enqueue, enqueue_many, task
 from pgjobs.contrib import prometheus
-from pgjobs.contrib.prometheus import WorkerMetrics
-from pgjobs.models import Job, Queue
+from pgjobs.contrib.prometheus import OTHERS, WorkerMetrics, attempts
+from pgjobs.models import Figure, Job, Queue
 from pgjobs.reports import metrics as report
 from pgjobs.reports.metrics import CachedGauges
 from pgjobs.worker import Loop, WorkerOptions
-from pgjobs.worker import metrics as worker_metrics
-from pgjobs.worker.metrics import OTHERS, AttemptMetrics
+from pgjobs.worker import figures as worker_figures
 from pgjobs.worker.process.http import Address, Server
+from pgjobs.worker.upkeep import figures as upkeep_figures
 from tests import tasks
 from tests.actors import Hand, execute, hours, session
 from tests.processes import (
+    LONGEST_TEST,
     WorkerThread,
     shared_queue,
-    statements_of_workers,
     wait_for,
     wait_for_all,
 )
@@ -51,7 +51,7 @@ def parsed(text: str) -> dict[tuple, float]:
 
 
 def scraped(url: str) -> dict[tuple, float]:
-    with urlopen(url, timeout=20) as answer:
+    with urlopen(url, timeout=60) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
         return parsed(answer.read().decode())
 
@@ -59,10 +59,9 @@ def scraped(url: str) -> dict[tuple, float]:
 @contextmanager
 def worker_with_metrics(siblings=(), process=1, **options):
     """A worker in this process, and the address of its metrics."""
-    figures = AttemptMetrics()
-    with WorkerThread(figures, **options) as worker:
+    with WorkerThread(**options) as worker:
         wait_for(lambda: worker.loop.phase == "running", "the worker has started")
-        metrics = WorkerMetrics(worker.loop, figures, process, siblings)
+        metrics = WorkerMetrics(worker.loop, process, siblings)
         with Server(Address("127.0.0.1", 0), worker.loop, metrics=metrics) as server:
             yield f"http://{server.address}/metrics"
 
@@ -124,29 +123,48 @@ def scraped_processed(found) -> dict[tuple, float]:
 
 
 def test_names_that_sql_invents_do_not_make_more_and_more_series(monkeypatch):
-    monkeypatch.setattr(worker_metrics, "MOST_SERIES", 3)
+    monkeypatch.setattr(worker_figures, "MOST_ROWS", 3)
     execute(
         "INSERT INTO pgjobs_job (task, queue_name)"
         " SELECT 'tests.noop', 'q' || number FROM generate_series(1, 20) AS number"
     )
-    figures = AttemptMetrics()
-    with WorkerThread(figures, drain=True) as worker:
+    with WorkerThread(drain=True) as worker:
         worker.join()
-    processed, durations, waits = figures.snapshot()
-    assert [len(each) for each in (processed, durations, waits)] == [4, 4, 4]
-    assert sum(processed.values()) == 20
-    assert processed[OTHERS, OTHERS, OTHERS] == 17
+    figures = worker.loop.recorder.figures
+    assert len(figures.totals()) == 4
+    found = parsed(prometheus.text_of(attempts(figures.totals(), "1")).decode())
+    numbers = [n for (name, *_), n in found.items() if name.endswith("processed_total")]
+    assert sorted(numbers) == [1, 1, 1, 17]
+    assert ("successful", OTHERS) in scraped_processed(found)
 
 
-def test_counting_costs_no_statement():
-    def executed(observer) -> set[str]:
+def test_counts_only_rise_while_the_worker_stores_them(monkeypatch):
+    monkeypatch.setattr(upkeep_figures, "STORE_SECONDS", 0.05)
+    enqueue_many([tasks.noop.bind() for _ in range(3)])
+    with worker_with_metrics() as url:
+        scraped_when(url, processed=3)
+        wait_for(Figure.objects.exists, "the figures are stored")
         enqueue(tasks.noop)
-        with statements_of_workers() as executed:
-            WorkerThread(observer, drain=True, slots=1).join()
-        return set(executed)  # how often depends on the moment
+        found = scraped_when(url, processed=4)
+    labels = ("process=1", "queue=default")
+    assert found["pgjobs_job_wait_seconds_count", *labels] == 4
+    assert found["pgjobs_job_wait_seconds_sum", *labels] > 0
 
-    # A worker may have died in another test.
-    assert executed(AttemptMetrics()) <= executed(None) | {"loop rescue"}
+
+def test_looks_are_counted_by_what_asks_for_them():
+    with worker_with_metrics() as url:
+        wait_for(lambda: enqueue(tasks.noop) and wake_ups(url)["notify"], "it listens")
+    with worker_with_metrics(listen=False, poll=0.1) as url:
+        wait_for(lambda: wake_ups(url)["poll"] > 2, "it polls")
+        assert wake_ups(url)["notify"] == 0
+
+
+def wake_ups(url: str) -> dict[str, float]:
+    found = scraped(url)
+    return {
+        cause: found[f"pgjobs_{cause}_wakeups_total", "process=1"]
+        for cause in ("notify", "poll")
+    }
 
 
 def test_worker_without_the_extra_has_no_metrics():
@@ -154,7 +172,7 @@ def test_worker_without_the_extra_has_no_metrics():
         Server(Address("127.0.0.1", 0), Loop(WorkerOptions())) as server,
         pytest.raises(HTTPError) as caught,
     ):
-        urlopen(f"http://{server.address}/metrics", timeout=20)
+        urlopen(f"http://{server.address}/metrics", timeout=60)
     assert caught.value.code == 404
 
 
@@ -283,4 +301,4 @@ def test_processes_of_a_command_serve_all_metrics_on_each_port(start_worker):
         processes = {key[1] for key in found if key[0] == "pgjobs_worker_slots"}
         return found if processes == {"process=1", "process=2"} else None
 
-    wait_for(both, "both processes show their metrics", timeout=40)
+    wait_for(both, "both processes show their metrics", timeout=LONGEST_TEST)

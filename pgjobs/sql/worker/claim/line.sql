@@ -1,19 +1,3 @@
-WITH recorded AS (
-    UPDATE pgjobs_job
-    SET status = 'SUCCESSFUL',
-        finished_at = clock_timestamp(),
-        return_value = (%(return_values)s::text[])[
-            array_position(%(lease_tokens)s::bigint[], lease_token)
-        ]::jsonb,
-        reason = '',
-        -- Other jobs may wait for its end, so an admission follows.
-        line = CASE WHEN keys IS NOT NULL THEN 'recorded' END,
-        worker_id = NULL
-    WHERE id = ANY (%(ids)s::bigint[])
-        AND lease_token = ANY (%(lease_tokens)s::bigint[])
-        AND worker_id = %(worker_id)s
-    RETURNING lease_token, line
-),
 -- LIKE is what the index of the line says, so that no other statement walks along it.
 -- The ranges come in the order of the line: the first ones may fill the list. Queues
 -- are compared with arrays, because in most projects none is paused or limited.
@@ -24,8 +8,7 @@ line AS MATERIALIZED (
     ) AS range (highest, lowest, first_turn)
     CROSS JOIN LATERAL (
         SELECT id, queue_name, crashes + 1 >= max_crashes AS is_suspect,
-            coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
-                AS is_expired
+            (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE AS is_expired
         FROM pgjobs_job
         WHERE status LIKE 'READY%%' AND priority BETWEEN lowest AND highest
             AND turn >= first_turn

@@ -23,12 +23,8 @@ taken AS MATERIALIZED (
 ),
 claimed AS (
     UPDATE pgjobs_job AS job
-    SET status = 'RUNNING',
-        attempts = least(attempts, 2147483646) + 1,
-        lease_token = nextval('pgjobs_lease_token'),
-        worker_id = %(worker_id)s,
-        started_at = coalesce(started_at, clock_timestamp()),
-        last_attempted_at = clock_timestamp()
+    \ir set.sql
     WHERE job.id = ANY (ARRAY(SELECT id FROM taken))
-    \ir claim/returning.sql
+    RETURNING
+        \ir columns.sql
 ),

@@ -48,5 +48,6 @@ claimed AS (
             ELSE clock_timestamp()
         END
     WHERE job.id = ANY (ARRAY(SELECT id FROM taken))
-    \ir claim/returning.sql
+    RETURNING
+        \ir columns.sql
 ),
