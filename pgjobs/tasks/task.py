@@ -3,14 +3,13 @@
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, update_wrapper
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
     Literal,
-    NamedTuple,
     ParamSpec,
     TypeVar,
     Unpack,
@@ -286,11 +285,16 @@ class Task(Generic[P, R, J]):
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
-class BoundTask(NamedTuple, Generic[J]):
+@dataclass(frozen=True, init=False)
+class BoundTask(Generic[J]):
     """A task with the job that enqueueing inserts, as `task.bind(...)` returns it."""
 
     task: Task[Any, Any, J]
     new_job: NewJob
+
+    def __init__(self, task: Task[Any, Any, J], new_job: NewJob):
+        # Many may be made at a time, and that of a frozen class takes twice as long.
+        self.__dict__.update(task=task, new_job=new_job)
 
     @property
     def options(self) -> Options:
