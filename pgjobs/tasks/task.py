@@ -282,16 +282,12 @@ class Task(Generic[P, R, J]):
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class BoundTask(Generic[J]):
     """A task with the job that enqueueing inserts, as `task.bind(...)` returns it."""
 
     task: Task[Any, Any, J]
     new_job: NewJob
-
-    def __init__(self, task: Task[Any, Any, J], new_job: NewJob):
-        # Many may be made at a time, and that of a frozen class takes twice as long.
-        self.__dict__.update(task=task, new_job=new_job)
 
     @property
     def options(self) -> Options:
