@@ -43,7 +43,7 @@ class Unsuccessful(NamedTuple):
     message: str = ""
     traceback: str = ""
     dependencies: dict | None = None  # to store in the job's row, if not None
-    error: BaseException | None = None  # for those who hear of the end; not stored
+    error: BaseException | None = None  # for receivers of signals; not stored
 
     def as_json(self) -> dict:
         """Return what the database gets."""

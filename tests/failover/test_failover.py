@@ -10,7 +10,7 @@ import pytest
 from chaos.pair import Pair
 from chaos.server import Unusable
 from tests import tasks
-from tests.processes import ROOT, WorkerProcess, wait_for
+from tests.processes import ROOT, SOON, WorkerProcess, wait_for
 
 MEGABYTES = 700
 CHILD = "tests.noop"
@@ -101,16 +101,16 @@ def lose_primary(pair) -> None:
 
 def test_workers_and_what_wakes_them_move_to_the_new_primary(pair, start, tmp_path):
     path = str(tmp_path / "lines")
-    worker = start("--poll", "60")
+    worker = start("--poll", "600")
     before = job_on(pair, "tests.note", path=path, line="before")
     wait_for(lambda: state_of(pair, before)[0] == "SUCCESSFUL")
     lose_primary(pair)
     pair.take_over()
     after = job_on(pair, "tests.note", path=path, line="after")
-    wait_for(lambda: state_of(pair, after)[0] == "SUCCESSFUL", timeout=30)
+    wait_for(lambda: state_of(pair, after)[0] == "SUCCESSFUL")
     wait_for(lambda: pair_listens(pair), "it listens there")
     prompt = job_on(pair, "tests.note", path=path, line="prompt")
-    wait_for(lambda: state_of(pair, prompt)[0] == "SUCCESSFUL", timeout=5)
+    wait_for(lambda: state_of(pair, prompt)[0] == "SUCCESSFUL", timeout=SOON)
     assert tasks.lines(path) == ["before", "after", "prompt"]
     assert worker.stop() == 0
 
@@ -138,7 +138,7 @@ def test_job_whose_data_was_lost_with_the_primary_runs_again(pair, start, tmp_pa
     pair.take_over()
     assert children(pair) == 0, "the standby knew the child, so that nothing is tested"
     tasks.let_go(path)
-    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL")
     assert state_of(pair, id) == ("SUCCESSFUL", 2, 0, 0)
     assert children(pair) == 1
 
@@ -212,7 +212,7 @@ def test_job_that_may_run_once_only_does_not_run_again(pair, start, tmp_path):
     lose_primary(pair)
     pair.take_over()
     tasks.let_go(path)
-    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL")
     assert state_of(pair, id) == ("SUCCESSFUL", 1, 0, 0)
 
 
@@ -226,7 +226,7 @@ def test_atomic_job_takes_effect_once_whatever_server_takes_over(pair, start, tm
     lose_primary(pair)
     pair.take_over()
     tasks.let_go(path)
-    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL")
     assert children(pair) == 1
 
 

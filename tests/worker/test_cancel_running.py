@@ -1,4 +1,4 @@
-"""Cancelling a job that runs: told at once, or by the heartbeat, in its own way."""
+"""Cancelling a running job: at once or by the heartbeat, in the job's own way."""
 
 import asyncio
 import time
@@ -13,6 +13,7 @@ from pgjobs.worker import ExitCode
 from tests import tasks
 from tests.actors import Hand, session
 from tests.processes import (
+    SOON,
     WorkerThread,
     running_worker,
     shared_queue,
@@ -88,7 +89,7 @@ def test_running_job_is_asked_to_stop_at_once(kind, path, settings):
         job = start(kind, path)
         assert job.cancel("superfluous") is True
         assert job.cancel_requested_at is not None
-        wait_for_status(job, "CANCELLED", timeout=10)
+        wait_for_status(job, "CANCELLED", timeout=SOON)
     assert (job.reason, job.return_value) == ("superfluous", None)
     assert Attempt.objects.get(job=job).worker_name
 
@@ -268,7 +269,7 @@ def test_job_is_asked_to_stop_while_its_worker_shuts_down(kind, path):
 
 
 @pytest.mark.listening
-def test_busy_worker_hears_of_it_too(path, settings):
+def test_busy_worker_is_notified_of_the_request_too(path, settings):
     settings.PGJOBS = CALM
     with running_worker(slots=2):
         job = start(look, path)
@@ -294,7 +295,7 @@ def say_what_is_known(path: str) -> list:
     return [*known, job.cancel_requested, job.still_owned()]
 
 
-def test_job_knows_that_it_is_to_stop_but_still_its_workers(path):
+def test_job_that_is_asked_to_stop_still_belongs_to_its_worker(path):
     with running_worker() as loop:
         job = start(say_what_is_known, path)
         (execution,) = loop.executor.running.values()
