@@ -83,6 +83,7 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
     arguments = {
         "named": beginning("kwargs"),
         "unnamed": beginning("args"),
+        "taken_along": beginning("meta"),
         "held_by": beginning("keys"),
         "result": beginning("return_value"),
         "log": Right("progress__log", LONGEST_TEXT),
@@ -100,6 +101,10 @@ def texts(row: dict[str, Any]):
         yield Text(_("Arguments"), json_block(row["named"]))
     if row.get("unnamed") not in (None, "[]"):
         yield Text(_("Unnamed arguments"), json_block(row["unnamed"]))
+    if row.get("taken_along") is not None:
+        yield Text(
+            _("Taken along from where it was enqueued"), json_block(row["taken_along"])
+        )
     if row.get("held_by") is not None:
         # Columns of pgjobs itself, many of which are called keys and hold no secret.
         text = block(plain(row["held_by"]), LONGEST_TEXT)

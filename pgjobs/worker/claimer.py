@@ -70,6 +70,8 @@ class Claimer:
         self.promotion = Promotion()
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self.last_claim_at: float | None = None
+        # Looks that a notification, or the poll, has asked an idle worker for.
+        self.notify_wakeups = self.poll_wakeups = 0
         self.units = None
         if (units := session.options.units) is not None:
             self.units = HostUnits(session.row["host"], units)
@@ -79,6 +81,7 @@ class Claimer:
     def heard_of_queue(self, queue_name: str) -> None:
         """Take a notification of a queue that may have new jobs."""
         if self.options.serves(queue_name):
+            self.notify_wakeups += not self.poll_schedule.may_hold_more
             self.poll_schedule.wake()
 
     def missed_notifications(self, _: str) -> None:
@@ -171,6 +174,7 @@ class Claimer:
     def record_and_claim(self, successes: Sequence[Success]) -> None:
         now = monotonic()
         if self.poll_schedule.is_poll_due(now):
+            self.poll_wakeups += 1
             # A worker that cannot listen hears of no job that waits.
             self.admitting.expect()
         promoted = self.poll_schedule.is_promotion_due(now) and self.promote()
@@ -215,6 +219,7 @@ class Claimer:
             "excluded": self.options.excluded,
             "is_idle": len(self.in_flight) == len(successes),
             "units": self.units,
+            "worker_name": self.options.name,
             "skips_expired": self.cannot_expire,
         }
         now = monotonic()
