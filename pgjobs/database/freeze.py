@@ -36,6 +36,7 @@ class Migration(migrations.Migration):
 
 
 MARK = "freeze.py wrote it"  # in each MIGRATION
+READING = "InstallSQL()"  # in the migration that reads the files
 LAST = "9999"  # every migration comes before it
 
 
@@ -52,7 +53,8 @@ def names_of_migrations(root: Path) -> list[str]:
 
 
 def text_of(name: str, root: Path) -> str:
-    return (root / f"migrations/{name}.py").read_text()
+    path = root / f"migrations/{name}.py"
+    return path.read_text() if path.exists() else ""
 
 
 def operations(root: Path, before: str = LAST) -> Iterator[Any]:
@@ -135,10 +137,14 @@ def freeze(name: str, root: Path, again: bool = False) -> None:
     `again`: the last one itself, of a release that no database has yet.
     """
     last, now, others = released(root), present(root), names_of_migrations(root)
-    if again and not (name == others[-1] and MARK in text_of(name, root)):
-        raise SystemExit(f"{name}: only the last one may change, if freeze wrote it.")
-    if last is None and name != others[-1]:
-        raise SystemExit(f"Nothing is released yet: freeze {others[-1]} first.")
+    if (
+        again
+        and [name] != [each for each in others if MARK in text_of(each, root)][-1:]
+    ):
+        raise SystemExit(f"{name}: only the last one that freeze wrote may change.")
+    if last is None and READING not in text_of(name, root):
+        (first,) = (each for each in others if READING in text_of(each, root))
+        raise SystemExit(f"Nothing is released yet: freeze {first} first.")
     if last is None or again:
         last = released(root, before=name)
         assert last is not None
