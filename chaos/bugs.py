@@ -48,10 +48,8 @@ BUGS = [
             (
                 """WHERE id = ANY (%(ids)s::bigint[])
                 AND lease_token = ANY (%(lease_tokens)s::bigint[])
-                AND worker_id = %(worker_id)s
-                RETURNING lease_token, line ),""",
-                """WHERE id = ANY (%(ids)s::bigint[]) AND worker_id IS NOT NULL
-                RETURNING lease_token, line ),""",
+                AND worker_id = %(worker_id)s""",
+                "WHERE id = ANY (%(ids)s::bigint[]) AND worker_id IS NOT NULL",
             ),
         ),
         "long",
@@ -144,15 +142,8 @@ BUGS = [
         (
             (
                 """lease_token = nextval('pgjobs_lease_token'),
-                worker_id = %(worker_id)s,
-                started_at = coalesce(started_at, clock_timestamp()),
-                last_attempted_at = clock_timestamp()
-                WHERE job.id = ANY (ARRAY(SELECT id FROM taken))""",
-                """lease_token = attempts + 1,
-                worker_id = %(worker_id)s,
-                started_at = coalesce(started_at, clock_timestamp()),
-                last_attempted_at = clock_timestamp()
-                WHERE job.id = ANY (ARRAY(SELECT id FROM taken))""",
+                worker_id = %(worker_id)s,""",
+                "lease_token = attempts + 1, worker_id = %(worker_id)s,",
             ),
         ),
     ),
