@@ -263,11 +263,9 @@ class Task(Generic[P, R, J]):
         parameter that `write_all` names may be ALL. Then a list of jobs is returned.
         Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
-        if self.options.write_all:
-            new_jobs = self.jobs_of_all(args, kwargs)
-            if new_jobs is not None:
-                belongs = self.options.batch is not None
-                return insert_as_batch(new_jobs, None if belongs else self.name)
+        options = self.options
+        if options.write_all and (jobs := self.jobs_of_all(args, kwargs)) is not None:
+            return insert_as_batch(jobs, None if options.batch else self.name)
         return tables.Job.objects.insert([self.bind(*args, **kwargs).new_job])[0]
 
     def jobs_of_all(self, args: tuple, kwargs: dict) -> list[NewJob] | None:
@@ -280,8 +278,7 @@ class Task(Generic[P, R, J]):
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job from async code; see `enqueue`."""
-        # `partial` hides the arguments, whose names sync_to_async might take for its
-        # own.
+        # sync_to_async has parameters whose names those of the task may have.
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
