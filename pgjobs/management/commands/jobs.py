@@ -2,7 +2,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db.models import Count
 from django.db.models.functions import Left
 from django.utils.timezone import localtime
@@ -16,6 +16,7 @@ from ...reports.job_rows import COLUMNS, TEXTS, json_lines, json_object, some_ro
 from ...reports.json_text import readable
 from ...reports.reasons import reasons, turn_of
 from ...reports.texts import block, excerpt
+from ..databases import QueueCommand
 from ..job_options import add_filters, are_chosen, chosen, job_id
 from ..parameters import add_database, ready_database, whole_number
 from ..running import number_of, one_line
@@ -75,7 +76,7 @@ ACTS = {
 }
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "List, show and change jobs, with the filters of the admin's list."
 
     def add_arguments(self, parser):
@@ -220,7 +221,7 @@ class Command(BaseCommand):
 
 def add_common(parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
-    add_database(parser)
+    add_database(parser, "all means each")
 
 
 def add_act(parser, act: Act) -> None:
