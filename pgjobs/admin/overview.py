@@ -15,7 +15,7 @@ from ..base.queue_database import database_time
 from ..models import Job, Schedule, Status, Worker
 from ..reports import status
 from ..reports.errors import ErrorGroup, error_groups
-from ..reports.figures import PERIODS, Sums, by_span, by_task
+from ..reports.figures import PERIODS, Sums, figures
 from ..reports.job_filters import NO_EXCEPTION
 from ..reports.remarks import Remark
 from ..reports.texts import excerpt
@@ -50,11 +50,11 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     now = database_time(database)
     chosen = request.GET.get("period")
     name = chosen if chosen in PERIODS else "hour"
-    spans = by_span(database, PERIODS[name], now.timestamp())
+    sums = figures(database, PERIODS[name])
     tables = [
         desk.queues(state, status.living_workers(database)),
         desk.errors(error_groups(database)),
-        desk.tasks(by_task(database, PERIODS[name])),
+        desk.tasks(sums.tasks),
         desk.workers(state),
         desk.schedules(database),
         desk.waiting(state),
@@ -63,7 +63,7 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         "problems": [desk.remark(each) for each in state.remarks],
         "dead_letters": list(desk.dead_letters(state)),
         "finished": list(desk.finished(state)),
-        "charts": [draw(spans, PERIODS[name]) for draw in CHARTS],
+        "charts": [draw(sums.spans, PERIODS[name]) for draw in CHARTS],
         "periods": [(key, title, key == name) for key, title in PERIOD_NAMES.items()],
         "tables": [table for table in tables if table is not None],
         "looked_at": exact(now),

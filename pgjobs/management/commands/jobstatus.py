@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ...reports.figures import PERIODS, Sums, by_task
+from ...reports.figures import PERIODS, Sums, figures
 from ...reports.status import (
     MOST_COUNTED,
     Overview,
@@ -88,7 +88,7 @@ class Command(BaseCommand):
         with ready_database(options["database"]) as alias:
             state = overview(alias)
             state.problems += exceeded(alias, state, options)
-            last_hour = by_task(alias, PERIODS["hour"])
+            last_hour = figures(alias, PERIODS["hour"]).tasks
         if options["json"]:
             shown = asdict(state)
             del shown["remarks"]  # they repeat the problems
