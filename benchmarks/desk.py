@@ -28,11 +28,12 @@ SPEED = "SET session_replication_role = replica; SET synchronous_commit = off"
 JOBS = """
 INSERT INTO pgjobs_job (
     id, turn, task, queue_name, status, kwargs, reason, enqueued_at, started_at,
-    last_attempted_at, finished_at, run_after, attempts, failures, waiting_for, line, keys
+    last_attempted_at, finished_at, run_after, attempts, failures, waiting_for, line,
+    keys, error_group
 )
 SELECT i, i, 'shop.task_' || i %% 50, 'queue_' || i %% 20, each.status,
     jsonb_build_object('order_id', i, 'note', 'about ' || i %% 1000),
-    CASE each.status WHEN 'FAILED' THEN 'OSError: card declined: ' || i %% 100 ELSE '' END,
+    CASE WHEN each.status = 'FAILED' THEN 'OSError: declined: ' || i %% 100 ELSE '' END,
     each.at, each.at, CASE WHEN i <= %(ended)s THEN each.at END,
     CASE WHEN i <= %(ended)s THEN each.at + interval '3 s' END,
     CASE each.status WHEN 'SCHEDULED' THEN now() + i %% 9999 * interval '1 s' END,
@@ -41,7 +42,8 @@ SELECT i, i, 'shop.task_' || i %% 50, 'queue_' || i %% 20, each.status,
     CASE each.status WHEN 'WAITING' THEN 'lock default lock_' || i %% 100 END,
     CASE each.status
         WHEN 'WAITING' THEN jsonb_build_object('lock', 'lock_' || i %% 100)
-    END
+    END,
+    CASE each.status WHEN 'FAILED' THEN i %% 7 * 50 + i %% 50 END
 FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS i
 CROSS JOIN LATERAL (
     SELECT
@@ -68,8 +70,8 @@ FIGURES = """
 INSERT INTO pgjobs_figure (
     span, start, queue_name, task, successful, failed, seconds, run_times, wait_times
 )
-SELECT each.span, each.start, 'queue_' || task % 20, 'shop.task_' || task, 100, task % 3, 9,
-    array_fill(3, ARRAY[28]), array_fill(5, ARRAY[28])
+SELECT each.span, each.start, 'queue_' || task % 20, 'shop.task_' || task, 100,
+    task % 3, 9, array_fill(3, ARRAY[28]), array_fill(5, ARRAY[28])
 FROM generate_series(0, 49) AS task
 CROSS JOIN (
     SELECT 1, date_trunc('minute', now()) - i * interval '1 min'
@@ -85,8 +87,8 @@ INSERT INTO pgjobs_worker (
     name, host, pid, queues, excluded, slots, started_at, heartbeat_at, beating_since,
     lease_until, heartbeat_interval, holds_session_lock
 )
-SELECT 'worker-' || i, 'host', i, '', '', 8, now(), now(), now(), now() + interval '1 day',
-    5, false
+SELECT 'worker-' || i, 'host', i, '', '', 8, now(), now(), now(),
+    now() + interval '1 day', 5, false
 FROM generate_series(1, 10) AS i;
 UPDATE pgjobs_job SET status = 'RUNNING', attempts = 1, last_attempted_at = now(),
     run_after = NULL,
@@ -94,6 +96,9 @@ UPDATE pgjobs_job SET status = 'RUNNING', attempts = 1, last_attempted_at = now(
 WHERE id IN (SELECT id FROM pgjobs_job WHERE status = 'READY' ORDER BY id LIMIT 80);
 INSERT INTO pgjobs_schedule (name, task, cron)
 SELECT 'schedule-' || i, 'shop.task_' || i, '0 3 * * *' FROM generate_series(1, 40) AS i;
+INSERT INTO pgjobs_errorgroup (id, task, exception_class, place, message)
+SELECT i, 'shop.task_' || i % 50, 'shop.Error' || i / 50, 'shop.pay', 'declined: #'
+FROM generate_series(0, 349) AS i;
 SELECT setval(pg_get_serial_sequence('pgjobs_job', 'id'), (SELECT max(id) FROM pgjobs_job))
 """
 APP = "/admin/pgjobs/"
@@ -235,7 +240,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=5_000_000)
     parser.add_argument("--verbose", action="store_true", help="show slow statements")
-    parser.add_argument("--database", metavar="URL", help="filled already: only measure")
+    parser.add_argument(
+        "--database", metavar="URL", help="filled already: only measure"
+    )
     parser.add_argument("pages", nargs="*", help="parts of names of pages")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "example_project"))

@@ -10,7 +10,8 @@ from django.utils.translation import gettext_lazy as _
 from ..base.ids import read_id
 from ..base.plain_json import dump
 from ..exceptions import UnknownTask
-from ..models import Job, TaskDefinition
+from ..models import AuditEntry, Job, TaskDefinition
+from ..models.audit_entry import Via
 from ..reports.json_text import indented, tokens
 from ..reports.texts import block, excerpt
 from ..tasks.registry import registry
@@ -80,11 +81,22 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         task = registry.get(definition.name)
         data = request.POST if request.method == "POST" else None
         form = JobForm(task, data, self.job_to_repeat(request, task.name))
-        jobs = form.enqueue() if form.is_valid() else None
+        jobs = self.enqueued(request, task.name, form) if form.is_valid() else None
         if jobs is None:
             return self.form_page(request, definition, form, url_back)
         self.report(request, definition, jobs)
         return HttpResponseRedirect(self.url_of_jobs(request, jobs) or url_back)
+
+    def enqueued(self, request, task: str, form: JobForm) -> list[Job] | None:
+        """Return the new jobs; None if the form turns out to have errors."""
+        actor = request.user.get_username()
+        with AuditEntry.objects.noting(
+            actor, Via.PAGE, "enqueue", "job", chosen=task
+        ) as entry:
+            jobs = form.enqueue()
+            entry.number = len(jobs or ())
+            entry.object_id = jobs[0].pk if jobs and len(jobs) == 1 else None
+        return jobs
 
     def job_to_repeat(self, request, task: str) -> Job | None:
         """Return the job whose page led here, if the user may see its arguments."""

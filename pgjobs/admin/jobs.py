@@ -23,10 +23,17 @@ from django.urls import path, re_path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..base.ids import read_id
 from ..fields import HoldsKey
 from ..models import Job, Status, TaskDefinition
 from ..reports.job_filters import LARGE as LARGE_ARGUMENTS
-from ..reports.job_filters import LOOKED_AT, InvalidFilter, terms_of, with_terms
+from ..reports.job_filters import (
+    LOOKED_AT,
+    LOOKED_AT_BY_NAME,
+    InvalidFilter,
+    terms_of,
+    with_terms,
+)
 from ..reports.reasons import reasons, turn_of
 from ..tasks.registry import registry
 from .acting import (
@@ -41,9 +48,10 @@ from .columns import LONGEST_REASON, JobColumns
 from .definitions import is_known
 from .details import details
 from .export import export
-from .filters import FILTERS
+from .filters import FILTERS, among_newest, have_ended
 from .links import job_links, list_url
-from .listing import ReadOnlyAdmin, by_id_or_beginning
+from .listing import LONGEST_TERM, ReadOnlyAdmin, by_id_or_beginning
+from .muting import mute_view
 from .overview import overview_context
 from .progress import add_progress
 from .tabs import status_tabs
@@ -142,21 +150,26 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             job.why = turn_of(Job.objects.db, job)
         return job
 
-    def find(self, rows, term):
-        found = by_id_or_beginning(rows, term, "task")
-        names = [name for name in known_tasks() if term.lower() in name.lower()]
-        return found | rows.filter(task__in=names) if names else found
-
     def get_search_results(self, request, queryset, search_term):
-        terms = terms_of(search_term)
+        term = search_term.strip()
+        terms = terms_of(term)
+        if id_of(term) is not None or (len(term) > LONGEST_TERM and not terms):
+            queryset = by_id_or_beginning(queryset, term, "task")
+            return among_newest(request, queryset, None), False
+        match = None if terms or not term else has_name(term)
+        queryset = among_newest(request, queryset, match)
         if not terms:
-            return super().get_search_results(request, queryset, search_term)
-        may_search = may_see_arguments(request) or all(each.is_open for each in terms)
+            return queryset, False
         try:
-            found = with_terms(queryset, terms) if may_search else queryset.none()
+            found = self.searched(request, queryset, terms)
         except InvalidFilter:
             found = queryset.none()
         return found, False
+
+    def searched(self, request, rows, terms):
+        if may_see_arguments(request) or all(each.is_open for each in terms):
+            return with_terms(rows, terms, have_ended(request))
+        return rows.none()
 
     def changelist_view(self, request, extra_context=None):
         if len(request.META.get("QUERY_STRING", "")) > LONGEST_QUERY:
@@ -172,6 +185,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return {
             "tabs": list(status_tabs(changelist)),
             "search_note": search_note(request, changelist.query),
+            "filter_note": filter_note(request),
             "export_csv": self.url_of("export", "csv") + query,
             "export_json": self.url_of("export", "json") + query,
         }
@@ -184,6 +198,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         """Answer with the jobs of a list, whose filters the address repeats."""
         if not self.has_view_permission(request):
             raise PermissionDenied
+        request.pgjobs_reads_all = True
         try:
             jobs = self.get_changelist_instance(request).get_queryset(request)
         except IncorrectLookupParameters as error:
@@ -236,12 +251,17 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
 
     def get_urls(self):
         overview = self.admin_site.admin_view(self.overview_view)
+        mute = self.admin_site.admin_view(self.mute_view)
         export = self.admin_site.admin_view(self.export_view)
         return [
             path("overview/", overview, name="pgjobs_overview"),
+            path("errors/<int:pk>/mute/", mute, name="pgjobs_job_mute"),
             re_path(r"^export\.(csv|json)$", export, name="pgjobs_job_export"),
             *super().get_urls(),
         ]
+
+    def mute_view(self, request, pk: int):
+        return mute_view(request, self, pk)
 
     def overview_view(self, request):
         if not self.has_view_permission(request):
@@ -292,6 +312,17 @@ def may_see_arguments(request) -> bool:
     return request.user.has_perm("pgjobs.view_job_arguments")
 
 
+def filter_note(request) -> str:
+    """Return that the list has not looked at all jobs, if so."""
+    if not getattr(request, "pgjobs_is_cut", False):
+        return ""
+    text = gettext(
+        "These are among the newest %(number)s of the jobs that the other filters "
+        "leave. Acts on all matching jobs, and exports, look at all of them."
+    )
+    return text % {"number": f"{LOOKED_AT_BY_NAME:,}"}
+
+
 def search_note(request, term: str) -> str:
     """Return what an operator has to know of how a search was done."""
     terms = terms_of(term)
@@ -321,6 +352,16 @@ def state_fields(job: Job) -> tuple:
 def filled(job: Job, fields: dict[str, str]) -> tuple[str, ...]:
     """Return the fields whose columns hold something."""
     return tuple(field for column, field in fields.items() if getattr(job, column))
+
+
+def id_of(term: str) -> int | None:
+    return read_id(term.removeprefix("#"))
+
+
+def has_name(term: str) -> Q:
+    """Match the beginning of a task's name, and any part of a known one."""
+    names = [name for name in known_tasks() if term.lower() in name.lower()]
+    return Q(task__startswith=term) | Q(task__in=names)
 
 
 def known_tasks() -> set[str]:

@@ -151,10 +151,11 @@ def state_of(queue: Queue) -> str:
 
 def add_counts(queues: list[Queue]) -> None:
     """Let each queue know how many unfinished jobs it has: few queries for all."""
-    jobs = Job.objects.filter(queue_name__in=[queue.name for queue in queues])
-    now = database_time(Job.objects.db)
-    found = {each.name: each for each in queue_statuses(jobs, now)}
-    workers = living_workers(Job.objects.db)
+    database = Job.objects.db
+    names = [queue.name for queue in queues]
+    now = database_time(database)
+    found = {each.name: each for each in queue_statuses(database, now, names)}
+    workers = living_workers(database)
     for queue in queues:
         queue.workers = sum(worker.serves(queue.name) for worker in workers)
         queue.counts = found.get(queue.name) or QueueStatus(queue.name)

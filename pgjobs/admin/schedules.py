@@ -259,7 +259,7 @@ class ScheduleAdmin(ActingAdmin):
         ]
         return [(title, {"fields": fields}) for title, fields in parts if fields]
 
-    def save_model(self, request, obj, form, change):
+    def store(self, obj, form, change) -> None:
         # Only what was changed: a worker may fire it meanwhile.
         changed = set(form.changed_data) - {"arguments"} | {"args", "kwargs"}
         if not change or changed & set(TIMING_FIELDS):

@@ -4,6 +4,7 @@ import getpass
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import models
 from django.db.models.functions import Now
@@ -27,7 +28,7 @@ class AuditManager(QueueManager):
     def noting(
         self,
         actor: str,
-        via: str,
+        via: Any,
         act: str,
         model: str,
         object_id: int | None = None,

@@ -37,6 +37,11 @@ class ErrorGroup(models.Model):
     def __str__(self) -> str:
         return f"{self.exception_class}: {self.task}"
 
+    @property
+    def is_muted(self) -> bool:
+        """Whether an operator muted the group, and no other version has it."""
+        return self.muted_version == self.version
+
 
 class CodeVersion(models.Model):
     """When a worker first ran a version of the code: `PGJOBS["VERSION"]`."""

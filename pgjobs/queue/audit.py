@@ -1,4 +1,4 @@
-"""What the overview keeps beside figures: the audit trail, versions, groups of errors."""
+"""What the overview keeps beside figures: audit trail, versions, groups of errors."""
 
 from ..sql import statement
 from .statements import Execute

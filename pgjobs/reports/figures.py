@@ -1,16 +1,20 @@
 """How many jobs ended in the last hour, day or week, and how long they took."""
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import connections
+from django.db.models.functions import Now
 
 from ..base.queue_database import database_time
+from ..models.error_group import CodeVersion
 from ..models.figure import Figure
 from ..queue.figures import BUCKETS, upper_bound
 from ..sql import statement
 
 MOST_TASKS = 50
+MOST_VERSIONS = 20
 
 
 class Period(NamedTuple):
@@ -109,3 +113,11 @@ def starts(period: Period, now: float) -> range:
     """Return when each span of a period began, in seconds of the epoch."""
     last = int(now) // period.step * period.step
     return range(last - period.seconds + period.step, last + 1, period.step)
+
+
+def versions(database: str, period: Period) -> list[tuple[datetime, str]]:
+    """Return the versions of the code that first ran in a period, and when."""
+    start = Now() - timedelta(seconds=period.seconds)
+    found = CodeVersion.objects.using(database).filter(first_at__gte=start)
+    latest = found.order_by("-first_at").values_list("first_at", "name")
+    return list(latest[:MOST_VERSIONS])[::-1]

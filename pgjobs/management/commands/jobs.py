@@ -16,7 +16,8 @@ from ...reports.job_rows import COLUMNS, TEXTS, json_lines, json_object, some_ro
 from ...reports.json_text import readable
 from ...reports.reasons import reasons, turn_of
 from ...reports.texts import block, excerpt
-from ..job_options import add_filters, are_chosen, chosen, job_id
+from ..auditing import noting
+from ..job_options import add_filters, are_chosen, chosen, in_words, job_id
 from ..parameters import add_database, ready_database, whole_number
 from ..running import number_of, one_line
 from ..tables import print_table
@@ -195,7 +196,11 @@ class Command(BaseCommand):
             self.report_dry_run(act, verb, jobs, options["json"])
             return
         words = {"reason": options["because"]} if options.get("because") else {}
-        self.report(act, act.run(jobs, **words), options["json"])
+        note = options.get("because") or ""
+        with noting(alias, verb, "job", chosen=in_words(options), note=note) as entry:
+            changed = act.run(jobs, **words)
+            entry.number = changed.changed
+        self.report(act, changed, options["json"])
 
     def report_dry_run(self, act: Act, verb: str, jobs, as_json: bool) -> None:
         counts = jobs.order_by().values_list("status").annotate(Count("pk"))

@@ -1,6 +1,7 @@
 from django.core.management.base import BaseCommand
 
 from ...models import Queue
+from ..auditing import noting
 from ..parameters import add_database, queue_name, ready_database
 
 
@@ -12,9 +13,10 @@ class Command(BaseCommand):
         add_database(parser)
 
     def handle(self, **options):
-        with ready_database(options["database"]):
+        with ready_database(options["database"]) as alias:
             for name in options["queues"]:
-                changed = Queue.objects.filter(name=name).resume()
+                with noting(alias, "resume", "queue", chosen=name) as entry:
+                    changed = entry.number = Queue.objects.filter(name=name).resume()
                 if options["verbosity"]:
                     self.stdout.write(
                         f"Resumed {name}." if changed else f"{name} was not paused."
