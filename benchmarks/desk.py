@@ -95,11 +95,11 @@ UPDATE pgjobs_job SET status = 'RUNNING', attempts = 1, last_attempted_at = now(
     worker_id = (SELECT min(id) FROM pgjobs_worker) + id % 10
 WHERE id IN (SELECT id FROM pgjobs_job WHERE status = 'READY' ORDER BY id LIMIT 80);
 INSERT INTO pgjobs_schedule (name, task, cron)
-SELECT 'schedule-' || i, 'shop.task_' || i, '0 3 * * *' FROM generate_series(1, 40) AS i;
+SELECT 'schedule-' || i, 'shop.task_' || i, '0 3 * * *' FROM generate_series(1, 40) i;
 INSERT INTO pgjobs_errorgroup (id, task, exception_class, place, message)
 SELECT i, 'shop.task_' || i % 50, 'shop.Error' || i / 50, 'shop.pay', 'declined: #'
 FROM generate_series(0, 349) AS i;
-SELECT setval(pg_get_serial_sequence('pgjobs_job', 'id'), (SELECT max(id) FROM pgjobs_job))
+SELECT setval(pg_get_serial_sequence('pgjobs_job', 'id'), max(id)) FROM pgjobs_job
 """
 APP = "/admin/pgjobs/"
 LIST = f"{APP}job/"

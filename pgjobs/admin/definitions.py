@@ -12,6 +12,7 @@ from ..base.plain_json import dump
 from ..exceptions import UnknownTask
 from ..models import AuditEntry, Job, TaskDefinition
 from ..models.audit_entry import Via
+from ..reports.figures import PERIODS, figures
 from ..reports.json_text import indented, tokens
 from ..reports.texts import block, excerpt
 from ..tasks.registry import registry
@@ -21,7 +22,14 @@ from .filters import ChoiceFilter
 from .job_form import JobForm
 from .links import list_url, page
 from .listing import ReadOnlyAdmin
-from .markup import LONGEST_CELL, ago, full, preformatted, status_word
+from .markup import (
+    LONGEST_CELL,
+    ago,
+    full,
+    preformatted,
+    seconds_in_words,
+    status_word,
+)
 
 TEMPLATE = "admin/pgjobs/taskdefinition/add_job.html"
 LONGEST_TEXT = 20_000
@@ -61,6 +69,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         "origin",
         "full_description",
         "jobs",
+        "last_day",
         "shown_parameters",
         "shown_options",
     )
@@ -170,6 +179,25 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
     def jobs(self, definition: TaskDefinition) -> str:
         url = list_url("job", self.admin_site, q=definition.name)
         return format_html('<a href="{}">{}</a>', url, gettext("Show them"))
+
+    @admin.display(description=_("last 24 hours"))
+    def last_day(self, definition: TaskDefinition) -> str:
+        """Show how many jobs ended, and how long half and 95 % of them took."""
+        day = PERIODS["day"]
+        found = figures(TaskDefinition.objects.db, day, task=definition.name).tasks
+        if not found:
+            return gettext("No job has ended.")
+        text = gettext(
+            "%(ended)d jobs ended, %(failed)d of them failed (%(rate)s). Half of the "
+            "attempts ran for %(half)s at most, 95 %% for %(most)s."
+        )
+        return text % {
+            "ended": found[0].ended,
+            "failed": found[0].failed,
+            "rate": f"{found[0].failure_rate:.0%}",
+            "half": seconds_in_words(found[0].run_time(0.5)),
+            "most": seconds_in_words(found[0].run_time(0.95)),
+        }
 
     @admin.display(description=_("parameters"))
     def shown_parameters(self, definition: TaskDefinition) -> str:

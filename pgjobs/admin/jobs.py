@@ -1,5 +1,7 @@
 """The admin of jobs: lists, pages and acts. It does not edit them."""
 
+from collections.abc import Iterator
+
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
@@ -34,8 +36,11 @@ from ..reports.job_filters import (
     terms_of,
     with_terms,
 )
+from ..reports.json_text import is_secret
 from ..reports.reasons import reasons, turn_of
+from ..reports.texts import excerpt
 from ..tasks.registry import registry
+from ..tasks.sensitive import all_sensitive_words, sensitive_by_task
 from .acting import (
     ActingAdmin,
     counted,
@@ -49,6 +54,7 @@ from .definitions import is_known
 from .details import details
 from .export import export
 from .filters import FILTERS, among_newest, have_ended
+from .graph import graph
 from .links import job_links, list_url
 from .listing import LONGEST_TERM, ReadOnlyAdmin, by_id_or_beginning
 from .muting import mute_view
@@ -77,6 +83,8 @@ INTERNALS = (
 SUCCESSFUL = Status.SUCCESSFUL
 REPEATS = _("It has succeeded before: all that it does happens once more.")
 LONGEST_ARGUMENTS = 300  # that are fetched for the list
+MOST_TASKS = 5
+LONGEST_NAME = 80
 LARGE = 2_000  # bytes of arguments
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
@@ -140,7 +148,9 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             add_progress(changelist.result_list)
         if may_see_arguments(request) and request.method != "POST":
             arguments = short_arguments(changelist.result_list)
+            words = sensitive_by_task({job.task for job in changelist.result_list})
             for job in changelist.result_list:
+                job.sensitive = words[job.task]
                 job.short_arguments = arguments.get(job.pk, "{}")
         return changelist
 
@@ -167,6 +177,9 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return found, False
 
     def searched(self, request, rows, terms):
+        words = all_sensitive_words()
+        if any(is_secret(each.key, words) and not each.is_open for each in terms):
+            return rows.none()  # what is masked cannot be searched
         if may_see_arguments(request) or all(each.is_open for each in terms):
             return with_terms(rows, terms, have_ended(request))
         return rows.none()
@@ -186,6 +199,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             "tabs": list(status_tabs(changelist)),
             "search_note": search_note(request, changelist.query),
             "filter_note": filter_note(request),
+            "is_live": request.GET.get("status") == Status.RUNNING,
             "export_csv": self.url_of("export", "csv") + query,
             "export_json": self.url_of("export", "json") + query,
         }
@@ -229,6 +243,9 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         context["run_again"] = self.url_to_run_again(request, obj) if may_see else None
         if obj.has_keys:
             context.update(job_links(obj, self.admin_site))
+        before, after = context.get("predecessors"), context.get("successors")
+        if before or after:
+            context["graph"] = graph(obj, before or (), after or ())
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
     def url_to_run_again(self, request, job: Job) -> str | None:
@@ -286,7 +303,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         numbers = dict(counts)
         subject = counted(Job, sum(numbers.values()))
         shown = effects_by_status(act, numbers, self.most_at_once)
-        return {"subject": subject, **shown}
+        return {"subject": subject, "tasks": list(top_tasks(rows)), **shown}
 
     def part_of(self, act, rows):
         return super().part_of(act, rows.filter(status__in=act.statuses))
@@ -306,6 +323,14 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         status = this.get_status_display() if this else gettext("gone")
         text = gettext("%(job)s was not changed: its status is %(status)s.")
         return text % {**names, "status": status}
+
+
+def top_tasks(rows) -> Iterator[tuple[str, str, int]]:
+    """Yield the tasks and queues that most of the jobs are of, with their numbers."""
+    counted = rows.order_by().values_list("task", "queue_name")
+    largest = counted.annotate(number=Count("pk")).order_by("-number", "task")
+    for task, queue, number in largest[:MOST_TASKS]:
+        yield excerpt(task, LONGEST_NAME), excerpt(queue, LONGEST_NAME), number
 
 
 def may_see_arguments(request) -> bool:

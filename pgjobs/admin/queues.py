@@ -95,7 +95,11 @@ class QueueAdmin(ActingAdmin):
     has_pause_permission = permitted("pause_queue")
 
     def has_delete_permission(self, request, obj=None) -> bool:
-        return False  # it would come back, without its limit
+        # With unfinished jobs it would come back, without its limit.
+        is_used = obj is not None and any(
+            getattr(obj.counts, status.lower()) for status in LIVE
+        )
+        return super().has_delete_permission(request, obj) and not is_used
 
     # Pages
 

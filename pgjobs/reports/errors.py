@@ -1,17 +1,16 @@
 """Groups of failed jobs that failed alike."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db import connections
 from django.db.models import Q
 from django.db.models.functions import Left
 
 from ..models.error_group import ErrorGroup
 from ..models.job import Job, JobQuerySet
-from ..sql import statement
+from .reading import rows_of
 
 LOOKED_AT = 10_000  # failed jobs, the latest
 MOST_GROUPS = 50
@@ -67,19 +66,14 @@ def failures(database: str, most: int = MOST_GROUPS) -> list[Failures]:
     return shown
 
 
-def latest(database: str) -> Iterator[tuple]:
-    with connections[database].cursor() as cursor:
-        limits = {"looked_at": LOOKED_AT, "hours": HOURS}
-        cursor.execute(statement("errors"), limits)
-        yield from cursor.fetchall()
+def latest(database: str) -> list[tuple]:
+    return rows_of(database, "errors", {"looked_at": LOOKED_AT, "hours": HOURS})
 
 
 def count_failed(database: str, ids: list[int]) -> dict[int, int]:
     """Return how many jobs of each of these groups are FAILED now."""
-    with connections[database].cursor() as cursor:
-        most = MOST_COUNTED + 1
-        cursor.execute(statement("count_errors"), {"ids": ids, "most": most})
-        return dict(cursor.fetchall())
+    limits = {"ids": ids, "most": MOST_COUNTED + 1}
+    return dict(rows_of(database, "count_errors", limits))
 
 
 def reasons_of(database: str, ids: Iterable[int]) -> dict[int, str]:

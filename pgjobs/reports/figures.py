@@ -4,14 +4,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db import connections
 from django.db.models.functions import Now
 
 from ..base.queue_database import database_time
 from ..models.error_group import CodeVersion
 from ..models.figure import Figure
 from ..queue.figures import BUCKETS, upper_bound
-from ..sql import statement
+from .reading import rows_of
 
 MOST_TASKS = 50
 MOST_VERSIONS = 20
@@ -99,9 +98,7 @@ def figures(
         "queue_name": queue_name,
         "most": MOST_TASKS + period.seconds // period.step + 1,
     }
-    with connections[database].cursor() as cursor:
-        cursor.execute(statement("figures"), parameters)
-        rows = cursor.fetchall()
+    rows = rows_of(database, "figures", parameters)
     now = database_time(database).timestamp()
     tasks = [Sums(*row) for is_task, *row in rows if is_task]
     spans = {int(row[0]): Sums(*row) for is_task, *row in rows if not is_task}

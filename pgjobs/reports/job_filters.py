@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from django.db import connections
 from django.db.models import Case, Func, IntegerField, Model, Q, When
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
@@ -27,6 +26,7 @@ from ..models.schedule import Schedule
 from ..models.worker import Worker
 from .errors import in_groups, with_error
 from .json_text import is_secret
+from .reading import read
 
 # Of texts without an index the admin reads so many jobs, the newest.
 LOOKED_AT = 10_000
@@ -301,8 +301,7 @@ def newest(jobs: JobQuerySet, match: Q, looked_at: int, by_end: bool = False) ->
     order = "-finished_at" if by_end else "-pk"
     some = jobs.order_by(order).annotate(is_match=is_match)[:looked_at]
     text, parameters = some.values_list("pk", "is_match").query.sql_with_params()
-    with connections[jobs.db].cursor() as cursor:
-        cursor.execute(NEWEST.format(text, MOST_FOUND), parameters)
-        ids, number = cursor.fetchone()
+    found = NEWEST.format(text, MOST_FOUND)
+    ((ids, number),) = read(jobs.db, found, parameters)
     matching = RawSQL("SELECT unnest(%s::bigint[])", [ids or []])
     return Found(jobs.filter(pk__in=matching), number == looked_at)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.db import connections
 from django.db.models import Count, Min
 from django.db.models.functions import Greatest, Now
 from django.utils.translation import gettext, ngettext
@@ -16,8 +15,8 @@ from ..models.job_choices import Status
 from ..models.queue import Queue
 from ..models.schedule import Schedule
 from ..models.worker import Worker
-from ..sql import statement
 from .obstacles import described, lines, obstacles
+from .reading import rows_of
 from .remarks import Remark
 from .units import too_heavy, units_in_use
 
@@ -137,9 +136,7 @@ def queue_statuses(
 ) -> list[QueueStatus]:
     """Return the queues that have unfinished jobs, or those of these names."""
     limits = {"most": MOST_COUNTED, "most_queues": MOST_QUEUES, "queues": names}
-    with connections[database].cursor() as cursor:
-        cursor.execute(statement("queue_states"), limits)
-        rows = cursor.fetchall()
+    rows = rows_of(database, "queue_states", limits)
     queues: dict[str, QueueStatus] = {}
     for name, state, number, since, is_capped in rows:
         if names is not None and name not in names:

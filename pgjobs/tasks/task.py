@@ -336,6 +336,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     - `cancel="cooperative"`: a running job that is asked to stop gets no exception
     - `atomic`: what the task does in the queue's database commits with its success
     - `keep_logs`: log records from this level on, such as "INFO", are kept with the job
+    - `sensitive`: names of arguments whose values are masked wherever people see them
     - `process_units`: how many of `runjobs --units` a job takes while it runs
 
     Waiting (a key is a text such as "file-{path}", or a callable of the arguments):

@@ -29,13 +29,13 @@ ready AS (
     FROM queue CROSS JOIN LATERAL (
         WITH RECURSIVE step (priority) AS (
             (
-                SELECT priority::integer FROM pgjobs_job
+                SELECT priority FROM pgjobs_job
                 WHERE status = 'READY' AND queue_name = queue.name
                 ORDER BY priority DESC LIMIT 1
             )
             UNION ALL
             SELECT (
-                SELECT priority::integer FROM pgjobs_job
+                SELECT priority FROM pgjobs_job
                 WHERE status = 'READY' AND queue_name = queue.name
                     AND priority < step.priority
                 ORDER BY priority DESC LIMIT 1
