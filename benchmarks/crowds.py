@@ -176,6 +176,11 @@ CROWDS: dict[str, list[str]] = {
         "INSERT INTO pgjobs_subscription (task, event)"
         f" SELECT 'task ' || number, 'event-' || number FROM {NUMBERS}",
     ],
+    "subscribers of unhandled events": [
+        "INSERT INTO pgjobs_event (name) VALUES ('other')",
+        "INSERT INTO pgjobs_subscription (task, event)"
+        f" SELECT 'task ' || number, 'event-' || number || '.*' FROM {NUMBERS}",
+    ],
     "names of unhandled events": [
         f"INSERT INTO pgjobs_event (name) SELECT 'name-' || number FROM {NUMBERS}",
     ],
@@ -435,8 +440,8 @@ FOR_EACH = {
     ("workers", "claim with units"): 1,
     ("workers", "chores"): 0.1,
     ("workers", "rescue"): 0.1,
-    # A subscriber may have come for any of them.
-    ("names of unhandled events", "deliver late"): 4,
+    # Each may have come for events that are there: a probe for its pattern.
+    ("subscribers of unhandled events", "deliver late"): 4,
 }
 A_BATCH = 50_000  # of 1,000 rows or lines at a time
 IN_BATCHES = {

@@ -45,7 +45,7 @@ def execute(sql: str, parameters: dict | None = None) -> list[tuple]:
 
 
 class Session:
-    """A database session beside Django's; its transactions end when it is told.
+    """A database session beside Django's; its transactions end when the test says so.
 
     It is the server's own, even if everything else goes through a pooler.
     """
@@ -119,7 +119,7 @@ def overlapping(first: Callable, second: Callable):
                 lambda: future.done() or execute(SESSION_WAITS)[0][0],
                 "the second waits for the first",
             )
-        return result, future.result(timeout=20)
+        return result, future.result(timeout=60)
 
 
 class OneByOne:
@@ -187,7 +187,7 @@ class Hand:
     def set_back(self, job: ClaimedJob, verdict: str, reason="", **how) -> str | None:
         """Record an attempt that did not succeed; return the job's status.
 
-        Or None if the record did not count.
+        Returns None if the record did not count.
         """
         unsuccessful = Unsuccessful(job.id, job.lease_token, verdict, reason, **how)
         recorded = self.record(unsuccessful)
@@ -229,7 +229,7 @@ def run_next(verdict: str = "SUCCESS", hand: Hand | None = None) -> int:
 def admit(execute: statements.Execute = execute, sweeps: bool = True) -> int:
     """Do what a worker does with jobs that wait; return how many it admitted.
 
-    Sweeps all lines, until nothing moves; or only looks at what rows and notes tell.
+    Sweeps all lines until nothing moves, or looks only at what rows and notes say.
     """
     total, position = 0, admitting.BEGINNING
     while True:
@@ -275,7 +275,7 @@ def running_job(task=noop, *args, hand: Hand | None = None, **kwargs) -> Job:
 
 
 def job_that_is(status: str, **columns) -> Job:
-    """Return a job with this status, come to it the way that jobs do."""
+    """Return a job that has come to this status in the usual way."""
     match status:
         case Status.READY:
             job = noop.enqueue()

@@ -27,10 +27,15 @@ conf.SETTINGS.update(
 
 def pytest_collection_modifyitems(items):
     """Skip what a pooler cannot give, where there is one."""
-    reason = "needs sessions of the server's own"
-    for item in items if POOLER else ():
-        if marker := item.get_closest_marker("direct"):
-            item.add_marker(pytest.mark.skip(reason=marker.kwargs.get("why", reason)))
+    missing = {}
+    if POOLER:
+        missing["direct"] = "needs sessions of the server's own"
+    if POOLER == "none":
+        missing["listening"] = "needs LISTEN, or polls at times of its own"
+    for item in items:
+        for name, reason in missing.items():
+            if marker := item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(marker.kwargs.get("why", reason)))
 
 
 @pytest.hookimpl(tryfirst=True)

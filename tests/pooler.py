@@ -6,7 +6,8 @@
 This starts a PostgreSQL and a PgBouncer before it, and runs pytest with the arguments
 that follow. All connections of tests and workers go through the pooler. LISTEN goes
 around it, or there is none: then workers poll each tenth of a second, whatever a test
-says. Tests that need what a pooler cannot give have the mark `direct`.
+says. Tests that need what a pooler cannot give have the mark `direct`; those that need
+LISTEN, or a poll of their own, the mark `listening`.
 """
 
 import os

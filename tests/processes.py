@@ -25,7 +25,11 @@ from pgjobs.worker.observer import WorkerObserver
 from tests import settings as test_settings
 
 ROOT = Path(__file__).resolve().parent.parent
-LONGEST_TEST = 30.0  # seconds
+# Seconds; only a dead machine takes longer.
+LONGEST_TEST = 120.0
+PATIENCE = 60.0
+# Far from the ten minutes after which sleepers poll, and from the longest grace.
+SOON = 20.0
 OFTEN = 0.1  # seconds between two polls where no notification arrives
 # Where workers listen if everything else goes through a pooler.
 AROUND = {"LISTEN": test_settings.DIRECT} if test_settings.POOLER == "around" else {}
@@ -40,7 +44,9 @@ STATEMENTS = {
 }
 
 
-def wait_for(condition: Callable[[], object], what: str = "", timeout: float = 20.0):
+def wait_for(
+    condition: Callable[[], object], what: str = "", timeout: float = PATIENCE
+):
     """Return the condition's value once it is true; fail loudly after the time-out."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):
@@ -50,7 +56,7 @@ def wait_for(condition: Callable[[], object], what: str = "", timeout: float = 2
     return value
 
 
-def wait_for_status(job: Job, *statuses: str, timeout: float = 20.0) -> Job:
+def wait_for_status(job: Job, *statuses: str, timeout: float = PATIENCE) -> Job:
     """Wait until the job has one of the statuses; return it, fresh."""
 
     def has_status():
@@ -61,7 +67,7 @@ def wait_for_status(job: Job, *statuses: str, timeout: float = 20.0) -> Job:
     return job
 
 
-def wait_for_all(status: str, timeout: float = 20.0) -> None:
+def wait_for_all(status: str, timeout: float = PATIENCE) -> None:
     """Wait until every job has this status."""
     others = Job.objects.exclude(status=status)
     wait_for(lambda: not others.exists(), f"all jobs are {status}", timeout)

@@ -20,6 +20,7 @@ class Link:
         self.thawed = threading.Event()
         self.thawed.set()
         self.swallows_answers = False
+        self.unheard = b""  # an answer with this, and all later ones, are dropped
         for target in (self.forward_requests, self.forward_answers):
             threading.Thread(target=target, daemon=True).start()
 
@@ -36,6 +37,8 @@ class Link:
     def forward_answers(self) -> None:
         while data := self.received(self.server):
             self.thawed.wait()
+            if self.unheard and self.unheard in data:
+                self.swallows_answers = True
             if not self.swallows_answers:
                 self.send(self.client, data)
         self.close()
@@ -96,6 +99,11 @@ class Proxy:
         """Let the server do what it is asked, but drop its answers."""
         for link in self.linked(role):
             link.swallows_answers = True
+
+    def swallow_answers_from(self, text: bytes, role: str = "pgjobs:") -> None:
+        """Drop the first answer that has this text, and all that come after it."""
+        for link in self.linked(role):
+            link.unheard = text
 
     def cut(self, role: str = "pgjobs:") -> None:
         for link in self.linked(role):

@@ -97,7 +97,7 @@ class QueueAdmin(ActingAdmin):
     def has_delete_permission(self, request, obj=None) -> bool:
         # With unfinished jobs it would come back, without its limit.
         is_used = obj is not None and any(
-            getattr(obj.counts, status.lower()) for status in LIVE
+            getattr(obj.counts, str(status).lower()) for status in LIVE
         )
         return super().has_delete_permission(request, obj) and not is_used
 

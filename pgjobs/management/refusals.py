@@ -89,5 +89,7 @@ def grants(alias: str) -> str:
         f"GRANT SELECT ON django_migrations TO {role};\n"
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {role};\n"
         f"GRANT USAGE ON SEQUENCE pgjobs_lease_token, pgjobs_turn TO {role};\n"
+        f"GRANT SELECT, UPDATE ON SEQUENCE pgjobs_known_timeline, pgjobs_lease_token, "
+        f"pgjobs_worker_id_seq TO {role};\n"
         f"{EXECUTE.format(name=literal)}"
     )

@@ -160,7 +160,7 @@ class Job(models.Model):
     # A job that no attempt has begun by then is cancelled.
     expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
     cancel_requested_at = models.DateTimeField(_("cancel requested at"), null=True)
-    # NULL means what the task or PGJOBS["TIMEOUT"] say.
+    # NULL leaves it to the task or PGJOBS["TIMEOUT"].
     timeout = models.FloatField(
         _("time limit of an attempt in seconds"), null=True, blank=True
     )

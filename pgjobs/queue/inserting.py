@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BATCH = 10_000  # unique keys that one query looks for
 
-# The columns of a new job that its INSERT does not name.
+# The values of columns that the INSERT of a new job does not name.
 NEW: dict[str, Any] = {
     "attempts": 0,
     "failures": 0,

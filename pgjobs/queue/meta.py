@@ -61,7 +61,7 @@ def readers() -> Iterable[tuple[str, Callable[[], Any]]]:
 def joined(meta: dict[str, Any], name: str, read: Callable[[], Any]) -> dict[str, Any]:
     """Return `meta` with what one source adds; leave it out, and log it, if it is bad.
 
-    To enqueue a job is worth more than what a hook has to say about it.
+    A fault of a hook must not keep the job from being enqueued.
     """
     try:
         found = read() or {}

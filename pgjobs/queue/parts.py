@@ -24,6 +24,6 @@ class Part(NamedTuple):
 
 
 def read_part(rows: Sequence[tuple], position: Position) -> Part:
-    """Return what a statement said that began at this position."""
+    """Return what a statement that began at this position has done."""
     ((number, has_more, time, id),) = rows
     return Part(number, has_more, position if id is None else Position(time, id))

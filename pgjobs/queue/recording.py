@@ -47,7 +47,7 @@ class Unsuccessful(NamedTuple):
     error_group: int | None = None
     place: str = ""
     pattern: str = ""
-    error: BaseException | None = None  # for those who hear of the end; not stored
+    error: BaseException | None = None  # for receivers of signals; not stored
 
     def as_json(self) -> dict:
         """Return what the database gets."""

@@ -8,9 +8,9 @@ from .parts import OLDEST, Part, Position, read_part
 from .references import references_to, sparing_referred
 from .statements import Execute, array
 
-# The class of the advisory locks that tell which workers live ("pgjw" in ASCII).
+# The class of the advisory locks that living workers hold ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
-BATCH = 1_000  # rows that one statement of the maintenance touches
+BATCH = 1_000  # rows that one statement touches
 MOST_TOO_HEAVY = 100  # jobs that one warning names
 
 

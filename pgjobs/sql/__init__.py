@@ -1,8 +1,8 @@
 """The statements that Python sends, one to a file, named by what they do.
 
 The folders say who sends them: the application, a worker for its own jobs, a worker
-for all (upkeep), a report, or a test. A line `\\ir <path>` stands for the text of
-another file, as in psql; the path begins at the folder of the file.
+for all (upkeep), a report, or a test. A line that begins with `\\ir`, as in psql,
+includes another file; its path begins at the folder of the including file.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,9 @@ def find(name: str) -> tuple[Traversable, str]:
 
 def lines_of(folder: Traversable, path: str) -> Iterator[str]:
     """Yield the lines of a file, with those of the files that it includes."""
-    for line in folder.joinpath(path).read_text(encoding="utf-8").splitlines():
+    *inner, name = path.split("/")
+    folder = folder.joinpath(*inner)
+    for line in folder.joinpath(name).read_text(encoding="utf-8").splitlines():
         if line.lstrip().startswith(INCLUDE):
             yield from lines_of(folder, line.lstrip().removeprefix(INCLUDE))
         else:

@@ -323,41 +323,19 @@ def task(
 def task(function=None, /, *, name=None, aliases=(), **options):
     """Make a function a task, with or without parentheses. Raises InvalidTask.
 
-    `name` (default "<app label>.<function>"), `aliases` (earlier names, which rows of
-    jobs still have).
+    `name` defaults to "<app label>.<function>". Rows of jobs may still have one of the
+    `aliases`. `Options` says what each of the other options does:
 
-    Running:
-
-    - `queue_name`, `priority` (-100..100, larger runs first)
-    - `max_attempts`, `backoff` (failures so far -> seconds), `retry_on`, `no_retry_on`
-      (exception classes), `max_crashes` (processes that may die under the job)
-    - `timeout`: seconds or a timedelta that an attempt may take
-    - `expires`: a timedelta after which a job that no attempt has begun is cancelled
-    - `cancel="cooperative"`: a running job that is asked to stop gets no exception
-    - `atomic`: what the task does in the queue's database commits with its success
-    - `keep_logs`: log records from this level on, such as "INFO", are kept with the job
-    - `sensitive`: names of arguments whose values are masked wherever people see them
-    - `process_units`: how many of `runjobs --units` a job takes while it runs
-
-    Waiting (a key is a text such as "file-{path}", or a callable of the arguments):
-
-    - `lock`: jobs of a lock run one at a time, in the order of their ids, or in any
-      order with `lock_mode="mutex"`
-    - `max_running`: so many jobs of the task, or of each `limit_key`, run at a time
-    - `rate`: so many may start, such as "100/minute", of the task or each `rate_key`;
-      `burst`: so many at once after a pause
-    - `after_failure="run"`: a job that waits for others runs even if one has failed
-    - `dependencies`: a `Dependency`, or a list; what must have succeeded before
-    - `on_success`, `on_failure`: a task that is enqueued with the end, with `job_id`
-
-    Unique jobs: `unique` (True, or names of parameters) or `unique_key` (a key);
-    `unique_for` ("unfinished", "waiting" or a period); `on_conflict` ("return",
-    "raise", "replace" or "skip").
-
-    `write_all`: names of parameters that may be ALL: one job for each of their choices.
-
-    Recurring: `every` or `cron`, with `timezone`, `anchor`, `overlap`, `catch_up`,
-    `jitter`, `start` and `end`; see `schedule`.
+    - which job starts first: `queue_name`, `priority`
+    - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
+    - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
+      `process_units`
+    - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
+      `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
+    - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`
+    - many jobs instead of one: `write_all`
+    - what follows the end: `on_success`, `on_failure`
+    - recurring tasks: the options of `schedule`, such as `every` and `cron`
     """
     check_task_options(options)
     when = {each: options.pop(each) for each in RECURRENCE_OPTIONS & options.keys()}

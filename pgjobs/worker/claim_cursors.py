@@ -38,7 +38,8 @@ LATEST_LOOKS = 10
 LATE_SECONDS = 1.0  # a job may be committed so much later than the job behind it
 REWIND_SECONDS = 2.0
 REST = 4  # after a complete look, no other one for so many times its duration
-CROWDED_SECONDS = 2.0  # so long, looks begin as long as a look that was cut needed
+# After a look that was cut short, the next ones are longer from the start, for a while.
+CROWDED_SECONDS = 2.0
 
 
 class Horizon:
@@ -76,7 +77,7 @@ class ClaimCursors:
         self.poll = poll  # seconds
         # Units are counted only by looks into each queue.
         self.minds_units = minds_units
-        # Until then, looks along the line list many jobs to spare.
+        # Until these times, looks list many jobs to spare, or go into each queue.
         self.long_until = -inf
         self.by_queue_until = -inf
         self.follow_up: Look | None = None  # the last look was cut short

@@ -170,9 +170,8 @@ class Claimer:
 
     def record_and_claim(self, successes: Sequence[Success]) -> None:
         now = monotonic()
-        if self.poll_schedule.is_poll_due(
-            now
-        ):  # a worker that cannot listen hears of no job that waits
+        if self.poll_schedule.is_poll_due(now):
+            # A worker that cannot listen hears of no job that waits.
             self.admitting.expect()
         promoted = self.poll_schedule.is_promotion_due(now) and self.promote()
         limit = self.room(len(successes))
@@ -222,7 +221,7 @@ class Claimer:
         is_wanted = self.admitting.is_due(now) or self.in_flight.has_keys(successes)
         if not is_wanted or self.admitting.is_failing(now):
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
-            if claimed.has_keys:  # since the job was claimed
+            if claimed.has_keys:  # other jobs began to wait while these ran
                 self.admitting.expect()
             return claimed
         position, sweeps = self.admitting.begin(now)
@@ -235,7 +234,7 @@ class Claimer:
                 raise
             # Raises the error again unless the admission was its cause:
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
-            if isinstance(error, LockNotAvailable):  # it waits for no one
+            if isinstance(error, LockNotAvailable):  # a row was held for too long
                 self.admitting.deferred(now)
             else:
                 postpone(self.admitting, error)
@@ -261,6 +260,9 @@ class Claimer:
 
     def look_for_forgotten(self) -> None:
         """Before a drain ends, look for jobs that wait for nothing any more."""
+        is_at_end = self.poll_schedule.is_empty and self.in_flight.is_empty
+        if not (self.options.drain and is_at_end):
+            return
         self.admitting.position = BEGINNING
         while not self.admitting.is_failing(monotonic()):
             effects = attempt(self.admitting, self.connection)

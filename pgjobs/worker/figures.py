@@ -47,7 +47,7 @@ class Figures:
                 self.of(job).wait_times[bucket_of(job.waited)] += 1
 
     def ended(self, ends: Sequence[AttemptEnd]) -> None:
-        """Count how attempts ended; one that was put off or released is none."""
+        """Count how attempts ended. One that was snoozed or released does not count."""
         for end in ends:
             job, status, _, seconds = end
             if status == "SUCCESSFUL":  # the most: without any detour

@@ -50,11 +50,11 @@ class InFlight:
             self.unrecorded.append(self.credible(outcome))
 
     def doubt_all(self) -> None:
-        """Let all run again that an asynchronous standby may know in part only.
+        """Let all jobs run again that an asynchronous standby may know only in part.
 
         The data that a body has committed may be lost although its job is not, and so
         may the request that made it stop. Atomic jobs are stored whole, or not at all.
-        What may not run again after a crash does not run again after this.
+        A job that may not run again after a crash does not run again after this.
         """
         self.doubted |= {
             token for token, job in self.jobs.items() if job.max_crashes > 1

@@ -6,7 +6,6 @@ worker commits at once.
 """
 
 import logging
-from contextlib import suppress
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -134,23 +133,18 @@ class Loop:
             note=self.note,
         )
         self.listener = Listener(
-            options,
-            self.id,
-            self.bell,
-            session.watchdog,
-            lambda: not self.heartbeat.is_late,
-            lambda channel, payload: self.hearers[channel](payload),
+            options, self.id, self.bell, session.watchdog, self.heartbeat, self.hear
         )
-        self.stopping = Stopping(self.recorder, self.lifetime, self.run_pass)
-        self.hearers = self.hearers_by_channel()
-
-    def hearers_by_channel(self) -> dict:
-        return {
+        self.hearers = {
             Listener.CHANNEL: self.claimer.heard_of_queue,
             Listener.ADMISSION: self.admitting.hear,
             self.listener.own_channel: self.upkeep.cancel_requests.hear,
             Listener.MISSED: self.claimer.missed_notifications,
         }
+        self.stopping = Stopping(self.recorder, self.lifetime, self.run_pass)
+
+    def hear(self, channel: str, payload: str) -> None:
+        self.hearers[channel](payload)
 
     def stop(self) -> None:
         """Claim no more and end once the jobs have; safe in a signal handler."""
@@ -177,17 +171,12 @@ class Loop:
             self.executor.stop()
             self.announcer.stop()
         self.heartbeat.stop()
-        self.store_last_figures()
+        if self.faults.since is None:
+            self.upkeep.store_last_figures(self.connection)
         self.session.leave()
         self.listener.close()
         self.session.close()
         logger.info("Worker name=%s stopped", self.options.name)
-
-    def store_last_figures(self) -> None:
-        """Add up what was counted since the last time, if the database is there."""
-        if self.faults.since is None:
-            with suppress(psycopg.Error):
-                attempt(self.upkeep["figures"], self.connection)
 
     @property
     def finished(self) -> int:
@@ -196,18 +185,15 @@ class Loop:
 
     @property
     def is_done(self) -> bool:
-        now = monotonic()
-        ends_when_idle = self.options.drain or self.lifetime.has_given_up
-        if not self.in_flight.is_empty:
-            return (
-                ends_when_idle
-                and self.in_flight.is_stuck
-                and self.poll_schedule.is_empty
-            )
-        if self.lifetime.is_over:
+        if self.in_flight.is_empty and self.lifetime.is_over:
             return True
-        is_expecting = self.upkeep.is_expecting(now) or self.admitting.is_expecting(now)
-        return ends_when_idle and self.poll_schedule.is_empty and not is_expecting
+        ends_when_idle = self.options.drain or self.lifetime.has_given_up
+        if not (ends_when_idle and self.poll_schedule.is_empty):
+            return False
+        if not self.in_flight.is_empty:
+            return self.in_flight.is_stuck
+        now = monotonic()
+        return not (self.upkeep.is_expecting(now) or self.admitting.is_expecting(now))
 
     # One pass
 
@@ -242,12 +228,7 @@ class Loop:
             self.observer.catch_up()
         # After a fault a statement has to prove that the database is back.
         self.claimer.run(is_wanted=self.faults.since is not None)
-        if (
-            self.options.drain
-            and self.poll_schedule.is_empty
-            and self.in_flight.is_empty
-        ):
-            self.claimer.look_for_forgotten()
+        self.claimer.look_for_forgotten()
 
     def note(self, effects: Effects) -> None:
         """Take note of what a step has changed."""

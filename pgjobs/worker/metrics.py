@@ -80,7 +80,7 @@ def outcome_of(end: AttemptEnd) -> str:
 
 
 def bounded(known: Mapping[Series, object], series: Series) -> Series:
-    """Return the series to count, which is that of all others if there are too many."""
+    """Return the series to count. Beyond a number, all others share one."""
     if series in known or len(known) < MOST_SERIES:
         return series
     return cast(Series, (OTHERS,) * len(series))

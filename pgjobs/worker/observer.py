@@ -43,7 +43,7 @@ class WorkerObserver:
 
 
 class Observers(WorkerObserver):
-    """Lets several hear what a worker does."""
+    """Passes each call on to several observers."""
 
     def __init__(self, *observers: WorkerObserver):
         self.observers = observers

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from ..base.database_errors import is_lost, text_of
+from ..base.database_errors import text_of
 from ..conf import settings
 from ..sql import statement
 from .connections.connection import (
@@ -22,13 +22,8 @@ from .slots.cleaning import session_watching
 logger = logging.getLogger("pgjobs.worker")
 
 STATEMENT_SECONDS = 30.0
-# A promoted standby writes its log under a number of its own, the timeline: the first
-# eight digits of a file's name.
-TIMELINE = """
-SELECT CASE
-    WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8)
-END
-"""
+# On a standby it is NULL: the worker is about to be refused.
+TIMELINE = "SELECT CASE WHEN NOT pg_is_in_recovery() THEN pgjobs_timeline() END"
 
 
 class FailedOver(psycopg.OperationalError):
@@ -69,7 +64,8 @@ class Session:
         plan_once(connection)
         if self.id:  # not the first connection
             hold_session_lock(connection, self.id)
-        self.compare_timelines(timeline_of(connection))
+        ((timeline,),) = connection.execute(TIMELINE)
+        self.compare_timelines(timeline)
 
     def compare_timelines(self, timeline: str | None) -> None:
         """Doubt what jobs have done on another server: it may have been lost with it.
@@ -92,16 +88,6 @@ class Session:
         self.connection.close()
         self.watchdog.stop()
         session_watching.end()
-
-
-def timeline_of(connection: OwnConnection) -> str | None:
-    """Return which history the server writes, None if it does not tell."""
-    try:
-        return connection.execute(TIMELINE)[0][0]
-    except psycopg.Error as error:
-        if is_lost(error):
-            raise
-        return None  # it speaks as PostgreSQL does, but stores in another way
 
 
 def worker_row(options: WorkerOptions) -> dict:

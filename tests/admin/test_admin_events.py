@@ -56,7 +56,7 @@ def page(event: Event) -> str:
 def test_list_shows_what_became_of_each_event():
     dead_letter()
     published()
-    publish("nobody.there")
+    publish("unheard.event")
     text = text_of(operator(*ALL).get(LIST))
     for word in ("Dead letter", "On its way", "Unhandled", "satellite-5", "2 handlers"):
         assert word in text
@@ -73,7 +73,7 @@ def test_filter_finds_the_events_of_a_state(state):
     expected = {
         State.DEAD: dead_letter(),
         State.PENDING: published(),
-        State.UNHANDLED: publish("nobody.there"),
+        State.UNHANDLED: publish("unheard.event"),
         State.DELIVERED: delivered,
         State.CANCELLED: cancelled,
         State.PRUNED: pruned,
@@ -118,7 +118,7 @@ def test_search_for_anything_finds_nothing(term):
 def test_list_says_when_there_are_more_than_it_counts(monkeypatch):
     monkeypatch.setattr("pgjobs.admin.listing.COUNTED", 1)
     for _ in range(2):
-        publish("nobody.there")
+        publish("unheard.event")
     text = text_of(operator(*ALL).get(LIST))
     assert "more than 1 events" in text
     assert "1 result" not in text
@@ -146,9 +146,9 @@ def test_page_shows_the_deliveries_with_links_to_their_jobs():
 
 
 def test_page_says_that_no_task_subscribed_and_that_a_delivery_is_late():
-    event = publish("nobody.there")
+    event = publish("unheard.event")
     assert "No task had subscribed" in text_of(operator(*ALL).get(page(event)))
-    subscribe("nobody.*")(task(notify))
+    subscribe("unheard.*")(task(notify))
     store_declared("default")
     text = text_of(operator(*ALL).get(page(event)))
     assert "late: the handler had not subscribed when it was published" in text

@@ -8,7 +8,7 @@ from pgjobs.models import Attempt, Job
 from tests import dependent_tasks
 from tests.actors import session
 from tests.database.catalogue import run
-from tests.processes import shared_queue, wait_for, wait_for_all
+from tests.processes import LONGEST_TEST, shared_queue, wait_for, wait_for_all
 from tests.tasks import echo, noop
 
 pytestmark = shared_queue
@@ -58,7 +58,7 @@ def test_workers_go_on_while_all_functions_are_replaced(
         wait_for(Job.objects.filter(status="SUCCESSFUL").exists, "they have begun")
         assert Job.objects.filter(finished_at=None).exists()
         run(installing(replacing({}, of_another_release(number))))
-    wait_for_all("SUCCESSFUL", timeout=60)
+    wait_for_all("SUCCESSFUL", timeout=LONGEST_TEST)
     assert set(Job.objects.values_list("attempts", flat=True)) == {1}
     assert not Attempt.objects.exists()
     for worker in workers:

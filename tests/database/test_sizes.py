@@ -1,4 +1,4 @@
-"""What is larger than a worker could take: the database refuses it, whoever writes."""
+"""The database refuses, from every client, what is too large for a worker."""
 
 import pytest
 from django.db import IntegrityError

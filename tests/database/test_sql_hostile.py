@@ -265,7 +265,7 @@ JUNK = ("", EVIL, "lock", "lock ", "batch x", "predecessor ", "odd 5", "🙂", "
 
 @shared_queue
 def test_junk_notifications_of_another_role_do_no_harm(start_worker):
-    worker = start_worker("--poll", "60")
+    worker = start_worker("--poll", "600")
     with session() as sql:
         wait_for(lambda: sql.execute(LISTENS), "it listens")
         for channel in ("pgjobs", "pgjobs_admission", "pgjobs_finished"):

@@ -101,7 +101,7 @@ def test_producer_gets_the_same_errors_as_the_owner():
     with refused("22023", "valid integer", column="a"):
         call("SELECT * FROM pgjobs_enqueue('tests.add', '{\"a\": \"x\"}')")
     with refused("22023", "No task registered"):
-        call("SELECT * FROM pgjobs_enqueue('nobody', '{}')")
+        call("SELECT * FROM pgjobs_enqueue('missing', '{}')")
 
 
 def test_producer_inserts_plain_rows_and_unique_jobs_and_asks_for_a_status():

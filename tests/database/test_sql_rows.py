@@ -705,7 +705,7 @@ def test_worker_does_not_rescue_its_own_jobs(hand):
 
 
 @transactional
-def test_lost_session_lock_tells_of_a_crash_before_the_lease_ends(hand):
+def test_lost_session_lock_shows_a_crash_before_the_lease_ends(hand):
     dead = Hand("dead", holds_session_lock=True, heartbeat_interval=0.001)
     running_job(hand=dead)
     dead.fall_silent(10)

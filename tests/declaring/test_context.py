@@ -108,7 +108,7 @@ def test_log_that_is_never_stored_does_not_fill_the_memory():
     [-1, float("nan"), float("inf"), "5", None, True, 10**400, 10**5000],
     ids=shortened,
 )
-def test_amount_that_is_none_is_refused(value):
+def test_value_that_is_no_amount_is_refused(value):
     with pytest.raises(ValueError, match="done must be a number of at least 0"):
         running_job().progress(value)
     if value is not None:

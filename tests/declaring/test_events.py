@@ -818,9 +818,34 @@ def test_two_workers_deliver_late_once_and_in_order():
     assert list(delivered) == published
 
 
-def test_looking_for_late_deliveries_reads_no_events_without_a_subscriber():
-    execute("SELECT pgjobs_publish('nobody.wants') FROM generate_series(1, 3000)")
+LATE_NAMES = ("tle", "tle.a", "tle.b.c", "tle/a", "tle.ä", "tle-a", "TLE.a", "tlf", "a")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching"),
+    [
+        ("tle", {"tle"}),
+        ("tle.*", {"tle.a", "tle.b.c", "tle.ä"}),
+        ("tle.b.*", {"tle.b.c"}),
+        ("tle.b.c", {"tle.b.c"}),
+        ("TLE.*", {"TLE.a"}),
+        ("none.*", set()),
+    ],
+)
+def test_late_deliveries_are_those_that_the_pattern_fits(pattern, matching):
+    for name in LATE_NAMES:
+        publish(name)
+    handler(record, pattern)
+    store()
+    handled = Event.objects.exclude(handlers=0)
+    assert set(handled.values_list("name", flat=True)) == matching
+
+
+@pytest.mark.parametrize("name", ["'nobody.wants'", "'nobody.wants-' || number"])
+def test_looking_for_late_deliveries_reads_no_events_without_a_subscriber(name):
+    execute(f"SELECT pgjobs_publish({name}) FROM generate_series(1, 3000) AS number")
     handler(record, "wanted")
+    handler(lose, "wanted.*")
     store()
     publish("wanted")
     execute("ANALYZE pgjobs_event")
@@ -989,7 +1014,7 @@ def test_old_events_are_pruned_unless_a_delivery_is_dead_or_on_its_way(handlers)
     delivered, dead, pending, new = (
         publish(REFRESHED, {"satellite_id": n}) for n in range(4)
     )
-    unhandled = publish("nobody")
+    unhandled = publish("unheard.event")
     Job.objects.filter(delivery__event__in=[delivered, dead]).succeed()
     job = Job.objects.filter(delivery__event=dead).first()
     job.retry(), job.fail()
@@ -1006,7 +1031,7 @@ def test_pruning_goes_on_behind_events_that_are_kept(handlers, monkeypatch):
     for number in range(5):
         publish(REFRESHED, {"satellite_id": number})
     Job.objects.fail()  # dead letters
-    unhandled = publish("nobody")
+    unhandled = publish("unheard.event")
     Event.objects.update(published_at=unhandled.published_at - hours(2))
     looks, pruned, position, has_more = 0, 0, OLDEST, True
     while has_more:
@@ -1028,7 +1053,7 @@ def test_command_prunes_events_too(handlers, capsys):
 
 def test_worker_prunes_events(handlers, settings):
     settings.PGJOBS = {"EVENT_RETENTION": 3600}
-    event = publish("nobody")
+    event = publish("unheard.event")
     Event.objects.update(published_at=event.published_at - hours(2))
     with running_worker(poll=600) as loop:
         loop.upkeep["prune_events"].due = 0
@@ -1052,7 +1077,7 @@ def test_deliveries_go_with_their_job_and_with_their_event(handlers):
 def test_jobstatus_counts_events_that_wait_for_a_handler_or_an_operator(
     half_dead, capsys
 ):
-    publish("nobody.there")
+    publish("unheard.event")
     call_command("jobstatus")
     assert "Events: 1 unhandled, 1 dead.\n" in capsys.readouterr().out
     call_command("jobstatus", "--json")

@@ -795,7 +795,7 @@ def test_several_workers_fire_each_tick_once_while_they_are_killed(start_worker)
         "LEASE_DURATION": 3,
     }
     workers = [
-        start_worker("--poll", "60", settings=settings, registered=False)
+        start_worker("--poll", "600", settings=settings, registered=False)
         for _ in range(3)
     ]
     wait_for(lambda: Worker.objects.count() == 3, "they are registered", 60)

@@ -288,7 +288,7 @@ def test_of_two_that_do_a_step_the_first_to_mark_it_decides(effects, atomic):
     def charge():
         leave("ours")
         with in_thread(others.step, "charge", leave, "theirs", atomic=True) as future:
-            assert future.result(timeout=20) == "theirs"
+            assert future.result(timeout=60) == "theirs"
         return "ours"
 
     assert ours.step("charge", charge, atomic=atomic) == "theirs"
@@ -307,7 +307,7 @@ def test_mark_does_not_hinder_acts_on_the_job(effects):
     with transaction.atomic():
         job.step("charge", leave, "charged", atomic=True)
         with in_thread(cancel) as future:
-            assert future.result(timeout=20)
+            assert future.result(timeout=60)
 
 
 # In transactions

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
@@ -15,7 +16,7 @@ from pgjobs import task
 from pgjobs.exceptions import InvalidArguments, InvalidTask, UnknownTask
 from pgjobs.tasks import Task, aenqueue, enqueue, registry
 from pgjobs.tasks.backoff import constant
-from pgjobs.tasks.options import Options
+from pgjobs.tasks.options import TASK_OPTIONS, Options
 from pgjobs.tasks.registry import Registry
 from tests.tasks import add, noop
 
@@ -35,6 +36,10 @@ def declared(**options) -> Task:
 
 
 # What can be a task
+
+
+def test_docstring_of_the_decorator_names_every_option():
+    assert set(re.findall(r"`(\w+)`", task.__doc__)) >= TASK_OPTIONS
 
 
 def test_task_is_still_a_plain_function():

@@ -537,7 +537,7 @@ def test_second_enqueue_gets_the_key_if_the_first_rolls_back(way, transactional_
         future = stack.enter_context(in_thread(lambda: way.enqueue("second")))
         wait_for(lambda: execute(SESSION_WAITS)[0][0], "the second waits")
         raise RolledBack
-    assert future.result(timeout=20).kwargs == {"value": "second"}
+    assert future.result(timeout=60).kwargs == {"value": "second"}
     assert values() == ["second"]
 
 
@@ -587,7 +587,7 @@ def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(transactional_d
         other = stack.enter_context(in_thread(lambda: enqueue_all("zma")))
         wait_for(lambda: waiting() == 2, "both wait")
         raise RolledBack
-    assert other.result(timeout=20) == one.result(timeout=20)[::-1]
+    assert other.result(timeout=60) == one.result(timeout=20)[::-1]
     assert values() == ["a", "m", "z"]
 
 

@@ -64,7 +64,7 @@ def test_several_parameters_make_the_cartesian_product(names):
     assert formats(made.enqueue(1, "csv", "ALL")) == [("csv", 1), ("csv", 2)]
 
 
-def test_async_code_may_say_all_too():
+def test_async_code_may_use_all():
     assert len(async_to_sync(aenqueue)(export_data, 1, ALL)) == 3
 
 

@@ -10,7 +10,7 @@ import pytest
 from chaos.pair import Pair
 from chaos.server import Unusable
 from tests import tasks
-from tests.processes import ROOT, WorkerProcess, wait_for
+from tests.processes import ROOT, SOON, WorkerProcess, wait_for
 
 MEGABYTES = 700
 CHILD = "tests.noop"
@@ -101,16 +101,16 @@ def lose_primary(pair) -> None:
 
 def test_workers_and_what_wakes_them_move_to_the_new_primary(pair, start, tmp_path):
     path = str(tmp_path / "lines")
-    worker = start("--poll", "60")
+    worker = start("--poll", "600")
     before = job_on(pair, "tests.note", path=path, line="before")
     wait_for(lambda: state_of(pair, before)[0] == "SUCCESSFUL")
     lose_primary(pair)
     pair.take_over()
     after = job_on(pair, "tests.note", path=path, line="after")
-    wait_for(lambda: state_of(pair, after)[0] == "SUCCESSFUL", timeout=30)
+    wait_for(lambda: state_of(pair, after)[0] == "SUCCESSFUL")
     wait_for(lambda: pair_listens(pair), "it listens there")
     prompt = job_on(pair, "tests.note", path=path, line="prompt")
-    wait_for(lambda: state_of(pair, prompt)[0] == "SUCCESSFUL", timeout=5)
+    wait_for(lambda: state_of(pair, prompt)[0] == "SUCCESSFUL", timeout=SOON)
     assert tasks.lines(path) == ["before", "after", "prompt"]
     assert worker.stop() == 0
 
@@ -138,9 +138,67 @@ def test_job_whose_data_was_lost_with_the_primary_runs_again(pair, start, tmp_pa
     pair.take_over()
     assert children(pair) == 0, "the standby knew the child, so that nothing is tested"
     tasks.let_go(path)
-    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL")
     assert state_of(pair, id) == ("SUCCESSFUL", 2, 0, 0)
     assert children(pair) == 1
+
+
+@pytest.mark.parametrize("pair", ["asynchronous"], indirect=True)
+def test_worker_takes_no_attempt_of_the_lost_server_for_a_new_one(
+    pair, start, tmp_path
+):
+    """Of the claim on the old primary the new one knows nothing, not even its token."""
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    start("--poll", "0.2", "--concurrency", "2")
+    sender = pair.pause_replication()
+    lost = job_on(pair, "tests.hold", path=old)
+    wait_for(lambda: tasks.lines(old), "the job that is lost runs")
+    pair.lose_primary(sender)
+    pair.take_over()
+    id = job_on(pair, "tests.hold", path=new)
+    assert id == lost, "the standby knew the job, so that nothing is tested"
+    wait_for(lambda: tasks.lines(new), "the new job runs")
+    end_and_record(pair, old)
+    assert state_of(pair, id) == ("RUNNING", 1, 0, 0)
+    tasks.let_go(new)
+    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+    assert state_of(pair, id) == ("SUCCESSFUL", 1, 0, 0)
+
+
+@pytest.mark.parametrize("pair", ["asynchronous"], indirect=True)
+def test_worker_that_only_the_lost_server_knew_has_its_id_for_itself(
+    pair, start, tmp_path
+):
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    sender = pair.pause_replication()
+    start("--poll", "0.2", "--concurrency", "1")
+    lost = job_on(pair, "tests.hold", path=old)
+    wait_for(lambda: tasks.lines(old), "the job that is lost runs")
+    pair.lose_primary(sender)
+    pair.take_over()
+    start("--poll", "0.2", "--concurrency", "1")
+    id = job_on(pair, "tests.hold", path=new)
+    assert id == lost, "the standby knew the job, so that nothing is tested"
+    wait_for(lambda: tasks.lines(new), "another worker runs the new job")
+    wait_for(lambda: len(pids_of_workers(pair)) == 2, "both workers are known")
+    end_and_record(pair, old)
+    assert state_of(pair, id) == ("RUNNING", 1, 0, 0)
+    tasks.let_go(new)
+    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+    assert state_of(pair, id) == ("SUCCESSFUL", 1, 0, 0)
+
+
+def end_and_record(pair, path: str) -> None:
+    """End a job; return once its worker has recorded that and run another job."""
+    tasks.let_go(path)
+    for _ in range(2):
+        after = job_on(pair, "tests.noop")
+        wait_for(lambda id=after: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+
+
+def pids_of_workers(pair) -> set[int]:
+    with pair.connect() as own:
+        return {pid for (pid,) in own.execute("SELECT pid FROM pgjobs_worker")}
 
 
 @pytest.mark.parametrize("pair", ["asynchronous"], indirect=True)
@@ -154,7 +212,7 @@ def test_job_that_may_run_once_only_does_not_run_again(pair, start, tmp_path):
     lose_primary(pair)
     pair.take_over()
     tasks.let_go(path)
-    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL")
     assert state_of(pair, id) == ("SUCCESSFUL", 1, 0, 0)
 
 
@@ -168,7 +226,7 @@ def test_atomic_job_takes_effect_once_whatever_server_takes_over(pair, start, tm
     lose_primary(pair)
     pair.take_over()
     tasks.let_go(path)
-    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL")
     assert children(pair) == 1
 
 

@@ -15,6 +15,7 @@ from hypothesis.stateful import (
 from pgjobs import enqueue_many
 from pgjobs.models import Job, Queue, Worker
 from pgjobs.queue import upkeep
+from pgjobs.queue.claiming import ClaimedJob
 from pgjobs.queue.recording import Success
 from pgjobs.worker import claim_cursors
 from pgjobs.worker.claim_cursors import ClaimCursors
@@ -42,6 +43,21 @@ WHERE status = 'READY' AND paused_at IS NULL
         WHERE other.status = 'RUNNING' AND other.queue_name = pgjobs_job.queue_name
     ))
 ORDER BY pgjobs_job.id FOR NO KEY UPDATE OF pgjobs_job SKIP LOCKED
+"""
+
+
+# Claimed against the rules: its queue is not served, or it is paused or overfull.
+FORBIDDEN = """
+SELECT job.id FROM pgjobs_job AS job LEFT JOIN pgjobs_queue ON name = queue_name
+WHERE job.id = ANY (%(ids)s) AND (
+    paused_at IS NOT NULL
+    OR NOT coalesce(queue_name = ANY (%(queues)s::text[]), true)
+    OR queue_name = ANY (%(excluded)s::text[])
+    OR max_running < (
+        SELECT count(*) FROM pgjobs_job AS other
+        WHERE other.status = 'RUNNING' AND other.queue_name = job.queue_name
+    )
+)
 """
 
 
@@ -76,6 +92,7 @@ class FreeWorker:
         claimed = self.hand.record_and_claim(
             *self.successes, limit=LIMIT, look=look, is_idle=True, **self.served
         )
+        self.check(claimed.jobs)
         claimed = claimed._replace(seconds=self.server_seconds)
         self.now += self.server_seconds
         self.successes = [
@@ -84,6 +101,13 @@ class FreeWorker:
         self.cursors.looked(look, claimed, LIMIT, self.now)
         rewind_at = None if look.is_complete else self.cursors.rewind_at
         self.schedule.plan(claimed, LIMIT, promoted, self.now, rewind_at)
+
+    def check(self, jobs: list[ClaimedJob]) -> None:
+        """Check that the worker may run these jobs side by side."""
+        assert len(jobs) <= 1 or not any(job.is_suspect for job in jobs)
+        assert len(jobs) <= LIMIT
+        ids = [job.id for job in jobs]
+        assert execute(FORBIDDEN, {"ids": ids, **self.served}) == []
 
 
 class Claims(RuleBasedStateMachine):

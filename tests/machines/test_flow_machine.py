@@ -8,7 +8,7 @@ from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 from pgjobs import chain, enqueue, group
 from pgjobs.models import Batch, Job, Queue
 from tests.actors import admit, execute
-from tests.machines.test_holding_back_machine import KEYS, HoldingBack
+from tests.machines.test_flow_control_machine import KEYS, FlowControlMachine
 from tests.tasks import noop
 
 LINKS = st.fixed_dictionaries(
@@ -21,19 +21,20 @@ LINKS = st.fixed_dictionaries(
         "queue_name": st.sampled_from(["default", "slow"]),
     },
 )
-# Who may run or runs has been told of all that came before it; who waits has not.
-TOLD_TOO_EARLY = """
+# A job that may run although a link to a predecessor is still open.
+ADMITTED_TOO_EARLY = """
 SELECT job.id FROM pgjobs_job AS job JOIN pgjobs_predecessor ON job_id = job.id
 WHERE is_open AND status IN ('READY', 'RUNNING')
 """
-WAITS_FOR_NOBODY = """
+# A job that waits for predecessors although all its links are closed.
+WAITS_FOR_NO_PREDECESSOR = """
 SELECT id FROM pgjobs_job AS job
 WHERE line = 'predecessor' AND NOT EXISTS (
     SELECT FROM pgjobs_predecessor WHERE job_id = job.id AND is_open
 )
 """
-# A predecessor or batch that has ended, of which an unfinished job was not told.
-UNTOLD = """
+# An open link of an unfinished job to a predecessor or batch that has ended.
+LEFT_OPEN = """
 SELECT link.* FROM pgjobs_predecessor AS link
 JOIN pgjobs_job AS job ON job.id = link.job_id
 WHERE is_open AND job.finished_at IS NULL AND NOT EXISTS (
@@ -42,7 +43,7 @@ WHERE is_open AND job.finished_at IS NULL AND NOT EXISTS (
         AND (other.id = link.predecessor_id OR other.batch_id = link.batch_id)
 )
 """
-# A job that runs only after success, unless somebody retried it by hand.
+# A job that needs a success and ran without one, and was not retried by hand.
 AFTER_FAILURE = """
 SELECT job.id FROM pgjobs_predecessor AS link
 JOIN pgjobs_job AS job ON job.id = link.job_id
@@ -58,7 +59,7 @@ GROUP BY unique_key, unique_for HAVING count(*) > 1
 """
 
 
-class Flow(HoldingBack):
+class Flow(FlowControlMachine):
     def __init__(self):
         super().__init__()
         for model in (Queue, Batch):
@@ -108,15 +109,15 @@ class Flow(HoldingBack):
     @invariant()
     def everybody_is_told_and_nobody_too_early(self):
         admit()
-        assert execute(TOLD_TOO_EARLY) == []
-        assert execute(WAITS_FOR_NOBODY) == []
-        assert execute(UNTOLD) == []
+        assert execute(ADMITTED_TOO_EARLY) == []
+        assert execute(WAITS_FOR_NO_PREDECESSOR) == []
+        assert execute(LEFT_OPEN) == []
         assert execute(AFTER_FAILURE) == []
         assert execute(KEPT_TWICE) == []
 
 
 @pytest.mark.django_db
-def test_everybody_is_told_and_nobody_too_early_whatever_happens():
+def test_no_job_runs_before_its_predecessors_end_and_none_is_forgotten():
     run_state_machine_as_test(
         Flow,
         settings=settings(

@@ -16,7 +16,7 @@ from pgjobs.management.running import ConsoleReporter, banner
 from pgjobs.models import Job
 from pgjobs.worker import WorkerOptions
 from tests import tasks
-from tests.processes import WorkerThread, run, shared_queue, wait_for
+from tests.processes import SOON, WorkerThread, run, shared_queue, wait_for
 
 pytestmark = shared_queue
 
@@ -146,9 +146,9 @@ def test_line_is_printed_soon_although_nothing_follows(settings):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 60, "LEASE_DURATION": 200}
     out = io.StringIO()
     reporter = ConsoleReporter(OutputWrapper(out), no_style(), 1, "")
-    with WorkerThread(observer=reporter, slots=1, poll=60):
+    with WorkerThread(observer=reporter, slots=1, poll=600):
         job = [enqueue(tasks.noop) for _ in range(3)][-1]
-        wait_for(lambda: f"#{job.pk} SUCCESSFUL" in out.getvalue(), timeout=5)
+        wait_for(lambda: f"#{job.pk} SUCCESSFUL" in out.getvalue(), timeout=SOON)
 
 
 # Banner

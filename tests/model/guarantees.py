@@ -92,13 +92,35 @@ def a_job_of_a_living_worker_is_not_taken_away(old, label, new):
     return not old.is_beating[old.jobs[label[1]].owner]
 
 
-def locks_are_held_once(old, label, new):
-    """Only where the jobs share a lock."""
-    return sum(job.status in ("READY", "RUNNING") for job in new.jobs) <= 1
+@guarantee
+def only_an_error_counts_as_a_failure(old, label, new):
+    return all(
+        after.failures <= before.failures or label[-1] == "RETRY"
+        for before, after in changed(old, new)
+    )
+
+
+@guarantee
+def an_expired_job_does_not_begin(old, label, new):
+    return not label[0].startswith("claim") or not old.jobs[label[2]].is_expired
+
+
+@guarantee
+def a_job_that_has_begun_does_not_expire(old, label, new):
+    return label[0] != "expire" or old.jobs[label[1]].attempts == 0
+
+
+def no_more_than(most: int) -> Guarantee:
+    """Only where the jobs share a lock or a limit."""
+
+    def no_more_run_than_their_limit_allows(old, label, new):
+        return sum(job.status in ("READY", "RUNNING") for job in new.jobs) <= most
+
+    return no_more_run_than_their_limit_allows
 
 
 def the_lowest_id_is_next(old, label, new):
-    """Only where the jobs share a lock that keeps their order."""
+    """Only where the jobs share a lock or a limit that keeps their order."""
     if label[0] != "admit":
         return True
     return all(job.status != "WAITING" for job in old.jobs[: label[1]])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
-QUEUED = ("READY", "WAITING")
+QUEUED = ("READY", "WAITING", "SCHEDULED")
 MAX_ATTEMPTS, MAX_CRASHES = 2, 2
 
 
@@ -22,6 +22,12 @@ class Job(NamedTuple):
     crashes: int = 0
     life: int = 1
     is_cancelled: bool = False  # its owner was asked to stop
+    expires: str = "never"  # or "later", or "now"
+    sleeps: bool = False  # it was snoozed, and its time has not come
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires == "now" and not self.attempts
 
 
 class Body(NamedTuple):
@@ -59,11 +65,16 @@ class Scope(NamedTuple):
     """How much there is of everything."""
 
     jobs: int
-    has_lock: bool  # all jobs share one, in order; or there is none
+    most: int | None  # may be READY or RUNNING at a time, in order; None: all of them
     lives: int
     claims: int  # of a job in one life
     verdicts: tuple[str, ...] = ("SUCCESS", "RETRY", "RELEASE")
     has_operators: bool = True
+    has_expiry: bool = False
+
+    @property
+    def expires(self) -> str:
+        return "later" if self.has_expiry else "never"
 
 
 Step = tuple[tuple, State]
@@ -77,16 +88,17 @@ class Machine:
         self.scope = scope
 
     def beginning(self) -> State:
-        jobs = tuple(Job(self.queued()) for _ in range(self.scope.jobs))
-        return State(jobs, (True, True), (True, True))
+        job = Job(self.queued(), expires=self.scope.expires)
+        return State((job,) * self.scope.jobs, (True, True), (True, True))
 
     def queued(self) -> str:
-        """Return what becomes of a job in the queue until its lock is looked at."""
-        return "WAITING" if self.scope.has_lock else "READY"
+        """Return what becomes of a job in the queue until it has been admitted."""
+        return "WAITING" if self.scope.most else "READY"
 
     def steps(self, state: State) -> Iterator[Step]:
         yield from self.admissions(state)
         for number, job in enumerate(state.jobs):
+            yield from self.times(state, number, job)
             yield from self.claims(state, number, job)
             yield from self.releases(state, number, job)
             yield from self.rescues(state, number, job)
@@ -101,16 +113,34 @@ class Machine:
     # The queue
 
     def admissions(self, state: State) -> Iterator[Step]:
-        """Let the lowest id that waits take the lock when it is free."""
-        if any(job.status in ("READY", "RUNNING") for job in state.jobs):
+        """Let the lowest id that waits take the place that is free."""
+        if self.places_taken(state) >= (self.scope.most or 0):
             return
         waiting = [n for n, job in enumerate(state.jobs) if job.status == "WAITING"]
         if waiting:
             first = self.first_of(waiting)
             yield ("admit", first), state.with_job(first, status="READY")
 
+    def places_taken(self, state: State) -> int:
+        return sum(job.status in ("READY", "RUNNING") for job in state.jobs)
+
     def first_of(self, waiting: list[int]) -> int:
         return waiting[0]
+
+    def times(self, state: State, number: int, job: Job) -> Iterator[Step]:
+        """Let the time come until which a job sleeps, or until which it may begin."""
+        if job.status == "SCHEDULED":
+            yield ("promote", number), self.awake(state, number)
+        if job.expires == "later" and job.status in QUEUED and not job.attempts:
+            yield ("pass time", number), state.with_job(number, expires="now")
+        if job.status in QUEUED and self.may_expire(job):
+            yield ("expire", number), state.with_job(number, status="CANCELLED")
+
+    def awake(self, state: State, number: int) -> State:
+        return state.with_job(number, status=self.queued(), sleeps=False)
+
+    def may_expire(self, job: Job) -> bool:
+        return job.is_expired
 
     def claims(self, state: State, number: int, job: Job) -> Iterator[Step]:
         if not self.may_claim(state, job) or job.attempts >= self.scope.claims:
@@ -131,7 +161,7 @@ class Machine:
                 yield ("claim unheard", worker, number), claimed
 
     def may_claim(self, state: State, job: Job) -> bool:
-        return job.status == "READY"
+        return job.status == "READY" and not job.is_expired
 
     def token_of_claim(self, state: State, job: Job) -> int:
         return state.next_token
@@ -168,16 +198,27 @@ class Machine:
 
     def recorded(self, state: State, number: int, verdict: str) -> State:
         job = state.jobs[number]
-        failures = job.failures + (verdict == "RETRY")
+        failures = job.failures + self.counts_as_failure(verdict)
         if verdict == "SUCCESS":
             status = "SUCCESSFUL"
         elif self.minds_cancel(job):
             status = "CANCELLED"
         elif verdict == "RETRY" and failures >= MAX_ATTEMPTS:
             status = "FAILED"
+        elif verdict == "SNOOZE":
+            status = "SCHEDULED"
         else:
             status = self.queued()
-        return state.with_job(number, status=status, owner=None, failures=failures)
+        return state.with_job(
+            number,
+            status=status,
+            owner=None,
+            failures=failures,
+            sleeps=status == "SCHEDULED",
+        )
+
+    def counts_as_failure(self, verdict: str) -> bool:
+        return verdict == "RETRY"
 
     def minds_cancel(self, job: Job) -> bool:
         return job.is_cancelled
@@ -222,6 +263,8 @@ class Machine:
             if job.life < self.scope.lives:
                 yield ("retry", number), self.retried(state, number, job)
             return
+        if job.status == "SCHEDULED":
+            yield ("run now", number), self.awake(state, number)
         if job.status in QUEUED:
             yield ("cancel", number), state.with_job(number, status="CANCELLED")
         elif not job.is_cancelled:
@@ -235,7 +278,8 @@ class Machine:
 
     def retried(self, state: State, number: int, job: Job) -> State:
         token = self.token_of_retry(job)
-        new_life = Job(self.queued(), token, life=job.life + 1)
+        status = "SCHEDULED" if job.sleeps else self.queued()
+        new_life = Job(status, token, life=job.life + 1, sleeps=job.sleeps)
         return state.with_job(number, **new_life._asdict())
 
     def token_of_retry(self, job: Job) -> int:

@@ -4,12 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .guarantees import (
-    GUARANTEES,
-    Guarantee,
-    locks_are_held_once,
-    the_lowest_id_is_next,
-)
+from .guarantees import GUARANTEES, Guarantee, no_more_than, the_lowest_id_is_next
 from .machine import FINISHED, QUEUED, Body, Machine, Message, State
 
 
@@ -50,8 +45,8 @@ def has_ended(machine: Machine, state: State) -> bool:
 
 
 def guarantees_of(machine: Machine) -> list[Guarantee]:
-    if machine.scope.has_lock:
-        return [*GUARANTEES, locks_are_held_once, the_lowest_id_is_next]
+    if most := machine.scope.most:
+        return [*GUARANTEES, no_more_than(most), the_lowest_id_is_next]
     return GUARANTEES
 
 

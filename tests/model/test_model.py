@@ -1,26 +1,43 @@
 """The model keeps its guarantees in small scopes, and a bug in it is found."""
 
+from functools import cache
+
 import pytest
 
 from tests.model.machine import Job, Machine, Scope, State
-from tests.model.search import search
+from tests.model.search import Found, search
 
 SUCCESS_OR_RETRY = ("SUCCESS", "RETRY")
 # Each has less of one thing than of another, so that it takes seconds.
 SCOPES = {
-    "three claims of a job": Scope(1, False, lives=1, claims=3),
-    "two lives of a job": Scope(1, False, lives=2, claims=2, verdicts=("SUCCESS",)),
+    "three claims of a job": Scope(1, None, lives=1, claims=3),
+    "two lives of a job": Scope(1, None, lives=2, claims=2, verdicts=("SUCCESS",)),
     "two jobs in a lock": Scope(
-        2, True, 1, claims=2, verdicts=SUCCESS_OR_RETRY, has_operators=False
+        2, 1, lives=1, claims=2, verdicts=SUCCESS_OR_RETRY, has_operators=False
     ),
-    "operators at a lock": Scope(2, True, 1, claims=1, verdicts=SUCCESS_OR_RETRY),
+    "operators at a lock": Scope(2, 1, 1, claims=1, verdicts=SUCCESS_OR_RETRY),
+    "three jobs in a limit of two": Scope(
+        3, 2, lives=1, claims=1, verdicts=("SUCCESS",), has_operators=False
+    ),
+    "a job that sleeps": Scope(1, None, 1, claims=3, verdicts=("SNOOZE", "RETRY")),
+    "a job that sleeps in a lock": Scope(
+        2, 1, lives=1, claims=1, verdicts=("SNOOZE", "RETRY")
+    ),
+    "two jobs that expire in a lock": Scope(
+        2, 1, 1, claims=1, verdicts=("RETRY",), has_expiry=True
+    ),
 }
 LEAST_STATES = 5_000
 
 
+@cache
+def all_of(scope: Scope) -> Found:
+    return search(Machine(scope))
+
+
 @pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)
 def test_every_step_from_every_state_keeps_the_guarantees(scope):
-    found = search(Machine(scope))
+    found = all_of(scope)
     assert len(found.came_from) > LEAST_STATES
     for name, (state, label) in found.broken.items():
         pytest.fail(f"{name}: {[*found.path_to(state), label]}")
@@ -28,7 +45,7 @@ def test_every_step_from_every_state_keeps_the_guarantees(scope):
 
 @pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)
 def test_from_every_state_all_jobs_can_still_end(scope):
-    found = search(Machine(scope))
+    found = all_of(scope)
     assert {tuple(found.path_to(state)) for state in found.stuck} == set()
 
 
@@ -74,6 +91,30 @@ class ClaimPastLock(Machine):
         return job.status in ("READY", "WAITING")
 
 
+class PlaceForOneMore(Machine):
+    """Count the jobs that run, and not those that are about to."""
+
+    def places_taken(self, state):
+        return sum(job.status == "RUNNING" for job in state.jobs)
+
+
+class SnoozeAsFailure(Machine):
+    def counts_as_failure(self, verdict):
+        return verdict in ("RETRY", "SNOOZE")
+
+
+class ClaimOfExpired(Machine):
+    def may_claim(self, state, job):
+        return job.status == "READY"
+
+
+class EndOfTheBegun(Machine):
+    """Look at the time alone."""
+
+    def may_expire(self, job):
+        return job.expires != "never"
+
+
 class LastInLineFirst(Machine):
     def first_of(self, waiting):
         return waiting[-1]
@@ -103,7 +144,31 @@ BUGS = [
     (GuardByOwner, "three claims of a job", "only_the_latest_claim_is_recorded"),
     (RescueWithoutFence, "three claims of a job", "an_attempt_is_recorded_once"),
     (AttemptAsToken, "two lives of a job", "only_the_latest_claim_is_recorded"),
-    (ClaimPastLock, "two jobs in a lock", "locks_are_held_once"),
+    (
+        ClaimPastLock,
+        "two jobs in a lock",
+        "no_more_run_than_their_limit_allows",
+    ),
+    (
+        PlaceForOneMore,
+        "three jobs in a limit of two",
+        "no_more_run_than_their_limit_allows",
+    ),
+    (
+        SnoozeAsFailure,
+        "a job that sleeps",
+        "only_an_error_counts_as_a_failure",
+    ),
+    (
+        ClaimOfExpired,
+        "two jobs that expire in a lock",
+        "an_expired_job_does_not_begin",
+    ),
+    (
+        EndOfTheBegun,
+        "two jobs that expire in a lock",
+        "a_job_that_has_begun_does_not_expire",
+    ),
     (LastInLineFirst, "two jobs in a lock", "the_lowest_id_is_next"),
     (
         DeafToCancel,
@@ -124,6 +189,6 @@ def test_bug_in_the_model_breaks_a_guarantee(bug, scope, guarantee):
 
 
 def test_bug_that_leaves_a_job_behind_makes_it_stuck():
-    scope = Scope(1, False, 1, claims=2, verdicts=("SUCCESS",), has_operators=False)
+    scope = Scope(1, None, 1, claims=2, verdicts=("SUCCESS",), has_operators=False)
     assert not search(Machine(scope)).stuck
     assert search(OrphansStay(scope)).stuck

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
+from django.utils import timezone
 
 from pgjobs.models import Job, Worker
-from pgjobs.queue import recording
+from pgjobs.queue import recording, upkeep
 from pgjobs.queue.recording import Success, Unsuccessful
-from tests.actors import Hand, admit, execute
+from pgjobs.queue.upkeep import Batch
+from tests.actors import Hand, admit, execute, hours
 from tests.model.machine import MAX_ATTEMPTS, MAX_CRASHES, Machine, Scope
 from tests.model.search import Found, search
 from tests.model.test_model import SUCCESS_OR_RETRY
@@ -16,12 +18,17 @@ from tests.tasks import noop
 pytestmark = pytest.mark.django_db
 
 LONG_AGO = 100.0  # seconds, of a worker that fell silent
+SLEEP = 3600.0  # seconds, of a job that was snoozed
 SCOPES = {
-    "two claims": Scope(1, False, lives=1, claims=2),
-    "two lives": Scope(1, False, lives=2, claims=1, verdicts=SUCCESS_OR_RETRY),
+    "two claims": Scope(1, None, lives=1, claims=2),
+    "two lives": Scope(1, None, lives=2, claims=1, verdicts=SUCCESS_OR_RETRY),
     "lock": Scope(
-        2, True, 1, claims=2, verdicts=("RETRY", "SUCCESS"), has_operators=False
+        2, 1, 1, claims=2, verdicts=("RETRY", "SUCCESS"), has_operators=False
     ),
+    "sleep": Scope(1, None, lives=2, claims=1, verdicts=("SNOOZE",)),
+    "sleep in a lock": Scope(2, 1, lives=1, claims=1, verdicts=("SNOOZE",)),
+    "expiry": Scope(1, None, 2, claims=1, verdicts=("RETRY",), has_expiry=True),
+    "expiry in a lock": Scope(2, 1, 1, claims=1, verdicts=("RETRY",), has_expiry=True),
 }
 
 
@@ -29,7 +36,8 @@ class Replay:
     """The jobs and workers of the model, as rows."""
 
     def __init__(self, scope: Scope):
-        options = {"lock": "door"} if scope.has_lock else {}
+        options = {"lock": "door"} if scope.most else {}
+        options |= {"expires": hours(1)} if scope.has_expiry else {}
         options |= {"max_attempts": MAX_ATTEMPTS, "max_crashes": MAX_CRASHES}
         self.jobs = [noop.using(**options).enqueue().pk for _ in range(scope.jobs)]
         self.hands = [Hand("first"), Hand("second")]
@@ -41,6 +49,25 @@ class Replay:
 
     def admit(self, number) -> None:
         admit()
+
+    def promote(self, number) -> None:
+        self.let_pass(number, "run_after")
+        assert upkeep.promote(execute, self.only(number)).number == 1
+
+    def pass_time(self, number) -> None:
+        """Let the job expire; from now on no worker may claim it."""
+        self.let_pass(number, "expires_at")
+        self.hands[0].record_and_claim(limit=1, is_idle=True)
+
+    def let_pass(self, number, column: str) -> None:
+        past = timezone.now() - hours(1)
+        Job.objects.filter(pk=self.jobs[number]).update(**{column: past})
+
+    def expire(self, number) -> None:
+        assert upkeep.expire(execute, self.only(number)) == [self.jobs[number]]
+
+    def only(self, number) -> Batch:
+        return Batch(only=[self.jobs[number]])
 
     def claim(self, worker, number) -> None:
         (job,) = self.hands[worker].record_and_claim(limit=1, is_idle=True).jobs
@@ -58,7 +85,8 @@ class Replay:
             success = Success(job.id, job.lease_token, None)
             self.hands[worker].record_and_claim(success)
         else:
-            outcome = Unsuccessful(job.id, job.lease_token, verdict, "")
+            sleep = SLEEP if verdict == "SNOOZE" else 0.0
+            outcome = Unsuccessful(job.id, job.lease_token, verdict, "", delay=sleep)
             self.hands[worker].record(outcome)
 
     deliver_unheard = deliver
@@ -74,6 +102,9 @@ class Replay:
 
     def cancel(self, number) -> None:
         Job.objects.get(pk=self.jobs[number]).cancel()
+
+    def run_now(self, number) -> None:
+        Job.objects.get(pk=self.jobs[number]).run_now()
 
     def fail(self, number) -> None:
         Job.objects.get(pk=self.jobs[number]).fail("By hand.")
@@ -122,13 +153,18 @@ def rows_of(state) -> list[tuple]:
     ]
 
 
+def causes(job) -> tuple:
+    """Return what decides beside the status."""
+    return job.is_cancelled, job.crashes, job.failures, job.expires, job.sleeps
+
+
 def interesting(machine: Machine, found: Found) -> Iterator[list[tuple]]:
     """Yield the shortest way to each kind of step: what happens, and to what."""
     kinds = set()
     for state in found.came_from:
         for label, after in machine.steps(state):
             effects = tuple(
-                (old.status, old.is_cancelled, old.crashes, old.failures, new.status)
+                (old.status, *causes(old), new.status)
                 for old, new in zip(state.jobs, after.jobs, strict=True)
                 if old != new
             )

@@ -6,7 +6,14 @@ from pgjobs import chain, enqueue, group
 from pgjobs.models import Job, Note
 from tests import tasks
 from tests.actors import execute
-from tests.processes import drain, shared_queue, wait_for, wait_for_all, wait_for_status
+from tests.processes import (
+    LONGEST_TEST,
+    drain,
+    shared_queue,
+    wait_for,
+    wait_for_all,
+    wait_for_status,
+)
 
 pytestmark = shared_queue
 
@@ -31,7 +38,7 @@ OPEN = """
 def test_next_job_of_a_chain_starts_at_once_even_on_another_worker(start_worker):
     """Both workers poll once a minute, so only a notification makes it fast."""
     for queue_name in ("one", "other"):
-        start_worker("--queues", queue_name, "--poll", "60")
+        start_worker("--queues", queue_name, "--poll", "600")
     parts = [
         tasks.noop.using(queue_name=queue_name).bind()
         for _ in range(10)
@@ -109,7 +116,9 @@ def test_nothing_waits_for_ever_whatever_workers_and_operators_do(start_worker):
             workers.pop(0).kill()
             workers.append(start())
     unfinished = Job.objects.filter(finished_at=None)
-    wait_for(lambda: not unfinished.exists(), "all jobs have ended", timeout=40)
+    wait_for(
+        lambda: not unfinished.exists(), "all jobs have ended", timeout=LONGEST_TEST
+    )
     assert execute(OPEN) == []
     wait_for(lambda: not Note.objects.exists(), "nothing is left to be told")
     lines = Job.objects.exclude(line=None)

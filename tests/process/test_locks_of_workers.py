@@ -7,7 +7,13 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Job, Note
 from tests import tasks
 from tests.actors import session
-from tests.processes import shared_queue, wait_for, wait_for_all, wait_for_status
+from tests.processes import (
+    LONGEST_TEST,
+    shared_queue,
+    wait_for,
+    wait_for_all,
+    wait_for_status,
+)
 
 pytestmark = shared_queue
 
@@ -24,7 +30,7 @@ PLACES = """
 
 
 def test_four_jobs_of_a_lock_write_abcd_every_time(start_worker, tmp_path):
-    workers = [start_worker("--concurrency", "4", "--poll", "60") for _ in range(2)]
+    workers = [start_worker("--concurrency", "4", "--poll", "600") for _ in range(2)]
     runs = [str(tmp_path / str(number)) for number in range(100)]
     enqueue_many(
         [
@@ -33,7 +39,7 @@ def test_four_jobs_of_a_lock_write_abcd_every_time(start_worker, tmp_path):
             for path in runs
         ]
     )
-    wait_for_all("SUCCESSFUL", timeout=60)
+    wait_for_all("SUCCESSFUL", timeout=LONGEST_TEST)
     assert {tmp_path.joinpath(path).read_text() for path in runs} == {"abcd"}
     names = set(Job.objects.values_list("attempts", flat=True))
     assert names == {1}
@@ -43,7 +49,7 @@ def test_four_jobs_of_a_lock_write_abcd_every_time(start_worker, tmp_path):
 def test_next_job_of_a_lock_starts_at_once_even_on_another_worker(start_worker):
     """Both workers poll once a minute, so only a notification makes it fast."""
     for queue_name in ("one", "other"):
-        start_worker("--queues", queue_name, "--poll", "60")
+        start_worker("--queues", queue_name, "--poll", "600")
     jobs = [
         tasks.noop.using(lock="door", queue_name=queue_name).bind()
         for _ in range(10)
@@ -107,7 +113,9 @@ def test_locks_and_limits_hold_whatever_workers_and_operators_do(start_worker):
                 workers.pop(0).kill()
                 start()
     unfinished = Job.objects.filter(finished_at=None)
-    wait_for(lambda: not unfinished.exists(), "all jobs have ended", timeout=60)
+    wait_for(
+        lambda: not unfinished.exists(), "all jobs have ended", timeout=LONGEST_TEST
+    )
     left = Job.objects.exclude(line=None)
     wait_for(
         lambda: not (left.exists() or Note.objects.exists()), "all ends are seen to"

@@ -6,6 +6,7 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Attempt, Job
 from tests import tasks
 from tests.processes import (
+    SOON,
     WorkerThread,
     drain,
     let_it_turn,
@@ -17,7 +18,7 @@ from tests.processes import (
 
 pytestmark = shared_queue
 
-BRISK = {"HEARTBEAT_INTERVAL": 0.2, "LEASE_DURATION": 1}
+BRISK = {"HEARTBEAT_INTERVAL": 0.4, "LEASE_DURATION": 3}
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def path(tmp_path) -> str:
 
 def test_suspect_waits_for_the_others_and_nothing_starts_beside_it(path):
     first = enqueue(tasks.hold, f"{path}1")
-    with WorkerThread(slots=4, poll=60) as worker:
+    with WorkerThread(slots=4, poll=600) as worker:
         wait_for_status(first, "RUNNING")
         alone = suspect(tasks.hold, f"{path}2")
         wait_for(lambda: worker.loop.poll_schedule.waits_for_idle, "the suspect is met")
@@ -121,7 +122,7 @@ def test_suspects_run_one_after_the_other_in_their_turn(path):
 
 def test_suspect_does_not_hinder_the_other_workers(path):
     first = enqueue(tasks.hold, path)
-    with WorkerThread(slots=4, poll=60, queues=("default",)) as worker:
+    with WorkerThread(slots=4, poll=600, queues=("default",)) as worker:
         wait_for_status(first, "RUNNING")
         alone = suspect(tasks.noop)
         wait_for(lambda: worker.loop.poll_schedule.waits_for_idle, "the suspect is met")
@@ -132,7 +133,7 @@ def test_suspect_does_not_hinder_the_other_workers(path):
 
 def test_worker_that_waits_to_be_idle_does_not_spin(path):
     held = enqueue(tasks.hold, path)
-    with WorkerThread(slots=4, poll=60) as worker:
+    with WorkerThread(slots=4, poll=600) as worker:
         wait_for_status(held, "RUNNING")
         suspect(tasks.noop)
         wait_for(lambda: worker.loop.poll_schedule.waits_for_idle, "the suspect is met")
@@ -151,5 +152,5 @@ def test_slots_wait_no_longer_for_a_job_that_was_to_run_alone_and_is_gone(tmp_pa
             lambda: loop.poll_schedule.waits_for_idle, "the worker waits to be idle"
         )
         alone.cancel()
-        wait_for_status(other, "SUCCESSFUL", timeout=5)
+        wait_for_status(other, "SUCCESSFUL", timeout=SOON)
         tasks.let_go(path)

@@ -18,6 +18,7 @@ from pgjobs.worker.connections import heartbeat
 from tests import tasks
 from tests.actors import Hand, session
 from tests.processes import (
+    SOON,
     WorkerThread,
     drain,
     let_it_turn,
@@ -72,7 +73,7 @@ def test_job_of_a_killed_process_runs_elsewhere_within_ten_seconds(start_worker,
     worker, job = start_holding(start_worker, path)
     with running_worker(slots=1):
         worker.kill()
-        wait_for(lambda: len(starts(path)) == 2, "the job runs again", timeout=15)
+        wait_for(lambda: len(starts(path)) == 2, "the job runs again", timeout=SOON)
         tasks.let_go(path)
         wait_for_status(job, "SUCCESSFUL")
     assert starts(path) == [worker.pid, os.getpid()]
@@ -89,7 +90,7 @@ def test_job_of_a_killed_process_runs_when_the_only_worker_starts_again(
     worker.kill()
     tasks.let_go(path)
     with running_worker(slots=1):
-        wait_for_status(job, "SUCCESSFUL", timeout=5)
+        wait_for_status(job, "SUCCESSFUL", timeout=SOON)
     assert (job.attempts, job.crashes) == (2, 1)
 
 
@@ -535,7 +536,7 @@ def test_worker_starts_while_another_session_holds_the_table(settings, monkeypat
     with session() as other:
         other.begin()
         other.execute("LOCK TABLE pgjobs_job IN ACCESS EXCLUSIVE MODE")
-        worker = WorkerThread(poll=60)
+        worker = WorkerThread(poll=600)
         wait_for(lambda: worker.loop.phase == "running", "it has started")
         other.rollback()
     with worker:

@@ -102,7 +102,7 @@ def test_missing_tables_are_an_error_that_names_the_cure(start_worker):
 
 
 def test_server_that_is_not_there_is_an_error_without_the_password(start_worker):
-    url = "postgresql://somebody:secret-word@127.0.0.1:1/queue"
+    url = "postgresql://operator:secret-word@127.0.0.1:1/queue"
     printed = failed_start(start_worker, DATABASE_URL=url)
     assert "The database 'default' cannot be reached" in printed
     assert "secret-word" not in printed

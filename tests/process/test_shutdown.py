@@ -14,6 +14,7 @@ from pgjobs.worker import ExitCode, Loop, WorkerOptions
 from pgjobs.worker.upkeep import expiry, late_events, long_transactions
 from tests import tasks
 from tests.processes import (
+    SOON,
     WorkerThread,
     running_worker,
     shared_queue,
@@ -73,7 +74,7 @@ def test_job_that_does_not_end_in_time_is_released(
     worker, job = start_holding(start_worker, path, "--grace", grace)
     for number in signals:
         worker.send(number)
-    assert worker.wait(timeout=5) == code
+    assert worker.wait(timeout=SOON) == code
     job.refresh_from_db()
     assert (job.status, job.attempts, job.failures, job.crashes) == ("READY", 1, 0, 0)
     attempt = Attempt.objects.get(job=job)
@@ -86,19 +87,19 @@ def test_job_that_does_not_end_in_time_is_released(
 
 
 def test_idle_worker_stops_at_once(start_worker):
-    worker = start_worker("--poll", "60")
+    worker = start_worker("--poll", "600")
     begun = time.monotonic()
     assert worker.stop() == ExitCode.STOPPED
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < SOON
 
 
 def test_signal_before_the_worker_is_up_stops_it_too(start_worker):
-    """The process runs no job, whether Python or the worker takes the signal."""
+    """The process holds no job: the signal itself may end it, as any program."""
     job = enqueue(tasks.noop)
     worker = start_worker(registered=False)
     assert worker.stop() in (-signal.SIGTERM, ExitCode.STOPPED)
     job.refresh_from_db()
-    assert job.status in ("READY", "SUCCESSFUL")
+    assert (job.status, job.crashes) in (("READY", 0), ("SUCCESSFUL", 0))
 
 
 def test_worker_that_is_stopped_before_it_starts_claims_nothing():
@@ -119,7 +120,7 @@ def test_prefetched_jobs_that_no_slot_has_begun_are_released_at_once(path, grace
         wait_for(lambda: tasks.lines(path), "the first one runs")
         worker.loop.stop()
         for job in waiting:
-            wait_for_status(job, "READY", timeout=5)
+            wait_for_status(job, "READY", timeout=SOON)
             assert (job.attempts, job.failures) == (1, 0)
         tasks.let_go(path)
         code = worker.join()
@@ -157,22 +158,22 @@ def test_ends_are_announced_before_a_worker_with_two_signals_ends(
 
     def receive(sender, job, **kwargs):
         begun.set()
-        go_on.wait(20)
+        go_on.wait(60)
         announced.append(job.pk)
 
     signals.job_finished.connect(receive)
     try:
         enqueue(tasks.hold, path)
-        with WorkerThread(slots=2, poll=60) as worker:
+        with WorkerThread(slots=2, poll=600) as worker:
             wait_for(lambda: tasks.lines(path), "the job runs")
             jobs = [enqueue(tasks.noop) for _ in range(3)]
-            assert begun.wait(20)
+            assert begun.wait(60)
             wait_for_status(jobs[-1], "SUCCESSFUL")
             if not is_stuck:
                 threading.Timer(0.2, go_on.set).start()
             worker.loop.stop()
             worker.loop.stop()
-            assert worker.join(timeout=10) == ExitCode.SECOND_SIGNAL
+            assert worker.join(timeout=SOON) == ExitCode.SECOND_SIGNAL
         assert announced == ([] if is_stuck else [job.pk for job in jobs])
     finally:
         go_on.set()
@@ -219,11 +220,11 @@ def test_heartbeats_go_on_during_the_grace(start_worker, path, settings):
 
 
 def test_other_signals_do_not_wake_or_stop_it(start_worker):
-    worker = start_worker("--poll", "60")
+    worker = start_worker("--poll", "600")
     worker.send(signal.SIGCONT)
     worker.send(signal.SIGWINCH)
     worker.send(signal.SIGPIPE)
-    wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=5)
+    wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
     assert worker.stop() == ExitCode.STOPPED
 
 
@@ -260,7 +261,7 @@ def test_worker_whose_time_is_over_releases_what_no_slot_has_begun(path):
         worker.loop.lifetime.started_at -= 3_600
         worker.loop.bell.ring()
         for job in waiting:
-            wait_for_status(job, "READY", timeout=5)
+            wait_for_status(job, "READY", timeout=SOON)
             assert (job.attempts, job.failures) == (1, 0)
         tasks.let_go(path)
         assert worker.join() == ExitCode.STOPPED
@@ -275,7 +276,7 @@ def test_idle_worker_wakes_when_its_time_is_over(settings, monkeypatch):
     monkeypatch.setattr(expiry, "EXPIRE_SECONDS", 600.0)
     monkeypatch.setattr(late_events, "DELIVER_LATE_SECONDS", 600.0)
     monkeypatch.setattr(long_transactions, "LOOK_SECONDS", 600.0)
-    assert WorkerThread(max_time=0.2, poll=600).join(timeout=5) == ExitCode.STOPPED
+    assert WorkerThread(max_time=0.2, poll=600).join(timeout=SOON) == ExitCode.STOPPED
 
 
 def test_no_thread_is_left_when_a_worker_has_stopped():
@@ -289,7 +290,7 @@ def test_no_thread_is_left_when_a_worker_has_stopped():
 
 def test_release_is_tried_again_when_the_database_fails_it(path, monkeypatch):
     job = enqueue(tasks.hold, path)
-    with WorkerThread(slots=1, poll=60) as worker:
+    with WorkerThread(slots=1, poll=600) as worker:
         wait_for(lambda: tasks.lines(path), "the job runs")
         record, failures = recording.record, [OperationalError("gone")]
 

@@ -25,7 +25,7 @@ from pgjobs.worker.process.pipe import SupervisorPipe
 from pgjobs.worker.process.supervisor import ChildProcess, Supervisor, WorkerPipe
 from tests import tasks
 from tests.actors import execute, session
-from tests.processes import WorkerProcess, shared_queue, wait_for, wait_for_status
+from tests.processes import SOON, WorkerProcess, shared_queue, wait_for, wait_for_status
 
 BRISK = {
     "HEARTBEAT_INTERVAL": 0.2,
@@ -33,7 +33,7 @@ BRISK = {
     "TASK_MODULES": ["tests.hasty"],
 }
 
-STARTING_SECONDS = 60  # that three processes may take to start on a busy machine
+STARTING_SECONDS = 120  # that three processes may take to start on a busy machine
 
 
 # The supervisor's decisions, with stand-ins for its workers
@@ -356,7 +356,7 @@ def test_each_worker_answers_on_a_port_of_its_own(start_workers):
         address = f"http://127.0.0.1:{port + number - 1}"
         line = f"mail-{number} Health and nudges on {address}.\n"
         wait_for(lambda line=line: line in worker.printed, line, STARTING_SECONDS)
-        with urlopen(f"{address}/healthz", timeout=20) as answer:
+        with urlopen(f"{address}/healthz", timeout=60) as answer:
             assert answer.status == 200
     assert worker.stop() == ExitCode.STOPPED
 
@@ -368,7 +368,7 @@ def test_workers_end_with_a_supervisor_that_was_killed(start_workers, path):
     pids = children_of(worker)
     wait_until_held(path, 1)
     worker.kill()
-    wait_for(lambda: not any(map(is_running, pids)), timeout=5)
+    wait_for(lambda: not any(map(is_running, pids)), timeout=SOON)
     job.refresh_from_db()
     assert (job.status, job.crashes) == ("READY", 0)
     assert not Worker.objects.exists()
@@ -394,7 +394,7 @@ def test_worker_that_still_starts_ends_with_a_supervisor_that_was_killed(start_w
         )
         pids = children_of(worker)
         worker.kill()
-        wait_for(lambda: not any(map(is_running, pids)), timeout=5)
+        wait_for(lambda: not any(map(is_running, pids)), timeout=SOON)
     assert pids
 
 
@@ -479,7 +479,7 @@ def test_what_cannot_start_says_why_once(start_worker):
         "--processes",
         "3",
         registered=False,
-        DATABASE_URL="postgresql://somebody:secret-word@127.0.0.1:1/queue",
+        DATABASE_URL="postgresql://operator:secret-word@127.0.0.1:1/queue",
     )
     assert worker.wait() == ExitCode.LOST
     assert worker.printed.count("The database 'default' cannot be reached") == 1

@@ -438,7 +438,7 @@ def test_turn_that_is_cut_off_records_admits_and_claims_nothing(own):
         wait_for(lambda: execute(*sleeps), "it has recorded, admitted and claimed")
         execute("SELECT pg_terminate_backend(%(pid)s)", {"pid": pid})
         with pytest.raises(psycopg.OperationalError):
-            turn.result(timeout=20)
+            turn.result(timeout=60)
     assert stored_statuses() == ["RUNNING", "WAITING"]
     brought, admission = record_admit_and_claim(own.together, hand, ended)
     assert brought.recorded == {ended.lease_token}

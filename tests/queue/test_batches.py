@@ -34,7 +34,7 @@ def worker(db):
 
 
 def status_of(job: Job) -> str:
-    """Return the status once a worker has looked at what rows and notes tell."""
+    """Return the status once a worker has looked at what rows and notes say."""
     admit(sweeps=False)
     job.refresh_from_db()
     return job.status
@@ -336,7 +336,7 @@ def test_end_that_is_rolled_back_does_not_end_the_batch():
 
 
 @pytest.mark.parametrize("act", ["succeed", "fail", "cancel", "discard"])
-def test_end_of_a_batch_admits_later_a_callback_that_another_session_holds(act):
+def test_callback_whose_row_another_session_holds_is_admitted_later(act):
     batch = enqueue(group([noop.bind(), noop.bind()], then=then))
     (callback,) = callbacks(batch)
     run_next()
@@ -354,7 +354,7 @@ def test_end_of_a_batch_admits_later_a_callback_that_another_session_holds(act):
     assert not Note.objects.exists()
 
 
-def test_failure_in_a_batch_admits_later_a_callback_that_another_session_holds():
+def test_callback_of_failures_whose_row_another_session_holds_is_admitted_later():
     batch = enqueue(group([noop.bind(), noop.bind()], on_failure=low.bind()))
     (callback,) = callbacks(batch)
     admit()
@@ -428,7 +428,7 @@ def test_group_that_is_rolled_back_leaves_no_batch():
     assert not Batch.objects.exists()
 
 
-def test_empty_batches_go_that_stand_behind_many_with_jobs(monkeypatch):
+def test_empty_batches_behind_many_with_jobs_are_pruned(monkeypatch):
     monkeypatch.setattr(upkeep, "BATCH", 2)
     kept = [enqueue(group([noop.bind()])) for _ in range(5)]
     empty = [enqueue(group([noop.bind()])) for _ in range(3)]
@@ -442,7 +442,7 @@ def test_empty_batches_go_that_stand_behind_many_with_jobs(monkeypatch):
     assert set(Batch.objects.all()) == set(kept)
 
 
-def test_batch_goes_with_the_last_of_its_jobs():
+def test_batch_is_pruned_with_the_last_of_its_jobs():
     batch = enqueue(group([noop.bind(), noop.bind()]))
     run_next()
     batch.jobs.filter(status="READY").cancel()

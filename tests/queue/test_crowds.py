@@ -1,4 +1,4 @@
-"""No statement of a worker reads more beside a crowd of what it has nothing to do with.
+"""No statement of a worker reads more beside a crowd of rows that do not concern it.
 
 `python -m benchmarks.ten_thousand` does the same with ten thousand of everything.
 """

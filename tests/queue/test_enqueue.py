@@ -41,7 +41,7 @@ def listener(transactional_db):
 
 @pytest.fixture
 def announced():
-    """The jobs that job_enqueued told of."""
+    """The jobs that job_enqueued announced."""
     jobs = []
 
     def receiver(job, **named):
@@ -168,7 +168,7 @@ def test_what_is_not_due_is_scheduled(run_after, status):
 
 
 @pytest.mark.parametrize("past", [timedelta(seconds=-1), timedelta.min])
-def test_time_that_is_over_means_now(past):
+def test_time_in_the_past_means_now(past):
     job = noop.using(run_after=past, expires=hours(1)).enqueue()
     job.refresh_from_db()
     assert job.status == "READY"
@@ -550,7 +550,7 @@ def test_illegal_row_is_refused_and_the_error_says_why(fault, columns, is_new):
 @pytest.mark.parametrize(
     "name", ["task", "args", "kwargs", "queue_name", "enqueued_at"]
 )
-def test_null_is_refused_where_nothing_else_makes_sense(name):
+def test_null_is_refused_where_it_makes_no_sense(name):
     with pytest.raises(IntegrityError, match="null value"), transaction.atomic():
         insert(**{name: "NULL"})
 

@@ -32,7 +32,7 @@ def served():
 
 
 def seconds_until_token(key: str = "tests.noop") -> int:
-    """Return in how many seconds the rate lets the next of its jobs go."""
+    """Return the seconds until the rate has a token for its next job."""
     opens_at = Rate.objects.get(key=key).opens_at
     return round((opens_at - timezone.now()).total_seconds())
 
@@ -57,7 +57,7 @@ def test_limit_is_kept_within_one_statement():
 
 
 @pytest.mark.parametrize("verdict", ["FAIL", "CANCEL", "SNOOZE"])
-def test_place_is_free_when_a_job_leaves_it(verdict):
+def test_limit_has_room_again_when_a_job_leaves_it(verdict):
     enqueue_many([two.bind() for _ in range(3)])
     hand = Hand()
     hand.set_back(hand.claim_one(), verdict, delay=60)
@@ -82,7 +82,7 @@ def test_rate_that_no_calendar_can_follow_is_refused_by_the_database(interval):
     assert not Rate.objects.exists()
 
 
-def test_places_of_a_dead_worker_come_back_with_the_rescue():
+def test_rescue_makes_room_that_jobs_of_a_dead_worker_took():
     enqueue_many([two.using(max_crashes=1).bind() for _ in range(4)])
     dead, hand = Hand("dead"), Hand()
     for _ in range(2):
@@ -243,7 +243,7 @@ def test_worker_knows_when_the_next_token_comes():
 
 
 def test_rate_that_no_job_waits_for_wakes_no_worker():
-    """Not even if jobs have waited for it that are gone now."""
+    """Not even if jobs that are gone now have waited for it."""
     enqueue_many([slow.bind(), slow.bind()])
     admit()
     Job.objects.filter(status="WAITING").cancel()
@@ -304,8 +304,8 @@ def test_job_that_leaves_the_line_makes_way_for_jobs_with_a_larger_limit():
     assert statuses() == ["CANCELLED", "CANCELLED", "READY", "READY"]
 
 
-def test_of_jobs_that_end_together_each_admits_those_that_wait_for_its_lock():
-    """The end of the first meets a job in the line of the limit that has ended."""
+def test_each_of_two_jobs_that_end_together_admits_the_next_of_its_lock():
+    """The end of the first finds the second one in the line, which has also ended."""
     limited = tasks.noop.using(limit_key="key", max_running=1)
     enqueue_many([limited.bind(), *[limited.using(lock="door").bind()] * 2])
     admit()

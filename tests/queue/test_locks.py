@@ -310,7 +310,7 @@ def test_mutex_passes_ordered_jobs_that_wait_for_a_scheduled_one():
 # Transactions that race. None waits for another.
 
 
-def test_of_two_open_transactions_the_first_to_commit_has_the_lock():
+def test_first_of_two_transactions_to_commit_gets_the_lock():
     with session() as one, session() as two:
         for each in (one, two):
             each.begin()
@@ -321,7 +321,7 @@ def test_of_two_open_transactions_the_first_to_commit_has_the_lock():
     assert statuses() == ["WAITING", "READY"]
 
 
-def test_of_two_jobs_that_are_committed_before_a_worker_looks_one_has_the_lock():
+def test_only_one_of_two_jobs_committed_before_a_worker_looks_gets_the_lock():
     with session() as one, session() as two:
         for each in (one, two):
             each.begin()
@@ -472,7 +472,7 @@ def test_no_two_jobs_can_hold_a_lock():
 
 
 @pytest.mark.parametrize("line", ["", ", line = NULL"])
-def test_job_that_is_made_ready_by_hand_waits_all_the_same(line):
+def test_job_that_is_made_ready_by_hand_still_waits_for_its_lock(line):
     enqueue_many([locked.bind(), locked.bind()])
     admit()
     execute(READY_BY_HAND + line)
@@ -526,7 +526,7 @@ def test_worker_admits_as_soon_as_another_one_does_no_more():
         wait_for(lambda: not loop.admitting.is_expecting(monotonic()))
 
 
-def test_end_with_a_notification_alone_ends_the_workers_sleep():
+def test_notification_of_an_end_alone_ends_the_workers_sleep():
     with running_worker(poll=600, slots=1, queues=("default",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
         loop.admitting.sweeping.due = loop.upkeep.survey.due = float("inf")

@@ -63,7 +63,7 @@ UNFINISHED = ("READY", "SCHEDULED", "WAITING", "RUNNING")
         ("chain", "cancel"),
     ],
 )
-def test_long_line_ends_in_one_statement(kind, end):
+def test_whole_long_line_ends_in_one_statement(kind, end):
     Hand()  # it serves the queue
     make_line(kind)
     admit()

@@ -1,4 +1,4 @@
-"""What operators are told about waiting jobs."""
+"""What operators read about waiting jobs."""
 
 from datetime import timedelta
 from io import StringIO

@@ -18,6 +18,7 @@ from tests import tasks
 from tests.actors import Hand, hours, running_job, session
 from tests.operators import make_job
 from tests.processes import (
+    SOON,
     drain,
     running_worker,
     shared_queue,
@@ -100,7 +101,7 @@ def test_acts_say_whether_they_changed_anything():
 def test_pausing_lets_running_jobs_end_and_resuming_wakes_the_worker(tmp_path):
     path = str(tmp_path / "held")
     held = tasks.hold.using(queue_name="mail").enqueue(path)
-    with running_worker(poll=60) as loop:
+    with running_worker(poll=600) as loop:
         wait_for_status(held, "RUNNING")
         queue = Queue.objects.get_or_create(name="mail")[0]
         queue.pause()
@@ -112,7 +113,7 @@ def test_pausing_lets_running_jobs_end_and_resuming_wakes_the_worker(tmp_path):
         waiting.refresh_from_db()
         assert waiting.status == "READY"
         queue.resume()
-        wait_for_status(waiting, "SUCCESSFUL", timeout=20)
+        wait_for_status(waiting, "SUCCESSFUL", timeout=SOON)
 
 
 @pytest.mark.parametrize(
@@ -227,9 +228,9 @@ def test_room_of_a_killed_worker_comes_back_with_the_rescue(start_worker, tmp_pa
     hold = tasks.hold.using(queue_name="mail", max_crashes=5)
     first = enqueue_many([hold.bind(path) for _ in range(5)])[:2]
     impatient = {"HEARTBEAT_INTERVAL": 0.3, "LEASE_DURATION": 1.5}
-    victim = start_worker("--poll", "60", settings=impatient)
+    victim = start_worker("--poll", "600", settings=impatient)
     wait_for(lambda: len(tasks.lines(path)) == 2, "two run")
-    start_worker("--poll", "60", settings=impatient)
+    start_worker("--poll", "600", settings=impatient)
     victim.kill()
     wait_for(lambda: len(tasks.lines(path)) == 4, "they run again elsewhere")
     assert {job.pk for job in Job.objects.running()} == {job.pk for job in first}
@@ -239,12 +240,12 @@ def test_room_of_a_killed_worker_comes_back_with_the_rescue(start_worker, tmp_pa
 
 
 def test_queue_that_others_fill_is_looked_at_again(tmp_path):
-    """The other worker may end without a notification of free room."""
+    """The other worker may end without notifying this one of free room."""
     make_queue(max_running=1)
     hand = Hand()
     held = running_job(MAIL, hand=hand)
     waiting = MAIL.enqueue()
-    with running_worker(poll=60, listen=False) as loop:
+    with running_worker(poll=600, listen=False) as loop:
         wait_for(lambda: loop.poll_schedule.passed_over, "it met the full queue")
         job = Job.objects.get(pk=held.pk)
         Job.objects.filter(pk=held.pk).succeed()

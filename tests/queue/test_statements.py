@@ -111,7 +111,7 @@ def test_jobs_that_end_together_share_a_statement(tmp_path, settings, monkeypatc
 
 @pytest.mark.usefixtures("calm")
 @pytest.mark.parametrize(("stops", "at_once"), [(False, [6, 6]), (True, [12])])
-def test_of_what_ended_half_is_recorded_at_once_while_there_is_more_to_claim(
+def test_half_of_the_outcomes_is_recorded_at_once_while_there_is_more_to_claim(
     stops, at_once, tmp_path, monkeypatch
 ):
     """The slots need something to run during the round trip of a pass."""
@@ -208,7 +208,7 @@ def blocks_read_by(query: str, parameters: dict) -> int:
         ("prune", OLD | {"status": "SUCCESSFUL", **ALL}),
     ],
 )
-def test_what_has_nothing_to_do_reads_no_more_when_thousands_wait_or_are_kept(
+def test_statement_with_nothing_to_do_reads_no_more_beside_thousands_of_jobs(
     name, parameters
 ):
     assert blocks_read_by(statement(name), parameters) < 40

@@ -1,4 +1,4 @@
-"""The address of a job: what it tells, to which visitors, and what it hides."""
+"""The status address of a job: what it shows, to which visitors, and what it hides."""
 
 import json
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ def status_of(client, job: Job):
     return json.loads(response.content)
 
 
-def nobody(request, job):
+def no_visitor(request, job):
     return False
 
 
@@ -48,14 +48,14 @@ async def absent_minded(request, job):
     return False
 
 
-NO_FUNCTION = "somebody"
+NO_FUNCTION = "no function"
 
 
 def only(name: str):
     return {"STATUS_PERMISSION": f"tests.queue.test_status.{name}"}
 
 
-# What it tells
+# What it shows
 
 
 def test_status_of_a_new_job_is_shown_in_full(client):
@@ -381,7 +381,7 @@ def test_status_is_read_from_the_database_of_the_queue(client, settings):
 def test_visitor_without_permission_gets_the_answer_for_a_missing_job(client, settings):
     job = enqueue(tasks.noop)
     missing = client.get("/jobs/1.wrong/")
-    for name in ("nobody", "refuse"):
+    for name in ("no_visitor", "refuse"):
         settings.PGJOBS = only(name)
         refused = client.get(job.get_status_url())
         assert (refused.status_code, refused.content) == (404, missing.content)

@@ -297,7 +297,7 @@ def test_old_owner_of_a_job_that_was_ended_by_hand_changes_nothing(act):
     assert fields_of(job) == before
 
 
-def test_job_of_which_the_cancel_was_asked_can_still_succeed():
+def test_job_that_was_asked_to_stop_can_still_succeed():
     hand, job = Hand(), noop.enqueue()
     claimed = hand.claim_one()
     job.cancel()
@@ -415,7 +415,7 @@ def test_small_set_costs_two_queries(django_assert_num_queries):
 
 @pytest.fixture
 def finished():
-    """The jobs that job_finished told of, with their status."""
+    """The jobs that job_finished announced, with their status."""
     told = []
 
     def receiver(job, **named):
@@ -568,7 +568,7 @@ def test_rescue_skips_what_an_act_has_locked(act, hand):
 
 @transactional
 @pytest.mark.parametrize("act", ACTS)
-def test_of_two_at_the_same_time_one_changes_the_job(act):
+def test_only_one_of_two_acts_at_the_same_time_changes_the_job(act):
     status = {"retry": "FAILED", "run_now": "SCHEDULED"}.get(act, "RUNNING")
     job = job_that_is(status)
     twin = Job.objects.get(pk=job.pk)
@@ -659,8 +659,8 @@ def test_jobs_are_locked_by_id_so_that_two_never_wait_for_each_other(act, hand):
         other = stack.enter_context(in_thread(change))
         wait_for(lambda: waiting(holder) == 2, "both wait")
         holder.commit()
-        orderly.result(timeout=20)
-        other.result(timeout=20)
+        orderly.result(timeout=60)
+        other.result(timeout=60)
     assert all(fields_of(job)["status"] != status for job in (first, second))
 
 

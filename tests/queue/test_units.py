@@ -210,7 +210,7 @@ def test_claims_at_the_same_time_never_take_more_than_there_is():
 
     def claim(worker: Hand) -> list:
         try:
-            barrier.wait(20)
+            barrier.wait(60)
             return worker.claim(4, units=HERE)
         finally:
             connections.close_all()
@@ -400,7 +400,7 @@ def test_prefetched_jobs_count():
     assert len(claimed_by(hand(), limit=4, units=HostUnits("here", 100))) == 2
 
 
-# Telling
+# What people see
 
 
 def test_status_shows_the_units_and_what_can_never_run():

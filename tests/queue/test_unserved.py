@@ -174,7 +174,7 @@ def test_holder_that_runs_stays(served):
     assert statuses() == ["RUNNING", "WAITING"]
 
 
-def test_holder_that_makes_room_frees_its_places_of_all_keys(served, passing):
+def test_holder_that_makes_room_frees_all_its_keys(served, passing):
     both = enqueue(limited.using(lock="door", lock_mode="mutex", **slow))
     passing(both)
     enqueue(mutex.using(priority=1))
@@ -184,7 +184,7 @@ def test_holder_that_makes_room_frees_its_places_of_all_keys(served, passing):
     assert statuses() == ["WAITING", "READY", "READY"]
 
 
-def test_workers_do_all_of_this(start_worker):
+def test_real_worker_takes_back_what_no_worker_serves_and_runs_the_others(start_worker):
     impatient = {"HEARTBEAT_INTERVAL": 0.5}
     stuck = enqueue(mutex.using(**slow))
     hand = Hand("slow", queues="slow")

@@ -24,6 +24,7 @@ from pgjobs.worker.process.http import Address, Server
 from tests import tasks
 from tests.actors import Hand, execute, hours, session
 from tests.processes import (
+    LONGEST_TEST,
     WorkerThread,
     shared_queue,
     statements_of_workers,
@@ -51,7 +52,7 @@ def parsed(text: str) -> dict[tuple, float]:
 
 
 def scraped(url: str) -> dict[tuple, float]:
-    with urlopen(url, timeout=20) as answer:
+    with urlopen(url, timeout=60) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
         return parsed(answer.read().decode())
 
@@ -154,7 +155,7 @@ def test_worker_without_the_extra_has_no_metrics():
         Server(Address("127.0.0.1", 0), Loop(WorkerOptions())) as server,
         pytest.raises(HTTPError) as caught,
     ):
-        urlopen(f"http://{server.address}/metrics", timeout=20)
+        urlopen(f"http://{server.address}/metrics", timeout=60)
     assert caught.value.code == 404
 
 
@@ -283,4 +284,4 @@ def test_processes_of_a_command_serve_all_metrics_on_each_port(start_worker):
         processes = {key[1] for key in found if key[0] == "pgjobs_worker_slots"}
         return found if processes == {"process=1", "process=2"} else None
 
-    wait_for(both, "both processes show their metrics", timeout=40)
+    wait_for(both, "both processes show their metrics", timeout=LONGEST_TEST)

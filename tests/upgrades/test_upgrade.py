@@ -115,6 +115,11 @@ def numbers_of(url: str) -> dict[str, int]:
         return dict(own.execute(query).fetchall())
 
 
+def workers(url: str) -> int:
+    with psycopg.connect(url) as own:
+        return own.execute("SELECT count(*) FROM pgjobs_worker").fetchone()[0]
+
+
 def finished(url: str) -> int:
     return numbers_of(url).get("SUCCESSFUL", 0)
 
@@ -150,6 +155,8 @@ def upgrade(old: Site, new: Site, start, url: str) -> None:
     before = finished(url)
     wait_for(lambda: finished(url) > before + 50, "the old release goes on")
     new_worker = start(new, "new.log", "django", "runjobs")
+    # A worker that still starts would end by the signal itself.
+    wait_for(lambda: workers(url) == 2, "the new release has started", LONGEST_TEST)
     new_producer = start(new, "new producer.log", "project.load")
     before = finished(url)
     wait_for(lambda: finished(url) > before + 50, "both work side by side")

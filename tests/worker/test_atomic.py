@@ -79,7 +79,7 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait_at_commit()
 def lasting_commits():
     """Let COMMITs of effects last until the block ends, as if a replica were slow.
 
-    Gives a function that tells how many sessions are waiting for a lock.
+    Yields a function that returns how many sessions wait for a lock.
     """
     with session() as outside:
         outside.execute(WAIT_AT_COMMIT)
@@ -152,7 +152,7 @@ WAYS_OUT = {
         ("large result", "FAILED", "The result cannot be stored: is 2000002 bytes"),
     ],
 )
-def test_whatever_is_no_success_undoes_everything(effects, how, status, reason):
+def test_attempt_without_success_undoes_everything(effects, how, status, reason):
     job = run(end_by, how)
     assert job.status == status
     assert job.reason.startswith(reason)
@@ -423,7 +423,7 @@ def test_cancel_wins_because_everything_can_be_rolled_back(effects, path):
         assert job.cancel("Changed my mind.")
         tasks.let_go(path)
         with pytest.raises(JobCancelled, match="Changed my mind"):
-            job.wait(20)
+            job.wait(60)
     job.refresh_from_db()
     assert (job.status, job.failures) == ("CANCELLED", 0)
     assert effects() == []
@@ -469,7 +469,7 @@ def overrun_for_good(path: str, in_hook: bool):
 
 
 @pytest.mark.parametrize("in_hook", [True, False])
-def test_what_is_given_up_is_decided_by_whether_it_was_committed(
+def test_abandoned_attempt_counts_only_if_it_was_committed(
     effects, path, settings, caplog, in_hook
 ):
     settings.PGJOBS = {"TIMEOUT_GRACE": 0.05}
@@ -518,8 +518,8 @@ def test_cancel_waits_for_a_completion_that_is_about_to_commit(effects):
             wait_for(lambda: waiting() == 1, "it commits")
             cancel = stack.enter_context(in_thread(Job.objects.get(pk=job.pk).cancel))
             wait_for(lambda: waiting() == 2, "cancel waits for it")
-        assert isinstance(completion.result(timeout=20), Completed)
-        assert not cancel.result(timeout=20)
+        assert isinstance(completion.result(timeout=60), Completed)
+        assert not cancel.result(timeout=60)
     job.refresh_from_db()
     assert (job.status, effects()) == ("SUCCESSFUL", ["done"])
 
@@ -582,7 +582,7 @@ def test_worker_that_lost_its_lease_undoes_everything(
     assert effects() == []
 
 
-def test_of_two_that_run_the_same_job_one_takes_effect(effects, path, settings):
+def test_only_one_of_two_runs_of_the_same_job_takes_effect(effects, path, settings):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     with WorkerThread(slots=1, max_jobs=1) as first:
         wait_for(lambda: first.loop.phase == "running")
@@ -718,7 +718,7 @@ def test_commit_that_lasts_when_its_connection_is_lost_counts_once_it_is_done(ef
             with own_sockets.pop() as own_socket:
                 own_socket.shutdown(socket.SHUT_RDWR)
             wait_for(lambda: loop.in_flight.locked, "its outcome is set aside")
-            assert tasks.noop.enqueue().wait(20) is None  # the others go on
+            assert tasks.noop.enqueue().wait(60) is None  # the others go on
             assert Job.objects.get(pk=job.pk).status == "RUNNING"
         wait_for(lambda: loop.finished == 2, "both are closed")
     job.refresh_from_db()
@@ -767,9 +767,7 @@ def test_progress_and_log_show_before_the_commit_and_nothing_is_lost_at_it(path)
     assert [line.rpartition(" ")[2] for line in lines] == ["begun", "ended"]
 
 
-def test_long_transaction_is_warned_of_once_and_while_it_lasts(
-    path, caplog, monkeypatch
-):
+def test_long_transaction_gets_one_warning_while_it_lasts(path, caplog, monkeypatch):
     monkeypatch.setattr(atomic, "LONG_SECONDS", 0)
     with running_worker() as loop:
         held(path)
@@ -783,7 +781,7 @@ def test_long_transaction_is_warned_of_once_and_while_it_lasts(
         tasks.let_go(path)
 
 
-def test_transaction_that_is_not_long_is_not_warned_of(path, caplog):
+def test_short_transaction_gets_no_warning(path, caplog):
     with running_worker() as loop:
         held(path)
         loop.upkeep["long_transactions"].due = 0.0
@@ -798,7 +796,7 @@ def hold_in_hook(path: str):
     transaction.on_commit(lambda: tasks.hold(path))
 
 
-def test_hooks_are_no_part_of_the_transaction_that_may_be_long(path):
+def test_hooks_do_not_count_for_the_length_of_the_transaction(path):
     with running_worker():
         enqueue(hold_in_hook, path)
         wait_for(lambda: tasks.lines(path), "the hook has begun")
@@ -828,7 +826,7 @@ def test_success_is_announced_once_and_needs_no_statement_of_the_loop(settings):
             wait_for(lambda: loop.listener.alarm)
             executed.clear()
             job = leave_and_enqueue.enqueue()
-            assert job.wait(20) == "done"
+            assert job.wait(60) == "done"
             wait_for(lambda: loop.finished == 1)
             wait_for(lambda: loop.listener.alarm)
             assert loop.claimer.room() == 1

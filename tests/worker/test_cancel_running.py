@@ -1,4 +1,4 @@
-"""Cancelling a job that runs: told at once, or by the heartbeat, in its own way."""
+"""Cancelling a running job: at once or by the heartbeat, in the job's own way."""
 
 import asyncio
 import time
@@ -13,6 +13,7 @@ from pgjobs.worker import ExitCode
 from tests import tasks
 from tests.actors import Hand, session
 from tests.processes import (
+    SOON,
     WorkerThread,
     running_worker,
     shared_queue,
@@ -80,6 +81,7 @@ async def look_async(path: str):
 EVERY_KIND = [work, wait, call, look, look_async]
 
 
+@pytest.mark.listening
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_running_job_is_asked_to_stop_at_once(kind, path, settings):
     settings.PGJOBS = CALM
@@ -87,7 +89,7 @@ def test_running_job_is_asked_to_stop_at_once(kind, path, settings):
         job = start(kind, path)
         assert job.cancel("superfluous") is True
         assert job.cancel_requested_at is not None
-        wait_for_status(job, "CANCELLED", timeout=10)
+        wait_for_status(job, "CANCELLED", timeout=SOON)
     assert (job.reason, job.return_value) == ("superfluous", None)
     assert Attempt.objects.get(job=job).worker_name
 
@@ -103,6 +105,7 @@ def test_heartbeat_brings_the_request_to_a_worker_without_notifications(
         wait_for_status(job, "CANCELLED")
 
 
+@pytest.mark.listening
 def test_request_that_was_notified_while_no_worker_listened_is_found(
     path, settings, monkeypatch
 ):
@@ -265,7 +268,8 @@ def test_job_is_asked_to_stop_while_its_worker_shuts_down(kind, path):
     assert job.status == "CANCELLED"
 
 
-def test_busy_worker_hears_of_it_too(path, settings):
+@pytest.mark.listening
+def test_busy_worker_is_notified_of_the_request_too(path, settings):
     settings.PGJOBS = CALM
     with running_worker(slots=2):
         job = start(look, path)
@@ -291,7 +295,7 @@ def say_what_is_known(path: str) -> list:
     return [*known, job.cancel_requested, job.still_owned()]
 
 
-def test_job_knows_that_it_is_to_stop_but_still_its_workers(path):
+def test_job_that_is_asked_to_stop_still_belongs_to_its_worker(path):
     with running_worker() as loop:
         job = start(say_what_is_known, path)
         (execution,) = loop.executor.running.values()

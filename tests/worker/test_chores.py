@@ -136,12 +136,14 @@ def test_effects_are_merged():
         ("P0001", False, True),
     ],
 )
-def test_what_an_error_says_of_the_database_and_of_rows(code, lost, of_row):
+def test_errors_are_sorted_into_those_of_the_database_and_those_of_rows(
+    code, lost, of_row
+):
     error = errors.lookup(code)("said")
     assert (is_lost(error), is_of_row(error)) == (lost, of_row)
 
 
-def test_errors_of_the_driver_are_of_the_connection_or_of_a_value():
+def test_errors_of_the_driver_concern_the_connection_or_a_value():
     assert is_lost(psycopg.OperationalError("connection refused"))
     assert is_lost(psycopg.InterfaceError("closed"))
     assert is_of_row(psycopg.DataError("timestamp too large (after year 10K)"))

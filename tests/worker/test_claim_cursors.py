@@ -1,4 +1,4 @@
-"""Where a worker looks for jobs, and that it loses sight of none."""
+"""Where a worker looks for jobs: it overlooks none."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -86,6 +86,7 @@ def test_worker_at_its_cursors_finds_what_it_promotes():
         assert loop.cursors.are_set
 
 
+@pytest.mark.listening
 @shared_queue
 @pytest.mark.usefixtures("slow")
 def test_nudged_worker_looks_before_its_cursors():
@@ -304,7 +305,7 @@ def test_worker_rewinds_every_two_seconds_or_when_jobs_may_have_come_in_before()
     assert looks.next().is_complete
 
 
-def test_complete_looks_in_doubt_take_no_more_than_a_fifth_of_the_time():
+def test_complete_looks_take_no_more_than_a_fifth_of_the_time_after_invalidations():
     looks = Looks().slow_ones()
     looks.now = looks.cursors.rewind_at
     looks.bring(seconds=10.0)
@@ -378,7 +379,7 @@ def test_look_that_was_cut_short_is_followed_by_longer_and_longer_ones():
     assert looks.next().reach == taken[0].reach
 
 
-def test_looks_begin_for_a_while_as_the_one_that_a_short_one_needed():
+def test_looks_stay_long_for_a_while_after_one_was_cut_short():
     looks = Looks()
     for has_more in (True, False):
         looks.bring(seconds=0.0001, has_more=has_more)
@@ -390,7 +391,7 @@ def test_looks_begin_for_a_while_as_the_one_that_a_short_one_needed():
     assert looks.next() == first_look(4)
 
 
-def test_no_look_is_taken_for_no_jobs():
+def test_worker_without_room_does_not_look():
     looks = Looks()
     looks.bring(has_more=True)
     assert looks.cursors.next_look(0, looks.now).reach == 0
@@ -408,9 +409,9 @@ def test_no_look_is_taken_for_no_jobs():
         ),
     ],
 )
-def test_ranges_leave_out_nothing_but_what_stands_before_the_cursors(cursors, expected):
+def test_ranges_skip_only_what_stands_before_the_cursors(cursors, expected):
     assert list(ranges_from(cursors)) == expected
 
 
-def test_look_everywhere_goes_everywhere():
+def test_complete_look_has_the_range_of_all_priorities():
     assert list(EVERYWHERE) == list(ranges_from({}))

@@ -99,7 +99,7 @@ def age_success(of: Job, **ago: float) -> None:
 # Chains
 
 
-def test_last_job_alone_brings_all_before_it_in_order(path):
+def test_enqueueing_the_last_job_runs_its_dependencies_first(path):
     job = dependent.send_client.enqueue(path, 42)
     assert (job.status, job.waiting_for) == ("WAITING", "dependency")
     out = StringIO()
@@ -165,7 +165,7 @@ def test_dependents_that_commit_at_the_same_time_share_one_dependency(path):
         try:
             with transaction.atomic():
                 dependent.use.enqueue(path, number)
-                barrier.wait(20)
+                barrier.wait(60)
         finally:
             connections.close_all()
 
@@ -445,6 +445,20 @@ def test_job_that_sql_inserts_provides_for_others(path):
     assert status_of(dependent.send_client.enqueue(path, 7)) == "READY"
 
 
+def test_job_that_provides_one_key_twice_provides_it_for_the_longer_time(path):
+    """SQL may write whatever the shape allows; Python never writes a key twice."""
+    twice = '{"key": "k", "for": 60}, {"key": "k", "for": 3600}, {"key": "k", "for": 1}'
+    execute(
+        "INSERT INTO pgjobs_job (task, dependencies) VALUES ('tests.noop',"
+        f""" '{{"needs": [], "provides": [{twice}]}}')"""
+    )
+    hand = Hand()
+    (job,) = hand.claim()
+    hand.succeed(job)
+    provided = Prerequisite.objects.get(key="k")
+    assert provided.needed_until - provided.finished_at == hours(1)
+
+
 def test_job_that_sql_inserts_with_wrong_arguments_fails(path):
     job = insert("send_client", f'{{"path": "{path}", "client": "x"}}')
     drain()
@@ -460,7 +474,7 @@ def foreign():
     return importlib.import_module("tests.foreign_tasks")
 
 
-def test_they_pass_the_check_with_one_warning(foreign):
+def test_tasks_of_another_queue_pass_the_check_with_one_warning(foreign):
     assert foreign.send_report(42, "a@example.com") is None
     found = [each for each in check_dependencies() if each.obj is foreign.send_report]
     assert [each.id for each in found] == ["pgjobs.W043"]
@@ -476,7 +490,7 @@ def test_job_whose_dependency_cannot_be_filled_in_fails_and_says_why(foreign):
     )
 
 
-def test_such_a_job_runs_if_other_code_has_enqueued_the_report(foreign):
+def test_task_of_another_queue_runs_if_other_code_has_enqueued_its_dependency(foreign):
     report = foreign.generate_report.enqueue(42, "2024-01")
     job = foreign.send_report.enqueue(42, "a@example.com")
     drain()
@@ -485,7 +499,7 @@ def test_such_a_job_runs_if_other_code_has_enqueued_the_report(foreign):
     assert status_of(foreign.send_report.enqueue(42, "b@example.com")) == "READY"
 
 
-def test_such_tasks_are_enqueued_by_sql_one_job_for_each_value(foreign):
+def test_tasks_of_another_queue_are_enqueued_by_sql_one_job_for_each_value(foreign):
     store_definitions("default")
     execute(
         """
@@ -505,7 +519,7 @@ def test_such_tasks_are_enqueued_by_sql_one_job_for_each_value(foreign):
 # Beside other things that hold jobs back
 
 
-def test_job_has_no_place_in_its_lock_while_it_waits_for_a_dependency(path):
+def test_job_does_not_take_its_lock_while_it_waits_for_a_dependency(path):
     waiting = dependent.use.using(lock="one", lock_mode="mutex").enqueue(path)
     other = tasks.noop.using(lock="one", lock_mode="mutex").enqueue()
     with running_worker():
@@ -586,7 +600,7 @@ def test_failed_cancelled_and_deleted_jobs_meet_no_needs(path):
     assert Prerequisite.objects.count() == 0
 
 
-# Telling
+# What people see
 
 
 def test_status_names_jobs_for_which_no_worker_has_looked(path):
@@ -627,7 +641,7 @@ def test_decision_is_left_to_one_worker_at_a_time(path):
         other.execute("SELECT pg_advisory_xact_lock(1885825636, 0)")
         job = dependent.use.enqueue(path)
         tasks.let_go(path)
-        with running_worker(poll=60) as loop:
+        with running_worker(poll=600) as loop:
             wait_for(lambda: loop.listener.alarm)
             job.refresh_from_db()
             assert job.blocked_by_id is None

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import os
 import sys
 import threading
 import time
@@ -710,7 +711,7 @@ def end_with_a_batch() -> None:
 
 
 def end_with_a_dependency() -> None:
-    enqueue(dependent_tasks.need_that, "path")
+    enqueue(dependent_tasks.need_that, os.devnull)
 
 
 def end_behind_a_cancelled_job() -> None:

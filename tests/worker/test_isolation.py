@@ -17,6 +17,7 @@ from tests import tasks
 from tests.actors import Hand, execute, hours, job_that_is
 from tests.processes import (
     ROOT,
+    SOON,
     STATEMENTS,
     drain,
     running_worker,
@@ -32,7 +33,6 @@ from tests.worker.test_maintenance import (
 
 pytestmark = shared_queue
 
-SOON = 10.0  # seconds
 SMALL = {"slots": 4, "poll": 0.5, "grace": 1}
 MOST_TRIES = 25  # of one statement, in as many seconds as a test takes at most
 # A worker needs these to begin; and those run on the connection of a job, whose failure

@@ -18,6 +18,7 @@ from pgjobs.worker.connections.listener import Listener
 from tests import tasks
 from tests.actors import session
 from tests.processes import (
+    SOON,
     WorkerThread,
     let_it_turn,
     running_worker,
@@ -30,8 +31,6 @@ from tests.processes import (
 from tests.settings import DIRECT
 
 pytestmark = shared_queue
-
-SOON = 5.0  # seconds; far from a minute, in which the sleepers poll
 
 
 def execute(query, *parameters):
@@ -53,19 +52,19 @@ def backends(role: str) -> list[int]:
 @pytest.fixture
 def sleeper(settings):
     """A worker that looks at the queue once a minute unless it is woken."""
-    # Nor does a sweep find soon what it was not told.
+    # No sweep soon finds jobs of which no notification came.
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
-    with running_worker(poll=60, name="sleeper") as loop:
+    with running_worker(poll=600, name="sleeper") as loop:
         wait_for(lambda: loop.listener.alarm, "the worker sleeps")
         yield loop
 
 
-def test_enqueued_job_wakes_it(sleeper):
+def test_enqueued_job_wakes_the_worker(sleeper):
     for _ in range(20):
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
-def test_job_that_waits_to_be_admitted_wakes_it(sleeper):
+def test_job_that_waits_to_be_admitted_wakes_the_worker(sleeper):
     job = tasks.noop.using(lock="door").enqueue()
     wait_for_status(job, "SUCCESSFUL", timeout=SOON)
     job.retry()
@@ -76,7 +75,7 @@ def test_job_that_waits_to_be_admitted_wakes_it(sleeper):
     wait_for_status(later, "SUCCESSFUL", timeout=SOON)
 
 
-def test_end_of_a_job_by_hand_wakes_it_for_the_one_behind(sleeper):
+def test_end_of_a_job_by_hand_wakes_the_worker_for_the_next_in_line(sleeper):
     first = tasks.noop.using(lock="door", run_after=timedelta(hours=1)).enqueue()
     second = tasks.noop.using(lock="door").enqueue()
     wait_for(lambda: waits_for_lock(second), "the second waits for the first")
@@ -84,7 +83,7 @@ def test_end_of_a_job_by_hand_wakes_it_for_the_one_behind(sleeper):
     wait_for_status(second, "SUCCESSFUL", timeout=SOON)
 
 
-def test_deletion_of_a_job_wakes_it_for_the_one_behind(sleeper):
+def test_deletion_of_a_job_wakes_the_worker_for_the_next_in_line(sleeper):
     first = tasks.noop.using(lock="door", run_after=timedelta(hours=1)).enqueue()
     second = tasks.noop.using(lock="door").enqueue()
     wait_for(lambda: waits_for_lock(second), "the second waits for the first")
@@ -96,13 +95,13 @@ def waits_for_lock(job: Job) -> bool:
     return Job.objects.filter(pk=job.pk, line="lock door").exists()
 
 
-def test_job_inserted_by_sql_wakes_it(sleeper):
+def test_job_inserted_by_sql_wakes_the_worker(sleeper):
     execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop'), ('tests.noop')")
     wait_for_all("SUCCESSFUL", timeout=SOON)
     assert Job.objects.count() == 2
 
 
-def test_job_wakes_it_when_its_transaction_commits(sleeper):
+def test_job_wakes_the_worker_when_its_transaction_commits(sleeper):
     with transaction.atomic():
         job = enqueue(tasks.noop)
         wait_for_status(outside(tasks.noop), "SUCCESSFUL", timeout=SOON)
@@ -133,7 +132,7 @@ def test_delayed_job_does_not_wait_for_a_later_one(sleeper):
     wait_for_status(job, "SUCCESSFUL", timeout=SOON)
 
 
-def test_retry_and_run_now_wake_it(sleeper):
+def test_retry_and_run_now_wake_the_worker(sleeper):
     job = enqueue(tasks.noop)
     wait_for_status(job, "SUCCESSFUL", timeout=SOON)
     job.retry()
@@ -145,12 +144,12 @@ def test_retry_and_run_now_wake_it(sleeper):
 
 
 @pytest.mark.parametrize("lock", [None, "door"])
-def test_job_that_another_worker_releases_wakes_it(lock, tmp_path):
+def test_job_that_another_worker_releases_wakes_this_one(lock, tmp_path):
     path = str(tmp_path / "held")
     job = tasks.hold.using(lock=lock).enqueue(path)
     with WorkerThread(grace=0, slots=1) as leaver:
         wait_for(lambda: tasks.lines(path), "the job runs")
-        with running_worker(poll=60) as loop:
+        with running_worker(poll=600) as loop:
             wait_for(lambda: loop.listener.alarm, "the other worker sleeps")
             assert leaver.stop() == ExitCode.GRACE_OVER
             wait_for(lambda: len(tasks.lines(path)) == 2, "it runs again", SOON)
@@ -159,8 +158,8 @@ def test_job_that_another_worker_releases_wakes_it(lock, tmp_path):
     assert (job.attempts, job.failures) == (2, 0)
 
 
-def test_job_enqueued_while_it_starts_is_not_slept_through(start_worker):
-    worker = start_worker("--poll", "60", registered=False)
+def test_job_enqueued_while_the_worker_starts_is_not_slept_through(start_worker):
+    worker = start_worker("--poll", "600", registered=False)
     jobs = []
     while len(jobs) < 100 and not jobs_have_run(jobs):
         jobs.append(enqueue(tasks.noop))
@@ -173,8 +172,9 @@ def jobs_have_run(jobs) -> bool:
     return Job.objects.finished().exists()
 
 
-def test_jobs_of_queues_that_it_does_not_serve_do_not_wake_it():
-    with running_worker(poll=60, queues=("mail",)) as loop:
+@pytest.mark.listening
+def test_jobs_of_unserved_queues_do_not_wake_the_worker():
+    with running_worker(poll=600, queues=("mail",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
         wait_for(
             lambda: loop.listener.alarm and not loop.listener.is_new,
@@ -191,7 +191,7 @@ def test_jobs_of_queues_that_it_does_not_serve_do_not_wake_it():
     assert Job.objects.ready().count() == 1
 
 
-def test_notifications_of_others_are_only_hints(sleeper):
+def test_foreign_notifications_are_only_hints(sleeper):
     for payload in ("", "nonsense", "x" * 7_999, "default', 'default", "ä\n☃"):
         for channel in ("pgjobs", "pgjobs_admission"):
             execute("SELECT pg_notify(%s, %s)", channel, payload)
@@ -199,8 +199,9 @@ def test_notifications_of_others_are_only_hints(sleeper):
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
+@pytest.mark.listening
 @pytest.mark.parametrize("how", ["option", "setting"])
-def test_without_notifications_it_polls(settings, how):
+def test_worker_without_notifications_polls(settings, how):
     if how == "setting":
         settings.PGJOBS = {"LISTEN": False}
     with running_worker(poll=0.2, listen=False) as loop:
@@ -210,9 +211,9 @@ def test_without_notifications_it_polls(settings, how):
         assert backends("listen") == []
 
 
-def test_connection_to_listen_on_can_be_another_one(settings):
+def test_worker_can_listen_on_another_connection(settings):
     settings.PGJOBS = {"LISTEN": {**DIRECT, "options": "-c geqo_threshold=7"}}
-    with running_worker(poll=60):
+    with running_worker(poll=600):
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
 
 
@@ -223,6 +224,7 @@ def test_wrong_parameters_to_listen_with_leave_the_poll(settings, caplog):
     assert "LISTEN failed, polling" in caplog.text
 
 
+@pytest.mark.listening
 def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
     for _ in range(3):
         (backend,) = wait_for(lambda: backends("listen"))
@@ -232,6 +234,7 @@ def test_lost_connection_is_replaced_and_what_it_missed_is_found(sleeper):
     wait_for(lambda: backends("listen") not in ([], [backend]), "it listens again")
 
 
+@pytest.mark.listening
 def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatch):
     """The worker learns of the break only, and does not sleep over it."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
@@ -253,7 +256,10 @@ def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatc
         wait_for(lambda: Job.objects.finished().exists(), timeout=SOON)
 
 
-def test_what_was_notified_before_it_listens_again_is_found(sleeper, monkeypatch):
+@pytest.mark.listening
+def test_what_was_notified_before_the_worker_listens_again_is_found(
+    sleeper, monkeypatch
+):
     enqueued = threading.Event()
     subscribe = sleeper.listener.subscribe
 
@@ -299,7 +305,7 @@ def test_outcome_that_comes_before_the_sleep_is_not_slept_through(
 def test_worker_that_never_sleeps_hears_its_echoes(settings, caplog, monkeypatch):
     """Its listening connection is not taken for dead while it is busy."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.3, "LEASE_DURATION": 3}
-    with running_worker(poll=60) as loop, statements_of_workers() as executed:
+    with running_worker(poll=600) as loop, statements_of_workers() as executed:
         monkeypatch.setattr(loop, "has_work", lambda: True)
         wait_for(lambda: executed.count("heartbeat heartbeat") > 6)
         monkeypatch.undo()
@@ -326,7 +332,7 @@ def test_worker_that_expects_nothing_can_sleep_for_ever():
     """A loop that raised at this lost the job that it ran."""
     bell = Bell()
     never = SimpleNamespace(listen=False)
-    listener = Listener(never, 1, bell, None, lambda: True, lambda *heard: None)
+    listener = Listener(never, 1, bell, None, None, lambda *heard: None)
     bell.ring()
     assert listener.sleep(inf) == [bell.read_end]
     listener.close()

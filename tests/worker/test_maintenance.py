@@ -14,6 +14,7 @@ from pgjobs.worker import Loop
 from pgjobs.worker.upkeep.chore import Chore
 from tests.actors import Hand, execute, hours, job_that_is, pass_time
 from tests.processes import (
+    SOON,
     let_it_turn,
     running_worker,
     shared_queue,
@@ -24,8 +25,6 @@ from tests.processes import (
 from tests.tasks import noop
 
 pytestmark = shared_queue
-
-SOON = 5.0  # seconds; far from a minute, the shortest pause between two chores
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def test_old_jobs_are_pruned_without_a_pause_after_a_full_batch(loop):
     assert Job.objects.get() == young
 
 
-# Each chore has work that no notification tells of, and a condition when it is done.
+# Each chore has work of which no notification comes, and a condition that it is done.
 
 
 def leave_jobs_of_the_dead() -> Callable[[], bool]:
@@ -136,6 +135,7 @@ def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
     wait_for(is_done, timeout=SOON)
 
 
+@pytest.mark.listening
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
     let_it_turn(loop)

@@ -58,7 +58,7 @@ def test_what_has_become_old_goes_at_once_and_not_after_all_that_is_kept():
     assert rows.ids == list(range(1, 101))
 
 
-def test_row_that_is_kept_no_more_goes_when_its_part_gets_another_look():
+def test_row_that_is_kept_no_longer_goes_at_the_next_look_at_its_part():
     rows = Rows(100, kept=100)
     rows.run()
     rows.kept -= {5, 55, 99}

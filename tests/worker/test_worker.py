@@ -17,6 +17,7 @@ from pgjobs.queue import upkeep
 from pgjobs.worker import ExitCode
 from tests import tasks
 from tests.processes import (
+    SOON,
     WorkerThread,
     drain,
     running_worker,
@@ -97,7 +98,7 @@ def test_queue_may_have_any_name(path):
 def test_worker_holds_no_more_jobs_than_it_has_slots_and_prefetches(options, most):
     enqueue_many([tasks.sleep.bind(0.05) for _ in range(60)])
     held = set()
-    with notifying(), running_worker(poll=60, **options):
+    with notifying(), running_worker(poll=600, **options):
         while Job.objects.ready().exists():
             held.add(running())
         wait_for_all("SUCCESSFUL")
@@ -126,7 +127,7 @@ class notifying:
 
 def test_free_slot_is_filled_while_another_one_is_busy(path):
     held = enqueue(tasks.hold, path)
-    with running_worker(slots=2, poll=60):
+    with running_worker(slots=2, poll=600):
         wait_for_status(held, "RUNNING")
         for _ in range(5):
             wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
@@ -135,11 +136,11 @@ def test_free_slot_is_filled_while_another_one_is_busy(path):
 
 def test_job_enqueued_while_all_slots_are_busy_starts_when_one_is_free(path):
     held = enqueue(tasks.hold, path)
-    with running_worker(slots=1, poll=60):
+    with running_worker(slots=1, poll=600):
         wait_for_status(held, "RUNNING")
         late = enqueue(tasks.noop)
         tasks.let_go(path)
-        wait_for_status(late, "SUCCESSFUL", timeout=5)
+        wait_for_status(late, "SUCCESSFUL", timeout=SOON)
 
 
 def test_all_that_is_due_becomes_ready_at_once_however_much_it_is(path, monkeypatch):
@@ -148,7 +149,7 @@ def test_all_that_is_due_becomes_ready_at_once_however_much_it_is(path, monkeypa
     for _ in range(7):
         tasks.hold.using(run_after=timedelta(hours=1)).enqueue(path)
     Job.objects.update(run_after=timezone.now())
-    with running_worker(slots=1, poll=60):
+    with running_worker(slots=1, poll=600):
         wait_for(lambda: not Job.objects.scheduled().exists(), "all are promoted")
         assert not Job.objects.finished().exists()
         tasks.let_go(path)
@@ -159,7 +160,7 @@ def test_all_that_is_due_becomes_ready_at_once_however_much_it_is(path, monkeypa
 
 
 def test_three_processes_run_each_of_two_thousand_jobs_once(start_worker, path):
-    workers = [start_worker("--poll", "60", "--name", "twin") for _ in range(3)]
+    workers = [start_worker("--poll", "600", "--name", "twin") for _ in range(3)]
     names = Worker.objects.values_list("name", flat=True)
     assert list(names) == ["twin"] * 3
     enqueue_many([tasks.note.bind(path, str(number)) for number in range(2_000)])
@@ -187,7 +188,7 @@ def locked(job):
 
 def test_row_that_another_transaction_holds_is_skipped_without_waiting(path):
     first, second = enqueue(tasks.note, path, "1"), enqueue(tasks.note, path, "2")
-    with locked(first), running_worker(poll=60):
+    with locked(first), running_worker(poll=600):
         wait_for_status(second, "SUCCESSFUL")
         assert tasks.lines(path) == ["2"]
 
@@ -198,19 +199,19 @@ def test_locked_job_is_looked_for_less_and_less_and_runs_when_it_is_free(path, d
     job = tasks.note.using(run_after=delay).enqueue(path, "1")
     with ExitStack() as stack:
         with locked(job), statements_of_workers() as executed:
-            worker = stack.enter_context(WorkerThread(poll=60))
+            worker = stack.enter_context(WorkerThread(poll=600))
             wait_for(
                 lambda: worker.loop.poll_schedule.look_again > 0.5, "it is patient"
             )
             assert executed.count("loop record_and_claim") < 10
-        wait_for_status(job, "SUCCESSFUL", timeout=5)
+        wait_for_status(job, "SUCCESSFUL", timeout=SOON)
 
 
 def test_draining_waits_for_a_ready_job_that_another_transaction_has_locked(path):
     job = enqueue(tasks.note, path, "1")
     with ExitStack() as stack:
         with locked(job):
-            worker = stack.enter_context(WorkerThread(drain=True, poll=60))
+            worker = stack.enter_context(WorkerThread(drain=True, poll=600))
             wait_for(lambda: worker.loop.poll_schedule.look_at, "it has looked")
             assert worker.thread.is_alive()
         worker.join()
@@ -221,7 +222,7 @@ def test_overdue_job_is_promoted_although_the_worker_is_busy():
     enqueue_many([tasks.sleep.bind(0.002) for _ in range(3_000)])
     later = timedelta(seconds=0.2)
     urgent = tasks.noop.using(priority=100, run_after=later).enqueue()
-    with running_worker(poll=60):
+    with running_worker(poll=600):
         wait_for_status(urgent, "SUCCESSFUL")
         assert Job.objects.ready().exists(), "it came after all others"
         Job.objects.ready().discard()
@@ -235,14 +236,14 @@ def test_overdue_job_is_promoted_although_the_worker_is_busy():
 )
 def test_locked_row_of_one_job_does_not_stop_the_others(path, held):
     job = enqueue(held, path)
-    with running_worker(slots=2, poll=60) as loop:
+    with running_worker(slots=2, poll=600) as loop:
         wait_for(lambda: tasks.lines(path), "the job runs")
         with locked(job):
             tasks.let_go(path)
             wait_for(lambda: loop.in_flight.locked, "its outcome is set aside")
             for other in (tasks.noop, tasks.noop.using(lock="gate")):
-                wait_for_status(enqueue(other), "SUCCESSFUL", timeout=5)
-        wait_for_status(job, "SUCCESSFUL", "FAILED", timeout=5)
+                wait_for_status(enqueue(other), "SUCCESSFUL", timeout=SOON)
+        wait_for_status(job, "SUCCESSFUL", "FAILED", timeout=SOON)
 
 
 @task
@@ -254,7 +255,7 @@ def report_when_told(path: str):
 
 def test_report_of_a_job_whose_row_is_locked_is_stored_when_it_is_free(path):
     job = enqueue(report_when_told, path)
-    with running_worker(slots=2, poll=60):
+    with running_worker(slots=2, poll=600):
         wait_for(lambda: tasks.lines(path), "the job runs")
         with locked(job), statements_of_workers() as executed:
             tasks.let_go(path)
@@ -269,12 +270,12 @@ def test_report_of_a_job_whose_row_is_locked_is_stored_when_it_is_free(path):
 def test_worker_stops_although_the_row_of_its_job_is_locked(path):
     """What cannot be released is rescued."""
     jobs = [enqueue(tasks.hold, path) for _ in range(2)]
-    with WorkerThread(slots=2, poll=60) as worker:
+    with WorkerThread(slots=2, poll=600) as worker:
         wait_for(lambda: len(tasks.lines(path)) == 2, "the jobs run")
         with locked(jobs[0]):
             worker.loop.stop()
             worker.loop.stop()
-            assert worker.join(timeout=10) == ExitCode.SECOND_SIGNAL
+            assert worker.join(timeout=SOON) == ExitCode.SECOND_SIGNAL
         assert [wait_for_status(job, "READY", "RUNNING").status for job in jobs] == [
             "RUNNING",
             "READY",
@@ -288,7 +289,7 @@ def test_worker_stops_although_the_row_of_its_job_is_locked(path):
 
 
 @pytest.mark.direct
-def test_connections_of_a_worker_say_whose_they_are():
+def test_connections_of_a_worker_have_its_name():
     with running_worker(name="a worker with a name that is longer than it may be " * 2):
         names = worker_connections()
     assert [name.split(":")[1] for name in names] == ["heartbeat", "listen", "loop"]

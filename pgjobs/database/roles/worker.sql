@@ -11,4 +11,7 @@ TO {role};
 GRANT SELECT, INSERT, UPDATE ON pgjobs_taskdefinition TO {role};
 GRANT SELECT, INSERT (name) ON pgjobs_queue TO {role};
 GRANT USAGE ON SEQUENCE pgjobs_job_id_seq, pgjobs_lease_token, pgjobs_turn TO {role};
+GRANT SELECT, UPDATE ON SEQUENCE
+    pgjobs_known_timeline, pgjobs_lease_token, pgjobs_worker_id_seq
+TO {role};
 {functions}

@@ -24,6 +24,10 @@ ALTER TABLE pgjobs_event
         AND published_at < '9999-01-01 00:00+00'
     );
 
+-- In the order of bytes the names of one prefix stand together: see
+-- functions/events/deliver_late.sql.
+ALTER TABLE pgjobs_event ALTER COLUMN name TYPE text COLLATE "C";
+
 -- Truncation would take an exclusive lock and make every publisher wait.
 ALTER TABLE pgjobs_event SET (vacuum_truncate = off);
 ALTER TABLE pgjobs_delivery SET (vacuum_truncate = off);

@@ -31,6 +31,9 @@ $$;
 -- Lease tokens are new with each claim and never used again.
 CREATE SEQUENCE pgjobs_lease_token AS bigint START 1;
 
+-- No sequence to draw from: its value is the timeline that pgjobs_timeline() knows.
+CREATE SEQUENCE pgjobs_known_timeline AS bigint START 1;
+
 -- Workers claim jobs by `turn`, which rises with the ids. An identity column asks no
 -- role that inserts a job for a right to its sequence.
 ALTER TABLE pgjobs_job

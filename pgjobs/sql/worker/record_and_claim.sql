@@ -1,28 +1,13 @@
 -- Record the jobs that succeeded, and claim the first ones in line.
 --
--- All in one round trip and one commit. Token and owner guard the record. A guard by
--- status would tempt the planner to the index of running jobs, which looks small and is
--- slow when it is stale. Ids and tokens are two arrays: a token is drawn only once, so
--- it fits no other id, and a join would compare each pair.
+-- All in one round trip and one commit.
 --
 -- The claim walks along the line of all queues and drops the jobs that the worker does
 -- not serve. A job of a limited queue ends the walk, and so does the length "reach".
 -- Then the claim says "has_more", and the worker goes on with claim_by_queue.sql. So no
 -- look takes a line for empty without having seen its end.
 WITH recorded AS (
-    UPDATE pgjobs_job
-    SET status = 'SUCCESSFUL',
-        finished_at = clock_timestamp(),
-        return_value = (%(return_values)s::text[])[
-            array_position(%(lease_tokens)s::bigint[], lease_token)
-        ]::jsonb,
-        reason = '',
-        -- Other jobs may wait for its end, so an admission follows.
-        line = CASE WHEN keys IS NOT NULL THEN 'recorded' END,
-        worker_id = NULL
-    WHERE id = ANY (%(ids)s::bigint[])
-        AND lease_token = ANY (%(lease_tokens)s::bigint[])
-        AND worker_id = %(worker_id)s
+    \ir record/success.sql
     RETURNING lease_token, line
 ),
 -- LIKE is what the index of the line says, so that no other statement walks along it.
@@ -77,7 +62,7 @@ verdict AS (
             (SELECT count(*) FROM line) = %(reach)s
             OR EXISTS (SELECT FROM listed WHERE is_limited)
         ) AS is_cut,
-        -- READY jobs that another transaction holds: it may yet let them go.
+        -- READY jobs that another transaction holds: it may yet release them.
         number < %(limit)s AND number < (SELECT count(*) FROM eligible) AS met_locked
     FROM summary
 )

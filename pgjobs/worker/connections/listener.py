@@ -16,6 +16,7 @@ from ...conf import settings
 from ..options import WorkerOptions
 from .bell import Bell
 from .connection import Watchdog
+from .heartbeat import Heartbeat
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -42,18 +43,17 @@ class Listener:
         worker_id: int,
         bell: Bell,
         watchdog: Watchdog,
-        is_beating: Callable[[], bool],
+        heartbeat: Heartbeat,
         hear: Callable[[str, str], None],
     ):
         self.options = options
         self.own_channel = f"pgjobs_worker_{worker_id}"
         self.watchdog = watchdog
-        self.is_beating = is_beating
+        self.heartbeat = heartbeat
         self.hear = hear  # called with a channel and a payload
         self.bell = bell
-        self.alarm: list[
-            str
-        ] = []  # not empty while the loop sleeps and nothing has rung
+        # Not empty while the loop sleeps and nothing has rung.
+        self.alarm: list[str] = []
         self.is_new = False  # what was notified before this connection is lost
         self.wanted = options.listen and settings.LISTEN is not False
         self.connection: psycopg.Connection | None = None
@@ -136,7 +136,7 @@ class Listener:
         if self.connection is not None:
             if self.is_silent:
                 self.take()  # a busy loop has not listened
-                if self.is_silent and self.is_beating():
+                if self.is_silent and not self.heartbeat.is_late:
                     self.drop("no echo of the heartbeats")
         elif self.connecting is None and monotonic() >= self.next_try:
             self.connecting = threading.Thread(

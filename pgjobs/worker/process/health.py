@@ -35,9 +35,7 @@ def readiness(loop: "Loop") -> dict[str, Any]:
         "listen": loop.listener.state if loop.phase == "running" else "off",
         "slots": slots,
         "free": max(slots - len(loop.in_flight), 0),  # prefetched jobs are held, too
-        "last_claim_at": iso(
-            None if loop.phase == "starting" else loop.claimer.last_claim_at
-        ),
+        "last_claim_at": last_claim_of(loop),
     }
 
 

@@ -104,14 +104,13 @@ class Server(ThreadingMixIn, TCPServer):
         self.metrics = metrics
         self.loop = loop
         self.log = log
-        places: list[Any] = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
-        self.address_family, _, _, _, place = places[0]
-        super().__init__(place, Handler)
+        found: list[Any] = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+        self.address_family, _, _, _, socket_address = found[0]
+        super().__init__(socket_address, Handler)
         self.address = Address(*self.socket.getsockname()[:2])
         self.vacancies = threading.Semaphore(MOST_CLIENTS)
-        self.silent: dict[
-            socket.socket, None
-        ] = {}  # clients that have not asked yet, oldest first
+        # The clients that have not asked yet, the oldest first.
+        self.silent: dict[socket.socket, None] = {}
         self.is_closing = False
         self.bell = Bell()
         self.thread = threading.Thread(target=self.run, name="pgjobs-http", daemon=True)
@@ -169,9 +168,8 @@ class Server(ThreadingMixIn, TCPServer):
             self.vacancies.release()
 
     def handle_error(self, request, client_address) -> None:
-        if not isinstance(
-            sys.exception(), OSError
-        ):  # an OSError means that the client is gone
+        # An OSError means that the client is gone.
+        if not isinstance(sys.exception(), OSError):
             logger.exception("HTTP request failed")
 
     def shutdown_request(self, request) -> None:

@@ -80,9 +80,8 @@ class ChildProcess:
         self.process: subprocess.Popen | None = None
         self.pipe: WorkerPipe | None = None
         self.started_at = 0.0
-        self.start_at: float | None = (
-            0.0  # monotonic time; None if no other process follows
-        )
+        # Monotonic time. None if no other process follows.
+        self.start_at: float | None = 0.0
         self.kill_at = math.inf
         self.quick_deaths = 0
         self.is_reloading = False

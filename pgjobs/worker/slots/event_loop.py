@@ -82,7 +82,7 @@ class EventLoop:
                 self.loop.run_forever()
             except (
                 BaseException
-            ):  # SystemExit in a task that a job has started ends the loop
+            ):  # SystemExit in an asyncio task of a job, for instance
                 logger.exception("The event loop goes on")
         self.loop.run_until_complete(self.clear_up())
         self.loop.close()

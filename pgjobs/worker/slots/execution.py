@@ -167,9 +167,12 @@ class Execution:
 
     def hidden(self, outcome: Unsuccessful) -> Unsuccessful:
         """Return an outcome whose texts quote no sensitive argument."""
-        names = ("reason", "message", "traceback", "pattern")
-        texts = {name: self.hide(getattr(outcome, name)) for name in names}
-        return outcome._replace(**texts)
+        return outcome._replace(
+            reason=self.hide(outcome.reason),
+            message=self.hide(outcome.message),
+            traceback=self.hide(outcome.traceback),
+            pattern=self.hide(outcome.pattern),
+        )
 
 
 class ThreadExecution(Execution):

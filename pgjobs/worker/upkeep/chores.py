@@ -1,12 +1,16 @@
 """The list of a worker's chores. A new chore is a module, and an entry here."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
+import psycopg
+
+from ..connections.connection import OwnConnection
 from ..figures import Figures
 from ..options import WorkerOptions
 from .admission import Admitting
 from .cancel_requests import CancelRequests
-from .chore import Upkeep
+from .chore import Upkeep, attempt
 from .dependencies import Depending
 from .expiry import Expiry
 from .figures import PruneAudit, PruneFigures, StoreFigures
@@ -41,6 +45,7 @@ class Chores(Upkeep):
         self.late_delivery = LateDelivery()
         self.scheduler = Scheduler()
         self.dependencies = Depending()
+        self.figures = StoreFigures(figures)
         self.survey = Survey(
             worker_id,
             rescue=self.rescue,
@@ -63,7 +68,7 @@ class Chores(Upkeep):
             PruneBatches(),
             PruneEvents(),
             ForgetRates(),
-            StoreFigures(figures),
+            self.figures,
             PruneFigures(),
             PruneAudit(),
             LongTransactionWarning(),
@@ -71,3 +76,8 @@ class Chores(Upkeep):
             self.scheduler,
             self.dependencies,
         )
+
+    def store_last_figures(self, connection: OwnConnection) -> None:
+        """Store what was counted since the last time, if that is possible now."""
+        with suppress(psycopg.Error):
+            attempt(self.figures, connection)

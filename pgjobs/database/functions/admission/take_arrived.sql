@@ -33,12 +33,16 @@ BEGIN
         SELECT head.id
         FROM unnest(queues) AS queue (name)
         CROSS JOIN LATERAL (
-            SELECT id, priority, turn FROM pgjobs_job
-            WHERE line = 'arrived' AND queue_name = queue.name
-            ORDER BY priority DESC, turn LIMIT most
+            SELECT id, priority, turn, row_number() OVER () AS place
+            FROM (
+                SELECT id, priority, turn FROM pgjobs_job
+                WHERE line = 'arrived' AND queue_name = queue.name
+                ORDER BY priority DESC, turn LIMIT most
+            ) AS first
         ) AS head
         WHERE pgjobs_is_served(queue.name)
-        ORDER BY priority DESC, turn LIMIT most
+        -- Each queue has its share: thousands that arrive in one delay no other queue.
+        ORDER BY place > most / cardinality(queues), priority DESC, turn LIMIT most
     );
     after_queue := CASE
         WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''

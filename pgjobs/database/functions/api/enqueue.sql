@@ -65,20 +65,9 @@ BEGIN
             job.unique_until := statement_timestamp() + make_interval(
                 secs => (options -> 'unique_period')::double precision
             );
-            id := pgjobs_insert_unique(
-                job, coalesce(options ->> 'on_conflict', 'return')
-            );
-            CONTINUE WHEN id IS NULL;
-        ELSE
-            INSERT INTO pgjobs_job AS new
-                (task, kwargs, queue_name, priority, run_after, expires_at,
-                 max_attempts, max_crashes, timeout, process_units, keys, meta)
-            VALUES
-                (job.task, job.kwargs, job.queue_name, job.priority, job.run_after,
-                 job.expires_at, job.max_attempts, job.max_crashes, job.timeout,
-                 job.process_units, job.keys, job.meta)
-            RETURNING new.id INTO id;
         END IF;
+        id := pgjobs_insert(job, coalesce(options ->> 'on_conflict', 'return'));
+        CONTINUE WHEN id IS NULL;
         RETURN NEXT;
     END LOOP;
 END

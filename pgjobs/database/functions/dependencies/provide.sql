@@ -16,12 +16,14 @@ BEGIN
         AND NOT job.dependencies -> 'provides' @> jsonb_build_array(
             jsonb_build_object('key', known.key)
         );
+    -- SQL may have written a key twice. The longest time counts.
     INSERT INTO pgjobs_prerequisite AS known
         (job_id, key, finished_at, needed_until)
     SELECT job.id, each.key, job.finished_at,
-        job.finished_at + make_interval(secs => each."for")
+        job.finished_at + make_interval(secs => max(each."for"))
     FROM jsonb_to_recordset(job.dependencies -> 'provides')
         AS each (key text, "for" float8)
+    GROUP BY each.key
     ON CONFLICT (job_id, key) DO UPDATE
         SET finished_at = excluded.finished_at, needed_until = excluded.needed_until
         WHERE known.finished_at IS DISTINCT FROM excluded.finished_at;

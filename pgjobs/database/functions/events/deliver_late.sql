@@ -3,8 +3,10 @@
 -- worker at a time does this, so that the ids of the jobs rise with the events. (The
 -- class of its lock is "pgje" in ASCII.)
 --
--- The names of the events are found by hopping along the index. So events of a name
--- without a subscriber are not read, however many there are.
+-- The names of the events are found from the patterns of the subscriptions, by hopping
+-- along the index. So events without a subscriber are not read, however many names they
+-- have. Names are compared by their bytes: in this order those of one prefix stand
+-- together, and "/" is the character behind ".".
 CREATE OR REPLACE FUNCTION pgjobs_deliver_late(grace float8, most integer)
 RETURNS bigint LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -14,18 +16,41 @@ DECLARE
     events pgjobs_event[];
     delivered bigint;
 BEGIN
-    WITH RECURSIVE unhandled (name) AS (
-        (SELECT name FROM pgjobs_event WHERE handlers = 0 ORDER BY name LIMIT 1)
+    IF NOT EXISTS (SELECT FROM pgjobs_event WHERE handlers = 0) THEN
+        RETURN 0;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pgjobs_event WHERE handlers = 0) THEN
+        RETURN 0;
+    END IF;
+    WITH RECURSIVE pattern AS (
+        SELECT event,
+            CASE
+                WHEN right(event, 2) = '.*' THEN left(event, -2) || '/'
+                ELSE event || chr(1)
+            END AS behind
+        FROM (
+            SELECT DISTINCT event FROM pgjobs_subscription WHERE inactive_at IS NULL
+        ) AS active
+    ),
+    unhandled (name, behind) AS (
+        SELECT (
+            SELECT name FROM pgjobs_event
+            WHERE handlers = 0 AND name < behind AND name >= CASE
+                WHEN right(event, 2) = '.*' THEN left(event, -1)
+                ELSE event
+            END
+            ORDER BY name LIMIT 1
+        ), behind
+        FROM pattern
         UNION ALL
         SELECT (
             SELECT event.name FROM pgjobs_event AS event
-            WHERE handlers = 0 AND event.name > unhandled.name
+            WHERE handlers = 0 AND event.name < behind AND event.name > unhandled.name
             ORDER BY event.name LIMIT 1
-        )
+        ), behind
         FROM unhandled WHERE unhandled.name IS NOT NULL
     )
-    SELECT array_agg(name) INTO names FROM unhandled
-    WHERE name IS NOT NULL AND EXISTS (SELECT FROM pgjobs_handlers(name));
+    SELECT array_agg(DISTINCT name) INTO names FROM unhandled WHERE name IS NOT NULL;
     IF names IS NULL OR NOT pg_try_advisory_xact_lock(x'70676a65'::bigint) THEN
         RETURN 0;
     END IF;

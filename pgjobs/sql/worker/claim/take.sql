@@ -23,19 +23,8 @@ taken AS MATERIALIZED (
 ),
 claimed AS (
     UPDATE pgjobs_job AS job
-    SET status = 'RUNNING',
-        attempts = least(attempts, 2147483646) + 1,
-        lease_token = nextval('pgjobs_lease_token'),
-        worker_id = %(worker_id)s,
-        started_at = coalesce(started_at, clock_timestamp()),
-        last_attempted_at = clock_timestamp()
+    \ir set.sql
     WHERE job.id = ANY (ARRAY(SELECT id FROM taken))
-    -- Last the time since the job could run. NULL: unknown, for one that was put back.
-    -- (attempts = 2 - life: the first attempt of the first life.)
-    RETURNING id, task, args::text, kwargs::text, queue_name, priority, attempts,
-              failures, max_attempts, crashes, max_crashes, timeout, life,
-              lease_token, enqueued_at, keys IS NOT NULL, dependencies IS NOT NULL,
-              turn, meta::text,
-              extract(epoch FROM now() - greatest(run_after,
-                  CASE WHEN attempts = 2 - life THEN enqueued_at END))::float8
+    RETURNING
+        \ir columns.sql
 ),

@@ -1,8 +1,8 @@
--- Insert a job with a unique key, or do what `on_conflict` says. Return its id, or the
--- id of the job that there is instead, or NULL. Python's enqueue has an INSERT of its own
--- (enqueue_unique.sql), because it inserts thousands in one statement, and most find
+-- Insert a job, or do what `on_conflict` says if another job holds its unique key.
+-- Return its id, or the id of the job that there is instead, or NULL. Python's enqueue
+-- has INSERTs of its own, because it inserts thousands in one statement, and most find
 -- their key free. What follows a conflict is rare and stands in functions that both call.
-CREATE OR REPLACE FUNCTION pgjobs_insert_unique(job pgjobs_job, on_conflict text)
+CREATE OR REPLACE FUNCTION pgjobs_insert(job pgjobs_job, on_conflict text)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     inserted bigint;

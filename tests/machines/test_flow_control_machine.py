@@ -1,7 +1,7 @@
-"""Locks, limits and rates: whatever is done, nobody is crowded and nobody forgotten.
+"""Locks, limits and rates: no key is ever exceeded, and no job is forgotten.
 
-All runs in one transaction, and a worker admits after each step; the races of several
-are in test_locks.py and test_limits.py.
+All steps run in one transaction, and a worker admits after each of them. Races of
+several transactions are in test_locks.py and test_limits.py.
 """
 
 import pytest
@@ -34,7 +34,7 @@ KEYS = st.fixed_dictionaries(
 ACTS = ["cancel", "fail", "succeed", "retry", "retry", "run_now", "discard"]
 VERDICTS = ["SUCCESS", "SUCCESS", "FAIL", "RETRY", "SNOOZE", "CANCEL", "RELEASE"]
 
-# A job stands in a line if, and only if, it waits, or its end has still to be seen to.
+# A job stands in a line if, and only if, it waits, or no admission has seen its end.
 MISMATCHED = """
 SELECT id, status, waiting_for, line FROM pgjobs_job
 WHERE line IS NULL AND status = 'WAITING'
@@ -53,14 +53,15 @@ SELECT keys ->> 'limit_key' FROM pgjobs_job
 WHERE status IN ('READY', 'RUNNING') AND keys ? 'limit_key'
 GROUP BY 1 HAVING count(*) > max((keys ->> 'max_running')::int)
 """
-# An admission leaves only those unseen whose queue is paused or unserved.
+# An admission leaves only jobs of paused and unserved queues in these lines.
 UNSEEN = """
 SELECT id, line FROM pgjobs_job
 WHERE line IN ('recorded', 'left', 'unlinked')
     OR line = 'arrived' AND pgjobs_is_served(queue_name)
 """
-# Who waits does so for the obstacle that he names. A rate opens as time passes, though,
-# and jobs of one limit key that differ in what it allows wait for the first in line.
+# A job that waits although its obstacle is gone. Two cases are no fault: a rate opens
+# as time passes, and a job that allows more at a time waits behind one that allows
+# fewer.
 WAITS_FOR_NOTHING = """
 SELECT job.id, job.waiting_for, line FROM pgjobs_job AS job
 WHERE status = 'WAITING' AND pgjobs_is_served(queue_name) AND CASE waiting_for
@@ -81,7 +82,7 @@ WHERE status = 'WAITING' AND pgjobs_is_served(queue_name) AND CASE waiting_for
     )
 END
 """
-# The first in line of a lock: nobody has the place, and nobody comes before.
+# A job that waits for a lock that no job has, and before which no other job comes.
 OVERTAKEN = """
 SELECT later.id FROM pgjobs_job AS later
 WHERE status = 'WAITING' AND waiting_for = 'lock' AND pgjobs_is_served(queue_name)
@@ -100,7 +101,7 @@ WHERE status = 'WAITING' AND waiting_for = 'lock' AND pgjobs_is_served(queue_nam
 """
 
 
-class HoldingBack(RuleBasedStateMachine):
+class FlowControlMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         for model in (Job, Worker, Note, Rate):
@@ -173,9 +174,9 @@ class HoldingBack(RuleBasedStateMachine):
 
 
 @pytest.mark.django_db
-def test_nobody_is_crowded_and_nobody_forgotten_whatever_happens():
+def test_no_key_is_exceeded_and_no_job_is_forgotten():
     run_state_machine_as_test(
-        HoldingBack,
+        FlowControlMachine,
         settings=settings(
             max_examples=8,
             stateful_step_count=20,
