@@ -124,15 +124,19 @@ def say(line: str) -> None:
 def fill(execute, total: int) -> None:
     """Fill an empty database; one job in thirty has not ended."""
     execute(SPEED)
+    insert_jobs(execute, total)
+    for text in (ATTEMPTS, FIGURES, OTHERS):
+        execute(text)
+    execute("RESET session_replication_role")
+    execute("VACUUM ANALYZE")
+
+
+def insert_jobs(execute, total: int) -> None:
     ended = total - total // 30
     for first in range(1, total + 1, AT_ONCE):
         last = min(first + AT_ONCE - 1, total)
         bounds = {"first": first, "last": last, "ended": ended, "total": total}
         execute(JOBS, bounds)
-    for text in (ATTEMPTS, FIGURES, OTHERS):
-        execute(text)
-    execute("RESET session_replication_role")
-    execute("VACUUM ANALYZE")
 
 
 def pages(execute) -> Iterator[tuple[str, str]]:
