@@ -7,6 +7,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import PAGE_VAR
 from django.core.exceptions import BadRequest, PermissionDenied
+from django.db import transaction
 from django.db.models import (
     BooleanField,
     Case,
@@ -283,7 +284,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     def overview_view(self, request):
         if not self.has_view_permission(request):
             raise PermissionDenied
-        context = overview_context(request, self.admin_site)
+        with transaction.atomic(using=Job.objects.db):
+            context = overview_context(request, self.admin_site)
         template = "admin/pgjobs/overview.html"
         return self.page(request, template, gettext("Overview"), context)
 

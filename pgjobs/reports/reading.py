@@ -18,7 +18,8 @@ def read(database: str, text: str, parameters: Any) -> list[tuple]:
     PostgreSQL compiles what it takes for expensive, which takes seconds. These
     statements are bounded, so that compiling them would take longer than running them.
     """
-    with transaction.atomic(using=database), connections[database].cursor() as cursor:
+    whole = transaction.atomic(using=database, savepoint=False)
+    with whole, connections[database].cursor() as cursor:
         cursor.execute("SET LOCAL jit = off")
         cursor.execute(text, parameters)
         return cursor.fetchall()
