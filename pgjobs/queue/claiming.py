@@ -225,8 +225,6 @@ def read_claimed(rows: list[tuple]) -> Claimed:
             seconds, at = row[7:9]
         else:
             jobs.append(ClaimedJob._make(row[9:]))
-    jobs.sort(key=attrgetter("turn"))
-    jobs.sort(key=attrgetter("priority"), reverse=True)
     return Claimed(
         recorded=set(recorded or ()),
         has_keys=bool(has_keys),
@@ -237,8 +235,14 @@ def read_claimed(rows: list[tuple]) -> Claimed:
         has_more=more,
         seconds=seconds,
         at=at,
-        jobs=jobs,
+        jobs=in_claim_order(jobs),
     )
+
+
+def in_claim_order(jobs: list[ClaimedJob]) -> list[ClaimedJob]:
+    jobs.sort(key=attrgetter("turn"))
+    jobs.sort(key=attrgetter("priority"), reverse=True)
+    return jobs
 
 
 def claim(

@@ -180,11 +180,12 @@ def inserted(
 
 
 def own_copy(keys: dict[str, Any]) -> dict[str, Any]:
-    """Copy the keys for another owner. Of their values only lists can change."""
-    return {
-        name: list(value) if isinstance(value, list | tuple) else value
-        for name, value in keys.items()
-    }
+    """Copy the keys for another owner. Of their values only these lists can change."""
+    copy = keys.copy()
+    for name in ("after", "after_batches"):
+        if name in copy:
+            copy[name] = list(copy[name])
+    return copy
 
 
 class Inserting:
