@@ -3,8 +3,8 @@
 import json
 import os
 
-from example.settings import *  # noqa: F403
-from example.settings import DATABASES
+from example.settings.development import *  # noqa: F403
+from example.settings.development import DATABASES
 
 DEBUG = False  # which keeps every query in memory
 # How the jobs connect, as JSON.

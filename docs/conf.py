@@ -26,6 +26,7 @@ settings.configure(
 django.setup()
 
 import generated  # noqa: E402
+import llms  # noqa: E402
 
 import pgjobs  # noqa: E402
 
@@ -50,3 +51,4 @@ html_title = f"pgjobs {release}"
 def setup(app):
     """Write the pages that the code itself tells before the first page is read."""
     app.connect("builder-inited", lambda _: generated.write_all(HERE / "reference"))
+    app.connect("build-finished", llms.write)

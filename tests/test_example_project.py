@@ -533,7 +533,8 @@ def test_upload_is_stored_with_its_job(client):
     answer = upload(client, 'Ünïcode;"x".CSV', b"a\n1\n", headers=JSON)
     assert answer.status_code == 202
     conversion = Conversion.objects.get()
-    assert conversion.job_id == answer.json()["job"] == Job.objects.get().pk
+    assert conversion.job_id == answer.json()["job"]
+    assert {conversion.job_id} < {job.pk for job in Job.objects.all()}
     assert client.get(answer.json()["result_url"]).status_code == 200
     for path in ("result/", "back/"):  # There is no result yet.
         send = client.get if path == "result/" else client.post
@@ -601,6 +602,49 @@ def test_parquet_that_unpacks_to_too_much_is_refused(monkeypatch):
         convert_table(bomb, ".parquet", report_nothing)
 
 
+# Its own tests and settings
+
+
+@pytest.mark.django_db
+def test_tests_of_the_project_pass():
+    printed = manage(
+        *("test", "--noinput"),
+        DATABASE_URL=database_url().rpartition("/")[0]
+        + f"/example_of_{connection.settings_dict['NAME']}",
+    )
+    assert "Ran 11 tests" in printed
+    assert "OK" in printed
+
+
+def test_settings_for_production_leave_nothing_to_complain_of():
+    printed = manage(
+        *("check", "--deploy", "--fail-level", "DEBUG"),
+        DJANGO_SETTINGS_MODULE="example.settings.production",
+        DATABASE_URL=database_url(),
+        SECRET_KEY="".join(map(chr, range(48, 110))),
+        ALLOWED_HOSTS="passes.example.org",
+    )
+    assert "no issues" in printed
+
+
+def manage(*arguments: str, **environment: str) -> str:
+    """Run a command of the project; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=EXAMPLE,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 # The demo
 
 
@@ -610,7 +654,7 @@ def demo_environment(transactional_db):
     server, _, _ = database_url().rpartition("/")
     return os.environ | {
         "DATABASE_URL": f"{server}/{connection.settings_dict['NAME']}",
-        "DJANGO_SETTINGS_MODULE": "example.settings",
+        "DJANGO_SETTINGS_MODULE": "example.settings.development",
         "PYTHONPATH": str(ROOT),
     }
 

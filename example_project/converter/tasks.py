@@ -1,10 +1,15 @@
-"""The background work: convert an uploaded file."""
+"""The background work: convert an uploaded file, and forget it later."""
 
 from uuid import UUID
 
 from pgjobs import Fail, current_job, task
 
 from .models import Conversion
+
+try:
+    from django.tasks import task as django_task
+except ImportError:  # before Django 6.0
+    from django_tasks import task as django_task
 
 
 @task
@@ -23,6 +28,16 @@ def convert_file(conversion_id: UUID) -> dict:
     conversion.result, conversion.rows, conversion.columns = converted
     conversion.save(update_fields=["result", "rows", "columns"])
     return {"rows": converted.rows, "columns": converted.columns}
+
+
+@django_task
+def forget_conversion(conversion_id):
+    """Delete an upload and its result.
+
+    A task of Django's own API: it needs nothing that only pgjobs has. So it would run
+    with any other backend. Arguments are JSON there, so the id comes as a text.
+    """
+    Conversion.objects.filter(pk=conversion_id).delete()
 
 
 def report_rows(done, total):

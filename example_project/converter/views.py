@@ -1,11 +1,13 @@
 """Take files, have them converted in the background, and give them back."""
 
+from datetime import timedelta
 from io import BytesIO
 
 from django.db import transaction
 from django.http import FileResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import (
     require_http_methods,
     require_POST,
@@ -17,7 +19,9 @@ from example.jobs import accepted, prefers_json
 
 from .forms import UploadForm
 from .models import Conversion
-from .tasks import convert_file
+from .tasks import convert_file, forget_conversion
+
+KEPT_FOR = timedelta(days=7)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -66,11 +70,13 @@ def download(request, pk):
 
 
 def _start(request, source_name, source):
-    conversion = Conversion(source_name=source_name, source=source)
-    # One transaction: there is no file without its job and no job without its file.
+    forget_later = forget_conversion.using(run_after=timezone.now() + KEPT_FOR)
+    # One transaction: there is no file without its jobs and no job without its file.
     with transaction.atomic():
+        conversion = Conversion.objects.create(source_name=source_name, source=source)
         job = enqueue(convert_file, conversion.pk)
+        forget_later.enqueue(str(conversion.pk))
         conversion.job_id = job.pk
-        conversion.save()
+        conversion.save(update_fields=["job_id"])
     result_url = reverse("converter:conversion_detail", args=[conversion.pk])
     return accepted(request, job, result_url)

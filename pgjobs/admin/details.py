@@ -86,6 +86,7 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
     arguments = {
         "named": beginning("kwargs"),
         "unnamed": beginning("args"),
+        "taken_along": beginning("meta"),
         "held_by": beginning("keys"),
         "result": beginning("return_value"),
         "log": Right("progress__log", LONGEST_TEXT),
@@ -103,6 +104,11 @@ def texts(row: dict[str, Any], words: tuple[str, ...]):
         yield Text(_("Arguments"), json_block(row["named"], words))
     if row.get("unnamed") not in (None, "[]"):
         yield Text(_("Unnamed arguments"), json_block(row["unnamed"], words))
+    if row.get("taken_along") is not None:
+        yield Text(
+            _("Taken along from where it was enqueued"),
+            json_block(row["taken_along"], words),
+        )
     if row.get("held_by") is not None:
         # Columns of pgjobs itself, many of which are called keys and hold no secret.
         text = block(plain(row["held_by"]), LONGEST_TEXT)

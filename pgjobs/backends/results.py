@@ -151,6 +151,8 @@ def worker_ids_of(job: "Job", attempts: list[Any]) -> list[str]:
     names = {each.number: each.worker_name for each in attempts}
     if job.worker_id is not None:
         names[job.attempts] = worker_name(job)
+    elif job.status == "SUCCESSFUL" and job.worker_name:
+        names.setdefault(job.attempts, job.worker_name)
     last = min(job.attempts, MOST_ATTEMPTS)
     return [names.get(number, UNKNOWN_WORKER) for number in range(1, last + 1)]
 

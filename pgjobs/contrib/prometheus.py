@@ -26,14 +26,25 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from ..conf import settings
+from ..queue.figures import upper_bound
 from ..reports.metrics import CachedGauges, Gauge
-from ..worker.metrics import SECONDS, AttemptMetrics, Snapshot
+from ..worker.figures import Sums
 
 if TYPE_CHECKING:
     from ..worker import Loop
+    from ..worker.claimer import Claimer
 
 SIBLING_SECONDS = 1.0  # that another process of the same supervisor may take
 LARGEST_ANSWER = 10_000_000  # bytes of it
+OTHERS = "(others)"  # what SQL has invented too many names for
+OUTCOMES = {
+    "successful": "successful",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "retried": "retry",
+    "put_off": "put_off",
+}
+SHOWN_BUCKETS = range(2, 21)  # from 4 ms, each twice as long, to 17 minutes
 OWN = "own"  # a query that asks for the figures of one process alone
 
 
@@ -57,18 +68,16 @@ class WorkerMetrics:
     def __init__(
         self,
         loop: "Loop",
-        figures: AttemptMetrics,
         process: int = 1,
         siblings: Sequence[str] = (),
     ):
         self.loop = loop
-        self.figures = figures
         self.process = str(process)
         self.siblings = siblings
 
     def answer(self, query: str) -> bytes:
         """Return the metrics of this process, or of all and of the database."""
-        families = list(of_worker(self.loop, self.figures, self.process))
+        families = list(of_worker(self.loop, self.process))
         if query == OWN:
             return text_of(families)
         for url in self.siblings:
@@ -153,43 +162,63 @@ def of_database(figures: Sequence[Gauge] | None) -> Iterator[Metric]:
 # Of a worker
 
 
-def of_worker(loop: "Loop", figures: AttemptMetrics, process: str) -> Iterator[Metric]:
-    processed, durations, waits = figures.snapshot()
+def of_worker(loop: "Loop", process: str) -> Iterator[Metric]:
+    if loop.phase != "starting":
+        yield from attempts(loop.recorder.figures.totals(), process)
+        yield from wake_ups(loop.claimer, process)
+    yield from gauges(loop, process)
+
+
+def attempts(totals: dict[tuple[str, str], Sums], process: str) -> Iterator[Metric]:
     counter = CounterMetricFamily(
         "pgjobs_jobs_processed",
         "Attempts that have ended.",
         labels=["queue", "task", "outcome", "process"],
     )
-    for series, number in processed.items():
-        counter.add_metric([*series, process], number)
-    yield counter
-    yield histogram(
+    durations = HistogramMetricFamily(
         "pgjobs_job_duration_seconds",
         "From the claim to the end of an attempt.",
-        ["queue", "task", "process"],
-        {(*series, process): each for series, each in durations.items()},
+        labels=["queue", "task", "process"],
     )
-    yield histogram(
+    waits = HistogramMetricFamily(
         "pgjobs_job_wait_seconds",
-        "From the time when a job was due to its first claim.",
-        ["queue", "process"],
-        {(*series, process): each for series, each in waits.items()},
+        "From the time when a job was due to its claim.",
+        labels=["queue", "process"],
     )
-    yield from gauges(loop, process)
+    of_queue: dict[str, Sums] = {}
+    for (queue, task), sums in totals.items():
+        names = [queue or OTHERS, task or OTHERS]
+        for column, outcome in OUTCOMES.items():
+            if number := getattr(sums, column):
+                counter.add_metric([*names, outcome, process], number)
+        buckets = buckets_of(sums.run_times)
+        durations.add_metric([*names, process], buckets, sums.seconds)
+        of_queue.setdefault(names[0], Sums()).add(sums)
+    for name, sums in of_queue.items():
+        waits.add_metric([name, process], buckets_of(sums.wait_times), sums.waited)
+    yield from (counter, durations, waits)
 
 
-def histogram(
-    name: str,
-    text: str,
-    labels: Sequence[str],
-    found: dict[tuple[str, ...], Snapshot],
-) -> Metric:
-    family = HistogramMetricFamily(name, text, labels=labels)
-    bounds = [*map(str, SECONDS), "+Inf"]
-    for series, each in found.items():
-        buckets = list(zip(bounds, map(float, accumulate(each.counts)), strict=True))
-        family.add_metric(series, buckets, each.total)
-    return family
+def buckets_of(counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Return the buckets as Prometheus has them: how many took at most so long."""
+    sums = [float(each) for each in accumulate(counts)]
+    shown = [(str(upper_bound(each)), sums[each]) for each in SHOWN_BUCKETS]
+    return [*shown, ("+Inf", sums[-1])]
+
+
+def wake_ups(claimer: "Claimer", process: str) -> Iterator[Metric]:
+    """Yield how often the worker looked at the queue because of what."""
+    for cause, number in (
+        ("notify", claimer.notify_wakeups),
+        ("poll", claimer.poll_wakeups),
+    ):
+        family = CounterMetricFamily(
+            f"pgjobs_{cause}_wakeups",
+            f"Looks of an idle worker at the queue by a {cause}.",
+            labels=["process"],
+        )
+        family.add_metric([process], number)
+        yield family
 
 
 def gauges(loop: "Loop", process: str) -> Iterator[Metric]:

@@ -6,8 +6,6 @@ from typing import NamedTuple
 from django.core.management.base import CommandError
 
 from ..worker import Loop
-from ..worker.metrics import AttemptMetrics
-from ..worker.observer import Observers, WorkerObserver
 from ..worker.process.http import LOOPBACK, METRICS, Address, Metrics, Server
 from .running import ConsoleReporter
 
@@ -29,21 +27,12 @@ def position(text: str) -> Position:
 
 
 class Serving:
-    """The HTTP server of a worker, and the figures for it if they can be shown."""
+    """The HTTP server of a worker, with its metrics if they can be shown."""
 
     def __init__(self, options: dict, reporter: ConsoleReporter):
         self.address: Address | None = options["http"]
         self.position: Position = options["position"]
         self.reporter = reporter
-        is_shown = self.address is not None and find_spec("prometheus_client")
-        self.figures = AttemptMetrics() if is_shown else None
-
-    @property
-    def observer(self) -> WorkerObserver:
-        """What the loop tells."""
-        if self.figures is None:
-            return self.reporter
-        return Observers(self.reporter, self.figures)
 
     def server(self, loop: Loop) -> Server | None:
         """Return what answers for the length of a `with` block."""
@@ -62,12 +51,12 @@ class Serving:
         return server
 
     def metrics(self, loop: Loop) -> Metrics | None:
-        if self.figures is None:
+        if not find_spec("prometheus_client"):
             return None
         from ..contrib.prometheus import WorkerMetrics  # an extra
 
         number = self.position.number
-        return WorkerMetrics(loop, self.figures, number, self.siblings())
+        return WorkerMetrics(loop, number, self.siblings())
 
     def siblings(self) -> list[str]:
         """Return where the other processes of the same supervisor show their own."""

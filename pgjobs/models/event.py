@@ -5,6 +5,7 @@ database/functions/events/, so that Python and SQL publish alike.
 """
 
 import json
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from ..queue import events as event_queue
 from ..queue.acts import Changed
 from ..queue.inserting import announce_enqueued, is_heard_of
 from ..queue.meta import collected
+from ..queue.quiet import is_quiet, quiet
 from ..queue.statements import execute_on
 from ..queue.unprepared import refuse_unprepared
 from .job import EMPTY_OBJECT, Job
@@ -221,9 +223,15 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
         """
         meta = collected()
         try:
-            id, published_at = event_queue.publish(
-                execute_on(self.db), name, payload, aggregate_id, correlation_id, meta
-            )
+            with quiet(self.db) if is_quiet() else nullcontext():
+                id, published_at = event_queue.publish(
+                    execute_on(self.db),
+                    name,
+                    payload,
+                    aggregate_id,
+                    correlation_id,
+                    meta,
+                )
         except DatabaseError as error:
             refuse_unprepared(self.db, error)
             raise

@@ -19,6 +19,7 @@ from ..queue import acts, claiming, inserting, waiting
 from ..queue.acts import Changed
 from ..queue.new_job import NewJob
 from .job_choices import Status, UniqueFor, WaitingFor
+from .returning import Returning, Value
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 EMPTY_ARRAY = models.Value([], models.JSONField())
@@ -113,7 +114,7 @@ class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
         return claiming.claim(self.model, self.db, worker, limit, queues)
 
 
-class Job(models.Model):
+class Job(Returning[Value]):
     """One request to run a task.
 
     `enqueue` and SQL insert rows. The acts below, and workers, change them. `save()`
@@ -223,6 +224,8 @@ class Job(models.Model):
         db_index=False,
         verbose_name=_("worker"),
     )
+    # The worker of the attempt that succeeded; `Attempt` has those of the others.
+    worker_name = models.TextField(_("worker"), null=True, blank=True)  # noqa: DJ001
 
     objects = JobManager()
 
@@ -381,7 +384,7 @@ class Job(models.Model):
             raise ValueError("A job that was not saved has no address.")
         return status_url(self.pk)
 
-    def wait(self, timeout: float | timedelta | None = None) -> Any:
+    def wait(self, timeout: float | timedelta | None = None) -> Value:
         """Wait for the end of the job and return its result.
 
         `timeout`: seconds or a timedelta. None waits for ever. Raises JobFailed,
@@ -389,6 +392,6 @@ class Job(models.Model):
         """
         return waiting.wait(self, timeout)
 
-    async def await_result(self, timeout: float | timedelta | None = None) -> Any:
+    async def await_result(self, timeout: float | timedelta | None = None) -> Value:
         """Wait for the end of the job in async code; see `wait`."""
         return await waiting.await_result(self, timeout)

@@ -125,6 +125,7 @@ def record_and_claim(
     successes: Sequence[Success] = (),
     limit: int = 0,
     look: Look | None = None,
+    worker_name: str | None = None,
     **who: Any,
 ) -> Claimed:
     """Record successes and claim up to `limit` jobs, in one round trip.
@@ -133,17 +134,22 @@ def record_and_claim(
     """
     look = look or first_look(limit)
     if not look.by_queue:
-        query, parameters = claim_statement(worker_id, successes, limit, look, **who)
+        query, parameters = claim_statement(
+            worker_id, successes, limit, look, worker_name=worker_name, **who
+        )
         return read_claimed(client.execute(query, parameters))
     statements = [claim_statement(worker_id, (), limit, look, **who)]
     if successes:
-        statements.insert(0, record_statement(worker_id, successes))
+        statements.insert(0, record_statement(worker_id, successes, worker_name))
     *recorded, rows = client.together(statements)
     return with_recorded(read_claimed(rows), recorded)
 
 
-def record_statement(worker_id: int, successes: Sequence[Success]) -> Statement:
-    return statement("record_successes"), success_parameters(worker_id, successes)
+def record_statement(
+    worker_id: int, successes: Sequence[Success], worker_name: str | None = None
+) -> Statement:
+    parameters = success_parameters(worker_id, successes, worker_name)
+    return statement("record_successes"), parameters
 
 
 def claim_statement(
@@ -152,6 +158,7 @@ def claim_statement(
     limit: int = 0,
     look: Look | None = None,
     *,
+    worker_name: str | None = None,
     queues: Iterable[str] | None = None,
     excluded: Iterable[str] = (),
     is_idle: bool = False,
@@ -160,6 +167,7 @@ def claim_statement(
 ) -> Statement:
     """Return the statement of a look; one along the line also records successes.
 
+    - `worker_name`: stored with the successes.
     - `is_idle`: the worker runs nothing, so it may claim a job that must run alone.
     - `units`: claim only jobs for which the worker's host has room. None means that it
       has room for all. Only a look by queue counts units.
@@ -181,7 +189,7 @@ def claim_statement(
         return statement("claim_by_queue"), parameters | unit_parameters(units)
     return statement("record_and_claim"), {
         **parameters,
-        **success_parameters(worker_id, successes),
+        **success_parameters(worker_id, successes, worker_name),
         **range_parameters(look.ranges),
     }
 
@@ -217,8 +225,6 @@ def read_claimed(rows: list[tuple]) -> Claimed:
             seconds, at = row[7:9]
         else:
             jobs.append(ClaimedJob._make(row[9:]))
-    jobs.sort(key=attrgetter("turn"))
-    jobs.sort(key=attrgetter("priority"), reverse=True)
     return Claimed(
         recorded=set(recorded or ()),
         has_keys=bool(has_keys),
@@ -229,8 +235,14 @@ def read_claimed(rows: list[tuple]) -> Claimed:
         has_more=more,
         seconds=seconds,
         at=at,
-        jobs=jobs,
+        jobs=in_claim_order(jobs),
     )
+
+
+def in_claim_order(jobs: list[ClaimedJob]) -> list[ClaimedJob]:
+    jobs.sort(key=attrgetter("turn"))
+    jobs.sort(key=attrgetter("priority"), reverse=True)
+    return jobs
 
 
 def claim(

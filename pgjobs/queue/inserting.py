@@ -20,6 +20,7 @@ from ..sql import statement
 from . import sending
 from .meta import with_meta
 from .new_job import STORED, NewJob, parameters_of, parameters_of_one
+from .quiet import is_quiet, quiet
 from .statements import Execute, execute_on
 from .unprepared import refuse_unprepared
 
@@ -47,6 +48,7 @@ NEW: dict[str, Any] = {
     "keys": None,
     "batch_id": None,
     "meta": None,
+    "worker_name": None,
     "is_new": True,  # no column
 }
 # The columns that the statements return of each new row.
@@ -88,12 +90,20 @@ def insert_here(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
 ) -> "list[Job | None]":
     try:
-        jobs, new = insert_rows(model, database, with_meta(new_jobs))
+        insert = insert_quietly if is_quiet() else insert_rows
+        jobs, new = insert(model, database, with_meta(new_jobs))
     except DatabaseError as error:
         refuse_unprepared(database, error)
         raise
     announce_enqueued(model, new)
     return jobs
+
+
+def insert_quietly(
+    model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "tuple[list[Job | None], list[Job]]":
+    with quiet(database):
+        return insert_rows(model, database, new_jobs)
 
 
 def insert_rows(
@@ -170,11 +180,12 @@ def inserted(
 
 
 def own_copy(keys: dict[str, Any]) -> dict[str, Any]:
-    """Copy the keys for another owner. Of their values only lists can change."""
-    return {
-        name: list(value) if isinstance(value, list | tuple) else value
-        for name, value in keys.items()
-    }
+    """Copy the keys for another owner. Of their values only these lists can change."""
+    copy = keys.copy()
+    for name in ("after", "after_batches"):
+        if name in copy:
+            copy[name] = list(copy[name])
+    return copy
 
 
 class Inserting:

@@ -67,12 +67,15 @@ class Recorded(NamedTuple):
     status: str
 
 
-def success_parameters(worker_id: int, successes: Sequence[Success]) -> dict:
+def success_parameters(
+    worker_id: int, successes: Sequence[Success], worker_name: str | None = None
+) -> dict:
     # By id, as every statement that locks several jobs does.
     in_order = sorted(successes)
     ids, lease_tokens, values = zip(*in_order, strict=True) if in_order else ([],) * 3
     return {
         "worker_id": worker_id,
+        "worker_name": worker_name,
         "ids": array(ids),
         "lease_tokens": array(lease_tokens),
         # Most tasks return nothing.
@@ -107,12 +110,11 @@ def record(
 
 
 def record_successes(
-    execute: Execute, worker_id: int, successes: Sequence[Success]
+    execute: Execute, worker_id: int, worker_name: str, successes: Sequence[Success]
 ) -> list[Recorded]:
     """Record jobs that succeeded, without a claim; return which were recorded."""
-    rows = execute(
-        statement("record_successes"), success_parameters(worker_id, successes)
-    )
+    parameters = success_parameters(worker_id, successes, worker_name)
+    rows = execute(statement("record_successes"), parameters)
     return [Recorded(token, "SUCCESSFUL") for token, _ in rows]
 
 

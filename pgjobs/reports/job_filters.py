@@ -198,6 +198,14 @@ def has_argument(key: str, text: str) -> Q:
     return Q(LessThan(size, LARGE)) & holds
 
 
+def has_meta(key: str, text: str) -> Q:
+    """Match what the job took along; see `PGJOBS["META"]`."""
+    found = Q()
+    for value in values_of(checked(text)):
+        found |= Q(meta__contains={key: value})
+    return found
+
+
 def values_of(text: str) -> Iterator[Any]:
     """Yield what a text may stand for: itself, and the JSON value that it is."""
     yield text
@@ -265,7 +273,9 @@ class Term(NamedTuple):
     def match(self) -> Q:
         if self.key in SEARCHES:
             return SEARCHES[self.key](self.value)
-        return has_argument(self.key, self.value)
+        match = has_argument(self.key, self.value)
+        place, _, key = self.key.partition(".")
+        return match | has_meta(key, self.value) if place == "meta" and key else match
 
 
 def terms_of(text: str) -> list[Term]:

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, update_wrapper
 from typing import (
@@ -41,6 +41,7 @@ from .write_all import expanded, insert_as_batch
 
 P = ParamSpec("P")
 R = TypeVar("R")
+V = TypeVar("V")  # what a job returns
 # What enqueueing returns: a job, or with on_conflict="skip" perhaps none, or with
 # write_all a list of jobs.
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from ..models import Job
     from .events import Subscribed
+    from .making import Making, MakingSeveral, MakingSeveralSkipped, MakingSkipped
 
     J = TypeVarWithDefault(
         "J", bound=Job | list[Job] | None, default=Job, covariant=True
@@ -143,16 +145,27 @@ class Task(Generic[P, R, J]):
 
     @overload
     def using(
-        self, *, on_conflict: Literal["skip"], **options: Unpack[JobOptions]
-    ) -> "Task[P, R, Job | None]": ...
+        self: "Task[P, R, Job[V] | None]",
+        *,
+        on_conflict: Literal["skip"],
+        **options: Unpack[JobOptions],
+    ) -> "Task[P, R, Job[V] | None]": ...
+
+    @overload
+    def using(
+        self: "Task[P, R, Job[V] | None]",
+        *,
+        on_conflict: Literal["return", "raise", "replace"],
+        **options: Unpack[JobOptions],
+    ) -> "Task[P, R, Job[V]]": ...
 
     @overload
     def using(
         self,
         *,
-        on_conflict: Literal["return", "raise", "replace"],
+        on_conflict: Literal["return", "raise", "replace", "skip"],
         **options: Unpack[JobOptions],
-    ) -> "Task[P, R, Job]": ...
+    ) -> "Task[P, R, J | None]": ...
 
     def using(self, **options: Any) -> "Task[P, R, Any]":
         """Return the task with other options for the jobs enqueued through it.
@@ -250,11 +263,9 @@ class Task(Generic[P, R, J]):
         parameter that `write_all` names may be ALL. Then a list of jobs is returned.
         Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
-        if self.options.write_all:
-            new_jobs = self.jobs_of_all(args, kwargs)
-            if new_jobs is not None:
-                belongs = self.options.batch is not None
-                return insert_as_batch(new_jobs, None if belongs else self.name)
+        options = self.options
+        if options.write_all and (jobs := self.jobs_of_all(args, kwargs)) is not None:
+            return insert_as_batch(jobs, None if options.batch else self.name)
         return tables.Job.objects.insert([self.bind(*args, **kwargs).new_job])[0]
 
     def jobs_of_all(self, args: tuple, kwargs: dict) -> list[NewJob] | None:
@@ -267,8 +278,7 @@ class Task(Generic[P, R, J]):
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job from async code; see `enqueue`."""
-        # `partial` hides the arguments, whose names sync_to_async might take for its
-        # own.
+        # sync_to_async has parameters whose names those of the task may have.
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
@@ -285,7 +295,13 @@ class BoundTask(Generic[J]):
 
 
 @overload
-def task(function: Callable[P, R], /) -> "Task[P, R, Job]": ...
+def task(
+    function: Callable[P, Coroutine[Any, Any, V]], /
+) -> "Task[P, Coroutine[Any, Any, V], Job[V]]": ...
+
+
+@overload
+def task(function: Callable[P, R], /) -> "Task[P, R, Job[R]]": ...
 
 
 @overload
@@ -293,13 +309,13 @@ def task(
     *,
     on_conflict: Literal["return", "raise", "replace"] = ...,
     **options: Unpack[TaskOptions],
-) -> "Callable[[Callable[P, R]], Task[P, R, Job]]": ...
+) -> "Making": ...
 
 
 @overload
 def task(
     *, on_conflict: Literal["skip"], **options: Unpack[TaskOptions]
-) -> "Callable[[Callable[P, R]], Task[P, R, Job | None]]": ...
+) -> "MakingSkipped": ...
 
 
 @overload
@@ -308,7 +324,7 @@ def task(
     write_all: str | Iterable[str],
     on_conflict: Literal["return", "raise", "replace"] = ...,
     **options: Unpack[TaskOptions],
-) -> "Callable[[Callable[P, R]], Task[P, R, Job | list[Job]]]": ...
+) -> "MakingSeveral": ...
 
 
 @overload
@@ -317,7 +333,7 @@ def task(
     write_all: str | Iterable[str],
     on_conflict: Literal["skip"],
     **options: Unpack[TaskOptions],
-) -> "Callable[[Callable[P, R]], Task[P, R, Job | list[Job] | None]]": ...
+) -> "MakingSeveralSkipped": ...
 
 
 def task(function=None, /, *, name=None, aliases=(), **options):

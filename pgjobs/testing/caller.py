@@ -173,7 +173,8 @@ class CallerWorker(Surroundings):
         if report := execution.running.take_report():
             recording.report(self.execute, self.id, [report])
         if isinstance(outcome, Success):
-            recorded = recording.record_successes(self.execute, self.id, [outcome])
+            record = recording.record_successes
+            recorded = record(self.execute, self.id, self.name, [outcome])
         else:
             recorded = recording.record(self.execute, self.id, self.name, [outcome])
         status = dict(recorded).get(outcome.lease_token)

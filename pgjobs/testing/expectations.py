@@ -39,7 +39,7 @@ class Expected:
         if self.task is not None and job.task not in self.task.names:
             yield f"task is {job.task}"
         for name, value in self.arguments.items():
-            found = argument_of(job, name)
+            found = argument_of(job, name, self.task)
             if found != value:
                 yield f"{name} is {shortened(found)}"
         if self.queue_name not in (None, job.queue_name):
@@ -102,6 +102,8 @@ def expected_job(
 def found_task(task: Any) -> Task[Any, Any, Any] | None:
     if isinstance(task, str):
         return registry.get(task)
+    if hasattr(task, "module_path"):  # a task of django.tasks
+        return registry.get(f"{task.backend}:{task.module_path}")
     if task is None or (isinstance(task, Task) and task is task.original):
         return task
     if isinstance(task, Task):
@@ -114,7 +116,7 @@ def found_task(task: Any) -> Task[Any, Any, Any] | None:
 
 def refuse_ambiguous(task: Task[Any, Any, Any], options: Mapping[str, Any]) -> None:
     for name, value in options.items():
-        if value is not None and name in task.signature.parameters:
+        if value is not None and name in task.signature.signature.parameters:
             raise InvalidTask(
                 f"{name} is an option here, and a parameter of {task.name}. Put the "
                 f"arguments of the task into arguments={{{name!r}: ...}}."
@@ -136,10 +138,14 @@ def stored_arguments(
     signature = task.signature
     try:
         bound = signature.signature.bind_partial(*args, **kwargs)
-    except TypeError:
+    except TypeError as error:
+        if is_of_django(task):
+            raise InvalidArguments(task.name, {"arguments": str(error)}) from None
         found = signature.faults_of_call(args, kwargs)
         faults = {name: fault for name, fault in found if fault != "is missing"}
         raise InvalidArguments(task.name, faults) from None
+    if is_of_django(task):  # any JSON, stored as it was given
+        return bound.arguments
     stored: dict[str, Any] = {}
     faults = {}
     for path, parameter, value in signature.spread(bound.arguments):
@@ -155,10 +161,18 @@ def stored_arguments(
 MISSING = "missing"
 
 
-def argument_of(job: Job, name: str) -> Any:
+def is_of_django(task: Task[Any, Any, Any] | None) -> bool:
+    """Whether it is one of django.tasks, whose jobs keep arguments without names."""
+    return hasattr(task, "declared")
+
+
+def argument_of(job: Job, name: str, task: Task[Any, Any, Any] | None) -> Any:
     """Return an argument by the name that `Signature.spread` gives to it."""
     if name in job.kwargs:
         return job.kwargs[name]
+    if task is not None and is_of_django(task):
+        named = task.signature.signature.bind_partial(*job.args, **job.kwargs)
+        return named.arguments.get(name, Parameter.empty)
     _, bracket, index = name.partition("[")
     place = int(index[:-1]) if bracket else len(job.args)
     return job.args[place] if place < len(job.args) else Parameter.empty

@@ -17,7 +17,7 @@ from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
 from ..exceptions import DatabaseLost
 from ..queue import admitting, claiming
 from ..queue.admitting import BEGINNING
-from ..queue.claiming import Claimed, HostUnits, Look
+from ..queue.claiming import Claimed, ClaimedJob, HostUnits, Look
 from ..queue.recording import Success
 from ..queue.unclaimable import first_in_line, unclaimable
 from .claim_cursors import ClaimCursors
@@ -70,6 +70,8 @@ class Claimer:
         self.promotion = Promotion()
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self.last_claim_at: float | None = None
+        # Looks that a notification, or the poll, has asked an idle worker for.
+        self.notify_wakeups = self.poll_wakeups = 0
         self.units = None
         if (units := session.options.units) is not None:
             self.units = HostUnits(session.row["host"], units)
@@ -79,6 +81,7 @@ class Claimer:
     def heard_of_queue(self, queue_name: str) -> None:
         """Take a notification of a queue that may have new jobs."""
         if self.options.serves(queue_name):
+            self.notify_wakeups += not self.poll_schedule.may_hold_more
             self.poll_schedule.wake()
 
     def missed_notifications(self, _: str) -> None:
@@ -171,24 +174,32 @@ class Claimer:
     def record_and_claim(self, successes: Sequence[Success]) -> None:
         now = monotonic()
         if self.poll_schedule.is_poll_due(now):
+            self.poll_wakeups += 1
             # A worker that cannot listen hears of no job that waits.
             self.admitting.expect()
         promoted = self.poll_schedule.is_promotion_due(now) and self.promote()
         limit = self.room(len(successes))
+        if self.needs_no_look(successes, limit):
+            self.record_and_admit(successes, limit)
+            return
         look = self.where_to_look(limit)
         claimed = self.claim(successes, limit, look)
-        if claimed.jobs:
-            self.in_flight.claim(claimed.jobs)
-            self.executor.submit(claimed.jobs)
-            self.recorder.figures.claimed(claimed.jobs)
-            self.lifetime.claimed += len(claimed.jobs)
-            self.last_claim_at = time()
+        self.begin(claimed.jobs)
         self.recorder.close(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))
         if claimed.met_expired:
             self.note(Effects(expired=True))
         if limit:
             self.plan(look, claimed, limit, promoted)
-        self.upkeep.new_queues.meet({job.queue_name for job in claimed.jobs})
+
+    def begin(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Hand jobs that were claimed to the slots."""
+        if jobs:
+            self.in_flight.claim(jobs)
+            self.executor.submit(jobs)
+            self.recorder.figures.claimed(jobs)
+            self.lifetime.claimed += len(jobs)
+            self.last_claim_at = time()
+            self.upkeep.new_queues.meet({job.queue_name for job in jobs})
 
     def where_to_look(self, limit: int) -> Look:
         # A job that must run alone may stand anywhere.
@@ -215,16 +226,15 @@ class Claimer:
             "excluded": self.options.excluded,
             "is_idle": len(self.in_flight) == len(successes),
             "units": self.units,
+            "worker_name": self.options.name,
             "skips_expired": self.cannot_expire,
         }
-        now = monotonic()
-        is_wanted = self.admitting.is_due(now) or self.in_flight.has_keys(successes)
-        if not is_wanted or self.admitting.is_failing(now):
+        if not self.wants_admission(successes):
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
             if claimed.has_keys:  # other jobs began to wait while these ran
                 self.admitting.expect()
             return claimed
-        position, sweeps = self.admitting.begin(now)
+        position, sweeps = self.admitting.begin(monotonic())
         try:
             claimed, admission = admitting.admit_and_claim(
                 self.connection.together, self.worker_id, position, sweeps, **how
@@ -234,13 +244,71 @@ class Claimer:
                 raise
             # Raises the error again unless the admission was its cause:
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
-            if isinstance(error, LockNotAvailable):  # a row was held for too long
-                self.admitting.deferred(now)
-            else:
-                postpone(self.admitting, error)
+            self.failed_to_admit(error)
             return claimed
         self.note(self.admitting.passed(admission, sweeps, monotonic()))
         return claimed
+
+    # An admission instead of a look
+
+    def needs_no_look(self, successes: Sequence[Success], limit: int) -> bool:
+        """Whether an admission is due, and nothing else is to be claimed.
+
+        So a line whose jobs follow one another costs one statement for each, as long
+        as the worker knows of no READY job. Units are counted only by a look.
+        """
+        has_failed = self.backoff.since or self.admitting.backoff.since
+        if has_failed is not None or not self.wants_admission(successes):
+            return False
+        if not limit:
+            return True
+        schedule = self.poll_schedule
+        is_idle = len(self.in_flight) == len(successes)
+        return not (
+            self.units
+            or schedule.waits_for_idle
+            or schedule.deserves_look(is_idle, monotonic())
+        )
+
+    def wants_admission(self, successes: Sequence[Success]) -> bool:
+        now = monotonic()
+        is_wanted = self.admitting.is_due(now) or self.in_flight.has_keys(successes)
+        return is_wanted and not self.admitting.is_failing(now)
+
+    def record_and_admit(self, successes: Sequence[Success], limit: int) -> None:
+        """Record successes, admit, and claim what was admitted, in one statement."""
+        position, sweeps = self.admitting.begin(monotonic())
+        try:
+            admission = admitting.record_and_admit(
+                self.connection.execute,
+                self.worker_id,
+                position,
+                sweeps,
+                successes=successes,
+                claims=limit > 0,
+                limit=limit,
+                queues=self.options.queues,
+                excluded=self.options.excluded,
+            )
+        except psycopg.Error as error:
+            if is_lost(error):
+                raise
+            self.failed_to_admit(error)
+            if error.sqlstate is None:  # the driver cannot read what was claimed
+                self.note(Effects(in_doubt=True))
+            self.recorder.record_successes(successes)
+            return
+        self.begin(admission.claimed)
+        self.recorder.close(successes, dict.fromkeys(admission.recorded, "SUCCESSFUL"))
+        if 0 < limit == len(admission.claimed):  # other jobs must get their chance
+            self.poll_schedule.wake()
+        self.note(self.admitting.passed(admission, sweeps, monotonic()))
+
+    def failed_to_admit(self, error: psycopg.Error) -> None:
+        if isinstance(error, LockNotAvailable):  # a row was held for too long
+            self.admitting.deferred(monotonic())
+        else:
+            postpone(self.admitting, error)
 
     @property
     def cannot_expire(self) -> bool:

@@ -1,5 +1,9 @@
-"""What a worker counts in memory, until a chore adds it to the table of figures."""
+"""What a worker counts in memory: for the table of figures, and for scrapes of metrics.
 
+A chore adds the sums to the table now and then. Scrapes get all since the worker began.
+"""
+
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,54 +13,67 @@ from .observer import AttemptEnd
 
 # Only rows of SQL have so many tasks. The others are counted together, with no name.
 MOST_ROWS = 1_000
+NO_NAME = ("", "")
 COLUMN_OF = {"SUCCESSFUL": "successful", "FAILED": "failed", "CANCELLED": "cancelled"}
 COLUMNS = (*COLUMN_OF.values(), "retried")
+
+Key = tuple[str, str]  # a queue and a task
 
 
 class Sums:
     """The sums of one queue and task."""
 
-    __slots__ = (*COLUMNS, "run_times", "seconds", "wait_times")
+    __slots__ = (*COLUMNS, "put_off", "run_times", "seconds", "wait_times", "waited")
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self.seconds = self.waited = 0.0
         self.successful = self.failed = self.cancelled = self.retried = 0
+        self.put_off = 0  # attempts that were snoozed or released
         self.run_times = [0] * MOST_BUCKETS
         self.wait_times = [0] * MOST_BUCKETS
 
+    def add(self, other: "Sums") -> None:
+        for name in (*COLUMNS, "put_off", "seconds", "waited"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("run_times", "wait_times"):
+            pairs = zip(getattr(self, name), getattr(other, name), strict=True)
+            setattr(self, name, [one + another for one, another in pairs])
+
 
 class Figures:
-    """Counts attempts as they begin and end; costs two microseconds for each."""
+    """Counts attempts as they begin and end."""
 
     def __init__(self) -> None:
-        self.sums: dict[tuple[str, str], Sums] = {}
+        self.sums: dict[Key, Sums] = {}  # since they were stored
+        self.stored: dict[Key, Sums] = {}
+        self.lock = threading.Lock()  # scrapes read on other threads
 
-    def of(self, job: ClaimedJob) -> Sums:
-        key = (job.queue_name, job.task)
-        return self.sums.get(key) or self.begin(key)
-
-    def begin(self, key: tuple[str, str]) -> Sums:
-        if len(self.sums) >= MOST_ROWS:
-            key = ("", "")
-        return self.sums.setdefault(key, Sums())
+    def begin(self, key: Key) -> Sums:
+        return self.sums.setdefault(bounded(self.sums, key), Sums())
 
     def claimed(self, jobs: Iterable[ClaimedJob]) -> None:
         """Count how long jobs have waited."""
+        known = self.sums.get
         for job in jobs:
-            if job.waited is not None:
-                self.of(job).wait_times[bucket_of(job.waited)] += 1
+            if (waited := job.waited) is not None:
+                key = (job.queue_name, job.task)
+                sums = known(key) or self.begin(key)
+                sums.waited += waited
+                sums.wait_times[bucket_of(waited)] += 1
 
     def ended(self, ends: Sequence[AttemptEnd]) -> None:
-        """Count how attempts ended. One that was snoozed or released does not count."""
+        """Count how attempts ended; a snooze or a release took no time."""
+        known = self.sums.get
         for end in ends:
             job, status, _, seconds = end
+            key = (job.queue_name, job.task)
+            sums = known(key) or self.begin(key)
             if status == "SUCCESSFUL":  # the most: without any detour
-                sums = self.of(job)
                 sums.successful += 1
-            elif (column := column_of(end)) is not None:
-                sums = self.of(job)
+            elif (column := column_of(end)) != "put_off":
                 setattr(sums, column, getattr(sums, column) + 1)
             else:
+                sums.put_off += 1
                 continue
             sums.seconds += seconds
             sums.run_times[bucket_of(seconds)] += 1
@@ -76,10 +93,31 @@ class Figures:
         ]
 
     def clear(self) -> None:
-        self.sums.clear()
+        """Begin again, once the sums are stored."""
+        with self.lock:
+            add_all(self.stored, self.sums)
+            self.sums.clear()
+
+    def totals(self) -> dict[Key, Sums]:
+        """Return the sums since the worker began; from any thread."""
+        totals: dict[Key, Sums] = {}
+        with self.lock:
+            for each in (self.stored, self.sums):
+                add_all(totals, each)
+        return totals
 
 
-def column_of(end: AttemptEnd) -> str | None:
+def add_all(totals: dict[Key, Sums], sums: dict[Key, Sums]) -> None:
+    for key, each in list(sums.items()):  # the worker may add some meanwhile
+        totals.setdefault(bounded(totals, key), Sums()).add(each)
+
+
+def bounded(known: dict[Key, Sums], key: Key) -> Key:
+    """Return the key to count under, which is that of all others if there are many."""
+    return key if key in known or len(known) < MOST_ROWS else NO_NAME
+
+
+def column_of(end: AttemptEnd) -> str:
     if end.status != "FAILED" and getattr(end.outcome, "verdict", "") == "RETRY":
         return "retried"
-    return COLUMN_OF.get(end.status or "")
+    return COLUMN_OF.get(end.status or "", "put_off")

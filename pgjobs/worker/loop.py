@@ -221,7 +221,7 @@ class Loop:
             self.stopping.release_unstarted()
         self.recorder.record()
         self.upkeep.cancel_requests.pass_on()
-        for chore in self.upkeep.due(self.lifetime.is_over):
+        for chore in self.upkeep.due(monotonic(), self.lifetime.is_over):
             self.note(attempt(chore, self.connection))
         self.listener.take_while_busy()
         if monotonic() >= self.observer.due:

@@ -42,33 +42,6 @@ class WorkerObserver:
         """The worker was asked to stop while `running` jobs run."""
 
 
-class Observers(WorkerObserver):
-    """Passes each call on to several observers."""
-
-    def __init__(self, *observers: WorkerObserver):
-        self.observers = observers
-
-    @property
-    def due(self) -> float:  # type: ignore[override]
-        return min(each.due for each in self.observers)
-
-    def catch_up(self) -> None:
-        for each in self.observers:
-            each.catch_up()
-
-    def started(self) -> None:
-        for each in self.observers:
-            each.started()
-
-    def recorded(self, ends: Sequence[AttemptEnd]) -> None:
-        for each in self.observers:
-            each.recorded(ends)
-
-    def stopping(self, running: int) -> None:
-        for each in self.observers:
-            each.stopping(running)
-
-
 @dataclass
 class RunStats:
     """What a run has done so far."""

@@ -128,8 +128,8 @@ class Recorder:
         return recording.record(execute, self.worker_id, name, outcomes)
 
     def record_these_successes(self, successes: Sequence[Success]) -> list[Recorded]:
-        execute = self.connection.execute
-        return recording.record_successes(execute, self.worker_id, successes)
+        execute, name = self.connection.execute, self.options.name
+        return recording.record_successes(execute, self.worker_id, name, successes)
 
     def note_end_of(self, outcomes: Sequence[Outcome], effects: Effects) -> None:
         """Note effects, and that other jobs may have waited for the end of these."""

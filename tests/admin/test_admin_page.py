@@ -7,6 +7,7 @@ from django.db import connection
 from django.utils import timezone, translation
 
 from pgjobs.models import Attempt, Job, Progress, Step
+from tests import tasks
 from tests.operators import (
     STATUSES,
     insert,
@@ -370,3 +371,11 @@ def test_hostile_and_numerous_steps_are_shown_safely(admin_client, monkeypatch):
     assert "Only the latest 2 are shown" in page
     assert "<b>xxx" not in page
     assert "x" * 2_001 not in page
+
+
+def test_page_shows_what_the_job_took_along(admin_client):
+    job = tasks.noop.enqueue()
+    Job.objects.filter(pk=job.pk).update(meta={"tenant": "acme"})
+    page = text_of(admin_client.get(page_of(job)))
+    assert "Taken along from where it was enqueued" in page
+    assert "acme" in page

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from pgjobs.models import Job
+from pgjobs.models import Job, Worker
 from tests import standard_tasks
 from tests.processes import drain, running_worker, wait_for
 from tests.standard import TaskResultStatus, signals, task_backends
@@ -166,6 +166,51 @@ def test_running_task_shows_its_worker(tmp_path):
         assert result.status == TaskResultStatus.RUNNING
         assert result.worker_ids == [loop.options.name]
         assert result.finished_at is None
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        standard_tasks.noop,
+        standard_tasks.noop.using(lock="one at a time"),
+        standard_tasks.is_atomic,
+    ],
+    ids=["plain", "with a lock", "atomic"],
+)
+def test_worker_of_a_success_is_known_when_the_worker_is_gone(declared):
+    result = declared.enqueue()
+    with running_worker() as loop:
+        wait_for(lambda: result.refresh() or result.is_finished, "the task ends")
+    result.refresh()
+    assert not Worker.objects.exists()
+    assert result.worker_ids == [loop.options.name]
+
+
+def test_worker_of_each_attempt_is_known():
+    result = standard_tasks.fail_twice.enqueue()
+    with running_worker() as loop:
+        wait_for(lambda: result.refresh() or result.is_finished, "the task ends")
+    assert result.worker_ids == [loop.options.name] * 3
+
+
+def test_worker_that_loses_its_job_to_an_operator_is_known(tmp_path):
+    path = str(tmp_path / "held")
+    result = standard_tasks.hold.enqueue(path)
+    with running_worker() as loop:
+        wait_for(lambda: lines(path), "the task runs")
+        assert Job.objects.get().succeed()
+        let_go(path)
+    result.refresh()
+    assert (result.status, result.worker_ids) == (SUCCESSFUL, [loop.options.name])
+
+
+def test_success_by_an_operator_before_any_worker_names_none():
+    result = standard_tasks.add.enqueue(1, 2)
+    run(standard_tasks.noop)
+    Job.objects.filter(pk=result.id).retry()
+    Job.objects.filter(pk=result.id).succeed()
+    result.refresh()
+    assert (result.status, result.worker_ids) == (SUCCESSFUL, [])
 
 
 def test_control_flow_of_pgjobs_works_in_it():

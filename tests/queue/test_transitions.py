@@ -66,7 +66,7 @@ EFFECTS = {
     ("succeed", "READY"): SUCCESSFUL,
     ("succeed", "SCHEDULED"): SUCCESSFUL,
     ("succeed", "WAITING"): SUCCESSFUL | NOT_WAITING,
-    ("succeed", "RUNNING"): SUCCESSFUL | FENCED,
+    ("succeed", "RUNNING"): SUCCESSFUL | FENCED | {"worker_name": "hand"},
     ("run_now", "SCHEDULED"): {"status": "READY", "run_after": NOW},
     ("retry", "SUCCESSFUL"): NEW_LIFE | {"return_value": None},
     ("retry", "FAILED"): NEW_LIFE | {"failures": 0, "reason": ""},

@@ -2,11 +2,14 @@
 
 import json
 import logging.config
+import os
 import re
+import shutil
+import subprocess
 import sys
 from io import BytesIO
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from django.core import mail
@@ -17,7 +20,7 @@ from pgjobs.models import Job
 from pgjobs.reports.metrics import Gauge
 from pgjobs.tasks.definitions import store_definitions
 from pgjobs.worker import Loop, WorkerOptions
-from pgjobs.worker.metrics import AttemptMetrics, Histogram
+from pgjobs.worker.figures import Sums
 from tests.processes import drain, shared_queue
 
 pytestmark = shared_queue
@@ -25,6 +28,8 @@ pytestmark = shared_queue
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "telemetry.md").read_text()
 EXAMPLES = re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)
+# Of the Debian package prometheus.
+PROMTOOL = os.environ.get("PROMTOOL") or shutil.which("promtool")
 METRIC = re.compile(r"\bpgjobs_\w+")
 
 
@@ -120,9 +125,8 @@ def test_messages_of_the_examples_are_sent(run_example, settings, monkeypatch):
 
 def names_of_metrics() -> set[str]:
     """Return the names of all samples that there can be."""
-    figures = AttemptMetrics()
-    figures.processed["q", "t", "failed"] = 1
-    figures.durations["q", "t"] = figures.waits["q",] = Histogram()
+    sums = Sums()
+    sums.failed = 1
     some = [
         Gauge("jobs", "q", "READY", 1, 5.0),
         Gauge("paused", "q", "", 1, None),
@@ -131,7 +135,9 @@ def names_of_metrics() -> set[str]:
     loop = Loop(WorkerOptions())
     families = [
         *prometheus.of_database(some),
-        *prometheus.of_worker(loop, figures, "1"),
+        *prometheus.attempts({("q", "t"): sums}, "1"),
+        *prometheus.wake_ups(SimpleNamespace(notify_wakeups=1, poll_wakeups=1), "1"),
+        *prometheus.of_worker(loop, "1"),
     ]
     samples = {sample.name for family in families for sample in family.samples}
     return samples | {"pgjobs_worker_heartbeat_timestamp_seconds"}  # once it has begun
@@ -146,6 +152,26 @@ def test_dashboard_and_alerts_name_metrics_that_exist(name):
     used = used_in((DOCS / "telemetry" / name).read_text())
     assert len(used) > 4
     assert used <= names_of_metrics()
+
+
+@pytest.mark.skipif(not PROMTOOL, reason="there is no promtool")
+@pytest.mark.parametrize("name", ["grafana.json", "alerts.yml"])
+def test_prometheus_reads_the_queries(name, tmp_path):
+    path = DOCS / "telemetry" / name
+    if path.suffix == ".json":
+        board = json.loads(path.read_text())
+        rules = [
+            {"record": f"query:{panel['id']}_{number}", "expr": each["expr"]}
+            for panel in board["panels"]
+            for number, each in enumerate(panel["targets"])
+        ]
+        text = json.dumps({"groups": [{"name": "board", "rules": rules}]})
+        path = tmp_path / "rules.yml"  # JSON is YAML
+        path.write_text(text.replace("$__rate_interval", "5m"))
+    checked = subprocess.run(
+        [PROMTOOL, "check", "rules", path], capture_output=True, text=True, timeout=60
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_dashboard_is_json():

@@ -12,6 +12,7 @@ from django.db import IntegrityError
 from pgjobs import current_job, enqueue, enqueue_many, publish, subscribe, task
 from pgjobs.models import Event, Job
 from pgjobs.queue import meta
+from pgjobs.reports.job_filters import terms_of, with_terms
 from pgjobs.tasks import events
 from pgjobs.tasks.definitions import store_definitions
 from tests import tasks
@@ -320,3 +321,19 @@ def test_good_sources_pass_the_checks(use):
 def test_wrong_source_is_found_by_a_check(use, names, id, complaint):
     use(*names)
     assert complaint in found()[id]
+
+
+def test_jobs_are_found_by_their_meta():
+    execute(
+        "SELECT pgjobs_enqueue('tests.noop', meta => jsonb_build_object("
+        "'tenant', 'acme', 'user_id', number)) FROM generate_series(1, 2) AS number"
+    )
+    enqueue(tasks.noop)
+    first, second = Job.objects.filter(meta__isnull=False).order_by("pk")
+
+    def ids(text: str) -> set[int]:
+        return {job.pk for job in with_terms(Job.objects.all(), terms_of(text))}
+
+    assert ids("meta.tenant:acme") == {first.pk, second.pk}
+    assert ids("meta.user_id:2") == {second.pk}
+    assert ids("meta.tenant:other") == ids("tenant:acme") == set()

@@ -13,21 +13,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pgjobs import enqueue, enqueue_many, task
 from pgjobs.contrib import prometheus
-from pgjobs.contrib.prometheus import WorkerMetrics
-from pgjobs.models import Job, Queue
+from pgjobs.contrib.prometheus import OTHERS, WorkerMetrics, attempts
+from pgjobs.models import Figure, Job, Queue
 from pgjobs.reports import metrics as report
 from pgjobs.reports.metrics import CachedGauges
 from pgjobs.worker import Loop, WorkerOptions
-from pgjobs.worker import metrics as worker_metrics
-from pgjobs.worker.metrics import OTHERS, AttemptMetrics
+from pgjobs.worker import figures as worker_figures
 from pgjobs.worker.process.http import Address, Server
+from pgjobs.worker.upkeep import figures as upkeep_figures
 from tests import tasks
 from tests.actors import Hand, execute, hours, session
 from tests.processes import (
     LONGEST_TEST,
     WorkerThread,
     shared_queue,
-    statements_of_workers,
     wait_for,
     wait_for_all,
 )
@@ -60,10 +59,9 @@ def scraped(url: str) -> dict[tuple, float]:
 @contextmanager
 def worker_with_metrics(siblings=(), process=1, **options):
     """A worker in this process, and the address of its metrics."""
-    figures = AttemptMetrics()
-    with WorkerThread(figures, **options) as worker:
+    with WorkerThread(**options) as worker:
         wait_for(lambda: worker.loop.phase == "running", "the worker has started")
-        metrics = WorkerMetrics(worker.loop, figures, process, siblings)
+        metrics = WorkerMetrics(worker.loop, process, siblings)
         with Server(Address("127.0.0.1", 0), worker.loop, metrics=metrics) as server:
             yield f"http://{server.address}/metrics"
 
@@ -125,29 +123,48 @@ def scraped_processed(found) -> dict[tuple, float]:
 
 
 def test_names_that_sql_invents_do_not_make_more_and_more_series(monkeypatch):
-    monkeypatch.setattr(worker_metrics, "MOST_SERIES", 3)
+    monkeypatch.setattr(worker_figures, "MOST_ROWS", 3)
     execute(
         "INSERT INTO pgjobs_job (task, queue_name)"
         " SELECT 'tests.noop', 'q' || number FROM generate_series(1, 20) AS number"
     )
-    figures = AttemptMetrics()
-    with WorkerThread(figures, drain=True) as worker:
+    with WorkerThread(drain=True) as worker:
         worker.join()
-    processed, durations, waits = figures.snapshot()
-    assert [len(each) for each in (processed, durations, waits)] == [4, 4, 4]
-    assert sum(processed.values()) == 20
-    assert processed[OTHERS, OTHERS, OTHERS] == 17
+    figures = worker.loop.recorder.figures
+    assert len(figures.totals()) == 4
+    found = parsed(prometheus.text_of(attempts(figures.totals(), "1")).decode())
+    numbers = [n for (name, *_), n in found.items() if name.endswith("processed_total")]
+    assert sorted(numbers) == [1, 1, 1, 17]
+    assert ("successful", OTHERS) in scraped_processed(found)
 
 
-def test_counting_costs_no_statement():
-    def executed(observer) -> set[str]:
+def test_counts_only_rise_while_the_worker_stores_them(monkeypatch):
+    monkeypatch.setattr(upkeep_figures, "STORE_SECONDS", 0.05)
+    enqueue_many([tasks.noop.bind() for _ in range(3)])
+    with worker_with_metrics() as url:
+        scraped_when(url, processed=3)
+        wait_for(Figure.objects.exists, "the figures are stored")
         enqueue(tasks.noop)
-        with statements_of_workers() as executed:
-            WorkerThread(observer, drain=True, slots=1).join()
-        return set(executed)  # how often depends on the moment
+        found = scraped_when(url, processed=4)
+    labels = ("process=1", "queue=default")
+    assert found["pgjobs_job_wait_seconds_count", *labels] == 4
+    assert found["pgjobs_job_wait_seconds_sum", *labels] > 0
 
-    # A worker may have died in another test.
-    assert executed(AttemptMetrics()) <= executed(None) | {"loop rescue"}
+
+def test_looks_are_counted_by_what_asks_for_them():
+    with worker_with_metrics() as url:
+        wait_for(lambda: enqueue(tasks.noop) and wake_ups(url)["notify"], "it listens")
+    with worker_with_metrics(listen=False, poll=0.1) as url:
+        wait_for(lambda: wake_ups(url)["poll"] > 2, "it polls")
+        assert wake_ups(url)["notify"] == 0
+
+
+def wake_ups(url: str) -> dict[str, float]:
+    found = scraped(url)
+    return {
+        cause: found[f"pgjobs_{cause}_wakeups_total", "process=1"]
+        for cause in ("notify", "poll")
+    }
 
 
 def test_worker_without_the_extra_has_no_metrics():

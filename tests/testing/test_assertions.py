@@ -16,7 +16,7 @@ from pgjobs.testing import (
     refute_enqueued,
     run_jobs,
 )
-from tests import tasks
+from tests import standard_tasks, tasks
 
 pytestmark = pytest.mark.django_db
 
@@ -222,3 +222,16 @@ def test_deliveries_of_events_are_captured(stored_handlers):
         publish("tle.refreshed", {"satellite_id": 5})
     assert {job.task for job in jobs} == {job.task for job in enqueued()}
     assert jobs
+
+
+def test_tasks_of_django_are_asserted_like_others():
+    standard_tasks.add.enqueue(1, b=2)
+    assert_enqueued(standard_tasks.add)
+    assert_enqueued(standard_tasks.add, 1, 2)
+    assert_enqueued(standard_tasks.add, b=2, queue_name="default")
+    refute_enqueued(standard_tasks.add, 2)
+    refute_enqueued(standard_tasks.noop)
+    with pytest.raises(AssertionError, match="a is 1"):
+        assert_enqueued(standard_tasks.add, a=5)
+    with pytest.raises(InvalidArguments, match="'c'"):
+        assert_enqueued(standard_tasks.add, c=5)

@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from pgjobs import Retry, aenqueue, chain, current_job, enqueue, enqueue_many, publish
 from pgjobs import task as declare
 from pgjobs.models import Job, Worker
+from pgjobs.queue.quiet import quiet
 from pgjobs.testing import (
     assert_enqueued,
     capture_jobs,
@@ -18,6 +19,7 @@ from pgjobs.testing import (
     run_jobs,
 )
 from tests import tasks
+from tests.actors import session
 
 pytestmark = pytest.mark.django_db
 
@@ -141,6 +143,39 @@ def test_manual_mode_only_records():
     enqueue(tasks.noop)
     assert_enqueued(tasks.noop)
     assert len(run_jobs()) == 1
+
+
+@pytest.mark.direct
+@pytest.mark.django_db(transaction=True)
+@override_mode("manual")
+def test_manual_mode_wakes_no_worker():
+    with session() as listening:
+        listening.listen("pgjobs", "pgjobs_admission")
+        enqueue(tasks.noop)
+        with transaction.atomic():
+            enqueue_many([tasks.noop.bind(), tasks.noop.using(lock="a").bind()])
+            enqueue(tasks.noop.using(unique=True))
+            publish("order.paid", {"path": "here"})
+        assert listening.heard() == []
+        with override_mode("queue"):
+            enqueue(tasks.noop)
+        assert listening.heard() == [("pgjobs", "default")]
+
+
+@pytest.mark.direct
+@pytest.mark.django_db(transaction=True)
+def test_jobs_inserted_after_those_of_the_manual_mode_wake_a_worker():
+    with session() as listening:
+        listening.listen("pgjobs")
+        with transaction.atomic():
+            with override_mode("manual"):
+                enqueue(tasks.noop)
+            with pytest.raises(ZeroDivisionError), quiet("default"):
+                enqueue(tasks.noop)
+                raise ZeroDivisionError
+            enqueue(tasks.noop.using(queue_name="other"))
+        assert listening.heard() == [("pgjobs", "other")]
+    assert Job.objects.count() == 2
 
 
 def test_mode_ends_with_its_block():

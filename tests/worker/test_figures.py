@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from types import SimpleNamespace
 
 from django.db import connection
 from django.utils import timezone
@@ -229,5 +228,5 @@ def test_memory_is_bounded_however_many_tasks_rows_of_sql_name(monkeypatch):
     monkeypatch.setattr(counting, "MOST_ROWS", 2)
     figures = Figures()
     for name in "abcd":
-        figures.of(SimpleNamespace(queue_name="q", task=name))
+        figures.begin(("q", name))
     assert set(figures.sums) == {("q", "a"), ("q", "b"), ("", "")}

@@ -89,7 +89,7 @@ class Command(BaseCommand):
         who = f"Worker {chosen.name}"
         reporter.print(*banner(chosen, who, options["verbosity"]))
         serving = Serving(options, reporter)
-        loop = Loop(chosen, serving.observer)
+        loop = Loop(chosen, reporter)
         with stopping_on_signals(loop.stop, loop.bell):
             code = self.run_loop(loop, serving)
         self.print_end(chosen, reporter, reporter.stats)
@@ -109,7 +109,7 @@ class Command(BaseCommand):
         self, chosen: WorkerOptions, options: dict, reporter: ChildReporter
     ) -> ExitCode:
         serving = Serving(options, reporter)
-        loop = Loop(chosen, serving.observer)
+        loop = Loop(chosen, reporter)
         pipe = reporter.pipe
         # Before check_start, which may have to wait for a lock in the database.
         pipe.obey(loop.stop)

@@ -15,6 +15,8 @@ SET status = 'SUCCESSFUL',
         WHEN status = 'RUNNING' THEN nextval('pgjobs_lease_token') ELSE lease_token
     END,
     worker_id = NULL,
+    -- Of a job that ran: the worker that loses it.
+    worker_name = (SELECT name FROM pgjobs_worker WHERE id = job.worker_id),
     waiting_for = NULL,
     blocked_by_id = NULL
 FROM unfinished

@@ -4,17 +4,18 @@
 -- mark was set at the beginning of the transaction. Without it the task has ended the
 -- transaction.
 WITH completed AS (
-    UPDATE pgjobs_job
+    UPDATE pgjobs_job AS job
     SET status = 'SUCCESSFUL',
         finished_at = clock_timestamp(),
         return_value = %(return_value)s::jsonb,
         reason = '',
-        worker_id = NULL
+        worker_id = NULL,
+        worker_name = (SELECT name FROM pgjobs_worker WHERE id = job.worker_id)
     WHERE id = %(id)s
         AND lease_token = %(lease_token)s
         AND worker_id IS NOT NULL
         AND cancel_requested_at IS NULL
-    RETURNING id
+    RETURNING job.id
 )
 SELECT CASE
     WHEN current_setting('pgjobs.lease_token', true)

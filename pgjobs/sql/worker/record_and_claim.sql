@@ -1,4 +1,4 @@
--- Record the jobs that succeeded, and claim the first ones in line.
+-- Record successes, and claim the first jobs in line.
 --
 -- All in one round trip and one commit.
 --
@@ -20,8 +20,7 @@ line AS MATERIALIZED (
     ) AS range (highest, lowest, first_turn)
     CROSS JOIN LATERAL (
         SELECT id, queue_name, crashes + 1 >= max_crashes AS is_suspect,
-            coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
-                AS is_expired
+            (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE AS is_expired
         FROM pgjobs_job
         WHERE status LIKE 'READY%%' AND priority BETWEEN lowest AND highest
             AND turn >= first_turn

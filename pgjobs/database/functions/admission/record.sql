@@ -19,7 +19,8 @@ BEGIN
             ]::jsonb,
             reason = '',
             line = CASE WHEN keys IS NOT NULL AND NOT admits THEN 'recorded' END,
-            worker_id = NULL
+            worker_id = NULL,
+            worker_name = (SELECT name FROM pgjobs_worker AS own WHERE own.id = worker)
         WHERE id = ANY (ids) AND lease_token = ANY (lease_tokens)
             AND worker_id = worker
         RETURNING id, lease_token, keys, batch_id

@@ -1,6 +1,7 @@
 -- Wake the workers after each INSERT, also by psql, once per queue and statement.
 -- Queues with jobs for an admission are named on another channel. Scheduled jobs wake
--- the workers too, because a worker sleeps only until the next job is due.
+-- the workers too, because a worker sleeps only until the next job is due. The mode
+-- "manual" sets pgjobs.notifies.
 CREATE OR REPLACE FUNCTION pgjobs_notify_inserted() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -9,7 +10,8 @@ BEGIN
     )
     FROM (
         SELECT DISTINCT line IS NOT NULL, queue_name FROM inserted
-    ) AS queue (waits, name);
+    ) AS queue (waits, name)
+    WHERE pg_catalog.current_setting('pgjobs.notifies', true) IS DISTINCT FROM 'off';
     RETURN NULL;
 END
 $$;

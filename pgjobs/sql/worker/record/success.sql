@@ -11,7 +11,8 @@ SET status = 'SUCCESSFUL',
     reason = '',
     -- Other jobs may wait for its end, so an admission follows.
     line = CASE WHEN keys IS NOT NULL THEN 'recorded' END,
-    worker_id = NULL
+    worker_id = NULL,
+    worker_name = %(worker_name)s
 WHERE id = ANY (%(ids)s::bigint[])
     AND lease_token = ANY (%(lease_tokens)s::bigint[])
     AND worker_id = %(worker_id)s

@@ -1,16 +1,11 @@
-"""The settings of the example: a plain Django project with pgjobs in it."""
+"""What development and production have in common: a Django project with pgjobs."""
 
 import os
 from pathlib import Path
 
-from example.database import database_settings
+import django
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-
-# An example on your own machine. In production: False, a secret key, your hosts.
-DEBUG = os.environ.get("DEBUG", "1") == "1"
-SECRET_KEY = "only-for-the-example-everybody-can-read-it"
-ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
 INSTALLED_APPS = [
     "admin_actions",  # Before the admin: its templates extend the admin's.
@@ -25,6 +20,8 @@ INSTALLED_APPS = [
     "passes",
     "converter",
 ]
+if django.VERSION < (6, 0):
+    INSTALLED_APPS += ["django_tasks"]  # what Django has had since 6.0
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -53,7 +50,6 @@ TEMPLATES = [
     },
 ]
 
-DATABASES = {"default": database_settings(BASE_DIR / ".pgdata")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 LANGUAGE_CODE = "en"
@@ -62,8 +58,8 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 
-# Every key is optional, for instance {"CONCURRENCY": 8, "POLL_INTERVAL": 2}.
-PGJOBS = {}
+# Tasks of Django's own API are jobs like all others.
+TASKS = {"default": {"BACKEND": "pgjobs.backends.PgJobsBackend"}}
 
 # Where passes.refresh_elements reads two-line elements: a file, or an address such as
 # https://celestrak.org/NORAD/elements/gp.php?GROUP=stations&FORMAT=tle
