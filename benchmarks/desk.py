@@ -21,7 +21,7 @@ from benchmarks.processes import ROOT
 from benchmarks.server import running_server
 
 GOAL = 300.0  # ms
-ROUNDS = 5
+ROUNDS = 3
 # Without the triggers, which look at each job by itself. What they would refuse is not
 # inserted here.
 SPEED = "SET session_replication_role = replica; SET synchronous_commit = off"
