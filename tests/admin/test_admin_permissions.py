@@ -4,6 +4,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from django.test import Client
+from django.utils import timezone
 
 from pgjobs.models import ErrorGroup, Event, Queue, Schedule, TaskDefinition
 from tests.operators import LIST, make_job, make_worker, page_of, url_of
@@ -50,7 +51,10 @@ def addresses() -> dict[str, str]:
     queue = Queue.objects.create(name="mail")
     schedule = Schedule.objects.create(name="a", task="tests.noop", cron="0 3 * * *")
     event = Event.objects.create(name="paid", payload={})
-    definition = TaskDefinition.objects.get(name="tests.noop")
+    stored = {"parameters": {}, "options": {}, "synced_at": timezone.now()}
+    definition, _ = TaskDefinition.objects.get_or_create(
+        name="tests.noop", defaults=stored
+    )
     models = ("queue", "worker", "schedule", "batch", "event", "taskdefinition")
     return {
         "overview": f"{LIST}overview/",
