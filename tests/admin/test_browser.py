@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
+from pgjobs import chain
 from pgjobs.models import Figure, Progress, Queue, Schedule, TaskDefinition
 from pgjobs.queue.figures import BUCKETS
 from tests.browser import Browser, chromium
 from tests.operators import LIST, insert, make_job, make_worker
+from tests.tasks import add
 
 pytestmark = [
     pytest.mark.skipif(chromium() is None, reason="There is no Chromium here."),
@@ -30,6 +32,7 @@ PAGES = (
     "running",
     "job",
     "long",
+    "chain",
     "confirmation",
     "queues",
     "workers",
@@ -144,6 +147,7 @@ def addresses() -> dict[str, str]:
             "synced_at": timezone.now(),
         },
     )[0]
+    _, second, _ = chain(add.bind(1), add.bind(2), add.bind(3)).enqueue()
     app = "/admin/pgjobs/"
     return {
         "overview": f"{LIST}overview/",
@@ -152,6 +156,7 @@ def addresses() -> dict[str, str]:
         "running": f"{LIST}?status=RUNNING",
         "job": f"{LIST}{running.pk}/change/",
         "long": f"{LIST}{job.pk}/change/",
+        "chain": f"{LIST}{second.pk}/change/",
         "confirmation": f"{LIST}cancel/{running.pk}/",
         "queues": f"{app}queue/",
         "workers": f"{app}worker/",
