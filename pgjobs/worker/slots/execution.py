@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 
 from ... import signals
+from ...conf import database_of_context
 from ...exceptions import (
     Fail,
     Interruption,
@@ -53,6 +54,9 @@ class JobHost(ReportHost, Protocol):
     middleware: Sequence[Middleware]
     hands_on_meta: bool  # to the jobs that jobs enqueue
     keeps_level: int | None  # of log records, if the task says nothing
+
+    @property
+    def database(self) -> str | None: ...  # None leaves it to the settings
 
     def began(self, execution: "Execution") -> None: ...
 
@@ -333,6 +337,8 @@ def job_context(execution: Execution) -> Context:
     context = Context()
     running = execution.running
     context.run(current.set, running)
+    if execution.host.database:  # what the job enqueues stays there
+        context.run(database_of_context.set, execution.host.database)
     if running.meta or execution.host.hands_on_meta:
         restore(context, running.id, running.meta)
     return context
