@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import cached_property
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
@@ -66,6 +67,7 @@ class Execution:
 
     stopper: Stopper
     running_class = RunningJob
+    begun_at: float | None = None  # monotonic time; None until a thread has it
 
     def __init__(
         self,
@@ -197,6 +199,7 @@ class ThreadExecution(Execution):
     def run(self) -> Outcome:
         """Run the job on this thread; never raises."""
         self.own_thread = threading.current_thread()
+        self.begun_at = monotonic()
         return job_context(self).run(self.run_in_context)
 
     def run_in_context(self) -> Outcome:
@@ -270,6 +273,7 @@ class CoroutineExecution(Execution):
 
     async def run(self) -> Outcome:
         """Run the job as a task of the event loop; never raises."""
+        self.begun_at = monotonic()
         try:
             async with ThreadSensitiveContext() as context:
                 # Without it asgiref would start a thread for each job.
