@@ -32,6 +32,12 @@ def text(value):
     return value
 
 
+def version(value):
+    if not isinstance(value, str) or len(value) > 200 or not value.isprintable():
+        raise ValueError(f"must be a line of at most 200 characters, got {value!r}.")
+    return value
+
+
 def texts(value):
     if isinstance(value, str) or not isinstance(value, list | tuple):
         raise ValueError(f"must be a list of strings, got {value!r}.")
@@ -274,6 +280,17 @@ SETTINGS = {
     ),
     "HOUR_FIGURES_RETENTION": Setting(
         7_776_000.0, positive_seconds, "How long the figures of each hour are kept."
+    ),
+    "VERSION": Setting(
+        "",
+        version,
+        "Version of the project's code, such as a git revision. The charts mark when "
+        "it first ran, and muted errors return in a new one.",
+    ),
+    "AUDIT_RETENTION": Setting(
+        timedelta(days=365).total_seconds(),
+        positive_seconds,
+        "How long the audit trail keeps the acts of people.",
     ),
     "STATUS_PERMISSION": Setting(
         "pgjobs.views.holds_address",

@@ -35,6 +35,8 @@ def test_everything_has_a_default_that_its_own_rule_accepts():
         "TRACES": "parent",
         "KEEP_LOGS": None,
         "SENSITIVE": (),
+        "VERSION": "",
+        "AUDIT_RETENTION": 31_536_000,
         "MINUTE_FIGURES_RETENTION": 172_800,
         "HOUR_FIGURES_RETENTION": 7_776_000,
         "STATUS_PERMISSION": "pgjobs.views.holds_address",

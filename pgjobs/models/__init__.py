@@ -2,8 +2,10 @@
 
 from .admission import Note, Rate
 from .attempt import Attempt
+from .audit_entry import AuditEntry
 from .batch import Batch
 from .definition import TaskDefinition
+from .error_group import CodeVersion, ErrorGroup
 from .event import Delivery, Event, Subscription
 from .figure import Figure
 from .job import Job
@@ -20,8 +22,11 @@ from .worker import Worker
 
 __all__ = [
     "Attempt",
+    "AuditEntry",
     "Batch",
+    "CodeVersion",
     "Delivery",
+    "ErrorGroup",
     "Event",
     "Figure",
     "Job",

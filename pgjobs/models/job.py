@@ -202,6 +202,8 @@ class Job(Returning[Value]):
     line = models.TextField(_("line"), null=True, blank=True)  # noqa: DJ001
     # What it took along from where it was enqueued (queue/meta.py). NULL in most jobs.
     meta = models.JSONField(_("meta"), decoder=LenientDecoder, null=True, blank=True)
+    # How it failed: the id of an ErrorGroup. NULL in all that never failed.
+    error_group = models.BigIntegerField(_("group of errors"), null=True, blank=True)
     # A trigger copies it from `keys`.
     batch = models.ForeignKey(
         "pgjobs.Batch",
@@ -305,6 +307,13 @@ class Job(Returning[Value]):
                 "finished_at",
                 condition=Q(finished_at__isnull=False),
                 name="pgjobs_job_finished",
+            ),
+            # Only failed jobs pay for it.
+            models.Index(
+                "error_group",
+                "finished_at",
+                condition=Q(error_group__isnull=False, status="FAILED"),
+                name="pgjobs_job_error",
             ),
         ]
         # database/constraints/is_job.sql and database/functions/jobs/check_job.sql say

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from django.core.management.base import CommandError
 
-from ...reports.figures import PERIODS, Sums, by_task
+from ...reports.figures import PERIODS, Sums, figures
 from ...reports.replica import replica_age
 from ...reports.status import (
     MOST_COUNTED,
@@ -90,7 +90,7 @@ class Command(QueueCommand):
         with ready_database(options["database"]) as alias:
             state = overview(alias)
             state.problems += exceeded(alias, state, options)
-            last_hour = by_task(alias, PERIODS["hour"])
+            last_hour = figures(alias, PERIODS["hour"]).tasks
             behind = replica_age(alias)
         if options["json"]:
             shown = asdict(state)

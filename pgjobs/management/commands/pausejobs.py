@@ -1,4 +1,5 @@
 from ...models import Job, Queue
+from ..auditing import noting
 from ..databases import QueueCommand
 from ..parameters import add_database, queue_name, ready_database
 from ..running import number_of
@@ -28,7 +29,10 @@ def pause(name: str, note: str | None) -> str:
     queue, is_new = Queue.objects.get_or_create(name=name)
     if note is not None:
         Queue.objects.filter(pk=queue.pk).update(note=note)
-    if not queue.pause():
+    what = {"object_id": queue.pk, "note": note or ""}
+    with noting(Queue.objects.db, "pause", "queue", **what) as entry:
+        entry.number = int(queue.pause())
+    if not entry.number:
         changed = "" if note is None else f" Its note is now: {note}"
         return f"{name} was paused already.{changed}"
     jobs = Job.objects.filter(queue_name=name)

@@ -1,4 +1,5 @@
 from ...models import Queue
+from ..auditing import noting
 from ..databases import QueueCommand
 from ..parameters import add_database, queue_name, ready_database
 
@@ -11,9 +12,10 @@ class Command(QueueCommand):
         add_database(parser, "all means each")
 
     def handle(self, **options):
-        with ready_database(options["database"]):
+        with ready_database(options["database"]) as alias:
             for name in options["queues"]:
-                changed = Queue.objects.filter(name=name).resume()
+                with noting(alias, "resume", "queue", chosen=name) as entry:
+                    changed = entry.number = Queue.objects.filter(name=name).resume()
                 if options["verbosity"]:
                     self.stdout.write(
                         f"Resumed {name}." if changed else f"{name} was not paused."

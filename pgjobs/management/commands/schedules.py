@@ -8,11 +8,13 @@ from django.utils.timezone import localtime
 from ...exceptions import AlreadyEnqueued
 from ...models import Schedule
 from ...tasks.schedules import run_now
+from ..auditing import noting
 from ..databases import QueueCommand
 from ..parameters import add_database, ready_database, worker_name
 from ..running import one_line
 from ..tables import print_table
 
+UNCHANGED = ("it was paused already.", "it was not paused.")
 NEXT_RUNS = 5
 MOST_KNOWN = 20
 
@@ -48,7 +50,10 @@ class Command(QueueCommand):
         if not names:
             raise CommandError(f"Say which schedules to {verb}.", returncode=2)
         for schedule in [named(alias, name) for name in names]:
-            self.stdout.write(f"{one_line(schedule.name)}: {ACTS[verb](schedule)}")
+            with noting(alias, verb, "schedule", object_id=schedule.pk) as entry:
+                done = ACTS[verb](schedule)
+                entry.number = int(not done.endswith(UNCHANGED))
+            self.stdout.write(f"{one_line(schedule.name)}: {done}")
 
     def list_schedules(self, alias: str, options) -> None:
         schedules = list(
@@ -103,11 +108,11 @@ def run(schedule: Schedule) -> str:
 
 
 def pause(schedule: Schedule) -> str:
-    return "it is paused." if schedule.pause() else "it was paused already."
+    return "it is paused." if schedule.pause() else UNCHANGED[0]
 
 
 def resume(schedule: Schedule) -> str:
-    return "it fires again." if schedule.resume() else "it was not paused."
+    return "it fires again." if schedule.resume() else UNCHANGED[1]
 
 
 ACTS = {"run": run, "pause": pause, "resume": resume}
