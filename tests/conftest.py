@@ -1,4 +1,5 @@
 import os
+import subprocess
 
 import psycopg
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import settings
 from pgjobs import conf
 from pgjobs.models import Schedule, Subscription, Worker
 from pgjobs.tasks import events, registry
-from tests.processes import AROUND, WorkerProcess, database_url, wait_for
+from tests.processes import AROUND, ROOT, WorkerProcess, database_url, wait_for
 from tests.settings import POOLER
 
 # The same examples in each run: a rare one must not keep another change from landing.
@@ -54,6 +55,35 @@ def pytest_configure(config):
         with psycopg.connect(database_url(), autocommit=True) as server:
             server.execute("ALTER SYSTEM SET fsync = off")
             server.execute("SELECT pg_reload_conf()")
+
+
+def untracked_files() -> set[str]:
+    """Return what git does not know; nothing where the checkout is not git's."""
+    command = ["git", "ls-files", "--others", "--exclude-standard"]
+    try:
+        found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    except FileNotFoundError:
+        return set()
+    return set(found.stdout.splitlines())
+
+
+FILES_BEFORE = pytest.StashKey[set[str]]()
+
+
+def pytest_sessionstart(session):
+    if not hasattr(session.config, "workerinput"):
+        session.config.stash[FILES_BEFORE] = untracked_files()
+
+
+def pytest_sessionfinish(session):
+    """Fail if tests have left files in the checkout."""
+    before = session.config.stash.get(FILES_BEFORE, None)
+    if before is not None and (left := untracked_files() - before):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        reporter.write_line(
+            f"\nNew in the checkout: {', '.join(sorted(left))}", red=True
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,11 @@
 """Admission: jobs that wait become READY."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..sql import statement
-from .claiming import Claimed, claim_statement, read_claimed
+from .claiming import Claimed, ClaimedJob, claim_statement, in_claim_order, read_claimed
 from .recording import Success, success_parameters
 from .statements import Execute, Statement, Together
 
@@ -35,6 +36,7 @@ class Admission(NamedTuple):
     is_blocked: bool  # other transactions hold rows that it needs
     met_undecided: bool  # a worker must decide about dependencies
     position: Position
+    claimed: Sequence[ClaimedJob] = ()  # jobs that it claimed for its worker
 
 
 def admit_and_claim(
@@ -66,6 +68,25 @@ def admit_and_claim(
     return read_claimed(rows)._replace(recorded=admission.recorded), admission
 
 
+def record_and_admit(
+    execute: Execute,
+    worker_id: int,
+    position: Position,
+    sweeps: bool,
+    *,
+    successes: Sequence[Success] = (),
+    claims: bool = False,
+    **serving: Any,
+) -> Admission:
+    """Record successes and admit jobs that wait, without a look for READY jobs.
+
+    `claims`: no job is READY, so this may claim jobs as it admits them, up to `limit`.
+    """
+    recording = success_parameters(worker_id, successes)
+    query, parameters = admit_statement(position, sweeps, recording, claims, **serving)
+    return read_admission(execute(query, parameters))
+
+
 def admit(
     execute: Execute, position: Position = BEGINNING, sweeps: bool = False
 ) -> Admission:
@@ -81,6 +102,7 @@ def admit_statement(
     position: Position,
     sweeps: bool,
     recording: dict,
+    claims: bool = False,
     limit: int = 0,
     queues: Iterable[str] | None = None,
     excluded: Iterable[str] = (),
@@ -96,13 +118,13 @@ def admit_statement(
         "room": limit,
         "queues": None if queues is None else list(queues),
         "excluded": list(excluded),
+        "claims": claims,
     }
 
 
 def read_admission(rows: list[tuple]) -> Admission:
-    ((recorded, admitted, ended, has_more, is_blocked, met_undecided, *position),) = (
-        rows
-    )
+    ((recorded, admitted, ended, has_more, is_blocked, met_undecided, *rest),) = rows
+    *position, claimed = rest
     return Admission(
         set(recorded or ()),
         admitted,
@@ -111,4 +133,11 @@ def read_admission(rows: list[tuple]) -> Admission:
         bool(is_blocked),
         bool(met_undecided),
         Position(*position),
+        in_claim_order([read_job(each) for each in claimed or ()]),
     )
+
+
+def read_job(values: list) -> ClaimedJob:
+    """Return a claimed job that came as JSON, which has no times."""
+    job = ClaimedJob._make(values)
+    return job._replace(enqueued_at=datetime.fromisoformat(str(job.enqueued_at)))

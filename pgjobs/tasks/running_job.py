@@ -73,6 +73,8 @@ class RunningJob:
         self.enqueued_at = enqueued_at
         self.meta = meta or {}  # what the job took along from where it was enqueued
         self.keeps_level: int | None = None  # from which on log records are kept
+        # Masks what the job's sensitive arguments are in texts that it writes.
+        self.hide: Callable[[str], str] = str
         self.cancel_requested = False  # whether the job was asked to stop
         self._host = host
         # Transactions that were open before the job began. In a test there may be some.
@@ -104,7 +106,7 @@ class RunningJob:
             self._progress = {
                 "done": done,
                 "total": total,
-                "message": storable(str(message), LONGEST_MESSAGE),
+                "message": storable(self.hide(str(message)), LONGEST_MESSAGE),
             }
         self._host.reported(self)
 
@@ -114,7 +116,7 @@ class RunningJob:
         `text`: one line. A long one is cut, and of many the latest are kept.
         """
         now = timezone.now().isoformat(sep=" ", timespec="milliseconds")
-        line = f"{now} {storable(str(text), LONGEST_LINE)}"
+        line = f"{now} {storable(self.hide(str(text)), LONGEST_LINE)}"
         with self._lock:
             self._lines.append(line)
             del self._lines[:-MOST_LINES]

@@ -17,18 +17,18 @@ from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
 from ..exceptions import DatabaseLost
 from ..queue import admitting, claiming
 from ..queue.admitting import BEGINNING
-from ..queue.claiming import Claimed, HostUnits, Look
+from ..queue.claiming import Ahead, Claimed, ClaimedJob, HostUnits, Look
 from ..queue.recording import Success
-from ..queue.unclaimable import first_in_line, unclaimable
+from . import unclaimable
 from .claim_cursors import ClaimCursors
 from .connections.faults import Backoff
 from .connections.heartbeat import Heartbeat
 from .lifetime import Lifetime
 from .poll_schedule import PollSchedule
+from .prefetching import Prefetching
 from .recorder import Recorder
 from .session import Session
 from .upkeep.admission import Admitting
-from .upkeep.batches import fail_culprit
 from .upkeep.chore import Effects, attempt, postpone
 from .upkeep.chores import Chores
 from .upkeep.promotion import Promotion
@@ -67,6 +67,7 @@ class Claimer:
         self.admitting = admitting
         self.upkeep = upkeep
         self.note = note  # called with what a step has changed
+        self.prefetching = Prefetching(session.options, self.executor, self.in_flight)
         self.promotion = Promotion()
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self.last_claim_at: float | None = None
@@ -118,16 +119,25 @@ class Claimer:
         held = len(self.in_flight) - being_recorded
         # Outcomes that cannot be stored take no slot, up to as many as there are.
         held -= min(len(self.in_flight.failing), self.options.slots)
+        if not self.may_claim(held):
+            return 0
+        free = self.options.slots + self.options.fixed_prefetch - held
+        return int(max(min(free, self.lifetime.left_to_claim), 0))
+
+    def may_claim(self, held: int) -> bool:
+        """Whether a worker that holds so many jobs may have more of them."""
         if self.lifetime.is_over or self.heartbeat.is_silent:
-            return 0
+            return False
         if self.backoff.is_waiting(monotonic()):
-            return 0
-        if held and self.in_flight.runs_suspect:
-            return 0
-        free = self.options.slots + self.options.prefetch - held
-        if self.options.max_jobs is not None:
-            free = min(free, self.options.max_jobs - self.lifetime.claimed)
-        return max(free, 0)
+            return False
+        return not (held and self.in_flight.runs_suspect)
+
+    def ahead(self, limit: int, being_recorded: int) -> Ahead | None:
+        """Return what may be claimed beyond `limit`, the number of free slots."""
+        held = len(self.in_flight) - being_recorded
+        if not (limit or self.poll_schedule.may_hold_more) or not self.may_claim(held):
+            return None
+        return self.prefetching.ahead(held, self.lifetime.left_to_claim - limit)
 
     # What is recorded on the way
 
@@ -135,7 +145,10 @@ class Claimer:
     def share(self) -> int:
         """How many of the jobs that the worker may hold are recorded at once."""
         slots = self.options.slots
-        return max((slots + self.options.prefetch) // 2, slots)
+        may_hold = slots + self.options.fixed_prefetch
+        if self.prefetching.is_on:
+            may_hold = len(self.in_flight)
+        return max(may_hold // 2, slots)
 
     def share_of(self, successes: Sequence[Success]) -> Sequence[Success]:
         """Return those to record now.
@@ -179,20 +192,30 @@ class Claimer:
             self.admitting.expect()
         promoted = self.poll_schedule.is_promotion_due(now) and self.promote()
         limit = self.room(len(successes))
-        look = self.where_to_look(limit)
-        claimed = self.claim(successes, limit, look)
-        if claimed.jobs:
-            self.in_flight.claim(claimed.jobs)
-            self.executor.submit(claimed.jobs)
-            self.recorder.figures.claimed(claimed.jobs)
-            self.lifetime.claimed += len(claimed.jobs)
-            self.last_claim_at = time()
+        if self.needs_no_look(successes, limit):
+            self.record_and_admit(successes, limit)
+            return
+        ahead = self.ahead(limit, len(successes))
+        look = self.where_to_look(limit + (ahead.most if ahead else 0))
+        if look.by_queue:
+            ahead = None
+        claimed = self.claim(successes, limit, look, ahead)
+        self.begin(claimed.jobs)
         self.recorder.close(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))
         if claimed.met_expired:
             self.note(Effects(expired=True))
         if limit:
             self.plan(look, claimed, limit, promoted)
-        self.upkeep.new_queues.meet({job.queue_name for job in claimed.jobs})
+
+    def begin(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Hand jobs that were claimed to the slots."""
+        if jobs:
+            self.in_flight.claim(jobs)
+            self.executor.submit(jobs)
+            self.recorder.figures.claimed(jobs)
+            self.lifetime.claimed += len(jobs)
+            self.last_claim_at = time()
+            self.upkeep.new_queues.meet({job.queue_name for job in jobs})
 
     def where_to_look(self, limit: int) -> Look:
         # A job that must run alone may stand anywhere.
@@ -209,7 +232,13 @@ class Claimer:
             claimed = claimed._replace(next_due=None)
         self.poll_schedule.plan(claimed, limit, promoted, now, rewind_at)
 
-    def claim(self, successes: Sequence[Success], limit: int, look: Look) -> Claimed:
+    def claim(
+        self,
+        successes: Sequence[Success],
+        limit: int,
+        look: Look,
+        ahead: Ahead | None = None,
+    ) -> Claimed:
         """Record successes and claim; if jobs may wait, admit in between."""
         how: dict[str, Any] = {
             "successes": successes,
@@ -221,15 +250,14 @@ class Claimer:
             "units": self.units,
             "worker_name": self.options.name,
             "skips_expired": self.cannot_expire,
+            "ahead": ahead,
         }
-        now = monotonic()
-        is_wanted = self.admitting.is_due(now) or self.in_flight.has_keys(successes)
-        if not is_wanted or self.admitting.is_failing(now):
+        if not self.wants_admission(successes):
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
             if claimed.has_keys:  # other jobs began to wait while these ran
                 self.admitting.expect()
             return claimed
-        position, sweeps = self.admitting.begin(now)
+        position, sweeps = self.admitting.begin(monotonic())
         try:
             claimed, admission = admitting.admit_and_claim(
                 self.connection.together, self.worker_id, position, sweeps, **how
@@ -239,13 +267,71 @@ class Claimer:
                 raise
             # Raises the error again unless the admission was its cause:
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
-            if isinstance(error, LockNotAvailable):  # a row was held for too long
-                self.admitting.deferred(now)
-            else:
-                postpone(self.admitting, error)
+            self.failed_to_admit(error)
             return claimed
         self.note(self.admitting.passed(admission, sweeps, monotonic()))
         return claimed
+
+    # An admission instead of a look
+
+    def needs_no_look(self, successes: Sequence[Success], limit: int) -> bool:
+        """Whether an admission is due, and nothing else is to be claimed.
+
+        So a line whose jobs follow one another costs one statement for each, as long
+        as the worker knows of no READY job. Units are counted only by a look.
+        """
+        has_failed = self.backoff.since or self.admitting.backoff.since
+        if has_failed is not None or not self.wants_admission(successes):
+            return False
+        if not limit:
+            return True
+        schedule = self.poll_schedule
+        is_idle = len(self.in_flight) == len(successes)
+        return not (
+            self.units
+            or schedule.waits_for_idle
+            or schedule.deserves_look(is_idle, monotonic())
+        )
+
+    def wants_admission(self, successes: Sequence[Success]) -> bool:
+        now = monotonic()
+        is_wanted = self.admitting.is_due(now) or self.in_flight.has_keys(successes)
+        return is_wanted and not self.admitting.is_failing(now)
+
+    def record_and_admit(self, successes: Sequence[Success], limit: int) -> None:
+        """Record successes, admit, and claim what was admitted, in one statement."""
+        position, sweeps = self.admitting.begin(monotonic())
+        try:
+            admission = admitting.record_and_admit(
+                self.connection.execute,
+                self.worker_id,
+                position,
+                sweeps,
+                successes=successes,
+                claims=limit > 0,
+                limit=limit,
+                queues=self.options.queues,
+                excluded=self.options.excluded,
+            )
+        except psycopg.Error as error:
+            if is_lost(error):
+                raise
+            self.failed_to_admit(error)
+            if error.sqlstate is None:  # the driver cannot read what was claimed
+                self.note(Effects(in_doubt=True))
+            self.recorder.record_successes(successes)
+            return
+        self.begin(admission.claimed)
+        self.recorder.close(successes, dict.fromkeys(admission.recorded, "SUCCESSFUL"))
+        if 0 < limit == len(admission.claimed):  # other jobs must get their chance
+            self.poll_schedule.wake()
+        self.note(self.admitting.passed(admission, sweeps, monotonic()))
+
+    def failed_to_admit(self, error: psycopg.Error) -> None:
+        if isinstance(error, LockNotAvailable):  # a row was held for too long
+            self.admitting.deferred(monotonic())
+        else:
+            postpone(self.admitting, error)
 
     @property
     def cannot_expire(self) -> bool:
@@ -308,20 +394,11 @@ class Claimer:
 
     def fail_unclaimable(self) -> bool:
         """Fail the jobs that make a claim raise; return whether there were any."""
-        limit = self.options.slots + self.options.prefetch
-        queues, excluded = self.options.queues, self.options.excluded
-        found = False
-        try:
-            ids = first_in_line(self.connection.execute, limit, queues, excluded)
-            for id, error in unclaimable(self.connection, self.worker_id, ids):
-                if fail_culprit(self.connection, id, "claim", error):
-                    self.note(Effects(waiting=True, finished=[id]))
-                    found = True
-        except psycopg.Error as error:
-            if is_lost(error):
-                raise
-            logger.error("Finding what cannot be claimed failed: %s", text_of(error))
-        return found
+        limit = self.options.slots + self.options.most_prefetched
+        failed = unclaimable.fail(self.connection, self.worker_id, self.options, limit)
+        for id in failed:
+            self.note(Effects(waiting=True, finished=[id]))
+        return bool(failed)
 
     def passed(self) -> None:
         if self.backoff.since is not None:

@@ -22,6 +22,13 @@ class Migration(migrations.Migration):
     operations = [InstallSQL()]
 """
 
+TABLES = """
+from django.db import migrations
+
+class Migration(migrations.Migration):
+    operations = []
+"""
+
 
 class Package:
     """A copy of the package whose files a test may change."""
@@ -93,6 +100,30 @@ def test_first_freeze_makes_what_the_files_made(package, same_database_afterward
     assert catalogue() == before
     run(operation.backwards())
     assert catalogue() == bare
+
+
+def test_first_freeze_leaves_migrations_of_tables_alone(package):
+    (package.root / "migrations/0003_table.py").write_text(TABLES)
+    with pytest.raises(SystemExit, match="freeze 0002_functions first"):
+        freeze("0003_table", package.root)
+    package.freeze("0002_functions")
+    assert (package.root / "migrations/0003_table.py").read_text() == TABLES
+
+
+def test_release_that_no_database_has_is_frozen_again(released):
+    released.change(RETRY, "RETURN EXISTS", "-- Changed.\n RETURN EXISTS")
+    (released.root / "migrations/0003_table.py").write_text(TABLES)
+    with pytest.raises(SystemExit, match="must follow 0003_table"):
+        freeze("0002_functions", released.root)
+    for name in ("0001_initial", "0003_table"):
+        with pytest.raises(SystemExit, match="only the last one that freeze wrote"):
+            freeze(name, released.root, again=True)
+    freeze("0002_functions", released.root, again=True)
+    check(released.root)
+    *_, operation = operations(released.root)
+    before, after = operation.changes["function pgjobs_retry"]
+    assert before is None
+    assert "-- Changed." in after
 
 
 def test_changes_are_frozen_both_ways(released, same_database_afterwards):

@@ -841,7 +841,7 @@ def test_late_deliveries_are_those_that_the_pattern_fits(pattern, matching):
     assert set(handled.values_list("name", flat=True)) == matching
 
 
-@pytest.mark.parametrize("name", ["'nobody.wants'", "'nobody.wants-' || number"])
+@pytest.mark.parametrize("name", ["'unheard.wants'", "'unheard.wants-' || number"])
 def test_looking_for_late_deliveries_reads_no_events_without_a_subscriber(name):
     execute(f"SELECT pgjobs_publish({name}) FROM generate_series(1, 3000) AS number")
     handler(record, "wanted")

@@ -237,6 +237,14 @@ class Claims(RuleBasedStateMachine):
 
 
 @pytest.fixture
+def claims():
+    claims = Claims()
+    claims.begin(queues=None, excluded=[], seconds=0.0001)
+    yield claims
+    claims.teardown()
+
+
+@pytest.fixture
 def quick_cursors(monkeypatch):
     """One slow look sets cursors, and they pass all that was claimed."""
     monkeypatch.setattr(claim_cursors, "LATEST_LOOKS", 1)
@@ -246,16 +254,29 @@ def quick_cursors(monkeypatch):
 @shared_queue
 @pytest.mark.usefixtures("quick_cursors")
 @pytest.mark.parametrize("come_in", [Claims.commit, Claims.put_back_some])
-def test_free_worker_finds_what_comes_in_before_its_cursors(come_in):
-    claims = Claims()
-    try:
-        claims.begin(queues=None, excluded=[], seconds=0.01)
-        claims.insert_what_is_committed_late("b", 0)
-        claims.enqueue("a", 0, 3, {})
-        claims.find_what_comes_in_before_the_cursors(come_in)
-        assert claims.worker.cursors.are_set
-    finally:
-        claims.teardown()
+def test_free_worker_finds_what_comes_in_before_its_cursors(claims, come_in):
+    claims.become_slow_or_quick(0.01)
+    claims.insert_what_is_committed_late("b", 0)
+    claims.enqueue("a", 0, 3, {})
+    claims.find_what_comes_in_before_the_cursors(come_in)
+    assert claims.worker.cursors.are_set
+
+
+@shared_queue
+def test_free_worker_looks_behind_more_locked_jobs_than_its_lists_have(claims):
+    claims.lock_the_first(60, more=90)
+    claims.work_for_two_polls()
+    assert Job.objects.finished().count() == 30
+
+
+@shared_queue
+@pytest.mark.parametrize("most", [None, 1])
+def test_free_worker_claims_nothing_of_paused_queues_whatever_comes_first(claims, most):
+    claims.enqueue("a", 5, 30, {})
+    claims.enqueue("b", 0, 3, {})
+    claims.change_queue("a", is_paused=True, most=most)
+    claims.work_for_two_polls()
+    assert set(Job.objects.finished().values_list("queue_name", flat=True)) == {"b"}
 
 
 @shared_queue

@@ -1,4 +1,4 @@
-"""A huge transaction holds up no job that has other keys, whoever admits it."""
+"""A huge transaction holds up no job with other keys, whichever worker admits it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -96,12 +96,13 @@ def test_lost_database_is_no_fault_of_the_chore():
 
 
 def test_worker_that_stops_leaves_to_others_what_makes_jobs():
+    now = 1.0
     making, other = Told(), Told()
     making.makes_jobs = True
     upkeep = Upkeep(making, other)
     making.expect()
-    assert list(upkeep.due(is_stopping=False)) == [making]
-    assert list(upkeep.due(is_stopping=True)) == []
+    assert list(upkeep.due(now, is_stopping=False)) == [making]
+    assert list(upkeep.due(now, is_stopping=True)) == []
     assert upkeep.next_event(is_stopping=True) == inf
 
 
@@ -109,7 +110,7 @@ def test_chore_that_runs_may_put_off_the_next_one():
     first, second = Told(), Told()
     for chore in (first, second):
         chore.expect()
-    due = Upkeep(first, second).due(is_stopping=False)
+    due = Upkeep(first, second).due(1.0, is_stopping=False)
     assert next(due) is first
     second.due = inf
     assert list(due) == []

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic
+from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -53,6 +54,7 @@ FROM pg_class WHERE oid = to_regclass('pgjobs_job')
 
 # A worker that is frozen inside a transaction must not lock its rows for long.
 BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
+NUMBERS = re.compile(r"[{},0-9]*")  # as in the literal of an array
 PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
 HOLD_LOCK = "SELECT pg_try_advisory_lock_shared(%(lock_class)s, %(id)s)"
 
@@ -212,11 +214,20 @@ class OwnConnection:
         name, names = prepared
         if not names:
             return f"EXECUTE {name}"
-        values = (Literal(parameters[each]) for each in names)
-        return f"EXECUTE {name} ({', '.join(map(self.literal, values))})"
+        values = (self.literal(parameters[each]) for each in names)
+        return f"EXECUTE {name} ({', '.join(values)})"
 
-    def literal(self, value: Literal) -> str:
-        return value.as_string(self.connection)
+    def literal(self, value: Any) -> str:
+        """Return a value as SQL; the usual ones without the driver, which is slow."""
+        if value is None:
+            return "NULL"
+        if type(value) is int or type(value) is bool:
+            return str(value)
+        if value == []:
+            return "'{}'"
+        if type(value) is str and NUMBERS.fullmatch(value):
+            return f"'{value}'"
+        return Literal(value).as_string(self.connection)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -76,7 +76,7 @@ class Chore(Timer):
     """A step of the upkeep. An error postpones this chore, and nothing else."""
 
     name = ""  # its name in the log
-    makes_jobs = False  # a worker that claims no more leaves it to other workers
+    makes_jobs = False  # not for a worker that claims no more
 
     def __init__(self, interval: float = inf):
         super().__init__(interval)
@@ -107,20 +107,26 @@ class Upkeep:
 
     def __init__(self, *chores: Chore):
         self.chores = chores
+        # A worker that claims no more leaves the others to other workers.
+        self.last_chores = tuple(each for each in chores if not each.makes_jobs)
 
     def __getitem__(self, name: str) -> Chore:
         return next(chore for chore in self.chores if chore.name == name)
 
-    def wanted(self, is_stopping: bool) -> Iterator[Chore]:
-        """Yield the chores of a worker that claims jobs, or of one that stops."""
-        return (each for each in self.chores if not (is_stopping and each.makes_jobs))
+    def wanted(self, is_stopping: bool) -> Sequence[Chore]:
+        """Return the chores of a worker that claims jobs, or of one that stops."""
+        return self.last_chores if is_stopping else self.chores
 
-    def due(self, is_stopping: bool) -> Iterator[Chore]:
+    def due(self, now: float, is_stopping: bool) -> Iterator[Chore]:
         """Yield the due chores; a chore that runs may put off those after it."""
-        return (each for each in self.wanted(is_stopping) if each.is_due(monotonic()))
+        # A busy worker asks hundreds of times a second, and mostly no chore is due. So
+        # the methods of those that are not due are not called.
+        for each in self.wanted(is_stopping):
+            if now >= each.due and each.is_due(now):
+                yield each
 
     def has_work(self, now: float, is_stopping: bool) -> bool:
-        return any(each.is_due(now) for each in self.wanted(is_stopping))
+        return any(self.due(now, is_stopping))
 
     def next_event(self, is_stopping: bool) -> float:
         """Return when the next chore is due (monotonic time)."""

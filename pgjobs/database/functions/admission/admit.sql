@@ -24,9 +24,11 @@
 --
 -- Parameters: the caller will claim up to `room` jobs of the `served` queues, and need
 -- not be notified of these. `served` is NULL if the caller serves all queues except the
--- `excluded`.
+-- `excluded`. If it `claims`, it knows of no READY job, and this claims for it what
+-- becomes free.
 --
--- Results: `recorded` has the lease tokens of the successes that were stored, with or
+-- Results: `claimed` has the jobs that this claimed, one array each, and NULL if there
+-- are none. `recorded` has the lease tokens of the successes that were stored, with or
 -- without an admission. `admitted` is NULL if another worker admits right now. `ended`
 -- has the jobs that this admission ended. `has_more` means that there is more to do at
 -- once, `is_blocked` that there will be when other transactions release the rows that
@@ -38,9 +40,9 @@ CREATE OR REPLACE FUNCTION pgjobs_admit(
     worker bigint, recorded_ids bigint[], lease_tokens bigint[], return_values text[],
     most integer, seconds double precision, sweeps boolean,
     INOUT after_queue text, INOUT after_line text, INOUT after_link bigint,
-    room integer, served text[], excluded text[],
-    OUT recorded bigint[], OUT admitted integer, OUT ended bigint[], OUT has_more boolean,
-    OUT is_blocked boolean, OUT met_undecided boolean
+    room integer, served text[], excluded text[], claims boolean,
+    OUT claimed json[], OUT recorded bigint[], OUT admitted integer, OUT ended bigint[],
+    OUT has_more boolean, OUT is_blocked boolean, OUT met_undecided boolean
 ) LANGUAGE plpgsql
 SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -151,7 +153,9 @@ BEGIN
         END IF;
         EXIT WHEN ids = '{}' AND NOT may_have_left;
         IF ids <> '{}' THEN
-            found := pgjobs_decide(ids);
+            found := pgjobs_decide(
+                ids, worker, CASE WHEN claims THEN room ELSE 0 END, served, excluded
+            );
             IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
                 ids := ARRAY(SELECT DISTINCT unnest(ids));
             END IF;
@@ -167,7 +171,13 @@ BEGIN
                 ids := '{}';
             END IF;
             has_progress := has_progress OR is_full AND found.seen IS NOT NULL;
+            IF found.claimed IS NOT NULL THEN
+                claimed := claimed || found.claimed;
+                room := room - cardinality(found.claimed);
+            END IF;
             admitted_to := admitted_to || found.admitted_to;
+            -- What is READY now comes before what is admitted later.
+            claims := claims AND admitted_to = '{}';
             touched := coalesce(found.touched, '{}');
             rate_keys := rate_keys || found.rate_keys;
             met_undecided := met_undecided OR coalesce(found.met_undecided, false);

@@ -40,6 +40,7 @@ BEGIN
                             WHERE is_ordered AND first.id < candidate.id
                         )
                     )
+                    OFFSET 0  -- asked once, although it is used twice
                 ) AS holder (holder_id)
             ) AS placed
         ) AS decided

@@ -31,6 +31,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT (first.keys ->> 'max_running')::integer
         ) AS that (allowed)
+        OFFSET 0  -- counted once, although it is used several times
     ) AS room;
     IF lines IS NOT NULL THEN
         ids := ids || ARRAY(SELECT id FROM pgjobs_heads(lines, numbers));

@@ -9,22 +9,32 @@
 CREATE OR REPLACE FUNCTION pgjobs_queue_inserted() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF NEW.keys ? 'batch_id' THEN
-        NEW.batch_id := NEW.keys ->> 'batch_id';
-    END IF;
-    IF NEW.status = 'WAITING' THEN
-        NEW.line := 'unlinked';  -- an admission finds out what it waits for
-        RETURN NEW;
-    END IF;
-    IF NEW.run_after > statement_timestamp() THEN
-        NEW.status := 'SCHEDULED';
-        IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
-            NEW.line := 'unlinked';  -- its predecessors may be gone when it is due
+    IF NEW.status = 'WAITING' OR NEW.run_after > statement_timestamp()
+        OR NEW.keys ?| ARRAY['batch_id', 'after', 'after_batches']
+    THEN
+        IF NEW.keys ? 'batch_id' THEN
+            NEW.batch_id := NEW.keys ->> 'batch_id';
         END IF;
-        RETURN NEW;
+        IF NEW.status = 'WAITING' THEN
+            NEW.line := 'unlinked';  -- an admission finds out what it waits for
+            RETURN NEW;
+        END IF;
+        IF NEW.run_after > statement_timestamp() THEN
+            NEW.status := 'SCHEDULED';
+            IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
+                NEW.line := 'unlinked';  -- its predecessors may be gone when it is due
+            END IF;
+            RETURN NEW;
+        END IF;
+        IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
+            NEW.waiting_for := 'predecessor';
+            NEW.status := 'WAITING';
+            NEW.line := 'unlinked';
+            RETURN NEW;
+        END IF;
     END IF;
+    -- Most come here with one question asked: each takes time for each row.
     NEW.waiting_for := CASE
-        WHEN NEW.keys ?| ARRAY['after', 'after_batches'] THEN 'predecessor'
         WHEN NEW.dependencies -> 'needs' <> '[]' THEN 'dependency'
         WHEN NEW.keys ? 'lock' THEN 'lock'
         WHEN NEW.keys ? 'limit_key' THEN 'limit'
@@ -32,9 +42,7 @@ BEGIN
     END;
     IF NEW.waiting_for IS NOT NULL THEN
         NEW.status := 'WAITING';
-        NEW.line := CASE NEW.waiting_for
-            WHEN 'predecessor' THEN 'unlinked' ELSE 'arrived'
-        END;
+        NEW.line := 'arrived';
     END IF;
     RETURN NEW;
 END

@@ -76,72 +76,85 @@ BEGIN
             WHEN jsonb_typeof(NEW.keys -> 'lock') <> 'string'
                 OR length(NEW.keys ->> 'lock') NOT BETWEEN 1 AND 500
                 THEN 'keys: lock must be a text of 1 to 500 characters'
-            WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
-                THEN 'keys: is_ordered must be true or false'
-            -- Nothing else may keep the job's end from being stored.
-            WHEN length(NEW.keys ->> 'on_success') NOT BETWEEN 1 AND 200
-                OR length(NEW.keys ->> 'on_failure') NOT BETWEEN 1 AND 200
-                THEN 'keys: on_success and on_failure must be names of tasks'
         END;
-        IF fault IS NULL AND NEW.keys ?| ARRAY['limit_key', 'max_running'] THEN
+        -- Many jobs with keys have only a lock. Each question takes time for each row.
+        IF fault IS NULL AND NEW.keys ?| ARRAY[
+            'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
+            'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
+            'needs', 'batch_id'
+        ] THEN
             fault := CASE
-                WHEN NOT NEW.keys ?& ARRAY['limit_key', 'max_running']
-                    THEN 'keys: limit_key and max_running belong together'
-                WHEN jsonb_typeof(NEW.keys -> 'limit_key') <> 'string'
-                    OR length(NEW.keys ->> 'limit_key') NOT BETWEEN 1 AND 500
-                    THEN 'keys: limit_key must be a text of 1 to 500 characters'
-                WHEN (NEW.keys -> 'max_running')::text !~ '^[1-9][0-9]{0,9}$'
-                    OR (NEW.keys -> 'max_running')::bigint > 2147483647
-                    THEN 'keys: max_running must be a whole number from 1'
+                WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
+                    THEN 'keys: is_ordered must be true or false'
+                -- Nothing else may keep the job's end from being stored.
+                WHEN length(NEW.keys ->> 'on_success') NOT BETWEEN 1 AND 200
+                    OR length(NEW.keys ->> 'on_failure') NOT BETWEEN 1 AND 200
+                    THEN 'keys: on_success and on_failure must be names of tasks'
             END;
-        END IF;
-        IF fault IS NULL
-            AND NEW.keys ?| ARRAY['rate_key', 'rate_interval', 'rate_burst']
-        THEN
-            fault := CASE
-                WHEN NOT NEW.keys ?& ARRAY['rate_key', 'rate_interval', 'rate_burst']
-                    THEN 'keys: rate_key, rate_interval and rate_burst belong '
-                        'together'
-                WHEN jsonb_typeof(NEW.keys -> 'rate_key') <> 'string'
-                    OR length(NEW.keys ->> 'rate_key') NOT BETWEEN 1 AND 500
-                    THEN 'keys: rate_key must be a text of 1 to 500 characters'
-                WHEN (NEW.keys -> 'rate_burst')::text !~ '^[1-9][0-9]{0,9}$'
-                    OR (NEW.keys -> 'rate_burst')::bigint > 2147483647
-                    THEN 'keys: rate_burst must be a whole number from 1'
-                WHEN jsonb_typeof(NEW.keys -> 'rate_interval') <> 'number'
-                    OR (NEW.keys -> 'rate_interval')::numeric < 1e-100
-                    OR (NEW.keys -> 'rate_interval')::numeric
-                        * (NEW.keys -> 'rate_burst')::numeric > 3153600000
-                    THEN 'keys: rate_interval must be positive, and a burst last '
-                        '100 years at most'
-            END;
-        END IF;
-        IF fault IS NULL
-            AND NEW.keys ?| ARRAY['after', 'after_batches', 'needs', 'batch_id']
-        THEN
-            fault := CASE
-                WHEN jsonb_typeof(NEW.keys -> 'needs') <> 'string'
-                    OR NEW.keys ->> 'needs' NOT IN ('success', 'end', 'failure')
-                    THEN 'keys: needs must be success, end or failure'
-                WHEN (NEW.keys -> 'batch_id')::text !~ '^[1-9][0-9]{0,17}$'
-                    THEN 'keys: batch_id must be an id'
-                WHEN jsonb_typeof(NEW.keys -> 'after') <> 'array'
-                    OR jsonb_typeof(NEW.keys -> 'after_batches') <> 'array'
-                    OR EXISTS (
-                        SELECT FROM jsonb_array_elements(
-                            coalesce(NEW.keys -> 'after', '[]')
-                                || coalesce(NEW.keys -> 'after_batches', '[]')
-                        ) AS item (id)
-                        WHERE id::text !~ '^[1-9][0-9]{0,17}$'
+            IF fault IS NULL AND NEW.keys ?| ARRAY['limit_key', 'max_running'] THEN
+                fault := CASE
+                    WHEN NOT NEW.keys ?& ARRAY['limit_key', 'max_running']
+                        THEN 'keys: limit_key and max_running belong together'
+                    WHEN jsonb_typeof(NEW.keys -> 'limit_key') <> 'string'
+                        OR length(NEW.keys ->> 'limit_key') NOT BETWEEN 1 AND 500
+                        THEN 'keys: limit_key must be a text of 1 to 500 characters'
+                    WHEN jsonb_typeof(NEW.keys -> 'max_running') <> 'number'
+                        THEN 'keys: max_running must be a whole number from 1'
+                    WHEN (NEW.keys -> 'max_running')::numeric
+                            NOT BETWEEN 1 AND 2147483647
+                        OR scale((NEW.keys -> 'max_running')::numeric) > 0
+                        THEN 'keys: max_running must be a whole number from 1'
+                END;
+            END IF;
+            IF fault IS NULL
+                AND NEW.keys ?| ARRAY['rate_key', 'rate_interval', 'rate_burst']
+            THEN
+                fault := CASE
+                    WHEN NOT NEW.keys
+                            ?& ARRAY['rate_key', 'rate_interval', 'rate_burst']
+                        THEN 'keys: rate_key, rate_interval and rate_burst belong '
+                            'together'
+                    WHEN jsonb_typeof(NEW.keys -> 'rate_key') <> 'string'
+                        OR length(NEW.keys ->> 'rate_key') NOT BETWEEN 1 AND 500
+                        THEN 'keys: rate_key must be a text of 1 to 500 characters'
+                    WHEN (NEW.keys -> 'rate_burst')::text !~ '^[1-9][0-9]{0,9}$'
+                        OR (NEW.keys -> 'rate_burst')::bigint > 2147483647
+                        THEN 'keys: rate_burst must be a whole number from 1'
+                    WHEN jsonb_typeof(NEW.keys -> 'rate_interval') <> 'number'
+                        OR (NEW.keys -> 'rate_interval')::numeric < 1e-100
+                        OR (NEW.keys -> 'rate_interval')::numeric
+                            * (NEW.keys -> 'rate_burst')::numeric > 3153600000
+                        THEN 'keys: rate_interval must be positive, and a burst last '
+                            '100 years at most'
+                END;
+            END IF;
+            IF fault IS NULL
+                AND NEW.keys ?| ARRAY['after', 'after_batches', 'needs', 'batch_id']
+            THEN
+                fault := CASE
+                    WHEN jsonb_typeof(NEW.keys -> 'needs') <> 'string'
+                        OR NEW.keys ->> 'needs' NOT IN ('success', 'end', 'failure')
+                        THEN 'keys: needs must be success, end or failure'
+                    WHEN (NEW.keys -> 'batch_id')::text !~ '^[1-9][0-9]{0,17}$'
+                        THEN 'keys: batch_id must be an id'
+                    WHEN jsonb_typeof(NEW.keys -> 'after') <> 'array'
+                        OR jsonb_typeof(NEW.keys -> 'after_batches') <> 'array'
+                        OR EXISTS (
+                            SELECT FROM jsonb_array_elements(
+                                coalesce(NEW.keys -> 'after', '[]')
+                                    || coalesce(NEW.keys -> 'after_batches', '[]')
+                            ) AS item (id)
+                            WHERE id::text !~ '^[1-9][0-9]{0,17}$'
+                        )
+                        THEN 'keys: after and after_batches must be arrays of ids'
+                    -- So predecessors cannot form a circle.
+                    WHEN jsonb_path_exists(
+                        NEW.keys, '$.after[*] ? (@ >= $id)',
+                        jsonb_build_object('id', NEW.id)
                     )
-                    THEN 'keys: after and after_batches must be arrays of ids'
-                -- So predecessors cannot form a circle.
-                WHEN jsonb_path_exists(
-                    NEW.keys, '$.after[*] ? (@ >= $id)',
-                    jsonb_build_object('id', NEW.id)
-                )
-                    THEN 'keys: after can only name jobs that were enqueued before'
-            END;
+                        THEN 'keys: after can only name jobs that were enqueued before'
+                END;
+            END IF;
         END IF;
     END IF;
     IF fault IS NULL AND NEW.dependencies IS NOT NULL THEN

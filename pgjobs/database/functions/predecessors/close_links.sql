@@ -5,7 +5,10 @@ CREATE OR REPLACE FUNCTION pgjobs_close_links(
     ids bigint[], batches bigint[], most integer,
     OUT followers bigint[], OUT ended bigint[]
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    unmet_links jsonb;
 BEGIN
+    ended := '{}';
     WITH told AS MATERIALIZED (
         (SELECT link.id AS link_id, link.job_id, link.needs, link.batch_id, outcome,
             link.predecessor_id AS culprit
@@ -59,24 +62,16 @@ BEGIN
         WHERE NOT pgjobs_meets(needs, outcome)
             AND job_id IN (SELECT id FROM held WHERE finished_at IS NULL)
         ORDER BY job_id, link_id
-    ),
-    given_up AS (
-        UPDATE pgjobs_job AS job
-        SET status = CASE needs WHEN 'dependency' THEN 'FAILED' ELSE 'CANCELLED' END,
-            finished_at = clock_timestamp(),
-            waiting_for = NULL,
-            -- The retry of this one revives a cancelled job.
-            blocked_by_id = CASE WHEN needs <> 'failure' THEN culprit END,
-            reason = pgjobs_reason_of_end(needs, outcome, culprit, unmet.batch_id)
-        FROM unmet
-        WHERE job.id = unmet.job_id AND status IN ('READY', 'SCHEDULED', 'WAITING')
-        RETURNING job.id
     )
     SELECT ARRAY(
             SELECT id FROM held
             WHERE finished_at IS NULL AND id NOT IN (SELECT job_id FROM unmet)
         ),
-        ARRAY(SELECT id FROM given_up)
-    INTO followers, ended;
+        (SELECT jsonb_agg(to_jsonb(unmet)) FROM unmet)
+    INTO followers, unmet_links;
+    -- Rare, and a statement of its own: to begin an UPDATE costs more than all the rest.
+    IF unmet_links IS NOT NULL THEN
+        ended := pgjobs_end_unmet(unmet_links);
+    END IF;
 END
 $$;

@@ -1,0 +1,59 @@
+-- Claim the candidates that have met no obstacle, so that they are RUNNING without ever
+-- having been READY. Return them as a claim does (sql/worker/claim/columns.sql), each
+-- as an array. Return NULL, and change nothing, if the worker has no room for all of them,
+-- or does not serve the queue of one, or if that queue is paused or limited: then all
+-- become READY, and a claim finds out which of them are first.
+CREATE OR REPLACE FUNCTION pgjobs_claim_admitted(
+    candidates pgjobs_candidate[],
+    worker bigint, room integer, served text[], excluded text[]
+) RETURNS json[] LANGUAGE plpgsql AS $$
+DECLARE
+    claimed json[];
+    ids bigint[];
+    may_claim boolean;
+BEGIN
+    SELECT array_agg(id), count(*) <= room AND bool_and(
+            coalesce(queue_name = ANY (served), true)
+            AND NOT queue_name = ANY (excluded)
+            AND NOT EXISTS (
+                SELECT FROM pgjobs_queue
+                WHERE name = queue_name
+                    AND (paused_at IS NOT NULL OR max_running IS NOT NULL)
+                OFFSET 0
+            )
+        )
+    INTO ids, may_claim
+    FROM unnest(candidates)
+    WHERE obstacle IS NULL;
+    IF may_claim AND ids IS NOT NULL THEN
+        WITH begun AS (
+            UPDATE pgjobs_job
+            SET status = 'RUNNING',
+                attempts = least(attempts, 2147483646) + 1,
+                lease_token = nextval('pgjobs_lease_token'),
+                worker_id = worker,
+                started_at = coalesce(started_at, clock_timestamp()),
+                last_attempted_at = clock_timestamp(),
+                waiting_for = NULL,
+                blocked_by_id = NULL,
+                line = NULL,
+                -- As in pgjobs_move: it may come back to the queue.
+                turn = CASE
+                    WHEN starts_with(line, 'limit ') THEN nextval('pgjobs_turn')
+                    ELSE turn
+                END
+            WHERE id = ANY (ids)
+            RETURNING json_build_array(
+                id, task, args::text, kwargs::text, queue_name, priority, attempts,
+                failures, max_attempts, crashes, max_crashes, timeout, life,
+                lease_token, enqueued_at, keys IS NOT NULL, dependencies IS NOT NULL,
+                turn, meta::text,
+                extract(epoch FROM now() - greatest(run_after,
+                    CASE WHEN attempts = 2 - life THEN enqueued_at END))::float8
+            ) AS row
+        )
+        SELECT array_agg(row) INTO claimed FROM begun;
+    END IF;
+    RETURN claimed;
+END
+$$;
