@@ -78,9 +78,9 @@ class JobQuerySet(models.QuerySet["Job"]):
         return acts.act("fail", self, reason=reason or "Failed by hand.")
 
     def succeed(self, return_value: Any = None) -> Changed:
-        """Finish unfinished jobs as successful. A worker that runs one loses it.
+        """Finish unfinished jobs as successful; return how many. Workers lose them.
 
-        Returns how many it changed. Raises ValueError if `return_value` is not JSON.
+        Raises ValueError if `return_value` is not JSON.
         """
         return acts.act("succeed", self, return_value=return_value)
 
@@ -365,10 +365,9 @@ class Job(Returning[Value]):
         return self._act("fail", reason)
 
     def succeed(self, return_value: Any = None) -> bool:
-        """Finish the unfinished job as successful. A worker that runs it loses it.
+        """Finish the unfinished job as successful; return whether it changed.
 
-        `return_value`: its result, which must be JSON; ValueError if it is not. Returns
-        whether this changed the job.
+        Raises ValueError if `return_value` is not JSON.
         """
         return self._act("succeed", return_value)
 
@@ -389,8 +388,7 @@ class Job(Returning[Value]):
         """Return the path at which people may follow the job.
 
         Everyone with the path may see the job, unless PGJOBS["STATUS_PERMISSION"]
-        refuses it.
-        Raises NoReverseMatch if the project does not include `pgjobs.urls`.
+        refuses it. Raises NoReverseMatch if URLs do not include `pgjobs.urls`.
         """
         if self.pk is None:
             raise ValueError("A job that was not saved has no address.")
