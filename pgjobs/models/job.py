@@ -30,27 +30,21 @@ HOLDS_KEY = Q(unique_key__isnull=False) & Q(HoldsKey())
 
 class JobQuerySet(models.QuerySet["Job"]):
     def ready(self):
-        """Filter the jobs that any worker may claim now."""
         return self.filter(status=Status.READY)
 
     def scheduled(self):
-        """Filter the jobs that wait for their time."""
         return self.filter(status=Status.SCHEDULED)
 
     def waiting(self):
-        """Filter the jobs that something holds back."""
         return self.with_status(Status.WAITING)
 
     def running(self):
-        """Filter the jobs that a worker has claimed."""
         return self.filter(status=Status.RUNNING)
 
     def failed(self):
-        """Filter the jobs that ended FAILED."""
         return self.with_status(Status.FAILED)
 
     def finished(self):
-        """Filter the jobs that have ended, however."""
         return self.filter(status__in=FINISHED, finished_at__isnull=False)
 
     def with_status(self, status):
@@ -365,10 +359,7 @@ class Job(Returning[Value]):
         return self._act("fail", reason)
 
     def succeed(self, return_value: Any = None) -> bool:
-        """Finish the unfinished job as successful; return whether it changed.
-
-        Raises ValueError if `return_value` is not JSON.
-        """
+        """Finish the job as successful; see `JobQuerySet.succeed`. Return if it changed."""
         return self._act("succeed", return_value)
 
     def run_now(self) -> bool:
