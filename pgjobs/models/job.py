@@ -359,7 +359,7 @@ class Job(Returning[Value]):
         return self._act("fail", reason)
 
     def succeed(self, return_value: Any = None) -> bool:
-        """Finish the job as successful; see `JobQuerySet.succeed`. Return if it changed."""
+        """Finish the job as successful, as `JobQuerySet.succeed`; return if it did."""
         return self._act("succeed", return_value)
 
     def run_now(self) -> bool:

@@ -45,7 +45,7 @@ def unnamed(function, text: str) -> list[str]:
 def test_docstring_says_what_the_function_takes_and_returns(function):
     text = inspect.getdoc(function) or ""
     assert text
-    if re.search(r"\b[Ss]ee `[\w.]+`", text):
+    if re.search(r"\b([Ss]ee|as) `[\w.]+`", text):
         return
     assert not unnamed(function, text)
     returned = inspect.signature(function).return_annotation
