@@ -3,7 +3,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, no_translations
 from django.db.models import Count
 from django.db.models.functions import Left
 from django.utils.timezone import localtime
@@ -93,6 +93,7 @@ class Command(BaseCommand):
         for verb, act in ACTS.items():
             add_act(verbs.add_parser(verb, help=act.help), act)
 
+    @no_translations
     def handle(self, **options):
         verb = options["verb"]
         with ready_database(options["database"]) as alias:

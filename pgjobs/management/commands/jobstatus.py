@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, no_translations
 
 from ...reports.figures import PERIODS, Sums, figures
 from ...reports.status import (
@@ -73,6 +73,7 @@ class Command(BaseCommand):
         )
         add_database(parser)
 
+    @no_translations
     def handle(self, **options):
         if options["watch"] is None:
             self.look(options)

@@ -1,7 +1,7 @@
 import difflib
 import json
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, no_translations
 from django.db.models import F
 from django.utils.timezone import localtime
 
@@ -38,6 +38,7 @@ class Command(BaseCommand):
         )
         add_database(parser)
 
+    @no_translations
     def handle(self, **options):
         with ready_database(options["database"]) as alias:
             if options["verb"] == "list":
