@@ -129,6 +129,7 @@ SYSTEMS = [
     bare_insert(),
     pgjobs("pgjobs", 6_000),
     pgjobs("pgjobs-prefetch", 25_000, "--prefetch", "200"),
+    pgjobs("pgjobs-auto", 25_000, "--prefetch", "auto"),
     # Its second process is started when the first one is ready.
     pgjobs("pgjobs-2", 30_000, "--prefetch", "200", "--processes", "2", start=0.4),
     pgjobs(

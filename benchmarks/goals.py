@@ -115,6 +115,11 @@ def goals_of_drains() -> list[Goal]:
             0.7,
         ),
         Goal(
+            "drain, --prefetch auto / --prefetch 200",
+            against("drain", "pgjobs-auto", prefetch),
+            0.9,
+        ),
+        Goal(
             "drain, 2 processes / one (or the server's core is full: next line)",
             against("drain", "pgjobs-2", prefetch),
             1.5,

@@ -21,6 +21,7 @@ def test_everything_has_a_default_that_its_own_rule_accepts():
         "TASK_MODULES": (),
         "CONCURRENCY": 4,
         "PROCESS_UNITS": None,
+        "DATABASES": None,
         "UNITS_PATIENCE": 60,
         "POLL_INTERVAL": 5,
         "HEARTBEAT_INTERVAL": 5,

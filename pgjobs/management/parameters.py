@@ -4,6 +4,7 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
@@ -44,6 +45,10 @@ def count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
         raise ArgumentTypeError(f"must be a whole number of at least 0, got {text!r}.")
     return int(text)
+
+
+def count_or_auto(text: str) -> int | Literal["auto"]:
+    return "auto" if text == "auto" else count(text)
 
 
 def seconds(text: str) -> float:
@@ -119,11 +124,12 @@ def http_address(text: str) -> Address:
     return Address((match[1] or LOOPBACK).strip("[]"), int(match[2]))
 
 
-def add_database(parser) -> None:
+def add_database(parser, all_means: str = "") -> None:
     parser.add_argument(
         "--database",
         metavar="ALIAS",
-        help="alias of the database with the queue (default: PGJOBS['DATABASE'])",
+        help="alias of the database with the queue (default: PGJOBS['DATABASE'])"
+        + (f"; {all_means}" if all_means else ""),
     )
 
 

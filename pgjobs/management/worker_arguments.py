@@ -4,7 +4,7 @@ from argparse import SUPPRESS
 
 from .parameters import (
     add_database,
-    count,
+    count_or_auto,
     http_address,
     memory,
     positive_seconds,
@@ -70,11 +70,12 @@ def add_slot_arguments(parser) -> None:
     )
     parser.add_argument(
         "--prefetch",
-        type=count,
-        metavar="N",
+        type=count_or_auto,
+        metavar="N|auto",
         default=0,
         help="claim up to N jobs beyond the free slots: faster with short jobs, "
-        "but other workers cannot have them (default: 0)",
+        "but other workers cannot have them; auto: only those that the slots will "
+        "begin within 5 ms, by the time that their tasks took before (default: 0)",
     )
 
 
@@ -164,4 +165,4 @@ def add_process_arguments(parser) -> None:
     parser.add_argument(
         "--position", type=position, default=Position(1, 1), help=SUPPRESS
     )
-    add_database(parser)
+    add_database(parser, "all runs a worker process for each, or --processes of them")

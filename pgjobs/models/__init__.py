@@ -10,6 +10,7 @@ from .event import Delivery, Event, Subscription
 from .figure import Figure
 from .job import Job
 from .job_choices import Status
+from .move import Move, Parcel
 from .predecessor import Predecessor
 from .prerequisite import Prerequisite
 from .progress import Progress
@@ -29,7 +30,9 @@ __all__ = [
     "Event",
     "Figure",
     "Job",
+    "Move",
     "Note",
+    "Parcel",
     "Predecessor",
     "Prerequisite",
     "Progress",

@@ -93,7 +93,9 @@ class JobQuerySet(models.QuerySet["Job"]):
 class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
     def enqueue(self, task, /, *args, **kwargs) -> Any:
         """Insert a job of this task in the caller's transaction; return it, saved."""
-        return self.insert([task.bind(*args, **kwargs).new_job])[0]
+        new_job = task.bind(*args, **kwargs).new_job
+        jobs = self if self._db else self.db_manager(task.options.own_database)
+        return jobs.insert([new_job])[0]
 
     def insert(self, new_jobs: Sequence[NewJob]) -> list[Any]:
         """Insert jobs, all or none; return them in the same order.
@@ -101,7 +103,7 @@ class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
         Where another job holds the unique key, the list has what `on_conflict` returns.
         Raises AlreadyEnqueued.
         """
-        return inserting.insert(self.model, self.db, new_jobs)
+        return inserting.insert(self.model, self.db_to_write, new_jobs)
 
     def claim(
         self, worker, limit: int = 1, queues: Iterable[str] | None = None

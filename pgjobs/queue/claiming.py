@@ -102,6 +102,14 @@ class HostUnits(NamedTuple):
     total: int  # for the jobs of all its workers together
 
 
+class Ahead(NamedTuple):
+    """What a claim may take beyond its limit, for slots that will soon be free."""
+
+    most: int  # jobs
+    seconds: float  # of the slots, for all jobs that are claimed
+    costs: dict[str, float]  # seconds of a slot, by task; no other task may wait
+
+
 class Claimed(NamedTuple):
     """The results of one round trip."""
 
@@ -164,6 +172,7 @@ def claim_statement(
     is_idle: bool = False,
     units: HostUnits | None = None,
     skips_expired: bool = False,
+    ahead: Ahead | None = None,
 ) -> Statement:
     """Return the statement of a look; one along the line also records successes.
 
@@ -173,6 +182,7 @@ def claim_statement(
       has room for all. Only a look by queue counts units.
     - `skips_expired`: do not report jobs that were not started in time, because
       cancelling them fails at present.
+    - `ahead`: what may be claimed beyond the limit. Only a look along the line does so.
     """
     look = look or first_look(limit)
     parameters = {
@@ -187,11 +197,16 @@ def claim_statement(
     }
     if look.by_queue:
         return statement("claim_by_queue"), parameters | unit_parameters(units)
-    return statement("record_and_claim"), {
-        **parameters,
-        **success_parameters(worker_id, successes, worker_name),
-        **range_parameters(look.ranges),
-    }
+    parameters |= success_parameters(worker_id, successes, worker_name)
+    parameters |= range_parameters(look.ranges)
+    if ahead is not None:
+        return statement("record_and_claim_ahead"), parameters | {
+            "most_ahead": ahead.most,
+            "seconds": ahead.seconds,
+            "tasks": list(ahead.costs),
+            "costs": array(ahead.costs.values()),
+        }
+    return statement("record_and_claim"), parameters
 
 
 def unit_parameters(units: HostUnits | None) -> dict:

@@ -7,6 +7,7 @@ meanwhile, the others are tried again.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError, connections, transaction
@@ -19,7 +20,14 @@ from ..exceptions import AlreadyEnqueued
 from ..sql import statement
 from . import sending
 from .meta import with_meta
-from .new_job import STORED, NewJob, parameters_of, parameters_of_one
+from .new_job import (
+    STORED,
+    NewJob,
+    are_alike,
+    parameters_of,
+    parameters_of_alike,
+    parameters_of_one,
+)
 from .quiet import is_quiet, quiet
 from .statements import Execute, execute_on
 from .unprepared import refuse_unprepared
@@ -46,6 +54,7 @@ NEW: dict[str, Any] = {
     "awaited": False,
     "blocked_by_id": None,
     "keys": None,
+    "unique_until": None,
     "batch_id": None,
     "meta": None,
     "worker_name": None,
@@ -121,6 +130,8 @@ def insert_plain(
 ) -> "list[Job]":
     if len(new_jobs) == 1:
         sql, parameters = statement("enqueue_one"), parameters_of_one(new_jobs[0])
+    elif are_alike(new_jobs):
+        return insert_alike(model, database, new_jobs)
     else:
         sql, parameters = statement("enqueue"), parameters_of(new_jobs)
     with connections[database].cursor() as cursor:
@@ -130,6 +141,33 @@ def insert_plain(
         inserted(model, database, new_job, row)
         for new_job, row in zip(new_jobs, rows, strict=True)
     ]
+
+
+def insert_alike(
+    model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "list[Job]":
+    """Insert jobs that differ in their arguments alone."""
+    with connections[database].cursor() as cursor:
+        cursor.execute(statement("enqueue_alike"), parameters_of_alike(new_jobs))
+        groups = cursor.fetchall()
+    jobs: list[Job] = []
+    # Ids and turns rise in the order of the jobs.
+    for ids, turns, *row in groups:
+        columns = columns_of(new_jobs[0], [None, None, *row])
+        jobs += [
+            model.of_columns(database, {**columns, "id": id, "turn": turn})
+            for id, turn in zip(sorted(ids), sorted(turns), strict=True)
+        ]
+    jobs.sort(key=attrgetter("id"))
+    for job, new_job in zip(jobs, new_jobs, strict=True):
+        job.args, job.kwargs = load_array(new_job.args), load(new_job.kwargs)
+        if new_job.meta:
+            job.meta = load(new_job.meta)
+    return jobs
+
+
+def load_array(text: str) -> list[Any]:
+    return [] if text == "[]" else load(text)
 
 
 def insert_unique(
@@ -165,18 +203,24 @@ def inserted(
     model: "type[Job]", database: str, new_job: NewJob, row, unique_until=None
 ) -> "Job":
     """Return the job that was just inserted, without reading it again."""
+    columns = columns_of(new_job, row)
+    columns["unique_until"] = unique_until
+    return model.of_columns(database, columns)
+
+
+def columns_of(new_job: NewJob, row: Sequence[Any]) -> dict[str, Any]:
+    """Return the columns of a new row; `row` has those that the statement returned."""
     columns = NEW.copy()
     columns.update(zip(STORED, new_job, strict=False))
     columns.update(zip(RETURNED, row, strict=True))
-    columns["args"] = load(new_job.args)
+    columns["args"] = load_array(new_job.args)
     columns["kwargs"] = load(new_job.kwargs)
     if new_job.keys:
         columns["keys"] = own_copy(new_job.keys)
         columns["batch_id"] = new_job.keys.get("batch_id")
     if new_job.meta:
         columns["meta"] = load(new_job.meta)
-    columns["unique_until"] = unique_until
-    return model.of_columns(database, columns)
+    return columns
 
 
 def own_copy(keys: dict[str, Any]) -> dict[str, Any]:

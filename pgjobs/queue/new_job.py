@@ -44,6 +44,10 @@ class NewJob(NamedTuple):
     on_conflict: str = "return"
 
 
+# What an INSERT computes something from: the last fields.
+FIRST_COMPUTED = NewJob._fields.index("unique_key")
+NOTHING_COMPUTED = NewJob("", "", "")[FIRST_COMPUTED:-1]
+LARGEST_ARRAY = 20_000_000  # characters; JSONB takes 256 MB
 SENT_ONCE = frozenset(column.name for column in COLUMNS if column.once)
 # The columns that get a value of NewJob as it is: those of its first fields.
 STORED = (*(column.name for column in COLUMNS), "unique_key", "unique_for")
@@ -56,6 +60,28 @@ def parameters_of_one(job: NewJob) -> dict[str, Any]:
         "dependencies": json_or_none(job.dependencies),
         "keys": dump_checked([job.keys]) if job.keys else None,
     }
+
+
+def are_alike(jobs: Sequence[NewJob]) -> bool:
+    """Whether jobs differ in `kwargs` alone, and nothing is to be computed for them.
+
+    Their arguments are sent as one JSON array, which must not become too large.
+    """
+    task, args, _, *others = jobs[0]
+    shared = tuple(others)
+    if shared[FIRST_COMPUTED - 3 : -1] != NOTHING_COMPUTED:
+        return False
+    if sum(len(job.kwargs) for job in jobs) > LARGEST_ARRAY:
+        return False
+    return all(
+        each[0] == task and each[1] == args and each[3:] == shared for each in jobs
+    )
+
+
+def parameters_of_alike(jobs: Sequence[NewJob]) -> dict[str, Any]:
+    """Return the parameters of the statement that inserts jobs which are alike."""
+    all_kwargs = f"[{','.join([job.kwargs for job in jobs])}]"
+    return {**parameters_of_one(jobs[0]), "all_kwargs": all_kwargs}
 
 
 def parameters_of(jobs: Sequence[NewJob]) -> dict[str, Any]:

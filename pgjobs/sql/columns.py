@@ -65,8 +65,11 @@ def listed(parts: Iterable[str]) -> str:
     return ", ".join(parts)
 
 
+SHARED = [column for column in COLUMNS if column.name != "kwargs"]
 # The text for each mark.
 MARKS = {
+    "shared_columns": listed(column.name for column in SHARED),
+    "shared_parameters": listed(map(parameter_of, SHARED)),
     "columns": listed(column.name for column in COLUMNS),
     "parameters": listed(map(parameter_of, COLUMNS)),
     "arrays": listed(map(array_of, COLUMNS)),

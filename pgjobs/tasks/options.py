@@ -15,10 +15,11 @@ from ..queue.new_job import NewJob
 from .arguments import Stored
 from .backoff import Backoff, exponential
 from .dependencies import Dependencies, Dependency
+from .destination import Destination
 from .flow_control import FlowControl, Key
 from .follow_ups import FollowUps
 from .other_queues import meant
-from .predecessors import AfterFailure, Predecessors
+from .predecessors import AfterFailure
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
 from .unique import Unique, UniqueFor
 from .write_all import WriteAll
@@ -35,7 +36,7 @@ CANCEL = ("interrupt", "cooperative")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowUps):
+class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUps):
     """What `@task(...)` and `.using(...)` say about a task's jobs."""
 
     #: The queue of the job.
@@ -122,7 +123,8 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowU
 
     def new_job(self, task_name: str, stored: Stored) -> NewJob:
         """Return a job with these arguments, without its keys and dependencies."""
-        return NewJob(task_name, *stored, *self.columns_in_order)
+        # Many may be made at a time, and `NewJob(...)` would take twice as long.
+        return NewJob._make((task_name, *stored, *self.columns_in_order))
 
     @property
     def own_keys(self) -> dict[str, Any]:
@@ -180,6 +182,7 @@ class KeyOptions(TypedDict, total=False):
     rate: str
     rate_key: Key
     burst: int
+    database: str
     after_failure: AfterFailure
     on_success: "Task | str"
     on_failure: "Task | str"

@@ -165,7 +165,7 @@ class ClaimCursors:
         """Move the cursors to where a look has left nothing behind it."""
         known = {} if look.is_complete else self.turns
         if not (claimed.has_more or claimed.met_suspect):
-            last = claimed.jobs[-1] if len(claimed.jobs) == limit else None
+            last = claimed.jobs[-1] if len(claimed.jobs) >= limit else None
             reached = dict(turns_reached(self.priorities, last, self.horizon.turn))
             known = {
                 priority: max(known.get(priority, 0), reached.get(priority, 0))

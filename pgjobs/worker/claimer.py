@@ -17,18 +17,18 @@ from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
 from ..exceptions import DatabaseLost
 from ..queue import admitting, claiming
 from ..queue.admitting import BEGINNING
-from ..queue.claiming import Claimed, ClaimedJob, HostUnits, Look
+from ..queue.claiming import Ahead, Claimed, ClaimedJob, HostUnits, Look
 from ..queue.recording import Success
-from ..queue.unclaimable import first_in_line, unclaimable
+from . import unclaimable
 from .claim_cursors import ClaimCursors
 from .connections.faults import Backoff
 from .connections.heartbeat import Heartbeat
 from .lifetime import Lifetime
 from .poll_schedule import PollSchedule
+from .prefetching import Prefetching
 from .recorder import Recorder
 from .session import Session
 from .upkeep.admission import Admitting
-from .upkeep.batches import fail_culprit
 from .upkeep.chore import Effects, attempt, postpone
 from .upkeep.chores import Chores
 from .upkeep.promotion import Promotion
@@ -67,6 +67,7 @@ class Claimer:
         self.admitting = admitting
         self.upkeep = upkeep
         self.note = note  # called with what a step has changed
+        self.prefetching = Prefetching(session.options, self.executor, self.in_flight)
         self.promotion = Promotion()
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self.last_claim_at: float | None = None
@@ -118,16 +119,25 @@ class Claimer:
         held = len(self.in_flight) - being_recorded
         # Outcomes that cannot be stored take no slot, up to as many as there are.
         held -= min(len(self.in_flight.failing), self.options.slots)
+        if not self.may_claim(held):
+            return 0
+        free = self.options.slots + self.options.fixed_prefetch - held
+        return int(max(min(free, self.lifetime.left_to_claim), 0))
+
+    def may_claim(self, held: int) -> bool:
+        """Whether a worker that holds so many jobs may have more of them."""
         if self.lifetime.is_over or self.heartbeat.is_silent:
-            return 0
+            return False
         if self.backoff.is_waiting(monotonic()):
-            return 0
-        if held and self.in_flight.runs_suspect:
-            return 0
-        free = self.options.slots + self.options.prefetch - held
-        if self.options.max_jobs is not None:
-            free = min(free, self.options.max_jobs - self.lifetime.claimed)
-        return max(free, 0)
+            return False
+        return not (held and self.in_flight.runs_suspect)
+
+    def ahead(self, limit: int, being_recorded: int) -> Ahead | None:
+        """Return what may be claimed beyond `limit`, the number of free slots."""
+        held = len(self.in_flight) - being_recorded
+        if not (limit or self.poll_schedule.may_hold_more) or not self.may_claim(held):
+            return None
+        return self.prefetching.ahead(held, self.lifetime.left_to_claim - limit)
 
     # What is recorded on the way
 
@@ -135,7 +145,10 @@ class Claimer:
     def share(self) -> int:
         """How many of the jobs that the worker may hold are recorded at once."""
         slots = self.options.slots
-        return max((slots + self.options.prefetch) // 2, slots)
+        may_hold = slots + self.options.fixed_prefetch
+        if self.prefetching.is_on:
+            may_hold = len(self.in_flight)
+        return max(may_hold // 2, slots)
 
     def share_of(self, successes: Sequence[Success]) -> Sequence[Success]:
         """Return those to record now.
@@ -182,8 +195,11 @@ class Claimer:
         if self.needs_no_look(successes, limit):
             self.record_and_admit(successes, limit)
             return
-        look = self.where_to_look(limit)
-        claimed = self.claim(successes, limit, look)
+        ahead = self.ahead(limit, len(successes))
+        look = self.where_to_look(limit + (ahead.most if ahead else 0))
+        if look.by_queue:
+            ahead = None
+        claimed = self.claim(successes, limit, look, ahead)
         self.begin(claimed.jobs)
         self.recorder.close(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))
         if claimed.met_expired:
@@ -216,7 +232,13 @@ class Claimer:
             claimed = claimed._replace(next_due=None)
         self.poll_schedule.plan(claimed, limit, promoted, now, rewind_at)
 
-    def claim(self, successes: Sequence[Success], limit: int, look: Look) -> Claimed:
+    def claim(
+        self,
+        successes: Sequence[Success],
+        limit: int,
+        look: Look,
+        ahead: Ahead | None = None,
+    ) -> Claimed:
         """Record successes and claim; if jobs may wait, admit in between."""
         how: dict[str, Any] = {
             "successes": successes,
@@ -228,6 +250,7 @@ class Claimer:
             "units": self.units,
             "worker_name": self.options.name,
             "skips_expired": self.cannot_expire,
+            "ahead": ahead,
         }
         if not self.wants_admission(successes):
             claimed = claiming.record_and_claim(self.connection, self.worker_id, **how)
@@ -371,20 +394,11 @@ class Claimer:
 
     def fail_unclaimable(self) -> bool:
         """Fail the jobs that make a claim raise; return whether there were any."""
-        limit = self.options.slots + self.options.prefetch
-        queues, excluded = self.options.queues, self.options.excluded
-        found = False
-        try:
-            ids = first_in_line(self.connection.execute, limit, queues, excluded)
-            for id, error in unclaimable(self.connection, self.worker_id, ids):
-                if fail_culprit(self.connection, id, "claim", error):
-                    self.note(Effects(waiting=True, finished=[id]))
-                    found = True
-        except psycopg.Error as error:
-            if is_lost(error):
-                raise
-            logger.error("Finding what cannot be claimed failed: %s", text_of(error))
-        return found
+        limit = self.options.slots + self.options.most_prefetched
+        failed = unclaimable.fail(self.connection, self.worker_id, self.options, limit)
+        for id in failed:
+            self.note(Effects(waiting=True, finished=[id]))
+        return bool(failed)
 
     def passed(self) -> None:
         if self.backoff.since is not None:

@@ -45,9 +45,14 @@ class Lifetime:
         return inf if longest is None else self.started_at + longest
 
     @property
-    def has_claimed_enough(self) -> bool:
+    def left_to_claim(self) -> float:
+        """Return how many jobs the worker may claim before it ends."""
         most = self.options.max_jobs
-        return most is not None and self.claimed >= most
+        return inf if most is None else most - self.claimed
+
+    @property
+    def has_claimed_enough(self) -> bool:
+        return self.left_to_claim <= 0
 
     @property
     def has_given_up(self) -> bool:

@@ -219,6 +219,7 @@ class Loop:
             self.lifetime.measure_memory()
         if self.lifetime.is_cut_short:
             self.stopping.release_unstarted()
+        self.stopping.release_overdue(self.claimer.prefetching)
         self.recorder.record()
         self.upkeep.cancel_requests.pass_on()
         for chore in self.upkeep.due(monotonic(), self.lifetime.is_over):
@@ -281,6 +282,7 @@ class Loop:
         return min(
             self.recorder.next_event,
             self.claimer.next_event,
+            self.claimer.prefetching.return_at,
             self.admitting.next_event,
             self.upkeep.next_event(is_over),
             self.observer.due,

@@ -1,8 +1,11 @@
 import os
 import socket
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ..conf import settings
+
+MOST_AHEAD = 200  # jobs that `--prefetch auto` may hold beyond the slots
 
 
 def default_name() -> str:
@@ -20,7 +23,8 @@ class WorkerOptions:
     slots: int = field(default_factory=lambda: settings.CONCURRENCY)
     # Process units that the jobs of all workers of this host may take together.
     units: int | None = field(default_factory=lambda: settings.PROCESS_UNITS)
-    prefetch: int = 0  # jobs claimed beyond the slots
+    # Jobs claimed beyond the slots. "auto" leaves their number to `Prefetching`.
+    prefetch: int | Literal["auto"] = 0
     poll: float = field(default_factory=lambda: settings.POLL_INTERVAL)
     grace: float = 30.0
     drain: bool = False
@@ -29,6 +33,14 @@ class WorkerOptions:
     max_memory: int | None = None  # bytes
     is_replaced: bool = False  # a supervisor starts another process after this one
     listen: bool = True
+
+    @property
+    def fixed_prefetch(self) -> int:
+        return 0 if self.prefetch == "auto" else self.prefetch
+
+    @property
+    def most_prefetched(self) -> int:
+        return MOST_AHEAD if self.prefetch == "auto" else self.prefetch
 
     def serves(self, queue_name: str) -> bool:
         if self.queues is not None:

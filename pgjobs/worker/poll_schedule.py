@@ -87,7 +87,7 @@ class PollSchedule:
         claimed_suspect = any(job.is_suspect for job in claimed.jobs)
         self.waits_for_idle = claimed.met_suspect and not claimed_suspect
         self.may_hold_more = (
-            len(claimed.jobs) == limit or claimed.met_expired or claimed.has_more
+            len(claimed.jobs) >= limit or claimed.met_expired or claimed.has_more
         )
         self.look_at = now + self.poll * random.uniform(0.8, 1)
         self.is_partial = rewind_at is not None

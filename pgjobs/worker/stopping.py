@@ -11,6 +11,7 @@ from ..queue.claiming import ClaimedJob
 from ..queue.recording import Unsuccessful, release
 from .exit_code import ExitCode
 from .lifetime import Lifetime
+from .prefetching import Prefetching
 from .recorder import Recorder
 
 logger = logging.getLogger("pgjobs.worker")
@@ -48,6 +49,11 @@ class Stopping:
     def release_unstarted(self) -> None:
         """Put the prefetched jobs that no slot has begun back in the queue."""
         self.in_flight.put(map(released, self.executor.withdraw()))
+
+    def release_overdue(self, prefetching: Prefetching) -> None:
+        """Put prefetched jobs back for which no slot was free in time."""
+        for job in prefetching.overdue(monotonic()):
+            self.in_flight.put([release(job, "Released: no slot was free in time.")])
 
     def abandon(self) -> ExitCode:
         """Put the jobs that will not end back in the queue; their threads go on."""

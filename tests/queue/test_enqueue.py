@@ -581,3 +581,55 @@ def test_update_to_an_illegal_row_is_refused():
         with pytest.raises(IntegrityError), transaction.atomic():
             Job.objects.filter(pk=job.pk).update(**wrong)
     assert fields_of(job)["status"] == Status.READY
+
+
+# Many jobs of one kind
+
+
+def test_jobs_that_differ_in_their_arguments_alone_are_inserted_by_one_array(
+    django_assert_num_queries,
+):
+    bound = [echo.using(priority=7).bind({"é": [number]}) for number in range(20)]
+    with django_assert_num_queries(1) as queries:
+        jobs = enqueue_many(bound)
+    assert "jsonb_array_elements" in queries[0]["sql"]
+    stored = Job.objects.in_bulk([job.pk for job in jobs])
+    assert [job.kwargs for job in jobs] == [{"value": {"é": [n]}} for n in range(20)]
+    assert [job.pk for job in jobs] == sorted(stored)
+    for job in jobs:
+        for field in Job._meta.concrete_fields:
+            name = field.attname
+            assert getattr(job, name) == getattr(stored[job.pk], name), name
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        add.bind(1),
+        noop.using(priority=1).bind(),
+        noop.using(lock="door").bind(),
+        noop.using(run_after=timedelta(hours=1)).bind(),
+        noop.using(expires=timedelta(hours=1)).bind(),
+    ],
+)
+def test_jobs_of_several_kinds_keep_what_is_their_own(other):
+    for bound in ([noop.bind(), other], [other, noop.bind()], [other] * 2):
+        jobs = enqueue_many(bound)
+        assert [job.task for job in jobs] == [each.new_job.task for each in bound]
+        for job, each in zip(jobs, bound, strict=True):
+            stored = Job.objects.get(pk=job.pk)
+            assert stored.priority == job.priority == each.new_job.priority
+            assert stored.kwargs == job.kwargs
+            assert stored.status == job.status
+            assert (stored.run_after, stored.expires_at) == (
+                job.run_after,
+                job.expires_at,
+            )
+
+
+def test_one_array_of_arguments_does_not_become_too_large(monkeypatch):
+    monkeypatch.setattr("pgjobs.queue.new_job.LARGEST_ARRAY", 50)
+    jobs = enqueue_many([echo.bind("x" * 40) for _ in range(3)])
+    assert [job.kwargs for job in Job.objects.order_by("pk")] == [
+        job.kwargs for job in jobs
+    ]

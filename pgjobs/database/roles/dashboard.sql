@@ -1,4 +1,5 @@
 -- Those who watch: they read how jobs are, and not what they were given or have found.
+-- The owner of the tables moves jobs to another database (pgjobs_move, pgjobs_parcel).
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT ON django_migrations TO {role};
 GRANT SELECT (

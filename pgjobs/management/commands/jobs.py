@@ -3,7 +3,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from django.core.management.base import BaseCommand, CommandError, no_translations
+from django.core.management.base import CommandError
 from django.db.models import Count
 from django.db.models.functions import Left
 from django.utils.timezone import localtime
@@ -19,6 +19,7 @@ from ...reports.reasons import reasons, turn_of
 from ...reports.texts import block, excerpt
 from ...tasks.sensitive import sensitive_words
 from ..auditing import noting
+from ..databases import QueueCommand
 from ..job_options import add_filters, are_chosen, chosen, in_words, job_id
 from ..parameters import add_database, ready_database, whole_number
 from ..running import number_of, one_line
@@ -78,7 +79,7 @@ ACTS = {
 }
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "List, show and change jobs, with the filters of the admin's list."
 
     def add_arguments(self, parser):
@@ -93,7 +94,6 @@ class Command(BaseCommand):
         for verb, act in ACTS.items():
             add_act(verbs.add_parser(verb, help=act.help), act)
 
-    @no_translations
     def handle(self, **options):
         verb = options["verb"]
         with ready_database(options["database"]) as alias:
@@ -230,7 +230,7 @@ class Command(BaseCommand):
 
 def add_common(parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
-    add_database(parser)
+    add_database(parser, "all means each")
 
 
 def add_act(parser, act: Act) -> None:

@@ -1,12 +1,11 @@
-from django.core.management.base import BaseCommand
-
 from ...models import Job, Queue
 from ..auditing import noting
+from ..databases import QueueCommand
 from ..parameters import add_database, queue_name, ready_database
 from ..running import number_of
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = (
         "Pause queues: workers do not start their jobs until 'resumejobs'. "
         "Running jobs end, and jobs can still be enqueued."
@@ -15,7 +14,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser):
         parser.add_argument("queues", nargs="+", type=queue_name, metavar="QUEUE")
         parser.add_argument("--note", help="why; shown in the admin and by jobstatus")
-        add_database(parser)
+        add_database(parser, "all means each")
 
     def handle(self, **options):
         with ready_database(options["database"]):

@@ -1,16 +1,15 @@
-from django.core.management.base import BaseCommand
-
 from ...conf import FINISHED, settings
 from ...queue import events as outbox
 from ...queue import upkeep
 from ...queue.parts import OLDEST
 from ...queue.statements import Execute, execute_on
 from ..auditing import noting
+from ..databases import QueueCommand
 from ..parameters import add_database, ready_database, seconds
 from ..running import number_of
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = (
         "Delete finished jobs, and events, that are old enough. Workers do it too, as "
         "PGJOBS['RETENTION'] and PGJOBS['EVENT_RETENTION'] say."
@@ -33,7 +32,7 @@ class Command(BaseCommand):
             "are finished, with --older; else those that PGJOBS['RETENTION'] names); "
             "no events",
         )
-        add_database(parser)
+        add_database(parser, "all means each")
 
     def handle(self, **options):
         older = options["older"]

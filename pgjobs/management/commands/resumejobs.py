@@ -1,16 +1,15 @@
-from django.core.management.base import BaseCommand
-
 from ...models import Queue
 from ..auditing import noting
+from ..databases import QueueCommand
 from ..parameters import add_database, queue_name, ready_database
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "Resume queues that were paused: workers start their jobs again, at once."
 
     def add_arguments(self, parser):
         parser.add_argument("queues", nargs="+", type=queue_name, metavar="QUEUE")
-        add_database(parser)
+        add_database(parser, "all means each")
 
     def handle(self, **options):
         with ready_database(options["database"]) as alias:

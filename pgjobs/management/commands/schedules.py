@@ -1,7 +1,7 @@
 import difflib
 import json
 
-from django.core.management.base import BaseCommand, CommandError, no_translations
+from django.core.management.base import CommandError
 from django.db.models import F
 from django.utils.timezone import localtime
 
@@ -9,6 +9,7 @@ from ...exceptions import AlreadyEnqueued
 from ...models import Schedule
 from ...tasks.schedules import run_now
 from ..auditing import noting
+from ..databases import QueueCommand
 from ..parameters import add_database, ready_database, worker_name
 from ..running import one_line
 from ..tables import print_table
@@ -18,7 +19,7 @@ NEXT_RUNS = 5
 MOST_KNOWN = 20
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = (
         "List the schedules: when each runs, and how its last run ended. Or run, pause "
         "or resume some of them."
@@ -36,9 +37,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--json", action="store_true", help="print one JSON array, for programs"
         )
-        add_database(parser)
+        add_database(parser, "all means each")
 
-    @no_translations
     def handle(self, **options):
         with ready_database(options["database"]) as alias:
             if options["verb"] == "list":

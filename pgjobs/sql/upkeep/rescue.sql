@@ -70,14 +70,30 @@ abandoned AS MATERIALIZED (
     ORDER BY job.id
     LIMIT %(limit)s
 ),
+-- A job that was claimed ahead of the slots (record_and_claim_ahead.sql) may not have
+-- begun, so the loss of that worker is no crash of the job. If another worker is lost
+-- under the job, both count. So a job that kills its process fails after as many
+-- crashes as any other, and an innocent one has still run alone before it fails.
 lost AS MATERIALIZED (
     SELECT job.id, job.life, job.attempts, job.last_attempted_at, job.worker_id,
+        counted,
         CASE
             WHEN job.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
-            WHEN job.crashes + 1 >= job.max_crashes THEN 'FAILED'
+            WHEN job.crashes + counted >= job.max_crashes THEN 'FAILED'
             ELSE 'READY'
         END AS next_status
     FROM pgjobs_job AS job
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN job.started_at > job.last_attempted_at THEN 0
+            WHEN job.crashes = 0 AND job.max_crashes > 2 AND EXISTS (
+                SELECT FROM pgjobs_attempt
+                WHERE job_id = job.id AND life = job.life AND outcome = 'CRASHED'
+            )
+                THEN 2
+            ELSE 1
+        END AS counted
+    ) AS crash
     WHERE job.id = ANY (ARRAY(SELECT id FROM abandoned))
         AND job.lease_token = ANY (ARRAY(SELECT lease_token FROM abandoned))
         -- That is, RUNNING; but not by the index of what runs, see
@@ -90,7 +106,7 @@ rescued AS (
     UPDATE pgjobs_job AS job
     SET status = lost.next_status,
         -- SQL may have stored more crashes than attempts, or the largest number.
-        crashes = least(crashes + 1, job.attempts, 32767),
+        crashes = least(crashes + counted, job.attempts, 32767),
         -- Fenced: its worker may live after all, and a row without owner would
         -- look to it as if it had recorded the outcome itself.
         lease_token = nextval('pgjobs_lease_token'),
@@ -99,7 +115,10 @@ rescued AS (
         END,
         reason = CASE
             WHEN lost.next_status = 'CANCELLED' THEN 'Cancelled; its worker was lost.'
-            ELSE format('Worker lost (crash %%s of %%s).', crashes + 1, max_crashes)
+            WHEN counted = 0 THEN 'Worker lost, perhaps before the job began.'
+            ELSE format(
+                'Worker lost (crash %%s of %%s).', crashes + counted, max_crashes
+            )
         END,
         worker_id = NULL
     FROM lost

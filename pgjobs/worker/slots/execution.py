@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import cached_property
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 
 from ... import signals
+from ...conf import database_of_context
 from ...exceptions import (
     Fail,
     Interruption,
@@ -54,6 +56,9 @@ class JobHost(ReportHost, Protocol):
     hands_on_meta: bool  # to the jobs that jobs enqueue
     keeps_level: int | None  # of log records, if the task says nothing
 
+    @property
+    def database(self) -> str | None: ...  # None leaves it to the settings
+
     def began(self, execution: "Execution") -> None: ...
 
 
@@ -62,6 +67,7 @@ class Execution:
 
     stopper: Stopper
     running_class = RunningJob
+    begun_at: float | None = None  # monotonic time; None until a thread has it
 
     def __init__(
         self,
@@ -193,6 +199,7 @@ class ThreadExecution(Execution):
     def run(self) -> Outcome:
         """Run the job on this thread; never raises."""
         self.own_thread = threading.current_thread()
+        self.begun_at = monotonic()
         return job_context(self).run(self.run_in_context)
 
     def run_in_context(self) -> Outcome:
@@ -266,6 +273,7 @@ class CoroutineExecution(Execution):
 
     async def run(self) -> Outcome:
         """Run the job as a task of the event loop; never raises."""
+        self.begun_at = monotonic()
         try:
             async with ThreadSensitiveContext() as context:
                 # Without it asgiref would start a thread for each job.
@@ -333,6 +341,8 @@ def job_context(execution: Execution) -> Context:
     context = Context()
     running = execution.running
     context.run(current.set, running)
+    if execution.host.database:  # what the job enqueues stays there
+        context.run(database_of_context.set, execution.host.database)
     if running.meta or execution.host.hands_on_meta:
         restore(context, running.id, running.meta)
     return context

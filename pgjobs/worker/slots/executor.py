@@ -5,6 +5,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import monotonic
 
 from ...conf import settings
 from ...exceptions import TaskTimeout
@@ -26,17 +27,21 @@ class Executor(Surroundings):
     Outcomes and reports wait until the loop takes them. `ring` wakes the loop.
     """
 
+    database: str
+
     def __init__(self, slots: int, ring: Callable[[], None], database: str):
         super().__init__()
+        self.database = database
         self.slots = slots
         self.ring = ring
-        self.database = database
         self.default_limit = settings.TIMEOUT  # read once, because each job asks for it
         self.lock = threading.Lock()
         self.running: dict[int, Execution] = {}  # by lease token, as the other dicts
         self.waiting: OrderedDict[int, ClaimedJob] = OrderedDict()
         self.outcomes: deque[Outcome] = deque()
         self.reporting: dict[int, RunningJob] = {}
+        # How long each job took, with its task, if that is asked for.
+        self.runs: deque[tuple[str, float]] | None = None
         self.deadlines = Deadlines()
         self.threads = Threads()
         self.event_loop: EventLoop | None = None
@@ -115,6 +120,8 @@ class Executor(Surroundings):
             log(logging.WARNING, execution.job, "ended long after it was given up")
             return None
         self.outcomes.append(outcome)
+        if self.runs is not None and execution.begun_at is not None:
+            self.runs.append((execution.job.task, monotonic() - execution.begun_at))
         return self.next_execution()
 
     def tell_end(self, execution: Execution) -> None:
@@ -201,6 +208,16 @@ class Executor(Surroundings):
             jobs = list(self.waiting.values())
             self.waiting.clear()
         return jobs
+
+    def first_waiting(self) -> ClaimedJob | None:
+        """Return the job that has waited longest for a slot, if any waits."""
+        with self.lock:
+            return next(iter(self.waiting.values()), None)
+
+    def at_present(self) -> tuple[list[Execution], list[ClaimedJob]]:
+        """Return what runs in the slots, and what waits for one."""
+        with self.lock:
+            return list(self.running.values()), list(self.waiting.values())
 
     # Reports
 

@@ -1,0 +1,53 @@
+-- As take.sql; and beyond "limit", which the free slots begin at once, take what they
+-- will begin within moments. Each job has the cost of its task, in seconds of a slot. A
+-- job of another task, or one that must not wait in a worker, has none, and so ends the
+-- claim unless a free slot is there for it. A job waits in a worker only once, and not
+-- if two more crashes would fail it: rescue.sql does not count the first one.
+picked AS MATERIALIZED (
+    SELECT eligible.*, cost
+    FROM eligible CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN attempts = 0 AND max_crashes > 2 AND keys IS NULL
+                AND process_units IS NULL
+                THEN (%(costs)s::float8[])[array_position(%(tasks)s::text[], task)]
+        END AS cost
+        FROM pgjobs_job WHERE id = eligible.id AND status || '' = 'READY'
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job
+    LIMIT least(%(limit)s + %(most_ahead)s, (
+        SELECT greatest((SELECT count(*) FROM eligible WHERE place < suspect.place), 1)
+        FROM eligible AS suspect WHERE is_suspect
+        ORDER BY place LIMIT 1
+    ))
+),
+taken AS MATERIALIZED (
+    SELECT id, number > %(limit)s AS is_ahead
+    FROM (
+        SELECT *, row_number() OVER line AS number,
+            sum(coalesce(cost, 'infinity')) OVER line AS total
+        FROM picked WINDOW line AS (ORDER BY place)
+    ) AS job
+    WHERE (number <= %(limit)s OR total <= %(seconds)s)
+        AND (
+            place < (SELECT min(place) FROM picked WHERE is_suspect) IS NOT FALSE
+            OR %(is_idle)s AND place = (SELECT min(place) FROM picked)
+        )
+),
+-- "started_at" after "last_attempted_at" says that the job may not have begun. A claim
+-- for a free slot writes them in the other order.
+claimed AS (
+    UPDATE pgjobs_job AS job
+    SET status = 'RUNNING',
+        attempts = least(attempts, 2147483646) + 1,
+        lease_token = nextval('pgjobs_lease_token'),
+        worker_id = %(worker_id)s,
+        started_at = coalesce(started_at, clock_timestamp()),
+        last_attempted_at = CASE
+            WHEN job.id = ANY (ARRAY(SELECT id FROM taken WHERE is_ahead))
+                THEN statement_timestamp()
+            ELSE clock_timestamp()
+        END
+    WHERE job.id = ANY (ARRAY(SELECT id FROM taken))
+    RETURNING
+        \ir columns.sql
+),
