@@ -73,7 +73,7 @@ def main() -> None:
         entries.save_as_mofile(str(Path(entries.fpath).with_suffix(".mo")))
         left = [each for each in entries if not each.translated() or each.fuzzy]
         if language != SOURCE and left:
-            print(f"{language}: {len(left)} texts to translate")
+            sys.stdout.write(f"{language}: {len(left)} texts to translate\n")
 
 
 if __name__ == "__main__":

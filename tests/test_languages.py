@@ -10,7 +10,6 @@ from django.core.management import call_command
 from django.utils.translation import gettext, ngettext, override
 
 from pgjobs.models import Status
-from pgjobs.reports.reasons import reasons
 from tests.languages import (
     LANGUAGES,
     SOURCE,
