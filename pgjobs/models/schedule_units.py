@@ -62,7 +62,7 @@ def interval(duration: timedelta) -> str:
     seconds = duration.total_seconds()
     for size, words in INTERVALS:
         if seconds % size == 0 and (seconds >= size):
-            return words % {"count": seconds // size}
+            return words % {"count": int(seconds // size)}
     # The plural of 1.5 seconds is that of 2: gettext takes whole numbers only.
     words = ngettext("%(count)g second", "%(count)g seconds", ceil(seconds))
     return words % {"count": seconds}
