@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.timezone import get_current_timezone
@@ -74,6 +75,7 @@ def waiting_times(
     spans: Sequence[Sums], period: Period, marks: Sequence[Mark] = ()
 ) -> Chart:
     """Return the chart of how long 95 % of the jobs have waited at most."""
+    # xgettext:no-python-format
     title = _("How long jobs waited (95 % of them no longer)")
     seconds = [sums.wait_time(0.95) or 0.0 for sums in spans]
     return durations(title, seconds, spans, period, marks)
@@ -83,6 +85,7 @@ def run_times(
     spans: Sequence[Sums], period: Period, marks: Sequence[Mark] = ()
 ) -> Chart:
     """Return the chart of how long 95 % of the attempts have run at most."""
+    # xgettext:no-python-format
     title = _("How long attempts ran (95 % of them no longer)")
     seconds = [sums.run_time(0.95) or 0.0 for sums in spans]
     return durations(title, seconds, spans, period, marks)
@@ -143,7 +146,7 @@ def sparkline(numbers: Sequence[int]) -> SafeString:
 def time_of(sums: Sums, period: Period) -> str:
     zone = get_current_timezone()
     time = datetime.fromtimestamp(int(sums.key), zone)
-    return f"{time:%a %H:%M}" if period.seconds > 86_400 else f"{time:%H:%M}"
+    return date_format(time, "D H:i" if period.seconds > 86_400 else "H:i")
 
 
 def drawn(

@@ -96,8 +96,8 @@ class JobColumns(TableAdmin):
     @admin.display(description=_("status"))
     def status_word(self, job: Job) -> str:
         asked = job.status == Status.RUNNING and job.cancel_requested_at
-        text = gettext("asked to cancel {}")
-        note = format_html(text, ago(job.cancel_requested_at)) if asked else ""
+        text = gettext("asked to cancel {time}")
+        note = format_html(text, time=ago(job.cancel_requested_at)) if asked else ""
         return status_word(job.status.lower(), job.get_status_display(), note)
 
     @admin.display(description=_("status"))
@@ -129,7 +129,7 @@ class JobColumns(TableAdmin):
 
     def run(self, job: Job) -> str:
         """Return which worker runs a job, and how far it is."""
-        worker = format_html(gettext("on {}"), self.worker_link(job))
+        worker = format_html(gettext("on {worker}"), worker=self.worker_link(job))
         shown = getattr(job, "progress_bar", None)
         return format_html("{}<div>{}</div>", worker, shown) if shown else worker
 

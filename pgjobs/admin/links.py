@@ -7,6 +7,7 @@ from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.http import urlencode
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from ..models import Batch, Job, Predecessor, Status
 from ..reports.remarks import Remark
@@ -14,6 +15,12 @@ from ..reports.texts import excerpt
 
 MOST_LINKS = 50
 LONGEST_NAME = 80
+NEEDS = {
+    Predecessor.Needs.SUCCESS: _("needs its success"),
+    Predecessor.Needs.END: _("needs its end"),
+    Predecessor.Needs.FAILURE: _("needs its failure"),
+    Predecessor.Needs.DEPENDENCY: _("needs its success, or the job fails"),
+}
 
 
 class Link(NamedTuple):
@@ -61,8 +68,7 @@ def jobs_of(ids: Iterable[int | None]) -> dict[int, Job]:
 
 
 def note_of(link: Predecessor) -> str:
-    needs = gettext("needs %(what)s")
-    return needs % {"what": Predecessor.Needs(link.needs).label}
+    return str(NEEDS[Predecessor.Needs(link.needs)])
 
 
 def predecessor(link: Predecessor, jobs: dict[int, Job], admin_site) -> Link:
@@ -110,10 +116,15 @@ def links_by_status(admin_site, counts, statuses: Iterable[Any], **filters) -> s
     links = [
         (
             list_url("job", admin_site, **filters, status=status),
-            number,
-            Status(status).label.lower(),
+            number_and_status(number, status),
         )
         for status in statuses
         if (number := getattr(counts, status.lower()))
     ]
-    return format_html_join(", ", '<a href="{}">{} {}</a>', links)
+    return format_html_join(", ", '<a href="{}">{}</a>', links)
+
+
+def number_and_status(number: Any, status: Any) -> str:
+    """Return how many jobs have a status, such as "3 failed"."""
+    text = gettext("%(number)s %(status)s")
+    return text % {"number": number, "status": Status(status).label.lower()}

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import database_time
 from ..models import AuditEntry, Job, Schedule, Status, Worker
+from ..models.job_choices import WaitingFor
 from ..reports import status
 from ..reports.errors import MOST_COUNTED, Failures, failures
 from ..reports.figures import PERIODS, Sums, figures, versions
@@ -23,8 +24,9 @@ from ..reports.job_filters import NO_EXCEPTION
 from ..reports.remarks import Remark
 from ..reports.texts import excerpt
 from .acts import DELETE, RETRY
+from .audit_words import act_in_words
 from .charts import ended_jobs, run_times, sparkline, waiting_times
-from .links import list_url, page, page_of_remark
+from .links import list_url, number_and_status, page, page_of_remark
 from .markup import (
     LONGEST_CELL,
     ago,
@@ -49,6 +51,7 @@ MOST_NAMES = 3  # of workers, in a row of a queue
 LONGEST_PROBLEM = 300
 LONGEST_REASON = 120
 CHARTS = (ended_jobs, waiting_times, run_times)
+KINDS = dict(WaitingFor.choices)
 PERIOD_NAMES = {
     "hour": _("The last hour"),
     "day": _("The last day"),
@@ -347,7 +350,7 @@ class Desk:
     def waiting(self, state: status.Overview) -> Table | None:
         rows = [
             (
-                each.kind,
+                KINDS.get(each.kind, each.kind),
                 self.key(each),
                 each.number,
                 excerpt(each.first, LONGEST_REASON),
@@ -374,7 +377,7 @@ class Desk:
 
     def finished(self, state: status.Overview) -> Iterator[str]:
         for name, number in state.finished.items():
-            word = f"{capped(number)} {Status(name).label.lower()}"
+            word = number_and_status(capped(number), name)
             yield self.list_link("job", word, status=name)
 
 
@@ -394,11 +397,6 @@ def number_of(group: Failures) -> str:
     """Return how many jobs of a group are FAILED, as far as they are counted."""
     number = group.number if group.failed_now is None else group.failed_now
     return f"{MOST_COUNTED:,}+" if number > MOST_COUNTED else f"{number:,}"
-
-
-def act_in_words(entry: AuditEntry) -> str:
-    what = f"{entry.act} {entry.model}"
-    return f"{what} #{entry.object_id}" if entry.object_id is not None else what
 
 
 def paused(queue: status.QueueStatus) -> str:

@@ -373,15 +373,14 @@ class ScheduleAdmin(ActingAdmin):
 
     @admin.display(description=_("changed by hand"))
     def shown_differences(self, schedule: Schedule) -> str:
+        text = gettext("%(field)s: the code says %(declared)s, here it is %(stored)s")
         rows = (
-            row
-            for unit, (value, declared) in schedule.differences.items()
+            (text % {"field": field, "declared": declared, "stored": stored},)
+            for unit, values in schedule.differences.items()
             if unit != "arguments"  # not everybody may see them
-            for row in differing_fields(UNITS[unit], value, declared)
+            for field, declared, stored in differing_fields(UNITS[unit], *values)
         )
-        listed = format_html_join(
-            "", _("<div>{}: the code says {}, here it is {}</div>"), rows
-        )
+        listed = format_html_join("", "<div>{}</div>", rows)
         if "arguments" in schedule.differences:
             note = gettext("The arguments are not those of the code.")
             return format_html("{}<div>{}</div>", listed, note)

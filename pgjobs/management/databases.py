@@ -6,7 +6,12 @@ from io import StringIO
 from typing import Any
 
 import psycopg
-from django.core.management.base import BaseCommand, CommandError, OutputWrapper
+from django.core.management.base import (
+    BaseCommand,
+    CommandError,
+    OutputWrapper,
+    no_translations,
+)
 from django.db import connections
 from django.db.utils import Error as DjangoDatabaseError
 
@@ -23,8 +28,12 @@ SELECT to_regclass('pgjobs_job') IS NOT NULL AND NOT pg_is_in_recovery(),
 
 
 class QueueCommand(BaseCommand):
-    """A command that `--database all` runs for each database with a queue."""
+    """A command that `--database all` runs for each database with a queue.
 
+    It speaks English: scripts read what it prints, and most of it has no translation.
+    """
+
+    @no_translations
     def execute(self, *args, **options):
         if options.get("database") != ALL:
             return super().execute(*args, **options)

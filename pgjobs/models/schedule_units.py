@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import Any, NamedTuple
 
 from django.db.models import Choices
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext_lazy
+from django.utils.translation import ngettext, ngettext_lazy
 
 INTERVALS = (
     (604_800, ngettext_lazy("%(count)d week", "%(count)d weeks", "count")),
     (86_400, ngettext_lazy("%(count)d day", "%(count)d days", "count")),
     (3_600, ngettext_lazy("%(count)d hour", "%(count)d hours", "count")),
     (60, ngettext_lazy("%(count)d minute", "%(count)d minutes", "count")),
-    (1, ngettext_lazy("%(count)g second", "%(count)g seconds", "count")),
 )
 
 
@@ -62,5 +62,7 @@ def interval(duration: timedelta) -> str:
     seconds = duration.total_seconds()
     for size, words in INTERVALS:
         if seconds % size == 0 and (seconds >= size):
-            return words % {"count": seconds // size}
-    return INTERVALS[-1][1] % {"count": seconds}
+            return words % {"count": int(seconds // size)}
+    # The plural of 1.5 seconds is that of 2: gettext takes whole numbers only.
+    words = ngettext("%(count)g second", "%(count)g seconds", ceil(seconds))
+    return words % {"count": seconds}

@@ -40,7 +40,7 @@
         let isBusy = false;
         const tick = async () => {
             const age = Math.round((Date.now() - updated) / 1000);
-            note.textContent = note.dataset.text.replace("{}", age);
+            note.textContent = note.dataset.text.replace("{seconds}", age);
             if (!box.checked || document.hidden || isBusy || age < Number(part.dataset.pgjobsLive) || isInUse()) {
                 return;
             }
