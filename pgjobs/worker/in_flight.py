@@ -17,6 +17,7 @@ class InFlight:
         self.jobs: dict[int, ClaimedJob] = {}
         self.claimed_at: dict[int, float] = {}  # monotonic time, as the next
         self.ended_at: dict[int, float] = {}
+        self.keyed: set[int] = set()  # tokens of jobs for whose end others may wait
         self.unrecorded: list[Outcome] = []
         # The tokens of outcomes that cannot be stored now: another transaction holds
         # the row of their job, or the statement fails on them.
@@ -42,12 +43,14 @@ class InFlight:
         for job in jobs:
             self.jobs[job.lease_token] = job
             self.claimed_at[job.lease_token] = now
+            if job.is_keyed:
+                self.keyed.add(job.lease_token)
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
         now = monotonic()
         for outcome in outcomes:
             self.ended_at[outcome.lease_token] = now
-            self.unrecorded.append(self.credible(outcome))
+            self.unrecorded.append(self.credible(outcome) if self.doubted else outcome)
 
     def doubt_all(self) -> None:
         """Let all jobs run again that an asynchronous standby may know only in part.
@@ -83,7 +86,9 @@ class InFlight:
 
     def has_keys(self, outcomes: Iterable[Outcome]) -> bool:
         """Whether other jobs may wait for the end of one of these jobs."""
-        return any(self.jobs[each.lease_token].is_keyed for each in outcomes)
+        return bool(self.keyed) and any(
+            each.lease_token in self.keyed for each in outcomes
+        )
 
     @property
     def completed(self) -> list[Completed]:
@@ -114,12 +119,13 @@ class InFlight:
         for outcome in outcomes:
             token = outcome.lease_token
             ended_at = self.ended_at.pop(token, 0.0)
-            self.failing.discard(token)
-            self.doubted.discard(token)
             job = self.jobs.pop(token, None)
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)
                 ends.append(AttemptEnd(job, status_of.get(token), outcome, seconds))
+        for noted in (self.keyed, self.failing, self.doubted):
+            if noted:  # in most passes all are empty
+                noted.difference_update(each.lease_token for each in outcomes)
         self.unrecorded = [
             each for each in self.unrecorded if each.lease_token in self.ended_at
         ]

@@ -313,7 +313,13 @@ class Working:
             ((*said, queue, line, link),) = execute(
                 statement("admit"),
                 {
-                    **{"most": 1_000, "seconds": 1.0, "sweeps": True, "room": 0},
+                    **{
+                        "most": 1_000,
+                        "seconds": 1.0,
+                        "sweeps": True,
+                        "room": 0,
+                        "claims": False,
+                    },
                     **{"queues": None, "excluded": [], **row},
                     **recording.success_parameters(0, ()),
                 },
