@@ -20,6 +20,7 @@ LEFT JOIN django_celery_beat_intervalschedule AS every ON every.id = task.interv
 LEFT JOIN django_celery_beat_crontabschedule AS cron ON cron.id = task.crontab_id
 WHERE task.enabled ORDER BY task.id FOR UPDATE OF task
 """
+# As the package itself does when a task is switched off.
 STOP = """
 UPDATE django_celery_beat_periodictask SET enabled = false, last_run_at = NULL
 WHERE id = ANY (%s::integer[])
