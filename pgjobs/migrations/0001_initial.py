@@ -1,10 +1,11 @@
-"""The tables, as makemigrations writes them; docs/architecture.md says how."""
+"""The tables, as makemigrations writes them; CONTRIBUTING.md says how."""
 
 import datetime
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import pgjobs.fields
+import uuid
 from django.db import migrations, models
 from pgjobs.database.install import RunFiles
 
@@ -84,6 +85,7 @@ class Migration(migrations.Migration):
                 ('line', models.TextField(blank=True, null=True, verbose_name='line')),
                 ('meta', models.JSONField(blank=True, decoder=pgjobs.fields.LenientDecoder, null=True, verbose_name='meta')),
                 ('error_group', models.BigIntegerField(blank=True, null=True, verbose_name='group of errors')),
+                ('worker_name', models.TextField(blank=True, null=True, verbose_name='worker that succeeded')),
                 ('batch', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='jobs', to='pgjobs.batch', verbose_name='batch')),
             ],
             options={
@@ -109,6 +111,23 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'groups of errors',
                 'permissions': [('mute_errorgroup', 'Can mute groups of errors')],
                 'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='Move',
+            fields=[
+                ('id', models.UUIDField(default=uuid.uuid4, primary_key=True, serialize=False)),
+                ('source', models.TextField(verbose_name='from')),
+                ('destination', models.TextField(verbose_name='to')),
+                ('selection', models.TextField(verbose_name='selection')),
+                ('begun_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name='begun at')),
+                ('sealed_at', models.DateTimeField(null=True, verbose_name='sealed at')),
+                ('arrived_at', models.DateTimeField(null=True, verbose_name='arrived at')),
+            ],
+            options={
+                'verbose_name': 'move',
+                'verbose_name_plural': 'moves',
+                'default_permissions': ('view',),
             },
         ),
         migrations.CreateModel(
@@ -245,6 +264,20 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'figures',
                 'default_permissions': (),
                 'constraints': [models.UniqueConstraint(fields=('span', 'start', 'queue_name', 'task'), name='pgjobs_figure_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Parcel',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('table', models.TextField(verbose_name='table')),
+                ('content', models.JSONField(decoder=pgjobs.fields.LenientDecoder, verbose_name='content')),
+                ('move', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='parcels', to='pgjobs.move')),
+            ],
+            options={
+                'verbose_name': 'parcel',
+                'verbose_name_plural': 'parcels',
+                'default_permissions': (),
             },
         ),
         migrations.CreateModel(

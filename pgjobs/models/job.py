@@ -204,6 +204,10 @@ class Job(Returning[Value]):
     meta = models.JSONField(_("meta"), decoder=LenientDecoder, null=True, blank=True)
     # How it failed: the id of an ErrorGroup. NULL in all that never failed.
     error_group = models.BigIntegerField(_("group of errors"), null=True, blank=True)
+    # The worker of the attempt that succeeded; `Attempt` has those of the others.
+    worker_name = models.TextField(  # noqa: DJ001
+        _("worker that succeeded"), null=True, blank=True
+    )
     # A trigger copies it from `keys`.
     batch = models.ForeignKey(
         "pgjobs.Batch",
@@ -226,8 +230,6 @@ class Job(Returning[Value]):
         db_index=False,
         verbose_name=_("worker"),
     )
-    # The worker of the attempt that succeeded; `Attempt` has those of the others.
-    worker_name = models.TextField(_("worker"), null=True, blank=True)  # noqa: DJ001
 
     objects = JobManager()
 
