@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import cases, catalogue
+from . import capacity, cases, catalogue
 from .report import as_json, as_markdown, conditions
 from .rounds import run
 from .server import Unusable, running_server
@@ -30,10 +30,10 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "what",
-        choices=["quick", "run", "list", "render"],
+        choices=["quick", "run", "capacity", "list", "render"],
         help="quick: pgjobs against bare SQL, in less than a minute; run: all systems "
-        "and cases, or those that are named; list: which there are; render: the tables "
-        "of an earlier run",
+        "and cases, or those that are named; capacity: what a job costs, by feature; "
+        "list: which there are; render: the tables of an earlier run",
     )
     parser.add_argument(
         "results", type=Path, nargs="?", help="of render: what --json has written"
@@ -48,6 +48,13 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--cases", type=names_of(cases.CASES), metavar="A,B")
     parser.add_argument(
         "--rounds", type=int, metavar="N", help="how often everything is measured"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="capacity: jobs of each feature",
     )
     parser.add_argument(
         "--server",
@@ -84,6 +91,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if chosen.what == "render":
         return render(chosen.results, chosen.into)
+    if chosen.what == "capacity":
+        return measure_capacity(chosen)
     is_quick = chosen.what == "quick"
     systems = chosen.systems or (catalogue.QUICK if is_quick else catalogue.BY_NAME)
     which = chosen.cases or (cases.QUICK if is_quick else cases.CASES)
@@ -109,6 +118,17 @@ def main(arguments: Sequence[str]) -> int:
         chosen.json.write_text(json.dumps(measured, indent=1) + "\n")
     print(as_markdown(measured))  # noqa: T201
     return 1 if results.failures or results.left_out else 0
+
+
+def measure_capacity(chosen: argparse.Namespace) -> int:
+    url = os.environ.get("DATABASE_URL")
+    try:
+        return capacity.main(
+            chosen.jobs, url, kind=chosen.server, allow_remote=chosen.allow_remote
+        )
+    except Unusable as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 2
 
 
 def render(results: Path | None, into: Path | None) -> int:

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pgjobs.database.freeze import migration, names_of_migrations, present, released
+
 ROOT = Path(__file__).resolve().parent.parent
 SEED = "7"
 STOP = "stop a worker for longer than its lease"
@@ -48,10 +50,8 @@ BUGS = [
             (
                 """WHERE id = ANY (%(ids)s::bigint[])
                 AND lease_token = ANY (%(lease_tokens)s::bigint[])
-                AND worker_id = %(worker_id)s
-                RETURNING lease_token, line ),""",
-                """WHERE id = ANY (%(ids)s::bigint[]) AND worker_id IS NOT NULL
-                RETURNING lease_token, line ),""",
+                AND worker_id = %(worker_id)s""",
+                "WHERE id = ANY (%(ids)s::bigint[]) AND worker_id IS NOT NULL",
             ),
         ),
         "long",
@@ -144,15 +144,8 @@ BUGS = [
         (
             (
                 """lease_token = nextval('pgjobs_lease_token'),
-                worker_id = %(worker_id)s,
-                started_at = coalesce(started_at, clock_timestamp()),
-                last_attempted_at = clock_timestamp()
-                WHERE job.id = ANY (ARRAY(SELECT id FROM taken))""",
-                """lease_token = attempts + 1,
-                worker_id = %(worker_id)s,
-                started_at = coalesce(started_at, clock_timestamp()),
-                last_attempted_at = clock_timestamp()
-                WHERE job.id = ANY (ARRAY(SELECT id FROM taken))""",
+                worker_id = %(worker_id)s,""",
+                "lease_token = attempts + 1, worker_id = %(worker_id)s,",
             ),
         ),
     ),
@@ -326,7 +319,18 @@ def seeded(bug: Bug, directory: Path) -> Path:
     )
     for old, new in bug.edits:
         replace_once(package, old, new)
+    migrate(package)
     return directory
+
+
+def migrate(package: Path) -> None:
+    """Let a migration install the functions that differ from those of a release."""
+    last, now = released(package), present(package)
+    if last is None:
+        return
+    if names := [name for name in now.texts if last.texts.get(name) != now.texts[name]]:
+        text = migration(names, last, now, names_of_migrations(package)[-1])
+        (package / "migrations/9998_bug.py").write_text(text)
 
 
 def replace_once(package: Path, old: str, new: str) -> None:
@@ -335,7 +339,7 @@ def replace_once(package: Path, old: str, new: str) -> None:
     found = [
         (path, text)
         for path in [*package.rglob("*.sql"), *package.rglob("*.py")]
-        if pattern.search(text := path.read_text())
+        if path.parent.name != "migrations" and pattern.search(text := path.read_text())
     ]
     number = sum(len(pattern.findall(text)) for _, text in found)
     if number != 1:

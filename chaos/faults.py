@@ -71,6 +71,15 @@ class Stage:
                     victim.jobs.append((job, token))
         return list(found.values())
 
+    def running(self, queue: str | None = None) -> list[tuple[int, int]]:
+        """Return the jobs that run, of one queue or of all."""
+        query = (
+            "SELECT id, lease_token FROM pgjobs_job"
+            " WHERE status = 'RUNNING' AND queue_name = coalesce(%s, queue_name)"
+        )
+        with self.server.connect() as connection:
+            return connection.execute(query, [queue]).fetchall()
+
     def victim(self, fault: Fault, draw: float) -> Victim:
         """Choose a worker, one that runs a job if there soon is one; note it."""
         deadline = time.monotonic() + LONGEST_WAIT

@@ -113,7 +113,8 @@ class Operator(Player):
     """Cancels, retries, fails and succeeds jobs, mostly running ones."""
 
     def pause(self) -> float:
-        return self.random.expovariate(1.5)
+        """Return how long to wait. Of few jobs, most shall end by themselves."""
+        return self.random.expovariate(min(1.5, MOST_UNFINISHED / 20))
 
     def act(self) -> None:
         from pgjobs.models import Job

@@ -8,7 +8,7 @@ from django.db.models.signals import post_migrate
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
-from .conf import settings
+from .base.database_choice import has_tables, queue_databases
 from .tasks import events, schedules
 from .tasks.definitions import store_definitions
 from .tasks.registry import registry
@@ -42,10 +42,10 @@ def import_backends() -> None:
 def store_declared(using: str, apps=None, **kwargs) -> None:
     """Store what the code declares, if the database has all migrations."""
     connection = connections[using]
-    if using != settings.DATABASE or connection.vendor != "postgresql":
+    if using not in queue_databases() or connection.vendor != "postgresql":
         return
     # Without `apps` the signal follows a flush, which changes no migration.
-    if apps is None or is_migrated(connection):
+    if has_tables(using) if apps is None else is_migrated(connection):
         store_definitions(using)
         schedules.store_declared(using)
         events.store_declared(using)

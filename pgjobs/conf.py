@@ -10,6 +10,7 @@ import difflib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -31,10 +32,23 @@ def text(value):
     return value
 
 
+def version(value):
+    if not isinstance(value, str) or len(value) > 200 or not value.isprintable():
+        raise ValueError(f"must be a line of at most 200 characters, got {value!r}.")
+    return value
+
+
 def texts(value):
     if isinstance(value, str) or not isinstance(value, list | tuple):
         raise ValueError(f"must be a list of strings, got {value!r}.")
     return tuple(text(each) for each in value)
+
+
+def aliases(value):
+    found = None if value is None else texts(value)
+    if found is not None and (not found or len(set(found)) < len(found)):
+        raise ValueError(f"must be different aliases of databases, got {value!r}.")
+    return found
 
 
 def whole_number(value):
@@ -120,6 +134,13 @@ def listen(value):
     )
 
 
+def is_by_alias(listen: Any) -> bool:
+    """Whether the setting LISTEN has a dict for each of several databases."""
+    return isinstance(listen, dict) and any(
+        isinstance(each, Mapping) for each in listen.values()
+    )
+
+
 # FAILED is the dead-letter box: a job leaves it only if an operator decides so.
 DEFAULT_RETENTION = {
     "SUCCESSFUL": timedelta(days=7).total_seconds(),
@@ -136,6 +157,13 @@ class Setting(NamedTuple):
 
 SETTINGS = {
     "DATABASE": Setting("default", text, "Alias of the database that holds the queue."),
+    "DATABASES": Setting(
+        None,
+        aliases,
+        "Aliases of all databases with a queue, if there are several. `None` means "
+        "`DATABASE`, or without it every PostgreSQL of `DATABASES` that pgjobs is "
+        "migrated to.",
+    ),
     "MODE": Setting(
         "queue",
         mode,
@@ -195,7 +223,8 @@ SETTINGS = {
         True,
         listen,
         "`False` makes workers poll only. A dict names connection parameters "
-        "(host, port...) that lead around a pooler.",
+        "(host, port...) that lead around a pooler, or has such a dict for the alias "
+        "of each database that is behind one.",
     ),
     "MAX_ARGUMENT_BYTES": Setting(
         1_000_000, size, "Largest JSON text of a job's arguments."
@@ -252,6 +281,17 @@ SETTINGS = {
     "HOUR_FIGURES_RETENTION": Setting(
         7_776_000.0, positive_seconds, "How long the figures of each hour are kept."
     ),
+    "VERSION": Setting(
+        "",
+        version,
+        "Version of the project's code, such as a git revision. The charts mark when "
+        "it first ran, and muted errors return in a new one.",
+    ),
+    "AUDIT_RETENTION": Setting(
+        timedelta(days=365).total_seconds(),
+        positive_seconds,
+        "How long the audit trail keeps the acts of people.",
+    ),
     "STATUS_PERMISSION": Setting(
         "pgjobs.views.holds_address",
         text,
@@ -260,6 +300,11 @@ SETTINGS = {
 }
 
 
+# What a running job or a request works on, beside others of the process.
+database_of_context: ContextVar[str | None] = ContextVar(
+    "pgjobs_database", default=None
+)
+
 NO_DICT = "PGJOBS must be a dict, got {!r}."
 
 
@@ -267,21 +312,35 @@ class Settings:
     """The settings as attributes. A wrong one raises ImproperlyConfigured."""
 
     def __init__(self) -> None:
-        self.database_in_use: str | None = None
+        self.database_of_process: str | None = None
         self.known: dict[str, Any] = {}  # cached, because each job reads some
 
     @property
     def DATABASE(self) -> str:
         return self.database_in_use or self.get("DATABASE")
 
+    @property
+    def database_in_use(self) -> str | None:
+        """The database of the running job, request, command or worker, if any."""
+        return database_of_context.get() or self.database_of_process
+
     @contextmanager
     def using_database(self, alias: str | None) -> Iterator[None]:
         """Use the queue of another database in the whole process."""
-        before, self.database_in_use = self.database_in_use, alias
+        before, self.database_of_process = self.database_of_process, alias
         try:
             yield
         finally:
-            self.database_in_use = before
+            self.database_of_process = before
+
+    @contextmanager
+    def using_database_here(self, alias: str) -> Iterator[None]:
+        """Use the queue of another database in this context only."""
+        token = database_of_context.set(alias)
+        try:
+            yield
+        finally:
+            database_of_context.reset(token)
 
     def __getattr__(self, name: str) -> Any:
         return self.get(name)

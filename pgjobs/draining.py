@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def drain(
-    *, queues: Sequence[str] | None = None, concurrency: int | None = None
+    *,
+    queues: Sequence[str] | None = None,
+    concurrency: int | None = None,
+    database: str | None = None,
 ) -> int:
     """Run jobs until none is READY; return how many of them have ended.
 
@@ -21,6 +24,7 @@ def drain(
 
     - `queues`: names of queues. None, the default, means all.
     - `concurrency`: how many jobs run at a time. The default is PGJOBS["CONCURRENCY"].
+    - `database`: the alias of the database. The default is PGJOBS["DATABASE"].
 
     Raises RuntimeError inside a transaction, and if the database is lost for good.
     Raises ImproperlyConfigured if PGJOBS["MODE"] wants no worker.
@@ -36,7 +40,8 @@ def drain(
         def recorded(self, ends: "Sequence[AttemptEnd]") -> None:
             self.stats.count_all(ends)
 
-    if connections[settings.DATABASE].in_atomic_block:
+    database = database or settings.DATABASE
+    if connections[database].in_atomic_block:
         raise RuntimeError(
             "drain() inside a transaction would not see what this has enqueued: other "
             "connections run the jobs. In a test, call pgjobs.testing.run_jobs(), "
@@ -44,6 +49,7 @@ def drain(
             "TransactionTestCase, or @pytest.mark.django_db(transaction=True)."
         )
     options = WorkerOptions(
+        database=database,
         drain=True,
         queues=None if queues is None else tuple(queues),
         slots=settings.CONCURRENCY if concurrency is None else concurrency,

@@ -34,6 +34,10 @@ class InvalidEvent(ValueError):
     """The name, payload or another argument of an event cannot be published."""
 
 
+class AmbiguousDatabase(InvalidTask):
+    """It is not clear which of several databases a job or an event belongs to."""
+
+
 class AlreadyEnqueued(Exception):
     """Another job holds the unique key.
 

@@ -19,7 +19,9 @@ from .base.addresses import id_of
 from .base.plain_json import dump
 from .conf import settings
 from .models import Job, Status
+from .reports.json_text import without_sensitive
 from .reports.public_reason import public_reason, with_last_error
+from .tasks.sensitive import sensitive_words
 
 # Seconds until the client should look again.
 SHORTEST_WAIT = 1
@@ -29,6 +31,7 @@ LONGEST_WAIT = 60  # an operator may run a scheduled job at once
 # Python cannot read, and a megabyte need not be decoded and encoded again. The job
 # fetches other columns if the permission function reads them.
 COLUMNS = (
+    "task",
     "status",
     "attempts",
     "max_attempts",
@@ -126,6 +129,7 @@ def described(job: Job) -> str:
         }
     )
     result = "null" if job.result is None else job.result
+    result = without_sensitive(result, sensitive_words(job.task))
     return f'{known[:-1]},"return_value":{result}}}'
 
 

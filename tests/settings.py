@@ -72,6 +72,9 @@ elif side := os.environ.get("PYTEST_XDIST_WORKER"):
 if connecting := os.environ.get("PGJOBS_TEST_CONNECTING"):
     DATABASES["default"].update(json.loads(connecting))
     DATABASES["other"] = {**DATABASES["default"]}
+# Another database with a queue of its own (tests/databases/).
+if second := os.environ.get("PGJOBS_TEST_SECOND"):
+    DATABASES["eu"] = {**DATABASES["default"], "NAME": second}
 # Whether everything goes through a pooler, and what goes around it (tests/pooler.py).
 POOLER = os.environ.get("PGJOBS_TEST_POOLER", "")
 DIRECT: dict = {}

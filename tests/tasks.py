@@ -29,6 +29,11 @@ def add(a: int, b: int = 1) -> int:
 
 
 @task
+def enqueue_noop():
+    noop.enqueue()
+
+
+@task
 def echo(value):
     return value
 

@@ -1,22 +1,43 @@
 """What is inserted: jobs that end their process, and rows like no job."""
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 import psycopg
 
-from chaos.faults import Fault, Stage, fault
+from chaos.faults import LONGEST_WAIT, Fault, Stage, fault
+
+BESIDE = """
+SELECT beside.id, beside.lease_token
+FROM pgjobs_job AS hostile JOIN pgjobs_job AS beside USING (worker_id)
+WHERE hostile.id = %s AND hostile.status = 'RUNNING' AND beside.status = 'RUNNING'
+"""
 
 
 @fault("a job that ends its process")
 def insert_exit(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
     fault.target = "the worker that claims it"
     with stage.server.connect("chaos:hostile") as connection:
-        connection.execute(
+        ((id,),) = connection.execute(
             "INSERT INTO pgjobs_job (task, kwargs, max_crashes, priority) "
-            "VALUES ('project.exits', '{\"mark\": \"hostile\"}', 2, 50)"
-        )
+            "VALUES ('project.exits', '{\"mark\": \"hostile\"}', 2, 50) RETURNING id"
+        ).fetchall()
+        fault.met = jobs_beside(connection, id)
     yield
+
+
+def jobs_beside(connection: psycopg.Connection, hostile: int) -> list[tuple[int, int]]:
+    """Return what runs in the worker that claims the job, once it does.
+
+    The row of the job is RUNNING for a moment longer than its process lives.
+    """
+    deadline = time.monotonic() + LONGEST_WAIT
+    while time.monotonic() < deadline:
+        if running := connection.execute(BESIDE, [hostile]).fetchall():
+            return [job for job in running if job[0] != hostile]
+        time.sleep(0.01)
+    return []
 
 
 POISON = [
@@ -40,6 +61,7 @@ POISON = [
 def insert_poison(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
     """Insert what a psql user may; what the table refuses is no poison."""
     taken = 0
+    fault.met = stage.running()
     with stage.server.connect("chaos:poison") as connection:
         for row in POISON:
             with suppress(psycopg.errors.IntegrityError, psycopg.DataError):

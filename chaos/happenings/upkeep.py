@@ -73,7 +73,7 @@ keeping_up("vacuum full", "VACUUM FULL pgjobs_job")
 @fault("pause a queue")
 def pause_queue(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
     queue = ["default", "narrow"][int(draw * 2)]
-    fault.target = queue
+    fault.target, fault.met = queue, stage.running(queue)
     change = "UPDATE pgjobs_queue SET paused_at = {} WHERE name = %s"
     with stage.server.connect("chaos:operator") as connection:
         connection.execute(change.format("now()"), [queue])

@@ -18,7 +18,8 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.ids import read_id
 from ..exceptions import AlreadyEnqueued
-from ..models import Job, Status
+from ..models import AuditEntry, Job, Status
+from ..models.audit_entry import Via
 from ..queue.acts import Changed
 from ..reports.texts import excerpt
 from .acts import Act
@@ -102,7 +103,9 @@ class ActingAdmin(ButtonsAdmin):
         """Act, log and report; return whether the row changed."""
         rows = self.get_queryset(request).filter(pk=row.pk)
         try:
-            changed = act.run(rows, **words_of(request, act, form))
+            with self.noting(request, act, form, row.pk) as entry:
+                changed = act.run(rows, **words_of(request, act, form))
+                entry.number = changed.changed
         except AlreadyEnqueued as error:
             text = f"{name_of(row)}: {error}"
             self.message_user(request, text, messages.WARNING)
@@ -118,6 +121,42 @@ class ActingAdmin(ButtonsAdmin):
             self.log_change(request, row, with_reason(text, form))
         self.message_user(request, text, messages.SUCCESS)
         return True
+
+    def noting(self, request, act: Act, form, id: int | None = None):
+        """Write what happens to the audit trail."""
+        return AuditEntry.objects.noting(
+            actor=request.user.get_username(),
+            via=Via.PAGE,
+            act=act.verb,
+            model=self.opts.model_name,
+            object_id=id,
+            chosen="" if id is not None else selection(request),
+            note=str(form.cleaned_data.get("reason") or ""),
+        )
+
+    # The form
+
+    def store(self, obj, form, change: bool) -> None:
+        """Save a row as the form has it."""
+        obj.save()
+
+    def save_model(self, request, obj, form, change):
+        verb = "change" if change else "add"
+        fields = ", ".join(form.changed_data)
+        with self.noting_row(request, verb, obj, fields) as entry:
+            self.store(obj, form, change)
+            entry.object_id, entry.number = obj.pk, 1
+
+    def delete_model(self, request, obj):
+        with self.noting_row(request, "delete", obj, name_of(obj)) as entry:
+            super().delete_model(request, obj)
+            entry.number = 1
+
+    def noting_row(self, request, verb: str, row, chosen: str):
+        actor, model = request.user.get_username(), self.opts.model_name
+        return AuditEntry.objects.noting(
+            actor, Via.PAGE, verb, model, row.pk, chosen=chosen
+        )
 
     # A selection
 
@@ -135,7 +174,9 @@ class ActingAdmin(ButtonsAdmin):
             return self.confirmation_page(request, act, form, context)
         is_limited = count_up_to(self.most_at_once + 1, rows) > self.most_at_once
         part = self.part_of(act, rows) if is_limited else rows
-        changed = act.run(part, **words_of(request, act, form))
+        with self.noting(request, act, form) as entry:
+            changed = act.run(part, **words_of(request, act, form))
+            entry.number = changed.changed
         name = counted(self.model, changed.changed)
         text = sentences(act, changed, name)
         if is_limited:

@@ -16,6 +16,9 @@ WIDTH, HEIGHT = 720, 120
 TICKS = 4  # marks below the chart
 
 
+Mark = tuple[datetime, str]  # when a version of the code first ran, and its name
+
+
 class Chart(NamedTuple):
     title: str
     svg: SafeString
@@ -39,7 +42,9 @@ class Bar(NamedTuple):
         return sum(part.value for part in self.parts)
 
 
-def ended_jobs(spans: Sequence[Sums], period: Period) -> Chart:
+def ended_jobs(
+    spans: Sequence[Sums], period: Period, marks: Sequence[Mark] = ()
+) -> Chart:
     """Return the chart of how many jobs ended in each span, and how."""
     rows = [
         (time_of(sums, period), sums.successful, sums.failed, sums.cancelled)
@@ -49,7 +54,8 @@ def ended_jobs(spans: Sequence[Sums], period: Period) -> Chart:
     title = _("Jobs that ended")
     columns = (_("Time"), _("Successful"), _("Failed"), _("Cancelled"))
     highest = max((bar.height for bar in bars), default=0)
-    svg = drawn(title, bars, [row[0] for row in rows], f"{highest:,.0f}")
+    lines = starts_of(marks, spans, period)
+    svg = drawn(title, bars, [row[0] for row in rows], f"{highest:,.0f}", lines)
     return Chart(title, svg, columns, rows)
 
 
@@ -64,22 +70,74 @@ def ends(time: str, successful: int, failed: int, cancelled: int) -> Bar:
     return Bar(text % {"time": time, **values}, parts)
 
 
-def waiting_times(spans: Sequence[Sums], period: Period) -> Chart:
+def waiting_times(
+    spans: Sequence[Sums], period: Period, marks: Sequence[Mark] = ()
+) -> Chart:
     """Return the chart of how long 95 % of the jobs have waited at most."""
-    times = [time_of(sums, period) for sums in spans]
-    waits = [sums.wait_time(0.95) or 0.0 for sums in spans]
-    runs = [sums.run_time(0.95) or 0.0 for sums in spans]
-    bars = [
-        Bar(f"{time}: {seconds_in_words(wait)}", [Part("waited", wait)])
-        for time, wait in zip(times, waits, strict=True)
-    ]
     title = _("How long jobs waited (95 % of them no longer)")
+    seconds = [sums.wait_time(0.95) or 0.0 for sums in spans]
+    return durations(title, seconds, spans, period, marks)
+
+
+def run_times(
+    spans: Sequence[Sums], period: Period, marks: Sequence[Mark] = ()
+) -> Chart:
+    """Return the chart of how long 95 % of the attempts have run at most."""
+    title = _("How long attempts ran (95 % of them no longer)")
+    seconds = [sums.run_time(0.95) or 0.0 for sums in spans]
+    return durations(title, seconds, spans, period, marks)
+
+
+def durations(
+    title: str,
+    seconds: Sequence[float],
+    spans: Sequence[Sums],
+    period: Period,
+    marks: Sequence[Mark],
+) -> Chart:
+    times = [time_of(sums, period) for sums in spans]
     rows = [
-        (time, seconds_in_words(wait), seconds_in_words(run))
-        for time, wait, run in zip(times, waits, runs, strict=True)
+        (time, seconds_in_words(each))
+        for time, each in zip(times, seconds, strict=True)
     ]
-    svg = drawn(title, bars, times, seconds_in_words(max(waits, default=0.0)))
-    return Chart(title, svg, (_("Time"), _("Waited"), _("Ran")), rows)
+    bars = [
+        Bar(f"{time}: {text}", [Part("waited", each)])
+        for (time, text), each in zip(rows, seconds, strict=True)
+    ]
+    highest = seconds_in_words(max(seconds, default=0.0))
+    svg = drawn(title, bars, times, highest, starts_of(marks, spans, period))
+    return Chart(title, svg, (_("Time"), _("Duration")), rows)
+
+
+def starts_of(
+    marks: Sequence[Mark], spans: Sequence[Sums], period: Period
+) -> list[tuple[float, str]]:
+    """Return where versions of the code begin, as a share of the width, and which."""
+    if not spans:
+        return []
+    first = int(spans[0].key)
+    whole = len(spans) * period.step
+    found = (((at.timestamp() - first) / whole, name) for at, name in marks)
+    return [(share, name) for share, name in found if 0 <= share <= 1]
+
+
+def sparkline(numbers: Sequence[int]) -> SafeString:
+    """Return a small chart for a cell of a table."""
+    label = _("In each of the last hours: %(numbers)s") % {
+        "numbers": ", ".join(map(str, numbers))
+    }
+    most = max(numbers, default=0) or 1
+    bars = [
+        (4 * at, 16 - round(16 * number / most), round(16 * number / most))
+        for at, number in enumerate(numbers)
+        if number
+    ]
+    return format_html(
+        '<svg class="pgjobs-spark" viewBox="0 0 {} 16" width="{}" height="16" '
+        'role="img" aria-label="{}"><title>{}</title>{}</svg>',
+        *(4 * len(numbers), 4 * len(numbers), label, label),
+        format_html_join("", '<rect x="{}" y="{}" width="3" height="{}"></rect>', bars),
+    )
 
 
 def time_of(sums: Sums, period: Period) -> str:
@@ -89,7 +147,11 @@ def time_of(sums: Sums, period: Period) -> str:
 
 
 def drawn(
-    title: str, bars: Sequence[Bar], times: Sequence[str], highest: str
+    title: str,
+    bars: Sequence[Bar],
+    times: Sequence[str],
+    highest: str,
+    lines: Iterable[tuple[float, str]] = (),
 ) -> SafeString:
     """Return the picture; sizes are attributes, which a strict CSP allows."""
     most = max((bar.height for bar in bars), default=0) or 1.0
@@ -104,10 +166,10 @@ def drawn(
     )
     return format_html(
         '<svg class="pgjobs-chart" viewBox="0 0 {} {}" role="img" aria-label="{}">'
-        '<line x1="0" x2="{}" y1="{}" y2="{}"></line>{}{}'
+        '<line x1="0" x2="{}" y1="{}" y2="{}"></line>{}{}{}'
         '<text x="0" y="10">{}</text></svg>',
         *(WIDTH, HEIGHT + 20, title, WIDTH, HEIGHT, HEIGHT),
-        *(groups, marks(times, width), highest),
+        *(groups, labels(times, width), versions(lines), highest),
     )
 
 
@@ -127,7 +189,20 @@ def stacked(bar: Bar, x: float, width: float, most: float) -> SafeString:
     )
 
 
-def marks(times: Sequence[str], width: float) -> SafeString:
+def versions(lines: Iterable[tuple[float, str]]) -> SafeString:
+    """Return a line for each version of the code, where it first ran."""
+    return format_html_join(
+        "",
+        '<g><line class="pgjobs-version" x1="{}" x2="{}" y1="0" y2="{}"></line>'
+        "<title>{}</title></g>",
+        (
+            (f"{share * WIDTH:.1f}", f"{share * WIDTH:.1f}", HEIGHT, name)
+            for share, name in lines
+        ),
+    )
+
+
+def labels(times: Sequence[str], width: float) -> SafeString:
     """Return the times below some bars."""
     if not times:
         return mark_safe("")

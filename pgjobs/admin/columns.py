@@ -50,9 +50,9 @@ LABELS = {
 }
 
 
-def on_a_line(text: str) -> str:
+def on_a_line(text: str, words: tuple[str, ...]) -> str:
     """Return JSON text, secrets masked, on one line and without its outer braces."""
-    return " ".join(readable(text).split())[1:].removesuffix("}").strip()
+    return " ".join(readable(text, words).split())[1:].removesuffix("}").strip()
 
 
 def short_reason(job: Job) -> str:
@@ -70,7 +70,8 @@ class JobColumns(TableAdmin):
         text = getattr(job, "short_arguments", "{}")
         if text == "{}":
             return name
-        return status_and_note(name, excerpt(on_a_line(text), LONGEST_CELL))
+        shown = on_a_line(text, getattr(job, "sensitive", ()))
+        return status_and_note(name, excerpt(shown, LONGEST_CELL))
 
     queue = short("queue_name", _("queue"))
     enqueued = moment("enqueued_at", _("enqueued"))

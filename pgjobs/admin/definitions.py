@@ -10,7 +10,9 @@ from django.utils.translation import gettext_lazy as _
 from ..base.ids import read_id
 from ..base.plain_json import dump
 from ..exceptions import UnknownTask
-from ..models import Job, TaskDefinition
+from ..models import AuditEntry, Job, TaskDefinition
+from ..models.audit_entry import Via
+from ..reports.figures import PERIODS, figures
 from ..reports.json_text import indented, tokens
 from ..reports.texts import block, excerpt
 from ..tasks.registry import registry
@@ -20,7 +22,14 @@ from .filters import ChoiceFilter
 from .job_form import JobForm
 from .links import list_url, page
 from .listing import ReadOnlyAdmin
-from .markup import LONGEST_CELL, ago, full, preformatted, status_word
+from .markup import (
+    LONGEST_CELL,
+    ago,
+    full,
+    preformatted,
+    seconds_in_words,
+    status_word,
+)
 
 TEMPLATE = "admin/pgjobs/taskdefinition/add_job.html"
 LONGEST_TEXT = 20_000
@@ -60,6 +69,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         "origin",
         "full_description",
         "jobs",
+        "last_day",
         "shown_parameters",
         "shown_options",
     )
@@ -80,11 +90,22 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         task = registry.get(definition.name)
         data = request.POST if request.method == "POST" else None
         form = JobForm(task, data, self.job_to_repeat(request, task.name))
-        jobs = form.enqueue() if form.is_valid() else None
+        jobs = self.enqueued(request, task.name, form) if form.is_valid() else None
         if jobs is None:
             return self.form_page(request, definition, form, url_back)
         self.report(request, definition, jobs)
         return HttpResponseRedirect(self.url_of_jobs(request, jobs) or url_back)
+
+    def enqueued(self, request, task: str, form: JobForm) -> list[Job] | None:
+        """Return the new jobs; None if the form turns out to have errors."""
+        actor = request.user.get_username()
+        with AuditEntry.objects.noting(
+            actor, Via.PAGE, "enqueue", "job", chosen=task
+        ) as entry:
+            jobs = form.enqueue()
+            entry.number = len(jobs or ())
+            entry.object_id = jobs[0].pk if jobs and len(jobs) == 1 else None
+        return jobs
 
     def job_to_repeat(self, request, task: str) -> Job | None:
         """Return the job whose page led here, if the user may see its arguments."""
@@ -158,6 +179,25 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
     def jobs(self, definition: TaskDefinition) -> str:
         url = list_url("job", self.admin_site, q=definition.name)
         return format_html('<a href="{}">{}</a>', url, gettext("Show them"))
+
+    @admin.display(description=_("last 24 hours"))
+    def last_day(self, definition: TaskDefinition) -> str:
+        """Show how many jobs ended, and how long half and 95 % of them took."""
+        day = PERIODS["day"]
+        found = figures(TaskDefinition.objects.db, day, task=definition.name).tasks
+        if not found:
+            return gettext("No job has ended.")
+        text = gettext(
+            "%(ended)d jobs ended, %(failed)d of them failed (%(rate)s). Half of the "
+            "attempts ran for %(half)s at most, 95 %% for %(most)s."
+        )
+        return text % {
+            "ended": found[0].ended,
+            "failed": found[0].failed,
+            "rate": f"{found[0].failure_rate:.0%}",
+            "half": seconds_in_words(found[0].run_time(0.5)),
+            "most": seconds_in_words(found[0].run_time(0.95)),
+        }
 
     @admin.display(description=_("parameters"))
     def shown_parameters(self, definition: TaskDefinition) -> str:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Attempt, Job, Status, Step
 from ..reports.json_text import plain, readable
 from ..reports.texts import block, excerpt, visible
+from ..tasks.sensitive import sensitive_words
 from .markup import ago, exactly, lasting
 from .progress import Bar, bar
 from .timeline import timeline
@@ -45,7 +46,9 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     return {
         "may_see_arguments": may_see_arguments,
         "origin": origin(row),
-        "texts": list(texts(row)) if may_see_arguments else [],
+        "texts": list(texts(row, sensitive_words(job.task)))
+        if may_see_arguments
+        else [],
         "progress": progress_of(row),
         "progress_at": ago(row.get("progress_at")),
         "attempts": attempts[:MOST_ATTEMPTS],
@@ -95,28 +98,31 @@ def beginning(json_column: str, length: int = LONGEST_TEXT) -> Left:
     return Left(Cast(json_column, TextField()), length + 1)
 
 
-def texts(row: dict[str, Any]):
+def texts(row: dict[str, Any], words: tuple[str, ...]):
     """Yield the arguments, the result and the log, as far as there are any."""
     if row.get("named") is not None:
-        yield Text(_("Arguments"), json_block(row["named"]))
+        yield Text(_("Arguments"), json_block(row["named"], words))
     if row.get("unnamed") not in (None, "[]"):
-        yield Text(_("Unnamed arguments"), json_block(row["unnamed"]))
+        yield Text(_("Unnamed arguments"), json_block(row["unnamed"], words))
     if row.get("taken_along") is not None:
         yield Text(
-            _("Taken along from where it was enqueued"), json_block(row["taken_along"])
+            _("Taken along from where it was enqueued"),
+            json_block(row["taken_along"], words),
         )
     if row.get("held_by") is not None:
         # Columns of pgjobs itself, many of which are called keys and hold no secret.
         text = block(plain(row["held_by"]), LONGEST_TEXT)
         yield Text(_("Lock, limit, rate and predecessors"), text)
     if row.get("result") is not None:
-        yield Text(_("Result"), json_block(row["result"]))
+        yield Text(_("Result"), json_block(row["result"], words))
     if row.get("log"):
         yield Text(_("Log"), visible(row["log"]))
 
 
-def json_block(text: str, longest: int = LONGEST_TEXT) -> str:
-    return block(readable(text[:longest]), longest, is_cut=len(text) > longest)
+def json_block(
+    text: str, words: tuple[str, ...] = (), longest: int = LONGEST_TEXT
+) -> str:
+    return block(readable(text[:longest], words), longest, is_cut=len(text) > longest)
 
 
 def progress_of(row: dict[str, Any]) -> Bar | None:
@@ -131,10 +137,11 @@ def steps_of(job: Job, may_see_results: bool):
     rows = Step.objects.filter(job_id=job.pk).defer("return_value")
     if may_see_results:
         rows = rows.annotate(result=beginning("return_value", LONGEST_STEP_RESULT))
+    words = sensitive_words(job.task)
     for step in rows.order_by("-life", "-finished_at", "-pk")[: MOST_STEPS + 1]:
         step.shown_name = excerpt(step.name, LONGEST_LINE)
         if may_see_results and step.result is not None:
-            step.shown_result = json_block(step.result, LONGEST_STEP_RESULT)
+            step.shown_result = json_block(step.result, words, LONGEST_STEP_RESULT)
         yield step
 
 

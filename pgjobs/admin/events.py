@@ -156,6 +156,16 @@ class EventAdmin(ReadOnlyAdmin, ActingAdmin):
     def get_queryset(self, request):
         return super().get_queryset(request).defer("payload").with_state()
 
+    def look_up(self, request, rows):
+        dead = {event.pk: event for event in rows if event.state == State.DEAD}
+        failed = Delivery.objects.filter(event__in=dead, job__status=Status.FAILED)
+        starts = failed.annotate(start=Left("job__reason", LONGEST_REASON + 1))
+        for id, task, start in starts.values_list("event_id", "task", "start"):
+            text = gettext("Failed: %(task)s: %(reason)s")
+            reason = excerpt(start, LONGEST_CELL)
+            values = {"task": excerpt(task, LONGEST_CELL), "reason": reason}
+            dead[id].failed_handler = text % values
+
     def find(self, rows, term):
         if len(term) > LONGEST_TERM or "\0" in term:
             return rows.none()
@@ -197,6 +207,8 @@ class EventAdmin(ReadOnlyAdmin, ActingAdmin):
         word = status_word(COLOURS[event.state], State(event.state).label)
         number = event.handlers
         note = ngettext("%(n)d handler", "%(n)d handlers", number) % {"n": number}
+        if failed := getattr(event, "failed_handler", ""):
+            note = f"{note}. {failed}"
         return status_and_note(word, note)
 
     @admin.display(description=_("published"))

@@ -5,13 +5,21 @@ from typing import Any
 from django.contrib.admin import SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db import connections
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from ..base.ids import read_id
-from ..models import Job, Schedule, Status, Worker
-from ..reports.errors import error_groups
+from ..conf import FINISHED
+from ..models import ErrorGroup, Job, Schedule, Status, Worker
+from ..reports.errors import failures
 from ..reports.job_filters import FILTERS as MEANINGS
-from ..reports.job_filters import NO_EXCEPTION, InvalidFilter
+from ..reports.job_filters import (
+    LOOKED_AT_BY_NAME,
+    NO_EXCEPTION,
+    UNINDEXED,
+    InvalidFilter,
+    newest,
+)
 from ..reports.status import living_workers
 from ..reports.texts import excerpt
 from ..tasks.registry import registry
@@ -72,6 +80,33 @@ class JobFilter(SimpleListFilter):
         return MEANINGS[self.parameter_name](rows, text)
 
 
+def reads_all(request) -> bool:
+    """Whether the filters mean all jobs: acts and exports leave none out."""
+    return request.method == "POST" or getattr(request, "pgjobs_reads_all", False)
+
+
+def matches_of(request) -> list[Q]:
+    """Return what the filters without an index ask for."""
+    return getattr(request, "pgjobs_matches", [])
+
+
+def among_newest(request, rows, match: Q | None):
+    """Return the rows that the filters without an index leave, and the match if any."""
+    matches = [*matches_of(request), *([match] if match else [])]
+    if not matches:
+        return rows
+    if reads_all(request):
+        return rows.filter(*matches)
+    found = newest(rows, Q(*matches), LOOKED_AT_BY_NAME, have_ended(request))
+    request.pgjobs_is_cut = found.is_cut
+    return found.jobs
+
+
+def have_ended(request) -> bool:
+    """Whether the filters leave jobs of one status that has an index by their end."""
+    return request.GET.get("status") in FINISHED
+
+
 class StatusFilter(JobFilter):
     title = _("status")
     parameter_name = "status"
@@ -80,7 +115,23 @@ class StatusFilter(JobFilter):
         return Status.choices
 
 
-class NameFilter(JobFilter):
+class ListFilter(JobFilter):
+    """A filter of the list that no index serves.
+
+    The list compares the newest jobs with it, once all other filters have narrowed
+    them: see `among_newest`.
+    """
+
+    def queryset(self, request, queryset):
+        narrowed = super().queryset(request, queryset)
+        if self.value() is None or reads_all(request):
+            return narrowed
+        match = UNINDEXED[self.parameter_name](self.value())
+        request.pgjobs_matches = [*matches_of(request), match]
+        return queryset
+
+
+class NameFilter(ListFilter):
     """Jobs with a certain name in a field; offers names that are cheap to know."""
 
     def lookups(self, request, model_admin):
@@ -124,7 +175,7 @@ class AgeFilter(JobFilter):
         return [*self.ages.items(), *(each for each in own if value not in self.ages)]
 
 
-class EnqueuedFilter(AgeFilter):
+class EnqueuedFilter(ListFilter, AgeFilter):
     title = _("enqueued")
     parameter_name = "enqueued"
 
@@ -191,17 +242,26 @@ class BatchFilter(IdFilter):
     parameter_name = "batch"
 
 
+class GroupFilter(IdFilter):
+    title = _("group of errors")
+    parameter_name = "group"
+
+    def name_of(self, id: int) -> str:
+        group = ErrorGroup.objects.filter(pk=id).first()
+        return f"{group.exception_class} ({group.place})" if group else f"#{id}"
+
+
 class ErrorFilter(JobFilter):
     """Failed jobs by the class of their last exception; offered among failed jobs."""
 
-    title = _("error, of the latest 10,000 failed jobs")
+    title = _("error")
     parameter_name = "error"
 
     def lookups(self, request, model_admin):
         value = request.GET.get(self.parameter_name)
         if value is None and request.GET.get("status") != Status.FAILED:
             return []
-        groups = error_groups(Job.objects.db)
+        groups = failures(Job.objects.db)
         names = {group.exception_class for group in groups}
         names |= {value} if value is not None else set()
         return [
@@ -221,4 +281,5 @@ FILTERS = (
     EventFilter,
     BatchFilter,
     ErrorFilter,
+    GroupFilter,
 )

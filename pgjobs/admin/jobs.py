@@ -1,10 +1,13 @@
 """The admin of jobs: lists, pages and acts. It does not edit them."""
 
+from collections.abc import Iterator
+
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import PAGE_VAR
 from django.core.exceptions import BadRequest, PermissionDenied
+from django.db import transaction
 from django.db.models import (
     BooleanField,
     Case,
@@ -23,12 +26,22 @@ from django.urls import path, re_path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..base.ids import read_id
 from ..fields import HoldsKey
 from ..models import Job, Status, TaskDefinition
 from ..reports.job_filters import LARGE as LARGE_ARGUMENTS
-from ..reports.job_filters import LOOKED_AT, InvalidFilter, terms_of, with_terms
+from ..reports.job_filters import (
+    LOOKED_AT,
+    LOOKED_AT_BY_NAME,
+    InvalidFilter,
+    terms_of,
+    with_terms,
+)
+from ..reports.json_text import is_secret
 from ..reports.reasons import reasons, turn_of
+from ..reports.texts import excerpt
 from ..tasks.registry import registry
+from ..tasks.sensitive import all_sensitive_words, sensitive_by_task
 from .acting import (
     ActingAdmin,
     counted,
@@ -41,9 +54,11 @@ from .columns import LONGEST_REASON, JobColumns
 from .definitions import is_known
 from .details import details
 from .export import export
-from .filters import FILTERS
+from .filters import FILTERS, among_newest, have_ended
+from .graph import graph
 from .links import job_links, list_url
-from .listing import ReadOnlyAdmin, by_id_or_beginning
+from .listing import LONGEST_TERM, ReadOnlyAdmin, by_id_or_beginning
+from .muting import mute_view
 from .overview import overview_context
 from .progress import add_progress
 from .tabs import status_tabs
@@ -69,6 +84,8 @@ INTERNALS = (
 SUCCESSFUL = Status.SUCCESSFUL
 REPEATS = _("It has succeeded before: all that it does happens once more.")
 LONGEST_ARGUMENTS = 300  # that are fetched for the list
+MOST_TASKS = 5
+LONGEST_NAME = 80
 LARGE = 2_000  # bytes of arguments
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
@@ -132,7 +149,9 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             add_progress(changelist.result_list)
         if may_see_arguments(request) and request.method != "POST":
             arguments = short_arguments(changelist.result_list)
+            words = sensitive_by_task({job.task for job in changelist.result_list})
             for job in changelist.result_list:
+                job.sensitive = words[job.task]
                 job.short_arguments = arguments.get(job.pk, "{}")
         return changelist
 
@@ -142,21 +161,29 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             job.why = turn_of(Job.objects.db, job)
         return job
 
-    def find(self, rows, term):
-        found = by_id_or_beginning(rows, term, "task")
-        names = [name for name in known_tasks() if term.lower() in name.lower()]
-        return found | rows.filter(task__in=names) if names else found
-
     def get_search_results(self, request, queryset, search_term):
-        terms = terms_of(search_term)
+        term = search_term.strip()
+        terms = terms_of(term)
+        if id_of(term) is not None or (len(term) > LONGEST_TERM and not terms):
+            queryset = by_id_or_beginning(queryset, term, "task")
+            return among_newest(request, queryset, None), False
+        match = None if terms or not term else has_name(term)
+        queryset = among_newest(request, queryset, match)
         if not terms:
-            return super().get_search_results(request, queryset, search_term)
-        may_search = may_see_arguments(request) or all(each.is_open for each in terms)
+            return queryset, False
         try:
-            found = with_terms(queryset, terms) if may_search else queryset.none()
+            found = self.searched(request, queryset, terms)
         except InvalidFilter:
             found = queryset.none()
         return found, False
+
+    def searched(self, request, rows, terms):
+        words = all_sensitive_words()
+        if any(is_secret(each.key, words) and not each.is_open for each in terms):
+            return rows.none()  # what is masked cannot be searched
+        if may_see_arguments(request) or all(each.is_open for each in terms):
+            return with_terms(rows, terms, have_ended(request))
+        return rows.none()
 
     def changelist_view(self, request, extra_context=None):
         if len(request.META.get("QUERY_STRING", "")) > LONGEST_QUERY:
@@ -172,6 +199,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return {
             "tabs": list(status_tabs(changelist)),
             "search_note": search_note(request, changelist.query),
+            "filter_note": filter_note(request),
+            "is_live": request.GET.get("status") == Status.RUNNING,
             "export_csv": self.url_of("export", "csv") + query,
             "export_json": self.url_of("export", "json") + query,
         }
@@ -184,6 +213,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         """Answer with the jobs of a list, whose filters the address repeats."""
         if not self.has_view_permission(request):
             raise PermissionDenied
+        request.pgjobs_reads_all = True
         try:
             jobs = self.get_changelist_instance(request).get_queryset(request)
         except IncorrectLookupParameters as error:
@@ -214,6 +244,9 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         context["run_again"] = self.url_to_run_again(request, obj) if may_see else None
         if obj.has_keys:
             context.update(job_links(obj, self.admin_site))
+        before, after = context.get("predecessors"), context.get("successors")
+        if before or after:
+            context["graph"] = graph(obj, before or (), after or ())
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
     def url_to_run_again(self, request, job: Job) -> str | None:
@@ -236,17 +269,23 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
 
     def get_urls(self):
         overview = self.admin_site.admin_view(self.overview_view)
+        mute = self.admin_site.admin_view(self.mute_view)
         export = self.admin_site.admin_view(self.export_view)
         return [
             path("overview/", overview, name="pgjobs_overview"),
+            path("errors/<int:pk>/mute/", mute, name="pgjobs_job_mute"),
             re_path(r"^export\.(csv|json)$", export, name="pgjobs_job_export"),
             *super().get_urls(),
         ]
 
+    def mute_view(self, request, pk: int):
+        return mute_view(request, self, pk)
+
     def overview_view(self, request):
         if not self.has_view_permission(request):
             raise PermissionDenied
-        context = overview_context(request, self.admin_site)
+        with transaction.atomic(using=Job.objects.db):
+            context = overview_context(request, self.admin_site)
         template = "admin/pgjobs/overview.html"
         return self.page(request, template, gettext("Overview"), context)
 
@@ -266,7 +305,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         numbers = dict(counts)
         subject = counted(Job, sum(numbers.values()))
         shown = effects_by_status(act, numbers, self.most_at_once)
-        return {"subject": subject, **shown}
+        return {"subject": subject, "tasks": list(top_tasks(rows)), **shown}
 
     def part_of(self, act, rows):
         return super().part_of(act, rows.filter(status__in=act.statuses))
@@ -288,8 +327,27 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return text % {**names, "status": status}
 
 
+def top_tasks(rows) -> Iterator[tuple[str, str, int]]:
+    """Yield the tasks and queues that most of the jobs are of, with their numbers."""
+    counted = rows.order_by().values_list("task", "queue_name")
+    largest = counted.annotate(number=Count("pk")).order_by("-number", "task")
+    for task, queue, number in largest[:MOST_TASKS]:
+        yield excerpt(task, LONGEST_NAME), excerpt(queue, LONGEST_NAME), number
+
+
 def may_see_arguments(request) -> bool:
     return request.user.has_perm("pgjobs.view_job_arguments")
+
+
+def filter_note(request) -> str:
+    """Return that the list has not looked at all jobs, if so."""
+    if not getattr(request, "pgjobs_is_cut", False):
+        return ""
+    text = gettext(
+        "These are among the newest %(number)s of the jobs that the other filters "
+        "leave. Acts on all matching jobs, and exports, look at all of them."
+    )
+    return text % {"number": f"{LOOKED_AT_BY_NAME:,}"}
 
 
 def search_note(request, term: str) -> str:
@@ -321,6 +379,16 @@ def state_fields(job: Job) -> tuple:
 def filled(job: Job, fields: dict[str, str]) -> tuple[str, ...]:
     """Return the fields whose columns hold something."""
     return tuple(field for column, field in fields.items() if getattr(job, column))
+
+
+def id_of(term: str) -> int | None:
+    return read_id(term.removeprefix("#"))
+
+
+def has_name(term: str) -> Q:
+    """Match the beginning of a task's name, and any part of a known one."""
+    names = [name for name in known_tasks() if term.lower() in name.lower()]
+    return Q(task__startswith=term) | Q(task__in=names)
 
 
 def known_tasks() -> set[str]:

@@ -4,6 +4,8 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.paginator import Paginator
+from django.http import HttpResponseRedirect
+from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
@@ -83,6 +85,11 @@ class TableAdmin(admin.ModelAdmin):
         if row is not None:
             self.look_up(request, [row])
         return row
+
+    def _get_obj_does_not_exist_redirect(self, request, opts, object_id):
+        super()._get_obj_does_not_exist_redirect(request, opts, object_id)  # says so
+        name = f"admin:{opts.app_label}_{opts.model_name}_changelist"
+        return HttpResponseRedirect(reverse(name, current_app=self.admin_site.name))
 
     def changelist_view(self, request, extra_context=None):
         title = {"title": capfirst(self.opts.verbose_name_plural)}

@@ -7,27 +7,48 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from django.db.models import F, Q
+from django.middleware.csrf import get_token
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import database_time
-from ..models import Job, Schedule, Status, Worker
+from ..models import AuditEntry, Job, Schedule, Status, Worker
 from ..reports import status
-from ..reports.errors import ErrorGroup, error_groups
-from ..reports.figures import PERIODS, Sums, by_span, by_task
+from ..reports.errors import MOST_COUNTED, Failures, failures
+from ..reports.figures import PERIODS, Sums, figures, versions
 from ..reports.job_filters import NO_EXCEPTION
 from ..reports.remarks import Remark
 from ..reports.texts import excerpt
-from .charts import ended_jobs, waiting_times
+from .acts import DELETE, RETRY
+from .charts import ended_jobs, run_times, sparkline, waiting_times
 from .links import list_url, page, page_of_remark
-from .markup import LONGEST_CELL, ago, exact, seconds_in_words, status_word
+from .markup import (
+    LONGEST_CELL,
+    ago,
+    exact,
+    seconds_in_words,
+    status_and_note,
+    status_word,
+)
 
 MOST_SCHEDULES = 20
+MOST_ENTRIES = 20
+# As the list itself would ask for the confirmation of a bulk act.
+ACT_FORM = (
+    '<form class="pgjobs-act" method="post" action="{}">'
+    '<input type="hidden" name="action" value="{}_selected">'
+    '<input type="hidden" name="select_across" value="1">'
+    '<input type="hidden" name="_selected_action" value="{}">'
+    '<input type="hidden" name="csrfmiddlewaretoken" value="{}">'
+    "<button>{}</button></form> "
+)
 MOST_NAMES = 3  # of workers, in a row of a queue
 LONGEST_PROBLEM = 300
 LONGEST_REASON = 120
-CHARTS = (ended_jobs, waiting_times)
+CHARTS = (ended_jobs, waiting_times, run_times)
 PERIOD_NAMES = {
     "hour": _("The last hour"),
     "day": _("The last day"),
@@ -46,36 +67,54 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     """Return the template context; of what a user may not view it says nothing."""
     database = Job.objects.db
     state = status.overview(database)
-    desk = Desk(admin_site, request.user)
+    desk = Desk(admin_site, request.user, get_token(request))
+    groups = failures(database)
     now = database_time(database)
     chosen = request.GET.get("period")
     name = chosen if chosen in PERIODS else "hour"
-    spans = by_span(database, PERIODS[name], now.timestamp())
+    period = PERIODS[name]
+    narrowed = {key: request.GET.get(key) or None for key in ("task", "queue_name")}
+    sums = figures(database, period, **narrowed)
+    marks = versions(database, period)
     tables = [
         desk.queues(state, status.living_workers(database)),
-        desk.errors(error_groups(database)),
-        desk.tasks(by_task(database, PERIODS[name])),
+        desk.errors(groups),
+        desk.muted(groups),
+        desk.tasks(sums.tasks),
         desk.workers(state),
         desk.schedules(database),
         desk.waiting(state),
+        desk.audit(database),
     ]
     return {
         "problems": [desk.remark(each) for each in state.remarks],
         "dead_letters": list(desk.dead_letters(state)),
         "finished": list(desk.finished(state)),
-        "charts": [draw(spans, PERIODS[name]) for draw in CHARTS],
-        "periods": [(key, title, key == name) for key, title in PERIOD_NAMES.items()],
+        "charts": [draw(sums.spans, period, marks) for draw in CHARTS],
+        "versions": [(exact(at), version) for at, version in marks],
+        "narrowed": [value for value in narrowed.values() if value],
+        "periods": [
+            (key, title, address(key, narrowed), key == name)
+            for key, title in PERIOD_NAMES.items()
+        ],
         "tables": [table for table in tables if table is not None],
         "looked_at": exact(now),
     }
 
 
+def address(period: str, narrowed: dict[str, str | None]) -> str:
+    """Return the query of the page for a period."""
+    chosen = {key: value for key, value in narrowed.items() if value}
+    return f"?{urlencode({'period': period, **chosen})}"
+
+
 class Desk:
     """Writes the tables for one user of one site."""
 
-    def __init__(self, admin_site, user):
+    def __init__(self, admin_site, user, token: str):
         self.site = admin_site
         self.user = user
+        self.token = token  # of CSRF
 
     def may_view(self, model: str) -> bool:
         return self.user.has_perm(f"pgjobs.view_{model}")
@@ -111,10 +150,7 @@ class Desk:
         return Table(_("Queues"), columns, rows, _("No unfinished jobs."))
 
     def queue_row(self, queue: status.QueueStatus, workers) -> tuple[Any, ...]:
-        counts = (
-            self.count(queue.name, each, getattr(queue, each.lower()))
-            for each in map(str, status.LIVE)
-        )
+        counts = (self.count(queue, each) for each in map(str, status.LIVE))
         serving = [each for each in workers if each.serves(queue.name)]
         return (
             self.link("queue", queue.id, excerpt(queue.name, LONGEST_CELL)),
@@ -125,10 +161,11 @@ class Desk:
             paused(queue),
         )
 
-    def count(self, queue: str, status: str, number: int) -> Any:
-        if not number:
+    def count(self, queue: status.QueueStatus, status: str) -> Any:
+        if not getattr(queue, status.lower()):
             return ""
-        return self.list_link("job", number, queue_name=queue, status=status)
+        number = queue.shown(status.lower())
+        return self.list_link("job", number, queue_name=queue.name, status=status)
 
     def names_of(self, workers: list[Worker]) -> Any:
         if not workers:
@@ -144,34 +181,102 @@ class Desk:
         more = gettext("and %(number)d more") % {"number": hidden}
         return format_html("{} {}", names, more)
 
-    def errors(self, groups: list[ErrorGroup]) -> Table:
+    def errors(self, groups: list[Failures]) -> Table:
         columns = (
             _("Error"),
-            _("Task"),
-            _("Jobs"),
+            _("Task and place"),
+            _("Failed now"),
+            _("Last 24 hours"),
             _("First"),
             _("Last"),
             _("Such as"),
+            _("All of them"),
         )
-        rows = [
-            (
-                excerpt(group.exception_class, LONGEST_CELL) or gettext("No exception"),
-                excerpt(group.task, LONGEST_CELL),
-                self.list_link(
-                    "job",
-                    group.number,
-                    status=Status.FAILED,
-                    task=group.task,
-                    error=group.exception_class or NO_EXCEPTION,
-                ),
-                ago(group.first_at),
-                ago(group.last_at),
-                excerpt(group.reason, LONGEST_REASON),
-            )
-            for group in groups
-        ]
+        rows = [self.error_row(group) for group in groups if not group.is_muted]
         title = _("Errors of the failed jobs (the latest 10,000)")
         return Table(title, columns, rows, _("No failed jobs."))
+
+    def error_row(self, group: Failures) -> tuple[Any, ...]:
+        kind = group.kind
+        where = excerpt(group.task, LONGEST_CELL)
+        if kind is not None:
+            where = status_and_note(where, excerpt(kind.place, LONGEST_CELL))
+        return (
+            excerpt(group.exception_class, LONGEST_CELL) or gettext("No exception"),
+            where,
+            self.list_link("job", number_of(group), **filters_of(group)),
+            sparkline(group.by_hour),
+            ago(kind.first_at) if kind else "",
+            ago(group.last_at),
+            excerpt(group.reason, LONGEST_REASON),
+            self.acts_on(group),
+        )
+
+    def acts_on(self, group: Failures) -> str:
+        """Return buttons that lead to the confirmation for all jobs of a group."""
+        url = list_url("job", self.site, **filters_of(group))
+        offered = [
+            (url, each.verb, group.last_id, self.token, each.label)
+            for each in (RETRY, DELETE)
+            if self.user.has_perm(f"pgjobs.{each.permission}_job")
+        ]
+        return format_html(
+            "{}{}", format_html_join("", ACT_FORM, offered), self.mute(group)
+        )
+
+    def mute(self, group: Failures) -> str:
+        if group.kind is None or not self.user.has_perm("pgjobs.mute_errorgroup"):
+            return ""
+        url = reverse(
+            "admin:pgjobs_job_mute", args=(group.kind.pk,), current_app=self.site.name
+        )
+        return format_html(
+            '<a href="{}">{}</a>',
+            url,
+            gettext("Unmute") if group.is_muted else gettext("Mute"),
+        )
+
+    def muted(self, groups: list[Failures]) -> Table | None:
+        """Return the groups that an operator muted."""
+        columns = (_("Error"), _("Task"), _("Failed now"), _("Muted in version"), "")
+        rows = [
+            (
+                excerpt(group.exception_class, LONGEST_CELL),
+                excerpt(group.task, LONGEST_CELL),
+                self.list_link("job", number_of(group), **filters_of(group)),
+                excerpt(group.kind.muted_version or gettext("any"), LONGEST_CELL),
+                self.mute(group),
+            )
+            for group in groups
+            if group.kind is not None and group.is_muted
+        ]
+        return Table(_("Muted errors"), columns, rows, "") if rows else None
+
+    def audit(self, database: str) -> Table | None:
+        """Return the latest acts of people."""
+        if not self.may_view("auditentry"):
+            return None
+        columns = (
+            _("Time"),
+            _("Who"),
+            _("Act"),
+            _("How many"),
+            _("Chosen by"),
+            _("Note"),
+        )
+        latest = AuditEntry.objects.using(database).order_by("-at")[:MOST_ENTRIES]
+        rows = [
+            (
+                ago(each.at),
+                f"{excerpt(each.actor, LONGEST_CELL)} ({each.get_via_display()})",
+                act_in_words(each),
+                gettext("unfinished") if each.number is None else f"{each.number:,}",
+                excerpt(each.chosen, LONGEST_REASON),
+                excerpt(each.note, LONGEST_REASON),
+            )
+            for each in latest
+        ]
+        return Table(_("What people did"), columns, rows, _("Nothing yet."))
 
     def tasks(self, found: list[Sums]) -> Table:
         columns = (
@@ -185,7 +290,7 @@ class Desk:
         rows = [
             (
                 self.list_link("job", excerpt(each.key, LONGEST_CELL), task=each.key),
-                f"{each.ended:,}",
+                chart_link(each.ended, task=each.key),
                 f"{each.failed:,} ({each.failure_rate:.0%})" if each.failed else "",
                 f"{each.retried:,}" if each.retried else "",
                 both(each.run_time(0.5), each.run_time(0.95)),
@@ -271,6 +376,29 @@ class Desk:
         for name, number in state.finished.items():
             word = f"{capped(number)} {Status(name).label.lower()}"
             yield self.list_link("job", word, status=name)
+
+
+def chart_link(number: int, **narrowed: str) -> str:
+    """Return a number that leads to the charts of a task."""
+    return format_html('<a href="?{}">{}</a>', urlencode(narrowed), f"{number:,}")
+
+
+def filters_of(group: Failures) -> dict[str, Any]:
+    """Return the filters of the list that shows the jobs of a group."""
+    if group.kind is not None:
+        return {"status": Status.FAILED, "group": group.kind.pk}
+    return {"status": Status.FAILED, "task": group.task, "error": NO_EXCEPTION}
+
+
+def number_of(group: Failures) -> str:
+    """Return how many jobs of a group are FAILED, as far as they are counted."""
+    number = group.number if group.failed_now is None else group.failed_now
+    return f"{MOST_COUNTED:,}+" if number > MOST_COUNTED else f"{number:,}"
+
+
+def act_in_words(entry: AuditEntry) -> str:
+    what = f"{entry.act} {entry.model}"
+    return f"{what} #{entry.object_id}" if entry.object_id is not None else what
 
 
 def paused(queue: status.QueueStatus) -> str:

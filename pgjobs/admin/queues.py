@@ -95,7 +95,11 @@ class QueueAdmin(ActingAdmin):
     has_pause_permission = permitted("pause_queue")
 
     def has_delete_permission(self, request, obj=None) -> bool:
-        return False  # it would come back, without its limit
+        # With unfinished jobs it would come back, without its limit.
+        is_used = obj is not None and any(
+            getattr(obj.counts, str(status).lower()) for status in LIVE
+        )
+        return super().has_delete_permission(request, obj) and not is_used
 
     # Pages
 
@@ -151,10 +155,11 @@ def state_of(queue: Queue) -> str:
 
 def add_counts(queues: list[Queue]) -> None:
     """Let each queue know how many unfinished jobs it has: few queries for all."""
-    jobs = Job.objects.filter(queue_name__in=[queue.name for queue in queues])
-    now = database_time(Job.objects.db)
-    found = {each.name: each for each in queue_statuses(jobs, now)}
-    workers = living_workers(Job.objects.db)
+    database = Job.objects.db
+    names = [queue.name for queue in queues]
+    now = database_time(database)
+    found = {each.name: each for each in queue_statuses(database, now, names)}
+    workers = living_workers(database)
     for queue in queues:
         queue.workers = sum(worker.serves(queue.name) for worker in workers)
         queue.counts = found.get(queue.name) or QueueStatus(queue.name)

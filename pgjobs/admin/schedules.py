@@ -1,7 +1,9 @@
 """The admin of schedules: to look, to change, to run now and to pause."""
 
 import json
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -20,11 +22,13 @@ from ..models import Job, Schedule, Status, Tick
 from ..models.schedule import ScheduleQuerySet, State
 from ..models.schedule_units import TIMING_FIELDS, UNITS, Unit
 from ..queue.acts import Changed
+from ..reports.job_filters import InvalidFilter, age
 from ..reports.json_text import readable
 from ..reports.texts import excerpt
 from ..tasks.recurrence import Recurrence
 from ..tasks.registry import registry
 from ..tasks.schedules import check_name, run_now
+from ..tasks.sensitive import sensitive_words
 from .acting import ActingAdmin, permitted
 from .acts import Act
 from .filters import ChoiceFilter
@@ -40,6 +44,7 @@ from .markup import (
 )
 from .queues import counting
 
+SHORT_INTERVAL = re.compile(r"\d+(?:\.\d+)?[smhd]")
 LONGEST_TEXT = 20_000
 LONGEST_REASON = 500
 NEXT_RUNS = 5
@@ -108,7 +113,22 @@ class ArgumentsField(JsonField):
         return arguments
 
 
+class IntervalField(forms.DurationField):
+    """A duration such as 2h or 15m, or as Django writes it."""
+
+    def to_python(self, value):
+        if isinstance(value, str) and SHORT_INTERVAL.fullmatch(value.strip()):
+            with suppress(InvalidFilter):
+                return age(value.strip())
+        return super().to_python(value)
+
+
 class ScheduleForm(forms.ModelForm):
+    every = IntervalField(
+        label=_("Every"),
+        required=False,
+        help_text=_("Such as 2h, 15m or 7d, or 02:00:00. Or give a cron."),
+    )
     arguments = ArgumentsField(
         label=_("Arguments"),
         required=False,
@@ -131,7 +151,6 @@ class ScheduleForm(forms.ModelForm):
             "end_at",
         )
         help_texts = {
-            "every": _("Such as 02:00:00, or 7 00:00:00 for a week. Or give a cron."),
             "cron": _(
                 "Minute, hour, day of month, month, day of week: 0 3 * * mon-fri"
             ),
@@ -172,10 +191,17 @@ class ScheduleForm(forms.ModelForm):
                 end=cleaned["end_at"],
             )
         except InvalidTask as error:
-            raise forms.ValidationError(str(error)) from error
+            self.add_error(self.field_of(str(error)), str(error))
+            return cleaned
         cleaned.update(cron=checked.cron, timezone=checked.timezone)
         self.check_arguments(cleaned)
         return cleaned
+
+    def field_of(self, message: str) -> str | None:
+        """Return the field that a message begins with, if it is one."""
+        word = message.partition(" ")[0]
+        name = f"{word}_at" if word in ("start", "end") else word
+        return name if name in self.fields else None
 
     def check_arguments(self, cleaned) -> None:
         """Store the arguments as an enqueue would, checked by the type hints."""
@@ -259,7 +285,7 @@ class ScheduleAdmin(ActingAdmin):
         ]
         return [(title, {"fields": fields}) for title, fields in parts if fields]
 
-    def save_model(self, request, obj, form, change):
+    def store(self, obj, form, change) -> None:
         # Only what was changed: a worker may fire it meanwhile.
         changed = set(form.changed_data) - {"arguments"} | {"args", "kwargs"}
         if not change or changed & set(TIMING_FIELDS):
@@ -363,7 +389,8 @@ class ScheduleAdmin(ActingAdmin):
 
     @admin.display(description=_("arguments"))
     def shown_arguments(self, schedule: Schedule) -> str:
-        return preformatted(readable(dump(schedule.kwargs)), LONGEST_TEXT)
+        text = readable(dump(schedule.kwargs), sensitive_words(schedule.task))
+        return preformatted(text, LONGEST_TEXT)
 
 
 COLOURS = {

@@ -6,6 +6,8 @@ import psycopg
 from django.db import connections
 from psycopg import sql
 
+from ..conf import is_by_alias, settings
+
 LONGEST_APPLICATION_NAME = 63
 
 
@@ -38,6 +40,14 @@ def connect(alias: str, role: str, name: str, **changes: Any) -> psycopg.Connect
     connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
     assume_role(alias, connection)
     return connection
+
+
+def listen_changes(alias: str) -> dict[str, Any]:
+    """Return the connection parameters that lead a listener around a pooler."""
+    given = settings.LISTEN
+    if is_by_alias(given):
+        return dict(given.get(alias, {}))
+    return given if isinstance(given, dict) else {}
 
 
 def named(role: str, name: str) -> dict[str, Any]:

@@ -4,17 +4,25 @@ from datetime import datetime
 
 from django.db import connections, models
 
-from ..conf import settings
+from .database_choice import database_to_read, database_to_write
 
 DECLARING_LOCK = 0x70676A73  # of an advisory lock ("pgjs" in ASCII)
 
 
 class QueueManager(models.Manager):
-    """A manager of the database that PGJOBS["DATABASE"] names."""
+    """A manager of the queue that a call means, or of that of the instance it is of."""
+
+    instance: models.Model | None = None  # of `batch.jobs` and the like
 
     @property
     def db(self) -> str:
-        return self._db or settings.DATABASE
+        of_instance = self.instance._state.db if self.instance is not None else None
+        return self._db or of_instance or database_to_read()
+
+    @property
+    def db_to_write(self) -> str:
+        """The database in which new rows belong. Raises AmbiguousDatabase."""
+        return self._db or database_to_write()
 
     def get_queryset(self):
         return super().get_queryset().using(self.db)

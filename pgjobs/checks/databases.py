@@ -9,6 +9,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..base.connections import pool_size
+from ..base.database_choice import queue_databases
 from ..conf import problems, settings
 
 SUPPORTED_SERVER = 140000
@@ -20,11 +21,20 @@ def check_connection_settings(**kwargs) -> list[CheckMessage]:
     """Check the database's entry in DATABASES, without connecting."""
     if any(problems()):
         return []  # PGJOBS["DATABASE"] may be what is wrong
-    alias = settings.DATABASE
+    return [
+        message
+        for alias in queue_databases()
+        for message in problems_of_connection(alias)
+    ]
+
+
+def problems_of_connection(alias: str) -> list[CheckMessage]:
     if alias not in connections:
+        is_default = alias == settings.DATABASE
+        name = "DATABASE" if is_default else "DATABASES"
         return [
             Error(
-                f"PGJOBS['DATABASE'] names {alias!r}, which DATABASES does not have.",
+                f"PGJOBS[{name!r}] names {alias!r}, which DATABASES does not have.",
                 hint=f"DATABASES has {', '.join(sorted(connections))}.",
                 id="pgjobs.E003",
             )
@@ -84,10 +94,19 @@ def pool_problems(alias: str) -> Iterator[CheckMessage]:
 
 @register("pgjobs", "database")
 def check_server(databases=None, **kwargs) -> list[CheckMessage]:
-    """Check the server itself. Only `check --database` and `migrate` do so."""
-    if any(problems()) or settings.DATABASE not in (databases or ()):
+    """Check the servers themselves. Only `check --database` and `migrate` do so."""
+    if any(problems()):
         return []
-    connection = connections[settings.DATABASE]
+    return [
+        message
+        for alias in queue_databases()
+        if alias in (databases or ())
+        for message in problems_of_server(alias)
+    ]
+
+
+def problems_of_server(alias: str) -> list[CheckMessage]:
+    connection = connections[alias]
     if connection.vendor != "postgresql":
         return []
     connection.ensure_connection()

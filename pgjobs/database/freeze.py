@@ -35,6 +35,11 @@ class Migration(migrations.Migration):
 '''
 
 
+MARK = "freeze.py wrote it"  # in each MIGRATION
+READING = "InstallSQL()"  # in the migration that reads the files
+LAST = "9999"  # every migration comes before it
+
+
 class State(NamedTuple):
     """What a release has: see InstallSQL."""
 
@@ -47,9 +52,14 @@ def names_of_migrations(root: Path) -> list[str]:
     return sorted(path.stem for path in root.glob("migrations/[0-9]*.py"))
 
 
-def operations(root: Path) -> Iterator[Any]:
-    """Yield the operations of all migrations in their order."""
-    for name in names_of_migrations(root):
+def text_of(name: str, root: Path) -> str:
+    path = root / f"migrations/{name}.py"
+    return path.read_text() if path.exists() else ""
+
+
+def operations(root: Path, before: str = LAST) -> Iterator[Any]:
+    """Yield the operations of the migrations before a name, in their order."""
+    for name in filter(before.__gt__, names_of_migrations(root)):
         path = root / f"migrations/{name}.py"
         spec: Any = importlib.util.spec_from_file_location(name, path)
         module = importlib.util.module_from_spec(spec)
@@ -57,10 +67,10 @@ def operations(root: Path) -> Iterator[Any]:
         yield from module.Migration.operations
 
 
-def released(root: Path) -> State | None:
-    """Return what all migrations make, or None while 0002 still reads the files."""
+def released(root: Path, before: str = LAST) -> State | None:
+    """Return what migrations make, or None while 0002 still reads the files."""
     state = State({}, [], {})
-    for operation in operations(root):
+    for operation in operations(root, before):
         if isinstance(operation, InstallSQL):
             if (changes := operation.changes) is None:
                 return None
@@ -121,14 +131,25 @@ def check(root: Path) -> None:
         raise SystemExit(f"Changed, and in no migration yet: {', '.join(names)}.")
 
 
-def freeze(name: str, root: Path) -> None:
-    """Write the migration with what has changed since the last one."""
+def freeze(name: str, root: Path, again: bool = False) -> None:
+    """Write the migration with what has changed since the last one.
+
+    `again`: the last one itself, of a release that no database has yet.
+    """
     last, now, others = released(root), present(root), names_of_migrations(root)
-    if last is None and name != others[-1]:
-        raise SystemExit(f"Nothing is released yet: freeze {others[-1]} first.")
-    if last is not None and not (re.match(r"\d{4}_\w+$", name) and name > others[-1]):
+    if (
+        again
+        and [name] != [each for each in others if MARK in text_of(each, root)][-1:]
+    ):
+        raise SystemExit(f"{name}: only the last one that freeze wrote may change.")
+    if last is None and READING not in text_of(name, root):
+        (first,) = (each for each in others if READING in text_of(each, root))
+        raise SystemExit(f"Nothing is released yet: freeze {first} first.")
+    if last is None or again:
+        last = released(root, before=name)
+        assert last is not None
+    elif not (re.match(r"\d{4}_\w+$", name) and name > others[-1]):
         raise SystemExit(f"{name}: it must follow {others[-1]}, as 0009_what would.")
-    last = last or State({}, [], {})
     if not (names := changes_since(last, now)):
         raise SystemExit("Nothing has changed.")
     previous = max(other for other in others if other < name)
@@ -163,10 +184,13 @@ def main() -> None:
     parser.add_argument("command", choices=["freeze"])
     parser.add_argument("name", nargs="?", help="a migration, such as 0003_retry")
     parser.add_argument("--check", action="store_true", help="fail if one is needed")
+    parser.add_argument(
+        "--again", action="store_true", help="write the last one, which no database has"
+    )
     given = parser.parse_args()
     if given.check == bool(given.name):
         parser.error("Give either a name or --check.")
     if given.check:
         check(HERE.parent)
     else:
-        freeze(given.name, HERE.parent)
+        freeze(given.name, HERE.parent, given.again)

@@ -51,6 +51,17 @@ def are_chosen(options: dict[str, Any]) -> bool:
     return bool(options["ids"] or any(options[f"by_{name}"] for name in OPTIONS))
 
 
+def in_words(options: dict[str, Any]) -> str:
+    """Return the options that name jobs, for the audit trail."""
+    ids = [str(id) for id in options["ids"]]
+    given = [
+        f"{option} {text}"
+        for name, (option, _metavar, _text) in OPTIONS.items()
+        for text in options[f"by_{name}"] or ()
+    ]
+    return " ".join(ids + given)
+
+
 def chosen(alias: str, options: dict[str, Any]) -> JobQuerySet:
     """Return the jobs that the options name; raise CommandError."""
     jobs = Job.objects.using(alias).all()

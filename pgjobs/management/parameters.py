@@ -124,11 +124,12 @@ def http_address(text: str) -> Address:
     return Address((match[1] or LOOPBACK).strip("[]"), int(match[2]))
 
 
-def add_database(parser) -> None:
+def add_database(parser, all_means: str = "") -> None:
     parser.add_argument(
         "--database",
         metavar="ALIAS",
-        help="alias of the database with the queue (default: PGJOBS['DATABASE'])",
+        help="alias of the database with the queue (default: PGJOBS['DATABASE'])"
+        + (f"; {all_means}" if all_means else ""),
     )
 
 

@@ -165,7 +165,9 @@ def one_line(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
+def banner(
+    options: WorkerOptions, who: str, verbosity: int, aliases: Sequence[str] = ()
+) -> list[str]:
     """Return the banner of a worker, or of several with the same options."""
     tasks = sorted(task.name for task in registry.tasks.values())
     if options.queues is not None:
@@ -182,7 +184,7 @@ def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
         slots += f", {number_of('process unit', options.units)} on this host"
     lines = [
         f"{one_line(who)}: {slots}, queues: {one_line(queues)}.",
-        f"Database: {described_database(options.database)}; "
+        f"{described_databases(aliases or (options.database,))}; "
         f"{how} every {options.poll:g} s.",
         f"Tasks: {len(tasks)}{found}.",
     ]
@@ -190,6 +192,11 @@ def banner(options: WorkerOptions, who: str, verbosity: int) -> list[str]:
         lines += [f"- {name}" for name in tasks]
     lines.append("Stop with Ctrl-C; a second time to stop at once.")
     return lines
+
+
+def described_databases(aliases: Sequence[str]) -> str:
+    noun = "Databases" if len(aliases) > 1 else "Database"
+    return f"{noun}: {', '.join(map(described_database, aliases))}"
 
 
 def described_database(alias: str) -> str:

@@ -165,4 +165,4 @@ def add_process_arguments(parser) -> None:
     parser.add_argument(
         "--position", type=position, default=Position(1, 1), help=SUPPRESS
     )
-    add_database(parser)
+    add_database(parser, "all runs a worker process for each, or --processes of them")

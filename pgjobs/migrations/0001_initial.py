@@ -1,10 +1,11 @@
-"""The tables, as makemigrations writes them; docs/architecture.md says how."""
+"""The tables, as makemigrations writes them; CONTRIBUTING.md says how."""
 
 import datetime
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import pgjobs.fields
+import uuid
 from django.db import migrations, models
 from pgjobs.database.install import RunFiles
 
@@ -29,6 +30,19 @@ class Migration(migrations.Migration):
                 'verbose_name': 'batch',
                 'verbose_name_plural': 'batches',
                 'default_permissions': ('view',),
+            },
+        ),
+        migrations.CreateModel(
+            name='CodeVersion',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=200, unique=True, verbose_name='version')),
+                ('first_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name='first')),
+            ],
+            options={
+                'verbose_name': 'version of the code',
+                'verbose_name_plural': 'versions of the code',
+                'default_permissions': (),
             },
         ),
         migrations.CreateModel(
@@ -70,12 +84,50 @@ class Migration(migrations.Migration):
                 ('unique_until', models.DateTimeField(blank=True, null=True, verbose_name='unique until')),
                 ('line', models.TextField(blank=True, null=True, verbose_name='line')),
                 ('meta', models.JSONField(blank=True, decoder=pgjobs.fields.LenientDecoder, null=True, verbose_name='meta')),
+                ('error_group', models.BigIntegerField(blank=True, null=True, verbose_name='group of errors')),
+                ('worker_name', models.TextField(blank=True, null=True, verbose_name='worker that succeeded')),
                 ('batch', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='jobs', to='pgjobs.batch', verbose_name='batch')),
             ],
             options={
                 'verbose_name': 'job',
                 'verbose_name_plural': 'jobs',
                 'permissions': [('retry_job', 'Can retry jobs'), ('cancel_job', 'Can cancel jobs'), ('fail_job', 'Can fail jobs and mark them as successful'), ('run_job_now', 'Can run scheduled jobs now'), ('view_job_arguments', 'Can see the arguments and results of jobs')],
+            },
+        ),
+        migrations.CreateModel(
+            name='ErrorGroup',
+            fields=[
+                ('id', models.BigIntegerField(primary_key=True, serialize=False)),
+                ('first_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name='first')),
+                ('version', models.CharField(db_default='', default='', max_length=200, verbose_name='version')),
+                ('muted_version', models.CharField(blank=True, max_length=200, null=True, verbose_name='muted in version')),
+                ('task', models.CharField(max_length=200, verbose_name='task')),
+                ('exception_class', models.TextField(verbose_name='exception')),
+                ('place', models.TextField(verbose_name='place')),
+                ('message', models.TextField(verbose_name='message')),
+            ],
+            options={
+                'verbose_name': 'group of errors',
+                'verbose_name_plural': 'groups of errors',
+                'permissions': [('mute_errorgroup', 'Can mute groups of errors')],
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='Move',
+            fields=[
+                ('id', models.UUIDField(default=uuid.uuid4, primary_key=True, serialize=False)),
+                ('source', models.TextField(verbose_name='from')),
+                ('destination', models.TextField(verbose_name='to')),
+                ('selection', models.TextField(verbose_name='selection')),
+                ('begun_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name='begun at')),
+                ('sealed_at', models.DateTimeField(null=True, verbose_name='sealed at')),
+                ('arrived_at', models.DateTimeField(null=True, verbose_name='arrived at')),
+            ],
+            options={
+                'verbose_name': 'move',
+                'verbose_name_plural': 'moves',
+                'default_permissions': ('view',),
             },
         ),
         migrations.CreateModel(
@@ -126,11 +178,33 @@ class Migration(migrations.Migration):
                 ('lease_until', models.DateTimeField(verbose_name='lease until')),
                 ('heartbeat_interval', models.FloatField(verbose_name='heartbeat interval in seconds')),
                 ('holds_session_lock', models.BooleanField(verbose_name='holds a session lock')),
+                ('version', models.CharField(blank=True, db_default='', default='', max_length=200, verbose_name='version')),
             ],
             options={
                 'verbose_name': 'worker',
                 'verbose_name_plural': 'workers',
                 'default_permissions': ('view',),
+            },
+        ),
+        migrations.CreateModel(
+            name='AuditEntry',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name='time')),
+                ('actor', models.CharField(max_length=200, verbose_name='who')),
+                ('via', models.CharField(choices=[('page', 'page'), ('command', 'command'), ('SQL', 'SQL')], max_length=10, verbose_name='by')),
+                ('act', models.CharField(max_length=50, verbose_name='act')),
+                ('model', models.CharField(max_length=50, verbose_name='on')),
+                ('object_id', models.BigIntegerField(blank=True, null=True, verbose_name='id')),
+                ('number', models.BigIntegerField(blank=True, null=True, verbose_name='how many')),
+                ('chosen', models.TextField(blank=True, db_default='', default='', verbose_name='chosen by')),
+                ('note', models.TextField(blank=True, db_default='', default='', verbose_name='note')),
+            ],
+            options={
+                'verbose_name': 'entry of the audit trail',
+                'verbose_name_plural': 'audit trail',
+                'default_permissions': ('view',),
+                'indexes': [models.Index(models.F('at'), name='pgjobs_auditentry_at')],
             },
         ),
         migrations.CreateModel(
@@ -193,6 +267,20 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Parcel',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('table', models.TextField(verbose_name='table')),
+                ('content', models.JSONField(decoder=pgjobs.fields.LenientDecoder, verbose_name='content')),
+                ('move', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='parcels', to='pgjobs.move')),
+            ],
+            options={
+                'verbose_name': 'parcel',
+                'verbose_name_plural': 'parcels',
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
             name='Predecessor',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -240,7 +328,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'queue',
                 'verbose_name_plural': 'queues',
                 'permissions': [('pause_queue', 'Can pause and resume queues')],
-                'default_permissions': ('add', 'change', 'view'),
+                'default_permissions': ('add', 'change', 'delete', 'view'),
                 'indexes': [models.Index(models.F('name'), condition=models.Q(('paused_at__isnull', False)), name='pgjobs_queue_paused'), models.Index(models.F('name'), condition=models.Q(('max_running__isnull', False)), name='pgjobs_queue_limited')],
                 'constraints': [models.CheckConstraint(condition=models.Q(('max_running__gte', 1)), name='pgjobs_queue_max_running')],
             },
@@ -457,6 +545,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='job',
             index=models.Index(models.F('status'), models.F('finished_at'), condition=models.Q(('finished_at__isnull', False)), name='pgjobs_job_finished'),
+        ),
+        migrations.AddIndex(
+            model_name='job',
+            index=models.Index(models.F('error_group'), models.F('finished_at'), condition=models.Q(('error_group__isnull', False), ('status', 'FAILED')), name='pgjobs_job_error'),
         ),
         migrations.AddConstraint(
             model_name='job',

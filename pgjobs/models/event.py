@@ -221,11 +221,11 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
 
         `payload`: JSON text.
         """
-        meta = collected()
+        meta, database = collected(), self.db_to_write
         try:
-            with quiet(self.db) if is_quiet() else nullcontext():
+            with quiet(database) if is_quiet() else nullcontext():
                 id, published_at = event_queue.publish(
-                    execute_on(self.db),
+                    execute_on(database),
                     name,
                     payload,
                     aggregate_id,
@@ -233,10 +233,10 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
                     meta,
                 )
         except DatabaseError as error:
-            refuse_unprepared(self.db, error)
+            refuse_unprepared(database, error)
             raise
         if is_heard_of(Job):
-            jobs = Job.objects.using(self.db).filter(delivery__event=id)
+            jobs = Job.objects.using(database).filter(delivery__event=id)
             announce_enqueued(Job, jobs)
         columns = {
             "id": id,
@@ -247,7 +247,7 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
             "published_at": published_at,
             "meta": meta and json.loads(meta),
         }
-        return Event.from_db(self.db, list(columns), list(columns.values()))
+        return Event.from_db(database, list(columns), list(columns.values()))
 
 
 class Event(models.Model):

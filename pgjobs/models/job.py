@@ -93,7 +93,9 @@ class JobQuerySet(models.QuerySet["Job"]):
 class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
     def enqueue(self, task, /, *args, **kwargs) -> Any:
         """Insert a job of this task in the caller's transaction; return it, saved."""
-        return self.insert([task.bind(*args, **kwargs).new_job])[0]
+        new_job = task.bind(*args, **kwargs).new_job
+        jobs = self if self._db else self.db_manager(task.options.own_database)
+        return jobs.insert([new_job])[0]
 
     def insert(self, new_jobs: Sequence[NewJob]) -> list[Any]:
         """Insert jobs, all or none; return them in the same order.
@@ -101,7 +103,7 @@ class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
         Where another job holds the unique key, the list has what `on_conflict` returns.
         Raises AlreadyEnqueued.
         """
-        return inserting.insert(self.model, self.db, new_jobs)
+        return inserting.insert(self.model, self.db_to_write, new_jobs)
 
     def claim(
         self, worker, limit: int = 1, queues: Iterable[str] | None = None
@@ -200,6 +202,12 @@ class Job(Returning[Value]):
     line = models.TextField(_("line"), null=True, blank=True)  # noqa: DJ001
     # What it took along from where it was enqueued (queue/meta.py). NULL in most jobs.
     meta = models.JSONField(_("meta"), decoder=LenientDecoder, null=True, blank=True)
+    # How it failed: the id of an ErrorGroup. NULL in all that never failed.
+    error_group = models.BigIntegerField(_("group of errors"), null=True, blank=True)
+    # The worker of the attempt that succeeded; `Attempt` has those of the others.
+    worker_name = models.TextField(  # noqa: DJ001
+        _("worker that succeeded"), null=True, blank=True
+    )
     # A trigger copies it from `keys`.
     batch = models.ForeignKey(
         "pgjobs.Batch",
@@ -222,8 +230,6 @@ class Job(Returning[Value]):
         db_index=False,
         verbose_name=_("worker"),
     )
-    # The worker of the attempt that succeeded; `Attempt` has those of the others.
-    worker_name = models.TextField(_("worker"), null=True, blank=True)  # noqa: DJ001
 
     objects = JobManager()
 
@@ -303,6 +309,13 @@ class Job(Returning[Value]):
                 "finished_at",
                 condition=Q(finished_at__isnull=False),
                 name="pgjobs_job_finished",
+            ),
+            # Only failed jobs pay for it.
+            models.Index(
+                "error_group",
+                "finished_at",
+                condition=Q(error_group__isnull=False, status="FAILED"),
+                name="pgjobs_job_error",
             ),
         ]
         # database/constraints/is_job.sql and database/functions/jobs/check_job.sql say

@@ -46,7 +46,7 @@ class Queue(models.Model):
     class Meta:
         verbose_name = _("queue")
         verbose_name_plural = _("queues")
-        default_permissions = ("add", "change", "view")
+        default_permissions = ("add", "change", "delete", "view")
         permissions = [("pause_queue", _("Can pause and resume queues"))]
         indexes = [
             # Each claim asks for these few.

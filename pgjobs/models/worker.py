@@ -30,6 +30,10 @@ class Worker(models.Model):
     heartbeat_interval = models.FloatField(_("heartbeat interval in seconds"))
     # Whether it holds a session lock that dies with its process (no pooler between).
     holds_session_lock = models.BooleanField(_("holds a session lock"))
+    # Of the code: PGJOBS["VERSION"].
+    version = models.CharField(
+        _("version"), max_length=200, db_default="", default="", blank=True
+    )
 
     objects = QueueManager()
 

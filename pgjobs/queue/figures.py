@@ -2,12 +2,12 @@
 
 from ..base.plain_json import dump
 from ..sql import statement
+from ..sql.columns import BUCKETS
 from .statements import Execute
 
 # Bucket 0 has the durations under 1 ms; each further one reaches twice as far. The last
 # one, from 19 hours on, has all others. In memory every duration has a bucket of its
 # own, because finding it costs less then.
-BUCKETS = 28
 MOST_BUCKETS = 64
 PRUNED_AT_ONCE = 10_000
 

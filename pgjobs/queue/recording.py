@@ -43,6 +43,10 @@ class Unsuccessful(NamedTuple):
     message: str = ""
     traceback: str = ""
     dependencies: dict | None = None  # to store in the job's row, if not None
+    # What failed in the same way: see worker/slots/error_groups.py.
+    error_group: int | None = None
+    place: str = ""
+    pattern: str = ""
     error: BaseException | None = None  # for receivers of signals; not stored
 
     def as_json(self) -> dict:
@@ -99,6 +103,7 @@ def record(
             "worker_name": worker_name,
             "outcomes": json.dumps([each.as_json() for each in unsuccessful]),
             "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
+            "version": settings.VERSION,
         },
     )
     return [Recorded._make(row) for row in rows]

@@ -87,7 +87,7 @@ def database_of(job: "Job") -> str:
 @contextmanager
 def listening(alias: str, id: int) -> Iterator[psycopg.Connection]:
     """Open a connection that is notified of finished jobs."""
-    changes = settings.LISTEN if isinstance(settings.LISTEN, dict) else {}
+    changes = own_connections.listen_changes(alias)
     with own_connections.connect(alias, "wait", str(id), **changes) as connection:
         if settings.LISTEN:
             connection.execute("LISTEN pgjobs_finished")

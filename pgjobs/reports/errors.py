@@ -1,63 +1,100 @@
 """Groups of failed jobs that failed alike."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any
 
-from django.db import connections
-from django.db.models import OuterRef, Q, Subquery, TextField, Value
-from django.db.models.functions import Coalesce, Left
+from django.db.models import Q
+from django.db.models.functions import Left
 
-from ..models.attempt import Attempt
+from ..models.error_group import ErrorGroup
 from ..models.job import Job, JobQuerySet
-from ..sql import statement
+from .reading import rows_of
 
 LOOKED_AT = 10_000  # failed jobs, the latest
 MOST_GROUPS = 50
+MOST_COUNTED = 1_000  # jobs of a group
+HOURS = 24
 LONGEST_REASON = 300
 
 
-class ErrorGroup(NamedTuple):
-    """Failed jobs of one task whose last attempts raised the same class."""
+@dataclass
+class Failures:
+    """Failed jobs of one task that failed in the same way, among the latest ones."""
 
     task: str
-    exception_class: str  # empty for jobs that failed without an exception
-    number: int
-    first_at: datetime
-    last_at: datetime
-    reason: str  # of the job with the highest id
+    kind: ErrorGroup | None  # None if they failed without an exception
+    # How many failed in each of the last hours, the oldest first.
+    by_hour: list[int] = field(default_factory=lambda: [0] * HOURS)
+    number: int = 0
+    failed_now: int | None = None  # MOST_COUNTED + 1 at most; None if it is not known
+    last_at: datetime | None = None
+    last_id: int = 0
+    reason: str = ""  # of the job with the highest id
+
+    @property
+    def exception_class(self) -> str:
+        return self.kind.exception_class if self.kind else ""
+
+    @property
+    def is_muted(self) -> bool:
+        return self.kind is not None and self.kind.is_muted
+
+    def add(self, hour: int, number: int, last_at: datetime, last_id: int) -> None:
+        if hour < HOURS:
+            self.by_hour[HOURS - 1 - max(hour, 0)] += number
+        self.number += number
+        self.last_at = max(last_at, self.last_at or last_at)
+        self.last_id = max(last_id, self.last_id)
 
 
-def error_groups(database: str) -> list[ErrorGroup]:
+def failures(database: str, most: int = MOST_GROUPS) -> list[Failures]:
     """Return the groups of the latest failed jobs, the largest first."""
-    with connections[database].cursor() as cursor:
-        cursor.execute(
-            statement("errors"), {"looked_at": LOOKED_AT, "most": MOST_GROUPS}
-        )
-        rows = cursor.fetchall()
-    samples = Job.objects.using(database).filter(pk__in=[row[-1] for row in rows])
-    reasons = dict(samples.values_list("pk", Left("reason", LONGEST_REASON)))
-    return [ErrorGroup._make((*row, reasons.get(id, ""))) for *row, id in rows]
+    found: dict[Any, Failures] = {}
+    for task, id, *counted in latest(database):
+        found.setdefault((task, id), Failures(task, None)).add(*counted)
+    largest = sorted(found.items(), key=lambda each: -each[1].number)[:most]
+    ids = [id for (_, id), _ in largest if id is not None]
+    kinds = ErrorGroup.objects.using(database).in_bulk(ids)
+    numbers = count_failed(database, ids)
+    shown = [group for _, group in largest]
+    samples = reasons_of(database, (group.last_id for group in shown))
+    for (_, id), group in largest:
+        group.kind, group.failed_now = kinds.get(id), numbers.get(id)
+        group.reason = samples.get(group.last_id, "")
+    return shown
 
 
-def with_error(
-    jobs: JobQuerySet, exception_class: str, looked_at: int | None = LOOKED_AT
-) -> JobQuerySet:
-    """Filter the jobs that `error_groups` counts under this class.
+def latest(database: str) -> list[tuple]:
+    return rows_of(database, "errors", {"looked_at": LOOKED_AT, "hours": HOURS})
 
-    The class may also be named without its module. `looked_at`: how many failed jobs
-    are read, the latest; None means all.
+
+def count_failed(database: str, ids: list[int]) -> dict[int, int]:
+    """Return how many jobs of each of these groups are FAILED now."""
+    limits = {"ids": ids, "most": MOST_COUNTED + 1}
+    return dict(rows_of(database, "count_errors", limits))
+
+
+def reasons_of(database: str, ids: Iterable[int]) -> dict[int, str]:
+    jobs = Job.objects.using(database).filter(pk__in=list(ids))
+    return dict(jobs.values_list("pk", Left("reason", LONGEST_REASON)))
+
+
+def with_error(jobs: JobQuerySet, exception_class: str) -> JobQuerySet:
+    """Filter the failed jobs whose last attempt raised this class.
+
+    The class may also be named without its module. Without a name it means the jobs
+    that failed without an exception.
     """
-    last_attempt = Attempt.objects.filter(
-        job=OuterRef("pk"), life=OuterRef("life"), outcome__in=("FAILED", "CRASHED")
-    ).order_by("-number")
-    latest = Job.objects.using(jobs.db).failed().order_by("-finished_at")
-    raised = Coalesce(
-        Subquery(last_attempt.values("exception_class")[:1]), Value("", TextField())
-    )
-    ids = latest.values("pk")[:looked_at]
-    is_it = Q(raised=exception_class)
-    if exception_class:
-        is_it |= Q(raised__endswith=f".{exception_class}")
-    among = Job.objects.using(jobs.db).filter(pk__in=ids)
-    found = among.annotate(raised=raised).filter(is_it)
-    return jobs.failed().filter(pk__in=found.values("pk"))
+    if not exception_class:
+        return jobs.failed().filter(error_group=None)
+    is_it = Q(exception_class=exception_class)
+    is_it |= Q(exception_class__endswith=f".{exception_class}")
+    kinds = ErrorGroup.objects.using(jobs.db).filter(is_it)
+    return in_groups(jobs, list(kinds.values_list("pk", flat=True)))
+
+
+def in_groups(jobs: JobQuerySet, ids: list[int]) -> JobQuerySet:
+    """Filter the jobs that failed as these groups did; there is an index for it."""
+    return jobs.failed().filter(error_group__isnull=False, error_group__in=ids)

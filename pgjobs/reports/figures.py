@@ -1,15 +1,19 @@
 """How many jobs ended in the last hour, day or week, and how long they took."""
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db import connections
+from django.db.models.functions import Now
 
+from ..base.queue_database import database_time
+from ..models.error_group import CodeVersion
 from ..models.figure import Figure
 from ..queue.figures import BUCKETS, upper_bound
-from ..sql import statement
+from .reading import rows_of
 
 MOST_TASKS = 50
+MOST_VERSIONS = 20
 
 
 class Period(NamedTuple):
@@ -73,30 +77,44 @@ def quantile(buckets: list[int], share: float) -> float | None:
     return upper_bound(len(buckets) - 1)
 
 
-def by_task(database: str, period: Period, task: str | None = None) -> list[Sums]:
-    """Return the sums of the tasks of which the most jobs ended."""
-    return read(database, period, True, task, MOST_TASKS)
+class Figures(NamedTuple):
+    """The sums of a time."""
+
+    tasks: list[Sums]  # of which the most jobs ended
+    spans: list[Sums]  # every one, also those in which no job ended
 
 
-def by_span(database: str, period: Period, now: float) -> list[Sums]:
-    """Return the sums of each span of the period, also of those without any job."""
-    most = period.seconds // period.step + 1
-    found = {int(sums.key): sums for sums in read(database, period, False, None, most)}
-    last = int(now) // period.step * period.step
-    starts = range(last - period.seconds + period.step, last + 1, period.step)
-    return [found.get(start, Sums(str(start))) for start in starts]
-
-
-def read(
-    database: str, period: Period, is_by_task: bool, task: str | None, most: int
-) -> list[Sums]:
+def figures(
+    database: str,
+    period: Period,
+    task: str | None = None,
+    queue_name: str | None = None,
+) -> Figures:
+    """Return the sums of a period; of a task or of a queue, if one is named."""
     parameters = {
-        "by_task": is_by_task,
         "span": int(period.span),
         "seconds": period.seconds,
         "task": task,
-        "most": most,
+        "queue_name": queue_name,
+        "most": MOST_TASKS + period.seconds // period.step + 1,
     }
-    with connections[database].cursor() as cursor:
-        cursor.execute(statement("figures"), parameters)
-        return [Sums(*row) for row in cursor.fetchall()]
+    rows = rows_of(database, "figures", parameters)
+    now = database_time(database).timestamp()
+    tasks = [Sums(*row) for is_task, *row in rows if is_task]
+    spans = {int(row[0]): Sums(*row) for is_task, *row in rows if not is_task}
+    every = [spans.get(start, Sums(str(start))) for start in starts(period, now)]
+    return Figures(tasks[:MOST_TASKS], every)
+
+
+def starts(period: Period, now: float) -> range:
+    """Return when each span of a period began, in seconds of the epoch."""
+    last = int(now) // period.step * period.step
+    return range(last - period.seconds + period.step, last + 1, period.step)
+
+
+def versions(database: str, period: Period) -> list[tuple[datetime, str]]:
+    """Return the versions of the code that first ran in a period, and when."""
+    start = Now() - timedelta(seconds=period.seconds)
+    found = CodeVersion.objects.using(database).filter(first_at__gte=start)
+    latest = found.order_by("-first_at").values_list("first_at", "name")
+    return list(latest[:MOST_VERSIONS])[::-1]

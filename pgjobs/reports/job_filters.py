@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import Case, Func, IntegerField, Model, Q, When
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 from django.db.models.lookups import LessThan
 from django.utils.translation import gettext as _
@@ -23,8 +24,9 @@ from ..models.job import JobQuerySet
 from ..models.job_choices import Status
 from ..models.schedule import Schedule
 from ..models.worker import Worker
-from .errors import with_error
+from .errors import in_groups, with_error
 from .json_text import is_secret
+from .reading import read
 
 # Of texts without an index the admin reads so many jobs, the newest.
 LOOKED_AT = 10_000
@@ -34,6 +36,15 @@ LONGEST_AGE = 100 * 365 * 86_400  # seconds
 AGES = {"hour": "1h", "day": "1d", "week": "7d"}  # the names in addresses of the list
 NO_EXCEPTION = "-"  # the value of the filter by error, since none may be empty
 TERM = re.compile(r'([\w.-]{1,200}):("[^"]*"|\S+)')
+
+
+# Of names without an index. To compare those takes less.
+LOOKED_AT_BY_NAME = 100_000
+MOST_FOUND = 10_001  # one more than a list counts
+NEWEST = """
+SELECT (array_agg(pk) FILTER (WHERE is_match))[:{1}], count(*)
+FROM ({0}) AS looked_at (pk, is_match)
+"""
 
 
 class InvalidFilter(ValueError):
@@ -84,12 +95,28 @@ def by_status(jobs: JobQuerySet, text: str) -> JobQuerySet:
     return jobs.with_status(status)
 
 
-def by_queue(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return jobs.filter(queue_name=checked(text))
+def has_queue(text: str) -> Q:
+    return Q(queue_name=checked(text))
 
 
-def by_task(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return jobs.filter(task=checked(text))
+def has_task(text: str) -> Q:
+    return Q(task=checked(text))
+
+
+def is_younger(text: str) -> Q:
+    return Q(enqueued_at__gte=Now() - age(text))
+
+
+# No index serves these: the list reads the newest jobs only, see `newest`.
+UNINDEXED: dict[str, Callable[[str], Q]] = {
+    "queue_name": has_queue,
+    "task": has_task,
+    "enqueued": is_younger,
+}
+
+
+def searching(match: Callable[[str], Q]) -> Callable[[JobQuerySet, str], JobQuerySet]:
+    return lambda jobs, text: jobs.filter(match(text))
 
 
 def by_worker(jobs: JobQuerySet, text: str) -> JobQuerySet:
@@ -120,10 +147,6 @@ def named(model: type[Model], jobs: JobQuerySet, text: str) -> list[int]:
     return list(rows.values_list("pk", flat=True))
 
 
-def by_enqueued(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return jobs.filter(enqueued_at__gte=Now() - age(text))
-
-
 def by_ended(jobs: JobQuerySet, text: str) -> JobQuerySet:
     """Filter by the age of the end; the statuses are those of the index."""
     return jobs.filter(status__in=FINISHED, finished_at__gte=Now() - age(text))
@@ -140,24 +163,22 @@ def by_error(jobs: JobQuerySet, text: str) -> JobQuerySet:
     return with_error(jobs, "" if text == NO_EXCEPTION else checked(text))
 
 
-def by_error_of_any_age(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    """Filter as `by_error`, but look at all failed jobs: for commands."""
-    name = "" if text == NO_EXCEPTION else checked(text)
-    return with_error(jobs, name, looked_at=None)
+def by_group(jobs: JobQuerySet, text: str) -> JobQuerySet:
+    """Filter the jobs that failed in the same way: see ErrorGroup."""
+    return in_groups(jobs, [known_id(text)])
 
 
 FILTERS: dict[str, Callable[[JobQuerySet, str], JobQuerySet]] = {
     "status": by_status,
-    "queue_name": by_queue,
-    "task": by_task,
     "worker": by_worker,
     "schedule": by_schedule,
     "event": by_event,
     "batch": by_batch,
     "error": by_error,
-    "enqueued": by_enqueued,
+    "group": by_group,
     "ended": by_ended,
     "since": by_since,
+    **{name: searching(match) for name, match in UNINDEXED.items()},
 }
 
 
@@ -221,10 +242,6 @@ def has_id(text: str) -> Q:
     return Q(pk=known_id(text))
 
 
-def searching(match: Callable[[str], Q]) -> Callable[[JobQuerySet, str], JobQuerySet]:
-    return lambda jobs, text: jobs.filter(match(text))
-
-
 SEARCHES: dict[str, Callable[[str], Q]] = {
     "lock": has_lock,
     "unique": has_unique_key,
@@ -236,7 +253,6 @@ COMMAND_FILTERS = {
     **FILTERS,
     **{name: searching(match) for name, match in SEARCHES.items()},
     "args": searching(has_pair),
-    "error": by_error_of_any_age,
 }
 # Arguments, and the keys that are made of them, are not for everyone to see.
 OPEN_SEARCHES = ("reason", "id")
@@ -269,13 +285,33 @@ def terms_of(text: str) -> list[Term]:
     return [Term(key, value.strip('"')) for key, value in TERM.findall(text)]
 
 
-def with_terms(jobs: JobQuerySet, terms: list[Term]) -> JobQuerySet:
-    """Return those of the newest jobs that match all terms.
+class Found(NamedTuple):
+    """The jobs that match, of the newest ones that were looked at."""
+
+    jobs: JobQuerySet
+    is_cut: bool  # there are older ones
+
+
+def with_terms(
+    jobs: JobQuerySet, terms: list[Term], by_end: bool = False
+) -> JobQuerySet:
+    """Return those of the newest jobs that match all terms. `by_end`: see `newest`."""
+    match = Q(*(term.match for term in terms))
+    return newest(jobs, match, LOOKED_AT, by_end).jobs
+
+
+def newest(jobs: JobQuerySet, match: Q, looked_at: int, by_end: bool = False) -> Found:
+    """Return those of the newest jobs that match, MOST_FOUND at most.
 
     They are compared where they are read. With a WHERE clause the planner, which cannot
-    know how few match, would walk over the whole table to find them.
+    know how few match, would walk over the whole table to find them. `by_end`: all jobs
+    have ended, and the newest are those that ended last, for which there is an index.
     """
-    match = Case(When(Q(*(term.match for term in terms)), then=True), default=False)
-    looked_at = jobs.order_by("-pk").annotate(is_match=match)[:LOOKED_AT]
-    found = looked_at.values_list("pk", "is_match")
-    return jobs.filter(pk__in=[pk for pk, is_match in found if is_match])
+    is_match = Case(When(match, then=True), default=False)
+    order = "-finished_at" if by_end else "-pk"
+    some = jobs.order_by(order).annotate(is_match=is_match)[:looked_at]
+    text, parameters = some.values_list("pk", "is_match").query.sql_with_params()
+    found = NEWEST.format(text, MOST_FOUND)
+    ((ids, number),) = read(jobs.db, found, parameters)
+    matching = RawSQL("SELECT unnest(%s::bigint[])", [ids or []])
+    return Found(jobs.filter(pk__in=matching), number == looked_at)

@@ -1,7 +1,7 @@
 """Jobs as plain rows for exports: masked, bounded, and read a part at a time."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from django.db.models import Case, Func, IntegerField, TextField, Value, When
@@ -31,6 +31,7 @@ COLUMNS = (
     "worker_id",
     "batch_id",
 )
+Words = Callable[[str], tuple[str, ...]]
 SIZE = Func("kwargs", function="pg_column_size", output_field=IntegerField())
 SMALL = When(LessThan(SIZE, LARGE), then=Cast("kwargs", TextField()))
 TEXTS = {
@@ -39,25 +40,31 @@ TEXTS = {
 }
 
 
-def rows_of(jobs: JobQuerySet, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+def rows_of(
+    jobs: JobQuerySet, names: Iterable[str], words_of: Words
+) -> Iterator[dict[str, Any]]:
     """Yield the rows of all jobs, by id."""
     for ids in batches(jobs):
         for start in range(0, len(ids), AT_ONCE):
-            yield from some_rows(jobs.db, ids[start : start + AT_ONCE], names)
+            yield from some_rows(jobs.db, ids[start : start + AT_ONCE], names, words_of)
 
 
 def some_rows(
-    database: str, ids: list[int], names: Iterable[str]
+    database: str, ids: list[int], names: Iterable[str], words_of: Words
 ) -> Iterator[dict[str, Any]]:
+    """Yield the rows of these jobs; `words_of` says what a task calls sensitive."""
     texts = {f"{name}_text": text for name, text in TEXTS.items() if name in names}
     rows = Job.objects.using(database).filter(pk__in=ids).order_by("pk")
     for row in rows.values(*COLUMNS, **texts):
-        yield {name.removesuffix("_text"): row[name] for name in row}
+        found = {name.removesuffix("_text"): row[name] for name in row}
+        if "arguments" in found:
+            found["arguments"] = compact(found["arguments"], words_of(row["task"]))
+        yield found
 
 
-def compact(arguments: str) -> str:
+def compact(arguments: str, words: tuple[str, ...]) -> str:
     """Return JSON text on one line, secrets masked."""
-    return "".join(masked(tokens(arguments)))
+    return "".join(masked(tokens(arguments), words))
 
 
 def json_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -70,9 +77,9 @@ def json_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def json_object(row: dict[str, Any]) -> str:
-    # The arguments are JSON already, which Python need not be able to read.
+    # The arguments are masked JSON already, which Python need not be able to read.
     arguments = row.pop("arguments", None)
     text = json.dumps(row, default=lambda time: time.isoformat())
     if arguments is None:
         return text
-    return f'{text[:-1]}, "arguments": {compact(arguments)}}}'
+    return f'{text[:-1]}, "arguments": {arguments}}}'

@@ -32,27 +32,48 @@ def plain(text: str) -> str:
     return "".join(indented(tokens(text)))
 
 
-def readable(text: str) -> str:
-    """Return JSON text on several lines, the values of secret-looking keys masked."""
-    return "".join(indented(masked(tokens(text))))
+def readable(text: str, words: tuple[str, ...] = ()) -> str:
+    """Return JSON text on several lines, the values of secret-looking keys masked.
+
+    `words`: more names to mask, those that the task calls sensitive.
+    """
+    return "".join(indented(masked(tokens(text), words)))
 
 
 def tokens(text: str) -> Iterator[str]:
     return (match[0] for match in TOKEN.finditer(text))
 
 
-def masked(tokens: Iterator[str]) -> Iterator[str]:
+def masked(tokens: Iterator[str], words: tuple[str, ...] = ()) -> Iterator[str]:
     previous = ""
     for token in tokens:
         yield token
-        if token == ":" and is_secret(previous):
+        if token == ":" and is_secret(previous, words):
             yield from mask_value(tokens)
         previous = token
 
 
-def is_secret(key: str) -> bool:
+def is_secret(key: str, words: tuple[str, ...] = ()) -> bool:
     """Whether the values of this key are masked."""
-    return bool(SECRET.search(key)) or names_one_of(settings.SENSITIVE, key)
+    return bool(SECRET.search(key)) or is_sensitive(key, words)
+
+
+def is_sensitive(key: str, words: tuple[str, ...] = ()) -> bool:
+    """Whether the project or the task calls the values of this key sensitive."""
+    return names_one_of((*settings.SENSITIVE, *words), key)
+
+
+def without_sensitive(text: str, words: tuple[str, ...]) -> str:
+    """Return JSON text with the values masked that project or task call sensitive."""
+    if not (words or settings.SENSITIVE):
+        return text
+    previous, parts, rest = "", [], tokens(text)
+    for token in rest:
+        parts.append(token)
+        if token == ":" and is_sensitive(previous, words):
+            parts += mask_value(rest)
+        previous = token
+    return "".join(parts)
 
 
 def names_one_of(words: tuple[str, ...], key: str) -> bool:

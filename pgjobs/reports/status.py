@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db.models import Count, Min
-from django.db.models.functions import Coalesce, Greatest, Now
+from django.db.models.functions import Greatest, Now
 from django.utils.translation import gettext, ngettext
 
 from ..base.queue_database import database_time
@@ -16,10 +16,12 @@ from ..models.queue import Queue
 from ..models.schedule import Schedule
 from ..models.worker import Worker
 from .obstacles import described, lines, obstacles
+from .reading import rows_of
 from .remarks import Remark
 from .units import too_heavy, units_in_use
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
+MOST_QUEUES = 1_000
 MOST_BATCHES = 20  # batches that are read
 PATIENCE = timedelta(seconds=60)  # before a delay counts as a problem
 
@@ -41,6 +43,13 @@ class QueueStatus:
     max_running: int | None = None
     note: str = ""
     id: int | None = None  # None until a worker has claimed from the queue
+    # The columns above of which there are more jobs than were counted.
+    capped: list[str] = field(default_factory=list)
+
+    def shown(self, status: str) -> str:
+        """Return how many jobs there are of a status, as text."""
+        number = f"{getattr(self, status):,}"
+        return f"{number}+" if status in self.capped else number
 
 
 @dataclass
@@ -94,7 +103,9 @@ def overview(database: str) -> Overview:
     jobs = Job.objects.using(database)
     now = database_time(database)
     workers = list(Worker.objects.using(database).order_by("name", "pk"))
-    queues = add_known(queue_statuses(jobs, now), Queue.objects.using(database), now)
+    queues = add_known(
+        queue_statuses(database, now), Queue.objects.using(database), now
+    )
     remarks = problems(jobs, queues, workers, now)
     return Overview(
         queues=queues,
@@ -120,32 +131,23 @@ def event_counts(database: str) -> dict[str, int]:
     }
 
 
-def queue_statuses(jobs, now: datetime) -> list[QueueStatus]:
-    """Return the queues that have unfinished jobs."""
+def queue_statuses(
+    database: str, now: datetime, names: list[str] | None = None
+) -> list[QueueStatus]:
+    """Return the queues that have unfinished jobs, or those of these names."""
+    limits = {"most": MOST_COUNTED, "most_queues": MOST_QUEUES, "queues": names}
+    rows = rows_of(database, "queue_states", limits)
     queues: dict[str, QueueStatus] = {}
-    for status in LIVE:
-        ready_since = Greatest("enqueued_at", Coalesce("run_after", "enqueued_at"))
-        rows = (
-            jobs.with_status(status)
-            .values("queue_name")
-            .annotate(number=Count("pk"), oldest=Min(ready_since))
-            .order_by("queue_name")
-        )
-        for row in rows:
-            name = row["queue_name"]
-            queue = queues.setdefault(name, QueueStatus(name))
-            setattr(queue, str(status).lower(), row["number"])
-            if status == Status.READY:
-                queue.oldest_ready_seconds = (now - row["oldest"]).total_seconds()
-    for row in (
-        jobs.filter(line="arrived")
-        .values("queue_name")
-        .annotate(number=Count("pk"), oldest=Min("enqueued_at"))
-        .order_by("queue_name")
-    ):
-        queue = queues.setdefault(row["queue_name"], QueueStatus(row["queue_name"]))
-        queue.arrived = row["number"]
-        queue.oldest_arrived_seconds = (now - row["oldest"]).total_seconds()
+    for name, state, number, since, is_capped in rows:
+        if names is not None and name not in names:
+            continue
+        queue = queues.setdefault(name, QueueStatus(name))
+        setattr(queue, state.lower(), int(number))
+        if is_capped:
+            queue.capped.append(state.lower())
+        if since is not None:
+            column = f"oldest_{state.lower()}_seconds"
+            setattr(queue, column, (now - since).total_seconds())
     return [queues[name] for name in sorted(queues)]
 
 
@@ -170,9 +172,11 @@ def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
 
 def linked_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
     """Return how many jobs wait for predecessors, and for dependencies."""
-    waiting = Job.objects.using(database).waiting().order_by("waiting_for")
-    rows = waiting.filter(waiting_for__in=("predecessor", "dependency"))
-    found = list(rows.values_list("waiting_for").annotate(Count("pk"), Min("pk")))
+    waiting = Job.objects.using(database).waiting()
+    some = waiting.filter(pk__in=waiting.values("pk")[:MOST_COUNTED])
+    rows = some.filter(waiting_for__in=("predecessor", "dependency"))
+    counted = rows.order_by("waiting_for").values_list("waiting_for")
+    found = list(counted.annotate(Count("pk"), Min("pk")))
     now = obstacles(database, [first for _, _, first in found])
     return [
         WaitingStatus(kind, "", number, described(now[first], alive))
@@ -251,6 +255,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
         )
         found.append(Remark(text % number, "worker"))
     undecided = jobs.filter(line="undecided")
+    undecided = jobs.filter(pk__in=undecided.values("pk")[:MOST_COUNTED])
     undecided = undecided.annotate(since=Greatest("enqueued_at", "run_after"))
     if number := undecided.filter(since__lt=now - PATIENCE)[:MOST_COUNTED].count():
         text = ngettext(
@@ -260,7 +265,8 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
         )
         found.append(Remark(text % number, "job", filters={"status": "WAITING"}))
     known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
-    if number := jobs.running().exclude(worker_id__in=known).count():
+    orphans = jobs.running().exclude(worker_id__in=known)
+    if number := orphans.values("pk")[:MOST_COUNTED].count():
         text = ngettext(
             "%d running job has a dead worker and waits for its rescue.",
             "%d running jobs have a dead worker and wait for their rescue.",

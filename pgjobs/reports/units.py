@@ -10,6 +10,8 @@ from django.utils.translation import gettext, ngettext
 from ..models.job import Job
 from ..models.worker import Worker
 
+MOST_COUNTED = 10_000  # heavy jobs that are read
+
 
 def units_in_use(database: str) -> dict[str, int]:
     """Return the units that running jobs take of each host, named or not.
@@ -44,8 +46,10 @@ def most_units(queue_name: str, workers: Iterable[Worker]) -> int | None:
 def too_heavy(database: str, workers: Iterable[Worker]) -> list[str]:
     """Say which ready jobs take more units than any worker has that serves them."""
     workers = list(workers)
-    heavy = Job.objects.using(database).ready().filter(process_units__isnull=False)
-    rows = heavy.values("queue_name", "process_units").annotate(number=Count("pk"))
+    jobs = Job.objects.using(database)
+    heavy = jobs.ready().filter(process_units__isnull=False)
+    some = jobs.filter(pk__in=heavy.values("pk")[:MOST_COUNTED])
+    rows = some.values("queue_name", "process_units").annotate(number=Count("pk"))
     found = []
     for row in rows.order_by("queue_name", "process_units"):
         most = most_units(row["queue_name"], workers)

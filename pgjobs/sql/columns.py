@@ -2,11 +2,13 @@
 
 The statements that insert jobs have marks such as `$columns` for the lists that follow
 from this table. Columns that are computed from several parameters stand in the
-statements.
+statements. The buckets of figures are such a list, too.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
+
+BUCKETS = 28  # of a histogram: see queue/figures.py
 
 
 class Column(NamedTuple):
@@ -54,6 +56,11 @@ def value_of(column: Column) -> str:
     return value + column.cast
 
 
+def sums_of(histogram: str) -> str:
+    """Return the sum of each bucket of a column of pgjobs_figure."""
+    return listed(f"sum({histogram}[{number}])" for number in range(1, BUCKETS + 1))
+
+
 def listed(parts: Iterable[str]) -> str:
     return ", ".join(parts)
 
@@ -67,4 +74,6 @@ MARKS = {
     "parameters": listed(map(parameter_of, COLUMNS)),
     "arrays": listed(map(array_of, COLUMNS)),
     "values": listed(map(value_of, COLUMNS)),
+    "run_times": sums_of("run_times"),
+    "wait_times": sums_of("wait_times"),
 }

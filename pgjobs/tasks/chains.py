@@ -10,6 +10,7 @@ from django.db import transaction
 from ..exceptions import InvalidTask
 from ..queue.new_job import NewJob
 from . import tables
+from .destination import common_database
 from .predecessors import NEEDS, keys_of
 from .task import BoundTask
 
@@ -231,8 +232,10 @@ class Plan:
         for each in part.parts if isinstance(part, Chain) else (part,):
             after = self.add(each, after, None)
             results += after
-        with transaction.atomic(using=tables.Job.objects.db):
-            self.insert()
+        named = common_database(node.bound.options for node in self.nodes)
+        database = named or tables.Job.objects.db_to_write
+        with transaction.atomic(using=database):
+            self.insert(database)
         found = [each.result for each in results]
         return found if isinstance(part, Chain) else found[0]
 
@@ -268,10 +271,11 @@ class Plan:
             self.add_node(part.on_failure, [batch], needs="failure")
         return batch
 
-    def insert(self) -> None:
+    def insert(self, database: str) -> None:
         """Insert the batches, then the jobs, one statement for each level."""
+        all_jobs = tables.Job.objects.db_manager(database)
         rows = [tables.Batch(description=each.description) for each in self.batches]
-        tables.Batch.objects.bulk_create(rows)
+        tables.Batch.objects.using(database).bulk_create(rows)
         for batch, row in zip(self.batches, rows, strict=True):
             batch.row = row
         levels: dict[int, list[Node]] = {}
@@ -279,6 +283,6 @@ class Plan:
             levels.setdefault(node.level, []).append(node)
         for level in sorted(levels):
             new_jobs = [node.prepared() for node in levels[level]]
-            jobs = tables.Job.objects.insert(new_jobs)
+            jobs = all_jobs.insert(new_jobs)
             for node, job in zip(levels[level], jobs, strict=True):
                 node.job = job

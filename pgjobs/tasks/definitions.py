@@ -64,6 +64,8 @@ def options_of(task: Task) -> dict[str, Any]:
         for name in sorted(TASK_OPTIONS - OTHERWISE)
         if getattr(options, name) is not None
     }
+    if options.sensitive:
+        found["sensitive"] = list(options.sensitive)
     if task.aliases:
         found["aliases"] = list(task.aliases)
     if keys := keys_of(task):

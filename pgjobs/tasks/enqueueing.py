@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, overload
 
 from ..exceptions import InvalidTask
-from . import tables
 from .chains import Chain, Group
+from .destination import common_database, jobs_in
 from .task import BoundTask, J, P, R, Task
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ async def aenqueue(task, /, *args, **kwargs):
 def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
     """Insert jobs in one statement, all or none; return them in the same order.
 
-    `bound_tasks`: what `task.bind(...)` returns. Another job may hold the unique key,
-    also an earlier one of this call. There the list has what `on_conflict` returns.
+    `bound_tasks`: what `task.bind(...)` returns, all for one database. Another job may
+    hold the unique key, also an earlier one of this call. There the list has what
+    `on_conflict` returns.
     Raises AlreadyEnqueued.
     """
     bound_tasks = list(bound_tasks)
@@ -66,7 +67,8 @@ def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
                 f"enqueue_many takes what task.bind(...) returns, got {bound!r} at "
                 f"position {index}."
             )
-    return tables.Job.objects.insert([bound.new_job for bound in bound_tasks])
+    database = common_database(bound.options for bound in bound_tasks)
+    return jobs_in(database).insert([bound.new_job for bound in bound_tasks])
 
 
 def checked_task(task: Any, args: tuple, kwargs: dict) -> Task | Chain | Group:

@@ -14,6 +14,7 @@ from ..queue.events import BATCH, catch_up, deliver_late
 from ..queue.statements import execute_on
 from . import tables
 from .arguments import Stored
+from .destination import check_database
 from .flow_control import placeholders
 from .hints import json_data
 from .registry import registry
@@ -53,6 +54,7 @@ def publish(
     *,
     aggregate_id: str | int | UUID | None = None,
     correlation_id: str | int | UUID | None = None,
+    database: str | None = None,
 ) -> "Event":
     """Insert an event, and a job for each subscribed task, in the caller's transaction.
 
@@ -62,6 +64,8 @@ def publish(
     - `aggregate_id`: what the event is about, such as "satellite-5". Handlers may ask
       for its events in order.
     - `correlation_id`: a text by which events that belong together are found again.
+    - `database`: the alias of the database where it is published and delivered. None
+      chooses it as for a job.
 
     Returns the event, saved. Raises InvalidEvent before anything is written.
     """
@@ -70,7 +74,9 @@ def publish(
             f"name of an event must be 1 to {LONGEST_TEXT} characters without spaces, "
             f"control characters and *, got {shortened(name)}."
         )
-    return tables.Event.objects.publish(
+    if database is not None:
+        check_database(database)
+    return tables.Event.objects.db_manager(database).publish(
         name,
         payload_text({} if payload is None else payload),
         id_text("aggregate_id", aggregate_id),
@@ -84,10 +90,15 @@ async def apublish(
     *,
     aggregate_id: str | int | UUID | None = None,
     correlation_id: str | int | UUID | None = None,
+    database: str | None = None,
 ) -> "Event":
     """Publish from async code; see `publish`."""
     return await sync_to_async(publish)(
-        name, payload, aggregate_id=aggregate_id, correlation_id=correlation_id
+        name,
+        payload,
+        aggregate_id=aggregate_id,
+        correlation_id=correlation_id,
+        database=database,
     )
 
 

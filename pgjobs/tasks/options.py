@@ -15,10 +15,11 @@ from ..queue.new_job import NewJob
 from .arguments import Stored
 from .backoff import Backoff, exponential
 from .dependencies import Dependencies, Dependency
+from .destination import Destination
 from .flow_control import FlowControl, Key
 from .follow_ups import FollowUps
 from .other_queues import meant
-from .predecessors import AfterFailure, Predecessors
+from .predecessors import AfterFailure
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
 from .unique import Unique, UniqueFor
 from .write_all import WriteAll
@@ -35,7 +36,7 @@ CANCEL = ("interrupt", "cooperative")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowUps):
+class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUps):
     """What `@task(...)` and `.using(...)` say about a task's jobs."""
 
     #: The queue of the job.
@@ -70,6 +71,8 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowU
     #: Level from which on log records of the task's code are kept with the job, such as
     #: `"INFO"`. `None` leaves it to `PGJOBS["KEEP_LOGS"]`.
     keep_logs: str | None = None
+    #: Names of arguments whose values are masked wherever people see the job.
+    sensitive: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for feature in Options.__bases__:
@@ -88,6 +91,7 @@ class Options(FlowControl, Predecessors, Unique, Dependencies, WriteAll, FollowU
         if not isinstance(self.atomic, bool):
             raise InvalidTask(f"atomic must be True or False, got {self.atomic!r}.")
         check_level(self.keep_logs)
+        object.__setattr__(self, "sensitive", names_of(self.sensitive))
         for name in ("retry_on", "no_retry_on"):
             classes = exception_classes(name, getattr(self, name))
             object.__setattr__(self, name, classes)
@@ -159,6 +163,7 @@ JOB_OPTIONS = frozenset(Options.__dataclass_fields__) - {
     "no_retry_on",
     "atomic",
     "keep_logs",
+    "sensitive",
     "dependencies",
     "write_all",
 }
@@ -177,6 +182,7 @@ class KeyOptions(TypedDict, total=False):
     rate: str
     rate_key: Key
     burst: int
+    database: str
     after_failure: AfterFailure
     on_success: "Task | str"
     on_failure: "Task | str"
@@ -197,6 +203,7 @@ class TaskOptions(KeyOptions, total=False):
     no_retry_on: type[BaseException] | tuple[type[BaseException], ...]
     atomic: bool
     keep_logs: str
+    sensitive: Iterable[str]
     dependencies: Dependency | list[Dependency]
     expires: timedelta | None
     every: timedelta
@@ -295,6 +302,17 @@ def check_level(value: Any) -> None:
         log_level(value)
     except ValueError as error:
         raise InvalidTask(f"keep_logs {error}") from None
+
+
+def names_of(value: Any) -> tuple[str, ...]:
+    """Return the names that `sensitive` has; raise InvalidTask."""
+    is_text = isinstance(value, str) or not isinstance(value, Iterable)
+    names = () if is_text else tuple(value)
+    if is_text or not all(isinstance(each, str) and each for each in names):
+        raise InvalidTask(
+            f'sensitive must be names of arguments, such as ("iban",), got {value!r}.'
+        )
+    return names
 
 
 def check_run_after(value: Any) -> None:

@@ -10,6 +10,7 @@ from django.utils.timezone import is_naive
 
 from ..base.timetable import EARLIEST, LATEST, checked_timezone, checked_when
 from ..exceptions import InvalidTask, non_negative_seconds
+from .destination import check_database
 
 CHOICES = {
     "anchor": ("start", "end"),
@@ -43,6 +44,9 @@ class Recurrence:
     end: datetime | None = None
     #: Name of the schedule. It tells two schedules of a task apart.
     name: str | None = None
+    #: Alias of the only database that has the schedule. `None` stores it in each
+    #: database with a queue, or in the task's own.
+    database: str | None = None
     #: Arguments of each run, by name.
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
@@ -64,6 +68,8 @@ class Recurrence:
             raise InvalidTask(f"A schedule's {error}") from None
         for name, value in changes.items():
             object.__setattr__(self, name, value)
+        if self.database is not None:
+            check_database(self.database)
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         if self.anchor == "end" and self.every is None:
@@ -94,10 +100,12 @@ class Recurrence:
         }
 
 
-# The options of @task. Only @schedule takes arguments and a name.
+# The options of @task. Only @schedule takes arguments and a name, and `database` is
+# another option of the task.
 TASK_OPTIONS = frozenset(each.name for each in fields(Recurrence)) - {
     "name",
     "arguments",
+    "database",
 }
 
 

@@ -73,6 +73,8 @@ class RunningJob:
         self.enqueued_at = enqueued_at
         self.meta = meta or {}  # what the job took along from where it was enqueued
         self.keeps_level: int | None = None  # from which on log records are kept
+        # Masks what the job's sensitive arguments are in texts that it writes.
+        self.hide: Callable[[str], str] = str
         self.cancel_requested = False  # whether the job was asked to stop
         self._host = host
         # Transactions that were open before the job began. In a test there may be some.
@@ -100,14 +102,14 @@ class RunningJob:
             self._progress = {
                 "done": done,
                 "total": total,
-                "message": storable(str(message), LONGEST_MESSAGE),
+                "message": storable(self.hide(str(message)), LONGEST_MESSAGE),
             }
         self._host.reported(self)
 
     def log(self, text: str) -> None:
         """Add a line to the job's log, which its page in the admin shows."""
         now = timezone.now().isoformat(sep=" ", timespec="milliseconds")
-        line = f"{now} {storable(str(text), LONGEST_LINE)}"
+        line = f"{now} {storable(self.hide(str(text)), LONGEST_LINE)}"
         with self._lock:
             self._lines.append(line)
             del self._lines[:-MOST_LINES]

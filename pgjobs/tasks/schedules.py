@@ -32,6 +32,10 @@ class Declaration(NamedTuple):
     task: Task
     recurrence: Recurrence
 
+    def belongs_in(self, database: str) -> bool:
+        own = self.recurrence.database or self.task.options.database
+        return own in (None, database)
+
     @property
     def values(self) -> dict[str, Any]:
         """The fields of the row; raises InvalidArguments, InvalidTask."""
@@ -59,6 +63,8 @@ def schedule(
     - `anchor`: "end" counts `every` from the end of the run.
     - `jitter`: the longest random delay of a run.
     - `start`, `end`: aware datetimes.
+    - `database`: the alias of the only database that has the schedule. By default each
+      database with a queue has it, and runs it with its own data.
 
     Raises InvalidTask.
     """
@@ -111,11 +117,16 @@ def clashes() -> dict[str, list[Declaration]]:
 
 
 def store_declared(database: str) -> None:
-    """Store the declared schedules; raise InvalidTask if two have the same name."""
+    """Store the schedules that are declared for this database.
+
+    Raises InvalidTask if two have the same name.
+    """
     for name, found in clashes().items():
         tasks = " and ".join(each.task.name for each in found)
         raise InvalidTask(f"{len(found)} schedules have the name {name!r}: {tasks}.")
-    declared = {each.name: each.values for each in declarations()}
+    declared = {
+        each.name: each.values for each in declarations() if each.belongs_in(database)
+    }
     tables.Schedule.objects.db_manager(database).declare(declared)
 
 

@@ -21,9 +21,9 @@ from django.apps import apps
 
 from ..exceptions import InvalidTask
 from ..queue.new_job import NewJob
-from . import tables
 from .arguments import Signature, Stored
 from .dependencies import Need, needs_of, provided_by
+from .destination import jobs_in
 from .modules import is_late, warn_of_module
 from .options import (
     JobOptions,
@@ -179,6 +179,7 @@ class Task(Generic[P, R, J]):
         - `after`: jobs and batches, enqueued before, that must succeed before this job
           runs. With `after_failure="run"` it is enough that they end.
         - `batch`: the batch that the job belongs to.
+        - `database`: the alias of the database whose queue the job is enqueued in.
 
         `unique` and `unique_key` replace each other. Raises InvalidTask.
         """
@@ -264,9 +265,11 @@ class Task(Generic[P, R, J]):
         Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
         options = self.options
+        database = options.own_database
         if options.write_all and (jobs := self.jobs_of_all(args, kwargs)) is not None:
-            return insert_as_batch(jobs, None if options.batch else self.name)
-        return tables.Job.objects.insert([self.bind(*args, **kwargs).new_job])[0]
+            name = None if options.batch else self.name
+            return insert_as_batch(jobs, database, name)
+        return jobs_in(database).insert([self.bind(*args, **kwargs).new_job])[0]
 
     def jobs_of_all(self, args: tuple, kwargs: dict) -> list[NewJob] | None:
         """Return the jobs of a call with ALL, or None for a call without ALL."""
@@ -344,7 +347,8 @@ def task(function=None, /, *, name=None, aliases=(), **options):
 
     - which job starts first: `queue_name`, `priority`
     - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
-    - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `process_units`
+    - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
+      `process_units`
     - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
       `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
     - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`

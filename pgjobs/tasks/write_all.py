@@ -151,17 +151,22 @@ def check_number(signature: "Signature", choices: list[list]) -> None:
         raise InvalidArguments(signature.task_name, {IN_JSON: fault})
 
 
-def insert_as_batch(new_jobs: list[NewJob], description: str | None) -> Any:
+def insert_as_batch(
+    new_jobs: list[NewJob], database: str | None, description: str | None
+) -> Any:
     """Insert jobs as one batch, all or none; return those that were not skipped.
 
-    `description`: that of the batch. It is None if the jobs already belong to a batch.
+    `database`: what the options say of it. `description`: that of the batch. It is None
+    if the jobs already belong to a batch.
     """
-    with transaction.atomic(using=tables.Job.objects.db):
+    database = database or tables.Job.objects.db_to_write
+    with transaction.atomic(using=database):
         if description is not None:
-            batch = tables.Batch.objects.create(description=description)
+            batches = tables.Batch.objects.using(database)
+            batch = batches.create(description=description)
             new_jobs = [
                 each._replace(keys={**(each.keys or {}), "batch_id": batch.pk})
                 for each in new_jobs
             ]
-        jobs = tables.Job.objects.insert(new_jobs)
+        jobs = tables.Job.objects.db_manager(database).insert(new_jobs)
         return [job for job in jobs if job is not None]

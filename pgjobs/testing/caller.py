@@ -38,6 +38,8 @@ PAUSE = 0.02
 class CallerWorker(Surroundings):
     """Registered as a worker for the length of a `with` block."""
 
+    database: str
+
     def __init__(self, database: str, name: str, queues: Sequence[str] | None = None):
         super().__init__()
         self.database = database

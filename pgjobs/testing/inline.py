@@ -22,7 +22,8 @@ def run_inserted(jobs: Sequence[Job]) -> None:
             run.waiting |= ids
             run.run(ids)
         else:
-            with CallerWorker(settings.DATABASE, "inline") as worker:
+            database = jobs[0]._state.db or settings.DATABASE
+            with CallerWorker(database, "inline") as worker:
                 run = InlineRun(worker, ids)
                 run.run(run.waiting)
     finally:

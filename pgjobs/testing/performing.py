@@ -83,7 +83,7 @@ def perform(
     refuse_event_loop("perform")
     if not isinstance(bound, BoundTask):
         raise InvalidTask(f"perform takes what task.bind(...) returns, got {bound!r}.")
-    host = Host()
+    host = Host(bound.options.own_database)
     execution = PerformedExecution(claimed(bound.new_job, attempt), bound.task, host)
     execution.running.given(steps or {}, event, batch, cancel_requested)
     hooks = CommitHooks()
@@ -148,8 +148,9 @@ def performed(
 class Host(Surroundings):
     """Keeps what the job reports."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: str | None) -> None:
         super().__init__()
+        self.database = database
         self.progress: list[Progress] = []
         self.log: list[str] = []
 

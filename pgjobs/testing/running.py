@@ -25,6 +25,7 @@ def run_jobs(
     with_retries: bool = False,
     raise_errors: bool = True,
     limit: int | None = None,
+    database: str | None = None,
 ) -> list[Job]:
     """Run the jobs that are ready, on this thread and connection; return them.
 
@@ -39,20 +40,23 @@ def run_jobs(
     - `raise_errors`: raise what a task raises, after it is recorded; with retries, only
       the last attempt's. Not raised are `Retry`, `Snooze`, `Cancel` and `Fail`.
     - `limit`: stop after so many attempts. Without it, too many are an error.
+    - `database`: the alias of another database, whose jobs are to run.
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("run_jobs")
-    seconds = inf if scheduled else seconds_until(until, settings.DATABASE)
+    database = database or settings.DATABASE
+    seconds = inf if scheduled else seconds_until(until, database)
     if isinstance(queues, str):
         queues = [queues]
-    warn_of_clock(settings.DATABASE)
+    warn_of_clock(database)
     with (
-        CallerWorker(settings.DATABASE, "run_jobs", queues) as worker,
+        settings.using_database_here(database),
+        CallerWorker(database, "run_jobs", queues) as worker,
         QueueClock(worker, seconds) as clock,
     ):
         run = Run(worker, clock, with_retries, raise_errors)
         run.run(limit)
-    return run.jobs
+        return run.jobs
 
 
 class Run:

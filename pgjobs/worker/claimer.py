@@ -19,17 +19,16 @@ from ..queue import admitting, claiming
 from ..queue.admitting import BEGINNING
 from ..queue.claiming import Ahead, Claimed, ClaimedJob, HostUnits, Look
 from ..queue.recording import Success
-from ..queue.unclaimable import first_in_line, unclaimable
+from . import unclaimable
 from .claim_cursors import ClaimCursors
 from .connections.faults import Backoff
 from .connections.heartbeat import Heartbeat
 from .lifetime import Lifetime
 from .poll_schedule import PollSchedule
-from .prefetching import MOST_AHEAD, Prefetching
+from .prefetching import Prefetching
 from .recorder import Recorder
 from .session import Session
 from .upkeep.admission import Admitting
-from .upkeep.batches import fail_culprit
 from .upkeep.chore import Effects, attempt, postpone
 from .upkeep.chores import Chores
 from .upkeep.promotion import Promotion
@@ -138,11 +137,7 @@ class Claimer:
         held = len(self.in_flight) - being_recorded
         if not (limit or self.poll_schedule.may_hold_more) or not self.may_claim(held):
             return None
-        ahead = self.prefetching.ahead(held)
-        left = self.lifetime.left_to_claim - limit
-        if ahead is None or left < 1:
-            return None
-        return ahead._replace(most=int(min(ahead.most, left)))
+        return self.prefetching.ahead(held, self.lifetime.left_to_claim - limit)
 
     # What is recorded on the way
 
@@ -399,22 +394,11 @@ class Claimer:
 
     def fail_unclaimable(self) -> bool:
         """Fail the jobs that make a claim raise; return whether there were any."""
-        limit = self.options.slots + self.options.fixed_prefetch
-        if self.prefetching.is_on:
-            limit += MOST_AHEAD
-        queues, excluded = self.options.queues, self.options.excluded
-        found = False
-        try:
-            ids = first_in_line(self.connection.execute, limit, queues, excluded)
-            for id, error in unclaimable(self.connection, self.worker_id, ids):
-                if fail_culprit(self.connection, id, "claim", error):
-                    self.note(Effects(waiting=True, finished=[id]))
-                    found = True
-        except psycopg.Error as error:
-            if is_lost(error):
-                raise
-            logger.error("Finding what cannot be claimed failed: %s", text_of(error))
-        return found
+        limit = self.options.slots + self.options.most_prefetched
+        failed = unclaimable.fail(self.connection, self.worker_id, self.options, limit)
+        for id in failed:
+            self.note(Effects(waiting=True, finished=[id]))
+        return bool(failed)
 
     def passed(self) -> None:
         if self.backoff.since is not None:

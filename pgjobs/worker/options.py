@@ -5,6 +5,8 @@ from typing import Literal
 
 from ..conf import settings
 
+MOST_AHEAD = 200  # jobs that `--prefetch auto` may hold beyond the slots
+
 
 def default_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
@@ -35,6 +37,10 @@ class WorkerOptions:
     @property
     def fixed_prefetch(self) -> int:
         return 0 if self.prefetch == "auto" else self.prefetch
+
+    @property
+    def most_prefetched(self) -> int:
+        return MOST_AHEAD if self.prefetch == "auto" else self.prefetch
 
     def serves(self, queue_name: str) -> bool:
         if self.queues is not None:

@@ -12,11 +12,10 @@ from time import monotonic
 
 from ..queue.claiming import Ahead, ClaimedJob
 from .in_flight import InFlight
-from .options import WorkerOptions
+from .options import MOST_AHEAD, WorkerOptions
 from .slots.executor import Executor
 
 AHEAD_SECONDS = 0.005  # in which the slots begin all jobs that wait for them
-MOST_AHEAD = 200  # jobs
 LONGEST_WAIT = 0.1  # seconds until jobs that no slot has begun go back
 SHARE = 0.02  # of the latest run in the average of its task
 FEWEST_RUNS = 10  # before a task is known
@@ -87,15 +86,19 @@ class Prefetching:
         if self.is_on:
             executor.runs = self.runs
 
-    def ahead(self, held: int) -> Ahead | None:
-        """Return what may be claimed ahead, by a worker that holds so many jobs."""
+    def ahead(self, held: int, left: float) -> Ahead | None:
+        """Return what may be claimed ahead, by a worker that holds so many jobs.
+
+        `left`: how many jobs it may still claim before it ends.
+        """
         if not self.is_on:
             return None
         self.averages.add(self.take_runs())
         if not (costs := self.averages.costs()):
             return None
         seconds = self.seconds_left(monotonic())
-        most = min(seconds / min(costs.values()), self.slots + MOST_AHEAD - held)
+        room = self.slots + MOST_AHEAD - held
+        most = min(seconds / min(costs.values()), room, left)
         return Ahead(int(most), seconds, costs) if most >= 1 else None
 
     def take_runs(self) -> Iterator[tuple[str, float]]:

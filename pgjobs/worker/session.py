@@ -101,4 +101,5 @@ def worker_row(options: WorkerOptions) -> dict:
         "units": options.units,
         "lease": settings.LEASE_DURATION,
         "heartbeat_interval": settings.HEARTBEAT_INTERVAL,
+        "version": settings.VERSION,
     }

@@ -131,7 +131,7 @@ def test_list_costs_the_same_few_queries_however_many_events(
         dead_letter()
     client = operator(*ALL)
     client.get(LIST)
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(8):
         client.get(LIST)
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from pgjobs.models import Figure
 from pgjobs.queue.figures import BUCKETS
-from pgjobs.reports.figures import PERIODS, Sums, by_span, by_task, quantile
+from pgjobs.reports.figures import PERIODS, Sums, figures, quantile
 from pgjobs.sql import statement
 from tests.operators import LIST, operator, text_of
 
@@ -43,10 +43,6 @@ def make_figure(age: timedelta = timedelta(0), span: int = 1, **columns) -> Figu
     return Figure.objects.create(start=start, span=span, **values | columns)
 
 
-def now() -> float:
-    return timezone.now().timestamp()
-
-
 def test_figures_are_summed_by_task():
     for minutes in (1, 2):
         make_figure(
@@ -58,20 +54,21 @@ def test_figures_are_summed_by_task():
     make_figure(task="tests.add", successful=100)
     make_figure(timedelta(hours=2), successful=100)
     make_figure(span=60, successful=100)
-    add, noop = by_task("default", PERIODS["hour"])
+    add, noop = figures("default", PERIODS["hour"]).tasks
     assert (add.key, add.ended) == ("tests.add", 100)
     assert (noop.successful, noop.failed, noop.ended) == (10, 2, 12)
     assert noop.run_times == histogram(b3=12)
-    assert [each.key for each in by_task("default", PERIODS["hour"], "tests.add")] == [
-        "tests.add"
-    ]
+    only = figures("default", PERIODS["hour"], task="tests.add")
+    assert [each.key for each in only.tasks] == ["tests.add"]
+    assert sum(each.ended for each in only.spans) == 100
+    assert figures("default", PERIODS["hour"], queue_name="mail").tasks == []
 
 
 @pytest.mark.parametrize(("name", "number"), [("hour", 60), ("day", 24), ("week", 168)])
 def test_every_span_of_a_period_is_there(name, number):
     period = PERIODS[name]
     make_figure(span=period.span, successful=3)
-    spans = by_span("default", period, now())
+    spans = figures("default", period).spans
     assert len(spans) == number
     assert sum(each.successful for each in spans) == 3
     starts = [int(each.key) for each in spans]
@@ -88,10 +85,10 @@ def test_quantile_lies_in_its_bucket():
 
 def test_figures_are_found_by_their_index():
     parameters = {
-        "by_task": True,
         "span": 1,
         "seconds": 60,
         "task": None,
+        "queue_name": None,
         "most": 1,
     }
     with connection.cursor() as cursor:

@@ -66,7 +66,7 @@ def test_nothing_is_counted_without_a_limit(admin_client, few_counted):
             assert admin_client.get(LIST + query).status_code == 200
         counts = [each["sql"] for each in queries if "COUNT(" in each["sql"].upper()]
         assert counts
-        assert all("LIMIT 101" in each or "LIMIT 10001" in each for each in counts)
+        assert all(re.search("LIMIT (101|10001|100000)\\b", each) for each in counts)
 
 
 def test_no_query_reads_arguments_or_sorts_by_anything_but_the_id(admin_client):

@@ -1,13 +1,18 @@
 """The overview of the admin, and failed jobs grouped by their errors."""
 
+import re
+import zlib
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
-from pgjobs.models import Attempt, Job, Queue, Schedule
-from pgjobs.reports.errors import error_groups
+from pgjobs import enqueue
+from pgjobs.models import ErrorGroup, Job, Queue, Schedule
+from pgjobs.reports.errors import failures
+from pgjobs.testing import run_jobs
 from tests.operators import LIST, make_job, make_worker, operator, text_of
+from tests.tasks import fail_with
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
 
@@ -15,18 +20,17 @@ OVERVIEW = f"{LIST}overview/"
 ALL = ("view_job", "view_queue", "view_worker", "view_schedule", "view_event")
 
 
+def group_of(exception_class: str, task: str = "tests.noop") -> ErrorGroup:
+    id = zlib.crc32(f"{exception_class} {task}".encode())
+    values = {"task": task, "exception_class": exception_class}
+    values |= {"place": "shop.views.pay", "message": "It broke."}
+    return ErrorGroup.objects.get_or_create(id=id, defaults=values)[0]
+
+
 def failed_of(exception_class: str, task: str = "tests.noop", **columns) -> Job:
-    job = make_job("FAILED", task=task, attempts=1, reason="It broke.", **columns)
-    Attempt.objects.create(
-        job=job,
-        life=1,
-        number=1,
-        worker_name="worker",
-        finished_at=job.finished_at,
-        outcome="FAILED",
-        exception_class=exception_class,
-    )
-    return job
+    """Make a job that failed as a worker records it."""
+    columns["error_group"] = group_of(exception_class, task).pk
+    return make_job("FAILED", task=task, attempts=1, reason="It broke.", **columns)
 
 
 def test_overview_says_that_there_are_no_problems():
@@ -112,7 +116,7 @@ def test_overview_costs_the_same_queries_however_much_there_is(
         failed_of(f"Error{number}")
     client = operator(*ALL)
     client.get(OVERVIEW)
-    with django_assert_max_num_queries(40):
+    with django_assert_max_num_queries(43):
         client.get(OVERVIEW)
 
 
@@ -121,42 +125,87 @@ def test_overview_costs_the_same_queries_however_much_there_is(
 
 def test_failed_jobs_are_grouped_by_exception_and_task():
     now = timezone.now()
-    first = failed_of("shop.Gone", finished_at=now - timedelta(hours=2))
+    first = failed_of("shop.Gone", finished_at=now - timedelta(minutes=125))
     last = failed_of("shop.Gone")
     failed_of("shop.Gone", task="tests.other")
     make_job("FAILED")
-    groups = {
-        (each.task, each.exception_class): each for each in error_groups("default")
-    }
+    groups = {(each.task, each.exception_class): each for each in failures("default")}
     assert len(groups) == 3
     group = groups["tests.noop", "shop.Gone"]
-    assert group.number == 2
-    assert (group.first_at, group.last_at) == (first.finished_at, last.finished_at)
-    assert group.reason == "It broke."
+    assert (group.number, group.failed_now) == (2, 2)
+    assert (group.last_at, group.reason) == (last.finished_at, "It broke.")
+    assert group.by_hour[-1] == 1 and group.by_hour[-3] == 1
+    assert first.finished_at < group.last_at
     assert groups["tests.noop", ""].number == 1
 
 
-def test_group_is_of_the_life_that_failed_and_of_its_last_attempt():
+def test_worker_puts_failures_that_differ_in_their_values_into_one_group():
+    for number in (4_711, 815):
+        enqueue(fail_with, f"order {number} of 'Ada {number}'")
+    enqueue(fail_with, "another order")
+    run_jobs(raise_errors=False)
+    group, other = failures("default")
+    assert (group.number, other.number) == (2, 1)
+    assert group.exception_class == other.exception_class == "ValueError"
+    assert group.kind.place == "tests.tasks.fail_with"
+    assert group.kind.message == "ValueError: order # of #"
+
+
+def test_job_that_is_retried_and_failed_by_hand_leaves_its_group():
     job = failed_of("shop.Gone")
-    Attempt.objects.create(
-        job=job,
-        life=1,
-        number=2,
-        finished_at=timezone.now(),
-        outcome="FAILED",
-        exception_class="shop.Late",
-    )
-    assert [each.exception_class for each in error_groups("default")] == ["shop.Late"]
     job.retry()
     job.fail()
-    assert [each.exception_class for each in error_groups("default")] == [""]
+    assert [each.exception_class for each in failures("default")] == [""]
+
+
+def test_muted_group_returns_with_a_new_version():
+    failed_of("shop.Gone")
+    group = group_of("shop.Gone")
+    client = operator(*ALL, "mute_errorgroup")
+    url = f"{LIST}errors/{group.pk}/mute/"
+    assert url in text_of(client.get(OVERVIEW))
+    assert "Jobs go on failing" in text_of(client.get(url))
+    assert not failures("default")[0].is_muted
+    assert client.post(url).status_code == 302
+    assert failures("default")[0].is_muted
+    assert "Muted errors" in text_of(client.get(OVERVIEW))
+    ErrorGroup.objects.filter(pk=group.pk).update(version="2.0")
+    assert not failures("default")[0].is_muted
+    assert "Muted errors" not in text_of(client.get(OVERVIEW))
+
+
+def test_muting_needs_its_permission():
+    failed_of("shop.Gone")
+    client = operator(*ALL)
+    url = f"{LIST}errors/{group_of('shop.Gone').pk}/mute/"
+    assert url not in text_of(client.get(OVERVIEW))
+    assert client.get(url).status_code == client.post(url).status_code == 403
+
+
+def test_group_is_retried_from_the_overview():
+    """Open the overview, press the button, confirm: three clicks from the start."""
+    jobs = [failed_of("shop.Gone") for _ in range(3)]
+    failed_of("shop.Late")
+    client = operator(*ALL, "retry_job")
+    form = re.search(
+        r'<form class="pgjobs-act" method="post" action="([^"]*group='
+        rf'{group_of("shop.Gone").pk}[^"]*)">(.*?)</form>',
+        text_of(client.get(OVERVIEW)),
+    )
+    address = form[1].replace("&amp;", "&")
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form[2]))
+    page = text_of(client.post(address, fields))
+    assert "3 jobs" in page
+    assert not Job.objects.ready().exists()
+    client.post(address, {**fields, "confirmed": "yes"})
+    assert set(Job.objects.ready()) == set(jobs)
 
 
 def test_group_leads_to_the_list_of_its_jobs():
     inside, other = failed_of("shop.Gone"), failed_of("shop.Late")
     by_hand = make_job("FAILED")
     client = operator(*ALL)
-    query = "status=FAILED&amp;task=tests.noop&amp;error=shop.Gone"
+    query = f"status=FAILED&amp;group={group_of('shop.Gone').pk}"
     assert query in text_of(client.get(OVERVIEW))
 
     def listed(error):

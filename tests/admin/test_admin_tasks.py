@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_told_at_its_field(field, value, says):
 def test_all_makes_a_job_for_each_choice(django_assert_max_num_queries):
     client = operator(*PERMISSIONS)
     assert '<option value="ALL">' in text_of(client.get(form(export_data.name)))
-    with django_assert_max_num_queries(11):  # however many
+    with django_assert_max_num_queries(13):  # however many
         response = client.post(form(export_data.name), data(client_id=1, format="ALL"))
     assert messages_of(response) == ["3 jobs were enqueued."]
     assert Job.objects.count() == LogEntry.objects.count() == 3

@@ -11,10 +11,20 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from pgjobs.models import Figure, Progress, Queue, Schedule, TaskDefinition
+from pgjobs import chain
+from pgjobs.models import (
+    Figure,
+    Job,
+    Predecessor,
+    Progress,
+    Queue,
+    Schedule,
+    TaskDefinition,
+)
 from pgjobs.queue.figures import BUCKETS
 from tests.browser import Browser, chromium
 from tests.operators import LIST, insert, make_job, make_worker
+from tests.tasks import add
 
 pytestmark = [
     pytest.mark.skipif(chromium() is None, reason="There is no Chromium here."),
@@ -30,6 +40,7 @@ PAGES = (
     "running",
     "job",
     "long",
+    "chain",
     "confirmation",
     "queues",
     "workers",
@@ -144,6 +155,11 @@ def addresses() -> dict[str, str]:
             "synced_at": timezone.now(),
         },
     )[0]
+    first, second, third = chain(add.bind(1), add.bind(2), add.bind(3)).enqueue()
+    # As an admission links them.
+    Predecessor.objects.create(job_id=second.pk, predecessor_id=first.pk)
+    Predecessor.objects.create(job_id=third.pk, predecessor_id=second.pk)
+    Job.objects.filter(pk=second.pk).update(keys={"after": [first.pk]})
     app = "/admin/pgjobs/"
     return {
         "overview": f"{LIST}overview/",
@@ -152,6 +168,7 @@ def addresses() -> dict[str, str]:
         "running": f"{LIST}?status=RUNNING",
         "job": f"{LIST}{running.pk}/change/",
         "long": f"{LIST}{job.pk}/change/",
+        "chain": f"{LIST}{second.pk}/change/",
         "confirmation": f"{LIST}cancel/{running.pk}/",
         "queues": f"{app}queue/",
         "workers": f"{app}worker/",
@@ -190,6 +207,11 @@ def test_page_is_whole(name, width, is_dark, shown):
     too_wide = "document.documentElement.scrollWidth - innerWidth"
     assert page.evaluate(too_wide) <= 0, "the page scrolls sideways"
     assert page.evaluate(OVERLAPS) == []
+
+
+def test_chain_is_drawn_with_links(shown):
+    page = shown("chain", 1440, False)
+    assert page.evaluate("document.querySelectorAll('.pgjobs-graph a').length") == 2
 
 
 @pytest.mark.skipif("PGJOBS_AXE" not in os.environ, reason="PGJOBS_AXE is not set.")

@@ -22,6 +22,13 @@ class Migration(migrations.Migration):
     operations = [InstallSQL()]
 """
 
+TABLES = """
+from django.db import migrations
+
+class Migration(migrations.Migration):
+    operations = []
+"""
+
 
 class Package:
     """A copy of the package whose files a test may change."""
@@ -77,7 +84,7 @@ def test_what_has_changed_since_the_last_release_is_in_a_migration():
 
 
 def test_before_the_first_release_the_files_may_change(package):
-    package.change(RETRY, "RETURN EXISTS", "-- Changed.\n RETURN EXISTS")
+    package.change(RETRY, "RETURN true", "RETURN NOT false")
     check(package.root)
     with pytest.raises(SystemExit, match="freeze 0002_functions first"):
         freeze("0003_retry", package.root)
@@ -88,16 +95,40 @@ def test_first_freeze_makes_what_the_files_made(package, same_database_afterward
     operation = package.freeze("0002_functions")
     run(InstallSQL().backwards())
     bare = catalogue()
-    package.change(RETRY, "RETURN EXISTS", "-- Changed.\n RETURN EXISTS")
+    package.change(RETRY, "RETURN true", "RETURN NOT false")
     run(operation.forwards())
     assert catalogue() == before
     run(operation.backwards())
     assert catalogue() == bare
 
 
+def test_first_freeze_leaves_migrations_of_tables_alone(package):
+    (package.root / "migrations/0003_table.py").write_text(TABLES)
+    with pytest.raises(SystemExit, match="freeze 0002_functions first"):
+        freeze("0003_table", package.root)
+    package.freeze("0002_functions")
+    assert (package.root / "migrations/0003_table.py").read_text() == TABLES
+
+
+def test_release_that_no_database_has_is_frozen_again(released):
+    released.change(RETRY, "RETURN true", "RETURN NOT false")
+    (released.root / "migrations/0003_table.py").write_text(TABLES)
+    with pytest.raises(SystemExit, match="must follow 0003_table"):
+        freeze("0002_functions", released.root)
+    for name in ("0001_initial", "0003_table"):
+        with pytest.raises(SystemExit, match="only the last one that freeze wrote"):
+            freeze(name, released.root, again=True)
+    freeze("0002_functions", released.root, again=True)
+    check(released.root)
+    *_, operation = operations(released.root)
+    before, after = operation.changes["function pgjobs_retry"]
+    assert before is None
+    assert "NOT false" in after
+
+
 def test_changes_are_frozen_both_ways(released, same_database_afterwards):
     before = catalogue()
-    released.change(RETRY, "RETURN EXISTS", "-- Changed.\n RETURN EXISTS")
+    released.change(RETRY, "RETURN true", "RETURN NOT false")
     released.change("functions/api/enqueue.sql", "    lock text", "    lok text")
     released.change("triggers.sql", "OR DELETE ON pgjobs_queue", "ON pgjobs_queue")
     released.change("rights.sql", "'pgjobs_leave_note'", "'pgjobs_line'")
@@ -136,7 +167,7 @@ def test_comment_above_a_definition_is_no_change(released):
     "name", ["0001_again", "0002_functions", "retry", "0003-retry"]
 )
 def test_name_of_a_migration_follows_the_last_one(released, name):
-    released.change(RETRY, "RETURN EXISTS", "-- Changed.\n RETURN EXISTS")
+    released.change(RETRY, "RETURN true", "RETURN NOT false")
     with pytest.raises(SystemExit, match="must follow 0002_functions"):
         freeze(name, released.root)
 

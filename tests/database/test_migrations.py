@@ -39,6 +39,8 @@ INDEXES = {
     "pgjobs_job_unique": "(unique_key, unique_for) WHERE ((unique_key IS NOT NULL) AND"
     " pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at))",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",
+    "pgjobs_job_error": "(error_group, finished_at)"
+    " WHERE ((error_group IS NOT NULL) AND (status = 'FAILED'))",
 }
 OBJECTS = """
 SELECT 'relation', relname FROM pg_class WHERE relname LIKE 'pgjobs%'

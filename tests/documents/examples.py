@@ -15,6 +15,7 @@ from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 from asgiref.sync import sync_to_async
 from django.core.management import get_commands, load_command_class
@@ -97,4 +98,7 @@ def parse_command(line: str) -> None:
     name, *arguments = shlex.split(line)
     app = get_commands()[name]
     command = load_command_class(app, name)
-    command.create_parser("manage.py", name).parse_args(arguments)
+    # Django's own commands know which databases there are.
+    known = connections.databases
+    with patch.dict(known, {"eu": known["default"], "replica": known["default"]}):
+        command.create_parser("manage.py", name).parse_args(arguments)

@@ -14,6 +14,7 @@ def leave_child(path: str) -> None:
             "INSERT INTO pgjobs_job (task, kwargs, run_after)"
             " VALUES ('tests.echo', '{\"child_of\": 1}', now() + interval '1 hour')"
         )
+    tasks.write(path, "left a child")
     tasks.wait_for_go(path)
 
 

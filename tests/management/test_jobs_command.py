@@ -1,13 +1,14 @@
 """The command `jobs`: the same filters as the admin's list, for a terminal."""
 
 import json
+import zlib
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from pgjobs.models import Job
+from pgjobs.models import ErrorGroup, Job
 from tests.operators import insert, make_job, make_worker, status_of
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +31,11 @@ def listed(*arguments: str) -> list[int]:
 
 
 def failed_of(exception_class: str, **columns) -> Job:
-    job = make_job(**columns)
+    group = zlib.crc32(exception_class.encode())
+    ErrorGroup.objects.get_or_create(
+        id=group, defaults={"exception_class": exception_class}
+    )
+    job = make_job(error_group=group, **columns)
     job.attempts_made.create(
         life=1,
         number=1,

@@ -22,7 +22,7 @@ from pgjobs.worker.connections.bell import Bell
 from pgjobs.worker.observer import RunStats
 from pgjobs.worker.process import supervisor
 from pgjobs.worker.process.pipe import SupervisorPipe
-from pgjobs.worker.process.supervisor import ChildProcess, Supervisor, WorkerPipe
+from pgjobs.worker.process.supervisor import ChildProcess, Supervisor, Team, WorkerPipe
 from tests import tasks
 from tests.actors import execute, session
 from tests.processes import SOON, WorkerProcess, shared_queue, wait_for, wait_for_status
@@ -91,7 +91,7 @@ def test_worker_that_recycles_is_replaced_without_a_pause(supervise, monkeypatch
 
 
 def test_pauses_grow_with_quick_deaths_and_start_again_after_a_healthy_while():
-    place = ChildProcess(1)
+    place = ChildProcess(1, Team(range(1, 2)))
     place.started_at = math.inf  # only just
     pauses = [place.pause_after_death() for _ in range(9)]
     for expected, pause in zip([0.5, 1, 2, 4, 8, 16, 30, 30, 30], pauses, strict=True):

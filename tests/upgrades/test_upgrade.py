@@ -44,15 +44,19 @@ def last_release() -> str:
     return WANTED or (named[-1] if named else "HEAD")
 
 
+def git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
+
+
 @pytest.fixture(scope="module")
 def release(tmp_path_factory) -> Path:
     """The package as it was released."""
     if not (ROOT / ".git").exists():
         pytest.skip("there is no history here")
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() == b"true":
+        pytest.skip("this clone has only the end of the history")
     commit = last_release()
-    done = subprocess.run(
-        ["git", "archive", commit, "pgjobs"], cwd=ROOT, capture_output=True, check=False
-    )
+    done = git("archive", commit, "pgjobs")
     assert done.returncode == 0, f"{commit} is not in the history: fetch all of it."
     directory = tmp_path_factory.mktemp("release")
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:

@@ -17,7 +17,6 @@ from tests import tasks
 from tests.actors import Hand, execute, hours, job_that_is
 from tests.processes import (
     ROOT,
-    SOON,
     STATEMENTS,
     drain,
     running_worker,
@@ -32,6 +31,8 @@ from tests.worker.test_maintenance import (
 )
 
 pytestmark = shared_queue
+
+SOON = 10.0  # seconds, as promised
 
 SMALL = {"slots": 4, "poll": 0.5, "grace": 1}
 MOST_TRIES = 25  # of one statement, in as many seconds as a test takes at most

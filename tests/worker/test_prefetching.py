@@ -188,7 +188,7 @@ def test_worker_claims_many_jobs_at_once_that_it_knows_to_be_short(claims):
 def test_worker_claims_no_more_than_it_has_slots_of_jobs_that_take_long(claims):
     enqueue_many([tasks.sleep.bind(0.02) for _ in range(40)])
     assert drain(slots=2, prefetch="auto").finished == 40
-    assert max(claims) == 2
+    assert max(claims) <= 2  # the first claim may come with an admission
 
 
 @shared_queue
@@ -196,7 +196,7 @@ def test_worker_claims_no_more_than_it_has_slots_of_jobs_that_take_long(claims):
 def test_worker_of_a_host_with_units_claims_for_its_slots_only(claims):
     enqueue_many([tasks.noop.bind() for _ in range(60)])
     assert drain(slots=2, units=9, prefetch="auto").finished == 60
-    assert max(claims) == 2
+    assert max(claims) <= 2  # the first claim may come with an admission
 
 
 @shared_queue

@@ -1,4 +1,5 @@
 -- Those who watch: they read how jobs are, and not what they were given or have found.
+-- The owner of the tables moves jobs to another database (pgjobs_move, pgjobs_parcel).
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT ON django_migrations TO {role};
 GRANT SELECT (
@@ -14,7 +15,7 @@ GRANT SELECT (
     id, name, aggregate_id, correlation_id, published_at, handlers
 ) ON pgjobs_event TO {role};
 GRANT SELECT ON
-    pgjobs_batch, pgjobs_delivery, pgjobs_figure, pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite,
+    pgjobs_batch, pgjobs_codeversion, pgjobs_delivery, pgjobs_figure, pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite,
     pgjobs_queue, pgjobs_rate, pgjobs_schedule, pgjobs_subscription, pgjobs_taskdefinition,
     pgjobs_tick, pgjobs_worker
 TO {role};

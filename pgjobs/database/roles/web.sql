@@ -3,7 +3,8 @@
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT ON django_migrations TO {role};
 GRANT SELECT ON
-    pgjobs_attempt, pgjobs_batch, pgjobs_delivery, pgjobs_event, pgjobs_figure, pgjobs_job, pgjobs_note,
+    pgjobs_attempt, pgjobs_auditentry, pgjobs_batch, pgjobs_codeversion, pgjobs_delivery,
+    pgjobs_errorgroup, pgjobs_event, pgjobs_figure, pgjobs_job, pgjobs_note,
     pgjobs_predecessor, pgjobs_prerequisite, pgjobs_progress, pgjobs_queue, pgjobs_rate,
     pgjobs_schedule, pgjobs_step, pgjobs_subscription, pgjobs_taskdefinition, pgjobs_tick,
     pgjobs_worker
@@ -11,6 +12,9 @@ TO {role};
 GRANT INSERT, UPDATE, DELETE ON
     pgjobs_batch, pgjobs_job, pgjobs_predecessor, pgjobs_prerequisite, pgjobs_schedule
 TO {role};
+GRANT INSERT, UPDATE, DELETE ON pgjobs_auditentry TO {role};
+GRANT UPDATE (muted_version) ON pgjobs_errorgroup TO {role};
+GRANT DELETE ON pgjobs_queue TO {role};
 GRANT INSERT, UPDATE ON pgjobs_event, pgjobs_queue TO {role};
 GRANT INSERT ON pgjobs_attempt, pgjobs_delivery, pgjobs_note TO {role};
 -- What refers to a job goes with it.

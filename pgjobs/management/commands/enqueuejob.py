@@ -8,6 +8,7 @@ from django.utils.timezone import is_naive, make_aware
 
 from ...exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, UnknownTask
 from ...tasks.registry import registry
+from ..auditing import noting
 from ..parameters import add_database, ready_database, seconds
 
 
@@ -36,9 +37,13 @@ class Command(BaseCommand):
         add_database(parser)
 
     def handle(self, **options):
-        with ready_database(options["database"]):
+        with (
+            ready_database(options["database"]) as alias,
+            noting(alias, "enqueue", "job", chosen=options["name"]) as entry,
+        ):
             enqueued = self.enqueue(options)
-        jobs = enqueued if isinstance(enqueued, list) else [enqueued]
+            jobs = enqueued if isinstance(enqueued, list) else [enqueued]
+            entry.number = len([job for job in jobs if job is not None])
         if jobs in ([], [None]):
             self.stderr.write("Not enqueued: another job holds its unique key.")
             return

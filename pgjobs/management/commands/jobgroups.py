@@ -23,6 +23,9 @@ OPERATOR = (
     "pause_queue",
     "run_schedule",
     "pause_schedule",
+    "redeliver_event",
+    "mute_errorgroup",
+    "view_auditentry",
 )
 
 

@@ -1,8 +1,9 @@
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db.models import Count
 from django.db.models.functions import Left
 from django.utils.timezone import localtime
@@ -16,7 +17,10 @@ from ...reports.job_rows import COLUMNS, TEXTS, json_lines, json_object, some_ro
 from ...reports.json_text import readable
 from ...reports.reasons import reasons, turn_of
 from ...reports.texts import block, excerpt
-from ..job_options import add_filters, are_chosen, chosen, job_id
+from ...tasks.sensitive import sensitive_words
+from ..auditing import noting
+from ..databases import QueueCommand
+from ..job_options import add_filters, are_chosen, chosen, in_words, job_id
 from ..parameters import add_database, ready_database, whole_number
 from ..running import number_of, one_line
 from ..tables import print_table
@@ -75,7 +79,7 @@ ACTS = {
 }
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "List, show and change jobs, with the filters of the admin's list."
 
     def add_arguments(self, parser):
@@ -108,7 +112,9 @@ class Command(BaseCommand):
         jobs = list(found.annotate(reason_start=Left("reason", 200))[: limit + 1])
         if options["json"]:
             ids = [job.pk for job in jobs[:limit]]
-            self.stdout.writelines(json_lines(some_rows(alias, ids, TEXTS)))
+            self.stdout.writelines(
+                json_lines(some_rows(alias, ids, TEXTS, cache(sensitive_words)))
+            )
             return
         self.print_jobs(alias, jobs[:limit])
         if len(jobs) > limit:
@@ -140,7 +146,7 @@ class Command(BaseCommand):
         found = job.first()
         if found is None:
             raise CommandError(f"There is no job {options['id']}.", returncode=1)
-        (row,) = some_rows(alias, [found.pk], TEXTS)
+        (row,) = some_rows(alias, [found.pk], TEXTS, sensitive_words)
         attempts = attempts_of(found)
         if options["json"]:
             made = json.dumps([as_json(each) for each in attempts])
@@ -195,7 +201,11 @@ class Command(BaseCommand):
             self.report_dry_run(act, verb, jobs, options["json"])
             return
         words = {"reason": options["because"]} if options.get("because") else {}
-        self.report(act, act.run(jobs, **words), options["json"])
+        note = options.get("because") or ""
+        with noting(alias, verb, "job", chosen=in_words(options), note=note) as entry:
+            changed = act.run(jobs, **words)
+            entry.number = changed.changed
+        self.report(act, changed, options["json"])
 
     def report_dry_run(self, act: Act, verb: str, jobs, as_json: bool) -> None:
         counts = jobs.order_by().values_list("status").annotate(Count("pk"))
@@ -220,7 +230,7 @@ class Command(BaseCommand):
 
 def add_common(parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
-    add_database(parser)
+    add_database(parser, "all means each")
 
 
 def add_act(parser, act: Act) -> None:

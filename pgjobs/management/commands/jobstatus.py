@@ -4,9 +4,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
-from ...reports.figures import PERIODS, Sums, by_task
+from ...reports.figures import PERIODS, Sums, figures
+from ...reports.replica import replica_age
 from ...reports.status import (
     MOST_COUNTED,
     Overview,
@@ -15,6 +16,7 @@ from ...reports.status import (
     overview,
 )
 from ...reports.thresholds import late_queues, many_failed
+from ..databases import QueueCommand
 from ..parameters import (
     add_database,
     count,
@@ -28,7 +30,7 @@ from ..tables import print_table
 CLEAR = "\x1b[H\x1b[2J"  # the screen of a terminal
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "Show what is going on: queues, workers, and what needs attention."
 
     def add_arguments(self, parser):
@@ -71,7 +73,7 @@ class Command(BaseCommand):
             metavar="2s",
             help="print it again and again, until Ctrl+C (default: every 2 s)",
         )
-        add_database(parser)
+        add_database(parser, "all means each")
 
     def handle(self, **options):
         if options["watch"] is None:
@@ -88,13 +90,18 @@ class Command(BaseCommand):
         with ready_database(options["database"]) as alias:
             state = overview(alias)
             state.problems += exceeded(alias, state, options)
-            last_hour = by_task(alias, PERIODS["hour"])
+            last_hour = figures(alias, PERIODS["hour"]).tasks
+            behind = replica_age(alias)
         if options["json"]:
             shown = asdict(state)
             del shown["remarks"]  # they repeat the problems
             shown["last_hour"] = [as_json(each) for each in last_hour]
+            if behind is not None:
+                shown["replica_seconds"] = behind
             self.stdout.write(json.dumps(shown, indent=2))
         elif not options["check"]:
+            if behind is not None:
+                self.stdout.write(f"Read from a replica, as it was {behind:.0f} s ago.")
             self.print_state(state, last_hour)
         elif not state.problems:
             self.stdout.write("No problems.")

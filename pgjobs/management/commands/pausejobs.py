@@ -1,11 +1,11 @@
-from django.core.management.base import BaseCommand
-
 from ...models import Job, Queue
+from ..auditing import noting
+from ..databases import QueueCommand
 from ..parameters import add_database, queue_name, ready_database
 from ..running import number_of
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = (
         "Pause queues: workers do not start their jobs until 'resumejobs'. "
         "Running jobs end, and jobs can still be enqueued."
@@ -14,7 +14,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser):
         parser.add_argument("queues", nargs="+", type=queue_name, metavar="QUEUE")
         parser.add_argument("--note", help="why; shown in the admin and by jobstatus")
-        add_database(parser)
+        add_database(parser, "all means each")
 
     def handle(self, **options):
         with ready_database(options["database"]):
@@ -29,7 +29,10 @@ def pause(name: str, note: str | None) -> str:
     queue, is_new = Queue.objects.get_or_create(name=name)
     if note is not None:
         Queue.objects.filter(pk=queue.pk).update(note=note)
-    if not queue.pause():
+    what = {"object_id": queue.pk, "note": note or ""}
+    with noting(Queue.objects.db, "pause", "queue", **what) as entry:
+        entry.number = int(queue.pause())
+    if not entry.number:
         changed = "" if note is None else f" Its note is now: {note}"
         return f"{name} was paused already.{changed}"
     jobs = Job.objects.filter(queue_name=name)

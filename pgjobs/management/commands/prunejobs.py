@@ -1,15 +1,15 @@
-from django.core.management.base import BaseCommand
-
 from ...conf import FINISHED, settings
 from ...queue import events as outbox
 from ...queue import upkeep
 from ...queue.parts import OLDEST
 from ...queue.statements import Execute, execute_on
+from ..auditing import noting
+from ..databases import QueueCommand
 from ..parameters import add_database, ready_database, seconds
 from ..running import number_of
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = (
         "Delete finished jobs, and events, that are old enough. Workers do it too, as "
         "PGJOBS['RETENTION'] and PGJOBS['EVENT_RETENTION'] say."
@@ -32,7 +32,7 @@ class Command(BaseCommand):
             "are finished, with --older; else those that PGJOBS['RETENTION'] names); "
             "no events",
         )
-        add_database(parser)
+        add_database(parser, "all means each")
 
     def handle(self, **options):
         older = options["older"]
@@ -43,7 +43,8 @@ class Command(BaseCommand):
         age_of_events = settings.EVENT_RETENTION if older is None else older
         with ready_database(options["database"]) as alias:
             execute = execute_on(alias)
-            jobs = upkeep.prune(execute, ages)
+            with noting(alias, "prune", "job", chosen=in_words(ages)) as entry:
+                jobs = entry.number = upkeep.prune(execute, ages)
             prune_batches(execute)
             events = 0
             if not options["status"]:
@@ -57,6 +58,11 @@ class Command(BaseCommand):
             for table, number in skipped.items():
                 told = f"Skipped {number_of('job', number)}: {table} refers to "
                 self.stdout.write(f"{told}{'it' if number == 1 else 'them'}.")
+
+
+def in_words(ages: dict[str, float | None]) -> str:
+    kept = ages.items()
+    return ", ".join(f"{name} of {age:g} s" for name, age in kept if age is not None)
 
 
 # In batches, so that no transaction is long.

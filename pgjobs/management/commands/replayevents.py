@@ -9,6 +9,7 @@ from ...base.queue_database import database_time
 from ...models import Subscription
 from ...models.event import Delivered, deliver_again
 from ...queue import events as outbox
+from ..auditing import noting
 from ..parameters import add_database, ready_database, seconds
 
 
@@ -49,9 +50,12 @@ class Command(BaseCommand):
                 number = sum(map(len, batches))
                 self.stdout.write(f"{events(number)} would be delivered.")
                 return
-            done = [deliver_again(alias, ids, options["to"]) for ids in batches]
-        nothing = Delivered(0, 0, 0)
-        made, again, skipped = map(sum, zip(nothing, *done, strict=True))
+            what = f"{options['name'] or '*'} since {since}, to {options['to']}"
+            with noting(alias, "replay", "event", chosen=what) as entry:
+                done = [deliver_again(alias, ids, options["to"]) for ids in batches]
+                nothing = Delivered(0, 0, 0)
+                made, again, skipped = map(sum, zip(nothing, *done, strict=True))
+                entry.number = made + again
         if options["verbosity"]:
             self.stdout.write(
                 f"Delivered {events(made + again)}: {made} for the first time, {again} "

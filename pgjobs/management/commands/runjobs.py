@@ -4,8 +4,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 
@@ -27,7 +28,8 @@ from ...worker.observer import RunStats
 from ...worker.process.http import LAST_PORT, Address
 from ...worker.process.pipe import SupervisorPipe
 from ...worker.process.supervisor import STOPPING_SIGNALS, Supervisor
-from ..parameters import check_migrations, check_mode, known_database
+from ..databases import chosen_databases
+from ..parameters import check_migrations, check_mode
 from ..refusals import explained
 from ..reloading import watch
 from ..running import (
@@ -53,21 +55,25 @@ class Command(BaseCommand):
         add_worker_arguments(parser)
 
     def handle(self, **options):
-        chosen = worker_options(known_database(options["database"]), options)
+        aliases = chosen_databases(options["database"], self.stderr)
+        chosen = worker_options(aliases[0], options)
         is_child = options["child"] is not None
         name = chosen.name if is_child else ""
         verbosity = options["verbosity"]
         output = (self.stdout, self.style, verbosity, name)
         with (
-            settings.using_database(chosen.database),
+            settings.using_database(aliases[0] if len(aliases) == 1 else None),
             logging_to(self.stderr, verbosity, name),
             explained(chosen.database),
         ):
             if is_child:
-                reporter = ChildReporter(SupervisorPipe(options["child"]), *output)
-                code = self.work_as_child(chosen, options, reporter)
-            elif options["processes"] or options["reload"]:
-                code = self.supervise(chosen, options, ConsoleReporter(*output))
+                pipe = SupervisorPipe(options["child"])
+                code = self.work_as_child(chosen, options, ChildReporter(pipe, *output))
+            elif options["processes"] or options["reload"] or self.needs_team(aliases):
+                reporter = ConsoleReporter(*output)
+                code = self.supervise(chosen, aliases, options, reporter)
+            elif len(aliases) > 1:
+                code = self.drain_all(aliases, options, output)
             else:
                 code = self.work(chosen, options, ConsoleReporter(*output))
         if code in THREADS_LEFT or self.has_given_up:
@@ -81,6 +87,21 @@ class Command(BaseCommand):
             sys.exit(code)
 
     # One worker
+
+    def drain_all(self, aliases: Sequence[str], options: dict, output) -> ExitCode:
+        """Drain one database after the other in this process; return the worst code."""
+        if not options["drain"]:
+            raise CommandError(
+                "--database all without --drain works on the command line only.",
+                returncode=2,
+            )
+        worst = ExitCode.STOPPED
+        for alias in aliases:
+            with settings.using_database(alias):
+                chosen = worker_options(alias, options)
+                code = self.work(chosen, options, ConsoleReporter(*output))
+            worst = max(worst, code)
+        return worst
 
     def work(
         self, chosen: WorkerOptions, options: dict, reporter: ConsoleReporter
@@ -145,11 +166,19 @@ class Command(BaseCommand):
             self.has_given_up = loop.lifetime.has_given_up
 
     def print_end(
-        self, chosen: WorkerOptions, reporter: ConsoleReporter, stats: RunStats
+        self,
+        chosen: WorkerOptions,
+        reporter: ConsoleReporter,
+        stats: RunStats,
+        aliases: Sequence[str] = (),
     ) -> None:
         reporter.print_summary(stats)
-        if chosen.drain and not reporter.is_quiet:
-            reporter.print(*what_is_left(chosen))
+        if not chosen.drain or reporter.is_quiet:
+            return
+        for alias in aliases or (chosen.database,):
+            heading = f"{alias}: " if len(aliases) > 1 else ""
+            for line in what_is_left(replace(chosen, database=alias)):
+                reporter.print(f"{heading}{line}")
 
     def warn_of_unknown_queues(self, alias: str, options: dict) -> None:
         """Warn of queues that no task and no job names, as after a typo."""
@@ -180,35 +209,45 @@ class Command(BaseCommand):
 
     # Several workers
 
+    def needs_team(self, aliases: Sequence[str]) -> bool:
+        """Whether workers of several databases can run side by side."""
+        return len(aliases) > 1 and self._called_from_command_line
+
     def supervise(
-        self, chosen: WorkerOptions, options: dict, reporter: ConsoleReporter
+        self,
+        chosen: WorkerOptions,
+        aliases: Sequence[str],
+        options: dict,
+        reporter: ConsoleReporter,
     ) -> ExitCode:
-        """Run the workers as processes of their own.
+        """Run the workers of each database as processes of their own.
 
         This process opens no connection until the last of them has ended. Then it asks
         which jobs --drain has left.
         """
         processes = options["processes"] or 1
-        self.check_supervision(processes, options["http"])
+        number = processes * len(aliases)
+        self.check_supervision(number, options["http"])
         connections.close_all()
         supervisor = Supervisor(
-            partial(child_command, chosen, options, monotonic()),
+            partial(child_command, chosen, aliases, options, monotonic()),
             processes=processes,
+            teams=len(aliases),
             grace=chosen.grace,
             is_finite=chosen.drain or chosen.max_time is not None,
             max_time=math.inf if chosen.max_time is None else chosen.max_time,
             waits_for_changes=options["reload"],
             on_stopping=reporter.stopping_workers,
         )
-        who = f"{number_of('worker process', processes, 'es')} of {os.getpid()}"
-        if processes > 1:
+        who = f"{number_of('worker process', number, 'es')} of {os.getpid()}"
+        if number > 1:
             who += ", each"
-        reporter.print(*banner(chosen, who, options["verbosity"]))
+        reporter.print(*banner(chosen, who, options["verbosity"], aliases))
         if options["reload"]:
             watch(supervisor.reload)
         code = supervisor.run()
         if supervisor.is_proven:
-            self.print_end(chosen, reporter, supervisor.stats)
+            self.print_end(chosen, reporter, supervisor.stats, aliases)
         return code
 
     def check_supervision(self, processes: int, http: Address | None) -> None:
@@ -228,16 +267,25 @@ class Command(BaseCommand):
 
 
 def child_command(
-    chosen: WorkerOptions, options: dict, started_at: float, number: int, is_first: bool
+    chosen: WorkerOptions,
+    aliases: Sequence[str],
+    options: dict,
+    started_at: float,
+    number: int,
+    is_first: bool,
 ) -> list[str]:
     """Return the command line of the worker process with this number."""
     line = [*get_child_arguments(), "--skip-checks"]
     http: Address | None = options["http"]
-    if options["name"] is not None and options["processes"]:
+    processes = options["processes"] or 1
+    team, place = divmod(number - 1, processes)
+    if options["database"] is not None:
+        line += ["--database", aliases[team]]
+    if options["name"] is not None and (options["processes"] or len(aliases) > 1):
         line += ["--name", f"{options['name']}-{number}"]
     if http is not None:
         line += ["--http", str(http.for_child(number))]
-        line += ["--position", str(Position(number, options["processes"] or 1))]
+        line += ["--position", str(Position(place + 1, processes))]
     if chosen.max_time is not None:
         left = chosen.max_time - (monotonic() - started_at)
         line += ["--max-time", f"{max(left, 0.001):.3f}"]

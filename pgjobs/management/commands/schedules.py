@@ -1,22 +1,25 @@
 import difflib
 import json
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db.models import F
 from django.utils.timezone import localtime
 
 from ...exceptions import AlreadyEnqueued
 from ...models import Schedule
 from ...tasks.schedules import run_now
+from ..auditing import noting
+from ..databases import QueueCommand
 from ..parameters import add_database, ready_database, worker_name
 from ..running import one_line
 from ..tables import print_table
 
+UNCHANGED = ("it was paused already.", "it was not paused.")
 NEXT_RUNS = 5
 MOST_KNOWN = 20
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = (
         "List the schedules: when each runs, and how its last run ended. Or run, pause "
         "or resume some of them."
@@ -34,7 +37,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--json", action="store_true", help="print one JSON array, for programs"
         )
-        add_database(parser)
+        add_database(parser, "all means each")
 
     def handle(self, **options):
         with ready_database(options["database"]) as alias:
@@ -47,7 +50,10 @@ class Command(BaseCommand):
         if not names:
             raise CommandError(f"Say which schedules to {verb}.", returncode=2)
         for schedule in [named(alias, name) for name in names]:
-            self.stdout.write(f"{one_line(schedule.name)}: {ACTS[verb](schedule)}")
+            with noting(alias, verb, "schedule", object_id=schedule.pk) as entry:
+                done = ACTS[verb](schedule)
+                entry.number = int(not done.endswith(UNCHANGED))
+            self.stdout.write(f"{one_line(schedule.name)}: {done}")
 
     def list_schedules(self, alias: str, options) -> None:
         schedules = list(
@@ -102,11 +108,11 @@ def run(schedule: Schedule) -> str:
 
 
 def pause(schedule: Schedule) -> str:
-    return "it is paused." if schedule.pause() else "it was paused already."
+    return "it is paused." if schedule.pause() else UNCHANGED[0]
 
 
 def resume(schedule: Schedule) -> str:
-    return "it fires again." if schedule.resume() else "it was not paused."
+    return "it fires again." if schedule.resume() else UNCHANGED[1]
 
 
 ACTS = {"run": run, "pause": pause, "resume": resume}

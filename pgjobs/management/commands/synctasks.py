@@ -1,15 +1,16 @@
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from ...exceptions import InvalidTask
 from ...models import TaskDefinition
 from ...models.definition import Synced
 from ...tasks.definitions import declared
+from ..databases import QueueCommand
 from ..parameters import add_database, ready_database
 
 WORDS = {"new": "+", "changed": "~", "gone": "-"}
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = (
         "Store the definitions of all tasks in the database, by which SQL checks "
         "arguments. 'migrate' and every worker do so, too."
@@ -21,7 +22,7 @@ class Command(BaseCommand):
             action="store_true",
             help="change nothing; exit with code 1 if the database knows other tasks",
         )
-        add_database(parser)
+        add_database(parser, "all means each")
 
     def handle(self, **options):
         with ready_database(options["database"]) as alias:

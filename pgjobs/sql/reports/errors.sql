@@ -1,17 +1,12 @@
--- The latest failed jobs, counted by exception class and task.
--- Bounded by %(looked_at)s, because there is no index by the class.
-SELECT failed.task, coalesce(attempt.exception_class, '') AS exception_class,
-    count(*), min(failed.finished_at), max(failed.finished_at), max(failed.id)
+-- The latest failed jobs, counted by their group of errors and by the hour in which they
+-- failed. Jobs without a group failed without an exception.
+SELECT task, error_group, hour, count(*), max(finished_at), max(id)
 FROM (
-    SELECT id, task, life, attempts, finished_at FROM pgjobs_job
+    SELECT id, task, error_group, finished_at,
+        least(floor(extract(epoch FROM now() - finished_at) / 3600), %(hours)s)::integer
+            AS hour
+    FROM pgjobs_job
     WHERE status = 'FAILED' AND finished_at IS NOT NULL
     ORDER BY finished_at DESC LIMIT %(looked_at)s
 ) AS failed
-LEFT JOIN LATERAL (
-    SELECT exception_class FROM pgjobs_attempt
-    WHERE job_id = failed.id AND life = failed.life AND outcome IN ('FAILED', 'CRASHED')
-    ORDER BY number DESC LIMIT 1
-) AS attempt ON TRUE
-GROUP BY failed.task, coalesce(attempt.exception_class, '')
-ORDER BY count(*) DESC, max(failed.finished_at) DESC
-LIMIT %(most)s
+GROUP BY task, error_group, hour

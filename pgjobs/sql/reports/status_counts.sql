@@ -19,6 +19,8 @@ FROM unnest(ARRAY['SUCCESSFUL', 'FAILED', 'CANCELLED']) AS ended (status)
 CROSS JOIN LATERAL (
     SELECT count(*) FROM (
         SELECT FROM pgjobs_job
-        WHERE status = ended.status AND finished_at IS NOT NULL LIMIT %(most)s
+        WHERE status = ended.status AND finished_at IS NOT NULL
+        -- Otherwise the whole table may be read for a status that is rare.
+        ORDER BY finished_at LIMIT %(most)s
     ) AS found
 ) AS job (number)

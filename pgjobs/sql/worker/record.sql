@@ -4,14 +4,12 @@
 WITH outcome AS (
     SELECT * FROM jsonb_to_recordset(%(outcomes)s::jsonb) AS outcome (
         id bigint, lease_token bigint, verdict text, delay float8, reason text,
-        exception_class text, message text, traceback text, dependencies jsonb
+        exception_class text, message text, traceback text, dependencies jsonb,
+        error_group bigint, place text, pattern text
     )
 ),
 held AS MATERIALIZED (
-    SELECT job.id, job.life, job.attempts, job.last_attempted_at, job.worker_id,
-        outcome.lease_token, outcome.verdict, outcome.delay, outcome.reason,
-        outcome.exception_class, outcome.message, outcome.traceback,
-        outcome.dependencies,
+    SELECT job.life, job.attempts, job.last_attempted_at, job.task, outcome.*,
         (outcome.verdict IN ('FAIL', 'RETRY'))::int AS failed,
         CASE
             WHEN job.cancel_requested_at IS NOT NULL OR outcome.verdict = 'CANCEL'
@@ -50,6 +48,9 @@ recorded AS (
             WHEN job.cancel_requested_at IS NULL THEN held.reason ELSE job.reason
         END,
         dependencies = coalesce(held.dependencies, job.dependencies),
+        error_group = CASE
+            WHEN held.next_status = 'FAILED' THEN held.error_group
+        END,
         worker_id = NULL
     FROM held
     WHERE job.id = held.id
@@ -68,5 +69,19 @@ noted AS (
         exception_class, message, traceback
     FROM held
     ON CONFLICT (job_id, life, number) DO NOTHING
+),
+-- One row a group and version, so that many failures at once wait for no row.
+grouped AS (
+    INSERT INTO pgjobs_errorgroup AS known
+        (id, task, exception_class, place, message, version)
+    SELECT DISTINCT ON (error_group)
+        error_group, task, exception_class, place, pattern, %(version)s
+    FROM held
+    WHERE error_group IS NOT NULL AND NOT EXISTS (
+        SELECT FROM pgjobs_errorgroup
+        WHERE id = held.error_group AND version = %(version)s
+    )
+    ORDER BY error_group
+    ON CONFLICT (id) DO UPDATE SET version = excluded.version
 )
 SELECT lease_token, status FROM recorded

@@ -1,6 +1,6 @@
 /* Refreshes the part of a page that is marked with data-pgjobs-live, every so many
    seconds. It stops while the tab is hidden, while something in that part has the focus
-   or is unfolded, and where the user switches it off. Without it the page is whole. */
+   or is unfolded, while a box of a list is ticked, and where the user switches it off. Without it the page is whole. */
 
 "use strict";
 
@@ -8,10 +8,19 @@
     const KEY = "pgjobs-live";
     const part = document.querySelector("[data-pgjobs-live]");
 
-    const isInUse = () =>
-        part.contains(document.activeElement) || part.querySelector("details[open]");
+    // A list is loaded as a whole: Django's own script knows its boxes.
+    const isList = part !== null && part.hasAttribute("data-pgjobs-reload");
+    const isTyping = () => document.activeElement.matches("input[type=text], select");
+    const isTicked = () => document.querySelector("#result_list input:checked");
+    const isInUse = () => isList
+        ? isTyping() || isTicked()
+        : part.contains(document.activeElement) || part.querySelector("details[open]");
 
     const replace = async () => {
+        if (isList) {
+            location.reload();
+            return true;
+        }
         const response = await fetch(location.href, {credentials: "same-origin"});
         if (!response.ok || response.redirected) {
             return false;

@@ -10,7 +10,7 @@ from time import monotonic
 import psycopg
 from psycopg import sql
 
-from ...base.connections import connect, is_pooled
+from ...base.connections import connect, is_pooled, listen_changes
 from ...base.database_errors import text_of
 from ...conf import settings
 from ..options import WorkerOptions
@@ -152,8 +152,8 @@ class Listener:
         )
 
     def connect(self) -> None:
-        changes = settings.LISTEN if isinstance(settings.LISTEN, dict) else {}
         options = self.options
+        changes = listen_changes(options.database)
         try:
             connection = connect(options.database, "listen", options.name, **changes)
             with self.watchdog.guard(connection, SUBSCRIBE_SECONDS):

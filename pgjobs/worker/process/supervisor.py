@@ -75,8 +75,9 @@ class WorkerPipe:
 class ChildProcess:
     """One worker process at a time, and when the next one follows it."""
 
-    def __init__(self, number: int):
+    def __init__(self, number: int, team: "Team"):
         self.number = number
+        self.team = team
         self.process: subprocess.Popen | None = None
         self.pipe: WorkerPipe | None = None
         self.started_at = 0.0
@@ -145,11 +146,29 @@ class ChildProcess:
         return longest * random.uniform(0.8, 1)
 
 
+class Team:
+    """The workers of one database: what keeps one from starting keeps all of them."""
+
+    def __init__(self, numbers: range):
+        self.children = [ChildProcess(number, self) for number in numbers]
+        self.has_started_any = False
+        self.is_proven = False  # a worker was ready once, so others can be, too
+        self.has_failed = False  # a worker could not start
+
+    @property
+    def startable(self) -> list[ChildProcess]:
+        """The children that may start: only the first until a worker was ready."""
+        may_all = self.is_proven or self.children[0].is_over
+        return self.children if may_all else self.children[:1]
+
+
 class Supervisor:
     """Keeps a number of workers running until it is asked to stop.
 
     - `command` returns the command line of a worker, given its number and whether it is
-      the very first one.
+      the very first one of its team.
+    - `processes`: the workers of a team. `teams`: how many teams there are. The workers
+      are numbered from 1, those of the first team before the others.
     - `grace`: seconds that a worker may take to stop.
     - `is_finite`: a worker that ends by itself has done its work.
     - `max_time`: seconds after which no worker is started any more.
@@ -164,13 +183,18 @@ class Supervisor:
         *,
         processes: int,
         grace: float,
+        teams: int = 1,
         is_finite: bool = False,
         max_time: float = math.inf,
         waits_for_changes: bool = False,
         on_stopping: Callable[[int], None] = lambda workers: None,
     ):
         self.command = command
-        self.children = [ChildProcess(number) for number in range(1, processes + 1)]
+        self.teams = [
+            Team(range(first, first + processes))
+            for first in range(1, processes * teams + 1, processes)
+        ]
+        self.children = [child for team in self.teams for child in team.children]
         self.grace = grace
         self.is_finite = is_finite
         self.end_at = monotonic() + max_time
@@ -180,10 +204,13 @@ class Supervisor:
         self.signals = 0
         self.obeyed = 0  # signals that were passed on to the workers
         self.must_reload = False
-        self.has_started_any = False
-        self.is_proven = False  # a worker was ready once, so others can be, too
         self.worst = ExitCode.STOPPED
         self.stats = RunStats()
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether a worker of any team was ready once."""
+        return any(team.is_proven for team in self.teams)
 
     def run(self) -> ExitCode:
         """Run until the last worker has ended; return the worst of their codes."""
@@ -250,20 +277,18 @@ class Supervisor:
 
     @property
     def startable(self) -> list[ChildProcess]:
-        """The children that may start: only the first until a worker was ready."""
-        may_all = self.is_proven or self.children[0].is_over
-        return self.children if may_all else self.children[:1]
+        return [child for team in self.teams for child in team.startable]
 
     def start_due(self) -> None:
         for child in self.startable:
             if child.process is None and child.start_at is not None:
-                if self.has_started_any and monotonic() >= self.end_at:
+                if child.team.has_started_any and monotonic() >= self.end_at:
                     child.start_at = None
                 elif child.start_at <= monotonic():
                     self.start(child)
 
     def start(self, child: ChildProcess) -> None:
-        is_first, self.has_started_any = not self.has_started_any, True
+        is_first, child.team.has_started_any = not child.team.has_started_any, True
         try:
             child.start(self.command(child.number, is_first))
         except OSError as error:
@@ -305,7 +330,7 @@ class Supervisor:
             pid = child.process.pid if child.process else None
             code = child.ended()
             if child.stats is not None:
-                self.is_proven = True
+                child.team.is_proven = True
             if code is not None:
                 self.stats.add(child.stats or RunStats())
                 self.follow(child, pid, code)
@@ -319,10 +344,9 @@ class Supervisor:
         elif self.waits_for_changes and child.stats is None:
             child.start_at = math.inf
             logger.warning("Worker pid=%s could not start: waiting for a change", pid)
-        elif code > 0 and not self.is_proven:
+        elif code > 0 and not child.team.is_proven:
             logger.error("Worker pid=%s could not start", pid)
-            self.worst = ExitCode.LOST
-            self.stop()
+            self.go_on_without(child)
         elif self.is_finite and code in ENDED_BY_ITSELF:
             self.note_the_end(code)
         elif code in ENDED_BY_ITSELF and code != ExitCode.LOST:
@@ -336,6 +360,17 @@ class Supervisor:
                 f"signal {-code}" if code < 0 else f"exit code {code}",
                 pause,
             )
+
+    def go_on_without(self, child: ChildProcess) -> None:
+        """Try again later if other teams may work meanwhile, or else stop."""
+        child.team.has_failed = True
+        if all(team.has_failed and not team.is_proven for team in self.teams):
+            self.worst = ExitCode.LOST
+            self.stop()
+        elif self.is_finite:
+            self.worst = max(self.worst, ExitCode.LOST)
+        else:
+            child.start_at = monotonic() + child.pause_after_death()
 
     def note_the_end(self, code: int) -> None:
         """Remember the worst code: a worker that crashed or was killed left jobs."""

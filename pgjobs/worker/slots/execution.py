@@ -3,14 +3,16 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Context
+from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 
 from ... import signals
+from ...conf import database_of_context
 from ...exceptions import (
     Fail,
     Interruption,
@@ -25,6 +27,7 @@ from ...queue.acts import result_text
 from ...queue.claiming import ClaimedJob
 from ...queue.meta import loaded, restore
 from ...queue.recording import Outcome, Success, Unsuccessful
+from ...reports.secrets import hiding
 from ...tasks.arguments import Stored
 from ...tasks.middleware import Middleware
 from ...tasks.options import Options
@@ -52,6 +55,9 @@ class JobHost(ReportHost, Protocol):
     middleware: Sequence[Middleware]
     hands_on_meta: bool  # to the jobs that jobs enqueue
     keeps_level: int | None  # of log records, if the task says nothing
+
+    @property
+    def database(self) -> str | None: ...  # None leaves it to the settings
 
     def began(self, execution: "Execution") -> None: ...
 
@@ -88,6 +94,7 @@ class Execution:
             host=host,
             meta=loaded(job.meta),
         )
+        self.running.hide = self.hide
         self.running.keeps_level = self.options.keeps_level or host.keeps_level
         if self.running.keeps_level is not None:
             kept_logs.handler.install()
@@ -145,16 +152,33 @@ class Execution:
         released = unsuccessful(self.job, "RELEASE", reason)
         return released._replace(dependencies=task.dependencies_of(stored))
 
+    def hide(self, text: str) -> str:
+        """Return a text without the values of sensitive arguments."""
+        return self.hiding(text)
+
+    @cached_property
+    def hiding(self) -> Callable[[str], str]:
+        return hiding(self.job.kwargs, self.options.sensitive)
+
     def succeeded(self, return_value: str | None) -> Success:
         return Success(self.job.id, self.job.lease_token, return_value)
 
     def ended_by(self, error: BaseException) -> Unsuccessful:
         if isinstance(error, TaskTimeout) and self.limit is not None:
             error.args = (f"The attempt took longer than {self.limit:g} s.",)
-        return outcome_of(self.job, self.options, error)
+        return self.hidden(outcome_of(self.job, self.options, error))
 
     def broken_by(self, error: BaseException) -> Unsuccessful:
-        return unsuccessful(self.job, "FAIL", describe(error), error)
+        return self.hidden(unsuccessful(self.job, "FAIL", describe(error), error))
+
+    def hidden(self, outcome: Unsuccessful) -> Unsuccessful:
+        """Return an outcome whose texts quote no sensitive argument."""
+        return outcome._replace(
+            reason=self.hide(outcome.reason),
+            message=self.hide(outcome.message),
+            traceback=self.hide(outcome.traceback),
+            pattern=self.hide(outcome.pattern),
+        )
 
 
 class ThreadExecution(Execution):
@@ -317,6 +341,8 @@ def job_context(execution: Execution) -> Context:
     context = Context()
     running = execution.running
     context.run(current.set, running)
+    if execution.host.database:  # what the job enqueues stays there
+        context.run(database_of_context.set, execution.host.database)
     if running.meta or execution.host.hands_on_meta:
         restore(context, running.id, running.meta)
     return context

@@ -27,11 +27,13 @@ class Executor(Surroundings):
     Outcomes and reports wait until the loop takes them. `ring` wakes the loop.
     """
 
+    database: str
+
     def __init__(self, slots: int, ring: Callable[[], None], database: str):
         super().__init__()
+        self.database = database
         self.slots = slots
         self.ring = ring
-        self.database = database
         self.default_limit = settings.TIMEOUT  # read once, because each job asks for it
         self.lock = threading.Lock()
         self.running: dict[int, Execution] = {}  # by lease token, as the other dicts

@@ -20,6 +20,7 @@ from ...exceptions import (
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Unsuccessful
 from ...tasks.options import Options
+from .error_groups import class_path, group_of
 
 logger = logging.getLogger("pgjobs.job")
 
@@ -77,6 +78,7 @@ def unsuccessful(
         message=storable(reason, LONGEST_MESSAGE),
         traceback="" if error is None else traceback_text(error),
         error=error,
+        **({} if error is None else group_of(job.task, error, reason)._asdict()),
     )
 
 
@@ -88,12 +90,6 @@ def describe(error: BaseException) -> str:
         message = f"<its message raises {type(broken).__name__}>"
     name = type(error).__name__
     return f"{name}: {message}" if message else name
-
-
-def class_path(error: BaseException) -> str:
-    cls = type(error)
-    module = "" if cls.__module__ == "builtins" else f"{cls.__module__}."
-    return storable(f"{module}{cls.__qualname__}", LONGEST_REASON)
 
 
 def traceback_text(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from .cancel_requests import CancelRequests
 from .chore import Upkeep, attempt
 from .dependencies import Depending
 from .expiry import Expiry
-from .figures import PruneFigures, StoreFigures
+from .figures import PruneAudit, PruneFigures, StoreFigures
 from .heavy_jobs import HeavyJobWarning
 from .late_events import LateDelivery
 from .long_transactions import LongTransactionWarning
@@ -70,6 +70,7 @@ class Chores(Upkeep):
             ForgetRates(),
             self.figures,
             PruneFigures(),
+            PruneAudit(),
             LongTransactionWarning(),
             HeavyJobWarning(options),
             self.scheduler,

@@ -65,7 +65,9 @@ class Depending(Chore):
         failed = [job for job in decided if job.status == "FAILED"]
         for job in failed:
             log_failure(job)
-        return Effects(waiting=bool(decided), finished=[job.id for job in failed])
+        # The jobs that were missing are READY, or wait for an admission.
+        made = bool(decided)
+        return Effects(ready=made, waiting=made, finished=[job.id for job in failed])
 
     def blame(
         self, connection: OwnConnection, jobs: list[Undecided], error: psycopg.Error

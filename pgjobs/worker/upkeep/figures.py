@@ -1,9 +1,10 @@
-"""Adds what the worker has counted to the table of figures; deletes old figures."""
+"""Adds what the worker has counted to the table of figures; deletes what is old."""
 
 from math import inf
 from time import monotonic
 
 from ...conf import settings
+from ...queue.audit import prune_audit
 from ...queue.figures import add_figures, prune_figures
 from ..connections.connection import OwnConnection
 from ..figures import Figures
@@ -47,6 +48,22 @@ class PruneFigures(Chore):
         number = prune_figures(
             connection.execute,
             settings.MINUTE_FIGURES_RETENTION,
+            settings.HOUR_FIGURES_RETENTION,
+        )
+        self.done(monotonic(), again_at_once=number > 0)
+        return NOTHING
+
+
+class PruneAudit(Chore):
+    name = "prune_audit"
+
+    def __init__(self) -> None:
+        super().__init__(PRUNE_SECONDS)
+
+    def run(self, connection: OwnConnection) -> Effects:
+        number = prune_audit(
+            connection.execute,
+            settings.AUDIT_RETENTION,
             settings.HOUR_FIGURES_RETENTION,
         )
         self.done(monotonic(), again_at_once=number > 0)

@@ -4,6 +4,10 @@ RETURNS boolean LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    RETURN EXISTS (SELECT FROM pgjobs_cancel_jobs(ARRAY[id], reason));
+    IF NOT EXISTS (SELECT FROM pgjobs_cancel_jobs(ARRAY[id], reason)) THEN
+        RETURN false;
+    END IF;
+    PERFORM pgjobs_note_act('cancel', id, reason);
+    RETURN true;
 END
 $$;

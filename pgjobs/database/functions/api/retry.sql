@@ -5,7 +5,11 @@ AS $$
 BEGIN
     LOOP
         BEGIN
-            RETURN EXISTS (SELECT FROM pgjobs_retry_jobs(ARRAY[id]));
+            IF NOT EXISTS (SELECT FROM pgjobs_retry_jobs(ARRAY[id])) THEN
+                RETURN false;
+            END IF;
+            PERFORM pgjobs_note_act('retry', id, NULL);
+            RETURN true;
         EXCEPTION WHEN unique_violation THEN
             -- Another job took the unique key first; the next try sees that job.
             IF current_setting('transaction_isolation') <> 'read committed' THEN

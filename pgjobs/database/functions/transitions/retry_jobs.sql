@@ -35,7 +35,7 @@ BEGIN
             attempts = 0, failures = 0, crashes = 0,
             started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
             expires_at = NULL, cancel_requested_at = NULL, return_value = NULL,
-            reason = '', blocked_by_id = NULL,
+            reason = '', blocked_by_id = NULL, error_group = NULL,
             -- The trigger overlooks a job whose end is recorded and not yet seen.
             line = CASE line WHEN 'recorded' THEN 'left' ELSE line END,
             unique_until = CASE

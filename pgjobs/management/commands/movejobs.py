@@ -1,0 +1,74 @@
+from django.core.management.base import BaseCommand, CommandError
+from django.db import IntegrityError
+
+from ...queue.id_blocks import SameBlock
+from ...queue.moving import Mover, Selection, StillRunning, TornTies
+from ..parameters import (
+    check_migrations,
+    known_database,
+    positive_seconds,
+    queue_names,
+)
+from ..refusals import explained
+from .enqueuejob import arguments_of
+
+NOUNS = {
+    "pgjobs_job": "jobs",
+    "pgjobs_schedule": "schedules",
+    "pgjobs_event": "events",
+    "pgjobs_batch": "batches",
+}
+
+
+class Command(BaseCommand):
+    help = (
+        "Move the jobs, schedules and events of a tenant to another database. Run it "
+        "again after an interruption: nothing is lost, and nothing is done twice."
+    )
+
+    def add_arguments(self, parser):
+        parser.add_argument("--from", required=True, metavar="ALIAS", dest="source")
+        parser.add_argument("--to", required=True, metavar="ALIAS", dest="destination")
+        parser.add_argument(
+            "--arguments",
+            metavar="JSON",
+            help="""what the arguments or the payload must have: '{"tenant_id": 42}'""",
+        )
+        parser.add_argument(
+            "--queues",
+            type=queue_names,
+            metavar="A,B",
+            help="only jobs of these queues, and no schedules and events",
+        )
+        parser.add_argument(
+            "--wait",
+            type=positive_seconds,
+            default=60.0,
+            metavar="TIME",
+            help="how long to wait for jobs that run (default: 60)",
+        )
+
+    def handle(self, **options):
+        source = known_database(options["source"])
+        destination = known_database(options["destination"])
+        for alias in (source, destination):
+            with explained(alias):
+                check_migrations(alias)
+        given = options["arguments"]
+        arguments = None if given is None else arguments_of(given)
+        try:
+            selection = Selection(arguments, options["queues"])
+            moved = Mover(source, destination, selection).move(options["wait"])
+        except (SameBlock, StillRunning, TornTies, ValueError) as error:
+            raise CommandError(str(error)) from error
+        except IntegrityError as error:
+            raise CommandError(
+                f"The database {destination!r} refuses a row, and has taken none: "
+                f"{error}What is packed waits in {source!r}. Remove what is in the way "
+                "and run the command again."
+            ) from error
+        found = [
+            f"{moved[name]} {noun}" for name, noun in NOUNS.items() if name in moved
+        ]
+        if options["verbosity"]:
+            self.stdout.write(f"Moved {', '.join(found) or 'nothing'}.")

@@ -1,0 +1,105 @@
+"""The audit trail: what people did, by a page, a command or a function of SQL."""
+
+import getpass
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from ..base.queue_database import QueueManager
+from ..base.texts import storable
+
+LONGEST_ACTOR = 200
+LONGEST_TEXT = 2_000
+
+
+class Via(models.TextChoices):
+    PAGE = "page", _("page")
+    COMMAND = "command", _("command")
+    SQL = "SQL", _("SQL")
+
+
+class AuditManager(QueueManager):
+    @contextmanager
+    def noting(
+        self,
+        actor: str,
+        via: Any,
+        act: str,
+        model: str,
+        object_id: int | None = None,
+        chosen: str = "",
+        note: str = "",
+    ) -> "Iterator[AuditEntry]":
+        """Write an entry before an act, and afterwards its `number`.
+
+        So an act that is cut off in its middle has an entry, too. One that changes
+        nothing leaves none.
+        """
+        entry = self.create(
+            actor=storable(actor, LONGEST_ACTOR),
+            via=via,
+            act=act,
+            model=model,
+            object_id=object_id,
+            chosen=storable(chosen, LONGEST_TEXT),
+            note=storable(note, LONGEST_TEXT),
+        )
+        try:
+            yield entry
+        except Exception:
+            entry.failed = True
+            raise
+        finally:
+            entry.finish()
+
+
+class AuditEntry(models.Model):
+    """One act of a person, on one row or on many."""
+
+    at = models.DateTimeField(_("time"), db_default=Now())
+    actor = models.CharField(_("who"), max_length=LONGEST_ACTOR)
+    via = models.CharField(_("by"), max_length=10, choices=Via)
+    act = models.CharField(_("act"), max_length=50)
+    model = models.CharField(_("on"), max_length=50)  # "job", "queue"...
+    # NULL if there were several, or if the row was new.
+    object_id = models.BigIntegerField(_("id"), null=True, blank=True)
+    # NULL while the act goes on, and for ever if it was cut off.
+    number = models.BigIntegerField(_("how many"), null=True, blank=True)
+    # The ids or the filter by which several rows were chosen.
+    chosen = models.TextField(_("chosen by"), db_default="", default="", blank=True)
+    note = models.TextField(_("note"), db_default="", default="", blank=True)
+
+    objects = AuditManager()
+
+    failed = False
+
+    class Meta:
+        verbose_name = _("entry of the audit trail")
+        verbose_name_plural = _("audit trail")
+        default_permissions = ("view",)
+        indexes = [models.Index("at", name="pgjobs_auditentry_at")]
+
+    def __str__(self) -> str:
+        return f"{self.actor}: {self.act} {self.model}"
+
+    def finish(self) -> None:
+        """Store how many rows the act has changed."""
+        stored = AuditEntry.objects.using(self._state.db).filter(pk=self.pk)
+        if self.number == 0:
+            stored.delete()
+        elif not self.failed:
+            stored.update(number=self.number, object_id=self.object_id)
+
+
+def person_at_terminal() -> str:
+    """Return who runs a command, as the machine knows it."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a number without a name
+        name = "?"
+    return f"{name}@{socket.gethostname()}"

@@ -1,0 +1,57 @@
+"""Values of sensitive arguments in texts: in errors and in lines of a job's log."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .json_text import MASK, is_secret
+
+# A shorter value, such as 1 or "no", stands in many texts and says nothing there.
+SHORTEST = 4
+MOST_VALUES = 1_000
+
+
+def hiding(arguments: str, words: tuple[str, ...]) -> Callable[[str], str]:
+    """Return what masks the values of sensitive arguments in a text.
+
+    `arguments`: JSON text. `words`: what the task calls sensitive.
+    """
+    values = sensitive_values(arguments, words)
+    if not values:
+        return str
+    listed = "|".join(re.escape(each) for each in sorted(values, key=len, reverse=True))
+    pattern = re.compile(f"(?<!\\w)(?:{listed})(?!\\w)")
+    return lambda text: pattern.sub(MASK.strip('"'), text)
+
+
+def sensitive_values(arguments: str, words: tuple[str, ...]) -> set[str]:
+    """Return the values, as a text would quote them."""
+    try:
+        read = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return set()
+    found = {text for value in values_of(read, words) for text in quoted(value)}
+    return set(sorted(found)[:MOST_VALUES])
+
+
+def values_of(
+    value: Any, words: tuple[str, ...], within: bool = False
+) -> Iterator[Any]:
+    """Yield the values of sensitive keys, however deep."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from values_of(each, words, within or is_secret(key, words))
+    elif isinstance(value, list):
+        for each in value:
+            yield from values_of(each, words, within)
+    elif within:
+        yield value
+
+
+def quoted(value: Any) -> Iterator[str]:
+    if value is None or isinstance(value, bool):
+        return
+    for text in (str(value), repr(value).strip("'\"")):
+        if len(text) >= SHORTEST:
+            yield text

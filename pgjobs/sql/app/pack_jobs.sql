@@ -1,0 +1,28 @@
+-- Put jobs, with all that belongs to them, into parcels. The foreign keys delete what
+-- belongs to a job with it, and a trigger its links.
+WITH packed AS (
+    INSERT INTO pgjobs_parcel (move_id, "table", content)
+    SELECT %(move)s::uuid, found.name, found.content
+    FROM (
+        SELECT 'pgjobs_job', id, to_jsonb(row)
+        FROM pgjobs_job AS row WHERE id = ANY (%(ids)s::bigint[])
+        UNION ALL
+        SELECT 'pgjobs_attempt', id, to_jsonb(row)
+        FROM pgjobs_attempt AS row WHERE job_id = ANY (%(ids)s::bigint[])
+        UNION ALL
+        SELECT 'pgjobs_step', id, to_jsonb(row)
+        FROM pgjobs_step AS row WHERE job_id = ANY (%(ids)s::bigint[])
+        UNION ALL
+        SELECT 'pgjobs_progress', job_id, to_jsonb(row)
+        FROM pgjobs_progress AS row WHERE job_id = ANY (%(ids)s::bigint[])
+        UNION ALL
+        SELECT 'pgjobs_predecessor', id, to_jsonb(row)
+        FROM pgjobs_predecessor AS row WHERE job_id = ANY (%(ids)s::bigint[])
+        UNION ALL
+        SELECT 'pgjobs_delivery', job_id, to_jsonb(row)
+        FROM pgjobs_delivery AS row WHERE job_id = ANY (%(ids)s::bigint[])
+    ) AS found (name, position, content)
+    ORDER BY found.name, found.position
+)
+DELETE FROM pgjobs_job WHERE id = ANY (%(ids)s::bigint[])
+RETURNING id

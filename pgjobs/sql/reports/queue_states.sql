@@ -1,0 +1,94 @@
+-- How many unfinished jobs the queues have, and since when the oldest one could run. Names
+-- and priorities are found by hopping along an index. Of each status no more than
+-- %(most)s jobs are counted, of which READY ones are shared among the queues.
+WITH RECURSIVE hop (name, number) AS (
+    (
+        SELECT queue_name, 1 FROM pgjobs_job
+        WHERE status = 'READY' AND %(queues)s::text[] IS NULL
+        ORDER BY queue_name LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT queue_name FROM pgjobs_job
+        WHERE status = 'READY' AND queue_name > hop.name
+        ORDER BY queue_name LIMIT 1
+    ), number + 1
+    FROM hop WHERE hop.name IS NOT NULL AND number < %(most_queues)s
+),
+queue AS MATERIALIZED (
+    SELECT name FROM hop WHERE name IS NOT NULL
+    UNION ALL
+    SELECT unnest(%(queues)s::text[])
+),
+share AS MATERIALIZED (
+    SELECT greatest(100, %(most)s / greatest(count(*), 1)) AS most FROM queue
+),
+ready AS (
+    SELECT queue.name, sum(job.number) AS number, min(job.since) AS since,
+        bool_or(job.number = (SELECT most FROM share)) AS is_capped
+    FROM queue CROSS JOIN LATERAL (
+        WITH RECURSIVE step (priority) AS (
+            (
+                SELECT priority FROM pgjobs_job
+                WHERE status = 'READY' AND queue_name = queue.name
+                ORDER BY priority DESC LIMIT 1
+            )
+            UNION ALL
+            SELECT (
+                SELECT priority FROM pgjobs_job
+                WHERE status = 'READY' AND queue_name = queue.name
+                    AND priority < step.priority
+                ORDER BY priority DESC LIMIT 1
+            )
+            FROM step WHERE step.priority IS NOT NULL
+        )
+        SELECT
+            (
+                SELECT count(*) FROM (
+                    SELECT FROM pgjobs_job
+                    WHERE status = 'READY' AND queue_name = queue.name
+                        AND priority = step.priority
+                    LIMIT (SELECT most FROM share)
+                ) AS counted
+            ) AS number,
+            -- The next ones in line; a job that was tried again may have come later.
+            (
+                SELECT min(since) FROM (
+                    SELECT greatest(enqueued_at, run_after) AS since FROM pgjobs_job
+                    WHERE status = 'READY' AND queue_name = queue.name
+                        AND priority = step.priority
+                    ORDER BY turn LIMIT 100
+                ) AS first
+            ) AS since
+        FROM step WHERE priority IS NOT NULL
+    ) AS job
+    GROUP BY queue.name
+)
+SELECT name, 'READY', number, since, is_capped FROM ready
+UNION ALL
+SELECT queue_name, 'SCHEDULED', count(*), NULL, sum(count(*)) OVER () >= %(most)s
+FROM (
+    SELECT queue_name FROM pgjobs_job WHERE status = 'SCHEDULED'
+    ORDER BY run_after LIMIT %(most)s
+) AS job
+GROUP BY queue_name
+UNION ALL
+SELECT queue_name, 'WAITING', count(*), NULL, sum(count(*)) OVER () >= %(most)s
+FROM (
+    SELECT queue_name FROM pgjobs_job
+    WHERE status = 'WAITING' AND line IS NOT NULL LIMIT %(most)s
+) AS job
+GROUP BY queue_name
+UNION ALL
+SELECT queue_name, 'RUNNING', count(*), NULL, sum(count(*)) OVER () >= %(most)s
+FROM (
+    SELECT queue_name FROM pgjobs_job WHERE status = 'RUNNING' LIMIT %(most)s
+) AS job
+GROUP BY queue_name
+UNION ALL
+SELECT queue_name, 'ARRIVED', count(*), min(enqueued_at), sum(count(*)) OVER () >= %(most)s
+FROM (
+    SELECT queue_name, enqueued_at FROM pgjobs_job
+    WHERE line = 'arrived' ORDER BY line, queue_name LIMIT %(most)s
+) AS job
+GROUP BY queue_name

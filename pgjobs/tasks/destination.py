@@ -1,0 +1,87 @@
+"""The database that jobs are enqueued in, as far as their options say it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from django.db import connections
+
+from ..base.database_choice import database_to_write, queue_databases
+from ..exceptions import InvalidTask
+from . import tables
+from .predecessors import Predecessors
+
+if TYPE_CHECKING:
+    from ..models.job import JobManager
+
+
+@dataclass(frozen=True, kw_only=True)
+class Destination(Predecessors):
+    """The option of `@task(...)` and `.using(...)` for one of several databases."""
+
+    #: Alias of the database whose queue the job is enqueued in. `None` leaves it to the
+    #: running job, the routers and the open transaction.
+    database: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.database is not None:
+            check_database(self.database)
+
+    @cached_property
+    def own_database(self) -> str | None:
+        """The database that the options name, or that of predecessors or the batch.
+
+        None if they say nothing. Raises InvalidTask if they contradict each other.
+        """
+        if not self.after and self.batch is None:
+            return self.database
+        named = self.database
+        for what, alias in self.databases_of_others():
+            if named is None:
+                named = alias
+            elif alias != named:
+                raise InvalidTask(
+                    f"{what} is in the database {alias!r}, and the job is to be in "
+                    f"{named!r}. Jobs wait only for others of their database."
+                )
+        return named
+
+    def databases_of_others(self) -> Iterator[tuple[str, str]]:
+        others: list[Any] = [*self.after]
+        if self.batch is not None:
+            others.append(self.batch)
+        for each in others:
+            # Not a replica, from which it may have been read.
+            if each._state.db in queue_databases():
+                yield f"{type(each).__name__} {each.pk}", each._state.db
+
+
+def check_database(alias: Any) -> None:
+    if not isinstance(alias, str) or alias not in connections:
+        known = ", ".join(sorted(connections))
+        raise InvalidTask(
+            f"database must be an alias of DATABASES ({known}), got {alias!r}."
+        )
+
+
+def jobs_in(database: str | None) -> "JobManager":
+    """Return the manager that inserts there. None leaves it to the surroundings."""
+    jobs: JobManager = tables.Job.objects
+    return jobs if database is None else jobs.db_manager(database)
+
+
+def common_database(destinations: Iterable[Destination]) -> str | None:
+    """Return what all options say of the database; raise InvalidTask if they differ."""
+    found = {each.own_database for each in destinations}
+    if found <= {None}:
+        return None
+    named = {each or database_to_write() for each in found}
+    if len(named) > 1:
+        listed = " and ".join(map(repr, sorted(named)))
+        raise InvalidTask(
+            f"Jobs that are enqueued together must be in one database, got {listed}. "
+            "Name it for each of them: task.using(database=...)."
+        )
+    return named.pop()

@@ -1,0 +1,132 @@
+"""The audit trail: every act of a person, by page, command or SQL."""
+
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from pgjobs.models import AuditEntry, Queue, Schedule
+from pgjobs.queue.audit import prune_audit
+from pgjobs.queue.statements import execute_on
+from tests.operators import LIST, insert, make_job, operator, text_of, url_of
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
+
+ENTRY = ("via", "act", "model", "object_id", "number")
+
+
+def entries() -> list[tuple]:
+    return list(AuditEntry.objects.order_by("pk").values_list(*ENTRY))
+
+
+def test_button_is_noted_with_its_operator_and_reason():
+    job = make_job("READY")
+    client = operator("view_job", "cancel_job")
+    client.get(url_of("cancel", job))
+    assert entries() == []
+    client.post(url_of("cancel", job), {"reason": "Withdrawn."})
+    assert entries() == [("page", "cancel", "job", job.pk, 1)]
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.note) == (client.user.username, "Withdrawn.")
+    client.post(url_of("cancel", job))
+    assert len(entries()) == 1  # it changed nothing
+
+
+def test_bulk_act_is_noted_once_with_its_filter():
+    jobs = [make_job("FAILED") for _ in range(3)]
+    data = {
+        "action": "retry_selected",
+        "select_across": "1",
+        "_selected_action": jobs[0].pk,
+        "confirmed": "yes",
+    }
+    operator("view_job", "retry_job").post(f"{LIST}?status=FAILED", data)
+    assert entries() == [("page", "retry", "job", None, 3)]
+    assert "?status=FAILED" in AuditEntry.objects.get().chosen
+
+
+def test_act_that_breaks_off_leaves_its_entry(monkeypatch):
+    def broken(verb, queryset, **parameters):
+        raise RuntimeError("the server was stopped")
+
+    monkeypatch.setattr("pgjobs.queue.acts.act", broken)
+    client = operator("view_job", "cancel_job")
+    client.raise_request_exception = False
+    job = make_job("READY")
+    assert client.post(url_of("cancel", job)).status_code == 500
+    assert entries() == [("page", "cancel", "job", job.pk, None)]
+
+
+def test_forms_of_queues_and_schedules_are_noted():
+    client = operator("view_queue", "add_queue", "change_queue", "delete_queue")
+    client.post("/admin/pgjobs/queue/add/", {"name": "mail", "note": ""})
+    queue = Queue.objects.get()
+    page = f"/admin/pgjobs/queue/{queue.pk}/"
+    client.post(f"{page}change/", {"max_running": "7", "note": ""})
+    client.post(f"{page}delete/", {"post": "yes"})
+    assert [(act, number) for _, act, _, _, number in entries()] == [
+        ("add", 1),
+        ("change", 1),
+        ("delete", 1),
+    ]
+    assert not Queue.objects.exists()
+
+
+def test_commands_are_noted():
+    job = make_job("FAILED", task="tests.noop")
+    Schedule.objects.create(name="nightly", task="tests.noop", cron="0 3 * * *")
+    call_command("jobs", "retry", "--status", "failed", "--dry-run")
+    assert entries() == []
+    call_command("jobs", "retry", "--task", "tests.noop")
+    call_command("pausejobs", "mail", verbosity=0)
+    call_command("resumejobs", "mail", verbosity=0)
+    call_command("resumejobs", "mail", verbosity=0)  # it changes nothing
+    call_command("schedules", "pause", "nightly")
+    assert [(via, act, model, number) for via, act, model, _, number in entries()] == [
+        ("command", "retry", "job", 1),
+        ("command", "pause", "queue", 1),
+        ("command", "resume", "queue", 1),
+        ("command", "pause", "schedule", 1),
+    ]
+    first = AuditEntry.objects.order_by("pk")[0]
+    assert first.chosen == "--task tests.noop"
+    assert "@" in first.actor
+    assert job.pk
+
+
+def test_functions_of_sql_are_noted():
+    id = insert()
+    with connection.cursor() as cursor:
+        for function in ("cancel", "cancel", "retry"):
+            cursor.execute(f"SELECT pgjobs_{function}(%s)", [id])
+        cursor.execute("SELECT session_user::text")
+        (user,) = cursor.fetchone()
+    noted = [("SQL", "cancel", "job", id, 1), ("SQL", "retry", "job", id, 1)]
+    assert entries() == noted
+    assert set(AuditEntry.objects.values_list("actor", flat=True)) == {user}
+
+
+def test_overview_shows_it_to_those_who_may_see_it():
+    call_command("pausejobs", "mail", "--note", "<b>It moves.</b>", verbosity=0)
+    address = f"{LIST}overview/"
+    assert "What people did" not in text_of(operator("view_job").get(address))
+    page = text_of(operator("view_job", "view_auditentry").get(address))
+    assert "pause queue" in page
+    assert "&lt;b&gt;It moves." in page and "<b>It moves." not in page
+
+
+def test_old_entries_are_deleted():
+    for days in (1, 400):
+        AuditEntry.objects.create(
+            at=timezone.now() - timedelta(days=days),
+            actor="ada",
+            via="page",
+            act="retry",
+            model="job",
+            number=days,
+        )
+    year = timedelta(days=365).total_seconds()
+    assert prune_audit(execute_on("default"), year, year) == 1
+    assert AuditEntry.objects.get().number == 1

@@ -1,0 +1,70 @@
+"""What a task calls sensitive is shown nowhere."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+
+from pgjobs import current_job, enqueue, task
+from pgjobs.base.addresses import status_url
+from pgjobs.exceptions import InvalidTask
+from pgjobs.testing import run_jobs
+from tests.operators import LIST, operator, page_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "DE12345678"
+
+
+def pay(iban: str, ibanez: str, order: dict):
+    current_job().log(f"paying to {iban}")
+    current_job().progress(1, 2, f"to {iban}")
+    raise ValueError(f"{iban} is unknown, {ibanez} is not")
+
+
+@pytest.fixture
+def job():
+    declared = task(name="tests.pay", sensitive=("iban",), max_attempts=1)(pay)
+    job = enqueue(declared, SECRET, "a guitar", {"customerIban": SECRET})
+    run_jobs(raise_errors=False)
+    job.refresh_from_db()
+    return job
+
+
+def test_reason_traceback_and_log_are_stored_without_it(job):
+    attempt = job.attempts_made.get()
+    assert job.reason == "ValueError: ******** is unknown, a guitar is not"
+    for text in (attempt.message, attempt.traceback, job.progress.log):
+        assert SECRET not in text
+        assert "********" in text
+    assert job.progress.message == "to ********"
+
+
+def test_pages_exports_and_commands_mask_it(job):
+    client = operator("view_job", "view_job_arguments")
+    for address in (LIST, page_of(job), f"{LIST}export.csv", f"{LIST}export.json"):
+        response = client.get(address)
+        text = response.getvalue().decode() if response.streaming else text_of(response)
+        assert SECRET not in text, address
+        assert "a guitar" in text, address
+    for command in (("list", "--json"), ("show", str(job.pk))):
+        output = StringIO()
+        call_command("jobs", *command, stdout=output)
+        assert SECRET not in output.getvalue()
+        assert "a guitar" in output.getvalue()
+    assert SECRET not in text_of(client.get(status_url(job.pk)))
+
+
+def test_it_cannot_be_searched(job):
+    client = operator("view_job", "view_job_arguments")
+    assert (
+        list(client.get(LIST, {"q": f"iban:{SECRET}"}).context["cl"].result_list) == []
+    )
+    found = client.get(LIST, {"q": 'ibanez:"a guitar"'}).context["cl"].result_list
+    assert list(found) == [job]
+
+
+@pytest.mark.parametrize("value", ["iban", 5, ("",), (1,)])
+def test_names_are_checked(value):
+    with pytest.raises(InvalidTask, match="sensitive must be names of arguments"):
+        task(name="tests.wrong", sensitive=value)(pay)

@@ -1,0 +1,354 @@
+"""Moving a tenant to another database: nothing is lost, and nothing is doubled."""
+
+from contextlib import contextmanager
+from datetime import timedelta
+from io import StringIO
+from itertools import count
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from pgjobs import Fail, chain, drain, enqueue, group, publish, subscribe, task
+from pgjobs.models import (
+    Attempt,
+    Batch,
+    Event,
+    Job,
+    Move,
+    Parcel,
+    Predecessor,
+    Schedule,
+    Tick,
+)
+from pgjobs.queue.id_blocks import SIZE, SameBlock, begin_block, block_of
+from pgjobs.queue.moving import Mover, Selection, StillRunning, TornTies
+from pgjobs.tasks import events
+from pgjobs.testing.caller import CallerWorker
+from tests.processes import drain as drain_with_worker
+from tests.tasks import noop
+
+ALIASES = ("default", "eu")
+TENANT = {"tenant": 7}
+both_committing = pytest.mark.django_db(
+    transaction=True, databases=ALIASES, available_apps=["pgjobs", "tests"]
+)
+
+
+def of_tenant(tenant: int, text: str = ""):
+    if text == "fail":
+        raise Fail("as asked")
+
+
+def after_event(tenant: int):
+    pass
+
+
+@pytest.fixture
+def work(two_databases, transactional_db):
+    """A task whose jobs belong to a tenant."""
+    begin_block("eu", max(block_of("eu"), 1))
+    return task(name="tests.of_tenant", max_attempts=1)(of_tenant)
+
+
+def mover(selection: Selection | None = None) -> Mover:
+    return Mover("default", "eu", selection or Selection(TENANT))
+
+
+def ids(alias: str, **conditions) -> list[int]:
+    jobs = Job.objects.using(alias).filter(**conditions)
+    return sorted(jobs.values_list("pk", flat=True))
+
+
+@both_committing
+def test_jobs_of_a_tenant_move_and_those_of_others_stay(work):
+    moved = [enqueue(work, 7), enqueue(work.using(run_after=timedelta(hours=1)), 7)]
+    stays = enqueue(work, 8)
+    assert mover().move()["pgjobs_job"] == 2
+    assert ids("default") == [stays.pk]
+    assert ids("eu") == [job.pk for job in moved]
+    statuses = Job.objects.using("eu").order_by("pk").values_list("status", flat=True)
+    assert [*statuses] == ["READY", "SCHEDULED"]
+    assert drain(database="eu") == 1
+
+
+@both_committing
+def test_second_move_finds_nothing(work):
+    enqueue(work, 7)
+    mover().move()
+    assert mover().move() == {}
+    assert Parcel.objects.count() == 0
+    assert Move.objects.using("default").count() == 0
+
+
+@both_committing
+def test_job_keeps_its_history(work):
+    job = enqueue(work, 7, "fail")
+    drain_with_worker()
+    attempt = Attempt.objects.get(job=job)
+    job.refresh_from_db()
+    mover().move()
+    there = Job.objects.using("eu").get(pk=job.pk)
+    for field in Job._meta.concrete_fields:
+        if field.name not in ("turn", "line"):
+            assert getattr(there, field.attname) == getattr(job, field.attname)
+    (moved,) = Attempt.objects.using("eu").filter(job=job.pk)
+    assert (moved.number, moved.message) == (attempt.number, attempt.message)
+    assert Attempt.objects.using("default").count() == 0
+    assert there.retry()
+
+
+@both_committing
+def test_order_of_a_lock_is_kept(work):
+    locked = work.using(lock="tenant 7")
+    jobs = [enqueue(locked, 7) for _ in range(3)]
+    mover().move()
+    assert drain(database="eu") == 3
+    started = Job.objects.using("eu").order_by("started_at")
+    assert list(started.values_list("pk", flat=True)) == [job.pk for job in jobs]
+
+
+@both_committing
+def test_chain_goes_on_where_it_was(work):
+    first, second, third = enqueue(chain(work.bind(7), work.bind(7), work.bind(7)))
+    drain_with_worker(max_jobs=1)
+    first.refresh_from_db()
+    assert first.status == "SUCCESSFUL"
+    mover().move()
+    assert ids("eu", finished_at=None) == [second.pk, third.pk]
+    drain(database="eu")
+    assert ids("eu", status="SUCCESSFUL") == [first.pk, second.pk, third.pk]
+
+
+@both_committing
+def test_chain_whose_first_job_was_pruned_goes_on(work):
+    first, second = enqueue(chain(work.bind(7), work.bind(7)))
+    drain_with_worker(max_jobs=1)
+    with transaction.atomic():
+        Job.objects.filter(pk=first.pk).discard()
+    mover().move()
+    drain(database="eu")
+    assert ids("eu", status="SUCCESSFUL") == [second.pk]
+
+
+@both_committing
+def test_batch_moves_with_its_jobs_and_callback(work):
+    parts = [work.bind(7), work.bind(7)]
+    batch = enqueue(group(parts, then=work.bind(7), description="both"))
+    assert mover().move()["pgjobs_batch"] == 1
+    (moved,) = Batch.objects.using("eu")
+    assert (moved.pk, moved.description) == (batch.pk, "both")
+    assert drain(database="eu") == 3
+    assert moved.progress().successful == 2
+    assert not Batch.objects.using("default").exists()
+
+
+@both_committing
+def test_jobs_that_are_tied_to_others_are_named_and_stay(work):
+    batch = enqueue(group([work.bind(7), work.bind(8)]))
+    first, second = enqueue(chain(work.bind(8), work.bind(7)))
+    with pytest.raises(TornTies) as caught:
+        mover().move()
+    assert f"is in batch {batch.pk} with others" in str(caught.value)
+    assert f"job {second.pk} waits for job {first.pk}" in str(caught.value)
+    assert len(ids("default")) == 4
+    assert not Parcel.objects.exists()
+    drain()
+    batch.jobs.all().delete()
+    assert mover().move()["pgjobs_job"] == 1
+
+
+@both_committing
+def test_events_move_with_their_deliveries(work, no_subscriptions):
+    handler = task(name="tests.after_event")(after_event)
+    subscribe("tests.event")(handler)
+    events.store_declared("default")
+    event = publish("tests.event", TENANT)
+    stays = publish("tests.event", {"tenant": 8})
+    found = mover().move()
+    assert (found["pgjobs_event"], found["pgjobs_delivery"]) == (1, 1)
+    moved = Event.objects.using("eu").get()
+    assert (moved.pk, moved.payload) == (event.pk, TENANT)
+    assert Event.objects.using("default").get() == stays
+    assert drain(database="eu") == 1
+    assert Event.objects.using("eu").with_state().get().state == "DELIVERED"
+
+
+@both_committing
+def test_schedule_moves_with_its_ticks_and_the_one_of_the_code_stays(
+    work, no_schedules
+):
+    schedule = Schedule.objects.create(
+        name="of tenant 7",
+        task=work.name,
+        kwargs=TENANT,
+        every=timedelta(hours=1),
+        next_run_at="2099-01-01T00:00Z",
+    )
+    Tick.objects.create(schedule=schedule, time="2026-01-01T00:00Z")
+    Schedule.objects.create(
+        name="declared", task=work.name, kwargs=TENANT, cron="@daily", declared={}
+    )
+    assert mover().move()["pgjobs_schedule"] == 1
+    moved = Schedule.objects.using("eu").get(name="of tenant 7")
+    assert moved.every == timedelta(hours=1)
+    assert moved.next_run_at.year == 2099
+    assert moved.ticks.count() == 1
+    assert list(Schedule.objects.values_list("name", flat=True)) == ["declared"]
+    assert not Tick.objects.using("default").exists()
+
+
+@both_committing
+def test_running_job_is_waited_for(work):
+    running, ready = enqueue(work, 7), enqueue(work, 7)
+    with CallerWorker("default", "here") as worker:
+        assert worker.claim().id == running.pk
+    with pytest.raises(StillRunning, match=str(running.pk)):
+        mover().move(patience=0)
+    assert ids("default") == [running.pk]
+    assert ids("eu") == []  # the other one waits for it
+    Job.objects.filter(pk=running.pk).succeed()
+    mover().move()
+    assert ids("eu") == [running.pk, ready.pk]
+
+
+@both_committing
+def test_row_that_the_other_database_refuses_keeps_all_back(work):
+    unique = work.using(unique_key="only one")
+    job = enqueue(unique, 7)
+    other = enqueue(unique.using(database="eu"), 9)
+    line = ("--from=default", "--to=eu", '--arguments={"tenant": 7}')
+    with pytest.raises(CommandError, match="refuses a row, and has taken none"):
+        call_command(
+            "movejobs", "--from=default", "--to=eu", '--arguments={"tenant":7}'
+        )
+    assert ids("eu") == [other.pk]
+    assert Parcel.objects.count() == 1
+    other.cancel()
+    out = StringIO()
+    call_command("movejobs", *line, stdout=out)
+    assert out.getvalue() == "Moved 1 jobs.\n"
+    assert ids("eu") == [job.pk, other.pk]
+
+
+@both_committing
+def test_queue_moves_alone(work):
+    job = enqueue(work.using(queue_name="seven"), 1)
+    enqueue(work, 1)
+    assert mover(Selection(queues=("seven",))).move() == {"pgjobs_job": 1}
+    assert ids("eu") == [job.pk]
+
+
+def test_move_without_a_selection_is_refused():
+    with pytest.raises(ValueError, match="needs arguments or queues"):
+        Selection()
+    with pytest.raises(ValueError, match="two databases"):
+        Mover("eu", "eu", Selection(TENANT))
+
+
+# Blocks of ids
+
+
+@both_committing
+def test_databases_with_the_same_block_of_ids_are_refused(work, monkeypatch):
+    monkeypatch.setattr("pgjobs.queue.id_blocks.block_of", lambda database: 3)
+    job = enqueue(work, 7)
+    with pytest.raises(SameBlock, match="shardids --database eu --block 4"):
+        mover().move()
+    assert ids("default") == [job.pk]
+
+
+@both_committing
+def test_command_shows_and_sets_the_block():
+    out, block = StringIO(), block_of("eu") + 1
+    call_command("shardids", database="eu", block=block, stdout=out)
+    assert out.getvalue() == f"Block {block}\n"
+    assert enqueue(noop.using(database="eu")).pk == block * SIZE + 1
+    assert block_of("default") == 0
+    with pytest.raises(CommandError, match="would fall back to 0"):
+        call_command("shardids", database="eu", block=0)
+    with pytest.raises(CommandError, match="of one database"):
+        call_command("shardids", database="all", block=1)
+
+
+# The end of the process at any point
+
+
+class Killed(BaseException):
+    pass
+
+
+@contextmanager
+def killed_after(number: int):
+    """End the process, as far as a test can, after so many statements and commits.
+
+    Its connections are cut, so the server rolls back what was not committed.
+    """
+    numbers = count(1)
+
+    def step() -> None:
+        if next(numbers) == number:
+            for alias in ALIASES:
+                connections[alias].connection.close()
+            raise Killed
+
+    def wrapper(execute, sql, params, many, context):
+        step()
+        return execute(sql, params, many, context)
+
+    commit = BaseDatabaseWrapper._commit
+
+    def committing(self):
+        step()
+        commit(self)
+        step()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BaseDatabaseWrapper, "_commit", committing)
+        with (
+            connections["default"].execute_wrapper(wrapper),
+            connections["eu"].execute_wrapper(wrapper),
+        ):
+            yield
+
+
+def was_killed(number: int) -> bool:
+    try:
+        with killed_after(number):
+            mover().move()
+    except (Killed, OperationalError):  # the latter from rolling back
+        return True
+    finally:
+        for alias in ALIASES:
+            connections[alias].close()
+    return False
+
+
+@both_committing
+def test_move_goes_on_after_a_kill_at_any_point(work):
+    kills = 0
+    for number in count(1):
+        jobs = [enqueue(work, 7), *enqueue(chain(work.bind(7), work.bind(7)))]
+        batch = enqueue(group([work.bind(7)], then=work.bind(7)))
+        before = ids("default")
+        killed = was_killed(number)
+        here, there = ids("default"), ids("eu")
+        packed = Parcel.objects.filter(table="pgjobs_job")
+        assert here in ([], before)  # a move packs all or nothing
+        assert there in ([], before)
+        assert not (here and there), "a job is in two databases"
+        if not here and not there:
+            assert packed.count() == len(before)
+        mover().move()
+        assert ids("default") == []
+        assert ids("eu") == before
+        assert not Parcel.objects.exists()
+        assert Predecessor.objects.using("default").count() == 0
+        assert Batch.objects.using("eu").get(pk=batch.pk)
+        assert drain(database="eu") == len(before) == len(jobs) + 2
+        Job.objects.using("eu").all().delete()
+        if not killed:
+            break
+        kills += 1
+    assert kills > 25
