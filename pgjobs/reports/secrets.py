@@ -12,11 +12,25 @@ SHORTEST = 4
 MOST_VALUES = 1_000
 
 
-def hiding(arguments: str, words: tuple[str, ...]) -> Callable[[str], str]:
-    """Return what masks the values of sensitive arguments in a text.
+class Hiding:
+    """Masks the values of sensitive arguments; reads these at the first text only.
 
     `arguments`: JSON text. `words`: what the task calls sensitive.
     """
+
+    def __init__(self, arguments: str, words: tuple[str, ...]):
+        self.arguments = arguments
+        self.words = words
+        self.mask: Callable[[str], str] | None = None
+
+    def __call__(self, text: str) -> str:
+        if self.mask is None:
+            self.mask = hiding(self.arguments, self.words)
+        return self.mask(text)
+
+
+def hiding(arguments: str, words: tuple[str, ...]) -> Callable[[str], str]:
+    """Return what masks the values of sensitive arguments in a text."""
     values = sensitive_values(arguments, words)
     if not values:
         return str

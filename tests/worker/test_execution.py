@@ -2,11 +2,13 @@
 
 import asyncio
 import dataclasses
+import gc
 import json
 import os
 import sys
 import threading
 import time
+import weakref
 from datetime import timedelta
 
 import psycopg
@@ -31,6 +33,7 @@ from pgjobs.models import Attempt, Job, Progress
 from pgjobs.queue import recording
 from pgjobs.worker.connections.connection import OwnConnection
 from pgjobs.worker.recorder import REPORT_SECONDS
+from pgjobs.worker.slots.execution import ThreadExecution
 from tests import dependent_tasks, tasks
 from tests.processes import (
     drain,
@@ -834,3 +837,25 @@ def test_async_task_runs_and_knows_its_job():
 def test_plain_call_has_no_current_job():
     with pytest.raises(RuntimeError, match="outside of a job"):
         current_job()
+
+
+def test_job_that_has_ended_leaves_nothing_to_the_garbage_collector(monkeypatch):
+    executions = []
+
+    class Noted(ThreadExecution):
+        def run(self):
+            executions.append(weakref.ref(self))
+            return super().run()
+
+    monkeypatch.setattr("pgjobs.worker.slots.executor.ThreadExecution", Noted)
+    enqueue(tasks.noop)
+    enqueue(tasks.noop)
+    gc.collect()
+    gc.disable()
+    try:
+        drain()
+        left = [ref() for ref in executions if ref() is not None]
+    finally:
+        gc.enable()
+    assert len(executions) == 2
+    assert not left

@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import Context
-from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,7 +26,7 @@ from ...queue.acts import result_text
 from ...queue.claiming import ClaimedJob
 from ...queue.meta import loaded, restore
 from ...queue.recording import Outcome, Success, Unsuccessful
-from ...reports.secrets import hiding
+from ...reports.secrets import Hiding
 from ...tasks.arguments import Stored
 from ...tasks.middleware import Middleware
 from ...tasks.options import Options
@@ -94,7 +93,8 @@ class Execution:
             host=host,
             meta=loaded(job.meta),
         )
-        self.running.hide = self.hide
+        # No method of this object, which would make a cycle for the garbage collector.
+        self.hide = self.running.hide = Hiding(job.kwargs, self.options.sensitive)
         self.running.keeps_level = self.options.keeps_level or host.keeps_level
         if self.running.keeps_level is not None:
             kept_logs.handler.install()
@@ -151,14 +151,6 @@ class Execution:
         reason = "Released: the database did not know what it depends on."
         released = unsuccessful(self.job, "RELEASE", reason)
         return released._replace(dependencies=task.dependencies_of(stored))
-
-    def hide(self, text: str) -> str:
-        """Return a text without the values of sensitive arguments."""
-        return self.hiding(text)
-
-    @cached_property
-    def hiding(self) -> Callable[[str], str]:
-        return hiding(self.job.kwargs, self.options.sensitive)
 
     def succeeded(self, return_value: str | None) -> Success:
         return Success(self.job.id, self.job.lease_token, return_value)
