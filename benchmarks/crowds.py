@@ -351,6 +351,7 @@ def cases() -> dict[str, Case]:
                 "outcomes": outcome,
                 "unknown_task_grace": 600,
                 "worker_name": "own",
+                "version": "",
                 **OWN,
             },
         ),

@@ -108,7 +108,7 @@ BUGS = [
         "illegal transition",
         (
             (
-                "crashes = least(crashes + 1, job.attempts, 32767),",
+                "crashes = least(crashes + counted, job.attempts, 32767),",
                 "",
             ),
         ),
@@ -133,7 +133,7 @@ BUGS = [
     Bug(
         "a job may crash for ever",
         "illegal transition",
-        (("WHEN job.crashes + 1 >= job.max_crashes THEN 'FAILED'", ""),),
+        (("WHEN job.crashes + counted >= job.max_crashes THEN 'FAILED'", ""),),
         "plain",
         "a job that ends its process",
         20,
@@ -144,8 +144,12 @@ BUGS = [
         (
             (
                 """lease_token = nextval('pgjobs_lease_token'),
-                worker_id = %(worker_id)s,""",
-                "lease_token = attempts + 1, worker_id = %(worker_id)s,",
+                worker_id = %(worker_id)s,
+                started_at = coalesce(started_at, clock_timestamp()),
+                last_attempted_at = clock_timestamp()""",
+                """lease_token = attempts + 1, worker_id = %(worker_id)s,
+                started_at = coalesce(started_at, clock_timestamp()),
+                last_attempted_at = clock_timestamp()""",
             ),
         ),
     ),

@@ -57,6 +57,7 @@ NEW: dict[str, Any] = {
     "unique_until": None,
     "batch_id": None,
     "meta": None,
+    "error_group": None,
     "worker_name": None,
     "is_new": True,  # no column
 }

@@ -345,7 +345,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     Raises InvalidTask. `name` defaults to "<app label>.<function>". Rows of jobs may
     still have one of the `aliases`. `Options` says what the other `options` do:
 
-    - which job starts first: `queue_name`, `priority`
+    - where it runs, and what starts first: `database`, `queue_name`, `priority`
     - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
     - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
       `process_units`

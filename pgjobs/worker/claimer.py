@@ -323,7 +323,9 @@ class Claimer:
             return
         self.begin(admission.claimed)
         self.recorder.close(successes, dict.fromkeys(admission.recorded, "SUCCESSFUL"))
-        if 0 < limit == len(admission.claimed):  # other jobs must get their chance
+        # The next pass looks: once all slots are filled, so that other jobs get their
+        # chance, and before the worker rests, as its last jobs may have enqueued more.
+        if 0 < limit == len(admission.claimed) or not len(self.in_flight):
             self.poll_schedule.wake()
         self.note(self.admitting.passed(admission, sweeps, monotonic()))
 

@@ -418,7 +418,8 @@ DO $$ BEGIN
 END $$
 """
 TABLES = (
-    *("attempt", "batch", "delivery", "event", "figure", "job", "note", "predecessor"),
+    *("attempt", "auditentry", "batch", "codeversion", "delivery", "errorgroup"),
+    *("event", "figure", "job", "move", "note", "parcel", "predecessor"),
     *("prerequisite", "progress", "queue", "rate", "schedule", "step"),
     *("subscription", "taskdefinition", "tick", "worker"),
 )

@@ -342,7 +342,12 @@ def scans(plan: dict):
         ),
         (
             statement("record"),
-            {"outcomes": "[]", "unknown_task_grace": 1, "worker_name": ""},
+            {
+                "outcomes": "[]",
+                "unknown_task_grace": 1,
+                "worker_name": "",
+                "version": "",
+            },
         ),
     ],
 )
