@@ -112,9 +112,7 @@ def retention(value):
     for status in value:
         if status not in FINISHED:
             raise ValueError(f"knows {', '.join(FINISHED)}, but not {status!r}.")
-    given = {
-        status: None if age is None else seconds(age) for status, age in value.items()
-    }
+    given = {name: None if age is None else seconds(age) for name, age in value.items()}
     return DEFAULT_RETENTION | given
 
 
@@ -136,9 +134,8 @@ def listen(value):
 
 def is_by_alias(listen: Any) -> bool:
     """Whether the setting LISTEN has a dict for each of several databases."""
-    return isinstance(listen, dict) and any(
-        isinstance(each, Mapping) for each in listen.values()
-    )
+    values = listen.values() if isinstance(listen, dict) else ()
+    return any(isinstance(each, Mapping) for each in values)
 
 
 # FAILED is the dead-letter box: a job leaves it only if an operator decides so.

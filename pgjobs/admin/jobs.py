@@ -26,13 +26,9 @@ from django.urls import path, re_path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..base.ids import read_id
 from ..fields import HoldsKey
 from ..models import Job, Status, TaskDefinition
-from ..reports.job_filters import LARGE as LARGE_ARGUMENTS
 from ..reports.job_filters import (
-    LOOKED_AT,
-    LOOKED_AT_BY_NAME,
     InvalidFilter,
     terms_of,
     with_terms,
@@ -40,7 +36,6 @@ from ..reports.job_filters import (
 from ..reports.json_text import is_secret
 from ..reports.reasons import reasons, turn_of
 from ..reports.texts import excerpt
-from ..tasks.registry import registry
 from ..tasks.sensitive import all_sensitive_words, sensitive_by_task
 from .acting import (
     ActingAdmin,
@@ -61,6 +56,13 @@ from .listing import LONGEST_TERM, ReadOnlyAdmin, by_id_or_beginning
 from .muting import mute_view
 from .overview import overview_context
 from .progress import add_progress
+from .searching import (
+    filter_note,
+    has_name,
+    id_of,
+    may_see_arguments,
+    search_note,
+)
 from .tabs import status_tabs
 
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
@@ -335,35 +337,6 @@ def top_tasks(rows) -> Iterator[tuple[str, str, int]]:
         yield excerpt(task, LONGEST_NAME), excerpt(queue, LONGEST_NAME), number
 
 
-def may_see_arguments(request) -> bool:
-    return request.user.has_perm("pgjobs.view_job_arguments")
-
-
-def filter_note(request) -> str:
-    """Return that the list has not looked at all jobs, if so."""
-    if not getattr(request, "pgjobs_is_cut", False):
-        return ""
-    text = gettext(
-        "These are among the newest %(number)s of the jobs that the other filters "
-        "leave. Acts on all matching jobs, and exports, look at all of them."
-    )
-    return text % {"number": f"{LOOKED_AT_BY_NAME:,}"}
-
-
-def search_note(request, term: str) -> str:
-    """Return what an operator has to know of how a search was done."""
-    terms = terms_of(term)
-    if not terms:
-        return ""
-    if not may_see_arguments(request) and not all(each.is_open for each in terms):
-        return gettext("You may not see the arguments of jobs, nor search in them.")
-    text = gettext(
-        "Searched in the newest %(number)s of the jobs that the filters leave, but not "
-        "in arguments of more than %(size)d kB."
-    )
-    return text % {"number": f"{LOOKED_AT:,}", "size": LARGE_ARGUMENTS // 1_000}
-
-
 def state_fields(job: Job) -> tuple:
     """Return the fields at the top of the page, which answer how the job is."""
     return (
@@ -379,22 +352,6 @@ def state_fields(job: Job) -> tuple:
 def filled(job: Job, fields: dict[str, str]) -> tuple[str, ...]:
     """Return the fields whose columns hold something."""
     return tuple(field for column, field in fields.items() if getattr(job, column))
-
-
-def id_of(term: str) -> int | None:
-    return read_id(term.removeprefix("#"))
-
-
-def has_name(term: str) -> Q:
-    """Match the beginning of a task's name, and any part of a known one."""
-    names = [name for name in known_tasks() if term.lower() in name.lower()]
-    return Q(task__startswith=term) | Q(task__in=names)
-
-
-def known_tasks() -> set[str]:
-    """Return the names of the tasks that this process or the database knows."""
-    stored = TaskDefinition.objects.values_list("name", flat=True)
-    return {task.name for task in registry.tasks.values()} | set(stored)
 
 
 def short_arguments(jobs: list[Job]) -> dict[int, str]:

@@ -1,13 +1,10 @@
 """The admin of schedules: to look, to change, to run now and to pause."""
 
 import json
-import re
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from django import forms
 from django.contrib import admin
 from django.db.models import F
 from django.db.models.functions import Left
@@ -17,22 +14,17 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.plain_json import dump
 from ..base.queue_database import database_time
-from ..exceptions import InvalidArguments, InvalidTask, UnknownTask
 from ..models import Job, Schedule, Status, Tick
 from ..models.schedule import ScheduleQuerySet, State
 from ..models.schedule_units import TIMING_FIELDS, UNITS, Unit
 from ..queue.acts import Changed
-from ..reports.job_filters import InvalidFilter, age
 from ..reports.json_text import readable
 from ..reports.texts import excerpt
-from ..tasks.recurrence import Recurrence
-from ..tasks.registry import registry
-from ..tasks.schedules import check_name, run_now
+from ..tasks.schedules import run_now
 from ..tasks.sensitive import sensitive_words
 from .acting import ActingAdmin, permitted
 from .acts import Act
 from .filters import ChoiceFilter
-from .forms import JsonField
 from .links import page
 from .markup import (
     LONGEST_CELL,
@@ -43,8 +35,8 @@ from .markup import (
     status_word,
 )
 from .queues import counting
+from .schedule_form import ScheduleForm
 
-SHORT_INTERVAL = re.compile(r"\d+(?:\.\d+)?[smhd]")
 LONGEST_TEXT = 20_000
 LONGEST_REASON = 500
 NEXT_RUNS = 5
@@ -96,125 +88,6 @@ RESUME = Act(
     done=_("%(name)s: It fires again."),
     unchanged=_("%(name)s was not changed."),
 )
-
-
-# The form
-
-
-class ArgumentsField(JsonField):
-    """A JSON object: what the task gets, by the names of its parameters."""
-
-    def to_python(self, value):
-        text = forms.CharField.to_python(self, value)
-        arguments = super().to_python(text or "{}")
-        if not isinstance(arguments, dict):
-            message = _('Enter a JSON object, such as {"client_id": 42}.')
-            raise forms.ValidationError(message)
-        return arguments
-
-
-class IntervalField(forms.DurationField):
-    """A duration such as 2h or 15m, or as Django writes it."""
-
-    def to_python(self, value):
-        if isinstance(value, str) and SHORT_INTERVAL.fullmatch(value.strip()):
-            with suppress(InvalidFilter):
-                return age(value.strip())
-        return super().to_python(value)
-
-
-class ScheduleForm(forms.ModelForm):
-    every = IntervalField(
-        label=_("Every"),
-        required=False,
-        help_text=_("Such as 2h, 15m or 7d, or 02:00:00. Or give a cron."),
-    )
-    arguments = ArgumentsField(
-        label=_("Arguments"),
-        required=False,
-        help_text=_("A JSON object by the names of the task's parameters."),
-    )
-
-    class Meta:
-        model = Schedule
-        fields = (
-            "name",
-            "task",
-            "every",
-            "cron",
-            "timezone",
-            "anchor",
-            "overlap",
-            "catch_up",
-            "jitter",
-            "start_at",
-            "end_at",
-        )
-        help_texts = {
-            "cron": _(
-                "Minute, hour, day of month, month, day of week: 0 3 * * mon-fri"
-            ),
-            "timezone": _("Of the cron: a name such as Europe/Berlin."),
-            "jitter": _("Each run waits so long at most, at random."),
-        }
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.initial["arguments"] = json.dumps(self.instance.kwargs, indent=2)
-        if "task" in self.fields:
-            names = sorted(task.name for task in registry.tasks.values())
-            self.fields["task"] = forms.ChoiceField(
-                label=_("Task"), choices=[(name, name) for name in names]
-            )
-
-    def clean_name(self):
-        try:
-            check_name(self.cleaned_data["name"])
-        except InvalidTask as error:
-            raise forms.ValidationError(str(error)) from error
-        return self.cleaned_data["name"]
-
-    def clean(self):
-        cleaned = super().clean()
-        if self.errors or not {"every", "cron", "timezone"} <= cleaned.keys():
-            return cleaned
-        try:
-            checked = Recurrence(
-                every=cleaned["every"],
-                cron=cleaned["cron"] or None,
-                timezone=cleaned["timezone"],
-                anchor=cleaned["anchor"],
-                overlap=cleaned["overlap"],
-                catch_up=cleaned["catch_up"],
-                jitter=cleaned["jitter"],
-                start=cleaned["start_at"],
-                end=cleaned["end_at"],
-            )
-        except InvalidTask as error:
-            self.add_error(self.field_of(str(error)), str(error))
-            return cleaned
-        cleaned.update(cron=checked.cron, timezone=checked.timezone)
-        self.check_arguments(cleaned)
-        return cleaned
-
-    def field_of(self, message: str) -> str | None:
-        """Return the field that a message begins with, if it is one."""
-        word = message.partition(" ")[0]
-        name = f"{word}_at" if word in ("start", "end") else word
-        return name if name in self.fields else None
-
-    def check_arguments(self, cleaned) -> None:
-        """Store the arguments as an enqueue would, checked by the type hints."""
-        name = cleaned.get("task", self.instance.task)
-        given = cleaned.get("arguments", self.instance.kwargs)
-        try:
-            stored = registry.get(name).signature.store((), given)
-        except (InvalidArguments, InvalidTask, UnknownTask) as error:
-            field = "arguments" if "arguments" in self.fields else None
-            self.add_error(field, str(error))
-            return
-        self.instance.args = json.loads(stored.args)
-        self.instance.kwargs = json.loads(stored.kwargs)
 
 
 class StateFilter(ChoiceFilter):

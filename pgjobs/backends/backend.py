@@ -12,7 +12,7 @@ from ..exceptions import InvalidTask as InvalidOption
 from ..tasks import tables
 from ..tasks.options import check_queue_name
 from ..tasks.registry import registry
-from ..tasks.task import check_task_name
+from ..tasks.task_names import check_task_name
 from .adopted import SEPARATOR, AdoptedTask, name_of
 from .adoptions import Adoptions
 from .checks import problems

@@ -1,7 +1,6 @@
 """Tasks: functions that can be enqueued."""
 
 import inspect
-import re
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, update_wrapper
@@ -36,6 +35,7 @@ from .other_queues import missing_attribute
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
 from .recurrence import Recurrence
 from .registry import registry
+from .task_names import check_task_name, names_of
 from .unique import check_given, overridden
 from .write_all import expanded, insert_as_batch
 
@@ -56,10 +56,6 @@ if TYPE_CHECKING:
     )
 else:
     J = TypeVar("J")
-
-LONGEST_NAME = 200
-# No control characters, and no lone surrogates, which PostgreSQL cannot store.
-TASK_NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 
 
 class Task(Generic[P, R, J]):
@@ -370,12 +366,6 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     return register if function is None else register(function)
 
 
-def names_of(aliases) -> tuple[str, ...]:
-    if isinstance(aliases, str) or not isinstance(aliases, Iterable):
-        raise InvalidTask(f"aliases must be a tuple of names, got {aliases!r}.")
-    return tuple(check_task_name("an alias", each) for each in aliases)
-
-
 def check_function(function: Any) -> None:
     """Raise InvalidTask unless a worker could find and run this function."""
     if not inspect.isfunction(function):
@@ -393,12 +383,3 @@ def check_function(function: Any) -> None:
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidTask(f"{name} is a generator: a job would never run its body.")
-
-
-def check_task_name(what: str, name: Any) -> str:
-    if not isinstance(name, str) or not TASK_NAME.fullmatch(name):
-        raise InvalidTask(
-            f"{what} of a task must be 1 to {LONGEST_NAME} characters without spaces "
-            f"or commas, got {name!r}."
-        )
-    return name

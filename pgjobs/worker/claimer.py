@@ -73,9 +73,8 @@ class Claimer:
         self.last_claim_at: float | None = None
         # Looks that a notification, or the poll, has asked an idle worker for.
         self.notify_wakeups = self.poll_wakeups = 0
-        self.units = None
-        if (units := session.options.units) is not None:
-            self.units = HostUnits(session.row["host"], units)
+        units = session.options.units
+        self.units = None if units is None else HostUnits(session.row["host"], units)
 
     # When
 
@@ -103,9 +102,8 @@ class Claimer:
     @property
     def wants_to_look(self) -> bool:
         is_idle = not len(self.in_flight)
-        return (
-            self.poll_schedule.deserves_look(is_idle, monotonic()) and self.room() > 0
-        )
+        is_due = self.poll_schedule.deserves_look(is_idle, monotonic())
+        return is_due and self.room() > 0
 
     @property
     def next_event(self) -> float:
@@ -141,15 +139,6 @@ class Claimer:
 
     # What is recorded on the way
 
-    @property
-    def share(self) -> int:
-        """How many of the jobs that the worker may hold are recorded at once."""
-        slots = self.options.slots
-        may_hold = slots + self.options.fixed_prefetch
-        if self.prefetching.is_on:
-            may_hold = len(self.in_flight)
-        return max(may_hold // 2, slots)
-
     def share_of(self, successes: Sequence[Success]) -> Sequence[Success]:
         """Return those to record now.
 
@@ -158,7 +147,7 @@ class Claimer:
         """
         if not self.room(len(successes)):
             return successes
-        return successes[: self.share]
+        return successes[: self.prefetching.share]
 
     # The claim
 

@@ -77,6 +77,7 @@ class Prefetching:
 
     def __init__(self, options: WorkerOptions, executor: Executor, in_flight: InFlight):
         self.slots = options.slots
+        self.fixed = options.fixed_prefetch
         # Units are counted when jobs are claimed, so none may wait in a worker.
         self.is_on = options.prefetch == "auto" and options.units is None
         self.executor = executor
@@ -100,6 +101,12 @@ class Prefetching:
         room = self.slots + MOST_AHEAD - held
         most = min(seconds / min(costs.values()), room, left)
         return Ahead(int(most), seconds, costs) if most >= 1 else None
+
+    @property
+    def share(self) -> int:
+        """How many of the jobs that the worker may hold are recorded at once."""
+        may_hold = len(self.in_flight) if self.is_on else self.slots + self.fixed
+        return max(may_hold // 2, self.slots)
 
     def take_runs(self) -> Iterator[tuple[str, float]]:
         while self.runs:

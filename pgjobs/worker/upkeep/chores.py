@@ -23,6 +23,8 @@ from .rescue import ReleaseOrphans, Rescue
 from .schedules import Scheduler
 from .survey import Survey
 
+PRUNING = (PruneJobs, PruneBatches, PruneEvents, ForgetRates, PruneFigures, PruneAudit)
+
 
 class Chores(Upkeep):
     def __init__(
@@ -64,13 +66,8 @@ class Chores(Upkeep):
             self.late_delivery,
             self.rescue,
             self.orphans,
-            PruneJobs(),
-            PruneBatches(),
-            PruneEvents(),
-            ForgetRates(),
             self.figures,
-            PruneFigures(),
-            PruneAudit(),
+            *(prune() for prune in PRUNING),
             LongTransactionWarning(),
             HeavyJobWarning(options),
             self.scheduler,
