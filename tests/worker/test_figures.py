@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -198,7 +198,7 @@ def test_old_figures_are_pruned_by_their_span():
 def test_pruning_reads_no_more_than_what_is_old():
     text = statement("prune_figures")
     parameters = {"minutes": 60, "hours": 60, "limit": 10}
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_bitmapscan = off")
         cursor.execute(f"EXPLAIN {text}", parameters)
