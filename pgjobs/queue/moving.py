@@ -49,7 +49,7 @@ OWN_VALUES: dict[str, tuple[str, ...]] = {
     "pgjobs_delivery": (),
     "pgjobs_tick": ("id",),
 }
-# What the other database decides anew about a job that has not ended.
+# What the other database decides again about a job that has not ended.
 OF_JOBS = {
     "status": "CASE WHEN finished_at IS NULL THEN 'READY' ELSE status END",
     "waiting_for": "NULL",
