@@ -49,18 +49,20 @@ def sensitive_values(arguments: str, words: tuple[str, ...]) -> set[str]:
     return set(sorted(found)[:MOST_VALUES])
 
 
-def values_of(
-    value: Any, words: tuple[str, ...], within: bool = False
-) -> Iterator[Any]:
-    """Yield the values of sensitive keys, however deep."""
-    if isinstance(value, dict):
-        for key, each in value.items():
-            yield from values_of(each, words, within or is_secret(key, words))
-    elif isinstance(value, list):
-        for each in value:
-            yield from values_of(each, words, within)
-    elif within:
-        yield value
+def values_of(value: Any, words: tuple[str, ...]) -> Iterator[Any]:
+    """Yield the values of sensitive keys, however deep.
+
+    No recursion: Python reads arguments that are deeper than its calls may be.
+    """
+    left = [(value, False)]
+    while left:
+        value, is_within = left.pop()
+        if isinstance(value, dict):
+            left += ((v, is_within or is_secret(k, words)) for k, v in value.items())
+        elif isinstance(value, list):
+            left += ((each, is_within) for each in value)
+        elif is_within:
+            yield value
 
 
 def quoted(value: Any) -> Iterator[str]:
