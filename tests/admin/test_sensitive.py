@@ -8,6 +8,7 @@ from django.core.management import call_command
 from pgjobs import current_job, enqueue, task
 from pgjobs.base.addresses import status_url
 from pgjobs.exceptions import InvalidTask
+from pgjobs.reports.secrets import values_of
 from pgjobs.testing import run_jobs
 from tests.operators import LIST, operator, page_of, text_of
 
@@ -68,3 +69,10 @@ def test_it_cannot_be_searched(job):
 def test_names_are_checked(value):
     with pytest.raises(InvalidTask, match="sensitive must be names of arguments"):
         task(name="tests.wrong", sensitive=value)(pay)
+
+
+def test_sensitive_value_is_found_however_deep_it_is():
+    value = {"password": "correct horse"}
+    for _ in range(10_000):  # deeper than calls may be
+        value = [value]
+    assert list(values_of(value, ("password",))) == ["correct horse"]
