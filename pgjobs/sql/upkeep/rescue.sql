@@ -85,7 +85,9 @@ lost AS MATERIALIZED (
     FROM pgjobs_job AS job
     CROSS JOIN LATERAL (
         SELECT CASE
-            WHEN job.started_at > job.last_attempted_at THEN 0
+            -- Only first attempts are claimed ahead; of later ones this may mean that
+            -- the clock was set back.
+            WHEN job.attempts = 1 AND job.started_at > job.last_attempted_at THEN 0
             WHEN job.crashes = 0 AND job.max_crashes > 2 AND EXISTS (
                 SELECT FROM pgjobs_attempt
                 WHERE job_id = job.id AND life = job.life AND outcome = 'CRASHED'
