@@ -165,7 +165,7 @@ def enqueueing(kind: str, number: str) -> list[float]:
 
     def one_by_one(jobs: list) -> None:
         for job in jobs:
-            Job.objects.insert([job])
+            Job.objects.insert([job.new_job])
 
     enqueue_many(bound(kind, 300))
     one_by_one(bound(kind, 300))
