@@ -55,7 +55,7 @@ LATE_IMPORTS = {
     # Extras: their packages may not be there.
     ("management.serving", "contrib.prometheus"),
     # On Django 5.2 it needs the package django-tasks, which may be missing.
-    ("management.commands.importtasks", "backends.takeover"),
+    ("management.commands.importtasks", "management.importing.django_tasks_db"),
     # Of Django for PostgreSQL only, once it is known that psycopg is there.
     ("checks.databases", "django.db.backends.postgresql.psycopg_any"),
     # Another queue's package, which only its users have.
