@@ -56,6 +56,7 @@ def fault_row(fault: Fault) -> FaultRow:
         fault.target,
         tuple(fault.pids),
         tuple(map(tuple, fault.met)),
+        fault.has_met_start,
         fault.skipped,
     )
 

@@ -67,6 +67,10 @@ def faults(found: list[Recovery]) -> Iterator[str]:
             f"| {each.jobs_met} | {figures(each.work_went_on)} "
             f"| {figures(each.started_again, with_number=True)} |"
         )
+    if starting := [each for each in found if "starting" in each.kind]:
+        met = (f"{each.kind} {each.starts_met} x" for each in starting)
+        yield ""
+        yield f"Met before it had registered: {', '.join(met)}."
 
 
 def figures(seconds: list[float], with_number: bool = False) -> str:

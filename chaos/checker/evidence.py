@@ -123,6 +123,7 @@ class FaultRow(NamedTuple):
     target: str = EVERYBODY
     pids: tuple[int, ...] = ()
     met: tuple[tuple[int, int], ...] = ()
+    has_met_start: bool = False
     skipped: str = ""
 
 

@@ -13,6 +13,15 @@ HINDERS_ALL = 3.0  # seconds after a fault that met everybody
 TIME_TO_END = 5.0  # seconds: schedules fire until the end
 # A server's clock that goes back makes all that is due, or dead, so much later.
 STEP = ("step the clock of the server", 15.0)
+# Another process is killed first, so that one starts.
+KILLING = (
+    "kill a worker",
+    "kill a supervisor",
+    "kill a starting worker",
+    "kill a starting supervisor",
+    "stop a starting worker",
+    "stop a starting supervisor",
+)
 
 
 @verdict("stuck", "every job has ended, some time after the last fault")
@@ -28,8 +37,7 @@ def stuck(evidence: Evidence) -> Iterator[Violation]:
 @verdict("rescued late", "a dead worker's jobs go back within 10 s, or lease + 15 s")
 def rescued_late(evidence: Evidence) -> Iterator[Violation]:
     limits = {
-        "kill a worker": 10.0,
-        "kill a supervisor": 10.0,
+        **dict.fromkeys(KILLING, 10.0),
         "stop a worker for longer than its lease": evidence.rules.lease + 15,
     }
     outages = merged(
