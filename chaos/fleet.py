@@ -24,6 +24,8 @@ class Member:
     name: str
     processes: int  # 0: a worker without a supervisor
     has_own_clock: bool = False
+    # It serves the queue "swift" alone, and holds jobs ahead of its slots.
+    prefetches: bool = False
     generation: int = 0
     process: subprocess.Popen | None = None
     former: list[subprocess.Popen] = field(default_factory=list)
@@ -37,7 +39,11 @@ class Member:
             "--grace",
             str(GRACE),
         ]
-        line += ["--concurrency", str(SLOTS), "--units", str(UNITS)]
+        line += ["--concurrency", str(SLOTS)]
+        if self.prefetches:  # which units would forbid
+            line += ["--queues", "swift", "--prefetch", "auto"]
+        else:
+            line += ["--units", str(UNITS)]
         if self.processes:
             line += ["--processes", str(self.processes)]
         return line

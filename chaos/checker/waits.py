@@ -3,7 +3,15 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from .evidence import EVERYBODY, Evidence, FaultRow, Period, Version, Violation
+from .evidence import (
+    EVERYBODY,
+    Evidence,
+    FaultRow,
+    Period,
+    Version,
+    Violation,
+    WorkerRow,
+)
 from .spans import Span, longest, merged, without
 from .verdicts import verdict
 
@@ -90,11 +98,13 @@ def overlooked(evidence: Evidence) -> Iterator[Violation]:
     for period in late:
         waited = without([span_of(period, evidence)], hindered[period.begin.queue])
         waited = [span for span in waited if span.seconds > longest_wait]
-        for name, spans in free.items() if waited else ():
+        for worker, spans in free.items() if waited else ():
+            if not worker.serves(period.begin.queue):
+                continue
             together = longest(waited, spans)
             if together > longest_wait:
                 job_id = period.begin.job_id
-                text = f"job {job_id} was READY for {together:.1f} s beside {name}"
+                text = f"job {job_id} was READY for {together:.1f} s beside {worker}"
                 yield Violation(f"{text}, which had a free slot", (job_id,))
                 break
 
@@ -132,9 +142,9 @@ def holds_others_back(version: Version) -> bool:
     )
 
 
-def free_spans(evidence: Evidence) -> dict[str, list[Span]]:
+def free_spans(evidence: Evidence) -> dict[WorkerRow, list[Span]]:
     """Return when each worker lived, met no fault and had a free slot."""
-    found: dict[str, list[Span]] = {}
+    found: dict[WorkerRow, list[Span]] = {}
     killed = {
         pid: fault.began_at
         for fault in evidence.faults
@@ -151,8 +161,7 @@ def free_spans(evidence: Evidence) -> dict[str, list[Span]]:
             Span(fault.began_at - 1, fault.ended_at + SETTLING + evidence.rules.lease)
             for fault in evidence.faults_of_worker(worker_id)
         ]
-        name = f"{worker.name} ({worker_id})"
-        found[name] = without(life, merged(troubled + busy[worker_id]))
+        found[worker] = without(life, merged(troubled + busy[worker_id]))
     return found
 
 
