@@ -24,8 +24,7 @@ class Member:
     name: str
     processes: int  # 0: a worker without a supervisor
     has_own_clock: bool = False
-    # It serves the queue "swift" alone, and holds jobs ahead of its slots.
-    prefetches: bool = False
+    special: tuple[str, ...] = ()  # arguments instead of those for units
     generation: int = 0
     process: subprocess.Popen | None = None
     former: list[subprocess.Popen] = field(default_factory=list)
@@ -40,10 +39,7 @@ class Member:
             str(GRACE),
         ]
         line += ["--concurrency", str(SLOTS)]
-        if self.prefetches:  # which units would forbid
-            line += ["--queues", "swift", "--prefetch", "auto"]
-        else:
-            line += ["--units", str(UNITS)]
+        line += self.special or ("--units", str(UNITS))
         if self.processes:
             line += ["--processes", str(self.processes)]
         return line

@@ -95,7 +95,8 @@ def ordered(marks, random):
 def line(marks, random):
     """Let a line flow: each end makes the next job free, which the end may claim."""
     key = "line " + random.choice(KEYS)
-    return ids(enqueue_many([tasks.in_order.bind(mark, key) for mark in marks]))
+    in_line = tasks.in_order.using(queue_name="lines")
+    return ids(enqueue_many([in_line.bind(mark, key) for mark in marks]))
 
 
 @order(number=40)

@@ -29,13 +29,13 @@ WHERE finished_at IS NULL AND NOT EXISTS (
     WHERE job_id = job.id AND operation = 'INSERT' AND actor = 'chaos:poison'
 ) AND task <> 'project.tick'
 """
-# The rest of their arguments say what is special.
+# A worker that counts units claims nothing in an admission, nor ahead of its slots.
 MEMBERS = (
     ("alpha", 2),
     ("beta", 2),
-    ("gamma", 0),
+    ("gamma", 0, False, ("--queues", "lines")),
     ("delta", 0, True),
-    (PREFETCHING, 0, False, True),
+    (PREFETCHING, 0, False, ("--queues", "swift", "--prefetch", "auto")),
 )
 PEOPLE = ("producer", "producer", "operator")
 

@@ -75,6 +75,7 @@ def next_process(stage: Stage, fault: Fault, member: Member) -> int | None:
 
 
 def next_child(stage: Stage, fault: Fault, member: Member) -> int | None:
+    fault.target = f"{member.name}.{member.generation}"
     before = children_of(member.process.pid)
     for victim in stage.victims():
         if victim.pid in before:
