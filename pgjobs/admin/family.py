@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from ..base.ids import read_id
 from ..models import Job
+from .details import Lineage
 from .graph import BOX, box
 from .links import Link, link_to_job
 
@@ -30,9 +31,9 @@ class Node(NamedTuple):
     line_of_parent: int | None
 
 
-def tree(job: Job, admin_site) -> dict[str, Any]:
+def tree(job: Job, lineage: Lineage, admin_site) -> dict[str, Any]:
     """Return the template context: the tree, unless the job is the only one in it."""
-    jobs = related(job)
+    jobs = related(job, lineage)
     nodes = list(nodes_of(job.pk, jobs)) if len(jobs) > 1 else []
     if len(nodes) < 2:
         return {}
@@ -43,27 +44,25 @@ def tree(job: Job, admin_site) -> dict[str, Any]:
     }
 
 
-def related(job: Job) -> dict[int, Job]:
+def related(job: Job, lineage: Lineage) -> dict[int, Job]:
     """Return the job and those with its `correlation_id`, up to MOST + 1 of them.
 
     The first job of a tree has none of its own: the others have one of its id.
     """
-    known = with_origin(Job.objects.filter(pk=job.pk)).get()
-    correlation = known.correlation or f"job-{job.pk}"
+    correlation = lineage.correlation or f"job-{job.pk}"
     found = Job.objects.filter(meta__correlation_id=correlation)[: MOST + 1]
-    jobs = {each.pk: each for each in (*with_origin(found), known)}
+    jobs = {each.pk: each for each in with_parent(found)}
+    job.parent = lineage.parent
+    jobs[job.pk] = job
     first = OF_ROOT.fullmatch(correlation)
     if first and (pk := read_id(first[1])) is not None and pk not in jobs:
-        jobs.update(with_origin(Job.objects.filter(pk=pk)).in_bulk())
+        jobs.update(with_parent(Job.objects.filter(pk=pk)).in_bulk())
     return jobs
 
 
-def with_origin(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """Return the jobs with what `meta` says of their origin, as text."""
-    shown = jobs.only("task", "status")
-    return shown.annotate(
-        correlation=KT("meta__correlation_id"), parent=KT("meta__parent_id")
-    )
+def with_parent(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """Return the jobs with the id of the job that enqueued each, as text."""
+    return jobs.only("task", "status").annotate(parent=KT("meta__parent_id"))
 
 
 def nodes_of(pk: int, jobs: dict[int, Job]) -> Iterator[Node]:

@@ -250,7 +250,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         before, after = context.get("predecessors"), context.get("successors")
         if before or after:
             context["graph"] = graph(obj, before or (), after or ())
-        context.update(tree(obj, self.admin_site))
+        context.update(tree(obj, context["lineage"], self.admin_site))
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
     def url_to_run_again(self, request, job: Job) -> str | None:
