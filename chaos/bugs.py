@@ -296,6 +296,88 @@ BUGS = [
         "plain,later",
     ),
     Bug(
+        "a job is inserted beside its transaction",
+        "phantom",
+        (
+            (
+                """with connections[database].cursor() as cursor:
+                cursor.execute(sql, parameters)""",
+                "with connections[database].copy().cursor() as cursor:\n"
+                "        cursor.execute(sql, parameters)",
+            ),
+        ),
+        "plain",
+    ),
+    Bug(
+        "the last of many jobs is not inserted",
+        "lost",
+        (
+            (
+                "jobs = insert_plain(model, database, new_jobs) if new_jobs else []",
+                "jobs = insert_plain(model, database, new_jobs[:-1])",
+            ),
+        ),
+        "several",
+    ),
+    Bug(
+        "a retry begins no other life",
+        "double completion",
+        (("life = life + 1,", ""),),
+        "plain",
+        "none",
+        20,
+    ),
+    Bug(
+        "an event makes two jobs for each subscriber",
+        "delivery doubled",
+        (
+            (
+                """FROM unnest(events) AS event
+                CROSS JOIN LATERAL""",
+                """FROM unnest(events) AS event CROSS JOIN generate_series(1, 2)
+                CROSS JOIN LATERAL""",
+            ),
+            (
+                "FROM wanted JOIN delivery ON delivery.job_id = wanted.job_id",
+                "FROM wanted",
+            ),
+        ),
+        "event",
+    ),
+    Bug(
+        "each crash of a worker counts three times",
+        "innocents failed",
+        (("ELSE 1 END AS counted", "ELSE 3 END AS counted"),),
+        "bystanders",
+        "a job that ends its process",
+        20,
+    ),
+    Bug(
+        "the death of a worker shows after a minute",
+        "rescued late",
+        (
+            ("secs => 1.3 * worker.heartbeat_interval", "secs => 60"),
+            (
+                "< clock_timestamp() - (worker.lease_until - worker.heartbeat_at)",
+                "< clock_timestamp() - interval '60 s'",
+            ),
+        ),
+        "plain,long",
+        "kill a worker",
+        30,
+    ),
+    Bug(
+        "a worker claims one job too many",
+        "slots exceeded",
+        (
+            (
+                "free = self.options.slots + self.options.fixed_prefetch - held",
+                "free = self.options.slots + self.options.fixed_prefetch - held + 1",
+            ),
+        ),
+        "several",
+    ),
+    Bug(
         "a retry takes the token back to 0",
         "illegal transition",
         (
