@@ -9,7 +9,7 @@ from ..reports import status
 from ..reports.errors import MOST_COUNTED, Failures
 from ..reports.job_filters import NO_EXCEPTION
 from ..reports.texts import excerpt
-from .markup import LONGEST_CELL, seconds_in_words, status_word
+from .markup import LONGEST_CELL, breakable, seconds_in_words, status_word
 
 
 def filters_of(group: Failures) -> dict[str, Any]:
@@ -23,6 +23,10 @@ def number_of(group: Failures) -> str:
     """Return how many jobs of a group are FAILED, as far as they are counted."""
     number = group.number if group.failed_now is None else group.failed_now
     return f"{MOST_COUNTED:,}+" if number > MOST_COUNTED else f"{number:,}"
+
+
+def name_of_task(name: str) -> str:
+    return breakable(excerpt(name, LONGEST_CELL))
 
 
 def paused(queue: status.QueueStatus) -> str:

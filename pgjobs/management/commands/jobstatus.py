@@ -27,6 +27,7 @@ from ..parameters import (
 from ..running import one_line
 from ..tables import print_table
 
+WORKER = ("worker", "queues", "slots", "running", "units", "memory")
 CLEAR = "\x1b[H\x1b[2J"  # the screen of a terminal
 
 
@@ -149,7 +150,7 @@ class Command(QueueCommand):
         print_table(self.stdout, (*titles, ""), rows, "No unfinished jobs.")
 
     def print_workers(self, state: Overview) -> None:
-        titles = ("worker", "queues", "slots", "running", "units", "last beat", "")
+        titles = (*WORKER, "last beat", "")
         rows = [
             (
                 worker.name,
@@ -157,6 +158,7 @@ class Command(QueueCommand):
                 worker.slots,
                 worker.running,
                 units_of(worker),
+                "-" if worker.memory is None else f"{worker.memory >> 20} MB",
                 age(worker.heartbeat_seconds),
                 "" if worker.is_alive else "dead",
             )
