@@ -331,8 +331,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
 
 def top_tasks(rows) -> Iterator[tuple[str, str, int]]:
     """Yield the tasks and queues that most of the jobs are of, with their numbers."""
-    counted = rows.order_by().values_list("task", "queue_name")
-    largest = counted.annotate(number=Count("pk")).order_by("-number", "task")
+    groups = rows.order_by().values_list("task", "queue_name")
+    largest = groups.annotate(number=Count("pk")).order_by("-number", "task")
     for task, queue, number in largest[:MOST_TASKS]:
         yield excerpt(task, LONGEST_NAME), excerpt(queue, LONGEST_NAME), number
 
