@@ -32,7 +32,7 @@ from .markup import (
 )
 from .overview_desk import LONGEST_PROBLEM, Table
 from .overview_errors import LONGEST_REASON, ErrorTables
-from .overview_words import both, capped, name_of_task, paused
+from .overview_words import both, capped, kept_for, name_of_task, paused
 from .overview_workers import WorkerTable
 
 MOST_SCHEDULES = 20
@@ -245,7 +245,7 @@ class Desk(ErrorTables, WorkerTable):
 
     def finished(self, state: status.Overview) -> Iterator[str]:
         for name, number in state.finished.items():
-            word = number_and_status(capped(number), name)
+            word = number_and_status(capped(number), name) + kept_for(name)
             yield self.list_link("job", word, status=name)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.utils.translation import gettext
 
+from ..conf import settings
 from ..models import Status
 from ..reports import status
 from ..reports.errors import MOST_COUNTED, Failures
@@ -48,6 +49,13 @@ def health(worker: status.WorkerStatus) -> str:
 def slots(worker: status.WorkerStatus) -> str:
     values = {"running": worker.running, "slots": worker.slots}
     return gettext("%(running)d of %(slots)d slots") % values
+
+
+def kept_for(status: str) -> str:
+    """Return how long jobs are kept after their end, unless it is for ever."""
+    retention = settings.RETENTION[status]
+    text = gettext(" (kept for %(time)s)")
+    return text % {"time": seconds_in_words(retention)} if retention else ""
 
 
 def both(half: float | None, most: float | None) -> str:
