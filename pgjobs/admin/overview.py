@@ -19,6 +19,7 @@ from ..models.job_choices import WaitingFor
 from ..reports import status
 from ..reports.errors import failures
 from ..reports.figures import PERIODS, Sums, figures, versions
+from ..reports.replica import replica_age
 from ..reports.texts import excerpt
 from .audit_words import act_in_words
 from .charts import ended_jobs, run_times, waiting_times
@@ -34,6 +35,7 @@ from .overview_desk import LONGEST_PROBLEM, Table
 from .overview_errors import LONGEST_REASON, ErrorTables
 from .overview_words import both, capped, kept_for, name_of_task, paused
 from .overview_workers import WorkerTable
+from .sites import databases
 
 MOST_SCHEDULES = 20
 MOST_ENTRIES = 20
@@ -83,6 +85,8 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         ],
         "tables": [table for table in tables if table is not None],
         "looked_at": exact(now),
+        "behind": replica_age(database),
+        "databases": databases(request, admin_site),
     }
 
 
