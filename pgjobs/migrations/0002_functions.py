@@ -3487,8 +3487,12 @@ BEGIN
             UNION ALL
             SELECT job_id FROM pgjobs_predecessor WHERE batch_id = lost.batch_id
         ) AS link
-        JOIN pgjobs_job AS job ON job.id = link.job_id
-        WHERE job.status = 'CANCELLED' AND job.blocked_by_id = lost.id
+        CROSS JOIN LATERAL (
+            SELECT id, batch_id FROM pgjobs_job
+            WHERE id = link.job_id AND status = 'CANCELLED'
+                AND blocked_by_id = lost.id
+            OFFSET 0
+        ) AS job
     ),
     cancelled AS MATERIALIZED (
         SELECT id
@@ -3511,10 +3515,12 @@ BEGIN
                 SELECT FROM pgjobs_job
                 WHERE id = link.predecessor_id
                     AND (finished_at IS NULL OR id IN (SELECT id FROM allowed))
+                OFFSET 0
             ) OR EXISTS (
                 SELECT FROM pgjobs_job
                 WHERE batch_id = link.batch_id
                     AND (finished_at IS NULL OR id IN (SELECT id FROM allowed))
+                OFFSET 0
             )
         WHERE job_id = ANY (ids)
         RETURNING job_id, is_open
@@ -3673,17 +3679,17 @@ BEGIN
             unique_until = CASE
                 WHEN unique_until > clock_timestamp() THEN unique_until
             END
-        FROM allowed
-        WHERE job.id = allowed.id
+        WHERE job.id = ANY (ARRAY(SELECT id FROM allowed))
         RETURNING job.id,
             job.keys IS NOT NULL
                 -- A job that ended before an admission saw its successors has no mark.
                 OR EXISTS (
                     SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id
+                    OFFSET 0
                 ) AS may_be_linked
     ),
     forgotten AS (
-        DELETE FROM pgjobs_progress USING changed WHERE job_id = changed.id
+        DELETE FROM pgjobs_progress WHERE job_id = ANY (ARRAY(SELECT id FROM changed))
     )
     SELECT array_agg(id), array_agg(id) FILTER (WHERE may_be_linked)
     INTO retried, linked

@@ -12,6 +12,7 @@ from pgjobs.models import Job
 from pgjobs.queue import upkeep
 from tests.actors import Hand, admit, execute
 from tests.processes import shared_queue
+from tests.queue.test_admission import reads
 from tests.tasks import noop
 
 pytestmark = shared_queue
@@ -75,3 +76,31 @@ def test_whole_long_line_ends_in_one_statement(kind, end):
         admit()
         assert Job.objects.ready().exists() or kind == "rate"
         assert Job.objects.cancel().skipped == 0
+
+
+# Jobs that ended long ago, each cancelled because of the next one, and their links.
+PAST = """
+INSERT INTO pgjobs_job
+    (id, task, status, attempts, started_at, finished_at, blocked_by_id, keys)
+SELECT 1000000 + n, 'tests.noop', 'CANCELLED', 1, now(), now(), 1000001 + n,
+    jsonb_build_object('after', jsonb_build_array(1000001 + n))
+FROM generate_series(1, 20000) AS n;
+INSERT INTO pgjobs_predecessor (job_id, predecessor_id, is_open)
+SELECT 1000000 + n, 1000001 + n, false FROM generate_series(1, 19999) AS n
+"""
+
+
+@pytest.mark.parametrize("statistics", ["", "ANALYZE pgjobs_job, pgjobs_predecessor"])
+def test_retry_reads_no_more_beside_thousands_of_cancelled_jobs(statistics):
+    enqueue(chain(noop.bind(), noop.using(lock="door").bind()))
+    Job.objects.cancel()
+    admit()
+    ids = list(Job.objects.values_list("pk", flat=True))
+    execute("SET session_replication_role = replica")
+    execute(PAST)
+    execute("RESET session_replication_role")
+    if statistics:
+        execute(statistics)
+    text = "SELECT pgjobs_retry_jobs(%(ids)s)"
+    assert reads(lambda execute: execute(text, {"ids": ids})) < 50
+    assert not Job.objects.filter(pk__in=ids, status="CANCELLED").exists()

@@ -1,7 +1,8 @@
 -- Do what the retry of these jobs means for others. The retried jobs wait again for
 -- those of their predecessors that have not ended. Jobs that were cancelled because of
 -- them wait again, and so do those that were cancelled because of these. A revived job
--- takes its unique key again. If another job holds it, it stays cancelled.
+-- takes its unique key again. If another job holds it, it stays cancelled. OFFSET 0 keeps
+-- the planner from walking over all jobs, and from doing that for each link.
 CREATE OR REPLACE FUNCTION pgjobs_revive(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -15,8 +16,12 @@ BEGIN
             UNION ALL
             SELECT job_id FROM pgjobs_predecessor WHERE batch_id = lost.batch_id
         ) AS link
-        JOIN pgjobs_job AS job ON job.id = link.job_id
-        WHERE job.status = 'CANCELLED' AND job.blocked_by_id = lost.id
+        CROSS JOIN LATERAL (
+            SELECT id, batch_id FROM pgjobs_job
+            WHERE id = link.job_id AND status = 'CANCELLED'
+                AND blocked_by_id = lost.id
+            OFFSET 0
+        ) AS job
     ),
     cancelled AS MATERIALIZED (
         SELECT id
@@ -39,10 +44,12 @@ BEGIN
                 SELECT FROM pgjobs_job
                 WHERE id = link.predecessor_id
                     AND (finished_at IS NULL OR id IN (SELECT id FROM allowed))
+                OFFSET 0
             ) OR EXISTS (
                 SELECT FROM pgjobs_job
                 WHERE batch_id = link.batch_id
                     AND (finished_at IS NULL OR id IN (SELECT id FROM allowed))
+                OFFSET 0
             )
         WHERE job_id = ANY (ids)
         RETURNING job_id, is_open

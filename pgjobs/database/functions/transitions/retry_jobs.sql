@@ -6,6 +6,9 @@
 -- job holds its unique key. Of several jobs with the same key only the newest is
 -- retried. Jobs are put back in the order of their ids, in which the jobs of a lock
 -- stand in line.
+--
+-- Arrays and OFFSET 0 keep the planner from walking over all jobs, links and rows of
+-- progress. It expects a thousand rows of a function, and plans a join for them.
 CREATE OR REPLACE FUNCTION pgjobs_retry_jobs(ids bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -41,17 +44,17 @@ BEGIN
             unique_until = CASE
                 WHEN unique_until > clock_timestamp() THEN unique_until
             END
-        FROM allowed
-        WHERE job.id = allowed.id
+        WHERE job.id = ANY (ARRAY(SELECT id FROM allowed))
         RETURNING job.id,
             job.keys IS NOT NULL
                 -- A job that ended before an admission saw its successors has no mark.
                 OR EXISTS (
                     SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id
+                    OFFSET 0
                 ) AS may_be_linked
     ),
     forgotten AS (
-        DELETE FROM pgjobs_progress USING changed WHERE job_id = changed.id
+        DELETE FROM pgjobs_progress WHERE job_id = ANY (ARRAY(SELECT id FROM changed))
     )
     SELECT array_agg(id), array_agg(id) FILTER (WHERE may_be_linked)
     INTO retried, linked
