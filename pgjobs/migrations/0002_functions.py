@@ -3628,8 +3628,7 @@ BEGIN
             reason = coalesce(nullif(left(why, 1000), ''), 'Cancelled.'),
             waiting_for = NULL,
             blocked_by_id = NULL
-        FROM unfinished
-        WHERE job.id = unfinished.id
+        WHERE job.id = ANY (ARRAY(SELECT unfinished.id FROM unfinished))
         RETURNING job.id, job.worker_id
     )
     SELECT cancelled.id, cancelled.worker_id IS NULL

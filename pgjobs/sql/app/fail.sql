@@ -13,13 +13,12 @@ failed AS (
         finished_at = clock_timestamp(),
         reason = %(reason)s,
         lease_token = CASE
-            WHEN ran THEN nextval('pgjobs_lease_token') ELSE lease_token
+            WHEN status = 'RUNNING' THEN nextval('pgjobs_lease_token') ELSE lease_token
         END,
         worker_id = NULL,
         waiting_for = NULL,
         blocked_by_id = NULL
-    FROM unfinished
-    WHERE job.id = unfinished.id
+    WHERE id = ANY (ARRAY(SELECT id FROM unfinished))
     RETURNING job.id
 ),
 noted AS (

@@ -7,6 +7,5 @@ WITH scheduled AS MATERIALIZED (
 )
 UPDATE pgjobs_job AS job
 SET status = 'READY', run_after = clock_timestamp()
-FROM scheduled
-WHERE job.id = scheduled.id
+WHERE id = ANY (ARRAY(SELECT id FROM scheduled))
 RETURNING job.id, false

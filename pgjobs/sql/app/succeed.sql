@@ -19,6 +19,5 @@ SET status = 'SUCCESSFUL',
     worker_name = (SELECT name FROM pgjobs_worker WHERE id = job.worker_id),
     waiting_for = NULL,
     blocked_by_id = NULL
-FROM unfinished
-WHERE job.id = unfinished.id
+WHERE id = ANY (ARRAY(SELECT id FROM unfinished))
 RETURNING job.id, true
