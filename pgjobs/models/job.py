@@ -29,6 +29,12 @@ HOLDS_KEY = Q(unique_key__isnull=False) & Q(HoldsKey())
 
 
 class JobQuerySet(models.QuerySet["Job"]):
+    """Jobs to look at, and to act on as one.
+
+    The acts change the jobs whose status allows it, skip the others, and return how
+    many of each: `(changed, skipped)`. A `reason` is a text for people.
+    """
+
     def ready(self):
         return self.filter(status=Status.READY)
 
@@ -381,7 +387,8 @@ class Job(Returning[Value]):
         """Return the path at which people may follow the job.
 
         Everyone with the path may see the job, unless PGJOBS["STATUS_PERMISSION"]
-        refuses it. Raises NoReverseMatch if URLs do not include `pgjobs.urls`.
+        refuses it. Raises NoReverseMatch if URLs do not include `pgjobs.urls`, and
+        ValueError if the job was not saved.
         """
         if self.pk is None:
             raise ValueError("A job that was not saved has no address.")
