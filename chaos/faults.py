@@ -41,6 +41,7 @@ class Fault:
     target: str = EVERYBODY
     pids: list[int] = field(default_factory=list)
     met: list[tuple[int, int]] = field(default_factory=list)  # jobs, by id and token
+    has_met_start: bool = False  # a process that had not registered yet
     skipped: str = ""
 
 

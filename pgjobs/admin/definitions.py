@@ -10,13 +10,13 @@ from django.utils.translation import gettext_lazy as _
 from ..base.ids import read_id
 from ..base.plain_json import dump
 from ..exceptions import UnknownTask
-from ..models import AuditEntry, Job, TaskDefinition
-from ..models.audit_entry import Via
+from ..models import Job, TaskDefinition
 from ..reports.figures import PERIODS, figures
-from ..reports.json_text import indented, tokens
+from ..reports.json_text import plain
 from ..reports.texts import block, excerpt
 from ..tasks.registry import registry
 from .acting import counted, permitted
+from .auditing import noting
 from .buttons import ButtonsAdmin, button
 from .filters import ChoiceFilter
 from .job_form import JobForm
@@ -98,10 +98,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
 
     def enqueued(self, request, task: str, form: JobForm) -> list[Job] | None:
         """Return the new jobs; None if the form turns out to have errors."""
-        actor = request.user.get_username()
-        with AuditEntry.objects.noting(
-            actor, Via.PAGE, "enqueue", "job", chosen=task
-        ) as entry:
+        with noting(request, "enqueue", "job", chosen=task) as entry:
             jobs = form.enqueue()
             entry.number = len(jobs or ())
             entry.object_id = jobs[0].pk if jobs and len(jobs) == 1 else None
@@ -208,4 +205,4 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         return self.shown(definition.options)
 
     def shown(self, value) -> str:
-        return preformatted("".join(indented(tokens(dump(value)))), LONGEST_TEXT)
+        return preformatted(plain(dump(value)), LONGEST_TEXT)

@@ -81,7 +81,7 @@ def chosen_databases(option: str | None, err: OutputWrapper) -> tuple[str, ...]:
     chosen: list[str] = []
     for alias, reason in judged(aliases):
         if reason:
-            err.write(f"The database {alias!r} is left out: {reason}.")
+            err.write(f"The database {alias!r} is skipped: {reason}.")
         else:
             chosen.append(alias)
     return tuple(chosen) or aliases[:1]

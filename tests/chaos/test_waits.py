@@ -1,7 +1,7 @@
 """The checker sees what was kept waiting."""
 
 from chaos.checker.evidence import FaultRow, Pause
-from tests.chaos.histories import FIRST, SECOND, Story, broken, kill
+from tests.chaos.histories import FIRST, SECOND, WORKERS, Story, broken, kill
 
 
 def test_job_that_never_ends_is_noticed(story):
@@ -31,6 +31,12 @@ def test_ready_job_beside_a_free_worker_is_noticed(story):
 def test_ready_job_without_a_worker_is_fine(story):
     wait_long(story)
     assert broken(story.evidence(workers=[])) == set()
+
+
+def test_ready_job_beside_a_worker_of_another_queue_is_fine(story):
+    wait_long(story)
+    others = [each._replace(queues="swift,mail") for each in WORKERS]
+    assert broken(story.evidence(workers=others)) == set()
 
 
 def test_ready_job_beside_a_killed_worker_is_fine(story):

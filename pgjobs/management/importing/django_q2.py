@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings as django_settings
 from django.db import connections
 
-from ...tasks.task import BoundTask
+from ...queue.new_job import NewJob
 from .taking import CannotTake, JobSource, Taken, save_schedule, take_jobs, task_at
 
 TABLES = ("django_q_schedule", "django_q_ormq")
@@ -118,7 +118,7 @@ def named(text: str) -> dict[str, Any]:
         raise CannotTake(f"its arguments cannot be read: {text}") from error
 
 
-def bound(name: str, payload: str) -> BoundTask:
+def new_job(name: str, payload: str) -> NewJob:
     """Return the job of a signed package; django-q2 itself must be there to read it."""
     from django_q.signing import SignedPackage
 
@@ -127,7 +127,8 @@ def bound(name: str, payload: str) -> BoundTask:
         raise CannotTake(f"it has {' and '.join(extras)}")
     function = package["func"]
     path = function if isinstance(function, str) else dotted(function)
-    return task_at(path).bind(*package.get("args", ()), **package.get("kwargs", {}))
+    bound = task_at(path).bind(*package.get("args", ()), **package.get("kwargs", {}))
+    return bound.new_job
 
 
 def dotted(function: Any) -> str:
@@ -142,5 +143,5 @@ JOBS = JobSource(
         ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     """,
     delete="DELETE FROM django_q_ormq WHERE id = ANY (%s::bigint[])",
-    bound=bound,
+    new_job=new_job,
 )
