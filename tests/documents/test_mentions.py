@@ -18,7 +18,9 @@ EVERY = pytest.mark.parametrize("name", sorted(TEXTS))
 COMMAND = re.compile(r"`(?:python )?manage\.py ([^`\n]+)`|`([a-z]+ --?[^`\n]+)`")
 # Commands of the queues that readers come from.
 FOREIGN = {"db_worker", "prune_db_task_results", "rqscheduler", "rqworker"}
-MODULE = re.compile(r"python -m ([a-z_.]+)((?: [^\n`#]+)?)")
+MODULE = re.compile(
+    r"`[^`\n]*python -m ([\w.]+)([^`\n]*)`|^ {4}.*python -m ([\w.]+)([^\n#]*)", re.M
+)
 PARSERS = {"benchmarks": benchmarks_parser, "chaos": chaos_parser}
 EXTRA = re.compile(r"(?:pgjobs|\.)\[([a-z,]+)\]'?")
 BLOCK = re.compile(r"^ *```(\S*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
@@ -50,9 +52,10 @@ def test_option_that_does_not_exist_is_found():
 
 @EVERY
 def test_programs_that_a_page_runs_exist(name):
-    for module, arguments in MODULE.findall(TEXTS[name]):
+    for found in MODULE.findall(TEXTS[name]):
+        module, arguments = found[0] or found[2], found[1] or found[3]
         assert importlib.util.find_spec(module), module
-        if arguments and (make := PARSERS.get(module)):
+        if arguments.strip() and (make := PARSERS.get(module)):
             make().parse_args(shlex.split(arguments))
 
 
