@@ -84,7 +84,7 @@ def test_arguments_must_be_json():
 
 
 @runs
-def test_errors_tell_what_was_raised():
+def test_errors_say_what_was_raised():
     result = double_dictionary.enqueue({})  # a dict cannot be doubled
     drain()
     result.refresh()
