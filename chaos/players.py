@@ -113,7 +113,7 @@ class Operator(Player):
     """Cancels, retries, fails and succeeds jobs, mostly running ones."""
 
     def pause(self) -> float:
-        """Return how long to wait. While jobs are few, most should end by themselves."""
+        """Return how long to wait. Of a few jobs, most should end by themselves."""
         return self.random.expovariate(min(1.5, MOST_UNFINISHED / 20))
 
     def act(self) -> None:

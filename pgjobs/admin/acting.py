@@ -133,7 +133,7 @@ class ActingAdmin(ButtonsAdmin):
 
     def store(self, obj, form, change: bool) -> None:
         """Save a row as the form has it."""
-        obj.save()
+        obj.save(using=self.model._default_manager.db_to_write)
 
     def save_model(self, request, obj, form, change):
         verb = "change" if change else "add"

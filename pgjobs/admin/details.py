@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from django.db.models import F, TextField
+from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Left, Right
 from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
@@ -37,6 +38,13 @@ class Origin(NamedTuple):
     name: str
 
 
+class Lineage(NamedTuple):
+    """What `meta` says of where the job comes from, as text."""
+
+    correlation: str | None
+    parent: str | None
+
+
 def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     """Return the template context for a job's page; never fails on what a row holds."""
     attempts = [*unrecorded_attempt(job), *attempts_of(job)]
@@ -46,6 +54,7 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     return {
         "may_see_arguments": may_see_arguments,
         "origin": origin(row),
+        "lineage": Lineage(row.get("correlation"), row.get("parent")),
         "texts": list(texts(row, sensitive_words(job.task)))
         if may_see_arguments
         else [],
@@ -82,6 +91,8 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
         "schedule": F("tick__schedule__name"),
         "event_id": F("delivery__event_id"),
         "event": F("delivery__event__name"),
+        "correlation": KT("meta__correlation_id"),
+        "parent": KT("meta__parent_id"),
     }
     arguments = {
         "named": beginning("kwargs"),

@@ -49,6 +49,7 @@ from .columns import LONGEST_REASON, JobColumns
 from .definitions import is_known
 from .details import details
 from .export import export
+from .family import tree
 from .filters import FILTERS, among_newest, have_ended
 from .graph import graph
 from .links import job_links, list_url
@@ -249,6 +250,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         before, after = context.get("predecessors"), context.get("successors")
         if before or after:
             context["graph"] = graph(obj, before or (), after or ())
+        context.update(tree(obj, context["lineage"], self.admin_site))
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
     def url_to_run_again(self, request, job: Job) -> str | None:

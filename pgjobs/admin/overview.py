@@ -21,6 +21,7 @@ from ..reports import status
 from ..reports.errors import Failures, failures
 from ..reports.figures import PERIODS, Sums, figures, versions
 from ..reports.remarks import Remark
+from ..reports.replica import replica_age
 from ..reports.texts import excerpt
 from .acts import DELETE, RETRY
 from .audit_words import act_in_words
@@ -35,6 +36,7 @@ from .markup import (
     status_word,
 )
 from .overview_words import both, capped, filters_of, health, number_of, paused, slots
+from .sites import databases
 
 MOST_SCHEDULES = 20
 MOST_ENTRIES = 20
@@ -102,6 +104,8 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         ],
         "tables": [table for table in tables if table is not None],
         "looked_at": exact(now),
+        "behind": replica_age(database),
+        "databases": databases(request, admin_site),
     }
 
 

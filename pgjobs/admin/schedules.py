@@ -167,7 +167,7 @@ class ScheduleAdmin(ActingAdmin):
         if change:
             obj.save(update_fields=changed)
         else:
-            obj.save()
+            super().store(obj, form, change)
 
     def preview(self, act, row):
         return super().preview(act, row) | {"status": row.state.label}

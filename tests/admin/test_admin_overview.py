@@ -116,7 +116,7 @@ def test_overview_costs_the_same_queries_however_much_there_is(
         failed_of(f"Error{number}")
     client = operator(*ALL)
     client.get(OVERVIEW)
-    with django_assert_max_num_queries(43):
+    with django_assert_max_num_queries(44):
         client.get(OVERVIEW)
 
 

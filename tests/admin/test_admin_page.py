@@ -60,7 +60,7 @@ def test_a_page_costs_the_same_few_queries_however_many_attempts_and_steps(
         make_attempt(job, number)
         make_step(job, f"step {number}")
     admin_client.get(page_of(job))
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(8):
         admin_client.get(page_of(job))
 
 
@@ -91,7 +91,7 @@ def test_arguments_are_not_even_read_without_the_permission(
     client = operator("view_job")
     job = make_job(kwargs={"a": "one"})
     make_step(job, "step", return_value="one")
-    with django_assert_num_queries(8) as queries:
+    with django_assert_num_queries(9) as queries:
         client.get(page_of(job))
     for query in queries:
         assert "kwargs" not in query["sql"]
