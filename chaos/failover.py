@@ -2,11 +2,14 @@
 
     python -m chaos.failover --seconds 120 --synchronous
     python -m chaos.failover --seconds 120
+    python -m chaos.failover --seconds 120 --patroni
 
 A run of chaos with two servers in place of a network and its faults. Programs know
 both addresses (`host=a,b target_session_attrs=read-write`). Replication is paused for
 a moment, the primary is ended as by a power cut, the standby is promoted, and a new
-standby begins to follow. The checker judges what the last primary has.
+standby begins to follow. With `--patroni`, Patroni notices, promotes and lets the lost
+server follow; it is ended together with its server. The checker judges what the last
+primary has.
 
 A synchronous standby must lose nothing that was acknowledged. An asynchronous one may
 lose what was acknowledged while replication was paused, and nothing else; what is left
@@ -28,6 +31,7 @@ from .collect import environment
 from .faults import Fault
 from .journal import ACKNOWLEDGED, IN_DOUBT, Transaction
 from .pair import Pair
+from .patroni import Cluster
 from .report import report
 from .run import Plan, Run, megabytes_for, tell
 from .server import Unusable
@@ -47,13 +51,14 @@ class Failover(NamedTuple):
 class FailoverRun(Run):
     """A run whose server changes."""
 
-    def __init__(self, plan: Plan, is_synchronous: bool):
+    def __init__(self, plan: Plan, kind: type[Pair], is_synchronous: bool):
         super().__init__(plan)
+        self.kind = kind
         self.is_synchronous = is_synchronous
         self.failovers: list[Failover] = []
 
     def new_server(self) -> Pair:
-        return Pair(megabytes_for(self.plan.seconds), self.is_synchronous)
+        return self.kind(megabytes_for(self.plan.seconds), self.is_synchronous)
 
     @property
     def through(self) -> dict[str, str]:
@@ -134,10 +139,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, metavar="N")
     parser.add_argument("--seed", type=int, default=7, metavar="N")
     parser.add_argument("--synchronous", action="store_true")
+    parser.add_argument("--patroni", action="store_true")
     chosen = parser.parse_args(arguments)
     try:
         plan = Plan(chosen.seed, chosen.seconds, [])
-        with FailoverRun(plan, chosen.synchronous) as run:
+        kind = Cluster if chosen.patroni else Pair
+        with FailoverRun(plan, kind, chosen.synchronous) as run:
             evidence = run.play()
     except Unusable as error:
         tell(str(error))

@@ -90,9 +90,9 @@ class Pair:
         wanted = "sync_state = 'sync'" if self.is_synchronous else "true"
         self.wait_until(f"state = 'streaming' AND {wanted}")
 
-    def wait_until(self, condition: str) -> None:
+    def wait_until(self, condition: str, patience: float = PATIENCE) -> None:
         query = f"SELECT 1 FROM pg_stat_replication WHERE {condition}"
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         with self.connect() as connection:
             while not connection.execute(query).fetchone():
                 if time.monotonic() > deadline:

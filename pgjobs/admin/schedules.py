@@ -266,7 +266,7 @@ class ScheduleAdmin(ActingAdmin):
 
 
 COLOURS = {
-    State.ACTIVE: "successful",
+    State.ACTIVE: "ready",
     State.RUNNING: "running",
     State.PAUSED: "scheduled",
     State.ENDED: "cancelled",

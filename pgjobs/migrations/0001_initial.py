@@ -179,6 +179,7 @@ class Migration(migrations.Migration):
                 ('heartbeat_interval', models.FloatField(verbose_name='heartbeat interval in seconds')),
                 ('holds_session_lock', models.BooleanField(verbose_name='holds a session lock')),
                 ('version', models.CharField(blank=True, db_default='', default='', max_length=200, verbose_name='version')),
+                ('memory', models.BigIntegerField(blank=True, null=True, verbose_name='memory in bytes')),
             ],
             options={
                 'verbose_name': 'worker',

@@ -99,6 +99,34 @@ def test_page_shows_a_task_and_has_no_form():
     assert client.get(f"{LIST}add/").status_code == 403
 
 
+def test_page_lists_the_parameters_with_type_default_and_description():
+    client = operator("view_taskdefinition")
+    text = text_of(client.get(page(export_data.name)))
+    assert '<th scope="row">client_id</th><td>integer' in text
+    assert "&quot;csv&quot; | " in text
+    text = text_of(client.get(page("tests.add")))
+    assert '<th scope="row">b</th><td>integer</td><td>1</td>' in text
+    assert "None." in text_of(client.get(page("tests.noop")))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        [],
+        {"x-order": "a"},
+        {"x-order": [["a"], None], "properties": []},
+        {"x-order": ["a"], "properties": {"a": 1}},
+        {"x-order": ["a"], "properties": {"a": {"type": {"x": 1}, "enum": 7}}},
+        {"x-order": ["a"], "properties": {"a": {"anyOf": [1, {"items": None}]}}},
+    ],
+    ids=repr,
+)
+def test_page_shows_any_schema(schema):
+    TaskDefinition.objects.filter(name="tests.add").update(parameters=schema)
+    client = operator("view_taskdefinition")
+    assert client.get(page("tests.add")).status_code == 200
+
+
 def test_adding_a_job_needs_its_permission():
     client = operator("view_taskdefinition", "change_job")
     assert "/add_job/" not in text_of(client.get(LIST))
@@ -255,7 +283,7 @@ def test_hostile_names_are_shown_safely():
     TaskDefinition.objects.filter(name="tests.add").update(
         name="<script>alert(1)</script>",
         description="<img onerror=1>",
-        parameters={"x-order": ["<b>"]},
+        parameters={"x-order": ["<b>"], "properties": {"<b>": {"type": "<i>"}}},
         options={"queue_name": "</pre><i>"},
     )
     client = operator(*PERMISSIONS)
