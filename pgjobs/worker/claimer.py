@@ -201,6 +201,7 @@ class Claimer:
         if jobs:
             self.in_flight.claim(jobs)
             self.executor.submit(jobs)
+            self.recorder.observer.claimed(jobs)
             self.recorder.figures.claimed(jobs)
             self.lifetime.claimed += len(jobs)
             self.last_claim_at = time()
