@@ -8,7 +8,7 @@ import pytest
 import pgjobs
 from pgjobs import testing
 from pgjobs.models import Batch, Event, Job, Queue, Schedule
-from pgjobs.models.job import JobQuerySet
+from pgjobs.models.job_set import JobQuerySet
 from pgjobs.tasks.running_job import RunningJob
 
 # The worker's side of a running job, and what a model does with declarations.
