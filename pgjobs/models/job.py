@@ -297,7 +297,8 @@ class Job(Returning[Value]):
         """Return the path at which people may follow the job.
 
         Everyone with the path may see the job, unless PGJOBS["STATUS_PERMISSION"]
-        refuses it. Raises NoReverseMatch if URLs do not include `pgjobs.urls`.
+        refuses it. Raises NoReverseMatch if URLs do not include `pgjobs.urls`, and
+        ValueError if the job was not saved.
         """
         if self.pk is None:
             raise ValueError("A job that was not saved has no address.")

@@ -22,6 +22,12 @@ HOLDS_KEY = Q(unique_key__isnull=False) & Q(HoldsKey())
 
 
 class JobQuerySet(models.QuerySet["Job"]):
+    """Jobs to look at, and to act on as one.
+
+    The acts change the jobs whose status allows it, skip the others, and return how
+    many of each: `(changed, skipped)`. A `reason` is a text for people.
+    """
+
     def ready(self):
         return self.filter(status=Status.READY)
 

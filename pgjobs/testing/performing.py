@@ -79,6 +79,9 @@ def perform(
     - `steps`: results of steps that an earlier attempt has done, by their names.
     - `event`, `batch`: those that the job is to have.
     - `cancel_requested`: the job was asked to stop.
+
+    Returns what the attempt did. Raises InvalidTask for what is not bound, and
+    ValueError for an `attempt` that the job cannot have.
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("perform")
