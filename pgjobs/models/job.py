@@ -24,11 +24,20 @@ from .returning import Returning, Value
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 EMPTY_ARRAY = models.Value([], models.JSONField())
 EMPTY_OBJECT = models.Value({}, models.JSONField())
+TAKES_UNITS = models.ExpressionWrapper(
+    Q(process_units__isnull=False), output_field=models.BooleanField()
+)
 # The cheap part first: most jobs have no key.
 HOLDS_KEY = Q(unique_key__isnull=False) & Q(HoldsKey())
 
 
 class JobQuerySet(models.QuerySet["Job"]):
+    """Jobs to look at, and to act on as one.
+
+    The acts change the jobs whose status allows it, skip the others, and return how
+    many of each: `(changed, skipped)`. A `reason` is a text for people.
+    """
+
     def ready(self):
         return self.filter(status=Status.READY)
 
@@ -249,8 +258,11 @@ class Job(Returning[Value]):
         ]
         indexes = [
             # In exactly the order of a claim, which reads nothing else.
+            # Jobs that take process units come last, so that no walk along the others
+            # meets them.
             models.Index(
                 "queue_name",
+                TAKES_UNITS,
                 F("priority").desc(),
                 "turn",
                 condition=Q(status="READY"),
@@ -297,8 +309,11 @@ class Job(Returning[Value]):
             models.Index(
                 "worker_id", condition=Q(status="RUNNING"), name="pgjobs_job_running"
             ),
-            # In claim order, to find the first job that has waited too long for units.
+            # In claim order for each number of units: the jobs that take more than a
+            # host has left stand apart from those for which it has room.
             models.Index(
+                "queue_name",
+                "process_units",
                 F("priority").desc(),
                 "turn",
                 condition=Q(status="READY", process_units__isnull=False),
@@ -381,7 +396,8 @@ class Job(Returning[Value]):
         """Return the path at which people may follow the job.
 
         Everyone with the path may see the job, unless PGJOBS["STATUS_PERMISSION"]
-        refuses it. Raises NoReverseMatch if URLs do not include `pgjobs.urls`.
+        refuses it. Raises NoReverseMatch if URLs do not include `pgjobs.urls`, and
+        ValueError if the job was not saved.
         """
         if self.pk is None:
             raise ValueError("A job that was not saved has no address.")

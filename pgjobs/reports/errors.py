@@ -1,4 +1,4 @@
-"""Groups of failed jobs that failed alike."""
+"""Groups of jobs that failed in the same way."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -13,7 +13,7 @@ from ..queue.acts import batches
 from .json_text import on_one_line
 
 AT_ONCE = 1_000
-LARGE = 100_000  # bytes of arguments, which are left out
+LARGE = 100_000  # bytes; larger arguments are skipped
 LONGEST_REASON = 2_000
 COLUMNS = (
     "id",
