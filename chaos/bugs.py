@@ -84,7 +84,7 @@ def violations(bug: Bug, directory: Path) -> dict[str, int]:
 
 
 def is_caught(bug: Bug) -> bool:
-    """Run one bug and tell what became of it."""
+    """Run one bug and return what became of it."""
     with tempfile.TemporaryDirectory(prefix="pgjobs-chaos-bug-") as scratch:
         found = violations(bug, Path(scratch))
     told = {name: number for name, number in found.items() if number}

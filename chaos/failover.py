@@ -45,7 +45,7 @@ class Failover(NamedTuple):
 
     paused_at: float  # nothing reaches the standby any more
     lost_at: float
-    promoted_at: float  # the standby was told to take over
+    promoted_at: float  # the standby was asked to take over
 
 
 class FailoverRun(Run):
@@ -94,7 +94,7 @@ class FailoverRun(Run):
         return evidence if self.is_synchronous else self.excused(evidence)
 
     def excused(self, evidence: Evidence) -> Evidence:
-        """Doubt what was acknowledged while the standby heard of nothing."""
+        """Doubt what was acknowledged while nothing reached the standby."""
         doubted = [
             each._replace(outcome=IN_DOUBT, ids=[]) if self.may_be_lost(each) else each
             for each in evidence.transactions

@@ -38,7 +38,7 @@ class Standby(Server):
         self.wait_for_none()
 
     def wait_for_none(self) -> None:
-        """Forget whom the copied server waits for: it may soon be alone."""
+        """Forget the standby that the copied server waits for: it may soon be alone."""
         path = self.home / "data/postgresql.auto.conf"
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in lines if SYNCHRONOUS not in line))
@@ -68,7 +68,7 @@ class Pair:
 
     @property
     def ports(self) -> str:
-        """Return both ports as libpq has them; the order tells nothing."""
+        """Return both ports as libpq has them; their order has no meaning."""
         known = (self.primary.port, self.standby.port)
         return ",".join(map(str, sorted(known)))
 

@@ -1402,17 +1402,18 @@ BEGIN
     END IF;
     PERFORM pgjobs_check_options(priority, queue_name, run_after),
         pgjobs_check_meta(meta);
+    -- Options with the name of a column are its value, but for those that depend on the
+    -- arguments.
+    job := jsonb_populate_record(
+        job, options - '{dependencies, keys, unique_for, unique_key}'::text[]
+    );
     job.meta := meta;
     job.task := definition.name;
-    job.queue_name := coalesce(queue_name, options ->> 'queue_name');
-    job.priority := coalesce(priority, (options -> 'priority')::integer);
+    job.queue_name := coalesce(queue_name, job.queue_name);
+    job.priority := coalesce(priority, job.priority);
     job.run_after := run_after;
     job.expires_at := coalesce(run_after, statement_timestamp())
         + make_interval(secs => (options -> 'expires')::double precision);
-    job.max_attempts := options -> 'max_attempts';
-    job.max_crashes := options -> 'max_crashes';
-    job.timeout := options -> 'timeout';
-    job.process_units := options -> 'process_units';
     IF options ? 'write_all' THEN
         expanded := pgjobs_expanded(definition, arguments);
         IF expanded IS NOT NULL THEN
@@ -3214,7 +3215,7 @@ DECLARE
     unmet_links jsonb;
 BEGIN
     ended := '{}';
-    WITH told AS MATERIALIZED (
+    WITH resolved AS MATERIALIZED (
         (SELECT link.id AS link_id, link.job_id, link.needs, link.batch_id, outcome,
             link.predecessor_id AS culprit
         FROM (
@@ -3249,21 +3250,21 @@ BEGIN
     -- Another transaction may hold the row of a follower; then its link stays open.
     held AS MATERIALIZED (
         SELECT id, finished_at FROM pgjobs_job
-        WHERE id = ANY (ARRAY(SELECT job_id FROM told))
+        WHERE id = ANY (ARRAY(SELECT job_id FROM resolved))
         FOR NO KEY UPDATE SKIP LOCKED
     ),
     closed AS (
         UPDATE pgjobs_predecessor SET is_open = false
         WHERE id = ANY (ARRAY(
-            SELECT link_id FROM told
+            SELECT link_id FROM resolved
             WHERE job_id IN (SELECT id FROM held)
                 OR NOT EXISTS (
-                    SELECT FROM pgjobs_job WHERE id = told.job_id OFFSET 0
+                    SELECT FROM pgjobs_job WHERE id = resolved.job_id OFFSET 0
                 )
         ))
     ),
     unmet AS MATERIALIZED (
-        SELECT DISTINCT ON (job_id) told.* FROM told
+        SELECT DISTINCT ON (job_id) resolved.* FROM resolved
         WHERE NOT pgjobs_meets(needs, outcome)
             AND job_id IN (SELECT id FROM held WHERE finished_at IS NULL)
         ORDER BY job_id, link_id
@@ -3636,7 +3637,7 @@ BEGIN
     LEFT JOIN LATERAL (
         SELECT pg_notify('pgjobs_worker_' || cancelled.worker_id, 'cancel')
         WHERE cancelled.worker_id IS NOT NULL
-    ) AS told ON true;
+    ) AS notified ON true;
 END
 $$;
 """,
