@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 from pgjobs import enqueue_many
 from pgjobs.models import Job, Queue, Worker
 from pgjobs.queue import upkeep
-from pgjobs.queue.claiming import ClaimedJob
+from pgjobs.queue.claiming import ClaimedJob, HostUnits
 from pgjobs.queue.recording import Success
 from pgjobs.worker import claim_cursors
 from pgjobs.worker.claim_cursors import ClaimCursors
@@ -26,6 +26,7 @@ from tests.tasks import noop
 
 POLL = 5.0
 LIMIT = 3
+UNITS = HostUnits("here", 1_000)  # more than all jobs take
 QUEUES = st.sampled_from("abcdef")
 SECONDS = st.sampled_from([0.01, 3.0, 0.0001])
 INSERT = """
@@ -64,10 +65,10 @@ WHERE job.id = ANY (%(ids)s) AND (
 class FreeWorker:
     """A worker whose jobs end at once. It hears of nothing and has its own clock."""
 
-    def __init__(self, queues: list[str] | None, excluded: list[str]):
-        self.served = {"queues": queues, "excluded": excluded}
+    def __init__(self, queues: list[str] | None, excluded: list[str], units=None):
+        self.served = {"queues": queues, "excluded": excluded, "units": units}
         self.hand = Hand("free")
-        self.cursors = ClaimCursors(POLL)
+        self.cursors = ClaimCursors(POLL, minds_units=units is not None)
         self.schedule = PollSchedule(POLL)
         self.now = 0.0
         self.server_seconds = 0.0001  # that a look takes
@@ -130,9 +131,10 @@ class Claims(RuleBasedStateMachine):
         queues=st.none() | st.lists(QUEUES, unique=True, min_size=3),
         excluded=st.just([]) | st.lists(QUEUES, unique=True, max_size=2),
         seconds=SECONDS,
+        units=st.sampled_from([None, None, UNITS]),
     )
-    def begin(self, queues, excluded, seconds):
-        self.worker = FreeWorker(queues, excluded)
+    def begin(self, queues, excluded, seconds, units=None):
+        self.worker = FreeWorker(queues, excluded, units)
         self.worker.server_seconds = seconds
 
     @rule(
@@ -208,6 +210,14 @@ class Claims(RuleBasedStateMachine):
         )
         (row.pause if is_paused else row.resume)()
 
+    @rule(queues=st.sets(QUEUES, min_size=5))
+    def fill_queues(self, queues):
+        """Let all that these queues may run at a time run elsewhere."""
+        for queue in queues:
+            self.enqueue(queue, 100, 2, {})
+            self.held += self.other.claim(1, queues=[queue])
+            Queue.objects.update_or_create(name=queue, defaults={"max_running": 1})
+
     @rule(seconds=SECONDS)
     def become_slow_or_quick(self, seconds):
         self.worker.server_seconds = seconds
@@ -267,6 +277,15 @@ def test_free_worker_looks_behind_more_locked_jobs_than_its_lists_have(claims):
     claims.lock_the_first(60, more=90)
     claims.work_for_two_polls()
     assert Job.objects.finished().count() == 30
+
+
+@shared_queue
+@pytest.mark.parametrize("units", [None, UNITS])
+def test_free_worker_finds_the_queue_behind_all_full_ones(claims, units):
+    claims.begin(queues=None, excluded=[], seconds=0.0001, units=units)
+    claims.fill_queues("abcde")
+    claims.enqueue("f", 0, 3, {})
+    claims.work_for_two_polls()
 
 
 @shared_queue
