@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import Error, transaction
+from django.db import Error, connection, transaction
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,17 +26,32 @@ from pgjobs.models import (
     Status,
     Subscription,
 )
-from pgjobs.queue import claiming, dependencies, events, recording, upkeep
+from pgjobs.queue import (
+    audit,
+    claiming,
+    dependencies,
+    events,
+    figures,
+    recording,
+    upkeep,
+)
+from pgjobs.queue.claiming import Ahead
+from pgjobs.queue.parts import OLDEST
+from pgjobs.queue.unclaimable import first_in_line, unclaimable
 from pgjobs.sql import statement
+from pgjobs.worker.figures import Figures
 from tests import dependent_tasks
 from tests.actors import Hand, admit, execute, hours, job_that_is
 from tests.database.test_sql_roles import GRANTS
+from tests.processes import STATEMENTS
 from tests.settings import TEST_DATABASE
 from tests.sql import psql
 from tests.tasks import echo, noop
+from tests.worker.test_isolation import NAMES
 
 pytestmark = pytest.mark.django_db
 
+AHEAD = Ahead(200, 1_000.0, {"tests.noop": 0.001})
 ROLE = f"fuzzer_of_{TEST_DATABASE}"
 LARGE = ("-9223372036854775808", "-1", "0", "1", "9223372036854775807")
 NUMBERS = ("NaN", "Infinity", "-1", "0", "1e-310", "1e-9", "1e300", "3153600001", "50")
@@ -252,6 +267,20 @@ def busy(no_schedules, no_subscriptions):
     return hand
 
 
+class Savepoints:
+    """Django's connection, as the search for jobs that cannot be claimed wants it."""
+
+    execute = staticmethod(execute)
+    transaction = staticmethod(transaction.atomic)
+
+
+def counted() -> list[dict[str, Any]]:
+    """Return what a worker has counted of a job."""
+    sums = Figures()
+    sums.begin(("default", "tests.noop")).run_times[0] += 1
+    return sums.rows()
+
+
 class Working:
     """All that a worker does, once; the names of what raised, and why."""
 
@@ -272,6 +301,8 @@ class Working:
 
     def work(self) -> dict[str, str]:
         self.look()
+        self.fire()
+        self.seek_culprits()
         self.upkeep()
         self.do("admit", self.admit)
         claimed = self.claim()
@@ -289,6 +320,36 @@ class Working:
         self.run("orphans", worker_id=self.hand.id, lease_tokens="{}")
         self.run("cancel_requests", worker_id=self.hand.id)
 
+    def fire(self) -> None:
+        due = execute(
+            "SELECT id, next_run_at::text FROM pgjobs_schedule"
+            " WHERE next_run_at IS NOT NULL LIMIT 50"
+        )
+        ids, times = [id for id, _ in due], [time for _, time in due]
+        plans = {"ids": ids, "expected": times, "next_runs": times}
+        ticks = {"tick_schedules": ids, "tick_times": times}
+        notes = {"skips": [0] * len(ids), "errors": [""] * len(ids)}
+        fired = self.run("fire", **plans, **ticks, **notes)
+        made = [tick for _, tick, *_ in fired if tick]
+        self.run("link_ticks", ticks=made, jobs=[None] * len(made))
+
+    def seek_culprits(self) -> None:
+        """Do what a worker does after a statement about several jobs has failed."""
+        batch = upkeep.Batch(1_000)
+        self.do("suspects", lambda: upkeep.suspects(execute, "expiry", batch))
+        self.do("suspects", lambda: upkeep.suspects(execute, "promotion", batch))
+        self.do(
+            "suspects",
+            lambda: upkeep.suspects(execute, "rescue", batch, worker_id=self.hand.id),
+        )
+        old = {"status": "FAILED", "age": 60.0, **OLDEST._asdict()}
+        self.do("suspects", lambda: upkeep.suspects(execute, "pruning", batch, **old))
+        ids = self.do("line", lambda: first_in_line(execute, 200, None, ())) or []
+        found = self.do(
+            "try", lambda: list(unclaimable(Savepoints(), self.hand.id, ids))
+        )
+        assert not found
+
     def upkeep(self) -> None:
         ages = {"SUCCESSFUL": 60.0, "FAILED": 60.0}
         chores = {
@@ -302,6 +363,9 @@ class Working:
             "undecided": lambda: dependencies.undecided(execute, ["tests.noop"], 9),
             "prerequisites": lambda: dependencies.look_up(execute, [("k", 5.0)]),
             "make_queues": lambda: upkeep.make_queues(execute, ["new"]),
+            "add_figures": lambda: figures.add_figures(execute, counted()),
+            "prune_figures": lambda: figures.prune_figures(execute, 60.0, 60.0),
+            "prune_audit": lambda: audit.prune_audit(execute, 60.0, 60.0),
         }
         for name, chore in chores.items():
             self.do(name, chore)
@@ -337,6 +401,7 @@ class Working:
             for by_queue in (False, True):
                 look = claiming.first_look(200, by_queue=by_queue)
                 how = {"limit": 200, "is_idle": is_idle, "look": look}
+                how["ahead"] = None if by_queue or not is_idle else AHEAD
                 found = self.do(
                     "claim", lambda how=how: self.hand.record_and_claim(**how)
                 )
@@ -353,6 +418,15 @@ class Working:
                 return_value="1",
             )
             self.run("steps", job_id=job.id, life=job.life)
+            self.run("still_owned", id=job.id, lease_token=job.lease_token)
+        said = {"done": 1, "total": 2, "message": "half", "log": ""}
+        reports = [
+            {"id": job.id, "lease_token": job.lease_token, **said} for job in claimed
+        ]
+        self.do("report", lambda: recording.report(execute, self.hand.id, reports))
+        ids = [job.id for job in claimed]
+        self.do("locked", lambda: recording.locked(execute, self.hand.id, ids))
+        self.do("in_doubt", lambda: recording.recorded_before(execute, claimed))
 
     def record(self, claimed: list) -> None:
         """Let the jobs end in all ways, each in turn."""
@@ -360,12 +434,18 @@ class Working:
         for number, job in enumerate(claimed):
             verdict = verdicts[number % len(verdicts)]
             if verdict == "SUCCESS":
-                self.do(verdict, lambda job=job: self.hand.succeed(job))
+                self.do(verdict, lambda job=job: self.succeed(job))
             elif verdict != "LOST":
                 self.do(
                     verdict,
                     lambda job=job, verdict=verdict: self.hand.set_back(job, verdict),
                 )
+
+    def succeed(self, job) -> None:
+        """Record a success without a claim, and again as a claim does."""
+        success = recording.Success(job.id, job.lease_token, None)
+        recording.record_successes(execute, self.hand.id, "working", [success])
+        self.hand.succeed(job)
 
     def rescue(self) -> None:
         """Let a worker rescue the jobs of another, and jobs whose worker has no row."""
@@ -496,3 +576,22 @@ def test_no_operator_of_another_schema_is_used_for_a_comparison(busy):
             for operator in ("=", "<>", "<", ">", "<=", ">="):
                 execute(EVIL.format(left=left, right=right, operator=operator))
     check_that_workers_go_on("operators")
+
+
+# A worker runs these before it has jobs and after it has recorded them.
+BEGINNING_AND_END = {"register_worker", "leave"}
+# Its text names a table of the project; its worth is one job, in the job's transaction;
+# its values come from the registry.
+ELSEWHERE = {"referred_jobs", "complete", "depend"}
+
+
+def test_every_statement_of_a_worker_takes_part(busy):
+    ran = set()
+
+    def note(execute, sql, *others):
+        ran.add(STATEMENTS.get(sql))
+        return execute(sql, *others)
+
+    with connection.execute_wrapper(note):
+        Working().work()
+    assert ran >= NAMES - BEGINNING_AND_END - ELSEWHERE
