@@ -121,7 +121,7 @@ def texts(row: dict[str, Any], words: tuple[str, ...]):
             json_block(row["taken_along"], words),
         )
     if row.get("held_by") is not None:
-        # Columns of pgjobs itself, many of which are called keys and hold no secret.
+        # Many of these names end in "key". They are ours, and hold no secret.
         text = block(plain(row["held_by"]), LONGEST_TEXT)
         yield Text(_("Lock, limit, rate and predecessors"), text)
     if row.get("result") is not None:
@@ -144,7 +144,7 @@ def progress_of(row: dict[str, Any]) -> Bar | None:
 
 
 def steps_of(job: Job, may_see_results: bool):
-    """Return one more than the latest steps that are shown, of all lives."""
+    """Return the latest steps of all lives, one more than the page shows."""
     rows = Step.objects.filter(job_id=job.pk).defer("return_value")
     if may_see_results:
         rows = rows.annotate(result=beginning("return_value", LONGEST_STEP_RESULT))
@@ -186,7 +186,7 @@ def with_times(attempt: Attempt) -> Attempt:
 
 
 def attempts_of(job: Job):
-    """Return one more than the latest attempts that are shown, of all lives."""
+    """Return the latest attempts of all lives, one more than the page shows."""
     attempts = Attempt.objects.filter(job_id=job.pk).order_by("-life", "-number")
     shortened = {
         f"{name}_start": Left(name, LONGEST_TEXT + 1) for name in ATTEMPT_TEXTS

@@ -28,7 +28,6 @@ STATUSES = {
     "CANCELLED": TaskResultStatus.FAILED,
 }
 FIELDS = tuple(each.name for each in fields(TaskResult))
-TASK_FIELDS = frozenset(each.name for each in fields(Task))
 MOST_ATTEMPTS = 10_000  # that a result lists; a row may claim any number
 UNKNOWN_WORKER = "unknown"
 

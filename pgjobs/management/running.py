@@ -203,7 +203,7 @@ class ChildReporter(ConsoleReporter):
     def catch_up(self) -> None:
         super().catch_up()
         if self.is_ready:  # the first message says so
-            self.pipe.tell(self.stats)
+            self.pipe.send(self.stats)
 
 
 def number_of(noun: str, number: int, plural: str = "s") -> str:

@@ -513,7 +513,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(models.F('queue_name'), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('status', 'READY')), name='pgjobs_job_ready'),
+            index=models.Index(models.F('queue_name'), models.ExpressionWrapper(models.Q(('process_units__isnull', False)), output_field=models.BooleanField()), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('status', 'READY')), name='pgjobs_job_ready'),
         ),
         migrations.AddIndex(
             model_name='job',
@@ -541,7 +541,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('process_units__isnull', False), ('status', 'READY')), name='pgjobs_job_units'),
+            index=models.Index(models.F('queue_name'), models.F('process_units'), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('process_units__isnull', False), ('status', 'READY')), name='pgjobs_job_units'),
         ),
         migrations.AddIndex(
             model_name='job',

@@ -311,7 +311,7 @@ def test_check_finds_arguments_that_do_not_fit():
     assert "area" in error.msg
 
 
-def test_jobstatus_tells_of_schedules_that_are_overdue_or_broken(declared):
+def test_jobstatus_names_schedules_that_are_overdue_or_broken(declared):
     assert overview("default").problems == []
     Schedule.objects.update(next_run_at=declared.origin_at - HOUR, error="no zone")
     problems = overview("default").problems

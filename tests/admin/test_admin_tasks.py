@@ -1,4 +1,4 @@
-"""The admin of tasks: to look at them, and to add jobs by a form."""
+"""The admin of tasks: people look at them, and add jobs by a form."""
 
 import enum
 from datetime import UTC, date, datetime
@@ -230,7 +230,7 @@ def test_every_kind_of_argument_arrives():
         ("queue_name", "a,b", "without commas"),
     ],
 )
-def test_what_does_not_fit_is_told_at_its_field(field, value, says):
+def test_fault_of_an_argument_is_shown_at_its_field(field, value, says):
     client = operator(*PERMISSIONS)
     response = client.post(form("tests.of_all_kinds"), {**FILLED, field: value})
     assert response.status_code == 200
@@ -248,7 +248,7 @@ def test_all_makes_a_job_for_each_choice(django_assert_max_num_queries):
     assert Job.objects.count() == LogEntry.objects.count() == 3
 
 
-def test_taken_unique_key_is_told():
+def test_form_says_that_the_unique_key_is_taken():
     client = operator(*PERMISSIONS)
     client.post(form("tests.unique"), data(a="3"))
     response = client.post(form("tests.unique"), data(a="3"))

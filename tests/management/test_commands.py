@@ -30,7 +30,7 @@ def refused(name: str, *arguments: str) -> CommandError:
 
 
 def age(seconds: int) -> None:
-    """Let all jobs be older than they are."""
+    """Make all jobs older."""
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE pgjobs_job SET enqueued_at = enqueued_at - %(age)s * interval '1s',"
