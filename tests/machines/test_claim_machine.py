@@ -131,7 +131,6 @@ class Claims(RuleBasedStateMachine):
         queues=st.none() | st.lists(QUEUES, unique=True, min_size=3),
         excluded=st.just([]) | st.lists(QUEUES, unique=True, max_size=2),
         seconds=SECONDS,
-        units=st.sampled_from([None, None, UNITS]),
     )
     def begin(self, queues, excluded, seconds, units=None):
         self.worker = FreeWorker(queues, excluded, units)
@@ -210,7 +209,6 @@ class Claims(RuleBasedStateMachine):
         )
         (row.pause if is_paused else row.resume)()
 
-    @rule(queues=st.sets(QUEUES, min_size=5))
     def fill_queues(self, queues):
         """Let all that these queues may run at a time run elsewhere."""
         for queue in queues:
