@@ -35,7 +35,7 @@ from .results import JobResult, like, stand_in, stored_result
 
 if TYPE_CHECKING:
     from ..models import Job
-    from ..models.job import JobManager
+    from ..models.job_set import JobManager
 
 
 class PgJobsBackend(BaseTaskBackend):

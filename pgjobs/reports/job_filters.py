@@ -20,8 +20,8 @@ from django.utils.translation import gettext as _
 from ..base.ids import read_id
 from ..conf import FINISHED
 from ..exceptions import non_negative_seconds
-from ..models.job import JobQuerySet
 from ..models.job_choices import Status
+from ..models.job_set import JobQuerySet
 from ..models.schedule import Schedule
 from ..models.worker import Worker
 from .errors import in_groups, with_error

@@ -8,7 +8,8 @@ from django.db.models import Case, Func, IntegerField, TextField, Value, When
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import LessThan
 
-from ..models.job import Job, JobQuerySet
+from ..models.job import Job
+from ..models.job_set import JobQuerySet
 from ..queue.acts import batches
 from .json_text import on_one_line
 

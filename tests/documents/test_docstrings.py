@@ -10,7 +10,7 @@ import pytest
 import pgjobs
 from pgjobs import exceptions, testing
 from pgjobs.models import Batch, Event, Job, Queue, Schedule
-from pgjobs.models.job import JobQuerySet
+from pgjobs.models.job_set import JobQuerySet
 from pgjobs.tasks.chains import Chain, Group
 from pgjobs.tasks.running_job import RunningJob
 from pgjobs.tasks.task import Task
