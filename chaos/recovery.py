@@ -79,7 +79,7 @@ def until_again(
 
 
 def was_broken(later: list[Version]) -> bool:
-    """Whether the attempt went back to the queue, by whatever hand."""
+    """Whether the job of the attempt went back to the queue, for any reason."""
     after = next((version for version in later if not version.is_running), None)
     return after is not None and after.status in ("READY", "WAITING")
 

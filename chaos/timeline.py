@@ -20,7 +20,7 @@ class Kind(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """One fault. `draw` decides whom it meets, of those that there are by then."""
+    """One fault. `draw` decides which of the living processes it meets."""
 
     at: float
     kind: str

@@ -223,12 +223,17 @@ def test_foreign_package_is_known_to_its_keepers_only(package):
     assert knowing == set()
 
 
+def test_no_module_is_longer_than_400_lines():
+    lengths = {name: path.read_text().count("\n") for name, path in PATHS.items()}
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
+
+
 def test_reader_of_imports_is_not_blind():
     """The tests above would also pass if no import were seen."""
     seen = {(each.module, each.imported) for each in OURS}
     assert {
         ("worker.slots.execution", "queue.acts"),
-        ("models.job", "queue.claiming"),
+        ("models.job_set", "queue.claiming"),
         ("pgjobs", "tasks.task"),
         ("tasks.hints", "pydantic"),
         ("management.commands.runjobs", "worker"),

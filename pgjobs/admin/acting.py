@@ -181,7 +181,7 @@ class ActingAdmin(ButtonsAdmin):
         return None
 
     def log_bulk_act(self, request, act: Act, text: str, name: str) -> None:
-        """Make one entry for all: the rows may be very many."""
+        """Make one log entry for all rows: there may be very many."""
         LogEntry.objects.create(
             user_id=request.user.pk,
             content_type=ContentType.objects.get_for_model(self.model),
@@ -249,7 +249,7 @@ def selection_context(request) -> dict:
         "is_across": across,
         "action": request.POST.get("action"),
         "checkbox_name": ACTION_CHECKBOX_NAME,
-        # Django wants to see one at least.
+        # Django expects at least one.
         "selected": selected[:1] if across else selected,
         "form_url": f"{request.path}?{query.urlencode()}",
         "url_back": request.get_full_path(),

@@ -30,6 +30,7 @@ from .markup import (
     seconds_in_words,
     status_word,
 )
+from .parameters import parameters_table
 
 TEMPLATE = "admin/pgjobs/taskdefinition/add_job.html"
 LONGEST_TEXT = 20_000
@@ -198,11 +199,13 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
 
     @admin.display(description=_("parameters"))
     def shown_parameters(self, definition: TaskDefinition) -> str:
-        return self.shown(definition.parameters)
+        table = parameters_table(definition.parameters)
+        return format_html("{}{}", table, self.folded(definition.parameters))
 
     @admin.display(description=_("options"))
     def shown_options(self, definition: TaskDefinition) -> str:
-        return self.shown(definition.options)
+        return self.folded(definition.options)
 
-    def shown(self, value) -> str:
-        return preformatted(plain(dump(value)), LONGEST_TEXT)
+    def folded(self, value) -> str:
+        text = preformatted(plain(dump(value)), LONGEST_TEXT)
+        return format_html("<details><summary>JSON</summary>{}</details>", text)

@@ -124,10 +124,10 @@ def together(families: Iterable[Metric]) -> Iterator[Metric]:
 
 
 def of_database(figures: Sequence[Gauge] | None) -> Iterator[Metric]:
-    """Yield the gauges of the queues; without figures, only that there are none."""
+    """Yield the gauges of the queues. Without figures, say only that there are none."""
     yield GaugeMetricFamily(
         "pgjobs_database_up",
-        "Whether the database told the figures of the queues in time.",
+        "Whether the database returned the figures of the queues in time.",
         value=figures is not None,
     )
     if figures is None:

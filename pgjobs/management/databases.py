@@ -88,7 +88,7 @@ def chosen_databases(option: str | None, err: OutputWrapper) -> tuple[str, ...]:
 
 
 def judged(aliases: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield each alias with why it has no workers, or an empty text."""
+    """Yield each alias, and the reason to skip it or an empty text."""
     met: dict[tuple, str] = {}
     for alias in aliases:
         try:

@@ -8,12 +8,13 @@ from django.db.models import Case, Func, IntegerField, TextField, Value, When
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import LessThan
 
-from ..models.job import Job, JobQuerySet
+from ..models.job import Job
+from ..models.job_set import JobQuerySet
 from ..queue.acts import batches
 from .json_text import on_one_line
 
 AT_ONCE = 1_000
-LARGE = 100_000  # bytes of arguments, which are left out
+LARGE = 100_000  # bytes; larger arguments are skipped
 LONGEST_REASON = 2_000
 COLUMNS = (
     "id",

@@ -40,7 +40,7 @@ def readable(text: str, words: tuple[str, ...] = ()) -> str:
     return "".join(indented(masked(tokens(text), is_secret, words)))
 
 
-def on_one_line(text: str, words: tuple[str, ...] = ()) -> str:
+def on_one_line(text: str, words: tuple[str, ...]) -> str:
     """Return JSON text on one line, masked as by `readable`."""
     return "".join(masked(tokens(text), is_secret, words))
 

@@ -32,6 +32,9 @@ class WorkerObserver:
     def started(self) -> None:
         """The worker is registered and about to claim."""
 
+    def claimed(self, jobs: Sequence[ClaimedJob]) -> None:
+        """The worker has claimed these jobs, and runs them as its slots allow."""
+
     def recorded(self, ends: Sequence[AttemptEnd]) -> None:
         """These attempts have ended in one pass."""
 

@@ -59,12 +59,12 @@ def stage_of(fleet: Fleet, victims=list) -> SimpleNamespace:
     return SimpleNamespace(fleet=fleet, victims=victims)
 
 
-@pytest.mark.parametrize(("whom", "processes"), [("worker", 0), ("supervisor", 1)])
-def test_starting_process_is_killed_and_another_one_follows(whom, processes, tmp_path):
+@pytest.mark.parametrize(("kind", "processes"), [("worker", 0), ("supervisor", 1)])
+def test_starting_process_is_killed_and_another_one_follows(kind, processes, tmp_path):
     member = Member("alpha", processes)
     with fleet_of(member, tmp_path) as fleet:
         first = member.process
-        fault = Fault(f"kill a starting {whom}", 0.0)
+        fault = Fault(f"kill a starting {kind}", 0.0)
         with FAULTS[fault.kind](stage_of(fleet), fault, 0.3):
             wait_for(lambda: len(member.former) == 2, "the third one has come")
         second = member.former[1]
@@ -72,11 +72,11 @@ def test_starting_process_is_killed_and_another_one_follows(whom, processes, tmp
         assert (fault.pids[-1], fault.has_met_start) == (second.pid, True)
 
 
-@pytest.mark.parametrize(("whom", "processes"), [("worker", 0), ("supervisor", 1)])
-def test_starting_process_stands_still_as_long_as_the_fault(whom, processes, tmp_path):
+@pytest.mark.parametrize(("kind", "processes"), [("worker", 0), ("supervisor", 1)])
+def test_starting_process_stands_still_as_long_as_the_fault(kind, processes, tmp_path):
     member = Member("alpha", processes)
     with fleet_of(member, tmp_path) as fleet:
-        fault = Fault(f"stop a starting {whom}", 0.0)
+        fault = Fault(f"stop a starting {kind}", 0.0)
         with FAULTS[fault.kind](stage_of(fleet), fault, 0.3):
             wait_for(lambda: state_of(member.process.pid) == "T", "it has stopped")
         wait_for(lambda: state_of(member.process.pid) == "S", "it goes on")

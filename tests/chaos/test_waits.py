@@ -1,6 +1,9 @@
 """The checker sees what was kept waiting."""
 
+import pytest
+
 from chaos.checker.evidence import FaultRow, Pause
+from chaos.checker.waits import KILLING
 from tests.chaos.histories import FIRST, SECOND, WORKERS, Story, broken, kill
 
 
@@ -76,11 +79,11 @@ def test_fault_of_one_worker_excuses_no_other(story):
     assert broken(story.evidence(faults=[stopped])) == {"overlooked"}
 
 
-def lose_for(story: Story, seconds: float) -> FaultRow:
+def lose_for(story: Story, seconds: float, kind="kill a worker") -> FaultRow:
     """Kill a worker, and let its job go back after so many seconds."""
     story.enqueue(1)
     token = story.claim(1).token
-    killed = kill(story.time)._replace(met=((1, token),))
+    killed = kill(story.time)._replace(kind=kind, met=((1, token),))
     story.time += seconds - 1
     story.rescue(1)
     story.claim(1, worker=2)
@@ -88,8 +91,9 @@ def lose_for(story: Story, seconds: float) -> FaultRow:
     return killed
 
 
-def test_rescue_that_comes_late_is_noticed(story):
-    killed = lose_for(story, 11)
+@pytest.mark.parametrize("kind", KILLING)
+def test_rescue_that_comes_late_is_noticed(story, kind):
+    killed = lose_for(story, 11, kind)
     assert broken(story.evidence(faults=[killed])) == {"rescued late"}
 
 

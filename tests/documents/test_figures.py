@@ -9,7 +9,7 @@ from benchmarks.comparison import FIGURES
 from benchmarks.report import median, number
 from tests.documents.examples import ROOT
 
-RUN = json.loads((ROOT / "docs/performance.json").read_text())
+RUN = json.loads((ROOT / "benchmarks/results/performance.json").read_text())
 README = (ROOT / "README.md").read_text()
 PERFORMANCE = (ROOT / "docs/performance.md").read_text()
 ROW = re.compile(r"^\|(.+)\|$", re.M)

@@ -21,7 +21,7 @@ PERIODS = {
     "BW": timedelta(weeks=2),
 }
 MONTHS = {"M": 1, "BM": 2, "Q": 3, "Y": 12}
-SAFE_DAYS = 28  # each month has them
+SAFE_DAYS = 28  # every month has so many
 SCHEDULES = """
 SELECT id, coalesce(nullif(name, ''), func || ' (django-q2 ' || id || ')'), func,
     coalesce(args, ''), coalesce(kwargs, ''), schedule_type, minutes, cron, next_run,
@@ -29,7 +29,7 @@ SELECT id, coalesce(nullif(name, ''), func || ' (django-q2 ' || id || ')'), func
 FROM django_q_schedule WHERE repeats <> 0 AND next_run IS NOT NULL
 ORDER BY id FOR UPDATE
 """
-# It passes over a schedule without repeats, and the admin shows it still.
+# django-q2 skips a schedule without repeats. Its admin still shows it.
 STOP = "UPDATE django_q_schedule SET repeats = 0 WHERE id = ANY (%s::bigint[])"
 
 
@@ -136,7 +136,7 @@ def dotted(function: Any) -> str:
 
 
 JOBS = JobSource(
-    # A package whose lock lies ahead is with a worker.
+    # If the lock of a package lies in the future, a worker has the package.
     select="""
         SELECT id, 'package', payload FROM django_q_ormq
         WHERE lock <= now() AND NOT id = ANY (%(left)s::bigint[])
