@@ -1,6 +1,7 @@
 """The table of figures in `docs/comparison.md`, from the results of the whole run.
 
-Usage: python -m benchmarks.comparison docs/performance.json docs/comparison.md
+    python -m benchmarks.comparison benchmarks/results/performance.json \\
+        docs/comparison.md
 """
 
 import json

@@ -127,6 +127,7 @@ CROWDS: dict[str, list[str]] = {
         """,
         ready(units="500", number="%(waiting)s"),
     ],
+    "jobs of many weights": [ready(units="1000 + number")],
     "lock keys": [
         RUNNING.format(keys="jsonb_build_object('lock', 'lock ' || number + 1)"),
         waiting("lock", "lock lock", OF_NUMBER, LOCKED),
@@ -431,12 +432,9 @@ def measured(connection: psycopg.Connection) -> Iterator[tuple[str, int]]:
 # What grows for a reason: blocks for each thing, or whatever their number.
 FOR_EACH = {
     # A look into each queue takes a probe of the index for each.
-    ("queues", "claim by queue"): 3,
-    ("queues", "claim with units"): 3,
-    # Jobs for which there is no room stand in the line itself.
-    ("heavy jobs", "claim with units"): 1,
-    ("jobs of a full host", "claim with units"): 1,
-    ("jobs of a full host", "too heavy"): 1,
+    ("queues", "claim by queue"): 3.1,
+    ("queues", "claim with units"): 3.1,
+    ("jobs of many weights", "too heavy"): 1,
     # Each worker's row is read; a probe follows for each gap between their ids.
     ("workers", "claim with units"): 1,
     ("workers", "chores"): 0.1,

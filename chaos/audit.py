@@ -61,6 +61,7 @@ CREATE TABLE chaos.effect (
 );
 CREATE TABLE chaos.worker (
     seq bigserial, operation text, id bigint, name text, pid integer, slots integer,
+    queues text,
     at timestamptz DEFAULT chaos.now()
 );
 CREATE TABLE chaos.pause (
@@ -93,8 +94,10 @@ CREATE FUNCTION chaos.keep_worker() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     worker pgjobs_worker := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 BEGIN
-    INSERT INTO chaos.worker (operation, id, name, pid, slots)
-    VALUES (TG_OP, worker.id, worker.name, worker.pid, worker.slots);
+    INSERT INTO chaos.worker (operation, id, name, pid, slots, queues)
+    VALUES (
+        TG_OP, worker.id, worker.name, worker.pid, worker.slots, worker.queues
+    );
     RETURN NULL;
 END
 $$;
@@ -127,7 +130,7 @@ SELECT job_id, life, attempt, what, extract(epoch FROM at)::float8 AS at
 FROM chaos.effect ORDER BY seq
 """
 WORKERS = """
-SELECT operation, id, name, pid, slots, extract(epoch FROM at)::float8 AS at
+SELECT operation, id, name, pid, slots, queues, extract(epoch FROM at)::float8 AS at
 FROM chaos.worker ORDER BY seq
 """
 PAUSES = """

@@ -10,7 +10,7 @@ FOR_PYTHON = Path(__file__).resolve().parent / "clock"
 
 
 class Clock:
-    """A file that tells some processes what time it is."""
+    """A file from which some processes learn what time it is."""
 
     def __init__(self, path: Path):
         self.path = path

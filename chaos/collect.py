@@ -22,6 +22,7 @@ from .journal import transactions_in
 from .project.settings import HEARTBEAT, LEASE, POLL, UNITS
 
 NARROW = 2  # jobs of the queue "narrow" that may run at a time
+PREFETCHING = "epsilon"  # the member that holds jobs ahead of its slots
 SUBSCRIBERS = ("project.first_handler", "project.ordered_handler")
 
 
@@ -43,7 +44,7 @@ def evidence(
         deliveries=rows(DeliveryRow, audit.DELIVERIES),
         faults=[fault_row(fault) for fault in faults],
         subscribers=SUBSCRIBERS,
-        rules=Rules(POLL, HEARTBEAT, LEASE, UNITS, NARROW),
+        rules=Rules(POLL, HEARTBEAT, LEASE, UNITS, NARROW, PREFETCHING),
         ended_at=ended_at,
     )
 
@@ -56,6 +57,7 @@ def fault_row(fault: Fault) -> FaultRow:
         fault.target,
         tuple(fault.pids),
         tuple(map(tuple, fault.met)),
+        fault.has_met_start,
         fault.skipped,
     )
 

@@ -2,11 +2,14 @@
 
     python -m chaos.failover --seconds 120 --synchronous
     python -m chaos.failover --seconds 120
+    python -m chaos.failover --seconds 120 --patroni
 
 A run of chaos with two servers in place of a network and its faults. Programs know
 both addresses (`host=a,b target_session_attrs=read-write`). Replication is paused for
 a moment, the primary is ended as by a power cut, the standby is promoted, and a new
-standby begins to follow. The checker judges what the last primary has.
+standby begins to follow. With `--patroni`, Patroni notices, promotes and lets the lost
+server follow; it is ended together with its server. The checker judges what the last
+primary has.
 
 A synchronous standby must lose nothing that was acknowledged. An asynchronous one may
 lose what was acknowledged while replication was paused, and nothing else; what is left
@@ -28,6 +31,7 @@ from .collect import environment
 from .faults import Fault
 from .journal import ACKNOWLEDGED, IN_DOUBT, Transaction
 from .pair import Pair
+from .patroni import Cluster
 from .report import report
 from .run import Plan, Run, megabytes_for, tell
 from .server import Unusable
@@ -41,19 +45,20 @@ class Failover(NamedTuple):
 
     paused_at: float  # nothing reaches the standby any more
     lost_at: float
-    promoted_at: float  # the standby was told to take over
+    promoted_at: float  # the standby was asked to take over
 
 
 class FailoverRun(Run):
     """A run whose server changes."""
 
-    def __init__(self, plan: Plan, is_synchronous: bool):
+    def __init__(self, plan: Plan, kind: type[Pair], is_synchronous: bool):
         super().__init__(plan)
+        self.kind = kind
         self.is_synchronous = is_synchronous
         self.failovers: list[Failover] = []
 
     def new_server(self) -> Pair:
-        return Pair(megabytes_for(self.plan.seconds), self.is_synchronous)
+        return self.kind(megabytes_for(self.plan.seconds), self.is_synchronous)
 
     @property
     def through(self) -> dict[str, str]:
@@ -89,7 +94,7 @@ class FailoverRun(Run):
         return evidence if self.is_synchronous else self.excused(evidence)
 
     def excused(self, evidence: Evidence) -> Evidence:
-        """Doubt what was acknowledged while the standby heard of nothing."""
+        """Doubt what was acknowledged while nothing reached the standby."""
         doubted = [
             each._replace(outcome=IN_DOUBT, ids=[]) if self.may_be_lost(each) else each
             for each in evidence.transactions
@@ -134,10 +139,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, metavar="N")
     parser.add_argument("--seed", type=int, default=7, metavar="N")
     parser.add_argument("--synchronous", action="store_true")
+    parser.add_argument("--patroni", action="store_true")
     chosen = parser.parse_args(arguments)
     try:
         plan = Plan(chosen.seed, chosen.seconds, [])
-        with FailoverRun(plan, chosen.synchronous) as run:
+        kind = Cluster if chosen.patroni else Pair
+        with FailoverRun(plan, kind, chosen.synchronous) as run:
             evidence = run.play()
     except Unusable as error:
         tell(str(error))

@@ -1,4 +1,4 @@
-"""Faults: what they act upon, whom they meet, and how each is brought about.
+"""Faults: what they act upon, which jobs they meet, and how each comes about.
 
 A kind of fault is a function in `happenings/` that yields while the fault lasts. It
 says whom it met: the jobs that were RUNNING there at that moment.
@@ -41,6 +41,7 @@ class Fault:
     target: str = EVERYBODY
     pids: list[int] = field(default_factory=list)
     met: list[tuple[int, int]] = field(default_factory=list)  # jobs, by id and token
+    has_met_start: bool = False  # a process that had not registered yet
     skipped: str = ""
 
 
@@ -55,7 +56,7 @@ class Victim:
 
 @dataclass
 class Stage:
-    """All that faults act upon."""
+    """What faults act upon."""
 
     server: Server
     network: Network

@@ -24,6 +24,7 @@ class Member:
     name: str
     processes: int  # 0: a worker without a supervisor
     has_own_clock: bool = False
+    special: tuple[str, ...] = ()  # arguments instead of those for units
     generation: int = 0
     process: subprocess.Popen | None = None
     former: list[subprocess.Popen] = field(default_factory=list)
@@ -37,7 +38,8 @@ class Member:
             "--grace",
             str(GRACE),
         ]
-        line += ["--concurrency", str(SLOTS), "--units", str(UNITS)]
+        line += ["--concurrency", str(SLOTS)]
+        line += self.special or ("--units", str(UNITS))
         if self.processes:
             line += ["--processes", str(self.processes)]
         return line

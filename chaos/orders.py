@@ -91,6 +91,26 @@ def ordered(marks, random):
     return ids(enqueue_many(jobs))
 
 
+@order(number=15)
+def line(marks, random):
+    """Let a line flow: each end makes the next job free, which the end may claim."""
+    key = "line " + random.choice(KEYS)
+    in_line = tasks.in_order.using(queue_name="lines")
+    return ids(enqueue_many([in_line.bind(mark, key) for mark in marks]))
+
+
+@order(number=40)
+def swift(marks, random):
+    """Enqueue so many short jobs that some wait in a worker that prefetches."""
+    return ids(enqueue_many([tasks.swift.bind(mark) for mark in marks]))
+
+
+@order(number=4)
+def paced(marks, random):
+    key = random.choice(KEYS)
+    return ids(enqueue_many([tasks.paced.bind(mark, key) for mark in marks]))
+
+
 @order(number=2)
 def mutex(marks, random):
     key = "mutex " + random.choice(KEYS)

@@ -38,7 +38,7 @@ class Standby(Server):
         self.wait_for_none()
 
     def wait_for_none(self) -> None:
-        """Forget whom the copied server waits for: it may soon be alone."""
+        """Forget the standby that the copied server waits for: it may soon be alone."""
         path = self.home / "data/postgresql.auto.conf"
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in lines if SYNCHRONOUS not in line))
@@ -68,7 +68,7 @@ class Pair:
 
     @property
     def ports(self) -> str:
-        """Return both ports as libpq has them; the order tells nothing."""
+        """Return both ports as libpq has them; their order has no meaning."""
         known = (self.primary.port, self.standby.port)
         return ",".join(map(str, sorted(known)))
 
@@ -90,9 +90,9 @@ class Pair:
         wanted = "sync_state = 'sync'" if self.is_synchronous else "true"
         self.wait_until(f"state = 'streaming' AND {wanted}")
 
-    def wait_until(self, condition: str) -> None:
+    def wait_until(self, condition: str, patience: float = PATIENCE) -> None:
         query = f"SELECT 1 FROM pg_stat_replication WHERE {condition}"
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         with self.connect() as connection:
             while not connection.execute(query).fetchone():
                 if time.monotonic() > deadline:

@@ -30,7 +30,7 @@ class Undone(Exception):
 
 
 class Player:
-    """Does one thing after the other until it is told to stop."""
+    """Does one thing after the other until it is asked to stop."""
 
     def __init__(self, name: str, journal: Journal, seed: int):
         self.name = name
@@ -113,7 +113,7 @@ class Operator(Player):
     """Cancels, retries, fails and succeeds jobs, mostly running ones."""
 
     def pause(self) -> float:
-        """Return how long to wait. Of few jobs, most shall end by themselves."""
+        """Return how long to wait. Of a few jobs, most should end by themselves."""
         return self.random.expovariate(min(1.5, MOST_UNFINISHED / 20))
 
     def act(self) -> None:

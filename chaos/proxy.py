@@ -70,7 +70,7 @@ class Link:
 
 
 class Network:
-    """Forwards until it is told otherwise."""
+    """Forwards data until a fault changes that."""
 
     def __init__(self, server_port: int):
         self.server_port = server_port

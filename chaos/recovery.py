@@ -15,6 +15,7 @@ class Recovery(NamedTuple):
     skipped: int
     met_running: int  # faults that met at least one running job
     jobs_met: int
+    starts_met: int  # faults that met a process before it had registered
     # From the end of the fault to the next claim by any worker.
     work_went_on: list[float]
     # From its beginning until each job whose attempt it broke was started again.
@@ -43,6 +44,7 @@ def recovery_of(kind: str, evidence: Evidence, claims: list[float]) -> Recovery:
         len(all_of_kind) - len(happened),
         sum(1 for fault in happened if fault.met),
         sum(len(fault.met) for fault in happened),
+        sum(fault.has_met_start for fault in happened),
         sorted(
             seconds
             for fault in happened
@@ -77,7 +79,7 @@ def until_again(
 
 
 def was_broken(later: list[Version]) -> bool:
-    """Whether the attempt went back to the queue, by whatever hand."""
+    """Whether the job of the attempt went back to the queue, for any reason."""
     after = next((version for version in later if not version.is_running), None)
     return after is not None and after.status in ("READY", "WAITING")
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from .checker.evidence import Evidence, Version, Violation
 from .checker.states import transition_of
@@ -41,6 +42,31 @@ def summary(evidence: Evidence) -> Iterator[str]:
     registered = sum(1 for each in evidence.workers if each.operation == "INSERT")
     number = sum(1 for each in evidence.faults if each.kind in NAMES)
     yield f"{claims:,} attempts; {registered:,} workers; {number} faults"
+    admitted, ahead = claims_by_admission(evidence), most_held(evidence)
+    yield f"{admitted:,} claims by an admission; a worker held up to {ahead} jobs"
+
+
+def claims_by_admission(evidence: Evidence) -> int:
+    return sum(
+        old.status == "WAITING" and new.is_running
+        for versions in evidence.by_job.values()
+        for old, new in pairwise(versions)
+    )
+
+
+def most_held(evidence: Evidence) -> int:
+    """Return how many jobs a worker held at most, running or ahead of its slots."""
+    owners: dict[int, int] = {}
+    held: Counter[int] = Counter()
+    most = 0
+    for version in evidence.versions:
+        if owner := owners.pop(version.job_id, None):
+            held[owner] -= 1
+        if version.is_running and version.worker_id:
+            owners[version.job_id] = version.worker_id
+            held[version.worker_id] += 1
+            most = max(most, held[version.worker_id])
+    return most
 
 
 def is_claim(version: Version) -> bool:
@@ -67,6 +93,10 @@ def faults(found: list[Recovery]) -> Iterator[str]:
             f"| {each.jobs_met} | {figures(each.work_went_on)} "
             f"| {figures(each.started_again, with_number=True)} |"
         )
+    if starting := [each for each in found if "starting" in each.kind]:
+        met = (f"{each.kind} {each.starts_met} x" for each in starting)
+        yield ""
+        yield f"Met before it had registered: {', '.join(met)}."
 
 
 def figures(seconds: list[float], with_number: bool = False) -> str:

@@ -12,7 +12,7 @@ import psycopg
 
 from . import audit, happenings  # noqa: F401
 from .checker.evidence import Evidence
-from .collect import NARROW, environment, evidence
+from .collect import NARROW, PREFETCHING, environment, evidence
 from .faults import Fault, Stage, inflict
 from .fleet import GRACE, Fleet, Member
 from .happenings.processes import meet_member
@@ -29,9 +29,15 @@ WHERE finished_at IS NULL AND NOT EXISTS (
     WHERE job_id = job.id AND operation = 'INSERT' AND actor = 'chaos:poison'
 ) AND task <> 'project.tick'
 """
-MEMBERS = (("alpha", 2, False), ("beta", 2, False), ("gamma", 0, False))
+# A worker that counts units claims nothing in an admission, nor ahead of its slots.
+MEMBERS = (
+    ("alpha", 2),
+    ("beta", 2),
+    ("gamma", 0, False, ("--queues", "lines")),
+    ("delta", 0, True),
+    (PREFETCHING, 0, False, ("--queues", "swift", "--prefetch", "auto")),
+)
 PEOPLE = ("producer", "producer", "operator")
-WITH_OWN_CLOCK = ("delta", 0, True)
 
 
 @dataclass
@@ -84,7 +90,7 @@ class Run:
         self.make_tables()
         self.network = Network(self.server.port)
         self.stack.callback(self.network.close)
-        members = [Member(*each) for each in (*MEMBERS, WITH_OWN_CLOCK)]
+        members = [Member(*each) for each in MEMBERS]
         self.fleet = Fleet(members, self.through, self.scratch)
         self.fleet.start()
         self.stack.callback(self.stop_fleet)
@@ -112,7 +118,7 @@ class Run:
 
     def wait_for_workers(self) -> None:
         deadline = time.monotonic() + START
-        while self.count("SELECT count(*) FROM pgjobs_worker") < 4:
+        while self.count("SELECT count(*) FROM pgjobs_worker") < len(MEMBERS):
             if time.monotonic() > deadline:
                 raise SystemExit(f"The workers do not start:\n{self.workers_log}")
             time.sleep(0.1)

@@ -75,7 +75,7 @@ class Disk:
 
 
 def mounted(directory: Path, megabytes: int) -> bool:
-    """Mount a tmpfs there; False: this process may not."""
+    """Mount a tmpfs there; return False if this process may not."""
     libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
     options = f"size={megabytes}m".encode()
     return libc.mount(b"tmpfs", os.fsencode(directory), b"tmpfs", 0, options) == 0

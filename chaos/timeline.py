@@ -20,7 +20,7 @@ class Kind(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """One fault. `draw` decides whom it meets, of those that there are by then."""
+    """One fault. `draw` decides which of the living processes it meets."""
 
     at: float
     kind: str
@@ -32,9 +32,12 @@ KINDS = [
     Kind("kill a worker", weight=3),
     Kind("kill a starting worker"),
     Kind("kill a supervisor"),
+    Kind("kill a starting supervisor"),
     Kind("stop a worker for longer than its lease", 8, 11),
     Kind("stop a worker for a moment", 0.5, 2),
+    Kind("stop a starting worker", 1, 9),
     Kind("stop a supervisor", 1, 4),
+    Kind("stop a starting supervisor", 1, 9),
     Kind("terminate sessions of a worker", weight=3),
     Kind("terminate all sessions"),
     Kind("stop and start the server", 0.5, 4),

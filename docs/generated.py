@@ -151,7 +151,7 @@ def comments_in(source: str) -> dict[str, str]:
 
 
 def commands_page() -> Iterator[str]:
-    yield "# Commands"
+    yield from ("# Commands", "", "Each command of `manage.py`, with its options.")
     for module in pkgutil.iter_modules(commands.__path__):
         if not module.name.startswith("_"):
             yield from command(module.name)

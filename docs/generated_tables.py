@@ -98,6 +98,8 @@ def operations_page() -> Iterator[str]:
     yield from (
         "# Exit codes, log fields and metrics",
         "",
+        "What service managers, log collectors and Prometheus see of a worker.",
+        "",
         "## Exit codes of runjobs",
         "",
         "| code | |",

@@ -60,7 +60,7 @@ class EndListener(Protocol):
     def ended(self, database: str, ids: Iterable[int]) -> None:
         """Hear of jobs that have ended; the database knows which of them concern it."""
 
-    def ended_here(self, ends: Sequence[Any]) -> None:
+    def ended_here(self, database: str, ends: Sequence[Any]) -> None:
         """Hear of attempts of this process, each the last of its job."""
 
 

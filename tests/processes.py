@@ -10,7 +10,7 @@ import tempfile
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -92,10 +92,12 @@ class WorkerProcess:
         *arguments: str,
         settings: dict | None = None,
         terminal: int | None = None,
+        before: Sequence[str] = (),
         **environment: str,
     ):
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (a pipe may fill up)
-        command = [sys.executable, "-W", "ignore", "-m", "django", "runjobs"]
+        python = [*before, sys.executable, "-W", "ignore"]
+        command = [*python, "-m", "django", "runjobs"]
         if test_settings.POOLER == "none":
             arguments += ("--poll", str(OFTEN))  # the last one counts
         self.process = subprocess.Popen(

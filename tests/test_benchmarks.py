@@ -164,13 +164,13 @@ def test_tables_of_an_earlier_run_are_put_between_the_marks_of_a_text(tmp_path):
 
 
 def test_published_tables_are_those_of_the_stored_run():
-    run = json.loads(Path("docs/performance.json").read_text())
+    run = json.loads(Path("benchmarks/results/performance.json").read_text())
     text = Path("docs/performance.md").read_text()
     assert as_markdown(run) in text
 
 
 def test_published_comparison_is_that_of_the_stored_run():
-    run = json.loads(Path("docs/performance.json").read_text())
+    run = json.loads(Path("benchmarks/results/performance.json").read_text())
     text = Path("docs/comparison.md").read_text()
     assert with_tables(text, as_table(run)) == text
 

@@ -104,7 +104,7 @@ WRONG = [
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in WRONG for value in values]
 )
-def test_wrong_value_is_told_with_its_name_and_the_rule(name, value):
+def test_wrong_value_is_reported_with_its_name_and_the_rule(name, value):
     with override_settings(PGJOBS={name: value}):
         (message,) = messages()
         assert message.startswith(f"PGJOBS[{name!r}] ")
@@ -113,27 +113,27 @@ def test_wrong_value_is_told_with_its_name_and_the_rule(name, value):
     assert str(caught.value) == message
 
 
-def test_unknown_name_is_told_with_the_nearest_match():
+def test_unknown_name_is_reported_with_the_nearest_match():
     with override_settings(PGJOBS={"POLL_INTERVALL": 5}):
         (problem,) = problems()
     assert problem.message == "PGJOBS has no setting 'POLL_INTERVALL'."
     assert problem.hint == "Did you mean 'POLL_INTERVAL'?"
 
 
-def test_unknown_name_without_a_match_is_told_with_all_names():
+def test_unknown_name_without_a_match_is_reported_with_all_names():
     for name in ("zzz", 5, None):
         with override_settings(PGJOBS={name: 5}):
             (problem,) = problems()
         assert problem.hint == f"The settings are {', '.join(SETTINGS)}."
 
 
-def test_every_problem_is_told():
+def test_every_problem_is_reported():
     with override_settings(PGJOBS={"CONCURRENCY": 0, "nonsense": 1, "LISTEN": 5}):
         assert len(messages()) == 3
 
 
 @pytest.mark.parametrize("value", [None, [], "CONCURRENCY", 5, [("CONCURRENCY", 4)]])
-def test_what_is_no_dict_is_told(value):
+def test_setting_that_is_no_dict_is_reported(value):
     with override_settings(PGJOBS=value):
         assert messages() == [f"PGJOBS must be a dict, got {value!r}."]
         with pytest.raises(ImproperlyConfigured, match="PGJOBS must be a dict"):

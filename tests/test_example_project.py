@@ -372,7 +372,7 @@ def test_recomputation_converges_and_reports_its_progress(kiruna):
 
 
 @pytest.mark.django_db
-def test_stations_are_told_once_of_new_elements_however_often_it_is_delivered(kiruna):
+def test_stations_hear_once_of_new_elements_however_often_they_are_delivered(kiruna):
     ingest_elements(CBERS_2)
     run_jobs()
     event = Event.objects.get()

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 
-from .evidence import Evidence, Version, Violation
+from .evidence import Evidence, Rules, Version, Violation, WorkerRow
 from .lives import is_excused
 from .verdicts import verdict
 
@@ -91,9 +91,14 @@ def unique(evidence: Evidence) -> Iterator[Violation]:
         yield told("unique key", key, there)
 
 
+def room_of(worker: WorkerRow, rules: Rules) -> int:
+    is_ahead = worker.name.startswith(f"{rules.prefetching}.")
+    return worker.slots + (rules.most_ahead if is_ahead else 0)
+
+
 @verdict("slots exceeded", "a worker claims no more jobs than it has slots")
 def slots(evidence: Evidence) -> Iterator[Violation]:
-    sizes = {worker.id: worker.slots for worker in evidence.workers}
+    sizes = {worker.id: room_of(worker, evidence.rules) for worker in evidence.workers}
 
     def room(version: Version) -> int:
         return sizes.get(version.worker_id or 0, 10**6)
@@ -114,7 +119,8 @@ def order(evidence: Evidence) -> Iterator[Violation]:
             continue
         old, before[version.job_id] = before.get(version.job_id), version
         line = waiting[version.lock]
-        if old and old.status == "WAITING" and version.status == "READY":
+        # An admission may claim it, too.
+        if old and old.status == "WAITING" and version.status in ("READY", "RUNNING"):
             for other in line.values():
                 if is_passed_over(other, version):
                     text = f"{version.job_id} went before {other.job_id}"

@@ -1,4 +1,4 @@
-"""Nothing is lost and nothing appears from nowhere: jobs against the journals."""
+"""Nothing is lost and nothing comes from nowhere: compare jobs with the journals."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from .evidence import Evidence, Version, Violation
-from .expectations import ATOMIC, ENDS, SUCCEEDS
+from .expectations import ATOMIC, ENDS, SILENT, SUCCEEDS
 from .states import OPERATORS
 from .verdicts import verdict
 
@@ -80,6 +80,8 @@ def double_step(evidence: Evidence) -> Iterator[Violation]:
 def unearned(evidence: Evidence) -> Iterator[Violation]:
     ran = {(effect.job_id, effect.life) for effect in evidence.effects}
     for job_id, versions in evidence.honest.items():
+        if versions[0].task in SILENT:
+            continue
         for life, end in lives(versions).items():
             is_success = end.status == "SUCCESSFUL" and ENDS.get(end.task) == SUCCEEDS
             is_earned = (job_id, life) in ran or not recorded_success(versions, life)

@@ -80,6 +80,13 @@ class WorkerRow(NamedTuple):
     pid: int
     slots: int
     at: float
+    queues: str = ""  # with commas between; all, if it is empty
+
+    def serves(self, queue: str) -> bool:
+        return not self.queues or queue in self.queues.split(",")
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id})"
 
 
 class Pause(NamedTuple):
@@ -123,6 +130,7 @@ class FaultRow(NamedTuple):
     target: str = EVERYBODY
     pids: tuple[int, ...] = ()
     met: tuple[tuple[int, int], ...] = ()
+    has_met_start: bool = False
     skipped: str = ""
 
 
@@ -134,6 +142,8 @@ class Rules(NamedTuple):
     lease: float = 6.0
     units: int = 100
     narrow: int = 2  # jobs of the queue "narrow" at a time
+    prefetching: str = "epsilon"  # whose workers may hold jobs ahead of their slots
+    most_ahead: int = 200
 
 
 class Period(NamedTuple):

@@ -18,6 +18,8 @@ ENDS = {
             "single",
             "stepwise",
             "tick",
+            "swift",
+            "paced",
             "first_handler",
             "ordered_handler",
             "bystander",
@@ -39,5 +41,7 @@ ENDS = {
         )
     },
 }
+# Too short to write down that it ran.
+SILENT = ("project.swift",)
 # Whose effects stand in the transaction of their success.
 ATOMIC = ("project.settle",)

@@ -97,7 +97,7 @@ def robbed(evidence: Evidence) -> Iterator[Violation]:
 
 
 def is_excused(evidence: Evidence, old: Version, at: float) -> bool:
-    """Whether something befell the worker of this job not long before."""
+    """Whether a fault met the worker of this job not long before."""
     since = at - evidence.rules.lease - 15
     return any(
         fault.began_at <= at and fault.ended_at >= since

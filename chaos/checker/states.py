@@ -24,6 +24,11 @@ COUNTERS = (
 OPERATORS = ("chaos:operator", "chaos:harness")
 LIVE = (*QUEUED, "RUNNING")
 RUNNING = ("RUNNING",)
+# Of a job that its worker may not have begun.
+REASONS_OF_LOSS = {
+    **dict.fromkeys(QUEUED, "Worker lost, perhaps before the job began."),
+    "CANCELLED": "Cancelled; its worker was lost.",
+}
 Guard = Callable[[Version, Version], bool]
 
 
@@ -60,6 +65,12 @@ def is_claim(old: Version, new: Version) -> bool:
     )
 
 
+def may_skip_ready(old: Version, new: Version) -> bool:
+    """Whether an admission may claim the job, rather than leave it to a look."""
+    has_one_crash_left = old.crashes + 1 >= old.max_crashes
+    return is_claim(old, new) and old.units == 1 and not has_one_crash_left
+
+
 def counts_failure(old: Version, new: Version) -> bool:
     return new.failures == old.failures + 1 and is_not_cancelled(old, new)
 
@@ -69,7 +80,18 @@ def may_try_again(old: Version, new: Version) -> bool:
 
 
 def counts_crash(old: Version, new: Version) -> bool:
-    return new.crashes == old.crashes + 1 and has_new_token(old, new)
+    # The loss of a job that may have waited in its worker counts with the next one.
+    counted = (1, 2) if old.crashes == 0 and old.attempts > 1 else (1,)
+    return new.crashes - old.crashes in counted and has_new_token(old, new)
+
+
+def may_have_waited(old: Version, new: Version) -> bool:
+    """Whether the worker was lost before a job that it had claimed ahead began."""
+    return (
+        has_new_token(old, new)
+        and (old.attempts, old.crashes) == (1, 0)
+        and new.reason == REASONS_OF_LOSS[new.status]
+    )
 
 
 def survives_crash(old: Version, new: Version) -> bool:
@@ -109,6 +131,7 @@ def transition(
 
 TRANSITIONS = [
     transition("claim", ("READY",), RUNNING, is_claim, "attempts", "token"),
+    transition("claim", ("WAITING",), RUNNING, may_skip_ready, "attempts", "token"),
     transition("succeed", RUNNING, ("SUCCESSFUL",), lambda old, new: True),
     transition("retry later", RUNNING, QUEUED, may_try_again, "failures"),
     transition("fail", RUNNING, ("FAILED",), counts_failure, "failures"),
@@ -122,6 +145,7 @@ TRANSITIONS = [
     transition("acknowledge cancel", RUNNING, ("CANCELLED",), is_cancelled),
     transition("acknowledge cancel", RUNNING, ("CANCELLED",), is_cancelled, "failures"),
     transition("rescue", RUNNING, QUEUED, survives_crash, "crashes", "token"),
+    transition("rescue", RUNNING, (*QUEUED, "CANCELLED"), may_have_waited, "token"),
     transition("rescue", RUNNING, ("FAILED",), dies_of_crash, "crashes", "token"),
     transition(
         "rescue",

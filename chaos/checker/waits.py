@@ -3,7 +3,15 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from .evidence import EVERYBODY, Evidence, FaultRow, Period, Version, Violation
+from .evidence import (
+    EVERYBODY,
+    Evidence,
+    FaultRow,
+    Period,
+    Version,
+    Violation,
+    WorkerRow,
+)
 from .spans import Span, longest, merged, without
 from .verdicts import verdict
 
@@ -13,6 +21,15 @@ HINDERS_ALL = 3.0  # seconds after a fault that met everybody
 TIME_TO_END = 5.0  # seconds: schedules fire until the end
 # A server's clock that goes back makes all that is due, or dead, so much later.
 STEP = ("step the clock of the server", 15.0)
+# Another process is killed first, so that one starts.
+KILLING = (
+    "kill a worker",
+    "kill a supervisor",
+    "kill a starting worker",
+    "kill a starting supervisor",
+    "stop a starting worker",
+    "stop a starting supervisor",
+)
 
 
 @verdict("stuck", "every job has ended, some time after the last fault")
@@ -28,8 +45,7 @@ def stuck(evidence: Evidence) -> Iterator[Violation]:
 @verdict("rescued late", "a dead worker's jobs go back within 10 s, or lease + 15 s")
 def rescued_late(evidence: Evidence) -> Iterator[Violation]:
     limits = {
-        "kill a worker": 10.0,
-        "kill a supervisor": 10.0,
+        **dict.fromkeys(KILLING, 10.0),
         "stop a worker for longer than its lease": evidence.rules.lease + 15,
     }
     outages = merged(
@@ -82,11 +98,13 @@ def overlooked(evidence: Evidence) -> Iterator[Violation]:
     for period in late:
         waited = without([span_of(period, evidence)], hindered[period.begin.queue])
         waited = [span for span in waited if span.seconds > longest_wait]
-        for name, spans in free.items() if waited else ():
+        for worker, spans in free.items() if waited else ():
+            if not worker.serves(period.begin.queue):
+                continue
             together = longest(waited, spans)
             if together > longest_wait:
                 job_id = period.begin.job_id
-                text = f"job {job_id} was READY for {together:.1f} s beside {name}"
+                text = f"job {job_id} was READY for {together:.1f} s beside {worker}"
                 yield Violation(f"{text}, which had a free slot", (job_id,))
                 break
 
@@ -124,9 +142,9 @@ def holds_others_back(version: Version) -> bool:
     )
 
 
-def free_spans(evidence: Evidence) -> dict[str, list[Span]]:
+def free_spans(evidence: Evidence) -> dict[WorkerRow, list[Span]]:
     """Return when each worker lived, met no fault and had a free slot."""
-    found: dict[str, list[Span]] = {}
+    found: dict[WorkerRow, list[Span]] = {}
     killed = {
         pid: fault.began_at
         for fault in evidence.faults
@@ -143,8 +161,7 @@ def free_spans(evidence: Evidence) -> dict[str, list[Span]]:
             Span(fault.began_at - 1, fault.ended_at + SETTLING + evidence.rules.lease)
             for fault in evidence.faults_of_worker(worker_id)
         ]
-        name = f"{worker.name} ({worker_id})"
-        found[name] = without(life, merged(troubled + busy[worker_id]))
+        found[worker] = without(life, merged(troubled + busy[worker_id]))
     return found
 
 

@@ -2,33 +2,17 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 from chaos.clocks import LIBRARY
 from chaos.faults import Fault, Skipped, Stage, fault
-from chaos.fleet import Member, signal_group
+from chaos.fleet import Member
 
 
 @fault("kill a worker")
 def kill_worker(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
     send(stage.victim(fault, draw).pid, signal.SIGKILL)
-    yield
-
-
-@fault("kill a starting worker")
-def kill_starting(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
-    """Kill a worker, and the one that comes in its place before it has registered."""
-    member = drawn(lone_members(stage), draw)
-    meet_member(stage, fault, member)
-    before = member.process
-    signal_group(before, signal.SIGKILL)
-    deadline = time.monotonic() + 5
-    while member.process is before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(draw)  # somewhere in its start, which takes about a second
-    signal_group(member.process, signal.SIGKILL)
     yield
 
 
@@ -88,10 +72,6 @@ def step_clock(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
 
 def supervisors(stage: Stage) -> list[Member]:
     return [member for member in stage.fleet.members if member.processes]
-
-
-def lone_members(stage: Stage) -> list[Member]:
-    return [member for member in stage.fleet.members if not member.processes]
 
 
 def drawn(members: list[Member], draw: float) -> Member:

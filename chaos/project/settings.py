@@ -5,7 +5,8 @@ import sys
 from itertools import pairwise
 
 # As quick as the guarantees allow, so that a minute has room for many recoveries.
-POLL, HEARTBEAT, LEASE, SLOTS, UNITS = 1.0, 1.0, 6.0, 3, 100
+POLL, HEARTBEAT, LEASE, SLOTS = 1.0, 1.0, 6.0, 3
+UNITS = 1_000  # more than a prefetching worker may hold, which counts none
 
 
 def program_name() -> str:
@@ -43,7 +44,6 @@ PGJOBS = {
     "HEARTBEAT_INTERVAL": HEARTBEAT,
     "LEASE_DURATION": LEASE,
     "CONCURRENCY": SLOTS,
-    "PROCESS_UNITS": UNITS,
     "UNITS_PATIENCE": 2,
     "TIMEOUT_GRACE": 2,
 }

@@ -96,7 +96,7 @@ def narrow(mark: str, seconds: float = 0.0) -> dict:
     return attempt
 
 
-@task(max_crashes=1_000, process_units=40)
+@task(max_crashes=1_000, process_units=350)
 def heavy(mark: str, seconds: float = 0.0) -> dict:
     attempt = note("ran")
     time.sleep(seconds)
@@ -131,6 +131,17 @@ def first_handler(mark: str) -> dict:
 @subscribe("chaos.*", ordered_by="aggregate")
 @task(max_crashes=1_000, max_attempts=1_000)
 def ordered_handler(mark: str) -> dict:
+    return note("ran")
+
+
+@task(max_crashes=1_000, queue_name="swift")
+def swift(mark: str) -> dict:
+    """Do nothing, so quickly that a worker may hold many of these jobs."""
+    return {"attempt": current_job().attempt}
+
+
+@task(max_crashes=1_000, rate="10/second", rate_key="{key}")
+def paced(mark: str, key: str) -> dict:
     return note("ran")
 
 

@@ -6,10 +6,12 @@ from .events import EventAdmin, SubscriptionAdmin
 from .jobs import JobAdmin
 from .queues import QueueAdmin
 from .schedules import ScheduleAdmin
+from .sites import DatabaseSite
 from .workers import WorkerAdmin
 
 __all__ = [
     "BatchAdmin",
+    "DatabaseSite",
     "EventAdmin",
     "JobAdmin",
     "QueueAdmin",

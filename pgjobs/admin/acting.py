@@ -18,11 +18,11 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.ids import read_id
 from ..exceptions import AlreadyEnqueued
-from ..models import AuditEntry, Job, Status
-from ..models.audit_entry import Via
+from ..models import Job, Status
 from ..queue.acts import Changed
 from ..reports.texts import excerpt
 from .acts import Act
+from .auditing import noting
 from .buttons import ButtonsAdmin, button
 from .listing import count_up_to
 
@@ -124,21 +124,16 @@ class ActingAdmin(ButtonsAdmin):
 
     def noting(self, request, act: Act, form, id: int | None = None):
         """Write what happens to the audit trail."""
-        return AuditEntry.objects.noting(
-            actor=request.user.get_username(),
-            via=Via.PAGE,
-            act=act.verb,
-            model=self.opts.model_name,
-            object_id=id,
-            chosen="" if id is not None else selection(request),
-            note=str(form.cleaned_data.get("reason") or ""),
-        )
+        chosen = "" if id is not None else selection(request)
+        note = str(form.cleaned_data.get("reason") or "")
+        what = {"chosen": chosen, "note": note}
+        return noting(request, act.verb, self.opts.model_name, id, **what)
 
     # The form
 
     def store(self, obj, form, change: bool) -> None:
         """Save a row as the form has it."""
-        obj.save()
+        obj.save(using=self.model._default_manager.db_to_write)
 
     def save_model(self, request, obj, form, change):
         verb = "change" if change else "add"
@@ -153,10 +148,7 @@ class ActingAdmin(ButtonsAdmin):
             entry.number = 1
 
     def noting_row(self, request, verb: str, row, chosen: str):
-        actor, model = request.user.get_username(), self.opts.model_name
-        return AuditEntry.objects.noting(
-            actor, Via.PAGE, verb, model, row.pk, chosen=chosen
-        )
+        return noting(request, verb, self.opts.model_name, row.pk, chosen=chosen)
 
     # A selection
 
@@ -189,7 +181,7 @@ class ActingAdmin(ButtonsAdmin):
         return None
 
     def log_bulk_act(self, request, act: Act, text: str, name: str) -> None:
-        """Make one entry for all: the rows may be very many."""
+        """Make one log entry for all rows: there may be very many."""
         LogEntry.objects.create(
             user_id=request.user.pk,
             content_type=ContentType.objects.get_for_model(self.model),
@@ -257,7 +249,7 @@ def selection_context(request) -> dict:
         "is_across": across,
         "action": request.POST.get("action"),
         "checkbox_name": ACTION_CHECKBOX_NAME,
-        # Django wants to see one at least.
+        # Django expects at least one.
         "selected": selected[:1] if across else selected,
         "form_url": f"{request.path}?{query.urlencode()}",
         "url_back": request.get_full_path(),

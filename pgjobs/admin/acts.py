@@ -10,8 +10,8 @@ from django.utils.translation import ngettext_lazy
 
 from ..conf import FINISHED
 from ..models import Status
-from ..models.job import JobQuerySet
 from ..models.job_choices import QUEUED
+from ..models.job_set import JobQuerySet
 from ..queue.acts import Changed
 from .forms import ActForm, ReasonForm, ResultForm
 

@@ -1,4 +1,4 @@
-"""The admin of batches: how far they are, and to cancel or retry their jobs."""
+"""The admin of batches: their progress, and acts on all of their jobs."""
 
 from dataclasses import replace
 
@@ -113,7 +113,7 @@ def numbers_of(counts: BatchProgress) -> dict[str, int]:
 
 
 def add_counts(batches: list[Batch]) -> None:
-    """Let each batch know how far it is: one query for all."""
+    """Set the progress of each batch, by one query for all."""
     found = progress_of(Batch.objects.filter(pk__in=[each.pk for each in batches]))
     for batch in batches:
         batch.counts = found.get(batch.pk, BatchProgress())

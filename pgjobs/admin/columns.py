@@ -41,7 +41,7 @@ LATEST = {
 }
 
 
-# What links to pages that show or cure why a job does not run are called.
+# The labels of links that lead to what holds a job back.
 LABELS = {
     "queue": _("the queue"),
     "worker": _("workers"),
@@ -62,7 +62,7 @@ def short_reason(job: Job) -> str:
 class JobColumns(TableAdmin):
     """Methods for `list_display` and `fieldsets`. None of them reads the database."""
 
-    # Methods rather than fields: a list can be sorted by a field, and to sort by these
+    # Methods rather than fields: users can sort a list by a field, and to sort by these
     # the database would have to read all jobs.
     @admin.display(description=_("task"))
     def task_name(self, job: Job) -> str:

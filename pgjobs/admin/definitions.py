@@ -10,13 +10,13 @@ from django.utils.translation import gettext_lazy as _
 from ..base.ids import read_id
 from ..base.plain_json import dump
 from ..exceptions import UnknownTask
-from ..models import AuditEntry, Job, TaskDefinition
-from ..models.audit_entry import Via
+from ..models import Job, TaskDefinition
 from ..reports.figures import PERIODS, figures
-from ..reports.json_text import indented, tokens
+from ..reports.json_text import plain
 from ..reports.texts import block, excerpt
 from ..tasks.registry import registry
 from .acting import counted, permitted
+from .auditing import noting
 from .buttons import ButtonsAdmin, button
 from .filters import ChoiceFilter
 from .job_form import JobForm
@@ -30,6 +30,7 @@ from .markup import (
     seconds_in_words,
     status_word,
 )
+from .parameters import parameters_table
 
 TEMPLATE = "admin/pgjobs/taskdefinition/add_job.html"
 LONGEST_TEXT = 20_000
@@ -98,10 +99,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
 
     def enqueued(self, request, task: str, form: JobForm) -> list[Job] | None:
         """Return the new jobs; None if the form turns out to have errors."""
-        actor = request.user.get_username()
-        with AuditEntry.objects.noting(
-            actor, Via.PAGE, "enqueue", "job", chosen=task
-        ) as entry:
+        with noting(request, "enqueue", "job", chosen=task) as entry:
             jobs = form.enqueue()
             entry.number = len(jobs or ())
             entry.object_id = jobs[0].pk if jobs and len(jobs) == 1 else None
@@ -201,11 +199,13 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
 
     @admin.display(description=_("parameters"))
     def shown_parameters(self, definition: TaskDefinition) -> str:
-        return self.shown(definition.parameters)
+        table = parameters_table(definition.parameters)
+        return format_html("{}{}", table, self.folded(definition.parameters))
 
     @admin.display(description=_("options"))
     def shown_options(self, definition: TaskDefinition) -> str:
-        return self.shown(definition.options)
+        return self.folded(definition.options)
 
-    def shown(self, value) -> str:
-        return preformatted("".join(indented(tokens(dump(value)))), LONGEST_TEXT)
+    def folded(self, value) -> str:
+        text = preformatted(plain(dump(value)), LONGEST_TEXT)
+        return format_html("<details><summary>JSON</summary>{}</details>", text)

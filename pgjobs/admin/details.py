@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from django.db.models import F, TextField
+from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Left, Right
 from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
@@ -37,6 +38,13 @@ class Origin(NamedTuple):
     name: str
 
 
+class Lineage(NamedTuple):
+    """What `meta` says of where the job comes from, as text."""
+
+    correlation: str | None
+    parent: str | None
+
+
 def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     """Return the template context for a job's page; never fails on what a row holds."""
     attempts = [*unrecorded_attempt(job), *attempts_of(job)]
@@ -46,6 +54,7 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     return {
         "may_see_arguments": may_see_arguments,
         "origin": origin(row),
+        "lineage": Lineage(row.get("correlation"), row.get("parent")),
         "texts": list(texts(row, sensitive_words(job.task)))
         if may_see_arguments
         else [],
@@ -82,6 +91,8 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
         "schedule": F("tick__schedule__name"),
         "event_id": F("delivery__event_id"),
         "event": F("delivery__event__name"),
+        "correlation": KT("meta__correlation_id"),
+        "parent": KT("meta__parent_id"),
     }
     arguments = {
         "named": beginning("kwargs"),
@@ -110,7 +121,7 @@ def texts(row: dict[str, Any], words: tuple[str, ...]):
             json_block(row["taken_along"], words),
         )
     if row.get("held_by") is not None:
-        # Columns of pgjobs itself, many of which are called keys and hold no secret.
+        # Many of these names end in "key". They are ours, and hold no secret.
         text = block(plain(row["held_by"]), LONGEST_TEXT)
         yield Text(_("Lock, limit, rate and predecessors"), text)
     if row.get("result") is not None:
@@ -133,7 +144,7 @@ def progress_of(row: dict[str, Any]) -> Bar | None:
 
 
 def steps_of(job: Job, may_see_results: bool):
-    """Return one more than the latest steps that are shown, of all lives."""
+    """Return the latest steps of all lives, one more than the page shows."""
     rows = Step.objects.filter(job_id=job.pk).defer("return_value")
     if may_see_results:
         rows = rows.annotate(result=beginning("return_value", LONGEST_STEP_RESULT))
@@ -175,7 +186,7 @@ def with_times(attempt: Attempt) -> Attempt:
 
 
 def attempts_of(job: Job):
-    """Return one more than the latest attempts that are shown, of all lives."""
+    """Return the latest attempts of all lives, one more than the page shows."""
     attempts = Attempt.objects.filter(job_id=job.pk).order_by("-life", "-number")
     shortened = {
         f"{name}_start": Left(name, LONGEST_TEXT + 1) for name in ATTEMPT_TEXTS

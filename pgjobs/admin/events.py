@@ -84,7 +84,7 @@ REDELIVER_ALL = Act(
 class StateFilter(admin.SimpleListFilter):
     title = _("state")
     parameter_name = "state"
-    # In words that let PostgreSQL begin with the jobs.
+    # Written in this way, PostgreSQL can begin with the jobs.
     quick = {
         State.DEAD: EventQuerySet.dead,
         State.PENDING: EventQuerySet.pending,
@@ -139,7 +139,7 @@ class EventAdmin(ReadOnlyAdmin, ActingAdmin):
     list_display_links = ("id", "short_name")
     list_filter = FILTERS
     ordering = ("-id",)
-    # What is searched is up to `find`.
+    # `find` decides what is searched.
     search_fields = ("id", "aggregate_id", "correlation_id")
     search_help_text = _("An id, an aggregate or a correlation")
     fields = (
@@ -227,7 +227,7 @@ COLOURS = {
 
 
 def deliveries_of(event: Event):
-    """Return one more than the deliveries that are shown, without what may be large."""
+    """Return the deliveries without large columns, one more than the page shows."""
     deliveries = Delivery.objects.filter(event=event.pk).order_by("job_id")
     for each in deliveries.annotate(
         status=F("job__status"),

@@ -81,7 +81,7 @@ class JobFilter(SimpleListFilter):
 
 
 def reads_all(request) -> bool:
-    """Whether the filters mean all jobs: acts and exports leave none out."""
+    """Whether the filters read all jobs: acts and exports must not skip any."""
     return request.method == "POST" or getattr(request, "pgjobs_reads_all", False)
 
 
@@ -103,7 +103,7 @@ def among_newest(request, rows, match: Q | None):
 
 
 def have_ended(request) -> bool:
-    """Whether the filters leave jobs of one status that has an index by their end."""
+    """Whether the list has one finished status: these have an index by their end."""
     return request.GET.get("status") in FINISHED
 
 
@@ -161,7 +161,7 @@ class TaskFilter(NameFilter):
 
 
 class AgeFilter(JobFilter):
-    """What happened in a time that ends now; addresses may name any, such as 15m."""
+    """What happened in a period up to now. Addresses may name any, such as 15m."""
 
     ages = {
         "hour": _("In the last hour"),
@@ -201,7 +201,7 @@ class IdFilter(JobFilter):
 
 
 class RowFilter(IdFilter):
-    """The jobs of a row; offers some rows."""
+    """The jobs that belong to a row of another table; offers some of its rows."""
 
     def lookups(self, request, model_admin):
         known = {str(id): name for id, name in self.known_rows()}

@@ -11,7 +11,7 @@ from ..queue.acts import result_text
 
 
 class ActForm(forms.Form):
-    """The form of an act that needs no words; the others' fields are its parameters."""
+    """The form of an act without parameters. Other acts have a field for each."""
 
 
 class ReasonForm(ActForm):

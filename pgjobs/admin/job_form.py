@@ -201,7 +201,7 @@ def field_of(schema: Schema, takes_all: bool = False) -> forms.Field:
         case {"format": "uuid"}:
             return forms.UUIDField(widget=widgets.AdminTextInputWidget)
         case {"type": "string"}:
-            # An empty text is a text.
+            # An empty text is a value.
             return forms.CharField(
                 required=False, strip=False, widget=widgets.AdminTextInputWidget
             )

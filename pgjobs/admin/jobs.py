@@ -49,6 +49,7 @@ from .columns import LONGEST_REASON, JobColumns
 from .definitions import is_known
 from .details import details
 from .export import export
+from .family import tree
 from .filters import FILTERS, among_newest, have_ended
 from .graph import graph
 from .links import job_links, list_url
@@ -66,7 +67,7 @@ from .searching import (
 from .tabs import status_tabs
 
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
-# Fields of the page, by the columns without which they are left out.
+# Fields of the page, by the columns without which the page skips them.
 TIMES = {
     "enqueued_at": "enqueued",
     "run_after": "due",
@@ -102,7 +103,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     list_filter = FILTERS
     ordering = ("-id",)
     sortable_by = ("id",)
-    # What is searched is up to `find`.
+    # `get_search_results` decides what is searched.
     search_fields = ("id", "task")
     search_help_text = _(
         "An id, the beginning of a task's name, any part of a known one, an argument "
@@ -126,8 +127,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     # Pages
 
     def get_queryset(self, request):
-        # The deferred columns can be large, and the JSON of a row that SQL inserted
-        # such that Python cannot read it. Workers may be gone: no constraint.
+        # The deferred columns can be large, and SQL may have stored JSON there that
+        # Python cannot read. The worker may be gone: no constraint keeps its row.
         return (
             super()
             .get_queryset(request)
@@ -249,6 +250,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         before, after = context.get("predecessors"), context.get("successors")
         if before or after:
             context["graph"] = graph(obj, before or (), after or ())
+        context.update(tree(obj, context["lineage"], self.admin_site))
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
     def url_to_run_again(self, request, job: Job) -> str | None:
@@ -331,14 +333,14 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
 
 def top_tasks(rows) -> Iterator[tuple[str, str, int]]:
     """Yield the tasks and queues that most of the jobs are of, with their numbers."""
-    counted = rows.order_by().values_list("task", "queue_name")
-    largest = counted.annotate(number=Count("pk")).order_by("-number", "task")
+    groups = rows.order_by().values_list("task", "queue_name")
+    largest = groups.annotate(number=Count("pk")).order_by("-number", "task")
     for task, queue, number in largest[:MOST_TASKS]:
         yield excerpt(task, LONGEST_NAME), excerpt(queue, LONGEST_NAME), number
 
 
 def state_fields(job: Job) -> tuple:
-    """Return the fields at the top of the page, which answer how the job is."""
+    """Return the fields at the top of the page, which say how the job does."""
     return (
         "status_word",
         *(("why",) if job.why else ()),
@@ -367,7 +369,7 @@ def short_arguments(jobs: list[Job]) -> dict[int, str]:
 
 
 def holder_of_key(job) -> int | None:
-    """Return the job in the way of this one's retry, unless it has just gone."""
+    """Return the job that keeps this one from a retry, unless it has just gone."""
     holders = Job.objects.holding_keys().filter(
         unique_key=job.unique_key, unique_for=job.unique_for
     )

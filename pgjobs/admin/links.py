@@ -1,4 +1,4 @@
-"""What came before a job and what comes after it: on its page."""
+"""The jobs before and after a job, as its page shows them."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple

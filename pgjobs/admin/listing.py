@@ -11,6 +11,7 @@ from django.utils.text import capfirst
 
 from ..base.ids import read_id
 from ..reports.texts import excerpt
+from .sites import databases
 
 COUNTED = 10_000
 LONGEST_TITLE = LONGEST_TERM = 200
@@ -92,8 +93,11 @@ class TableAdmin(admin.ModelAdmin):
         return HttpResponseRedirect(reverse(name, current_app=self.admin_site.name))
 
     def changelist_view(self, request, extra_context=None):
-        title = {"title": capfirst(self.opts.verbose_name_plural)}
-        return super().changelist_view(request, title | (extra_context or {}))
+        context = {
+            "title": capfirst(self.opts.verbose_name_plural),
+            "databases": databases(request, self.admin_site),
+        }
+        return super().changelist_view(request, context | (extra_context or {}))
 
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         if obj is not None:

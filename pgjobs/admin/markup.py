@@ -4,6 +4,7 @@ import re
 from datetime import datetime, timedelta, tzinfo
 
 from django.contrib import admin
+from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
 from django.utils.timezone import localtime, now
@@ -96,6 +97,11 @@ def seconds_in_words(seconds: float | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def size(number: int | None) -> str:
+    """Return a number of bytes in one unit, or nothing if it is not known."""
+    return "" if number is None else filesizeformat(number)
 
 
 def moment(field: str, title):

@@ -9,11 +9,11 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
-from ..models import AuditEntry, ErrorGroup
-from ..models.audit_entry import Via
+from ..models import ErrorGroup
 from ..queue.acts import Changed
 from ..reports.texts import excerpt
 from .acts import Act
+from .auditing import noting
 
 LONGEST_TITLE = 200
 PERMISSIONS = ("pgjobs.view_job", "pgjobs.mute_errorgroup")
@@ -67,10 +67,8 @@ def mute_view(request, admin, pk: int):
 
 
 def carry_out(request, admin, act: Act, group: ErrorGroup) -> None:
-    actor, name = request.user.get_username(), str(group)
-    with AuditEntry.objects.noting(
-        actor, Via.PAGE, act.verb, "errorgroup", group.pk, chosen=name
-    ) as entry:
+    name = str(group)
+    with noting(request, act.verb, "errorgroup", group.pk, chosen=name) as entry:
         entry.number = act.run(ErrorGroup.objects.filter(pk=group.pk)).changed
     text = act.done % {"name": excerpt(name, LONGEST_TITLE)}
     admin.message_user(request, text, messages.SUCCESS)

@@ -4,11 +4,10 @@ Nothing here reads a table's finished jobs but by an index, and at most so many 
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import F, Q
 from django.middleware.csrf import get_token
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.translation import gettext
@@ -18,38 +17,29 @@ from ..base.queue_database import database_time
 from ..models import AuditEntry, Job, Schedule, Status, Worker
 from ..models.job_choices import WaitingFor
 from ..reports import status
-from ..reports.errors import Failures, failures
+from ..reports.errors import failures
 from ..reports.figures import PERIODS, Sums, figures, versions
-from ..reports.remarks import Remark
+from ..reports.replica import replica_age
 from ..reports.texts import excerpt
-from .acts import DELETE, RETRY
 from .audit_words import act_in_words
-from .charts import ended_jobs, run_times, sparkline, waiting_times
-from .links import list_url, number_and_status, page, page_of_remark
+from .charts import ended_jobs, run_times, waiting_times
+from .links import number_and_status
 from .markup import (
     LONGEST_CELL,
     ago,
     exact,
     seconds_in_words,
-    status_and_note,
     status_word,
 )
-from .overview_words import both, capped, filters_of, health, number_of, paused, slots
+from .overview_desk import LONGEST_PROBLEM, Table
+from .overview_errors import LONGEST_REASON, ErrorTables
+from .overview_words import both, capped, kept_for, name_of_task, paused
+from .overview_workers import WorkerTable
+from .sites import databases
 
 MOST_SCHEDULES = 20
 MOST_ENTRIES = 20
-# As the list itself would ask for the confirmation of a bulk act.
-ACT_FORM = (
-    '<form class="pgjobs-act" method="post" action="{}">'
-    '<input type="hidden" name="action" value="{}_selected">'
-    '<input type="hidden" name="select_across" value="1">'
-    '<input type="hidden" name="_selected_action" value="{}">'
-    '<input type="hidden" name="csrfmiddlewaretoken" value="{}">'
-    "<button>{}</button></form> "
-)
 MOST_NAMES = 3  # of workers, in a row of a queue
-LONGEST_PROBLEM = 300
-LONGEST_REASON = 120
 CHARTS = (ended_jobs, waiting_times, run_times)
 KINDS = dict(WaitingFor.choices)
 PERIOD_NAMES = {
@@ -57,13 +47,6 @@ PERIOD_NAMES = {
     "day": _("The last day"),
     "week": _("The last week"),
 }
-
-
-class Table(NamedTuple):
-    title: Any
-    columns: tuple[Any, ...]
-    rows: list[tuple[Any, ...]]
-    otherwise: Any  # the text if there are no rows
 
 
 def overview_context(request, admin_site) -> dict[str, Any]:
@@ -102,6 +85,8 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         ],
         "tables": [table for table in tables if table is not None],
         "looked_at": exact(now),
+        "behind": replica_age(database),
+        "databases": databases(request, admin_site),
     }
 
 
@@ -111,34 +96,8 @@ def address(period: str, narrowed: dict[str, str | None]) -> str:
     return f"?{urlencode({'period': period, **chosen})}"
 
 
-class Desk:
+class Desk(ErrorTables, WorkerTable):
     """Writes the tables for one user of one site."""
-
-    def __init__(self, admin_site, user, token: str):
-        self.site = admin_site
-        self.user = user
-        self.token = token  # of CSRF
-
-    def may_view(self, model: str) -> bool:
-        return self.user.has_perm(f"pgjobs.view_{model}")
-
-    def link(self, model: str, pk: int | None, text: Any) -> str:
-        if pk is None or not self.may_view(model):
-            return text
-        return format_html('<a href="{}">{}</a>', page(model, pk, self.site), text)
-
-    def list_link(self, model: str, text: Any, **filters) -> str:
-        if not self.may_view(model):
-            return text
-        url = list_url(model, self.site, **filters)
-        return format_html('<a href="{}">{}</a>', url, text)
-
-    def remark(self, remark: Remark) -> str:
-        text = excerpt(remark.text, LONGEST_PROBLEM)
-        if not remark.model or not self.may_view(remark.model):
-            return text
-        url = page_of_remark(remark, self.site)
-        return format_html('<a href="{}">{}</a>', url, text)
 
     def queues(self, state: status.Overview, workers: list[Worker]) -> Table:
         columns = (
@@ -184,77 +143,6 @@ class Desk:
         more = gettext("and %(number)d more") % {"number": hidden}
         return format_html("{} {}", names, more)
 
-    def errors(self, groups: list[Failures]) -> Table:
-        columns = (
-            _("Error"),
-            _("Task and place"),
-            _("Failed now"),
-            _("Last 24 hours"),
-            _("First"),
-            _("Last"),
-            _("Such as"),
-            _("All of them"),
-        )
-        rows = [self.error_row(group) for group in groups if not group.is_muted]
-        title = _("Errors of the failed jobs (the latest 10,000)")
-        return Table(title, columns, rows, _("No failed jobs."))
-
-    def error_row(self, group: Failures) -> tuple[Any, ...]:
-        kind = group.kind
-        where = excerpt(group.task, LONGEST_CELL)
-        if kind is not None:
-            where = status_and_note(where, excerpt(kind.place, LONGEST_CELL))
-        return (
-            excerpt(group.exception_class, LONGEST_CELL) or gettext("No exception"),
-            where,
-            self.list_link("job", number_of(group), **filters_of(group)),
-            sparkline(group.by_hour),
-            ago(kind.first_at) if kind else "",
-            ago(group.last_at),
-            excerpt(group.reason, LONGEST_REASON),
-            self.acts_on(group),
-        )
-
-    def acts_on(self, group: Failures) -> str:
-        """Return buttons that lead to the confirmation for all jobs of a group."""
-        url = list_url("job", self.site, **filters_of(group))
-        offered = [
-            (url, each.verb, group.last_id, self.token, each.label)
-            for each in (RETRY, DELETE)
-            if self.user.has_perm(f"pgjobs.{each.permission}_job")
-        ]
-        return format_html(
-            "{}{}", format_html_join("", ACT_FORM, offered), self.mute(group)
-        )
-
-    def mute(self, group: Failures) -> str:
-        if group.kind is None or not self.user.has_perm("pgjobs.mute_errorgroup"):
-            return ""
-        url = reverse(
-            "admin:pgjobs_job_mute", args=(group.kind.pk,), current_app=self.site.name
-        )
-        return format_html(
-            '<a href="{}">{}</a>',
-            url,
-            gettext("Unmute") if group.is_muted else gettext("Mute"),
-        )
-
-    def muted(self, groups: list[Failures]) -> Table | None:
-        """Return the groups that an operator muted."""
-        columns = (_("Error"), _("Task"), _("Failed now"), _("Muted in version"), "")
-        rows = [
-            (
-                excerpt(group.exception_class, LONGEST_CELL),
-                excerpt(group.task, LONGEST_CELL),
-                self.list_link("job", number_of(group), **filters_of(group)),
-                excerpt(group.kind.muted_version or gettext("any"), LONGEST_CELL),
-                self.mute(group),
-            )
-            for group in groups
-            if group.kind is not None and group.is_muted
-        ]
-        return Table(_("Muted errors"), columns, rows, "") if rows else None
-
     def audit(self, database: str) -> Table | None:
         """Return the latest acts of people."""
         if not self.may_view("auditentry"):
@@ -292,7 +180,7 @@ class Desk:
         )
         rows = [
             (
-                self.list_link("job", excerpt(each.key, LONGEST_CELL), task=each.key),
+                self.list_link("job", name_of_task(each.key), task=each.key),
                 chart_link(each.ended, task=each.key),
                 f"{each.failed:,} ({each.failure_rate:.0%})" if each.failed else "",
                 f"{each.retried:,}" if each.retried else "",
@@ -302,22 +190,6 @@ class Desk:
             for each in found
         ]
         return Table(_("Tasks of this time"), columns, rows, _("No job has ended."))
-
-    def workers(self, state: status.Overview) -> Table | None:
-        if not self.may_view("worker"):
-            return None
-        columns = (_("Worker"), _("State"), _("Running"), _("Queues"))
-        rows = [
-            (
-                self.link("worker", each.id, excerpt(each.name, LONGEST_CELL)),
-                health(each),
-                self.list_link("job", slots(each), worker=each.id),
-                excerpt(each.queues, LONGEST_CELL),
-            )
-            for each in state.workers
-        ]
-        otherwise = _("No worker is alive. Start one with: manage.py runjobs")
-        return Table(_("Workers"), columns, rows, otherwise)
 
     def schedules(self, database: str) -> Table | None:
         """Return the schedules that are late, broken, or whose last run failed."""
@@ -377,7 +249,7 @@ class Desk:
 
     def finished(self, state: status.Overview) -> Iterator[str]:
         for name, number in state.finished.items():
-            word = number_and_status(capped(number), name)
+            word = number_and_status(capped(number), name) + kept_for(name)
             yield self.list_link("job", word, status=name)
 
 

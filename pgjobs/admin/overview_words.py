@@ -4,12 +4,13 @@ from typing import Any
 
 from django.utils.translation import gettext
 
+from ..conf import settings
 from ..models import Status
 from ..reports import status
 from ..reports.errors import MOST_COUNTED, Failures
 from ..reports.job_filters import NO_EXCEPTION
 from ..reports.texts import excerpt
-from .markup import LONGEST_CELL, seconds_in_words, status_word
+from .markup import LONGEST_CELL, breakable, seconds_in_words, status_word
 
 
 def filters_of(group: Failures) -> dict[str, Any]:
@@ -23,6 +24,10 @@ def number_of(group: Failures) -> str:
     """Return how many jobs of a group are FAILED, as far as they are counted."""
     number = group.number if group.failed_now is None else group.failed_now
     return f"{MOST_COUNTED:,}+" if number > MOST_COUNTED else f"{number:,}"
+
+
+def name_of_task(name: str) -> str:
+    return breakable(excerpt(name, LONGEST_CELL))
 
 
 def paused(queue: status.QueueStatus) -> str:
@@ -44,6 +49,13 @@ def health(worker: status.WorkerStatus) -> str:
 def slots(worker: status.WorkerStatus) -> str:
     values = {"running": worker.running, "slots": worker.slots}
     return gettext("%(running)d of %(slots)d slots") % values
+
+
+def kept_for(status: str) -> str:
+    """Return how long jobs are kept after their end, unless it is for ever."""
+    retention = settings.RETENTION[status]
+    text = gettext(" (kept for %(time)s)")
+    return text % {"time": seconds_in_words(retention)} if retention else ""
 
 
 def both(half: float | None, most: float | None) -> str:

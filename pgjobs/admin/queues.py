@@ -1,4 +1,4 @@
-"""The admin of queues: how full they are, and to pause, resume and limit them."""
+"""The admin of queues: how full they are, and acts that pause or limit them."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ from .markup import ago, seconds_in_words, short, status_word
 
 
 def counting(change: Callable[..., int]) -> Callable[..., Changed]:
-    """Return what acts, from a method that returns how many rows it changed."""
+    """Return the act made of a method that returns how many rows it changed."""
 
     def run(rows) -> Changed:
         number = rows.count()
@@ -35,7 +35,7 @@ def counting(change: Callable[..., int]) -> Callable[..., Changed]:
 
 
 def pause(queues, note: str) -> Changed:
-    """Pause queues; a note that is left empty leaves the old one."""
+    """Pause queues. An empty note keeps the old one."""
     changed = queues.filter(paused_at=None)
     ids = list(changed.values_list("pk", flat=True))
     outcome = counting(QueueQuerySet.pause)(queues)
@@ -95,7 +95,7 @@ class QueueAdmin(ActingAdmin):
     has_pause_permission = permitted("pause_queue")
 
     def has_delete_permission(self, request, obj=None) -> bool:
-        # With unfinished jobs it would come back, without its limit.
+        # A worker would make the row of a queue with jobs again, without its limit.
         is_used = obj is not None and any(
             getattr(obj.counts, str(status).lower()) for status in LIVE
         )
@@ -154,7 +154,7 @@ def state_of(queue: Queue) -> str:
 
 
 def add_counts(queues: list[Queue]) -> None:
-    """Let each queue know how many unfinished jobs it has: few queries for all."""
+    """Set how many unfinished jobs each queue has, by a few queries for all."""
     database = Job.objects.db
     names = [queue.name for queue in queues]
     now = database_time(database)

@@ -5,6 +5,7 @@ import re
 from contextlib import suppress
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import InvalidArguments, InvalidTask, UnknownTask
@@ -13,9 +14,24 @@ from ..reports.job_filters import InvalidFilter, age
 from ..tasks.recurrence import Recurrence
 from ..tasks.registry import registry
 from ..tasks.schedules import check_name
+from ..tasks.schemas import parameters_of
 from .forms import JsonField
+from .parameters import parameters
 
+ARGUMENTS = _("A JSON object by the names of the task's parameters.")
 SHORT_INTERVAL = re.compile(r"\d+(?:\.\d+)?[smhd]")
+
+
+def arguments_in_words(name: str) -> str:
+    """Return what the arguments of a task are, for the help of their field."""
+    try:
+        task = registry.get(name)
+    except UnknownTask:
+        return str(ARGUMENTS)
+    schema = parameters_of(task.signature, task.__doc__)
+    taken = [f"{each.name} ({each.type})" for each in parameters(schema)]
+    names = gettext("The task takes: %(names)s.") % {"names": ", ".join(taken)}
+    return f"{ARGUMENTS} {names}" if taken else str(ARGUMENTS)
 
 
 class ArgumentsField(JsonField):
@@ -49,7 +65,7 @@ class ScheduleForm(forms.ModelForm):
     arguments = ArgumentsField(
         label=_("Arguments"),
         required=False,
-        help_text=_("A JSON object by the names of the task's parameters."),
+        help_text=ARGUMENTS,
     )
 
     class Meta:
@@ -78,6 +94,8 @@ class ScheduleForm(forms.ModelForm):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.initial["arguments"] = json.dumps(self.instance.kwargs, indent=2)
+        if (task := self.instance.task) and "arguments" in self.fields:
+            self.fields["arguments"].help_text = arguments_in_words(task)
         if "task" in self.fields:
             names = sorted(task.name for task in registry.tasks.values())
             self.fields["task"] = forms.ChoiceField(

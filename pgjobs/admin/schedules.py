@@ -1,4 +1,4 @@
-"""The admin of schedules: to look, to change, to run now and to pause."""
+"""The admin of schedules: people see, change, run and pause them."""
 
 import json
 from collections.abc import Iterator
@@ -103,7 +103,7 @@ class StateFilter(ChoiceFilter):
 
 @admin.register(Schedule)
 class ScheduleAdmin(ActingAdmin):
-    """Schedules. What a user changes here the code does not overwrite."""
+    """Schedules. The code does not overwrite what a user changes here."""
 
     form = ScheduleForm
     list_display = ("name", "when", "state_word", "next_run", "last_run", "run_count")
@@ -123,7 +123,7 @@ class ScheduleAdmin(ActingAdmin):
     has_pause_permission = permitted("pause_schedule")
 
     def has_delete_permission(self, request, obj=None) -> bool:
-        # What the code declares would be back with the next worker.
+        # The next worker would insert a declared schedule again.
         is_declared = obj is not None and obj.declared is not None and not obj.orphaned
         return super().has_delete_permission(request, obj) and not is_declared
 
@@ -167,7 +167,7 @@ class ScheduleAdmin(ActingAdmin):
         if change:
             obj.save(update_fields=changed)
         else:
-            obj.save()
+            super().store(obj, form, change)
 
     def preview(self, act, row):
         return super().preview(act, row) | {"status": row.state.label}
@@ -250,7 +250,7 @@ class ScheduleAdmin(ActingAdmin):
         rows = (
             (text % {"field": field, "declared": declared, "stored": stored},)
             for unit, values in schedule.differences.items()
-            if unit != "arguments"  # not everybody may see them
+            if unit != "arguments"  # some users may not see them
             for field, declared, stored in differing_fields(UNITS[unit], *values)
         )
         listed = format_html_join("", "<div>{}</div>", rows)
@@ -266,7 +266,7 @@ class ScheduleAdmin(ActingAdmin):
 
 
 COLOURS = {
-    State.ACTIVE: "successful",
+    State.ACTIVE: "ready",
     State.RUNNING: "running",
     State.PAUSED: "scheduled",
     State.ENDED: "cancelled",

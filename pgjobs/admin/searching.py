@@ -15,7 +15,7 @@ def may_see_arguments(request) -> bool:
 
 
 def filter_note(request) -> str:
-    """Return that the list has not looked at all jobs, if so."""
+    """Return a note if the list has not looked at all jobs."""
     if not getattr(request, "pgjobs_is_cut", False):
         return ""
     text = gettext(
@@ -26,7 +26,7 @@ def filter_note(request) -> str:
 
 
 def search_note(request, term: str) -> str:
-    """Return what an operator has to know of how a search was done."""
+    """Return a note on what a search has looked at."""
     terms = terms_of(term)
     if not terms:
         return ""

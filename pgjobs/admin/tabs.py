@@ -22,8 +22,8 @@ class Tab(NamedTuple):
 def status_tabs(changelist) -> Iterator[Tab]:
     """Yield the tabs; each keeps the other filters of the list.
 
-    The numbers are those of the whole table: a list that is filtered otherwise has
-    none, because to count its jobs could take long.
+    The numbers count the whole table. A list with other filters shows none, because
+    to count its jobs could take long.
     """
     is_filtered = bool(set(changelist.params) - {PARAMETER})
     numbers = {} if is_filtered else status_counts(Job.objects.db)

@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Job, Status, Worker
 from .links import list_url
 from .listing import ReadOnlyAdmin
-from .markup import full, short, status_word
+from .markup import full, moment, short, size, status_word
 
 LONGEST_TEXT = 2_000
 # Of its interval: so much later than expected may a heartbeat be.
@@ -49,10 +49,11 @@ class WorkerAdmin(ReadOnlyAdmin):
         "running_jobs",
         "slots",
         "host_units",
+        "used_memory",
         "short_queues",
         "short_host",
         "process_id",
-        "started_at",
+        "started",
     )
     list_display_links = ("short_name",)
     ordering = ("name", "id")
@@ -63,11 +64,13 @@ class WorkerAdmin(ReadOnlyAdmin):
         "running_jobs",
         "slots",
         "host_units",
+        "used_memory",
         "full_queues",
         "short_host",
         "process_id",
-        "started_at",
-        "lease_until",
+        "short_version",
+        "started",
+        "lease",
     )
 
     def get_queryset(self, request):
@@ -106,6 +109,9 @@ class WorkerAdmin(ReadOnlyAdmin):
     short_queues = short("described_queues", _("queues"))
     full_queues = full("described_queues", _("queues"))
     short_host = short("host", _("host"))
+    short_version = short("version", _("version"))
+    started = moment("started_at", _("started at"))
+    lease = moment("lease_until", _("lease until"))
 
     @admin.display(description=_("health"))
     def health_word(self, worker: Worker) -> str:
@@ -128,6 +134,10 @@ class WorkerAdmin(ReadOnlyAdmin):
             return self.get_empty_value_display()
         values = {"used": worker.units_in_use, "units": worker.units}
         return gettext("%(used)d of %(units)d in use") % values
+
+    @admin.display(description=_("memory"))
+    def used_memory(self, worker: Worker) -> str:
+        return size(worker.memory) or self.get_empty_value_display()
 
     @admin.display(description=_("process id"))
     def process_id(self, worker: Worker) -> str:

@@ -1,4 +1,4 @@
-"""Tasks of Django's as pgjobs' own ones, which workers can run."""
+"""Django's tasks as tasks of pgjobs, which workers can run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class AdoptedOptions(Options):
 
 
 class AdoptedTask(NativeTask[..., Any, Any]):
-    """A task of Django's as a backend runs it.
+    """A task of `django.tasks`, as a backend runs it.
 
     Jobs have the name "<alias of the backend>:<path of the function>".
     """

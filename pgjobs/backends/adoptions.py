@@ -1,4 +1,4 @@
-"""The tasks of Django's that one backend has adopted, and the options that they get."""
+"""The tasks of `django.tasks` that one backend has adopted, and their options."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -122,9 +122,10 @@ class Adoptions:
         return adopted
 
     def options(self, function: Callable, declared: Given) -> AdoptedOptions:
-        """Return the options of a task. The nearest one counts.
+        """Return the options of a task.
 
-        From afar: OPTIONS for all, `@task_options`, OPTIONS["tasks"], the task's own.
+        Each of these counts more than the one before: OPTIONS for all tasks,
+        `@task_options`, OPTIONS["tasks"], the task's own.
         Raises pgjobs' InvalidTask.
         """
         path = f"{function.__module__}.{function.__qualname__}"
@@ -165,5 +166,5 @@ def traits_of(task: Task) -> tuple:
 
 
 def options_given(task: Task) -> Given:
-    """Return the options of pgjobs that a task of Django's has."""
+    """Return the options of pgjobs that a Django task has."""
     return getattr(task, "options", NO_OPTIONS)

@@ -1,7 +1,6 @@
 """The backend: enqueues tasks of `django.tasks` as jobs, and reads their results."""
 
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +30,12 @@ from .django_task import PgJobsTask
 from .endings import Endings
 from .hearing import is_heard
 from .plain_signature import normalized
+from .result_ids import read_result_id, result_id
 from .results import JobResult, like, stand_in, stored_result
 
 if TYPE_CHECKING:
     from ..models import Job
-    from ..models.job import JobManager
-
-ID = re.compile(r"[1-9][0-9]{0,18}")
-LARGEST_ID = 2**63 - 1
+    from ..models.job_set import JobManager
 
 
 class PgJobsBackend(BaseTaskBackend):
@@ -118,7 +115,7 @@ class PgJobsBackend(BaseTaskBackend):
         return JobResult.of(
             {
                 "task": task,
-                "id": str(job.pk),
+                "id": result_id(self.alias, job.pk, job._state.db),
                 "backend": self.alias,
                 "status": TaskResultStatus.READY,
                 "enqueued_at": job.enqueued_at,
@@ -142,13 +139,13 @@ class PgJobsBackend(BaseTaskBackend):
             raise TaskResultDoesNotExist(result_id)
         return self.result_of(job)
 
-    def find_job(self, result_id: Any) -> "Job | None":
+    def find_job(self, id: Any) -> "Job | None":
         """Return the job with this id, if it is one of a task of Django's."""
-        if not isinstance(result_id, str) or not ID.fullmatch(result_id):
+        found = read_result_id(self.alias, id)
+        if found is None:
             return None
-        if int(result_id) > LARGEST_ID:
-            return None
-        job = self.jobs.filter(pk=result_id).first()
+        pk, database = found
+        job = tables.Job.objects.using(database).filter(pk=pk).first()
         return job if job is not None and self.is_readable(job.task) else None
 
     def is_readable(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a worker calls for a task of Django's: the task, with all that Django adds."""
+"""What a worker calls for a Django task: the task, with all that Django adds."""
 
 import inspect
 import logging
@@ -79,9 +79,9 @@ def announce_started(task: "AdoptedTask") -> None:
 
 
 def context_of(task: "AdoptedTask") -> TaskContext:
-    """Return what the task is told of its job: one query."""
+    """Return what a task learns of its job: one query."""
     result = JobResult.running(task, current_job())
-    result.load()  # an async task could not, when it looks at it
+    result.load()  # an async task could not send the query
     return TaskContext(task_result=result)
 
 

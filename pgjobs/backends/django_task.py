@@ -16,7 +16,7 @@ NO_OPTIONS: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class PgJobsTask(Task):
-    """A task of Django's that takes options of pgjobs as well.
+    """A Django task that also takes options of pgjobs.
 
     `@task(max_attempts=5)` (from Django 6.1 on) and `.using(lock="x")` make it.
     """

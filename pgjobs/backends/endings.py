@@ -10,6 +10,7 @@ from ..tasks.registry import registry
 from .adopted import SEPARATOR, AdoptedTask
 from .compat import log_task_finished, task_backends, task_finished
 from .hearing import is_heard
+from .result_ids import result_id
 from .results import STATUSES, JobResult, like
 
 
@@ -31,13 +32,14 @@ class Endings:
         found = jobs.order_by("pk").values_list("pk", "task", "queue_name", "status")
         for id, name, queue_name, status in found:
             if task := adopted(name):
-                announce(task, JobResult.of(known(task, id, queue_name, status)))
+                given = known(task, id, queue_name, status, database)
+                announce(task, JobResult.of(given))
 
-    def ended_here(self, ends: Sequence[Any]) -> None:
+    def ended_here(self, database: str, ends: Sequence[Any]) -> None:
         """Announce jobs with what their last attempt has raised."""
         for job, status, outcome, _ in ends:
             if task := adopted(job.task):
-                given = known(task, job.id, job.queue_name, status)
+                given = known(task, job.id, job.queue_name, status, database)
                 result = JobResult.of({**given, "enqueued_at": job.enqueued_at})
                 announce_with(task, result, getattr(outcome, "error", None))
 
@@ -55,10 +57,16 @@ def adopted(name: str) -> AdoptedTask | None:
     return task if isinstance(task, AdoptedTask) else None
 
 
-def known(task: AdoptedTask, id: int, queue_name: str, status: str) -> dict[str, Any]:
+def known(
+    task: AdoptedTask,
+    id: int,
+    queue_name: str,
+    status: str,
+    database: str,
+) -> dict[str, Any]:
     return {
         "task": like(task.declared, task.alias, queue_name=queue_name),
-        "id": str(id),
+        "id": result_id(task.alias, id, database),
         "backend": task.alias,
         "status": STATUSES[status],
     }

@@ -14,7 +14,7 @@ from .compat import Task
 
 
 def find_declared(path: str) -> Task | None:
-    """Return the task of Django's with this path.
+    """Return the Django task with this path.
 
     Return None if the worker must not import the module, or finds no such task in it.
     Raises what importing the module raises.

@@ -11,7 +11,7 @@ from .compat import logger
 
 
 def only_logs(signal: Signal, logs: Callable) -> bool:
-    """Whether Django's own receiver is the only one. It asks the database nothing."""
+    """Whether Django's own receiver is the only one. It sends no query."""
     return all(key[0] == id(logs) for key, *_ in signal.receivers)
 
 

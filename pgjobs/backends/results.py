@@ -12,6 +12,7 @@ from ..exceptions import UnknownTask
 from ..tasks import tables
 from ..tasks.running_job import RunningJob
 from .compat import Task, TaskError, TaskResult, TaskResultStatus
+from .result_ids import result_id
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -27,7 +28,6 @@ STATUSES = {
     "CANCELLED": TaskResultStatus.FAILED,
 }
 FIELDS = tuple(each.name for each in fields(TaskResult))
-TASK_FIELDS = frozenset(each.name for each in fields(Task))
 MOST_ATTEMPTS = 10_000  # that a result lists; a row may claim any number
 UNKNOWN_WORKER = "unknown"
 
@@ -53,7 +53,7 @@ class JobResult(TaskResult):
         return cls.of(
             {
                 "task": like(task.declared, task.alias, queue_name=job.queue_name),
-                "id": str(job.id),
+                "id": result_id(task.alias, job.id, None),
                 "backend": task.alias,
                 "status": TaskResultStatus.RUNNING,
                 "enqueued_at": job.enqueued_at,
@@ -121,7 +121,7 @@ def stored_result(job: "Job", task: Task, alias: str) -> JobResult:
     return JobResult.of(
         {
             "task": task,
-            "id": str(job.pk),
+            "id": result_id(alias, job.pk, job._state.db),
             "backend": alias,
             "status": STATUSES[job.status],
             "enqueued_at": job.enqueued_at,

@@ -17,7 +17,7 @@ from ..tasks.task import Task
 
 @register("pgjobs")
 def check_dependencies(**kwargs) -> list[CheckMessage]:
-    """Check that dependencies name tasks that can be enqueued, and no circle."""
+    """Check that dependencies name tasks that can be enqueued and form no circle."""
     if any(problems()):
         return []
     found: list[CheckMessage] = []

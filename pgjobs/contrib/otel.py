@@ -22,7 +22,7 @@ from ..tasks.running_job import RunningJob
 from .attempts import is_failure, watching
 
 NAME = "pgjobs"
-LONGEST_VALUE = 512  # of what a job takes along: baggage may be long
+LONGEST_VALUE = 512  # characters that a job takes along: baggage may be long
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 7.5, 10.0)
 
 

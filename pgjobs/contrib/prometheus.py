@@ -9,7 +9,6 @@ from functools import cache
 from http.client import HTTPException
 from itertools import accumulate
 from time import monotonic, time
-from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, build_opener
 
 from django.http import HttpRequest, HttpResponse
@@ -28,11 +27,9 @@ from prometheus_client.registry import Collector
 from ..conf import settings
 from ..queue.figures import upper_bound
 from ..reports.metrics import CachedGauges, Gauge
+from ..worker import Loop
+from ..worker.claimer import Claimer
 from ..worker.figures import Sums
-
-if TYPE_CHECKING:
-    from ..worker import Loop
-    from ..worker.claimer import Claimer
 
 SIBLING_SECONDS = 1.0  # that another process of the same supervisor may take
 LARGEST_ANSWER = 10_000_000  # bytes of it
@@ -67,7 +64,7 @@ class WorkerMetrics:
 
     def __init__(
         self,
-        loop: "Loop",
+        loop: Loop,
         process: int = 1,
         siblings: Sequence[str] = (),
     ):
@@ -127,10 +124,10 @@ def together(families: Iterable[Metric]) -> Iterator[Metric]:
 
 
 def of_database(figures: Sequence[Gauge] | None) -> Iterator[Metric]:
-    """Yield the gauges of the queues; without figures, only that there are none."""
+    """Yield the gauges of the queues. Without figures, say only that there are none."""
     yield GaugeMetricFamily(
         "pgjobs_database_up",
-        "Whether the database told the figures of the queues in time.",
+        "Whether the database returned the figures of the queues in time.",
         value=figures is not None,
     )
     if figures is None:
@@ -162,7 +159,7 @@ def of_database(figures: Sequence[Gauge] | None) -> Iterator[Metric]:
 # Of a worker
 
 
-def of_worker(loop: "Loop", process: str) -> Iterator[Metric]:
+def of_worker(loop: Loop, process: str) -> Iterator[Metric]:
     if loop.phase != "starting":
         yield from attempts(loop.recorder.figures.totals(), process)
         yield from wake_ups(loop.claimer, process)
@@ -206,7 +203,7 @@ def buckets_of(counts: Sequence[int]) -> list[tuple[str, float]]:
     return [*shown, ("+Inf", sums[-1])]
 
 
-def wake_ups(claimer: "Claimer", process: str) -> Iterator[Metric]:
+def wake_ups(claimer: Claimer, process: str) -> Iterator[Metric]:
     """Yield how often the worker looked at the queue because of what."""
     for cause, number in (
         ("notify", claimer.notify_wakeups),
@@ -221,7 +218,7 @@ def wake_ups(claimer: "Claimer", process: str) -> Iterator[Metric]:
         yield family
 
 
-def gauges(loop: "Loop", process: str) -> Iterator[Metric]:
+def gauges(loop: Loop, process: str) -> Iterator[Metric]:
     busy = min(len(loop.in_flight), loop.options.slots)
     slots = GaugeMetricFamily(
         "pgjobs_worker_slots", "Slots of the worker.", labels=["state", "process"]

@@ -81,14 +81,14 @@ def chosen_databases(option: str | None, err: OutputWrapper) -> tuple[str, ...]:
     chosen: list[str] = []
     for alias, reason in judged(aliases):
         if reason:
-            err.write(f"The database {alias!r} is left out: {reason}.")
+            err.write(f"The database {alias!r} is skipped: {reason}.")
         else:
             chosen.append(alias)
     return tuple(chosen) or aliases[:1]
 
 
 def judged(aliases: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield each alias with why it has no workers, or an empty text."""
+    """Yield each alias, and the reason to skip it or an empty text."""
     met: dict[tuple, str] = {}
     for alias in aliases:
         try:

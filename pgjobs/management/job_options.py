@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 
 from ..base.ids import read_id
 from ..models import Job
-from ..models.job import JobQuerySet
+from ..models.job_set import JobQuerySet
 from ..reports.job_filters import COMMAND_FILTERS, InvalidFilter
 
 # The option, its metavar and its help, by the filter.

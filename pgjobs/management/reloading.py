@@ -24,7 +24,7 @@ def watch_on(changed: Callable[[], None]) -> None:
         autoreload.autoreload_started.send(sender=reloader)
         try:
             reloader.run_loop()
-        except SystemExit:  # by this Django's reloader says that a file has changed
+        except SystemExit:  # the reloader raises it when a file has changed
             changed()
 
 

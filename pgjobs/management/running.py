@@ -17,6 +17,7 @@ from django.db.models import Count
 from ..conf import MOST_UNITS, settings
 from ..models import Job, Queue
 from ..models.job_choices import WaitingFor
+from ..queue.claiming import ClaimedJob
 from ..queue.recording import Unsuccessful
 from ..tasks.registry import registry
 from ..worker import WorkerOptions
@@ -29,6 +30,8 @@ LONGEST_LINE = 300
 # What follows the 0, by whether a backend of django.tasks has tasks of its own.
 NO_TASKS = {False: ", none found", True: ", and those of django.tasks"}
 PRINT_SECONDS = 0.1  # between two writes
+REMINDER_SECONDS = 60.0  # between two lines about a job that runs
+MOST_REMINDERS = 20  # lines at a time
 
 # By verdict: the word for an attempt after which the job goes on.
 GOES_ON = {
@@ -57,24 +60,44 @@ class ConsoleReporter(WorkerObserver):
         self.style = style
         self.is_quiet = verbosity < 1
         self.tells_requests = verbosity > 2
+        self.running = RunningJobs() if verbosity > 1 else None
         self.prefix = f"{name} " if name else ""
         self.stats = RunStats()
         self.lines: list[str] = []  # not printed yet
         self.printed_at = 0.0
 
+    @property
+    def start(self) -> str:
+        """What a line begins with."""
+        return f"{time.strftime('%H:%M:%S')} {self.prefix}"
+
+    def claimed(self, jobs: Sequence[ClaimedJob]) -> None:
+        if self.running is not None:
+            start = self.start
+            self.lines += [f"{start}{line}" for line in self.running.begin(jobs)]
+            self.print_soon()
+
     def recorded(self, ends: Sequence[AttemptEnd]) -> None:
         self.stats.count_all(ends)
+        if self.running is not None:
+            self.running.end(ends)
         if not self.is_quiet:
-            start = f"{time.strftime('%H:%M:%S')} {self.prefix}"
+            start = self.start
             self.lines += [self.styled(start, each) for each in ends]
+        self.print_soon()
+
+    def print_soon(self) -> None:
         self.due = self.printed_at + PRINT_SECONDS
         if time.monotonic() >= self.due:
             self.catch_up()
 
     def catch_up(self) -> None:
-        self.due = math.inf
         self.printed_at = time.monotonic()
         lines, self.lines = self.lines, []
+        if self.running is not None:
+            start = self.start
+            lines += [f"{start}{line}" for line in self.running.reminder()]
+        self.due = self.running.due if self.running is not None else math.inf
         self.write(lines)
 
     def stopping(self, running: int) -> None:
@@ -130,6 +153,38 @@ class ConsoleReporter(WorkerObserver):
             self.print(line)
 
 
+class RunningJobs:
+    """What `runjobs -v 2` says of the jobs that run: at the claim, then each minute."""
+
+    def __init__(self) -> None:
+        self.began: dict[int, tuple[ClaimedJob, float]] = {}  # by lease token
+        self.due = math.inf  # monotonic time of the next reminder
+
+    def begin(self, jobs: Sequence[ClaimedJob]) -> list[str]:
+        now = time.monotonic()
+        self.began |= {job.lease_token: (job, now) for job in jobs}
+        self.due = min(self.due, now + REMINDER_SECONDS)
+        return [one_line(f"{job.task} #{job.id} RUNNING") for job in jobs]
+
+    def end(self, ends: Sequence[AttemptEnd]) -> None:
+        for each in ends:
+            self.began.pop(each.job.lease_token, None)
+
+    def reminder(self) -> list[str]:
+        """Return a line for each of the oldest jobs, if a minute has passed."""
+        now = time.monotonic()
+        if now < self.due:
+            return []
+        self.due = now + REMINDER_SECONDS if self.began else math.inf
+        old = [
+            one_line(f"{job.task} #{job.id} RUNNING for {now - began:.0f} s")
+            for job, began in self.began.values()
+            if now - began >= REMINDER_SECONDS
+        ]
+        hidden = len(old) - MOST_REMINDERS
+        return [*old[:MOST_REMINDERS], *([f"and {hidden} more"] if hidden > 0 else [])]
+
+
 class ChildReporter(ConsoleReporter):
     """Prints what a supervised worker does, and sends its figures up."""
 
@@ -148,7 +203,7 @@ class ChildReporter(ConsoleReporter):
     def catch_up(self) -> None:
         super().catch_up()
         if self.is_ready:  # the first message says so
-            self.pipe.tell(self.stats)
+            self.pipe.send(self.stats)
 
 
 def number_of(noun: str, number: int, plural: str = "s") -> str:

@@ -179,6 +179,7 @@ class Migration(migrations.Migration):
                 ('heartbeat_interval', models.FloatField(verbose_name='heartbeat interval in seconds')),
                 ('holds_session_lock', models.BooleanField(verbose_name='holds a session lock')),
                 ('version', models.CharField(blank=True, db_default='', default='', max_length=200, verbose_name='version')),
+                ('memory', models.BigIntegerField(blank=True, null=True, verbose_name='memory in bytes')),
             ],
             options={
                 'verbose_name': 'worker',
@@ -512,7 +513,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(models.F('queue_name'), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('status', 'READY')), name='pgjobs_job_ready'),
+            index=models.Index(models.F('queue_name'), models.ExpressionWrapper(models.Q(('process_units__isnull', False)), output_field=models.BooleanField()), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('status', 'READY')), name='pgjobs_job_ready'),
         ),
         migrations.AddIndex(
             model_name='job',
@@ -540,7 +541,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('process_units__isnull', False), ('status', 'READY')), name='pgjobs_job_units'),
+            index=models.Index(models.F('queue_name'), models.F('process_units'), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('process_units__isnull', False), ('status', 'READY')), name='pgjobs_job_units'),
         ),
         migrations.AddIndex(
             model_name='job',

@@ -1402,17 +1402,18 @@ BEGIN
     END IF;
     PERFORM pgjobs_check_options(priority, queue_name, run_after),
         pgjobs_check_meta(meta);
+    -- Options with the name of a column are its value, but for those that depend on the
+    -- arguments.
+    job := jsonb_populate_record(
+        job, options - '{dependencies, keys, unique_for, unique_key}'::text[]
+    );
     job.meta := meta;
     job.task := definition.name;
-    job.queue_name := coalesce(queue_name, options ->> 'queue_name');
-    job.priority := coalesce(priority, (options -> 'priority')::integer);
+    job.queue_name := coalesce(queue_name, job.queue_name);
+    job.priority := coalesce(priority, job.priority);
     job.run_after := run_after;
     job.expires_at := coalesce(run_after, statement_timestamp())
         + make_interval(secs => (options -> 'expires')::double precision);
-    job.max_attempts := options -> 'max_attempts';
-    job.max_crashes := options -> 'max_crashes';
-    job.timeout := options -> 'timeout';
-    job.process_units := options -> 'process_units';
     IF options ? 'write_all' THEN
         expanded := pgjobs_expanded(definition, arguments);
         IF expanded IS NOT NULL THEN
@@ -2431,9 +2432,6 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pgjobs_event WHERE handlers = 0) THEN
         RETURN 0;
     END IF;
-    IF NOT EXISTS (SELECT FROM pgjobs_event WHERE handlers = 0) THEN
-        RETURN 0;
-    END IF;
     WITH RECURSIVE pattern AS (
         SELECT event,
             CASE
@@ -3242,7 +3240,7 @@ DECLARE
     unmet_links jsonb;
 BEGIN
     ended := '{}';
-    WITH told AS MATERIALIZED (
+    WITH resolved AS MATERIALIZED (
         (SELECT link.id AS link_id, link.job_id, link.needs, link.batch_id, outcome,
             link.predecessor_id AS culprit
         FROM (
@@ -3277,21 +3275,21 @@ BEGIN
     -- Another transaction may hold the row of a follower; then its link stays open.
     held AS MATERIALIZED (
         SELECT id, finished_at FROM pgjobs_job
-        WHERE id = ANY (ARRAY(SELECT job_id FROM told))
+        WHERE id = ANY (ARRAY(SELECT job_id FROM resolved))
         FOR NO KEY UPDATE SKIP LOCKED
     ),
     closed AS (
         UPDATE pgjobs_predecessor SET is_open = false
         WHERE id = ANY (ARRAY(
-            SELECT link_id FROM told
+            SELECT link_id FROM resolved
             WHERE job_id IN (SELECT id FROM held)
                 OR NOT EXISTS (
-                    SELECT FROM pgjobs_job WHERE id = told.job_id OFFSET 0
+                    SELECT FROM pgjobs_job WHERE id = resolved.job_id OFFSET 0
                 )
         ))
     ),
     unmet AS MATERIALIZED (
-        SELECT DISTINCT ON (job_id) told.* FROM told
+        SELECT DISTINCT ON (job_id) resolved.* FROM resolved
         WHERE NOT pgjobs_meets(needs, outcome)
             AND job_id IN (SELECT id FROM held WHERE finished_at IS NULL)
         ORDER BY job_id, link_id
@@ -3659,7 +3657,7 @@ BEGIN
     LEFT JOIN LATERAL (
         SELECT pg_notify('pgjobs_worker_' || cancelled.worker_id, 'cancel')
         WHERE cancelled.worker_id IS NOT NULL
-    ) AS told ON true;
+    ) AS notified ON true;
 END
 $$;
 """,
@@ -3750,28 +3748,53 @@ BEGIN
         ON job.worker_id BETWEEN worker.first_id AND worker.last_id
     WHERE worker.first_id <= worker.last_id AND job.status = 'RUNNING';
 
+    WITH RECURSIVE weight (queue_name, units) AS (
+        SELECT ''::varchar, 0::bigint
+        UNION ALL
+        SELECT next.*
+        FROM weight CROSS JOIN LATERAL (
+            SELECT job.queue_name, job.process_units FROM pgjobs_job AS job
+            WHERE job.status = 'READY' AND job.process_units IS NOT NULL
+                AND (job.queue_name, job.process_units) > (
+                    weight.queue_name,
+                    CASE WHEN units > total THEN 1000000000000000000
+                    ELSE greatest(units, free) END
+                )
+            ORDER BY job.queue_name, job.process_units LIMIT 1
+        ) AS next
+    )
     SELECT job.priority, job.turn INTO last_priority, last_turn
-    FROM pgjobs_job AS job
-    WHERE job.status = 'READY'
-        AND job.process_units > free AND job.process_units <= total
-        AND greatest(job.enqueued_at, job.run_after, job.last_attempted_at)
-            <= clock_timestamp() - make_interval(secs => patience)
+    FROM weight CROSS JOIN LATERAL (
+        SELECT first.priority, first.turn
+        FROM (
+            SELECT ready.priority, ready.turn,
+                greatest(ready.enqueued_at, ready.run_after, ready.last_attempted_at)
+                    AS waits_since
+            FROM pgjobs_job AS ready
+            WHERE ready.status = 'READY' AND ready.queue_name = weight.queue_name
+                AND ready.process_units = weight.units
+            ORDER BY ready.priority DESC, ready.turn LIMIT 100
+        ) AS first
+        WHERE waits_since <= clock_timestamp() - make_interval(secs => patience)
+        ORDER BY first.priority DESC, first.turn LIMIT 1
+    ) AS job
+    WHERE weight.units > free AND weight.units <= total
         -- A job that no worker of the host would claim does not wait for units.
         AND EXISTS (
             SELECT FROM pgjobs_worker AS worker
             WHERE worker.host = here
-                AND worker.units >= job.process_units
+                AND worker.units >= weight.units
                 AND worker.lease_until > clock_timestamp()
                 AND (
                     worker.queues = ''
-                    OR job.queue_name = ANY (string_to_array(worker.queues, ','))
+                    OR weight.queue_name = ANY (string_to_array(worker.queues, ','))
                 )
-                AND NOT job.queue_name
+                AND NOT weight.queue_name
                     = ANY (string_to_array(worker.excluded, ','))
         )
         AND NOT EXISTS (
             SELECT FROM pgjobs_queue AS queue
-            WHERE queue.name = job.queue_name
+            WHERE queue.name = weight.queue_name
                 AND (
                     queue.paused_at IS NOT NULL
                     OR queue.max_running <= (

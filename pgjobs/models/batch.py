@@ -1,7 +1,6 @@
 """Batches: jobs that were enqueued together, with callbacks when they have ended."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from django.db import models
 from django.db.models import Count
@@ -10,9 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager
 from ..conf import FINISHED
-
-if TYPE_CHECKING:
-    from ..queue.acts import Changed
+from ..queue.acts import Changed
 
 
 @dataclass(frozen=True)
@@ -74,14 +71,14 @@ class Batch(models.Model):
         this = Batch.objects.using(database).filter(pk=self.pk)
         return progress_of(this).get(self.pk, BatchProgress())
 
-    def cancel(self, reason: str = "") -> "Changed":
+    def cancel(self, reason: str = "") -> Changed:
         """Cancel the jobs that have not ended; ask running ones to stop.
 
         `reason`: a text for people. Returns how many jobs it changed and skipped.
         """
         return self.jobs.exclude(status__in=FINISHED).cancel(reason)
 
-    def retry(self) -> "Changed":
+    def retry(self) -> Changed:
         """Retry the failed jobs, and with them those cancelled because of them.
 
         Returns how many failed jobs it changed and skipped.

@@ -1,7 +1,6 @@
 """The job: one request to run a task, and what may be done to it."""
 
 import contextlib
-from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,108 +11,19 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..base.addresses import status_url
-from ..base.queue_database import QueueManager
 from ..conf import FINISHED
-from ..fields import HoldsKey, LenientDecoder
-from ..queue import acts, claiming, inserting, waiting
-from ..queue.acts import Changed
-from ..queue.new_job import NewJob
+from ..fields import LenientDecoder
+from ..queue import waiting
 from .job_choices import Status, UniqueFor, WaitingFor
+from .job_set import HOLDS_KEY, JobManager
 from .returning import Returning, Value
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 EMPTY_ARRAY = models.Value([], models.JSONField())
 EMPTY_OBJECT = models.Value({}, models.JSONField())
-# The cheap part first: most jobs have no key.
-HOLDS_KEY = Q(unique_key__isnull=False) & Q(HoldsKey())
-
-
-class JobQuerySet(models.QuerySet["Job"]):
-    def ready(self):
-        return self.filter(status=Status.READY)
-
-    def scheduled(self):
-        return self.filter(status=Status.SCHEDULED)
-
-    def waiting(self):
-        return self.with_status(Status.WAITING)
-
-    def running(self):
-        return self.filter(status=Status.RUNNING)
-
-    def failed(self):
-        return self.with_status(Status.FAILED)
-
-    def finished(self):
-        return self.filter(status__in=FINISHED, finished_at__isnull=False)
-
-    def with_status(self, status):
-        """Filter by a status, with the condition of its partial index."""
-        if status in FINISHED:
-            return self.filter(status=status, finished_at__isnull=False)
-        if status == Status.WAITING:
-            return self.filter(status=status, line__isnull=False)
-        return self.filter(status=status)
-
-    def holding_keys(self):
-        """Filter the jobs whose unique key no other job can have now."""
-        return self.filter(HOLDS_KEY)
-
-    def retry(self) -> Changed:
-        """Put finished jobs back in the queue, in a new life; return how many."""
-        return acts.act("retry", self)
-
-    def cancel(self, reason: str = "") -> Changed:
-        """Cancel jobs, ask running ones to stop, for a reason; return how many."""
-        return acts.act("cancel", self, reason=reason or "Cancelled.")
-
-    def fail(self, reason: str = "") -> Changed:
-        """Fail unfinished jobs for a reason; return how many. Workers lose them."""
-        return acts.act("fail", self, reason=reason or "Failed by hand.")
-
-    def succeed(self, return_value: Any = None) -> Changed:
-        """Finish unfinished jobs as successful; return how many. Workers lose them.
-
-        Raises ValueError if `return_value` is not JSON.
-        """
-        return acts.act("succeed", self, return_value=return_value)
-
-    def run_now(self) -> Changed:
-        """Make scheduled jobs due at once; return how many."""
-        return acts.act("run_now", self)
-
-    def discard(self) -> Changed:
-        """Delete jobs, but not the running ones; return how many.
-
-        Django's `delete()` also deletes running jobs. Their workers find them gone.
-        """
-        return acts.act("discard", self)
-
-
-class JobManager(QueueManager.from_queryset(JobQuerySet)):  # type: ignore[misc]
-    def enqueue(self, task, /, *args, **kwargs) -> Any:
-        """Insert a job of this task in the caller's transaction; return it, saved."""
-        new_job = task.bind(*args, **kwargs).new_job
-        jobs = self if self._db else self.db_manager(task.options.own_database)
-        return jobs.insert([new_job])[0]
-
-    def insert(self, new_jobs: Sequence[NewJob]) -> list[Any]:
-        """Insert jobs, all or none; return them in the same order.
-
-        Where another job holds the unique key, the list has what `on_conflict` returns.
-        Raises AlreadyEnqueued.
-        """
-        return inserting.insert(self.model, self.db_to_write, new_jobs)
-
-    def claim(
-        self, worker, limit: int = 1, queues: Iterable[str] | None = None
-    ) -> "list[Job]":
-        """Claim up to `limit` READY jobs for a worker, atomically.
-
-        `queues`: names of queues; None means all. The jobs come in their order of
-        execution.
-        """
-        return claiming.claim(self.model, self.db, worker, limit, queues)
+TAKES_UNITS = models.ExpressionWrapper(
+    Q(process_units__isnull=False), output_field=models.BooleanField()
+)
 
 
 class Job(Returning[Value]):
@@ -249,8 +159,11 @@ class Job(Returning[Value]):
         ]
         indexes = [
             # In exactly the order of a claim, which reads nothing else.
+            # Jobs that take process units come last, so that no walk along the others
+            # meets them.
             models.Index(
                 "queue_name",
+                TAKES_UNITS,
                 F("priority").desc(),
                 "turn",
                 condition=Q(status="READY"),
@@ -297,8 +210,11 @@ class Job(Returning[Value]):
             models.Index(
                 "worker_id", condition=Q(status="RUNNING"), name="pgjobs_job_running"
             ),
-            # In claim order, to find the first job that has waited too long for units.
+            # In claim order for each number of units: the jobs that take more than a
+            # host has left stand apart from those for which it has room.
             models.Index(
+                "queue_name",
+                "process_units",
                 F("priority").desc(),
                 "turn",
                 condition=Q(status="READY", process_units__isnull=False),
@@ -381,7 +297,8 @@ class Job(Returning[Value]):
         """Return the path at which people may follow the job.
 
         Everyone with the path may see the job, unless PGJOBS["STATUS_PERMISSION"]
-        refuses it. Raises NoReverseMatch if URLs do not include `pgjobs.urls`.
+        refuses it. Raises NoReverseMatch if URLs do not include `pgjobs.urls`, and
+        ValueError if the job was not saved.
         """
         if self.pk is None:
             raise ValueError("A job that was not saved has no address.")

@@ -34,6 +34,8 @@ class Worker(models.Model):
     version = models.CharField(
         _("version"), max_length=200, db_default="", default="", blank=True
     )
+    # Of its process, at the last sign of life; NULL before the first.
+    memory = models.BigIntegerField(_("memory in bytes"), null=True, blank=True)
 
     objects = QueueManager()
 

@@ -30,7 +30,7 @@ class Admission(NamedTuple):
     """What an admission did."""
 
     recorded: set[int]  # lease tokens of the successes that it stored
-    admitted: int | None  # jobs that are READY now; None: another worker admits
+    admitted: int | None  # jobs that are READY now. None if another worker admits
     ended: list[int]  # ids of the jobs that it ended, because of their predecessors
     has_more: bool  # there is more to do at once
     is_blocked: bool  # other transactions hold rows that it needs

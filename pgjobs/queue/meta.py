@@ -72,7 +72,7 @@ def joined(meta: dict[str, Any], name: str, read: Callable[[], Any]) -> dict[str
         if (size := len(dump(together).encode())) > LARGEST:
             raise ValueError(f"with it, meta would be {size} bytes, not {LARGEST}")
     except Exception:
-        logger.exception("PGJOBS['META'] source=%s failed and is left out", name)
+        logger.exception("PGJOBS['META'] source=%s failed and is skipped", name)
         return meta
     return together
 

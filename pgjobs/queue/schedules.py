@@ -78,8 +78,8 @@ class Plan(NamedTuple):
 class NextFire(NamedTuple):
     """When the next schedule is due, as far as it is known."""
 
-    seconds: float | None  # from now. None: no schedule will be due.
-    after: int | None  # behind which id to go on looking. None: that was the last part.
+    seconds: float | None  # from now. None if no schedule will be due.
+    after: int | None  # behind which id to go on. None after the last part.
 
 
 class Fired(NamedTuple):

@@ -177,9 +177,10 @@ def fail(execute: Execute, id: int, reason: str) -> bool:
     return bool(rows)
 
 
-def forget_rates(execute: Execute) -> None:
-    """Delete a batch of the rates that have all their tokens."""
-    execute(statement("forget_rates"), {"limit": BATCH})
+def forget_rates(execute: Execute) -> int:
+    """Delete a batch of the rates that have all their tokens; return how many."""
+    ((number,),) = execute(statement("forget_rates"), {"limit": BATCH})
+    return number
 
 
 def make_queues(execute: Execute, names: Iterable[str]) -> None:

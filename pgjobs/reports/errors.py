@@ -1,4 +1,4 @@
-"""Groups of failed jobs that failed alike."""
+"""Groups of jobs that failed in the same way."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +9,8 @@ from django.db.models import Q
 from django.db.models.functions import Left
 
 from ..models.error_group import ErrorGroup
-from ..models.job import Job, JobQuerySet
+from ..models.job import Job
+from ..models.job_set import JobQuerySet
 from .reading import rows_of
 
 LOOKED_AT = 10_000  # failed jobs, the latest

@@ -17,7 +17,7 @@ MOST_VERSIONS = 20
 
 
 class Period(NamedTuple):
-    """A time that ends now, and the spans that it is divided into."""
+    """A period up to now, and the spans that it is divided into."""
 
     seconds: int
     span: Any  # of Figure.Span
@@ -37,7 +37,7 @@ PERIODS = {
 
 @dataclass
 class Sums:
-    """What ended in a time."""
+    """What ended in a period."""
 
     key: str = ""  # a task, or the start in seconds of the epoch
     successful: int = 0
@@ -65,7 +65,7 @@ class Sums:
 
 
 def quantile(buckets: list[int], share: float) -> float | None:
-    """Return about the duration below which this share lies; None if there are none."""
+    """Return roughly what this share stays below, or None if nothing was counted."""
     left = sum(buckets) * share
     if not left:
         return None
@@ -78,7 +78,7 @@ def quantile(buckets: list[int], share: float) -> float | None:
 
 
 class Figures(NamedTuple):
-    """The sums of a time."""
+    """The sums of a period."""
 
     tasks: list[Sums]  # of which the most jobs ended
     spans: list[Sums]  # every one, also those in which no job ended

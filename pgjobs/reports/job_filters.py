@@ -20,15 +20,15 @@ from django.utils.translation import gettext as _
 from ..base.ids import read_id
 from ..conf import FINISHED
 from ..exceptions import non_negative_seconds
-from ..models.job import JobQuerySet
 from ..models.job_choices import Status
+from ..models.job_set import JobQuerySet
 from ..models.schedule import Schedule
 from ..models.worker import Worker
 from .errors import in_groups, with_error
 from .json_text import is_secret
 from .reading import read
 
-# Of texts without an index the admin reads so many jobs, the newest.
+# To search texts without an index, the admin reads so many jobs, the newest.
 LOOKED_AT = 10_000
 LARGE = 20_000  # bytes of arguments that are not searched
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -38,7 +38,7 @@ NO_EXCEPTION = "-"  # the value of the filter by error, since none may be empty
 TERM = re.compile(r'([\w.-]{1,200}):("[^"]*"|\S+)')
 
 
-# Of names without an index. To compare those takes less.
+# The same for names without an index, which take less time to compare.
 LOOKED_AT_BY_NAME = 100_000
 MOST_FOUND = 10_001  # one more than a list counts
 NEWEST = """
@@ -139,7 +139,7 @@ def by_schedule(jobs: JobQuerySet, text: str) -> JobQuerySet:
 
 
 def named(model: type[Model], jobs: JobQuerySet, text: str) -> list[int]:
-    """Return the id that the text is, or those of the rows that it names."""
+    """Return the id that the text gives, or the ids of the rows that it names."""
     id = read_id(text)
     if id is not None:
         return [id]
@@ -148,7 +148,7 @@ def named(model: type[Model], jobs: JobQuerySet, text: str) -> list[int]:
 
 
 def by_ended(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    """Filter by the age of the end; the statuses are those of the index."""
+    """Filter by the age of the end. By these statuses PostgreSQL finds the index."""
     return jobs.filter(status__in=FINISHED, finished_at__gte=Now() - age(text))
 
 
@@ -266,7 +266,7 @@ class Term(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether people may search by it who may not see arguments."""
+        """Whether people who may not see arguments may search by it."""
         return self.key in OPEN_SEARCHES
 
     @property

@@ -8,12 +8,13 @@ from django.db.models import Case, Func, IntegerField, TextField, Value, When
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import LessThan
 
-from ..models.job import Job, JobQuerySet
+from ..models.job import Job
+from ..models.job_set import JobQuerySet
 from ..queue.acts import batches
-from .json_text import masked, tokens
+from .json_text import on_one_line
 
 AT_ONCE = 1_000
-LARGE = 100_000  # bytes of arguments, which are left out
+LARGE = 100_000  # bytes; larger arguments are skipped
 LONGEST_REASON = 2_000
 COLUMNS = (
     "id",
@@ -58,13 +59,8 @@ def some_rows(
     for row in rows.values(*COLUMNS, **texts):
         found = {name.removesuffix("_text"): row[name] for name in row}
         if "arguments" in found:
-            found["arguments"] = compact(found["arguments"], words_of(row["task"]))
+            found["arguments"] = on_one_line(found["arguments"], words_of(row["task"]))
         yield found
-
-
-def compact(arguments: str, words: tuple[str, ...]) -> str:
-    """Return JSON text on one line, secrets masked."""
-    return "".join(masked(tokens(arguments), words))
 
 
 def json_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:

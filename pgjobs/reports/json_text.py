@@ -6,7 +6,7 @@ tokens of what PostgreSQL makes of a jsonb: all it needs is that keys precede co
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from ..conf import settings
@@ -37,18 +37,35 @@ def readable(text: str, words: tuple[str, ...] = ()) -> str:
 
     `words`: more names to mask, those that the task calls sensitive.
     """
-    return "".join(indented(masked(tokens(text), words)))
+    return "".join(indented(masked(tokens(text), is_secret, words)))
+
+
+def on_one_line(text: str, words: tuple[str, ...]) -> str:
+    """Return JSON text on one line, masked as by `readable`."""
+    return "".join(masked(tokens(text), is_secret, words))
+
+
+def without_sensitive(text: str, words: tuple[str, ...]) -> str:
+    """Return JSON text with the values masked that project or task call sensitive."""
+    if not (words or settings.SENSITIVE):
+        return text
+    return "".join(masked(tokens(text), is_sensitive, words))
 
 
 def tokens(text: str) -> Iterator[str]:
     return (match[0] for match in TOKEN.finditer(text))
 
 
-def masked(tokens: Iterator[str], words: tuple[str, ...] = ()) -> Iterator[str]:
+def masked(
+    tokens: Iterator[str],
+    is_masked: Callable[[str, tuple[str, ...]], bool],
+    words: tuple[str, ...],
+) -> Iterator[str]:
+    """Yield the tokens, with a mask for the value of each key that is to be masked."""
     previous = ""
     for token in tokens:
         yield token
-        if token == ":" and is_secret(previous, words):
+        if token == ":" and is_masked(previous, words):
             yield from mask_value(tokens)
         previous = token
 
@@ -61,19 +78,6 @@ def is_secret(key: str, words: tuple[str, ...] = ()) -> bool:
 def is_sensitive(key: str, words: tuple[str, ...] = ()) -> bool:
     """Whether the project or the task calls the values of this key sensitive."""
     return names_one_of((*settings.SENSITIVE, *words), key)
-
-
-def without_sensitive(text: str, words: tuple[str, ...]) -> str:
-    """Return JSON text with the values masked that project or task call sensitive."""
-    if not (words or settings.SENSITIVE):
-        return text
-    previous, parts, rest = "", [], tokens(text)
-    for token in rest:
-        parts.append(token)
-        if token == ":" and is_sensitive(previous, words):
-            parts += mask_value(rest)
-        previous = token
-    return "".join(parts)
 
 
 def names_one_of(words: tuple[str, ...], key: str) -> bool:

@@ -42,7 +42,7 @@ class CachedGauges:
         self.asking: threading.Thread | None = None
 
     def get(self) -> list[Gauge] | None:
-        """Return the gauges, or None if the database does not tell them in time."""
+        """Return the gauges, or None if the database does not return them in time."""
         with self.lock:
             is_asking = self.asking is not None and self.asking.is_alive()
             if not is_asking and monotonic() - self.asked_at >= FRESH_SECONDS:

@@ -65,8 +65,8 @@ def is_same(reason: str, message: str) -> bool:
 def is_for_people(error_class: str, reason: str) -> bool:
     if error_class in FOR_PEOPLE:
         return True
-    # A project's own class derived of `Fail` or `Retry` is none of the package's, and
-    # its name does not stand before its message, as that of other errors does.
+    # The project may derive a class of `Fail` or `Retry`. Its name does not stand
+    # before its message, as the names of other errors do.
     return error_class not in INTERNAL and not reason.startswith(name_of(error_class))
 
 

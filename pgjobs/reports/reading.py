@@ -15,8 +15,8 @@ def rows_of(database: str, name: str, parameters: dict[str, Any]) -> list[tuple]
 def read(database: str, text: str, parameters: Any) -> list[tuple]:
     """Run a statement and return its rows.
 
-    PostgreSQL compiles what it takes for expensive, which takes seconds. These
-    statements are bounded, so that compiling them would take longer than running them.
+    PostgreSQL compiles a statement that it estimates to be expensive, which can take
+    seconds. These statements are bounded, so to run them takes less than that.
     """
     whole = transaction.atomic(using=database, savepoint=False)
     with whole, connections[database].cursor() as cursor:

@@ -63,6 +63,7 @@ class WorkerStatus:
     units_in_use: int  # by the jobs of these workers
     heartbeat_seconds: float
     is_alive: bool
+    memory: int | None  # bytes, as the worker measured them; None before its first beat
 
 
 @dataclass
@@ -227,6 +228,7 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
             units_in_use=in_use[worker.host],
             heartbeat_seconds=(now - worker.heartbeat_at).total_seconds(),
             is_alive=worker.lease_until > now,
+            memory=worker.memory,
         )
         for worker in workers
     ]

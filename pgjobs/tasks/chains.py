@@ -22,14 +22,14 @@ LONGEST_DESCRIPTION = 200
 
 @dataclass(frozen=True)
 class Chain:
-    """Jobs and groups, each to run after the success of the one before."""
+    """Jobs and groups, each to run after the success of the one before: `parts`."""
 
     parts: "tuple[BoundTask[Any] | Group, ...]"
 
     def enqueue(self) -> "list[Job | Batch]":
         """Insert the jobs in the caller's transaction, all or none.
 
-            Returns a job for each part, or the batch if the part is a group. Raises
+        Returns a job for each part, or the batch if the part is a group. Raises
         AlreadyEnqueued.
         """
         return Plan().enqueue(self)
@@ -41,7 +41,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Group:
-    """Jobs and chains that run side by side, as one batch."""
+    """Jobs and chains that run side by side, as one batch; `group` says more."""
 
     parts: "tuple[BoundTask[Any] | Chain | Group, ...]"
     then: BoundTask[Any] | None = None

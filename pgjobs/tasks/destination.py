@@ -13,7 +13,7 @@ from . import tables
 from .predecessors import Predecessors
 
 if TYPE_CHECKING:
-    from ..models.job import JobManager
+    from ..models.job_set import JobManager
 
 
 @dataclass(frozen=True, kw_only=True)

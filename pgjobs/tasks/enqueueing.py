@@ -33,7 +33,9 @@ def enqueue(task, /, *args, **kwargs):
 
     If another job holds the unique key, the task's `on_conflict` decides what is
     returned. Raises InvalidArguments, which names every fault, before anything is
-    written; AlreadyEnqueued; and InvalidTask for what is no task.
+    written; AlreadyEnqueued; InvalidTask for what is no task; AmbiguousDatabase if
+    transactions are open in several databases; and ImproperlyConfigured where pgjobs is
+    not set up.
     """
     return checked_task(task, args, kwargs).enqueue(*args, **kwargs)
 

@@ -47,7 +47,15 @@ class PublishedEvent(NamedTuple):
 
 
 class RunningJob:
-    """The running job, as its own code sees it."""
+    """The running job, as its own code sees it; `current_job()` returns it.
+
+    - `id`, `task_name`, `queue_name`, `enqueued_at`: as the job has them.
+    - `attempt`: the number of this attempt, from 1 on.
+    - `max_attempts`: how many attempts may fail.
+    - `life`: 1, and one more after each retry by an operator.
+    - `meta`: what the job took along from where it was enqueued, a dict.
+    - `cancel_requested`: whether the job was asked to stop.
+    """
 
     def __init__(
         self,

@@ -177,7 +177,8 @@ class Task(Generic[P, R, J]):
         - `batch`: the batch that the job belongs to.
         - `database`: the alias of the database whose queue the job is enqueued in.
 
-        `unique` and `unique_key` replace each other. Raises InvalidTask.
+        `unique` and `unique_key` replace each other. Raises InvalidTask for `options`
+        that cannot be.
         """
         check_job_options(options)
         changes = {name: value for name, value in options.items() if value is not None}
@@ -191,7 +192,7 @@ class Task(Generic[P, R, J]):
     def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> "BoundTask[J]":
         """Return the task with checked arguments, for `enqueue_many`.
 
-        Raises InvalidArguments.
+        `args`, `kwargs`: as in a call of the function. Raises InvalidArguments.
         """
         stored = self.signature.store(args, kwargs)
         if self.is_late:
@@ -255,6 +256,8 @@ class Task(Generic[P, R, J]):
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job in the caller's transaction and return it, saved.
+
+        `args`, `kwargs`: as in a call of the function.
 
         If another job holds its unique key, `on_conflict` decides what is returned. A
         parameter that `write_all` names may be ALL. Then a list of jobs is returned.

@@ -18,8 +18,7 @@ UniqueFor = Literal["unfinished", "waiting"] | float | timedelta
 OnConflict = Literal["return", "raise", "replace", "skip"]
 
 ON_CONFLICT = ("return", "raise", "replace", "skip")
-# Without one of these, the other options have no effect.
-WHAT = ("unique", "unique_key")
+# Without `unique` or `unique_key` these have no effect.
 HOW = ("unique_for", "on_conflict")
 
 

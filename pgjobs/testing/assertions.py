@@ -35,7 +35,8 @@ def enqueued(
     - `run_after`: a moment, or a timedelta from when the job was enqueued. The job's
       may differ from it by `tolerance`, in seconds or as a timedelta.
 
-    Raises InvalidArguments for arguments that the task cannot have.
+    Raises InvalidArguments for arguments that the task cannot have, InvalidTask for an
+    unknown task, and ValueError for a `run_after` that is no moment.
     """
     expected = expected_job(
         task,
@@ -62,9 +63,10 @@ def assert_enqueued(
     arguments: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Job:
-    """Fail unless the queue has a job like this; return the first one.
+    """Raise AssertionError unless the queue has a job like this; return the first one.
 
-    `count`: there must be exactly so many. See `enqueued` for the rest.
+    `count`: there must be exactly so many. See `enqueued` for the rest. Raises
+    ValueError for a `count` below 1.
     """
     __tracebackhide__ = True  # pytest shows the line of the test
     if count is not None and count < 1:
@@ -96,9 +98,9 @@ def refute_enqueued(
     arguments: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Fail if the queue has a job like this; without arguments, if it has any.
+    """Raise AssertionError if the queue has a job like this.
 
-    See `enqueued` for what is compared.
+    Without arguments, any job is one too many. See `enqueued` for what is compared.
     """
     __tracebackhide__ = True
     expected = expected_job(

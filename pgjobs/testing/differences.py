@@ -75,7 +75,7 @@ def text_of(head: str, lines: Sequence[str]) -> str:
 
 
 def hints() -> list[str]:
-    """Return what may be the cause of a surprise."""
+    """Return what may have caused the difference."""
     found = []
     if number := waiting_hooks():
         found.append(

@@ -164,7 +164,7 @@ def is_broken(connection: BaseDatabaseWrapper) -> bool:
 
 
 class CommitHooks:
-    """What jobs give to `on_commit`: a worker would commit, a test's transaction not.
+    """What jobs give to `on_commit`. A test's transaction never commits.
 
     It calls what was given since it was made, and leaves the test's own alone.
     """

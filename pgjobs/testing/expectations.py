@@ -61,7 +61,7 @@ class Expected:
             yield f"run_after is {said}, {abs(found - expected)} {off}"
 
     def __str__(self) -> str:
-        """Say it as the test did."""
+        """Return the expectation in the words of the test."""
         said = [f"{name}={shortened(value)}" for name, value in self.arguments.items()]
         for name in ("queue_name", "priority", "run_after"):
             value = getattr(self, name)

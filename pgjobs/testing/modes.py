@@ -12,7 +12,8 @@ class override_mode(override_settings):
     """Set PGJOBS["MODE"], as a decorator or in a `with` statement.
 
     The other settings in PGJOBS stay as they are. As `override_settings` does, it takes
-    a function, an async function or a class that derives from SimpleTestCase.
+    a function, an async function or a class that derives from SimpleTestCase. Raises
+    ValueError for an unknown mode.
     """
 
     def __init__(self, mode: str):

@@ -31,7 +31,7 @@ ENDS = {
     "SNOOZE": "SNOOZED",
     "CANCEL": "CANCELLED",
 }
-# At the begin of each line of a log, which may have line breaks of its own.
+# At the beginning of each line of a log. A line may have line breaks of its own.
 TIME = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}(?:[+-]\d\d:\d\d)? ", re.M)
 lease_tokens = count(1)
 
@@ -51,7 +51,7 @@ class Performed:
     outcome: str  # SUCCESSFUL, RETRIED, SNOOZED, CANCELLED or FAILED
     return_value: Any  # as read from its JSON
     reason: str  # what the task said when it did not succeed
-    delay: float | None  # seconds until the next attempt. None: there is none.
+    delay: float | None  # seconds until the next attempt, if there is one
     progress: list[Progress]
     log: list[str]
     steps: dict[str, Any]  # results by the names of the steps
@@ -75,10 +75,13 @@ def perform(
     outcomes.
 
     - `bound`: what `task.bind(...)` returns.
-    - `attempt`: its number; the job has failed that often but once.
+    - `attempt`: its number. The job has failed once less.
     - `steps`: results of steps that an earlier attempt has done, by their names.
     - `event`, `batch`: those that the job is to have.
     - `cancel_requested`: the job was asked to stop.
+
+    Returns what the attempt did. Raises InvalidTask for what is not bound, and
+    ValueError for an `attempt` that the job cannot have.
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("perform")

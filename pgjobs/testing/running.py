@@ -41,6 +41,9 @@ def run_jobs(
       the last attempt's. Not raised are `Retry`, `Snooze`, `Cancel` and `Fail`.
     - `limit`: stop after so many attempts. Without it, too many are an error.
     - `database`: the alias of another database, whose jobs are to run.
+
+    Raises RuntimeError if the jobs do not come to an end, and ValueError for an `until`
+    that is no moment, or too far away.
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("run_jobs")

@@ -201,6 +201,7 @@ class Claimer:
         if jobs:
             self.in_flight.claim(jobs)
             self.executor.submit(jobs)
+            self.recorder.observer.claimed(jobs)
             self.recorder.figures.claimed(jobs)
             self.lifetime.claimed += len(jobs)
             self.last_claim_at = time()
@@ -392,9 +393,8 @@ class Claimer:
         return bool(failed)
 
     def passed(self) -> None:
-        if self.backoff.since is not None:
-            seconds = monotonic() - self.backoff.since
-            logger.warning("Claiming works again after %.1f s", seconds)
+        if (since := self.backoff.since) is not None:
+            logger.warning("Claiming works again after %.1f s", monotonic() - since)
             self.backoff.passed()
             self.upkeep.recovered()  # what failed there may have been the same fault
             self.admitting.recovered()

@@ -1,15 +1,12 @@
 """What a worker reports of its run, and the counts of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from ..queue.claiming import ClaimedJob
-    from ..queue.recording import Outcome
+from ..queue.claiming import ClaimedJob
+from ..queue.recording import Outcome
 
 
 class AttemptEnd(NamedTuple):
@@ -34,6 +31,9 @@ class WorkerObserver:
 
     def started(self) -> None:
         """The worker is registered and about to claim."""
+
+    def claimed(self, jobs: Sequence[ClaimedJob]) -> None:
+        """The worker has claimed these jobs, and runs them as its slots allow."""
 
     def recorded(self, ends: Sequence[AttemptEnd]) -> None:
         """These attempts have ended in one pass."""
@@ -69,7 +69,7 @@ class RunStats:
             case _ if getattr(end.outcome, "verdict", "") == "RETRY":
                 self.retried += 1
 
-    def add(self, other: RunStats) -> None:
+    def add(self, other: "RunStats") -> None:
         for field in fields(self):
             total = getattr(self, field.name) + getattr(other, field.name)
             setattr(self, field.name, total)

@@ -154,7 +154,7 @@ def test_page_says_that_no_task_subscribed_and_that_a_delivery_is_late():
     assert "late: the handler had not subscribed when it was published" in text
 
 
-def test_page_tells_of_deliveries_that_are_gone():
+def test_page_says_that_deliveries_are_gone():
     event = dead_letter()
     job_of(event, "notify").delete()
     assert "1 delivery is not kept" in text_of(operator(*ALL).get(page(event)))

@@ -116,7 +116,7 @@ def test_the_number_of_jobs_is_shown_when_it_is_known(admin_client, few_counted)
     assert "more than" not in page
 
 
-def test_more_jobs_than_are_counted_are_called_so(admin_client, few_counted):
+def test_page_says_that_there_are_more_jobs_than_it_counts(admin_client, few_counted):
     make_many(101)
     page = text_of(admin_client.get(LIST))
     assert "more than 100 jobs" in page

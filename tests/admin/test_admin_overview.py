@@ -57,10 +57,27 @@ def test_overview_shows_queues_with_counts_latency_limit_and_pause():
     text = text_of(operator(*ALL).get(OVERVIEW))
     assert f'href="/admin/pgjobs/queue/{queue.pk}/change/">mail</a>' in text
     assert "?queue_name=mail&amp;status=READY" in text
-    assert "<td>5 min</td>" in text
-    assert "<td>7</td>" in text
+    assert ">5 min</td>" in text
+    assert '<td data-label="Limit">7</td>' in text
     assert "The server moves." in text
     assert ">first</a>" in text
+
+
+def test_overview_shows_the_memory_of_workers_and_what_they_run():
+    worker = make_worker("first", queues="", memory=3 << 20)
+    make_worker("second", queues="")
+    began = timezone.now() - timedelta(minutes=4)
+    jobs = [
+        make_job("RUNNING", worker_id=worker.pk, attempts=1, last_attempted_at=began)
+        for _ in range(5)
+    ]
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    assert ">3.0\xa0MB</td>" in text
+    for job in jobs[:3]:
+        assert f'/{job.pk}/change/">tests.<wbr>noop #{job.pk}</a> <time' in text
+    assert f"/{jobs[3].pk}/change/" not in text
+    assert "4 min ago</time>" in text
+    assert "and 2 more" in text
 
 
 def test_overview_shows_schedules_that_failed_and_no_others():
@@ -116,7 +133,7 @@ def test_overview_costs_the_same_queries_however_much_there_is(
         failed_of(f"Error{number}")
     client = operator(*ALL)
     client.get(OVERVIEW)
-    with django_assert_max_num_queries(43):
+    with django_assert_max_num_queries(46):
         client.get(OVERVIEW)
 
 

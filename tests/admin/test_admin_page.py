@@ -60,7 +60,7 @@ def test_a_page_costs_the_same_few_queries_however_many_attempts_and_steps(
         make_attempt(job, number)
         make_step(job, f"step {number}")
     admin_client.get(page_of(job))
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(8):
         admin_client.get(page_of(job))
 
 
@@ -71,7 +71,7 @@ def test_arguments_and_result_are_readable(admin_client):
     assert '"pages": 3' in page
 
 
-def test_who_may_not_see_arguments_is_told_so():
+def test_page_says_that_the_user_may_not_see_arguments():
     client = operator("view_job")
     job = make_job(
         "SUCCESSFUL", kwargs={"a": "one"}, args=["two"], return_value={"b": "three"}
@@ -91,7 +91,7 @@ def test_arguments_are_not_even_read_without_the_permission(
     client = operator("view_job")
     job = make_job(kwargs={"a": "one"})
     make_step(job, "step", return_value="one")
-    with django_assert_num_queries(8) as queries:
+    with django_assert_num_queries(9) as queries:
         client.get(page_of(job))
     for query in queries:
         assert "kwargs" not in query["sql"]
@@ -282,7 +282,7 @@ def test_a_log_without_progress_is_shown(admin_client):
 # Other columns
 
 
-def test_the_worker_is_linked_and_one_that_is_gone_is_called_so(admin_client):
+def test_page_links_the_worker_or_says_that_it_is_gone(admin_client):
     worker = make_worker("mine")
     job = make_job("RUNNING", worker_id=worker.pk, attempts=1)
     page = text_of(admin_client.get(page_of(job)))
@@ -293,7 +293,7 @@ def test_the_worker_is_linked_and_one_that_is_gone_is_called_so(admin_client):
     assert f"worker {worker.pk}, which is gone" in page
 
 
-def test_an_unknown_task_is_called_so(admin_client):
+def test_page_says_that_a_task_is_unknown(admin_client):
     note = "no task of this name is known here"
     assert note in text_of(admin_client.get(page_of(make_job(task="tests.gone"))))
     assert note not in text_of(admin_client.get(page_of(make_job())))
@@ -340,7 +340,7 @@ def make_step(job, name: str, **columns) -> Step:
     return Step.objects.create(job=job, name=name, **values | columns)
 
 
-def test_steps_are_shown_with_their_results_to_who_may_see_them(admin_client):
+def test_steps_are_shown_with_their_results_to_users_that_may_see_them(admin_client):
     job = make_job("RUNNING")
     make_step(job, "charge", return_value={"paid": "12.50", "token": "t-1"})
     make_step(job, "ship", attempt=2, life=3)

@@ -1,4 +1,4 @@
-"""Who may open which page and do which act: the table of docs/admin.md."""
+"""Which role may open which page and do which act: the table of docs/admin.md."""
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -118,7 +118,7 @@ def test_role_without_acts_does_none_by_a_post(role, clients, addresses):
         assert answer.status_code == 403, name
 
 
-def test_visitor_and_user_who_is_no_member_of_the_staff_are_sent_away(addresses):
+def test_visitors_and_users_outside_the_staff_are_sent_away(addresses):
     visitor, user = Client(), Client()
     user.force_login(User.objects.create_user("user"))
     for name, address in addresses.items():

@@ -1,4 +1,4 @@
-"""The admin of queues: to look, pause, resume, limit and describe them."""
+"""The admin of queues: people look at them, pause, resume, limit and describe them."""
 
 import pytest
 from django.test import Client

@@ -198,6 +198,13 @@ def test_page_shows_the_next_five_runs_and_how_the_last_one_ended(declared):
     assert len(declared.next_runs(5)) == 5
 
 
+def test_form_says_what_the_arguments_of_the_task_are():
+    schedule = Schedule.objects.create(name="sum", task="tests.add", cron="0 3 * * *")
+    client = operator("view_schedule", "change_schedule", "view_job_arguments")
+    text = text_of(client.get(f"{LIST}{schedule.pk}/change/"))
+    assert "The task takes: a (integer), b (integer)." in text
+
+
 def test_arguments_are_shown_to_those_who_may_see_them_only(declared):
     Schedule.objects.update(kwargs={"region": "very-secret-region"})
     others = [each for each in ALL if each != "view_job_arguments"]
@@ -277,7 +284,7 @@ def test_command_lists_what_sql_has_broken(declared, capsys):
 
 
 def test_command_without_schedules_says_so(capsys):
-    assert listed(capsys) == "No schedules.\n\n"
+    assert listed(capsys) == "No schedules.\n"
 
 
 def test_command_prints_json_for_programs(declared, capsys):
@@ -304,7 +311,7 @@ def test_check_finds_arguments_that_do_not_fit():
     assert "area" in error.msg
 
 
-def test_jobstatus_tells_of_schedules_that_are_overdue_or_broken(declared):
+def test_jobstatus_names_schedules_that_are_overdue_or_broken(declared):
     assert overview("default").problems == []
     Schedule.objects.update(next_run_at=declared.origin_at - HOUR, error="no zone")
     problems = overview("default").problems

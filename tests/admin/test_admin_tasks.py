@@ -1,4 +1,4 @@
-"""The admin of tasks: to look at them, and to add jobs by a form."""
+"""The admin of tasks: people look at them, and add jobs by a form."""
 
 import enum
 from datetime import UTC, date, datetime
@@ -97,6 +97,34 @@ def test_page_shows_a_task_and_has_no_form():
     assert 'name="_save"' not in text
     assert client.post(page(export_data.name), {"name": "x"}).status_code == 403
     assert client.get(f"{LIST}add/").status_code == 403
+
+
+def test_page_lists_the_parameters_with_type_default_and_description():
+    client = operator("view_taskdefinition")
+    text = text_of(client.get(page(export_data.name)))
+    assert '<th scope="row">client_id</th><td>integer' in text
+    assert "&quot;csv&quot; | " in text
+    text = text_of(client.get(page("tests.add")))
+    assert '<th scope="row">b</th><td>integer</td><td>1</td>' in text
+    assert "None." in text_of(client.get(page("tests.noop")))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        [],
+        {"x-order": "a"},
+        {"x-order": [["a"], None], "properties": []},
+        {"x-order": ["a"], "properties": {"a": 1}},
+        {"x-order": ["a"], "properties": {"a": {"type": {"x": 1}, "enum": 7}}},
+        {"x-order": ["a"], "properties": {"a": {"anyOf": [1, {"items": None}]}}},
+    ],
+    ids=repr,
+)
+def test_page_shows_any_schema(schema):
+    TaskDefinition.objects.filter(name="tests.add").update(parameters=schema)
+    client = operator("view_taskdefinition")
+    assert client.get(page("tests.add")).status_code == 200
 
 
 def test_adding_a_job_needs_its_permission():
@@ -202,7 +230,7 @@ def test_every_kind_of_argument_arrives():
         ("queue_name", "a,b", "without commas"),
     ],
 )
-def test_what_does_not_fit_is_told_at_its_field(field, value, says):
+def test_fault_of_an_argument_is_shown_at_its_field(field, value, says):
     client = operator(*PERMISSIONS)
     response = client.post(form("tests.of_all_kinds"), {**FILLED, field: value})
     assert response.status_code == 200
@@ -220,7 +248,7 @@ def test_all_makes_a_job_for_each_choice(django_assert_max_num_queries):
     assert Job.objects.count() == LogEntry.objects.count() == 3
 
 
-def test_taken_unique_key_is_told():
+def test_form_says_that_the_unique_key_is_taken():
     client = operator(*PERMISSIONS)
     client.post(form("tests.unique"), data(a="3"))
     response = client.post(form("tests.unique"), data(a="3"))
@@ -255,7 +283,7 @@ def test_hostile_names_are_shown_safely():
     TaskDefinition.objects.filter(name="tests.add").update(
         name="<script>alert(1)</script>",
         description="<img onerror=1>",
-        parameters={"x-order": ["<b>"]},
+        parameters={"x-order": ["<b>"], "properties": {"<b>": {"type": "<i>"}}},
         options={"queue_name": "</pre><i>"},
     )
     client = operator(*PERMISSIONS)

@@ -20,7 +20,7 @@ LIST = "/admin/pgjobs/worker/"
     ("silent_for", "lease_for", "health"),
     [(0, 30, "Alive"), (11, 30, "Alive"), (14, 16, "Late"), (40, -10, "Lost")],
 )
-def test_health_is_told_from_heartbeat_and_lease(
+def test_health_follows_from_heartbeat_and_lease(
     silent_for, lease_for, health, admin_client
 ):
     now = timezone.now()

@@ -98,7 +98,7 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def addresses() -> dict[str, str]:
     """Return the pages of a desk where something of everything goes on."""
-    worker = make_worker("machine-7.example.org:4242", queues="")
+    worker = make_worker("machine-7.example.org:4242", queues="", memory=87 << 20)
     now = timezone.now()
     job = make_job(
         "SUCCESSFUL",

@@ -84,13 +84,17 @@ def test_arguments_must_be_json():
 
 
 @runs
-def test_errors_tell_what_was_raised():
-    result = double_dictionary.enqueue({})  # a dict cannot be doubled
+def test_tuple_arrives_as_a_list():
+    result = double_dictionary.enqueue((1, 2, 3))
+    with pytest.raises(ValueError, match="Task has not finished yet"):
+        result.return_value  # noqa: B018
     drain()
     result.refresh()
+    assert result.status == TaskResultStatus.FAILED
     (error,) = result.errors
     assert error.exception_class is TypeError
     assert error.traceback.startswith("Traceback (most recent call last):")
+    assert error.traceback.endswith("TypeError: unhashable type: 'list'\n")
 
 
 # Our own pages

@@ -148,7 +148,7 @@ def test_task_of_another_backend_stays_where_it_is(use, settings):
 
 
 def test_many_tasks_are_imported_in_batches(monkeypatch):
-    monkeypatch.setattr("pgjobs.backends.takeover.BATCH", 2)
+    monkeypatch.setattr("pgjobs.management.importing.taking.BATCH", 2)
     for _ in range(5):
         queue()
     assert import_tasks()[0] == "Imported 5 tasks.\n"

@@ -115,7 +115,7 @@ def test_wrong_arguments_fail_the_task():
     assert result.errors[0].exception_class is TypeError
 
 
-def test_context_tells_of_the_running_task():
+def test_context_describes_the_running_task():
     result = run(standard_tasks.tell_context.using(priority=7), word="bye")
     assert result.return_value == {
         "attempt": 1,
@@ -303,7 +303,7 @@ def test_job_that_sql_inserts_runs():
 # Signals
 
 
-def test_signals_tell_of_each_attempt_and_of_the_end(heard):
+def test_signals_announce_each_attempt_and_the_end(heard):
     result = standard_tasks.fail_twice.enqueue()
     drain()
     sender = type(task_backends["default"])

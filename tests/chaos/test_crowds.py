@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.histories import FIRST, Story, broken
+from tests.chaos.histories import FIRST, WORKERS, Story, broken
 
 
 def run_two(story: Story, **values) -> None:
@@ -59,6 +59,26 @@ def test_worker_with_more_jobs_than_slots_is_noticed(story):
     for job_id in (1, 2, 3, 4):
         story.succeed(job_id)
     assert broken(story.evidence()) == {"slots exceeded"}
+
+
+def test_worker_that_prefetches_may_hold_more_but_not_any_number(story):
+    ahead = WORKERS[0]._replace(name="epsilon.1")
+    for job_id in range(1, 205):
+        story.enqueue(job_id)
+        story.claim(job_id)
+    assert "slots exceeded" in broken(story.evidence(workers=[ahead]))
+    story.versions = [each for each in story.versions if each.job_id < 204]
+    assert "slots exceeded" not in broken(story.evidence(workers=[ahead]))
+
+
+def test_admission_that_claims_out_of_order_is_noticed(story):
+    for job_id in (1, 2):
+        story.enqueue(job_id, lock="door", status="WAITING")
+    for job_id in (2, 1):
+        story.time += 2
+        story.claim(job_id, waiting_for=None)
+        story.succeed(job_id)
+    assert broken(story.evidence()) == {"order violated"}
 
 
 def test_what_one_transaction_does_is_one_moment(story):

@@ -169,3 +169,46 @@ def test_job_that_an_operator_failed_is_fine(story):
     story.enqueue(1)
     story.write(1, OPERATOR, status="FAILED")
     assert broken(story.evidence()) == set()
+
+
+def lost_before_it_began(story, **changes):
+    """Lose the worker of a job that may have waited there."""
+    reason = "Worker lost, perhaps before the job began."
+    story.rescue(1, **{"crashes": 0, "reason": reason, **changes})
+
+
+def test_loss_of_a_job_that_may_have_waited_counts_with_the_next_one(story):
+    story.enqueue(1)
+    story.claim(1)
+    lost_before_it_began(story)
+    story.claim(1)
+    story.rescue(1, crashes=2)
+    story.claim(1, worker=2)
+    story.succeed(1, SECOND)
+    kills = [kill(story.time - ago) for ago in (5, 3)]
+    assert broken(story.evidence(faults=kills)) == set()
+
+
+def test_second_loss_that_does_not_count_is_noticed(story):
+    story.enqueue(1)
+    for _ in range(2):
+        story.claim(1)
+        lost_before_it_began(story)
+    story.claim(1, worker=2)
+    story.succeed(1, SECOND)
+    assert "illegal transition" in broken(story.evidence())
+
+
+def test_claim_by_an_admission_is_fine(story):
+    story.enqueue(1, status="WAITING", lock="door")
+    story.claim(1, waiting_for=None)
+    story.succeed(1)
+    assert broken(story.evidence()) == set()
+
+
+@pytest.mark.parametrize("held_back", [{"units": 2}, {"max_crashes": 1}])
+def test_admission_may_not_claim_what_only_a_look_decides(story, held_back):
+    story.enqueue(1, status="WAITING", lock="door", **held_back)
+    story.claim(1, waiting_for=None)
+    story.succeed(1)
+    assert broken(story.evidence()) == {"illegal transition"}

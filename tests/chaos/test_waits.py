@@ -1,7 +1,10 @@
 """The checker sees what was kept waiting."""
 
+import pytest
+
 from chaos.checker.evidence import FaultRow, Pause
-from tests.chaos.histories import FIRST, SECOND, Story, broken, kill
+from chaos.checker.waits import KILLING
+from tests.chaos.histories import FIRST, SECOND, WORKERS, Story, broken, kill
 
 
 def test_job_that_never_ends_is_noticed(story):
@@ -31,6 +34,12 @@ def test_ready_job_beside_a_free_worker_is_noticed(story):
 def test_ready_job_without_a_worker_is_fine(story):
     wait_long(story)
     assert broken(story.evidence(workers=[])) == set()
+
+
+def test_ready_job_beside_a_worker_of_another_queue_is_fine(story):
+    wait_long(story)
+    others = [each._replace(queues="swift,mail") for each in WORKERS]
+    assert broken(story.evidence(workers=others)) == set()
 
 
 def test_ready_job_beside_a_killed_worker_is_fine(story):
@@ -70,11 +79,11 @@ def test_fault_of_one_worker_excuses_no_other(story):
     assert broken(story.evidence(faults=[stopped])) == {"overlooked"}
 
 
-def lose_for(story: Story, seconds: float) -> FaultRow:
+def lose_for(story: Story, seconds: float, kind="kill a worker") -> FaultRow:
     """Kill a worker, and let its job go back after so many seconds."""
     story.enqueue(1)
     token = story.claim(1).token
-    killed = kill(story.time)._replace(met=((1, token),))
+    killed = kill(story.time)._replace(kind=kind, met=((1, token),))
     story.time += seconds - 1
     story.rescue(1)
     story.claim(1, worker=2)
@@ -82,8 +91,9 @@ def lose_for(story: Story, seconds: float) -> FaultRow:
     return killed
 
 
-def test_rescue_that_comes_late_is_noticed(story):
-    killed = lose_for(story, 11)
+@pytest.mark.parametrize("kind", KILLING)
+def test_rescue_that_comes_late_is_noticed(story, kind):
+    killed = lose_for(story, 11, kind)
     assert broken(story.evidence(faults=[killed])) == {"rescued late"}
 
 

@@ -16,14 +16,15 @@ pytestmark = pytest.mark.django_db
 
 INDEXES = {
     "pgjobs_job_pkey": "(id)",
-    "pgjobs_job_ready": "(queue_name, priority DESC, turn) WHERE status = 'READY'",
+    "pgjobs_job_ready": "(queue_name, (process_units IS NOT NULL), priority DESC, turn)"
+    " WHERE status = 'READY'",
     "pgjobs_job_in_line": "(priority DESC, turn) WHERE status ~~ 'READY%'",
     "pgjobs_job_scheduled": "(run_after, id) WHERE status = 'SCHEDULED'",
     "pgjobs_job_batch": "(batch_id, status) WHERE (batch_id IS NOT NULL)",
     "pgjobs_job_expiring": "(expires_at) WHERE ((attempts = 0)"
     " AND (expires_at IS NOT NULL) AND (finished_at IS NULL))",
     "pgjobs_job_running": "(worker_id) WHERE status = 'RUNNING'",
-    "pgjobs_job_units": "(priority DESC, turn)"
+    "pgjobs_job_units": "(queue_name, process_units, priority DESC, turn)"
     " WHERE (process_units IS NOT NULL AND status = 'READY')",
     "pgjobs_job_line": "(line, queue_name, priority DESC, turn)"
     " WHERE (line IS NOT NULL)",
@@ -191,8 +192,13 @@ def test_hot_tables_are_vacuumed_in_time():
     [
         (
             "SELECT id FROM pgjobs_job WHERE status = 'READY' AND queue_name = 'q'"
-            " ORDER BY priority DESC, turn LIMIT 10",
+            " AND process_units IS NOT NULL ORDER BY priority DESC, turn LIMIT 10",
             "pgjobs_job_ready",
+        ),
+        (
+            "SELECT id FROM pgjobs_job WHERE status = 'READY' AND queue_name = 'q'"
+            " AND process_units = 5 ORDER BY priority DESC, turn LIMIT 10",
+            "pgjobs_job_units",
         ),
         (
             "SELECT id FROM pgjobs_job WHERE status = 'SCHEDULED'"

@@ -201,12 +201,20 @@ BEYOND = {
         "UPDATE pgjobs_attempt SET message = ''",
         "UPDATE pgjobs_rate SET opens_at = NULL",
         "DELETE FROM pgjobs_event",
+        "DELETE FROM pgjobs_figure",
+        "DELETE FROM pgjobs_codeversion",
+        "UPDATE pgjobs_errorgroup SET task = ''",
+        "DELETE FROM pgjobs_errorgroup",
+        "SELECT * FROM pgjobs_move",
+        "SELECT * FROM pgjobs_parcel",
     ],
     "worker": [
         "UPDATE pgjobs_queue SET paused_at = NULL",
         "DELETE FROM pgjobs_queue",
         "INSERT INTO pgjobs_queue (name, paused_at) VALUES ('a', now())",
         "DELETE FROM pgjobs_taskdefinition",
+        "SELECT * FROM pgjobs_move",
+        "SELECT * FROM pgjobs_parcel",
     ],
     "producer": [
         "UPDATE pgjobs_job SET priority = 5",
@@ -214,6 +222,10 @@ BEYOND = {
         "SELECT * FROM pgjobs_worker",
         "SELECT * FROM pgjobs_attempt",
         "SELECT * FROM pgjobs_event",
+        "SELECT * FROM pgjobs_auditentry",
+        "SELECT * FROM pgjobs_errorgroup",
+        "SELECT * FROM pgjobs_figure",
+        "SELECT * FROM pgjobs_parcel",
         "UPDATE pgjobs_queue SET paused_at = NULL",
     ],
     "dashboard": [
@@ -227,6 +239,9 @@ BEYOND = {
         "SELECT payload FROM pgjobs_event",
         "SELECT * FROM pgjobs_progress",
         "SELECT * FROM pgjobs_step",
+        "SELECT * FROM pgjobs_auditentry",
+        "SELECT * FROM pgjobs_errorgroup",
+        "SELECT * FROM pgjobs_parcel",
         "UPDATE pgjobs_queue SET paused_at = NULL",
     ],
 }
@@ -277,3 +292,23 @@ def test_every_table_is_thought_of():
         path.read_text() for path in Path(roles.__file__).parent.glob("*.sql")
     )
     assert {name for name in ours if not re.search(rf"\b{name}\b", named)} == set()
+
+
+EXECUTABLE = """
+SELECT proname FROM pg_proc
+WHERE proname LIKE 'pgjobs%%' AND prorettype <> 'trigger'::regtype
+    AND has_function_privilege(%s, oid, 'EXECUTE')
+"""
+
+
+def test_every_function_is_given_to_the_roles_that_work():
+    """Each runs with the rights of its caller. To watch, one of them is enough."""
+    may = {
+        kind: {name for (name,) in execute(EXECUTABLE, [role_of(kind)])}
+        for kind in roles.KINDS
+    }
+    owner = connection.settings_dict["USER"]
+    everything = {name for (name,) in execute(EXECUTABLE, [owner])}
+    assert may["web"] == may["worker"] == may["producer"] == everything
+    for_all = {name for (name,) in execute(EXECUTABLE, ["public"])}
+    assert may["dashboard"] - for_all == {"pgjobs_is_served"}

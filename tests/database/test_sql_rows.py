@@ -431,7 +431,7 @@ def test_outcome_of_a_job_that_is_gone_changes_nothing(hand):
     assert outcomes_of(hand, claimed) == {}
 
 
-def test_outcomes_that_count_are_told_apart_from_those_that_do_not(hand):
+def test_outcomes_that_count_differ_from_those_that_do_not(hand):
     enqueue(3)
     first, lost, last = hand.claim(3)
     Job.objects.get(pk=lost.id).fail()
@@ -719,7 +719,7 @@ def test_lost_session_lock_shows_a_crash_before_the_lease_ends(hand):
 
 
 @transactional
-def test_session_lock_in_another_database_tells_nothing_of_a_worker_here(hand):
+def test_session_lock_in_another_database_says_nothing_about_a_worker_here(hand):
     """The workers of each database of a server count from 1."""
     dead = Hand("dead", holds_session_lock=True, heartbeat_interval=0.001)
     running_job(hand=dead)

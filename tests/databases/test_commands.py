@@ -164,7 +164,7 @@ def test_database_without_tables_is_skipped_and_named():
         printed = StringIO()
         call_command("jobstatus", database="all", stdout=printed, stderr=err)
     assert name == SECOND
-    assert "'eu' is left out: it has no tables of pgjobs" in err.getvalue()
+    assert "'eu' is skipped: it has no tables of pgjobs" in err.getvalue()
     assert "eu:" not in printed.getvalue()
 
 
@@ -172,7 +172,7 @@ def test_database_without_tables_is_skipped_and_named():
 def test_alias_of_the_same_database_is_skipped_and_named(other):
     err = StringIO()
     call_command("jobstatus", database="all", stdout=StringIO(), stderr=err)
-    assert "'other' is left out: it is the same as 'default'" in err.getvalue()
+    assert "'other' is skipped: it is the same as 'default'" in err.getvalue()
 
 
 @both

@@ -142,7 +142,7 @@ def test_name_is_app_label_and_function_unless_given():
 @pytest.mark.parametrize(
     "name", ["", " ", "a b", "a,b", "a\0", "a\n", "\x85", "x" * 201, "\ud800", 5, b"a"]
 )
-def test_name_that_cannot_be_told_apart_or_stored_is_refused(name):
+def test_name_with_separators_or_what_cannot_be_stored_is_refused(name):
     with pytest.raises(InvalidTask, match="name of a task must be 1 to 200"):
         declared(name=name)
     with pytest.raises(InvalidTask, match="an alias of a task must be 1 to 200"):

@@ -312,7 +312,7 @@ def test_queries_are_few():
     assert [len(first), len(second)] == [1, 2]
 
 
-def test_signal_tells_of_new_jobs_only():
+def test_signal_announces_new_jobs_only():
     told = []
 
     def receiver(job, **named):

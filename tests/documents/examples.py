@@ -24,6 +24,7 @@ from sybil import Document, Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, SkipParser
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+OF_ROOT = sorted(ROOT.glob("*.md"))
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])
 # Their examples need `django.tasks`: see tests/backends/test_documentation.py.
 OF_DJANGO_TASKS = {ROOT / "docs/django_tasks.md", *(ROOT / "docs/migrating").iterdir()}
@@ -89,8 +90,10 @@ def run_sql(example: Example) -> None:
 
 def command_lines(path: Path) -> list[str]:
     """Return what follows `manage.py` in the command lines of a page."""
-    lines = (COMMAND.search(line) for line in path.read_text().splitlines())
-    return [found[1] for found in lines if found and "`" not in found.string]
+    text = re.sub(r"\\\n\s*", "", path.read_text())
+    lines = (COMMAND.search(line) for line in text.splitlines())
+    found = [each[1] for each in lines if each and "`" not in each.string]
+    return [line.partition(" | ")[0] for line in found]
 
 
 def parse_command(line: str) -> None:

@@ -54,18 +54,46 @@ def test_services_depend_on_services_that_exist():
         assert set(service.get("depends_on", ())) <= services().keys()
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd")
+def needs(tool: str):
+    """Skip a test where a tool is missing; `.ci/run` installs what pip has."""
+    return pytest.mark.skipif(not shutil.which(tool), reason=f"There is no {tool}.")
+
+
+def accepted(*command: str) -> str:
+    """Run a tool, fail if it refuses its file, and return what it prints."""
+    ended = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
+
+
+@needs("systemd-analyze")
 def test_systemd_accepts_the_unit(tmp_path):
     text = (FOLDER / "myproject-jobs.service").read_text()
     here = text.replace("/srv/myproject/.venv/bin/python", sys.executable)
     here = here.replace("/srv/myproject", os.getcwd()).replace("User=myproject", "")
     unit = tmp_path / "myproject-jobs.service"
     unit.write_text(here)
-    verified = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(unit)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert verified.returncode == 0, verified.stderr
-    assert unit.name not in verified.stderr
+    said = accepted("systemd-analyze", "verify", "--man=no", str(unit))
+    assert unit.name not in said
+
+
+@needs("docker-compose")
+def test_docker_compose_accepts_its_file():
+    accepted("docker-compose", "-f", str(FOLDER / "compose.yaml"), "config", "-q")
+
+
+@needs("kubernetes-validate")
+def test_kubernetes_accepts_the_deployment():
+    file = str(FOLDER / "kubernetes.yaml")
+    accepted("kubernetes-validate", "--strict", "--quiet", file)
+
+
+@needs("honcho")
+def test_procfile_is_one():
+    accepted("honcho", "-f", str(FOLDER / "Procfile"), "check")

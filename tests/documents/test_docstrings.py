@@ -1,21 +1,38 @@
 """The docstrings of the public API say what a call takes, returns and raises."""
 
+import ast
 import inspect
 import re
+import textwrap
 
 import pytest
 
 import pgjobs
-from pgjobs import testing
+from pgjobs import exceptions, testing
 from pgjobs.models import Batch, Event, Job, Queue, Schedule
-from pgjobs.models.job import JobQuerySet
+from pgjobs.models.job_set import JobQuerySet
+from pgjobs.tasks.chains import Chain, Group
 from pgjobs.tasks.running_job import RunningJob
+from pgjobs.tasks.task import Task
 
-# The worker's side of a running job, and what a model does with declarations.
-INTERNAL = {"take_report", "put_back", "take_over", "plan_again", "plan_next"}
+# The worker's side of a running job, what a model does with declarations, and what
+# pgjobs itself asks of a task.
+INTERNAL = {
+    "take_report", "put_back", "take_over", "plan_again", "plan_next",
+    "key_columns", "dependencies_of", "needs_of", "normalized", "jobs_of_all",
+}  # fmt: skip
 # Filters of jobs that are called as the status is.
 STATUSES = {"ready", "scheduled", "waiting", "running", "failed", "finished"}
-CLASSES = (RunningJob, Job, JobQuerySet, Batch, Event, Queue, Schedule)
+CLASSES = (
+    Task, Chain, Group, RunningJob, Job, JobQuerySet, Batch, Event, Queue, Schedule,
+)  # fmt: skip
+EXCEPTIONS = [
+    each
+    for each in vars(exceptions).values()
+    if inspect.isclass(each)
+    and issubclass(each, BaseException)
+    and each.__module__ == exceptions.__name__
+]
 
 
 def public_functions():
@@ -57,4 +74,36 @@ def test_docstring_says_what_the_function_takes_and_returns(function):
 
 @pytest.mark.parametrize("owner", [*CLASSES, pgjobs, testing], ids=lambda o: o.__name__)
 def test_docstring_says_what_the_class_or_module_is(owner):
-    assert owner is JobQuerySet or inspect.getdoc(owner)
+    assert inspect.getdoc(owner)
+
+
+def raised_by(function) -> set[str]:
+    """Return the names of the exceptions that the function's own lines raise."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+    raised = (each.exc for each in ast.walk(tree) if isinstance(each, ast.Raise))
+    called = (each.func for each in raised if isinstance(each, ast.Call))
+    return {ast.unparse(each) for each in called}
+
+
+@pytest.mark.parametrize(
+    "function", [pytest.param(f, id=name) for name, f in public_functions()]
+)
+def test_docstring_names_what_the_function_raises(function):
+    text = inspect.getdoc(function) or ""
+    assert {name for name in raised_by(function) if name not in text} == set()
+
+
+@pytest.mark.parametrize("exception", EXCEPTIONS, ids=lambda each: each.__name__)
+def test_exception_says_when_it_is_raised(exception):
+    assert exception.__doc__
+
+
+@pytest.mark.parametrize("name", ["Retry", "Fail", "Snooze", "Cancel"])
+def test_exception_for_tasks_says_what_it_takes(name):
+    exception = getattr(pgjobs, name)
+    assert not unnamed(exception.__init__, exception.__doc__)
+
+
+def test_exceptions_and_raises_are_found():
+    assert {each.__name__ for each in EXCEPTIONS} >= {"Retry", "JobFailed", "LeaseLost"}
+    assert raised_by(Job.get_status_url) == {"ValueError"}

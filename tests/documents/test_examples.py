@@ -9,6 +9,7 @@ from django.core.management import CommandError
 
 from tests.documents.examples import (
     OF_DJANGO_TASKS,
+    OF_ROOT,
     PAGES,
     ROOT,
     command_lines,
@@ -39,7 +40,7 @@ def test_examples_of_the_page_run(path):
         example.evaluate()
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
+@pytest.mark.parametrize("path", sorted({*PAGES, *OF_ROOT}), ids=name_of)
 def test_command_lines_of_the_page_are_understood(path):
     for line in command_lines(path):
         try:

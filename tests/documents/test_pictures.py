@@ -39,7 +39,9 @@ def pages(monkeypatch) -> dict[str, str]:
     }
     monkeypatch.setattr(registry, "tasks", shown)
     now = timezone.now()
-    workers = [make_worker(f"station-{each}:4242") for each in (1, 2)]
+    workers = [
+        make_worker(f"station-{each}:4242", memory=each * 61 << 20) for each in (1, 2)
+    ]
     Queue.objects.create(name="default", max_running=8)
     Queue.objects.create(name="reports").pause()
     Schedule.objects.get_or_create(

@@ -30,7 +30,7 @@ def refused(name: str, *arguments: str) -> CommandError:
 
 
 def age(seconds: int) -> None:
-    """Let all jobs be older than they are."""
+    """Make all jobs older."""
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE pgjobs_job SET enqueued_at = enqueued_at - %(age)s * interval '1s',"
@@ -63,7 +63,8 @@ class TestJobstatus:
         assert run("jobstatus").split("\n\n") == [
             "No unfinished jobs.",
             "No workers.",
-            "Finished and kept: 0 successful, 0 failed, 0 cancelled.\n",
+            "Finished and kept: 0 successful (for 7 d), 0 failed (for ever), "
+            "0 cancelled (for 7 d).\n",
         ]
 
     def test_it_counts_by_queue_and_status(self):
@@ -166,6 +167,12 @@ class TestEnqueuejob:
         printed = run("enqueuejob", "tests.add", "--args", '{"a": 4}')
         assert Job.objects.get(pk=int(printed)).kwargs == {"a": 4, "b": 1}
 
+    def test_arguments_may_be_given_by_name(self):
+        printed = run("enqueuejob", "tests.add", "a=4", "b=2")
+        assert Job.objects.get(pk=int(printed)).kwargs == {"a": 4, "b": 2}
+        printed = run("enqueuejob", "tests.echo", "value=Ada = 4")
+        assert Job.objects.get(pk=int(printed)).kwargs == {"value": "Ada = 4"}
+
     def test_options_override_the_tasks(self):
         run("enqueuejob", "tests.noop", "--queue", "mail", "--priority", "-7")
         job = Job.objects.get()
@@ -187,6 +194,8 @@ class TestEnqueuejob:
             (["tests.add", "--args", "[" * 5000], "--args is not JSON"),
             (["tests.add", "--args", '{"a": "x"}'], "a: input should be a valid int"),
             (["tests.add", "--args", '{"a": 1, "c": 1}'], "c: is no parameter"),
+            (["tests.add", "4"], "An argument must be NAME=VALUE, got '4'."),
+            (["tests.add", "a=x"], "a: input should be a valid int"),
             (["tests.noop", "--run-after", "tomorrow"], "--run-after must be"),
             (["tests.noop", "--run-after", "2026-13-01T00:00"], "--run-after must be"),
             (["tests.noop", "--priority", "101"], "priority must be a whole number"),

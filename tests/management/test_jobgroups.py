@@ -1,4 +1,4 @@
-"""The groups that a command makes: one looks, the other acts."""
+"""The groups that a command makes: members of one look, of the other also act."""
 
 from io import StringIO
 

@@ -113,7 +113,7 @@ def test_filter_that_cannot_be_read_is_refused_by_its_name(filters):
 # Show
 
 
-def test_show_tells_all_of_a_job():
+def test_show_prints_all_that_is_known_of_a_job():
     job = failed_of("builtins.OSError", kwargs={"a": 1}, reason="broken\x1b[1m")
     text = run("show", str(job.pk))
     assert f"tests.noop #{job.pk} FAILED" in text

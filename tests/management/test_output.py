@@ -11,6 +11,7 @@ from django.core.management.color import no_style
 from django.db import connection
 
 from pgjobs import Cancel, Retry, Snooze, current_job, enqueue, task
+from pgjobs.management import running
 from pgjobs.management.parameters import memory, queue_names, seconds
 from pgjobs.management.running import ConsoleReporter, banner
 from pgjobs.models import Job
@@ -38,6 +39,21 @@ def lines_of(job: Job, *arguments: str) -> list[str]:
 
 
 # Lines
+
+
+def test_start_of_a_job_is_a_line_at_a_higher_verbosity():
+    job = enqueue(tasks.noop)
+    first, second = lines_of(job, "-v", "2")
+    assert first == f"tests.noop #{job.pk} RUNNING"
+    assert " SUCCESSFUL " in second
+
+
+def test_job_that_still_runs_is_a_line_each_minute(monkeypatch):
+    monkeypatch.setattr(running, "REMINDER_SECONDS", 0.2)
+    job = enqueue(tasks.sleep, 1)
+    reminders = [line for line in lines_of(job, "-v", "2") if " RUNNING for " in line]
+    assert len(reminders) > 1
+    assert re.fullmatch(rf"tests.sleep #{job.pk} RUNNING for \d+ s", reminders[0])
 
 
 def test_success_is_a_line_with_the_seconds_it_took():

@@ -48,7 +48,7 @@ def owner():
 
 @pytest.fixture
 def stranger(owner, connect_with):
-    """Be a role that may connect, and nothing else; it has a name to be quoted."""
+    """Act as a role that may only connect. Its name must be quoted."""
     name = f'{test_settings.TEST_DATABASE}"stranger'
     quoted = sql.Identifier(name).as_string(None)
     owner.execute(f"CREATE ROLE {quoted}")
@@ -71,7 +71,7 @@ def run(command: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("command", WRITING)
-def test_database_that_is_read_only_is_said_to_be_so(connect_with, command):
+def test_message_says_that_the_database_is_read_only(connect_with, command):
     connect_with(options="-c default_transaction_read_only=on")
     told = refusal(command)
     assert "The database 'default' is read-only: cannot execute " in told

@@ -384,7 +384,7 @@ def test_plan_that_was_made_for_a_small_table_walks_no_index_from_end_to_end(
             True,
             {
                 # The first one is where the hops begin.
-                "pgjobs_job_ready": ["", *["queue_name"] * 4],
+                "pgjobs_job_ready": ["", "ROW", *["queue_name"] * 3],
                 "pgjobs_job_pkey": ["id"] * 2,
             },
         ),

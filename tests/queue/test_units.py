@@ -9,17 +9,19 @@ from threading import Barrier
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connections
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pgjobs import enqueue_many, task
 from pgjobs.checks.tasks import check_process_units
 from pgjobs.exceptions import InvalidTask
 from pgjobs.models import Job, Queue, Worker
-from pgjobs.queue.claiming import HostUnits
+from pgjobs.queue.claiming import HostUnits, first_look
 from pgjobs.queue.recording import Success
 from pgjobs.reports.status import overview
 from pgjobs.reports.units import described_shortage, units_in_use
 from tests import tasks
-from tests.actors import Hand, hours, session
+from tests.actors import Hand, execute, hours, session
 from tests.processes import (
     drain,
     running_worker,
@@ -28,11 +30,16 @@ from tests.processes import (
     wait_for_all,
     wait_for_status,
 )
+from tests.queue.test_statements import blocks_read_by_a_claim
 
 pytestmark = shared_queue
 
 TOTAL = 8_000
 HERE = HostUnits("here", TOTAL)
+INSERT = """
+INSERT INTO pgjobs_job (task, priority, process_units)
+SELECT 'tests.noop', 9, %(units)s FROM generate_series(1, %(number)s)
+"""
 
 
 def nothing():
@@ -220,6 +227,82 @@ def test_claims_at_the_same_time_never_take_more_than_there_is():
             claimed = [job for jobs in pool.map(claim, workers) for job in jobs]
         assert 1 <= len(claimed) <= 2
         Job.objects.running().succeed()
+
+
+# Light jobs behind heavy ones
+
+
+def test_light_job_is_claimed_from_behind_thousands_that_do_not_fit():
+    """However many these are, the look reads no more."""
+    look = first_look(4, by_queue=True)
+    enqueued(7_000)
+    worker = hand()
+    assert len(claimed_by(worker)) == 1
+    enqueued(2_000, 8_000)
+    light = [*enqueued(100), tasks.noop.using(priority=-5).enqueue().pk]
+    few = blocks_read_by_a_claim(look, units=HERE)
+    for units in (1_001, TOTAL + 1):
+        execute(INSERT, {"units": units, "number": 10_000})
+    assert blocks_read_by_a_claim(look, units=HERE) <= few + 120
+    assert claimed_by(worker) == light
+
+
+READY_JOBS = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),
+        st.none() | st.sampled_from([1, 2, 3, 5, 8, 13]),
+        st.integers(-1, 1),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(
+    rows=READY_JOBS,
+    total=st.integers(1, 14),
+    limit=st.integers(1, 4),
+    queues=st.none() | st.lists(st.sampled_from("abc"), unique=True, min_size=1),
+    paused=st.lists(st.sampled_from("abc"), max_size=1),
+)
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+def test_worker_claims_the_first_that_fits_and_overlooks_none(
+    rows, total, limit, queues, paused
+):
+    for model in (Job, Worker, Queue):
+        model.objects.all().delete()
+    for name in paused:
+        Queue.objects.create(name=name).pause()
+    enqueue_many(
+        [
+            tasks.noop.using(
+                queue_name=name, process_units=units, priority=priority
+            ).bind()
+            for name, units, priority in rows
+        ]
+    )
+    worker, units, free = hand(units=total), HostUnits("here", total), total
+    served = Job.objects.ready().exclude(queue_name__in=paused)
+    if queues is not None:
+        served = served.filter(queue_name__in=queues)
+    while fitting := first_that_fits(served, free):
+        look, jobs, has_more = first_look(limit, by_queue=True), [], True
+        while has_more and not jobs:
+            brought = worker.record_and_claim(
+                limit=limit, look=look, units=units, queues=queues
+            )
+            jobs, has_more, look = brought.jobs, brought.has_more, look.further()
+        assert [job.id for job in jobs][:1] == [fitting]
+        free = total - units_in_use("default")["here"]
+    assert free >= 0
+
+
+def first_that_fits(jobs, free: int) -> int | None:
+    """Return the first in line of those that take no more than this."""
+    for job in jobs.order_by("-priority", "turn"):
+        if (job.process_units or 1) <= free:
+            return job.pk
+    return None
 
 
 # Patience

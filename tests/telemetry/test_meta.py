@@ -133,7 +133,7 @@ def test_job_that_is_replaced_has_the_meta_of_the_last_call(use):
         ("missing", "cannot be imported"),
     ],
 )
-def test_hook_that_raises_or_returns_rubbish_is_logged_and_left_out(
+def test_hook_that_raises_or_returns_rubbish_is_logged_and_skipped(
     use, caplog, name, fault
 ):
     use("locale", name, "tenant")

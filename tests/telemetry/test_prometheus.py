@@ -266,7 +266,7 @@ def test_one_scrape_brings_the_processes_of_a_supervisor_together():
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.0 200 OK\r\n\r\n\xff\xfe{", b"rubbish"])
-def test_sibling_that_answers_rubbish_is_left_out(answer):
+def test_sibling_that_answers_rubbish_is_skipped(answer):
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(20)
         port = server.getsockname()[1]

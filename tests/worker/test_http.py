@@ -98,6 +98,7 @@ def put_off_maintenance(monkeypatch) -> None:
 # Nudges
 
 
+@pytest.mark.listening
 @shared_queue
 def test_nudge_lets_a_worker_look_that_hears_nothing_else():
     with served_worker(**DEAF) as server:

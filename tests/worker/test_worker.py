@@ -296,6 +296,12 @@ def test_connections_of_a_worker_have_its_name():
     assert {len(name) for name in names} == {63}
 
 
+def test_worker_reports_its_memory_with_its_sign_of_life():
+    with running_worker():
+        wait_for(lambda: Worker.objects.get().memory, "the worker has reported it")
+        assert Worker.objects.get().memory > 1 << 20
+
+
 @pytest.mark.direct
 def test_worker_leaves_no_row_and_no_connection_behind():
     with running_worker():

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from django.db.backends.utils import CursorWrapper
 
+from ...sql.columns import MARKS
+
 HERE = Path(__file__).parent
 KINDS = ("web", "worker", "producer", "dashboard")
 SCHEMA = """
@@ -18,8 +20,13 @@ def grants(kind: str, role: str, schema: str) -> str:
     `role` and `schema` as SQL writes them.
     """
     text = (HERE / f"{kind}.sql").read_text()
-    functions = (HERE / "functions.sql").read_text()
-    for name, value in (("functions", functions), ("role", role), ("schema", schema)):
+    values = {
+        "functions": (HERE / "functions.sql").read_text(),
+        "columns": MARKS["columns"],  # those of a new job
+        "role": role,
+        "schema": schema,
+    }
+    for name, value in values.items():
         text = text.replace(f"{{{name}}}", value)
     return text
 

@@ -5,9 +5,8 @@ GRANT SELECT ON pgjobs_taskdefinition TO {role};
 GRANT SELECT ON pgjobs_job, pgjobs_batch TO {role};
 GRANT INSERT (description) ON pgjobs_batch TO {role};
 GRANT INSERT (
-    task, args, kwargs, queue_name, priority, run_after, expires_at, max_attempts, max_crashes,
-    timeout, process_units, keys, dependencies, unique_key, unique_for, unique_until,
-    meta
+    {columns},
+    run_after, expires_at, keys, unique_key, unique_for, unique_until
 ) ON pgjobs_job TO {role};
 GRANT USAGE ON SEQUENCE pgjobs_turn TO {role};
 {functions}

@@ -21,6 +21,13 @@ class Command(BaseCommand):
     def add_arguments(self, parser):
         parser.add_argument("name", help='the task, such as "reports.generate"')
         parser.add_argument(
+            "given",
+            nargs="*",
+            metavar="NAME=VALUE",
+            help="an argument: size=42, name=Ada or tags='[1, 2]'. What is no JSON is "
+            "a text",
+        )
+        parser.add_argument(
             "--args",
             dest="arguments",
             default="{}",
@@ -51,7 +58,7 @@ class Command(BaseCommand):
             self.stdout.write(str(job.pk))
 
     def enqueue(self, options):
-        arguments = arguments_of(options["arguments"])
+        arguments = arguments_of(options["arguments"]) | named_of(options["given"])
         try:
             task = registry.get(options["name"])
             return task.using(
@@ -74,6 +81,20 @@ def arguments_of(text: str) -> dict:
     if not isinstance(arguments, dict):
         raise CommandError(f"--args must be a JSON object, got {text}.")
     return arguments
+
+
+def named_of(given: list[str]) -> dict:
+    """Return the arguments that were given as NAME=VALUE."""
+    found = {}
+    for each in given:
+        name, sign, text = each.partition("=")
+        if not name or not sign:
+            raise CommandError(f"An argument must be NAME=VALUE, got {each!r}.")
+        try:
+            found[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            found[name] = text
+    return found
 
 
 def run_after_of(text: str | None):

@@ -6,7 +6,6 @@ from django.db import connections, transaction
 from ..importing import django_celery_beat, django_q2, procrastinate
 from ..parameters import add_database, ready_database
 
-TABLE = "django_tasks_database_dbtaskresult"
 SOURCES = {
     "django-celery-beat": django_celery_beat,
     "django-q2": django_q2,
@@ -28,14 +27,14 @@ class Command(BaseCommand):
         add_database(parser)
 
     def handle(self, **options):
-        source = options["source"]
+        source, is_rehearsal = options["source"], options["dry_run"]
+        module = module_of(source)
         with ready_database(options["database"]) as alias:
-            if source in SOURCES:
-                taken = self.take_from(SOURCES[source], source, alias, options)
-            else:
-                check_tables(alias, source, (TABLE,))
-                taken = self.take(alias, options["dry_run"])
-        would = "Would import" if options["dry_run"] else "Imported"
+            check_tables(alias, source, module.TABLES)
+            with transaction.atomic(using=alias):
+                taken = module.take(alias)
+                transaction.set_rollback(is_rehearsal, using=alias)
+        would = "Would import" if is_rehearsal else "Imported"
         what = "task" if source == "django-tasks-db" else "job or schedule"
         many = "tasks" if source == "django-tasks-db" else "jobs and schedules"
         noun = what if taken.number == 1 else many
@@ -43,27 +42,19 @@ class Command(BaseCommand):
         for reason, number in taken.reasons.most_common():
             self.stderr.write(f"Left {number} where they are: {reason}.")
 
-    def take_from(self, module: ModuleType, source: str, alias: str, options: dict):
-        check_tables(alias, source, module.TABLES)
-        with transaction.atomic(using=alias):
-            taken = module.take(alias)
-            transaction.set_rollback(options["dry_run"], using=alias)
-        return taken
 
-    def take(self, alias: str, is_rehearsal: bool):
-        try:
-            from ...backends.takeover import take_from_django_tasks_db
-        except ImportError as error:
-            raise CommandError(
-                f"There is no django.tasks here ({error}). On Django 5.2: "
-                "pip install 'pgjobs[tasks]'."
-            ) from error
-        if not is_rehearsal:
-            return take_from_django_tasks_db(alias)
-        with transaction.atomic(using=alias):
-            taken = take_from_django_tasks_db(alias)
-            transaction.set_rollback(True, using=alias)
-        return taken
+def module_of(source: str) -> ModuleType:
+    """Return the module that takes over from a source."""
+    if source in SOURCES:
+        return SOURCES[source]
+    try:
+        from ..importing import django_tasks_db
+    except ImportError as error:
+        raise CommandError(
+            f"There is no django.tasks here ({error}). On Django 5.2: "
+            "pip install 'pgjobs[tasks]'."
+        ) from error
+    return django_tasks_db
 
 
 def check_tables(alias: str, source: str, tables: tuple[str, ...]) -> None:

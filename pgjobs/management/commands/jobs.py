@@ -10,8 +10,8 @@ from django.utils.timezone import localtime
 
 from ...conf import FINISHED
 from ...models import Attempt, Job, Status
-from ...models.job import JobQuerySet
 from ...models.job_choices import QUEUED
+from ...models.job_set import JobQuerySet
 from ...queue.acts import Changed
 from ...reports.job_rows import COLUMNS, TEXTS, json_lines, json_object, some_rows
 from ...reports.json_text import readable

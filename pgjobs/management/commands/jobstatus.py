@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from django.core.management.base import CommandError
 
+from ...conf import settings
 from ...reports.figures import PERIODS, Sums, figures
 from ...reports.replica import replica_age
 from ...reports.status import (
@@ -27,6 +28,7 @@ from ..parameters import (
 from ..running import one_line
 from ..tables import print_table
 
+WORKER = ("worker", "queues", "slots", "running", "units", "memory")
 CLEAR = "\x1b[H\x1b[2J"  # the screen of a terminal
 
 
@@ -131,6 +133,7 @@ class Command(QueueCommand):
             for each in found
         ]
         print_table(self.stdout, titles, rows, "")
+        self.stdout.write("")
 
     def print_queues(self, state: Overview) -> None:
         titles = ("queue", "ready", "scheduled", "waiting", "running", "oldest ready")
@@ -147,9 +150,10 @@ class Command(QueueCommand):
             for queue in state.queues
         ]
         print_table(self.stdout, (*titles, ""), rows, "No unfinished jobs.")
+        self.stdout.write("")
 
     def print_workers(self, state: Overview) -> None:
-        titles = ("worker", "queues", "slots", "running", "units", "last beat", "")
+        titles = (*WORKER, "last beat", "")
         rows = [
             (
                 worker.name,
@@ -157,12 +161,14 @@ class Command(QueueCommand):
                 worker.slots,
                 worker.running,
                 units_of(worker),
+                "-" if worker.memory is None else f"{worker.memory >> 20} MB",
                 age(worker.heartbeat_seconds),
                 "" if worker.is_alive else "dead",
             )
             for worker in state.workers
         ]
         print_table(self.stdout, titles, rows, "No workers.")
+        self.stdout.write("")
 
 
 def details(state: Overview) -> Iterator[str]:
@@ -175,13 +181,19 @@ def details(state: Overview) -> Iterator[str]:
         ended = f"{batch.finished} of {batch.total} jobs ended"
         yield f"{name}: {ended}, {batch.failed} failed"
     counts = ", ".join(
-        f"{capped(number)} {status.lower()}"
+        f"{capped(number)} {status.lower()} ({kept_for(status)})"
         for status, number in state.finished.items()
     )
     yield f"Finished and kept: {counts}."
     if any(state.events.values()):
         unhandled, dead = map(capped, state.events.values())
         yield f"Events: {unhandled} unhandled, {dead} dead."
+
+
+def kept_for(status: str) -> str:
+    """Return how long jobs are kept after their end."""
+    retention = settings.RETENTION[status]
+    return "for ever" if retention is None else f"for {age(retention)}"
 
 
 def exceeded(alias: str, state: Overview, options) -> list[str]:

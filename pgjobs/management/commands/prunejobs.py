@@ -56,8 +56,9 @@ class Command(QueueCommand):
                 deleted.append(number_of("event", events))
             self.stdout.write(f"Deleted {' and '.join(deleted)}.")
             for table, number in skipped.items():
-                told = f"Skipped {number_of('job', number)}: {table} refers to "
-                self.stdout.write(f"{told}{'it' if number == 1 else 'them'}.")
+                them = "it" if number == 1 else "them"
+                kept = number_of("job", number)
+                self.stdout.write(f"Skipped {kept}: {table} refers to {them}.")
 
 
 def in_words(ages: dict[str, float | None]) -> str:

@@ -43,7 +43,7 @@ from ..running import (
 from ..serving import Position, Serving
 from ..worker_arguments import add_worker_arguments
 
-# With these codes jobs still run in threads, which only the process's end ends.
+# With these codes jobs still run in threads. Only the end of the process stops them.
 THREADS_LEFT = (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL)
 
 
@@ -196,7 +196,7 @@ class Command(BaseCommand):
                 )
 
     def warn_of_small_pool(self, chosen: WorkerOptions) -> None:
-        """Warn of a pool too small for --concurrency, which no system check knows."""
+        """Warn of a pool too small for --concurrency: system checks do not know it."""
         size = pool_size(chosen.database)
         if size is not None and settings.CONCURRENCY <= size < chosen.slots:
             self.stderr.write(

@@ -14,7 +14,6 @@ from ..parameters import add_database, ready_database, worker_name
 from ..running import one_line
 from ..tables import print_table
 
-UNCHANGED = ("it was paused already.", "it was not paused.")
 NEXT_RUNS = 5
 MOST_KNOWN = 20
 
@@ -51,8 +50,7 @@ class Command(QueueCommand):
             raise CommandError(f"Say which schedules to {verb}.", returncode=2)
         for schedule in [named(alias, name) for name in names]:
             with noting(alias, verb, "schedule", object_id=schedule.pk) as entry:
-                done = ACTS[verb](schedule)
-                entry.number = int(not done.endswith(UNCHANGED))
+                entry.number, done = ACTS[verb](schedule)
             self.stdout.write(f"{one_line(schedule.name)}: {done}")
 
     def list_schedules(self, alias: str, options) -> None:
@@ -100,19 +98,22 @@ def suggestion(name: str, known: list[str]) -> str:
     return f"Known: {', '.join(map(one_line, known)) or 'none'}."
 
 
-def run(schedule: Schedule) -> str:
+# What was done: how many schedules it changed, and a sentence.
+
+
+def run(schedule: Schedule) -> tuple[int, str]:
     try:
-        return f"job {run_now(schedule).pk} was enqueued."
+        return 1, f"job {run_now(schedule).pk} was enqueued."
     except AlreadyEnqueued as error:
         raise CommandError(f"{schedule.name}: {error}", returncode=1) from error
 
 
-def pause(schedule: Schedule) -> str:
-    return "it is paused." if schedule.pause() else UNCHANGED[0]
+def pause(schedule: Schedule) -> tuple[int, str]:
+    return (1, "it is paused.") if schedule.pause() else (0, "it was paused already.")
 
 
-def resume(schedule: Schedule) -> str:
-    return "it fires again." if schedule.resume() else UNCHANGED[1]
+def resume(schedule: Schedule) -> tuple[int, str]:
+    return (1, "it fires again.") if schedule.resume() else (0, "it was not paused.")
 
 
 ACTS = {"run": run, "pause": pause, "resume": resume}

@@ -33,7 +33,7 @@ ON CONFLICT (ident) DO UPDATE SET last_update = now()
 
 
 def take(database: str) -> Taken:
-    """Take the enabled schedules; beat gets them disabled."""
+    """Take the enabled schedules, and disable them there."""
     taken, done = Taken(), []
     with connections[database].cursor() as cursor:
         cursor.execute(SCHEDULES)

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings as django_settings
 from django.db import connections
 
-from ...tasks.task import BoundTask
+from ...queue.new_job import NewJob
 from .taking import CannotTake, JobSource, Taken, save_schedule, take_jobs, task_at
 
 TABLES = ("django_q_schedule", "django_q_ormq")
@@ -21,7 +21,7 @@ PERIODS = {
     "BW": timedelta(weeks=2),
 }
 MONTHS = {"M": 1, "BM": 2, "Q": 3, "Y": 12}
-SAFE_DAYS = 28  # each month has them
+SAFE_DAYS = 28  # every month has so many
 SCHEDULES = """
 SELECT id, coalesce(nullif(name, ''), func || ' (django-q2 ' || id || ')'), func,
     coalesce(args, ''), coalesce(kwargs, ''), schedule_type, minutes, cron, next_run,
@@ -29,7 +29,7 @@ SELECT id, coalesce(nullif(name, ''), func || ' (django-q2 ' || id || ')'), func
 FROM django_q_schedule WHERE repeats <> 0 AND next_run IS NOT NULL
 ORDER BY id FOR UPDATE
 """
-# It passes over a schedule without repeats, and the admin shows it still.
+# django-q2 skips a schedule without repeats. Its admin still shows it.
 STOP = "UPDATE django_q_schedule SET repeats = 0 WHERE id = ANY (%s::bigint[])"
 
 
@@ -118,7 +118,7 @@ def named(text: str) -> dict[str, Any]:
         raise CannotTake(f"its arguments cannot be read: {text}") from error
 
 
-def bound(name: str, payload: str) -> BoundTask:
+def new_job(name: str, payload: str) -> NewJob:
     """Return the job of a signed package; django-q2 itself must be there to read it."""
     from django_q.signing import SignedPackage
 
@@ -127,7 +127,8 @@ def bound(name: str, payload: str) -> BoundTask:
         raise CannotTake(f"it has {' and '.join(extras)}")
     function = package["func"]
     path = function if isinstance(function, str) else dotted(function)
-    return task_at(path).bind(*package.get("args", ()), **package.get("kwargs", {}))
+    bound = task_at(path).bind(*package.get("args", ()), **package.get("kwargs", {}))
+    return bound.new_job
 
 
 def dotted(function: Any) -> str:
@@ -135,12 +136,12 @@ def dotted(function: Any) -> str:
 
 
 JOBS = JobSource(
-    # A package whose lock lies ahead is with a worker.
+    # If the lock of a package lies in the future, a worker has the package.
     select="""
         SELECT id, 'package', payload FROM django_q_ormq
         WHERE lock <= now() AND NOT id = ANY (%(left)s::bigint[])
         ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     """,
     delete="DELETE FROM django_q_ormq WHERE id = ANY (%s::bigint[])",
-    bound=bound,
+    new_job=new_job,
 )

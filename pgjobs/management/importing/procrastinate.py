@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from ...base.plain_json import load
-from ...tasks.task import BoundTask
+from ...queue.new_job import NewJob
 from .taking import JobSource, Taken, take_jobs, task_at
 
 TABLES = ("procrastinate_jobs",)
@@ -18,20 +18,20 @@ def take(database: str) -> Taken:
     return taken
 
 
-def bound(
+def new_job(
     name: str,
     args: Any,
     queue_name: str,
     priority: int,
     run_after: datetime | None,
     lock: str | None,
-) -> BoundTask:
+) -> NewJob:
     options: dict[str, Any] = {"queue_name": queue_name, "run_after": run_after}
     options["priority"] = min(max(priority, LOWEST), HIGHEST)
     if lock is not None:
         options["lock"] = lock
     arguments = load(args) if isinstance(args, str) else args
-    return task_at(name).using(**options).bind(**arguments)
+    return task_at(name).using(**options).bind(**arguments).new_job
 
 
 JOBS = JobSource(
@@ -42,5 +42,5 @@ JOBS = JobSource(
         ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     """,
     delete="DELETE FROM procrastinate_jobs WHERE id = ANY (%s::bigint[])",
-    bound=bound,
+    new_job=new_job,
 )

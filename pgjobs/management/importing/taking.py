@@ -12,9 +12,10 @@ from django.db import connections
 from ...base.queue_database import database_time
 from ...exceptions import InvalidArguments, InvalidTask, UnknownTask
 from ...models import Job, Schedule
+from ...queue.new_job import NewJob
 from ...tasks.recurrence import Recurrence
 from ...tasks.registry import registry
-from ...tasks.task import BoundTask, Task
+from ...tasks.task import Task
 
 BATCH = 1_000
 
@@ -46,7 +47,7 @@ class JobSource(NamedTuple):
 
     select: str  # gives id, name and more; takes %(left)s and %(limit)s
     delete: str  # takes an array of ids
-    bound: Callable[..., BoundTask]  # takes what follows the name
+    new_job: Callable[..., NewJob]  # takes what follows the id
 
 
 def take_jobs(database: str, source: JobSource, taken: Taken) -> None:
@@ -56,21 +57,18 @@ def take_jobs(database: str, source: JobSource, taken: Taken) -> None:
             cursor.execute(source.select, {"left": taken.left, "limit": BATCH})
             if not (rows := cursor.fetchall()):
                 return
-            bound = dict(bound_jobs(rows, source, taken))
-            jobs = Job.objects.db_manager(database)
-            jobs.insert([each.new_job for each in bound.values()])
-            cursor.execute(source.delete, [[*bound]])
-            taken.number += len(bound)
+            new_jobs = dict(new_jobs_of(rows, source, taken))
+            Job.objects.db_manager(database).insert([*new_jobs.values()])
+            cursor.execute(source.delete, [[*new_jobs]])
+            taken.number += len(new_jobs)
 
 
-def bound_jobs(
+def new_jobs_of(
     rows: Iterable[tuple], source: JobSource, taken: Taken
-) -> Iterator[tuple[Any, BoundTask]]:
+) -> Iterator[tuple[Any, NewJob]]:
     for id, name, *rest in rows:
         with taken.or_left(id, name):
-            bound = source.bound(name, *rest)
-            assert bound.new_job  # raises what is wrong with it
-            yield id, bound
+            yield id, source.new_job(name, *rest)
 
 
 def task_at(path: str) -> Task:

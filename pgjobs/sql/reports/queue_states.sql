@@ -26,17 +26,20 @@ share AS MATERIALIZED (
 ready AS (
     SELECT queue.name, sum(job.number) AS number, min(job.since) AS since,
         bool_or(job.number = (SELECT most FROM share)) AS is_capped
-    FROM queue CROSS JOIN LATERAL (
+    FROM queue CROSS JOIN unnest('{f,t}'::boolean[]) AS takes_units
+    CROSS JOIN LATERAL (
         WITH RECURSIVE step (priority) AS (
             (
                 SELECT priority FROM pgjobs_job
                 WHERE status = 'READY' AND queue_name = queue.name
+                    AND (process_units IS NOT NULL) = takes_units
                 ORDER BY priority DESC LIMIT 1
             )
             UNION ALL
             SELECT (
                 SELECT priority FROM pgjobs_job
                 WHERE status = 'READY' AND queue_name = queue.name
+                    AND (process_units IS NOT NULL) = takes_units
                     AND priority < step.priority
                 ORDER BY priority DESC LIMIT 1
             )
@@ -47,6 +50,8 @@ ready AS (
                 SELECT count(*) FROM (
                     SELECT FROM pgjobs_job
                     WHERE status = 'READY' AND queue_name = queue.name
+                        AND (process_units IS NOT NULL) = takes_units
+                    AND (process_units IS NOT NULL) = takes_units
                         AND priority = step.priority
                     LIMIT (SELECT most FROM share)
                 ) AS counted
@@ -56,6 +61,8 @@ ready AS (
                 SELECT min(since) FROM (
                     SELECT greatest(enqueued_at, run_after) AS since FROM pgjobs_job
                     WHERE status = 'READY' AND queue_name = queue.name
+                        AND (process_units IS NOT NULL) = takes_units
+                    AND (process_units IS NOT NULL) = takes_units
                         AND priority = step.priority
                     ORDER BY turn LIMIT 100
                 ) AS first

@@ -6,7 +6,7 @@ WITH decision AS (
         id bigint, dependencies jsonb, jobs bigint[], reason text
     )
 ),
-told AS (
+linked AS (
     INSERT INTO pgjobs_predecessor (job_id, predecessor_id, needs)
     SELECT id, unnest(jobs), 'dependency' FROM decision
     ON CONFLICT (job_id, predecessor_id) DO UPDATE

@@ -5,5 +5,9 @@ WITH full_rate AS MATERIALIZED (
     WHERE full_at < clock_timestamp() AND opens_at IS NULL
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
+),
+deleted AS (
+    DELETE FROM pgjobs_rate WHERE key = ANY (ARRAY(SELECT key FROM full_rate))
+    RETURNING key
 )
-DELETE FROM pgjobs_rate WHERE key = ANY (ARRAY(SELECT key FROM full_rate))
+SELECT count(*) FROM deleted

@@ -14,9 +14,10 @@ WITH RECURSIVE queue (name) AS (
     FROM queue WHERE queue.name IS NOT NULL
 )
 SELECT job.id
-FROM queue CROSS JOIN LATERAL (
+FROM queue CROSS JOIN unnest('{f,t}'::boolean[]) AS takes_units CROSS JOIN LATERAL (
     SELECT id, priority, turn FROM pgjobs_job
     WHERE status = 'READY' AND queue_name = queue.name
+        AND (process_units IS NOT NULL) = takes_units
     ORDER BY priority DESC, turn
     LIMIT %(limit)s
 ) AS job

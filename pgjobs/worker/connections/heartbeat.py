@@ -10,6 +10,7 @@ import psycopg
 from ...base.database_errors import text_of
 from ...conf import settings
 from ...sql import statement
+from ..memory import resident_bytes
 from ..options import WorkerOptions
 from .connection import OwnConnection, Watchdog, hold_session_lock
 
@@ -108,9 +109,8 @@ class Heartbeat:
             self.has_lock = hold_session_lock(self.connection, self.row["id"])
         # Before the statement: the process may be frozen before its answer.
         begun = monotonic()
-        rows = self.connection.execute(
-            statement("heartbeat"), {**self.row, "holds_session_lock": self.has_lock}
-        )
+        now = {"holds_session_lock": self.has_lock, "memory": resident_bytes()}
+        rows = self.connection.execute(statement("heartbeat"), {**self.row, **now})
         self.last_beat = begun
         if lease_tokens := rows[0][0]:
             self.on_cancel(lease_tokens)

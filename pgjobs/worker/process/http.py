@@ -17,13 +17,11 @@ from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from socketserver import TCPServer, ThreadingMixIn
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..connections.bell import Bell
+from ..loop import Loop
 from . import health
-
-if TYPE_CHECKING:
-    from ..loop import Loop
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -56,10 +54,10 @@ class Address(NamedTuple):
 
 class Route(NamedTuple):
     methods: tuple[str, ...]
-    answer: Callable[["Loop"], dict[str, Any]]
+    answer: Callable[[Loop], dict[str, Any]]
 
 
-def nudge(loop: "Loop") -> dict[str, Any]:
+def nudge(loop: Loop) -> dict[str, Any]:
     """Ask the loop to look at the queue; do not wait until it does."""
     loop.nudge()
     return {"ok": True}
@@ -97,7 +95,7 @@ class Server(ThreadingMixIn, TCPServer):
     def __init__(
         self,
         address: Address,
-        loop: "Loop",
+        loop: Loop,
         log: Callable[[str], Any] | None = None,
         metrics: Metrics | None = None,
     ):

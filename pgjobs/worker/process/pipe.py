@@ -47,7 +47,7 @@ class SupervisorPipe:
         """Handle a signal to the worker itself: stop, and leave haste to orders."""
         self.bell.ring()
 
-    def tell(self, stats: RunStats) -> None:
+    def send(self, stats: RunStats) -> None:
         """Send figures. If the supervisor does not read them, the next ones will do."""
         try:
             self.socket.send(self.MESSAGE.pack(*astuple(stats)), socket.MSG_DONTWAIT)
@@ -58,8 +58,8 @@ class SupervisorPipe:
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
         poll.register(self.bell.read_end, select.POLLIN)
-        told = 0
-        while told < 2:
+        obeyed = 0
+        while obeyed < 2:
             level = 0
             for descriptor, _ in poll.poll():
                 if descriptor == self.bell.read_end:
@@ -68,10 +68,10 @@ class SupervisorPipe:
                 elif orders := self.orders():
                     level = max(level, int(max(orders)))
                 else:
-                    return self.end_alone(stop, told)
-            for _ in range(told, level):
+                    return self.end_alone(stop, obeyed)
+            for _ in range(obeyed, level):
                 stop()
-            told = max(told, level)
+            obeyed = max(obeyed, level)
 
     def orders(self) -> str:
         """Return the orders that have come, "1" or "2" each, or "" at the end."""
@@ -80,8 +80,8 @@ class SupervisorPipe:
         except OSError:
             return ""
 
-    def end_alone(self, stop: Callable[[], None], told: int) -> None:
-        if told == 0:
+    def end_alone(self, stop: Callable[[], None], obeyed: int) -> None:
+        if obeyed == 0:
             stop()
         sleep(ORPHANS_GRACE)
         stop()

@@ -80,9 +80,7 @@ class EventLoop:
         while not self.stopped:
             try:
                 self.loop.run_forever()
-            except (
-                BaseException
-            ):  # SystemExit in an asyncio task of a job, for instance
+            except BaseException:  # SystemExit in an asyncio task of a job, say
                 logger.exception("The event loop goes on")
         self.loop.run_until_complete(self.clear_up())
         self.loop.close()

@@ -99,7 +99,7 @@ class Executor(Surroundings):
                 following = self.vacate(execution, outcome)
                 if not isinstance(following, ThreadExecution):
                     self.threads.free()  # before another job can take the slot
-            self.tell_end(execution)
+            self.note_end(execution)
         if following:
             self.begin(following)
 
@@ -107,7 +107,7 @@ class Executor(Surroundings):
         """Take note of a coroutine's end; called once its thread is given back."""
         with self.lock:
             following = self.vacate(execution, outcome)
-        self.tell_end(execution)
+        self.note_end(execution)
         if following:
             self.begin(following)
 
@@ -124,7 +124,7 @@ class Executor(Surroundings):
             self.runs.append((execution.job.task, monotonic() - execution.begun_at))
         return self.next_execution()
 
-    def tell_end(self, execution: Execution) -> None:
+    def note_end(self, execution: Execution) -> None:
         if execution.limit is not None:
             self.deadlines.lift(execution)
         self.ring()

@@ -105,7 +105,7 @@ def announcements(
     for listener in signals.end_listeners:
         last = [each for each in ends if each.status in FINISHED]
         if of_interest := listener.of_interest(last):
-            yield partial(listener.ended_here, of_interest)
+            yield partial(listener.ended_here, database, of_interest)
 
 
 def send(database: str, ended: EndOfAttempt) -> None:

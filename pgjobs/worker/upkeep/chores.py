@@ -13,12 +13,19 @@ from .cancel_requests import CancelRequests
 from .chore import Upkeep, attempt
 from .dependencies import Depending
 from .expiry import Expiry
-from .figures import PruneAudit, PruneFigures, StoreFigures
+from .figures import StoreFigures
 from .heavy_jobs import HeavyJobWarning
 from .late_events import LateDelivery
 from .long_transactions import LongTransactionWarning
 from .new_queues import NewQueues
-from .pruning import ForgetRates, PruneBatches, PruneEvents, PruneJobs
+from .pruning import (
+    ForgetRates,
+    PruneAudit,
+    PruneBatches,
+    PruneEvents,
+    PruneFigures,
+    PruneJobs,
+)
 from .rescue import ReleaseOrphans, Rescue
 from .schedules import Scheduler
 from .survey import Survey

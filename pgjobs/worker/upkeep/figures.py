@@ -1,17 +1,14 @@
-"""Adds what the worker has counted to the table of figures; deletes what is old."""
+"""Adds what the worker has counted to the table of figures."""
 
 from math import inf
 from time import monotonic
 
-from ...conf import settings
-from ...queue.audit import prune_audit
-from ...queue.figures import add_figures, prune_figures
+from ...queue.figures import add_figures
 from ..connections.connection import OwnConnection
 from ..figures import Figures
 from .chore import NOTHING, Chore, Effects
 
 STORE_SECONDS = 15.0
-PRUNE_SECONDS = 60.0
 
 
 class StoreFigures(Chore):
@@ -35,36 +32,4 @@ class StoreFigures(Chore):
             add_figures(connection.execute, rows)
             self.figures.clear()
         self.done(monotonic())
-        return NOTHING
-
-
-class PruneFigures(Chore):
-    name = "prune_figures"
-
-    def __init__(self) -> None:
-        super().__init__(PRUNE_SECONDS)
-
-    def run(self, connection: OwnConnection) -> Effects:
-        number = prune_figures(
-            connection.execute,
-            settings.MINUTE_FIGURES_RETENTION,
-            settings.HOUR_FIGURES_RETENTION,
-        )
-        self.done(monotonic(), again_at_once=number > 0)
-        return NOTHING
-
-
-class PruneAudit(Chore):
-    name = "prune_audit"
-
-    def __init__(self) -> None:
-        super().__init__(PRUNE_SECONDS)
-
-    def run(self, connection: OwnConnection) -> Effects:
-        number = prune_audit(
-            connection.execute,
-            settings.AUDIT_RETENTION,
-            settings.HOUR_FIGURES_RETENTION,
-        )
-        self.done(monotonic(), again_at_once=number > 0)
         return NOTHING

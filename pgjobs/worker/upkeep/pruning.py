@@ -1,4 +1,4 @@
-"""Deletes what is old: finished jobs, empty batches, events and full rates."""
+"""Deletes what is old: jobs, batches, events, rates, figures, the audit trail."""
 
 import logging
 from collections import defaultdict
@@ -9,6 +9,8 @@ from time import monotonic
 from ...conf import settings
 from ...queue import events as outbox
 from ...queue import upkeep
+from ...queue.audit import prune_audit
+from ...queue.figures import prune_figures
 from ...queue.parts import OLDEST, Part, Position
 from ...queue.statements import Execute
 from ...queue.upkeep import Batch
@@ -115,13 +117,43 @@ class PruneEvents(Chore):
         return NOTHING
 
 
-class ForgetRates(Chore):
-    name = "forget_rates"
+class SimplePruning(Chore):
+    """Deletes old rows that nothing else needs."""
 
     def __init__(self) -> None:
         super().__init__(PRUNE_SECONDS)
 
+    def prune(self, execute: Execute) -> int:
+        """Delete a batch; return how many rows went."""
+        raise NotImplementedError
+
     def run(self, connection: OwnConnection) -> Effects:
-        upkeep.forget_rates(connection.execute)
-        self.done(monotonic())
+        number = self.prune(connection.execute)
+        self.done(monotonic(), again_at_once=number > 0)
         return NOTHING
+
+
+class ForgetRates(SimplePruning):
+    name = "forget_rates"
+
+    def prune(self, execute: Execute) -> int:
+        return upkeep.forget_rates(execute)
+
+
+class PruneFigures(SimplePruning):
+    name = "prune_figures"
+
+    def prune(self, execute: Execute) -> int:
+        minutes, hours = (
+            settings.MINUTE_FIGURES_RETENTION,
+            settings.HOUR_FIGURES_RETENTION,
+        )
+        return prune_figures(execute, minutes, hours)
+
+
+class PruneAudit(SimplePruning):
+    name = "prune_audit"
+
+    def prune(self, execute: Execute) -> int:
+        figures = settings.HOUR_FIGURES_RETENTION
+        return prune_audit(execute, settings.AUDIT_RETENTION, figures)

@@ -31,17 +31,18 @@ BEGIN
     END IF;
     PERFORM pgjobs_check_options(priority, queue_name, run_after),
         pgjobs_check_meta(meta);
+    -- Options with the name of a column are its value, but for those that depend on the
+    -- arguments.
+    job := jsonb_populate_record(
+        job, options - '{dependencies, keys, unique_for, unique_key}'::text[]
+    );
     job.meta := meta;
     job.task := definition.name;
-    job.queue_name := coalesce(queue_name, options ->> 'queue_name');
-    job.priority := coalesce(priority, (options -> 'priority')::integer);
+    job.queue_name := coalesce(queue_name, job.queue_name);
+    job.priority := coalesce(priority, job.priority);
     job.run_after := run_after;
     job.expires_at := coalesce(run_after, statement_timestamp())
         + make_interval(secs => (options -> 'expires')::double precision);
-    job.max_attempts := options -> 'max_attempts';
-    job.max_crashes := options -> 'max_crashes';
-    job.timeout := options -> 'timeout';
-    job.process_units := options -> 'process_units';
     IF options ? 'write_all' THEN
         expanded := pgjobs_expanded(definition, arguments);
         IF expanded IS NOT NULL THEN

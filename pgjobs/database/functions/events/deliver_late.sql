@@ -19,9 +19,6 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pgjobs_event WHERE handlers = 0) THEN
         RETURN 0;
     END IF;
-    IF NOT EXISTS (SELECT FROM pgjobs_event WHERE handlers = 0) THEN
-        RETURN 0;
-    END IF;
     WITH RECURSIVE pattern AS (
         SELECT event,
             CASE

@@ -1,5 +1,5 @@
 -- Return the timeline of the server, as the eight digits with which the name of a file of
--- its log begins, or NULL if the server does not tell: it may speak as PostgreSQL does,
+-- its log begins, or NULL if the server does not say: it may speak as PostgreSQL does,
 -- but store in another way. On a timeline that is new to us, first leave out the numbers
 -- that another server may have given.
 --

@@ -9,7 +9,7 @@ DECLARE
     unmet_links jsonb;
 BEGIN
     ended := '{}';
-    WITH told AS MATERIALIZED (
+    WITH resolved AS MATERIALIZED (
         (SELECT link.id AS link_id, link.job_id, link.needs, link.batch_id, outcome,
             link.predecessor_id AS culprit
         FROM (
@@ -44,21 +44,21 @@ BEGIN
     -- Another transaction may hold the row of a follower; then its link stays open.
     held AS MATERIALIZED (
         SELECT id, finished_at FROM pgjobs_job
-        WHERE id = ANY (ARRAY(SELECT job_id FROM told))
+        WHERE id = ANY (ARRAY(SELECT job_id FROM resolved))
         FOR NO KEY UPDATE SKIP LOCKED
     ),
     closed AS (
         UPDATE pgjobs_predecessor SET is_open = false
         WHERE id = ANY (ARRAY(
-            SELECT link_id FROM told
+            SELECT link_id FROM resolved
             WHERE job_id IN (SELECT id FROM held)
                 OR NOT EXISTS (
-                    SELECT FROM pgjobs_job WHERE id = told.job_id OFFSET 0
+                    SELECT FROM pgjobs_job WHERE id = resolved.job_id OFFSET 0
                 )
         ))
     ),
     unmet AS MATERIALIZED (
-        SELECT DISTINCT ON (job_id) told.* FROM told
+        SELECT DISTINCT ON (job_id) resolved.* FROM resolved
         WHERE NOT pgjobs_meets(needs, outcome)
             AND job_id IN (SELECT id FROM held WHERE finished_at IS NULL)
         ORDER BY job_id, link_id

@@ -40,6 +40,6 @@ BEGIN
     LEFT JOIN LATERAL (
         SELECT pg_notify('pgjobs_worker_' || cancelled.worker_id, 'cancel')
         WHERE cancelled.worker_id IS NOT NULL
-    ) AS told ON true;
+    ) AS notified ON true;
 END
 $$;

@@ -10,7 +10,8 @@
 --
 -- No job behind (last_priority, last_turn) may start. That is the place of a job that
 -- has waited for units for longer than `patience`. Units that become free are kept for
--- it.
+-- it. Of the jobs that take the same number of units, only the first ones in line are
+-- looked at: if they cannot start, they will have waited for long themselves.
 CREATE OR REPLACE FUNCTION pgjobs_host_room(
     here text, total bigint, patience double precision,
     OUT free bigint, OUT last_priority integer, OUT last_turn bigint
@@ -35,28 +36,53 @@ BEGIN
         ON job.worker_id BETWEEN worker.first_id AND worker.last_id
     WHERE worker.first_id <= worker.last_id AND job.status = 'RUNNING';
 
+    WITH RECURSIVE weight (queue_name, units) AS (
+        SELECT ''::varchar, 0::bigint
+        UNION ALL
+        SELECT next.*
+        FROM weight CROSS JOIN LATERAL (
+            SELECT job.queue_name, job.process_units FROM pgjobs_job AS job
+            WHERE job.status = 'READY' AND job.process_units IS NOT NULL
+                AND (job.queue_name, job.process_units) > (
+                    weight.queue_name,
+                    CASE WHEN units > total THEN 1000000000000000000
+                    ELSE greatest(units, free) END
+                )
+            ORDER BY job.queue_name, job.process_units LIMIT 1
+        ) AS next
+    )
     SELECT job.priority, job.turn INTO last_priority, last_turn
-    FROM pgjobs_job AS job
-    WHERE job.status = 'READY'
-        AND job.process_units > free AND job.process_units <= total
-        AND greatest(job.enqueued_at, job.run_after, job.last_attempted_at)
-            <= clock_timestamp() - make_interval(secs => patience)
+    FROM weight CROSS JOIN LATERAL (
+        SELECT first.priority, first.turn
+        FROM (
+            SELECT ready.priority, ready.turn,
+                greatest(ready.enqueued_at, ready.run_after, ready.last_attempted_at)
+                    AS waits_since
+            FROM pgjobs_job AS ready
+            WHERE ready.status = 'READY' AND ready.queue_name = weight.queue_name
+                AND ready.process_units = weight.units
+            ORDER BY ready.priority DESC, ready.turn LIMIT 100
+        ) AS first
+        WHERE waits_since <= clock_timestamp() - make_interval(secs => patience)
+        ORDER BY first.priority DESC, first.turn LIMIT 1
+    ) AS job
+    WHERE weight.units > free AND weight.units <= total
         -- A job that no worker of the host would claim does not wait for units.
         AND EXISTS (
             SELECT FROM pgjobs_worker AS worker
             WHERE worker.host = here
-                AND worker.units >= job.process_units
+                AND worker.units >= weight.units
                 AND worker.lease_until > clock_timestamp()
                 AND (
                     worker.queues = ''
-                    OR job.queue_name = ANY (string_to_array(worker.queues, ','))
+                    OR weight.queue_name = ANY (string_to_array(worker.queues, ','))
                 )
-                AND NOT job.queue_name
+                AND NOT weight.queue_name
                     = ANY (string_to_array(worker.excluded, ','))
         )
         AND NOT EXISTS (
             SELECT FROM pgjobs_queue AS queue
-            WHERE queue.name = job.queue_name
+            WHERE queue.name = weight.queue_name
                 AND (
                     queue.paused_at IS NOT NULL
                     OR queue.max_running <= (

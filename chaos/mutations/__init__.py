@@ -1,0 +1,6 @@
+"""The bugs that the checker must catch, by what they break."""
+
+from . import attempts, keys, queue
+from .bug import Bug
+
+BUGS: list[Bug] = [*attempts.BUGS, *keys.BUGS, *queue.BUGS]

@@ -1,0 +1,170 @@
+"""Bugs of attempts: claims, records, rescues and retries."""
+
+from .bug import STOP, Bug
+
+BUGS = [
+    Bug(
+        "a stale worker records its success",
+        "recorded by a stale worker",
+        (
+            (
+                """WHERE id = ANY (%(ids)s::bigint[])
+                AND lease_token = ANY (%(lease_tokens)s::bigint[])
+                AND worker_id = %(worker_id)s""",
+                "WHERE id = ANY (%(ids)s::bigint[]) AND worker_id IS NOT NULL",
+            ),
+        ),
+        "long",
+        STOP,
+        40,
+    ),
+    Bug(
+        "a stale worker records its failure",
+        "recorded by a stale worker",
+        (
+            (
+                """ON job.id = outcome.id AND job.lease_token = outcome.lease_token
+                WHERE job.worker_id = %(worker_id)s""",
+                "ON job.id = outcome.id WHERE job.worker_id IS NOT NULL",
+            ),
+        ),
+        "long_failing",
+        STOP,
+        40,
+    ),
+    Bug(
+        "an atomic job commits although it was overtaken",
+        "double effect",
+        (
+            (
+                """WHEN NOT EXISTS (SELECT FROM completed)
+                THEN pgjobs_refuse(%(overtaken)s)""",
+                """WHEN NOT EXISTS (SELECT FROM completed)
+                AND %(overtaken)s::text IS NULL THEN pgjobs_refuse('')""",
+            ),
+        ),
+        "long_atomic",
+        STOP,
+        40,
+    ),
+    Bug(
+        "a lease ends long before it has run out",
+        "taken from a living worker",
+        (
+            (
+                "< clock_timestamp() - (worker.lease_until - worker.heartbeat_at)",
+                "< clock_timestamp() - interval '0.3 s'",
+            ),
+            # Where workers ask whether there is anything to rescue.
+            (
+                "heartbeat_at < clock_timestamp() - least( lease_until - heartbeat_at,",
+                "heartbeat_at < clock_timestamp() - least( interval '0.3 s',",
+            ),
+        ),
+        "plain,long",
+    ),
+    Bug(
+        "a rescue counts no crash",
+        "illegal transition",
+        (
+            (
+                "crashes = least(crashes + counted, job.attempts, 32767),",
+                "",
+            ),
+        ),
+        "long",
+        "kill a worker",
+        20,
+    ),
+    Bug(
+        "a rescue leaves the old token",
+        "illegal transition",
+        (
+            (
+                "lease_token = nextval('pgjobs_lease_token'), "
+                "finished_at = CASE WHEN lost.next_status",
+                "finished_at = CASE WHEN lost.next_status",
+            ),
+        ),
+        "long",
+        "kill a worker",
+        20,
+    ),
+    Bug(
+        "a job may crash for ever",
+        "illegal transition",
+        (("WHEN job.crashes + counted >= job.max_crashes THEN 'FAILED'", ""),),
+        "plain",
+        "a job that ends its process",
+        20,
+    ),
+    Bug(
+        "the number of the attempt is the token",
+        "token used twice",
+        (
+            (
+                """lease_token = nextval('pgjobs_lease_token'),
+                worker_id = %(worker_id)s,
+                started_at = coalesce(started_at, clock_timestamp()),
+                last_attempted_at = clock_timestamp()""",
+                """lease_token = attempts + 1, worker_id = %(worker_id)s,
+                started_at = coalesce(started_at, clock_timestamp()),
+                last_attempted_at = clock_timestamp()""",
+            ),
+        ),
+    ),
+    Bug(
+        "a retry takes the token back to 0",
+        "illegal transition",
+        (
+            (
+                "reason = '', blocked_by_id = NULL,",
+                "reason = '', blocked_by_id = NULL, lease_token = 0,",
+            ),
+        ),
+        "plain",
+        "none",
+        20,
+    ),
+    Bug(
+        "a retry begins no other life",
+        "double completion",
+        (("life = life + 1,", ""),),
+        "plain",
+        "none",
+        20,
+    ),
+    Bug(
+        "each crash of a worker counts three times",
+        "innocents failed",
+        (("ELSE 1 END AS counted", "ELSE 3 END AS counted"),),
+        "bystanders",
+        "a job that ends its process",
+        20,
+    ),
+    Bug(
+        "the death of a worker shows after a minute",
+        "rescued late",
+        (
+            ("secs => 1.3 * worker.heartbeat_interval", "secs => 60"),
+            (
+                "< clock_timestamp() - (worker.lease_until - worker.heartbeat_at)",
+                "< clock_timestamp() - interval '60 s'",
+            ),
+        ),
+        "plain,long",
+        "kill a worker",
+        30,
+    ),
+    Bug(
+        "a worker claims one job too many",
+        "slots exceeded",
+        (
+            (
+                "free = self.options.slots + self.options.fixed_prefetch - held",
+                "free = self.options.slots + self.options.fixed_prefetch - held + 1",
+            ),
+        ),
+        "several",
+    ),
+]

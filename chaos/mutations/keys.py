@@ -1,0 +1,68 @@
+"""Bugs of what holds jobs back: locks, limits, units, unique keys."""
+
+from .bug import Bug
+
+BUGS = [
+    Bug(
+        "the writer of a job lets it pass its lock",
+        "two running in one lock",
+        (
+            ("WHEN NEW.keys ? 'lock' THEN 'lock'", ""),
+            (
+                "CREATE UNIQUE INDEX pgjobs_job_lock ON",
+                "CREATE INDEX pgjobs_job_lock ON",
+            ),
+        ),
+        "ordered,mutex",
+    ),
+    Bug(
+        "the last in line is next",
+        "order violated",
+        (
+            (
+                """ORDER BY keys ->> 'lock', id LIMIT 1 ) AS first
+                WHERE first.line = pgjobs_line('lock', free.lock)""",
+                """ORDER BY keys ->> 'lock' DESC, id DESC LIMIT 1 ) AS first
+                WHERE first.line = pgjobs_line('lock', free.lock)""",
+            ),
+            ("WHERE is_ordered AND first.id < candidate.id", "WHERE false"),
+        ),
+        "ordered",
+    ),
+    Bug(
+        "the writer of a job lets it pass its limit",
+        "limit exceeded",
+        (("WHEN NEW.keys ? 'limit_key' THEN 'limit'", ""),),
+        "limited",
+    ),
+    Bug(
+        "a queue has always room for one more",
+        "queue limit exceeded",
+        (
+            (
+                """SELECT greatest( max_running - (
+                SELECT count(*) FROM pgjobs_job
+                WHERE status = 'RUNNING' AND queue_name = queue ), 0 )""",
+                "SELECT 1",
+            ),
+        ),
+        "narrow_queue",
+    ),
+    Bug(
+        "units in use are not counted",
+        "units exceeded",
+        (("WHERE worker.first_id <= worker.last_id AND job", "WHERE false AND job"),),
+        "weighty",
+    ),
+    Bug(
+        "a unique key is given up when its job starts",
+        "unique violated",
+        (
+            (
+                "WHEN 'unfinished' THEN finished_at IS NULL",
+                "WHEN 'unfinished' THEN finished_at IS NULL AND attempts = 0",
+            ),
+        ),
+        "unique",
+    ),
+]

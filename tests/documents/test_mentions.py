@@ -1,0 +1,81 @@
+"""What pages mention beside their examples is there: options, modules, extras."""
+
+import ast
+import configparser
+import importlib
+import re
+import shlex
+
+import pytest
+from django.core.management import get_commands, load_command_class
+
+from benchmarks.__main__ import parser as benchmarks_parser
+from chaos.__main__ import parser as chaos_parser
+from tests.documents.examples import OF_ROOT, PAGES, ROOT
+
+TEXTS = {str(path.relative_to(ROOT)): path.read_text() for path in {*PAGES, *OF_ROOT}}
+EVERY = pytest.mark.parametrize("name", sorted(TEXTS))
+COMMAND = re.compile(r"`(?:python )?manage\.py ([^`\n]+)`|`([a-z]+ --?[^`\n]+)`")
+# Commands of the queues that readers come from.
+FOREIGN = {"db_worker", "prune_db_task_results", "rqscheduler", "rqworker"}
+MODULE = re.compile(
+    r"`[^`\n]*python -m ([\w.]+)([^`\n]*)`|^ {4}.*python -m ([\w.]+)([^\n#]*)", re.M
+)
+PARSERS = {"benchmarks": benchmarks_parser, "chaos": chaos_parser}
+EXTRA = re.compile(r"(?:pgjobs|\.)\[([a-z,]+)\]'?")
+BLOCK = re.compile(r"^ *```(\S*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
+# `py` is code of other queues, which runs where they are installed.
+LANGUAGES = {"python", "py", "sql", "sh", "console", "text", "mermaid"}
+
+
+def options_of(command: str) -> set[str]:
+    """Return the options that a command of `manage.py` takes."""
+    made = load_command_class(get_commands()[command], command)
+    parser = made.create_parser("manage.py", command)
+    return {name for action in parser._actions for name in action.option_strings}
+
+
+@EVERY
+def test_options_that_a_sentence_names_exist(name):
+    for with_manage, bare in COMMAND.findall(TEXTS[name]):
+        command, *arguments = shlex.split(with_manage or bare)
+        if command in FOREIGN or (bare and command not in get_commands()):
+            continue
+        named = {each.partition("=")[0] for each in arguments if each[:2] == "--"}
+        assert named <= options_of(command), with_manage or bare
+
+
+def test_option_that_does_not_exist_is_found():
+    assert "--concurrency" in options_of("runjobs")
+    assert "--gone" not in options_of("runjobs")
+
+
+@EVERY
+def test_programs_that_a_page_runs_exist(name):
+    for found in MODULE.findall(TEXTS[name]):
+        module, arguments = found[0] or found[2], found[1] or found[3]
+        assert importlib.util.find_spec(module), module
+        if arguments.strip() and (make := PARSERS.get(module)):
+            make().parse_args(shlex.split(arguments))
+
+
+@EVERY
+def test_extras_that_a_page_installs_exist(name):
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    known = {*setup["options.extras_require"]}
+    for extras in EXTRA.findall(TEXTS[name]):
+        assert {*extras.split(",")} <= known
+
+
+@EVERY
+def test_language_of_each_block_is_one_that_is_checked(name):
+    languages = {language for language, _ in BLOCK.findall(TEXTS[name])}
+    assert {each for each in languages if each[:1] != "{"} <= LANGUAGES
+
+
+@EVERY
+def test_code_of_other_queues_is_python(name):
+    for language, code in BLOCK.findall(TEXTS[name]):
+        if language == "py":
+            ast.parse(code)
