@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import capacity, cases, catalogue
+from . import capacity, cases, catalogue, telemetry
 from .report import as_json, as_markdown, conditions
 from .rounds import run
 from .server import Unusable, running_server
@@ -30,9 +30,10 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "what",
-        choices=["quick", "run", "capacity", "list", "render"],
+        choices=["quick", "run", "capacity", "telemetry", "list", "render"],
         help="quick: pgjobs against bare SQL, in less than a minute; run: all systems "
         "and cases, or those that are named; capacity: what a job costs, by feature; "
+        "telemetry: what each part of it costs; "
         "list: which there are; render: the tables of an earlier run",
     )
     parser.add_argument(
@@ -54,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         default=10_000,
         metavar="N",
-        help="capacity: jobs of each feature",
+        help="capacity, telemetry: jobs of each feature",
     )
     parser.add_argument(
         "--server",
@@ -91,8 +92,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if chosen.what == "render":
         return render(chosen.results, chosen.into)
-    if chosen.what == "capacity":
-        return measure_capacity(chosen)
+    if chosen.what in ("capacity", "telemetry"):
+        return measure_features(chosen)
     is_quick = chosen.what == "quick"
     systems = chosen.systems or (catalogue.QUICK if is_quick else catalogue.BY_NAME)
     which = chosen.cases or (cases.QUICK if is_quick else cases.CASES)
@@ -120,12 +121,13 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if results.failures or results.left_out else 0
 
 
-def measure_capacity(chosen: argparse.Namespace) -> int:
+def measure_features(chosen: argparse.Namespace) -> int:
     url = os.environ.get("DATABASE_URL")
+    server = {"kind": chosen.server, "allow_remote": chosen.allow_remote}
     try:
-        return capacity.main(
-            chosen.jobs, url, kind=chosen.server, allow_remote=chosen.allow_remote
-        )
+        if chosen.what == "telemetry":
+            return telemetry.main(chosen.jobs, chosen.rounds or 5, url, **server)
+        return capacity.main(chosen.jobs, url, **server)
     except Unusable as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2

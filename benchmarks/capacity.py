@@ -9,8 +9,8 @@ another machine is not known, and left out.
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -185,9 +185,11 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def main(jobs: int, url: str | None, **server: Any) -> int:
+@contextmanager
+def own_project(url: str | None, database: str, **server: Any) -> Iterator[Server]:
+    """Be a project with a new database, which is dropped in the end."""
     with running_server(url, **server) as found:
-        os.environ["DATABASE_URL"] = found.create_database("capacity")
+        os.environ["DATABASE_URL"] = found.create_database(database)
         os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.project.settings"
         os.environ["PYTHONPATH"] = str(ROOT)
         import django
@@ -195,18 +197,25 @@ def main(jobs: int, url: str | None, **server: Any) -> int:
 
         django.setup()
         call_command("migrate", verbosity=0)
-        with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
-            meter = Meter(found, connection, jobs)
-            say(f"{'per job':26}{'enqueue':^28}{'run':^28}")
-            heads = f"{'app us':>8} {'server us':>9} {'WAL bytes':>9}"
-            say(f"{'':26}{heads} {heads.replace('   app', 'worker')} {'at rest':>9}")
-            (plain, *others) = features().items()
-            server_time = measure(meter, *plain) + measure_end(meter)
-            for each in others:
-                measure(meter, *each)
-            measure_connections(meter)
-            print_model(server_time)
+        yield found
         django.db.connections.close_all()
         with suppress(psycopg.Error):
-            found.drop_database("capacity")
+            found.drop_database(database)
+
+
+def main(jobs: int, url: str | None, **server: Any) -> int:
+    with (
+        own_project(url, "capacity", **server) as found,
+        psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection,
+    ):
+        meter = Meter(found, connection, jobs)
+        say(f"{'per job':26}{'enqueue':^28}{'run':^28}")
+        heads = f"{'app us':>8} {'server us':>9} {'WAL bytes':>9}"
+        say(f"{'':26}{heads} {heads.replace('   app', 'worker')} {'at rest':>9}")
+        (plain, *others) = features().items()
+        server_time = measure(meter, *plain) + measure_end(meter)
+        for each in others:
+            measure(meter, *each)
+        measure_connections(meter)
+        print_model(server_time)
     return 0

@@ -1,20 +1,21 @@
 """The benchmarks measure: at small sizes, for correctness and not for speed."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks import cases, catalogue, rounds
+from benchmarks import cases, catalogue, rounds, telemetry
 from benchmarks.__main__ import BEGIN, END, main, with_tables
 from benchmarks.comparison import as_table
 from benchmarks.locks import WITHOUT_FLOW_CONTROL
 from benchmarks.report import as_json, as_markdown, conditions
 from benchmarks.server import PREFIX, Unusable, refuse_remote, running_server
 from tests.actors import execute, hours, stored_statuses
-from tests.processes import database_url
+from tests.processes import ROOT, database_url
 from tests.tasks import noop
 
 SMALL = cases.Sizes(
@@ -260,6 +261,30 @@ def test_command_line_names_the_systems_that_there_are():
 
 
 @pytest.mark.django_db
+def test_each_part_of_telemetry_is_measured():
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "benchmarks",
+            "telemetry",
+            "--jobs",
+            "20",
+            "--rounds",
+            "1",
+        ],
+        env={**os.environ, "DATABASE_URL": database_url()},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = [line.split(" | ")[0][2:] for line in done.stdout.splitlines()[2:]]
+    assert shown == list(telemetry.PARTS)
+    page = (ROOT / "docs/telemetry.md").read_text()
+    assert [part for part in telemetry.PARTS if f"| {part} |" not in page] == []
+
+
 def test_table_without_flow_control_still_takes_plain_jobs():
     execute(WITHOUT_FLOW_CONTROL)
     noop.enqueue()

@@ -1,3 +1,4 @@
+import logging
 import time
 from threading import Event
 from typing import Literal
@@ -5,7 +6,15 @@ from typing import Literal
 from benchmarks import tasks
 from pgjobs import task
 
-TASKS = {"noop": task(tasks.noop), "stamp": task(tasks.stamp)}
+logger = logging.getLogger(__name__)
+
+
+@task
+def log(number: int) -> None:
+    logger.info("job with number %s", number)
+
+
+TASKS = {"noop": task(tasks.noop), "stamp": task(tasks.stamp), "log": log}
 
 
 @task

@@ -17,7 +17,27 @@ WIDTH, HEIGHT = 720, 120
 TICKS = 4  # marks below the chart
 
 
-Mark = tuple[datetime, str]  # when a version of the code first ran, and its name
+class History(NamedTuple):
+    """What charts show: the sums of each span of a period."""
+
+    spans: Sequence[Sums]
+    period: Period
+    # When a version of the code first ran, and its name.
+    marks: Sequence[tuple[datetime, str]]
+
+    @property
+    def times(self) -> list[str]:
+        return [time_of(sums, self.period) for sums in self.spans]
+
+    @property
+    def starts(self) -> list[tuple[float, str]]:
+        """Return where versions begin, as a share of the width, and their names."""
+        if not self.spans:
+            return []
+        first = int(self.spans[0].key)
+        whole = len(self.spans) * self.period.step
+        found = (((at.timestamp() - first) / whole, name) for at, name in self.marks)
+        return [(share, name) for share, name in found if 0 <= share <= 1]
 
 
 class Chart(NamedTuple):
@@ -43,20 +63,17 @@ class Bar(NamedTuple):
         return sum(part.value for part in self.parts)
 
 
-def ended_jobs(
-    spans: Sequence[Sums], period: Period, marks: Sequence[Mark] = ()
-) -> Chart:
+def ended_jobs(history: History) -> Chart:
     """Return the chart of how many jobs ended in each span, and how."""
     rows = [
-        (time_of(sums, period), sums.successful, sums.failed, sums.cancelled)
-        for sums in spans
+        (time, sums.successful, sums.failed, sums.cancelled)
+        for time, sums in zip(history.times, history.spans, strict=True)
     ]
     bars = [ends(*row) for row in rows]
     title = _("Jobs that ended")
     columns = (_("Time"), _("Successful"), _("Failed"), _("Cancelled"))
     highest = max((bar.height for bar in bars), default=0)
-    lines = starts_of(marks, spans, period)
-    svg = drawn(title, bars, [row[0] for row in rows], f"{highest:,.0f}", lines)
+    svg = drawn(title, bars, f"{highest:,.0f}", history)
     return Chart(title, svg, columns, rows)
 
 
@@ -71,57 +88,32 @@ def ends(time: str, successful: int, failed: int, cancelled: int) -> Bar:
     return Bar(text % {"time": time, **values}, parts)
 
 
-def waiting_times(
-    spans: Sequence[Sums], period: Period, marks: Sequence[Mark] = ()
-) -> Chart:
+def waiting_times(history: History) -> Chart:
     """Return the chart of how long 95 % of the jobs have waited at most."""
     # xgettext:no-python-format
     title = _("How long jobs waited (95 % of them no longer)")
-    seconds = [sums.wait_time(0.95) or 0.0 for sums in spans]
-    return durations(title, seconds, spans, period, marks)
+    return durations(title, [sums.wait_time(0.95) for sums in history.spans], history)
 
 
-def run_times(
-    spans: Sequence[Sums], period: Period, marks: Sequence[Mark] = ()
-) -> Chart:
+def run_times(history: History) -> Chart:
     """Return the chart of how long 95 % of the attempts have run at most."""
     # xgettext:no-python-format
     title = _("How long attempts ran (95 % of them no longer)")
-    seconds = [sums.run_time(0.95) or 0.0 for sums in spans]
-    return durations(title, seconds, spans, period, marks)
+    return durations(title, [sums.run_time(0.95) for sums in history.spans], history)
 
 
-def durations(
-    title: str,
-    seconds: Sequence[float],
-    spans: Sequence[Sums],
-    period: Period,
-    marks: Sequence[Mark],
-) -> Chart:
-    times = [time_of(sums, period) for sums in spans]
+def durations(title: str, found: Iterable[float | None], history: History) -> Chart:
+    seconds = [each or 0.0 for each in found]
     rows = [
         (time, seconds_in_words(each))
-        for time, each in zip(times, seconds, strict=True)
+        for time, each in zip(history.times, seconds, strict=True)
     ]
     bars = [
         Bar(f"{time}: {text}", [Part("waited", each)])
         for (time, text), each in zip(rows, seconds, strict=True)
     ]
-    highest = seconds_in_words(max(seconds, default=0.0))
-    svg = drawn(title, bars, times, highest, starts_of(marks, spans, period))
+    svg = drawn(title, bars, seconds_in_words(max(seconds, default=0.0)), history)
     return Chart(title, svg, (_("Time"), _("Duration")), rows)
-
-
-def starts_of(
-    marks: Sequence[Mark], spans: Sequence[Sums], period: Period
-) -> list[tuple[float, str]]:
-    """Return where versions of the code begin, as a share of the width, and which."""
-    if not spans:
-        return []
-    first = int(spans[0].key)
-    whole = len(spans) * period.step
-    found = (((at.timestamp() - first) / whole, name) for at, name in marks)
-    return [(share, name) for share, name in found if 0 <= share <= 1]
 
 
 def sparkline(numbers: Sequence[int]) -> SafeString:
@@ -150,11 +142,7 @@ def time_of(sums: Sums, period: Period) -> str:
 
 
 def drawn(
-    title: str,
-    bars: Sequence[Bar],
-    times: Sequence[str],
-    highest: str,
-    lines: Iterable[tuple[float, str]] = (),
+    title: str, bars: Sequence[Bar], highest: str, history: History
 ) -> SafeString:
     """Return the picture; sizes are attributes, which a strict CSP allows."""
     most = max((bar.height for bar in bars), default=0) or 1.0
@@ -172,7 +160,7 @@ def drawn(
         '<line x1="0" x2="{}" y1="{}" y2="{}"></line>{}{}{}'
         '<text x="0" y="10">{}</text></svg>',
         *(WIDTH, HEIGHT + 20, title, WIDTH, HEIGHT, HEIGHT),
-        *(groups, labels(times, width), versions(lines), highest),
+        *(groups, labels(history.times, width), versions(history.starts), highest),
     )
 
 

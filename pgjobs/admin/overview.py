@@ -22,7 +22,7 @@ from ..reports.figures import PERIODS, Sums, figures, versions
 from ..reports.replica import replica_age
 from ..reports.texts import excerpt
 from .audit_words import act_in_words
-from .charts import ended_jobs, run_times, waiting_times
+from .charts import History, ended_jobs, run_times, waiting_times
 from .links import number_and_status
 from .markup import (
     LONGEST_CELL,
@@ -31,8 +31,8 @@ from .markup import (
     seconds_in_words,
     status_word,
 )
-from .overview_desk import LONGEST_PROBLEM, Table
 from .overview_errors import LONGEST_REASON, ErrorTables
+from .overview_links import LONGEST_PROBLEM, Table
 from .overview_words import both, capped, kept_for, name_of_task, paused
 from .overview_workers import WorkerTable
 from .sites import databases
@@ -53,7 +53,7 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     """Return the template context; of what a user may not view it says nothing."""
     database = Job.objects.db
     state = status.overview(database)
-    desk = Desk(admin_site, request.user, get_token(request))
+    shown = OverviewTables(admin_site, request.user, get_token(request))
     groups = failures(database)
     now = database_time(database)
     chosen = request.GET.get("period")
@@ -61,23 +61,23 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     period = PERIODS[name]
     narrowed = {key: request.GET.get(key) or None for key in ("task", "queue_name")}
     sums = figures(database, period, **narrowed)
-    marks = versions(database, period)
+    history = History(sums.spans, period, versions(database, period))
     tables = [
-        desk.queues(state, status.living_workers(database)),
-        desk.errors(groups),
-        desk.muted(groups),
-        desk.tasks(sums.tasks),
-        desk.workers(state),
-        desk.schedules(database),
-        desk.waiting(state),
-        desk.audit(database),
+        shown.queues(state, status.living_workers(database)),
+        shown.errors(groups),
+        shown.muted(groups),
+        shown.tasks(sums.tasks),
+        shown.workers(state),
+        shown.schedules(database),
+        shown.waiting(state),
+        shown.audit(database),
     ]
     return {
-        "problems": [desk.remark(each) for each in state.remarks],
-        "dead_letters": list(desk.dead_letters(state)),
-        "finished": list(desk.finished(state)),
-        "charts": [draw(sums.spans, period, marks) for draw in CHARTS],
-        "versions": [(exact(at), version) for at, version in marks],
+        "problems": [shown.remark(each) for each in state.remarks],
+        "dead_letters": list(shown.dead_letters(state)),
+        "finished": list(shown.finished(state)),
+        "charts": [draw(history) for draw in CHARTS],
+        "versions": [(exact(at), version) for at, version in history.marks],
         "narrowed": [value for value in narrowed.values() if value],
         "periods": [
             (key, title, address(key, narrowed), key == name)
@@ -96,7 +96,7 @@ def address(period: str, narrowed: dict[str, str | None]) -> str:
     return f"?{urlencode({'period': period, **chosen})}"
 
 
-class Desk(ErrorTables, WorkerTable):
+class OverviewTables(ErrorTables, WorkerTable):
     """Writes the tables for one user of one site."""
 
     def queues(self, state: status.Overview, workers: list[Worker]) -> Table:

@@ -13,7 +13,7 @@ from .acts import DELETE, RETRY
 from .charts import sparkline
 from .links import list_url
 from .markup import LONGEST_CELL, ago, breakable, status_and_note
-from .overview_desk import Links, Table
+from .overview_links import Links, Table
 from .overview_words import filters_of, name_of_task, number_of
 
 LONGEST_REASON = 120

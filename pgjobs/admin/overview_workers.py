@@ -9,7 +9,7 @@ from ..reports import status
 from ..reports.running_jobs import RunningNow, running_jobs
 from ..reports.texts import excerpt
 from .markup import LONGEST_CELL, ago, size
-from .overview_desk import Links, Table
+from .overview_links import Links, Table
 from .overview_words import health, name_of_task, slots
 
 

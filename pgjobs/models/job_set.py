@@ -54,6 +54,10 @@ class JobQuerySet(models.QuerySet["Job"]):
             return self.filter(status=status, line__isnull=False)
         return self.filter(status=status)
 
+    def some(self, most: int):
+        """Filter so many of the jobs: an aggregate then reads no more of them."""
+        return self.model.objects.using(self.db).filter(pk__in=self.values("pk")[:most])
+
     def holding_keys(self):
         """Filter the jobs whose unique key no other job can have now."""
         return self.filter(HOLDS_KEY)

@@ -173,9 +173,8 @@ def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
 
 def linked_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
     """Return how many jobs wait for predecessors, and for dependencies."""
-    waiting = Job.objects.using(database).waiting()
-    some = waiting.filter(pk__in=waiting.values("pk")[:MOST_COUNTED])
-    rows = some.filter(waiting_for__in=("predecessor", "dependency"))
+    waiting = Job.objects.using(database).waiting().some(MOST_COUNTED)
+    rows = waiting.filter(waiting_for__in=("predecessor", "dependency"))
     counted = rows.order_by("waiting_for").values_list("waiting_for")
     found = list(counted.annotate(Count("pk"), Min("pk")))
     now = obstacles(database, [first for _, _, first in found])
@@ -256,8 +255,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
             number,
         )
         found.append(Remark(text % number, "worker"))
-    undecided = jobs.filter(line="undecided")
-    undecided = jobs.filter(pk__in=undecided.values("pk")[:MOST_COUNTED])
+    undecided = jobs.filter(line="undecided").some(MOST_COUNTED)
     undecided = undecided.annotate(since=Greatest("enqueued_at", "run_after"))
     if number := undecided.filter(since__lt=now - PATIENCE)[:MOST_COUNTED].count():
         text = ngettext(

@@ -46,10 +46,9 @@ def most_units(queue_name: str, workers: Iterable[Worker]) -> int | None:
 def too_heavy(database: str, workers: Iterable[Worker]) -> list[str]:
     """Say which ready jobs take more units than any worker has that serves them."""
     workers = list(workers)
-    jobs = Job.objects.using(database)
-    heavy = jobs.ready().filter(process_units__isnull=False)
-    some = jobs.filter(pk__in=heavy.values("pk")[:MOST_COUNTED])
-    rows = some.values("queue_name", "process_units").annotate(number=Count("pk"))
+    ready = Job.objects.using(database).ready()
+    heavy = ready.filter(process_units__isnull=False).some(MOST_COUNTED)
+    rows = heavy.values("queue_name", "process_units").annotate(number=Count("pk"))
     found = []
     for row in rows.order_by("queue_name", "process_units"):
         most = most_units(row["queue_name"], workers)

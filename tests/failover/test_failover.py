@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,11 +18,11 @@ MEGABYTES = 700
 CHILD = "tests.noop"
 
 
-@pytest.fixture(params=["synchronous", "asynchronous"])
-def pair(request):
-    """A primary and a standby, both with our tables."""
+@contextmanager
+def running_pair(is_synchronous: bool) -> Iterator[Pair]:
+    """Start a primary and a standby, both with our tables."""
     try:
-        pair = Pair(MEGABYTES, request.param == "synchronous")
+        pair = Pair(MEGABYTES, is_synchronous)
     except Unusable as error:
         pytest.skip(str(error))
     try:
@@ -29,6 +31,12 @@ def pair(request):
         yield pair
     finally:
         pair.remove()
+
+
+@pytest.fixture(params=["synchronous", "asynchronous"])
+def pair(request):
+    with running_pair(request.param == "synchronous") as pair:
+        yield pair
 
 
 def environment(pair) -> dict[str, str]:

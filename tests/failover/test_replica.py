@@ -7,25 +7,14 @@ import sys
 
 import pytest
 
-from chaos.pair import Pair
-from chaos.server import Unusable
-from tests.failover.test_failover import MEGABYTES, environment, migrate
+from tests.failover.test_failover import environment, running_pair
 from tests.processes import ROOT
 
 
 @pytest.fixture
 def pair():
-    """A primary and a standby, both with our tables."""
-    try:
-        pair = Pair(MEGABYTES, is_synchronous=True)
-    except Unusable as error:
-        pytest.skip(str(error))
-    try:
-        pair.start()
-        migrate(pair)
+    with running_pair(is_synchronous=True) as pair:
         yield pair
-    finally:
-        pair.remove()
 
 
 def jobstatus(pair, port: int, *arguments: str) -> str:

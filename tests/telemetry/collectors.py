@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.server.requests += 1
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.headers["Content-Encoding"] == "gzip":
             body = gzip.decompress(body)
         getattr(self, self.server.behaviour)(body)

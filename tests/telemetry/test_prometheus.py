@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -19,13 +19,14 @@ from pgjobs.reports import metrics as report
 from pgjobs.reports.metrics import CachedGauges
 from pgjobs.worker import Loop, WorkerOptions
 from pgjobs.worker import figures as worker_figures
-from pgjobs.worker.process.http import Address, Server
+from pgjobs.worker.process.http import MOST_CLIENTS, Address, Server
 from pgjobs.worker.upkeep import figures as upkeep_figures
 from tests import tasks
 from tests.actors import Hand, execute, hours, session
 from tests.processes import (
     LONGEST_TEST,
     WorkerThread,
+    running_worker,
     shared_queue,
     wait_for,
     wait_for_all,
@@ -263,6 +264,19 @@ def test_one_scrape_brings_the_processes_of_a_supervisor_together():
     assert found["pgjobs_worker_slots", "process=1", "state=free"] == 4
     assert found["pgjobs_worker_slots", "process=2", "state=free"] == 4
     assert found["pgjobs_workers", "state=alive"] == 2
+
+
+def test_scrapers_that_never_read_delay_no_job():
+    with running_worker() as loop, ExitStack() as clients:
+        server = clients.enter_context(
+            Server(Address("127.0.0.1", 0), loop, metrics=WorkerMetrics(loop))
+        )
+        for _ in range(2 * MOST_CLIENTS):
+            client = clients.enter_context(socket.create_connection(server.address))
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n" * 50)
+        for _ in range(20):
+            enqueue(tasks.noop)
+        wait_for_all("SUCCESSFUL")
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.0 200 OK\r\n\r\n\xff\xfe{", b"rubbish"])

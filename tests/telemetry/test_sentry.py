@@ -14,6 +14,7 @@ from pgjobs.tasks import schedules
 from tests import tasks
 from tests.actors import Hand, execute
 from tests.processes import drain, run, running_worker, shared_queue, wait_for
+from tests.telemetry.collectors import collecting
 
 pytestmark = shared_queue
 
@@ -223,6 +224,23 @@ def test_sentry_that_is_down_harms_no_job():
     initialise(Broken)
     assert run(tasks.add, 1).return_value == 2
     assert run(charge, "4242", 1).status == "FAILED"
+
+
+@pytest.mark.parametrize("behaviour", ["slow", "refusing", "hostile"])
+def test_bad_sentry_delays_no_job(behaviour):
+    install()
+    with collecting(behaviour) as server:
+        address = server.address.replace("//", "//key@")
+        sentry_sdk.init(
+            f"{address}/1", traces_sample_rate=1.0, default_integrations=False
+        )
+        assert run(charge, "4242", 1).status == "FAILED"
+        wait_for(lambda: server.requests, "Sentry has been called")
+        for _ in range(20):
+            enqueue(tasks.add, 1)
+        drain()
+        assert Job.objects.filter(status="SUCCESSFUL").count() == 20
+        server.released.set()
 
 
 def test_sentry_without_a_client_harms_no_job():

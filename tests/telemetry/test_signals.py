@@ -3,11 +3,22 @@
 import threading
 
 import pytest
+from django.db import connection
+from django.db.backends.signals import connection_created
 
 from pgjobs import enqueue, signals, task
 from pgjobs.models import Job, Worker
+from pgjobs.worker.upkeep import announcer
 from tests import tasks
-from tests.processes import ROOT, drain, run, shared_queue, statements_of_workers
+from tests.processes import (
+    ROOT,
+    drain,
+    run,
+    running_worker,
+    shared_queue,
+    statements_of_workers,
+    wait_for,
+)
 
 pytestmark = shared_queue
 
@@ -141,6 +152,52 @@ def test_receivers_of_ends_do_not_run_on_the_loop(connect):
     connect("job_failed", lambda **named: threads.append(threading.current_thread()))
     run(tasks.fail_with, "no")
     assert [thread.name for thread in threads] == ["pgjobs-announcer"]
+
+
+def test_thread_of_the_signals_keeps_its_connection_for_the_next_end(
+    connect, monkeypatch
+):
+    """To connect takes the server longer than the query of an end."""
+    monkeypatch.setattr(announcer, "IDLE_SECONDS", 3_600)
+    connect("job_succeeded", lambda **named: heard.append(1))
+    heard, opened = [], []
+
+    def note(**named):
+        opened.append(threading.current_thread().name)
+
+    connection_created.connect(note)
+    try:
+        with running_worker():
+            for number in (1, 2, 3):
+                enqueue(tasks.noop)
+                wait_for(lambda number=number: len(heard) == number)
+    finally:
+        connection_created.disconnect(note)
+    assert opened.count("pgjobs-announcer") == 1
+
+
+def test_thread_of_the_signals_closes_its_connection_when_nothing_ends(
+    connect, monkeypatch
+):
+    monkeypatch.setattr(announcer, "IDLE_SECONDS", 0.01)
+    pids = []
+
+    def receive(**named):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            pids.extend(cursor.fetchone())
+
+    connect("job_succeeded", receive)
+    with running_worker():
+        enqueue(tasks.noop)
+        wait_for(lambda: pids, "the end is announced")
+        wait_for(lambda: not is_connected(pids[0]), "its session has ended")
+
+
+def is_connected(pid: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", [pid])
+        return cursor.fetchone() is not None
 
 
 def test_worker_without_receivers_runs_no_statement_more(connect):

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from django.db import connections
@@ -19,6 +19,9 @@ from ..observer import AttemptEnd
 from ..slots.cleaning import clean_connections
 
 logger = logging.getLogger("pgjobs.worker")
+
+# After so long without a call the thread closes its connection to the database.
+IDLE_SECONDS = 1.0
 
 
 class EndOfAttempt(NamedTuple):
@@ -64,16 +67,22 @@ class Announcer:
         self.calls.put(call)
 
     def run(self) -> None:
-        while (call := self.calls.get()) is not None:
+        while (call := self.next_call()) is not None:
             try:
                 call()
             except BaseException:  # or no further end would be announced
                 logger.exception("A signal could not be sent")
             del call  # and the error in it, before the thread sleeps
             clean_connections()
-            if self.calls.empty():
-                connections.close_all()  # it is one more than the slots need
         connections.close_all()
+
+    def next_call(self) -> Callable[[], None] | None:
+        """Wait for a call; None ends the thread."""
+        try:
+            return self.calls.get(timeout=IDLE_SECONDS)
+        except Empty:
+            connections.close_all()  # it is one more than the slots need
+            return self.calls.get()
 
     def wait(self) -> None:
         """Return when all that was put so far is announced."""
