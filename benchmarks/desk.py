@@ -99,8 +99,13 @@ SELECT 'schedule-' || i, 'shop.task_' || i, '0 3 * * *' FROM generate_series(1, 
 INSERT INTO pgjobs_errorgroup (id, task, exception_class, place, message)
 SELECT i, 'shop.task_' || i % 50, 'shop.Error' || i / 50, 'shop.pay', 'declined: #'
 FROM generate_series(0, 349) AS i;
+INSERT INTO pgjobs_batch (description)
+SELECT 'batch ' || i FROM generate_series(1, 100) AS i;
+INSERT INTO pgjobs_event (name, aggregate_id, handlers)
+SELECT 'paid', 'order-' || i, i % 2 FROM generate_series(1, 1000) AS i;
 SELECT setval(pg_get_serial_sequence('pgjobs_job', 'id'), max(id)) FROM pgjobs_job
 """
+FIRST = "SELECT min(id) FROM pgjobs_{}"
 APP = "/admin/pgjobs/"
 LIST = f"{APP}job/"
 AT_ONCE = 250_000
@@ -165,6 +170,14 @@ def pages(execute) -> Iterator[tuple[str, str]]:
         "search reason": "q=reason:declined",
         "search reason, failed": "q=reason:declined&status=FAILED",
         "search lock": "q=lock:lock_7",
+        "search unique": "q=unique:none",
+        "search meta": "q=meta.tenant:none",
+        "worker": f"worker={execute(FIRST.format('worker'))[0][0]}",
+        "schedule": f"schedule={execute(FIRST.format('schedule'))[0][0]}",
+        "event": "event=1",
+        "batch": "batch=1",
+        "group": "group=57",
+        "cancelled": "status=CANCELLED",
     }
     for name, query in filters.items():
         yield f"list, {name}", f"{LIST}?{query}"
@@ -177,9 +190,16 @@ def pages(execute) -> Iterator[tuple[str, str]]:
         yield f"confirmation, {status}", f"{LIST}retry/{row[0][0]}/"
     for name in ("queue", "worker", "schedule", "batch", "event", "taskdefinition"):
         yield f"list of {name}", f"{APP}{name}/"
-    for name in ("queue", "worker", "schedule"):
-        row = execute(f"SELECT min(id) FROM pgjobs_{name}")
+    for name in ("queue", "worker", "schedule", "event", "batch"):
+        row = execute(FIRST.format(name))
         yield f"page of {name}", f"{APP}{name}/{row[0][0]}/change/"
+    states = ("UNHANDLED", "DEAD", "PENDING", "CANCELLED", "PRUNED", "DELIVERED")
+    for query in (*(f"state={each}" for each in states), "name=paid", "published=day"):
+        yield f"list of event, {query}", f"{APP}event/?{query}"
+    yield "list of event, search", f"{APP}event/?q=order-7"
+    for state in ("on", "paused", "orphaned", "broken"):
+        yield f"list of schedule, {state}", f"{APP}schedule/?state={state}"
+    yield "list of subscription", f"{APP}subscription/"
 
 
 def visit(client, connection, address: str) -> Visit:

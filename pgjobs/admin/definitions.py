@@ -67,7 +67,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
     fields = (
         "short_name",
         "state",
-        "origin",
+        "full_origin",
         "full_description",
         "jobs",
         "last_day",
@@ -153,6 +153,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
     # Columns
 
     full_description = full("description", _("description"))
+    full_origin = full("origin", _("origin"))
 
     @admin.display(description=_("name"), ordering="name")
     def short_name(self, definition: TaskDefinition) -> str:

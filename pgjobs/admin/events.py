@@ -293,4 +293,5 @@ class SubscriptionAdmin(ReadOnlyAdmin):
     @admin.display(description=_("lock, limit and rate"))
     def held_by(self, subscription: Subscription) -> str:
         keys = subscription.keys or {}
-        return ", ".join(f"{name}: {value}" for name, value in keys.items())
+        text = ", ".join(f"{name}: {value}" for name, value in keys.items())
+        return excerpt(text, LONGEST_REASON)

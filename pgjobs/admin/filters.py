@@ -131,8 +131,8 @@ class ListFilter(JobFilter):
         return queryset
 
 
-class NameFilter(ListFilter):
-    """Jobs with a certain name in a field; offers names that are cheap to know."""
+class NameFilter(JobFilter):
+    """Rows with a certain name in a field; offers names that are cheap to know."""
 
     def lookups(self, request, model_admin):
         names = set(sorted(self.known_names())[:MOST_CHOICES])
@@ -141,7 +141,7 @@ class NameFilter(ListFilter):
         return [(name, excerpt(name, LONGEST_CHOICE)) for name in sorted(names)]
 
 
-class QueueFilter(NameFilter):
+class QueueFilter(ListFilter, NameFilter):
     title = _("queue")
     parameter_name = "queue_name"
 
@@ -152,7 +152,7 @@ class QueueFilter(NameFilter):
         return used | {task.options.queue_name for task in registry.tasks.values()}
 
 
-class TaskFilter(NameFilter):
+class TaskFilter(ListFilter, NameFilter):
     title = _("task")
     parameter_name = "task"
 

@@ -19,6 +19,7 @@ from ..models.job_choices import WaitingFor
 from ..reports import status
 from ..reports.errors import failures
 from ..reports.figures import PERIODS, Sums, figures, versions
+from ..reports.job_filters import InvalidFilter, checked
 from ..reports.replica import replica_age
 from ..reports.texts import excerpt
 from .audit_words import act_in_words
@@ -59,7 +60,7 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     chosen = request.GET.get("period")
     name = chosen if chosen in PERIODS else "hour"
     period = PERIODS[name]
-    narrowed = {key: request.GET.get(key) or None for key in ("task", "queue_name")}
+    narrowed = {key: filter_of(request, key) for key in ("task", "queue_name")}
     sums = figures(database, period, **narrowed)
     history = History(sums.spans, period, versions(database, period))
     tables = [
@@ -88,6 +89,14 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         "behind": replica_age(database),
         "databases": databases(request, admin_site),
     }
+
+
+def filter_of(request, key: str) -> str | None:
+    """Return what the page is narrowed to, unless no name can be so."""
+    try:
+        return checked(request.GET.get(key, "")) or None
+    except InvalidFilter:
+        return None
 
 
 def address(period: str, narrowed: dict[str, str | None]) -> str:

@@ -4,9 +4,9 @@ from django.db.models import Q
 from django.utils.translation import gettext
 
 from ..base.ids import read_id
-from ..models import TaskDefinition
+from ..models import Job, TaskDefinition
 from ..reports.job_filters import LARGE as LARGE_ARGUMENTS
-from ..reports.job_filters import LOOKED_AT, LOOKED_AT_BY_NAME, terms_of
+from ..reports.job_filters import LOOKED_AT, LOOKED_AT_BY_NAME, terms_of, uses_index
 from ..tasks.registry import registry
 
 
@@ -32,6 +32,11 @@ def search_note(request, term: str) -> str:
         return ""
     if not may_see_arguments(request) and not all(each.is_open for each in terms):
         return gettext("You may not see the arguments of jobs, nor search in them.")
+    if uses_index(Job.objects.db, terms):
+        text = gettext(
+            "Searched in all jobs, but not in arguments of more than %(size)d kB."
+        )
+        return text % {"size": LARGE_ARGUMENTS // 1_000}
     text = gettext(
         "Searched in the newest %(number)s of the jobs that the filters leave, but not "
         "in arguments of more than %(size)d kB."

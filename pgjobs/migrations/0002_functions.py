@@ -2884,9 +2884,34 @@ BEGIN
         CASE WHEN waits THEN 'pgjobs_admission' ELSE 'pgjobs' END, queue.name
     )
     FROM (
-        SELECT DISTINCT line IS NOT NULL, queue_name FROM inserted
-    ) AS queue (waits, name)
-    WHERE pg_catalog.current_setting('pgjobs.notifies', true) IS DISTINCT FROM 'off';
+        SELECT DISTINCT line IS NOT NULL, status = 'READY', queue_name FROM inserted
+    ) AS queue (waits, is_ready, name)
+    WHERE pg_catalog.current_setting('pgjobs.notifies', true) IS DISTINCT FROM 'off'
+        AND CASE
+            WHEN NOT is_ready THEN true
+            -- No worker looks by itself ("pgjl" in ASCII).
+            WHEN pg_catalog.pg_try_advisory_lock(1885825644, 0)
+                THEN pg_catalog.pg_advisory_unlock(1885825644, 0)
+            -- From here on, until its end, the transaction may be silent ("pgjm").
+            WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared(1885825645, 0)
+                THEN true
+            -- A worker of all queues, or of this one, is to be notified ("pgjn").
+            WHEN NOT pg_catalog.pg_try_advisory_lock(
+                1885825646, pg_catalog.hashtext('')
+            )
+                THEN true
+            WHEN NOT pg_catalog.pg_advisory_unlock(
+                1885825646, pg_catalog.hashtext('')
+            )
+                THEN true
+            WHEN NOT pg_catalog.pg_try_advisory_lock(
+                1885825646, pg_catalog.hashtext(name)
+            )
+                THEN true
+            ELSE NOT pg_catalog.pg_advisory_unlock(
+                1885825646, pg_catalog.hashtext(name)
+            )
+        END;
     RETURN NULL;
 END
 $$;

@@ -4,6 +4,8 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager
 
+LONGEST_NAME = 200  # that is shown: SQL may have stored any
+
 
 class Worker(models.Model):
     """One live process of `runjobs`. A worker without a row counts as dead."""
@@ -45,7 +47,7 @@ class Worker(models.Model):
         default_permissions = ("view",)
 
     def __str__(self) -> str:
-        return self.name
+        return self.name[:LONGEST_NAME]
 
     def serves(self, queue_name: str) -> bool:
         """Whether the worker takes jobs of this queue."""

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from ..base.ids import read_id
 from ..conf import FINISHED
 from ..exceptions import non_negative_seconds
+from ..models.job import Job
 from ..models.job_choices import Status
 from ..models.job_set import JobQuerySet
 from ..models.schedule import Schedule
@@ -44,6 +45,17 @@ MOST_FOUND = 10_001  # one more than a list counts
 NEWEST = """
 SELECT (array_agg(pk) FILTER (WHERE is_match))[:{1}], count(*)
 FROM ({0}) AS looked_at (pk, is_match)
+"""
+
+
+# Of a GIN index that a project may make: docs/admin.md. A broken one finds nothing.
+ARGUMENTS_INDEX = "pgjobs_job_arguments"
+HAS_INDEX = """
+SELECT EXISTS (
+    SELECT FROM pg_index
+    WHERE indexrelid = to_regclass(%(name)s) AND indisvalid
+        AND indrelid = 'pgjobs_job'::regclass
+)
 """
 
 
@@ -270,6 +282,10 @@ class Term(NamedTuple):
         return self.key in OPEN_SEARCHES
 
     @property
+    def is_argument(self) -> bool:
+        return self.key not in SEARCHES and not self.key.startswith("meta.")
+
+    @property
     def match(self) -> Q:
         if self.key in SEARCHES:
             return SEARCHES[self.key](self.value)
@@ -295,9 +311,34 @@ class Found(NamedTuple):
 def with_terms(
     jobs: JobQuerySet, terms: list[Term], by_end: bool = False
 ) -> JobQuerySet:
-    """Return those of the newest jobs that match all terms. `by_end`: see `newest`."""
+    """Return those of the newest jobs that match all terms. `by_end`: see `newest`.
+
+    With the index of arguments all jobs are searched that have those of the terms.
+    """
     match = Q(*(term.match for term in terms))
+    if uses_index(jobs.db, terms):
+        arguments = Q(*(term.match for term in terms if term.is_argument))
+        return jobs.filter(match, pk__in=ids_of(jobs.db, arguments))
     return newest(jobs, match, LOOKED_AT, by_end).jobs
+
+
+def uses_index(database: str, terms: list[Term]) -> bool:
+    """Whether an argument is searched, and the project has made the index for it."""
+    if not any(term.is_argument for term in terms):
+        return False
+    return read(database, HAS_INDEX, {"name": ARGUMENTS_INDEX})[0][0]
+
+
+def ids_of(database: str, arguments: Q) -> RawSQL:
+    """Return the ids of jobs with these arguments, MOST_FOUND at most.
+
+    They are read first: the planner would rather walk over all jobs by id than believe
+    that few have them.
+    """
+    jobs = JobQuerySet(Job, using=database).filter(arguments).order_by()
+    text, parameters = jobs.values_list("pk")[:MOST_FOUND].query.sql_with_params()
+    ids = [id for (id,) in read(database, text, parameters)]
+    return RawSQL("SELECT unnest(%s::bigint[])", [ids])
 
 
 def newest(jobs: JobQuerySet, match: Q, looked_at: int, by_end: bool = False) -> Found:

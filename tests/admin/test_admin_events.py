@@ -88,6 +88,13 @@ def test_filter_looks_once_at_the_deliveries_of_each_event(state):
     assert plan.count(" on pgjobs_delivery ") == 1
 
 
+def test_filter_finds_the_events_of_a_name():
+    event = publish("tle.refreshed", {})
+    publish("unheard.event")
+    response = operator(*ALL).get(LIST, {"name": "tle.refreshed"})
+    assert list(response.context["cl"].result_list) == [event]
+
+
 @pytest.mark.parametrize("query", ["state=x", "published=x", "name=%00"])
 def test_filter_of_nonsense_leads_back(query):
     assert operator(*ALL).get(f"{LIST}?{query}").status_code == 302

@@ -76,6 +76,51 @@ def test_search_reads_the_newest_jobs_only_and_says_so(monkeypatch):
     assert "Searched in the newest" in text_of(client.get(LIST, {"q": "a:1"}))
 
 
+INDEX = "CREATE INDEX {} ON pgjobs_job USING gin (kwargs jsonb_path_ops)"
+
+
+def make_index() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(INDEX.format(job_filters.ARGUMENTS_INDEX))
+
+
+def test_all_jobs_are_searched_where_the_project_has_made_the_index(monkeypatch):
+    monkeypatch.setattr(job_filters, "LOOKED_AT", 1)
+    jobs = [make_job(kwargs={"a": 1, "b": each}).pk for each in (1, 2)]
+    make_job(kwargs={"a": 2, "b": 1})
+    client = operator(*MAY_SEARCH)
+    assert found(client, q="a:1 b:1") == []
+    make_index()
+    assert found(client, q="a:1") == jobs[::-1]
+    assert found(client, q="a:1 b:1") == jobs[:1]
+    assert found(client, q=f"a:1 id:{jobs[1]}") == jobs[1:]
+    assert found(client, q="a:1", status="READY") == []
+    assert "Searched in all jobs" in text_of(client.get(LIST, {"q": "a:1"}))
+
+
+def test_search_takes_the_index_of_arguments_however_few_jobs_match(admin_client):
+    make_index()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(MANY_JOBS)
+        cursor.execute("ANALYZE pgjobs_job")
+    with CaptureQueriesContext(connection) as queries:
+        assert len(found(admin_client, q="order_id:17")) == 1
+    looked = next(each["sql"] for each in queries if "@>" in each["sql"])
+    assert looked.endswith("LIMIT 10001")
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {looked}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert job_filters.ARGUMENTS_INDEX in plan and "Seq Scan" not in plan
+
+
+MANY_JOBS = """
+INSERT INTO pgjobs_job (task, turn, kwargs)
+SELECT 'tests.noop', 0, jsonb_build_object('order_id', i, 'note', repeat('x', 100))
+FROM generate_series(1, 20000) AS i
+"""
+
+
 @pytest.mark.parametrize(
     "term", ["a:%00", "a:" + "9" * 5000, "id:x", "a..b:1", ".:1", "a:[[[", "a:NaN"]
 )
