@@ -17,12 +17,14 @@ from converter.forms import MAX_BYTES
 from converter.models import Conversion
 from converter.tables import MAX_COLUMNS, UnreadableTable, convert_table
 from converter.tasks import convert_file
+from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 from example.database import _forget_dead_users, _unlock_after_crash
+from example.settings import base
 from passes.elements import InvalidElements, read_elements
 from passes.geometry import Observer, sidereal_time
 from passes.ingest import ingest_elements
@@ -102,6 +104,15 @@ def report_nothing(done, total):
 
 
 # Geometry
+
+
+@pytest.mark.django_db
+def test_admin_speaks_the_language_of_the_browser(settings):
+    settings.MIDDLEWARE = base.MIDDLEWARE
+    for language, words in {"de": "Hintergrundjobs", "en": "Background jobs"}.items():
+        client = Client(headers={"accept-language": language})
+        client.force_login(User.objects.create_superuser(language))
+        assert words in client.get("/admin/").content.decode()
 
 
 def test_sidereal_time_is_that_of_the_textbook():

@@ -25,11 +25,7 @@ def database_to_write() -> str:
     router's answer, the database of the open transaction, PGJOBS["DATABASE"]. Raises
     AmbiguousDatabase.
     """
-    if in_use := settings.database_in_use:
-        return in_use
-    if len(connections.databases) == 1:
-        return settings.get("DATABASE")
-    return routed("db_for_write") or database_of_transaction()
+    return certain_database() or routed("db_for_write") or database_of_transaction()
 
 
 def database_to_read() -> str:
@@ -38,14 +34,17 @@ def database_to_read() -> str:
     The choice is that of `database_to_write`. Where that would raise, it is
     PGJOBS["DATABASE"].
     """
-    if in_use := settings.database_in_use:
-        return in_use
-    if len(connections.databases) == 1:
-        return settings.get("DATABASE")
     try:
-        return routed("db_for_read") or database_of_transaction()
+        return certain_database() or routed("db_for_read") or database_of_transaction()
     except AmbiguousDatabase:
         return settings.get("DATABASE")
+
+
+def certain_database() -> str | None:
+    """Return the database of the running job, or the only one that there is."""
+    if in_use := settings.database_in_use:
+        return in_use
+    return settings.get("DATABASE") if len(connections.databases) == 1 else None
 
 
 def routed(method: str) -> str | None:

@@ -2,21 +2,14 @@
 -- statement. PostgreSQL fires those of one moment in the order of their names. It reads
 -- the conditions of all triggers of a table with each statement, so there are few.
 
--- A claim never fires it (worker_id), nor does a worker that records an end and sees to
--- the line by itself ('recorded'), nor the functions by which an admission writes: they
--- have the setting of the last part.
+-- A claim never fires it (worker_id), nor do the functions by which an admission writes:
+-- they have the setting of the last part. A job that waits always has a `waiting_for`.
 CREATE OR REPLACE TRIGGER pgjobs_queue_changed
     BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
     FOR EACH ROW
     WHEN (
         NEW.worker_id IS NULL
-        AND (
-            NEW.keys IS NOT NULL
-            OR NEW.dependencies IS NOT NULL
-            OR NEW.line IS NOT NULL
-            OR NEW.status = 'WAITING'
-        )
-        AND NEW.line IS DISTINCT FROM 'recorded'
+        AND num_nonnulls(NEW.keys, NEW.dependencies, NEW.line, NEW.waiting_for) > 0
         AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
@@ -67,20 +60,19 @@ CREATE OR REPLACE TRIGGER pgjobs_note_deleted
     FOR EACH ROW WHEN (OLD.keys IS NOT NULL OR OLD.dependencies IS NOT NULL)
     EXECUTE FUNCTION pgjobs_note_deleted();
 
--- The condition stands in the trigger, so that claims and records pay for no call. An
--- admission itself notifies of the jobs that it makes READY (OLD.status <> 'WAITING').
+-- The condition keeps claims, most successes, and the jobs that an admission makes
+-- READY, from paying for a call. It is shorter than what the function asks, because
+-- PostgreSQL parses it with each statement.
 CREATE OR REPLACE TRIGGER pgjobs_notify_changed
     AFTER UPDATE OF status ON pgjobs_job
     FOR EACH ROW
     WHEN (
-        OLD.status <> NEW.status AND NEW.worker_id IS NULL
-        AND (
-            NEW.finished_at IS NULL AND OLD.status <> 'WAITING'
-            OR NEW.line = 'left' OR NEW.awaited
-            OR NEW.keys ?| ARRAY['on_success', 'on_failure']
-            OR NEW.dependencies IS NOT NULL
-            AND coalesce(OLD.finished_at, NEW.finished_at) IS NOT NULL
-        )
+        NEW.worker_id IS NULL
+        AND CASE
+            WHEN NEW.finished_at IS NULL
+                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
+            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
+        END
     )
     EXECUTE FUNCTION pgjobs_notify_changed();
 

@@ -940,6 +940,9 @@ $$;
 SET search_path FROM CURRENT
 AS $$
 BEGIN
+    IF NEW.line = 'recorded' THEN
+        RETURN NEW;
+    END IF;
     CASE
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN
@@ -2832,6 +2835,18 @@ LANGUAGE plpgsql AS $$
 DECLARE
     follow_up text;
 BEGIN
+    -- An admission itself notifies of the jobs that it makes READY. A job whose
+    -- dependencies are known has provided something if it has ended, now or before.
+    IF OLD.status = NEW.status OR (
+        NEW.finished_at IS NULL AND OLD.status <> 'WAITING'
+        OR NEW.line = 'left' OR NEW.awaited
+        OR NEW.keys ?| ARRAY['on_success', 'on_failure']
+        OR NEW.dependencies IS NOT NULL
+        AND coalesce(OLD.finished_at, NEW.finished_at) IS NOT NULL
+    ) IS NOT TRUE
+    THEN
+        RETURN NULL;
+    END IF;
     IF NEW.line IN ('arrived', 'unlinked', 'left') THEN
         PERFORM pg_catalog.pg_notify('pgjobs_admission', NEW.queue_name);
     END IF;
@@ -2869,9 +2884,34 @@ BEGIN
         CASE WHEN waits THEN 'pgjobs_admission' ELSE 'pgjobs' END, queue.name
     )
     FROM (
-        SELECT DISTINCT line IS NOT NULL, queue_name FROM inserted
-    ) AS queue (waits, name)
-    WHERE pg_catalog.current_setting('pgjobs.notifies', true) IS DISTINCT FROM 'off';
+        SELECT DISTINCT line IS NOT NULL, status = 'READY', queue_name FROM inserted
+    ) AS queue (waits, is_ready, name)
+    WHERE pg_catalog.current_setting('pgjobs.notifies', true) IS DISTINCT FROM 'off'
+        AND CASE
+            WHEN NOT is_ready THEN true
+            -- No worker looks by itself ("pgjl" in ASCII).
+            WHEN pg_catalog.pg_try_advisory_lock(1885825644, 0)
+                THEN pg_catalog.pg_advisory_unlock(1885825644, 0)
+            -- From here on, until its end, the transaction may be silent ("pgjm").
+            WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared(1885825645, 0)
+                THEN true
+            -- A worker of all queues, or of this one, is to be notified ("pgjn").
+            WHEN NOT pg_catalog.pg_try_advisory_lock(
+                1885825646, pg_catalog.hashtext('')
+            )
+                THEN true
+            WHEN NOT pg_catalog.pg_advisory_unlock(
+                1885825646, pg_catalog.hashtext('')
+            )
+                THEN true
+            WHEN NOT pg_catalog.pg_try_advisory_lock(
+                1885825646, pg_catalog.hashtext(name)
+            )
+                THEN true
+            ELSE NOT pg_catalog.pg_advisory_unlock(
+                1885825646, pg_catalog.hashtext(name)
+            )
+        END;
     RETURN NULL;
 END
 $$;
@@ -3800,13 +3840,7 @@ $$;
     FOR EACH ROW
     WHEN (
         NEW.worker_id IS NULL
-        AND (
-            NEW.keys IS NOT NULL
-            OR NEW.dependencies IS NOT NULL
-            OR NEW.line IS NOT NULL
-            OR NEW.status = 'WAITING'
-        )
-        AND NEW.line IS DISTINCT FROM 'recorded'
+        AND num_nonnulls(NEW.keys, NEW.dependencies, NEW.line, NEW.waiting_for) > 0
         AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
@@ -3874,14 +3908,12 @@ $$;
     AFTER UPDATE OF status ON pgjobs_job
     FOR EACH ROW
     WHEN (
-        OLD.status <> NEW.status AND NEW.worker_id IS NULL
-        AND (
-            NEW.finished_at IS NULL AND OLD.status <> 'WAITING'
-            OR NEW.line = 'left' OR NEW.awaited
-            OR NEW.keys ?| ARRAY['on_success', 'on_failure']
-            OR NEW.dependencies IS NOT NULL
-            AND coalesce(OLD.finished_at, NEW.finished_at) IS NOT NULL
-        )
+        NEW.worker_id IS NULL
+        AND CASE
+            WHEN NEW.finished_at IS NULL
+                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
+            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
+        END
     )
     EXECUTE FUNCTION pgjobs_notify_changed();
 """,

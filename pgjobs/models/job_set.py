@@ -55,7 +55,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(status=status)
 
     def some(self, most: int):
-        """Filter so many of the jobs: an aggregate then reads no more of them."""
+        """Filter `most` of the jobs: an aggregate then reads no more of them."""
         return self.model.objects.using(self.db).filter(pk__in=self.values("pk")[:most])
 
     def holding_keys(self):

@@ -7,7 +7,7 @@ meanwhile, the others are tried again.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from operator import attrgetter
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError, connections, transaction
@@ -147,24 +147,31 @@ def insert_plain(
 def insert_alike(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
 ) -> "list[Job]":
-    """Insert jobs that differ in their arguments alone."""
+    """Insert jobs that differ in their arguments and keys alone."""
+    parameters = parameters_of_alike(new_jobs)
     with connections[database].cursor() as cursor:
-        cursor.execute(statement("enqueue_alike"), parameters_of_alike(new_jobs))
-        groups = cursor.fetchall()
-    jobs: list[Job] = []
-    # Ids and turns rise in the order of the jobs.
+        cursor.execute(statement("enqueue_alike"), parameters)
+        rows = sorted(rows_of_groups(new_jobs[0], cursor.fetchall()))
+    all_kwargs = load(parameters["all_kwargs"])
+    return [
+        model.of_columns(
+            database,
+            {**shared, "id": id, "turn": turn, "kwargs": kwargs, **own_columns(new)},
+        )
+        for (id, turn, shared), kwargs, new in zip(
+            rows, all_kwargs, new_jobs, strict=True
+        )
+    ]
+
+
+def rows_of_groups(
+    new_job: NewJob, groups: Iterable[Sequence[Any]]
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield of each new row the id, the turn, and the columns that it shares."""
     for ids, turns, *row in groups:
-        columns = columns_of(new_jobs[0], [None, None, *row])
-        jobs += [
-            model.of_columns(database, {**columns, "id": id, "turn": turn})
-            for id, turn in zip(sorted(ids), sorted(turns), strict=True)
-        ]
-    jobs.sort(key=attrgetter("id"))
-    for job, new_job in zip(jobs, new_jobs, strict=True):
-        job.args, job.kwargs = load_array(new_job.args), load(new_job.kwargs)
-        if new_job.meta:
-            job.meta = load(new_job.meta)
-    return jobs
+        shared = columns_of(new_job, [None, None, *row])
+        # Ids and turns rise in the order of the jobs.
+        yield from zip(sorted(ids), sorted(turns), repeat(shared))
 
 
 def load_array(text: str) -> list[Any]:
@@ -214,8 +221,14 @@ def columns_of(new_job: NewJob, row: Sequence[Any]) -> dict[str, Any]:
     columns = NEW.copy()
     columns.update(zip(STORED, new_job, strict=False))
     columns.update(zip(RETURNED, row, strict=True))
-    columns["args"] = load_array(new_job.args)
     columns["kwargs"] = load(new_job.kwargs)
+    columns.update(own_columns(new_job))
+    return columns
+
+
+def own_columns(new_job: NewJob) -> dict[str, Any]:
+    """Return new values of the columns that the owner of an instance may change."""
+    columns: dict[str, Any] = {"args": load_array(new_job.args)}
     if new_job.keys:
         columns["keys"] = own_copy(new_job.keys)
         columns["batch_id"] = new_job.keys.get("batch_id")

@@ -37,16 +37,13 @@ class NewJob(NamedTuple):
     # A moment, or seconds from when the job could run.
     expires_at: datetime | None = None
     expires_in: float | None = None
-    # See `Job.keys`: its lock, limit and rate, its predecessors and its batch.
-    keys: dict[str, Any] | None = None
     unique_period: float | None = None  # seconds, with unique_for="period"
     # What happens if another job holds its unique key.
     on_conflict: str = "return"
+    # See `Job.keys`: its lock, limit and rate, its predecessors and its batch.
+    keys: dict[str, Any] | None = None
 
 
-# What an INSERT computes something from: the last fields.
-FIRST_COMPUTED = NewJob._fields.index("unique_key")
-NOTHING_COMPUTED = NewJob("", "", "")[FIRST_COMPUTED:-1]
 LARGEST_ARRAY = 20_000_000  # characters; JSONB takes 256 MB
 SENT_ONCE = frozenset(column.name for column in COLUMNS if column.once)
 # The columns that get a value of NewJob as it is: those of its first fields.
@@ -63,25 +60,27 @@ def parameters_of_one(job: NewJob) -> dict[str, Any]:
 
 
 def are_alike(jobs: Sequence[NewJob]) -> bool:
-    """Whether jobs differ in `kwargs` alone, and nothing is to be computed for them.
+    """Whether jobs differ in `kwargs` and `keys` alone, and all have keys or none has.
 
-    Their arguments are sent as one JSON array, which must not become too large.
+    What differs is sent as a JSON array each, which must not become too large.
     """
-    task, args, _, *others = jobs[0]
-    shared = tuple(others)
-    if shared[FIRST_COMPUTED - 3 : -1] != NOTHING_COMPUTED:
-        return False
-    if sum(len(job.kwargs) for job in jobs) > LARGEST_ARRAY:
-        return False
-    return all(
-        each[0] == task and each[1] == args and each[3:] == shared for each in jobs
+    first = jobs[0]
+    start, others = first[:2], first[3:-1]
+    have_keys = bool(first.keys)
+    return sum(len(job.kwargs) for job in jobs) <= LARGEST_ARRAY and all(
+        job[3:-1] == others and job[:2] == start and bool(job[-1]) is have_keys
+        for job in jobs
     )
 
 
 def parameters_of_alike(jobs: Sequence[NewJob]) -> dict[str, Any]:
     """Return the parameters of the statement that inserts jobs which are alike."""
-    all_kwargs = f"[{','.join([job.kwargs for job in jobs])}]"
-    return {**parameters_of_one(jobs[0]), "all_kwargs": all_kwargs}
+    keys = [job.keys for job in jobs] if jobs[0].keys else None
+    return {
+        **parameters_of_one(jobs[0]),
+        "all_kwargs": f"[{','.join([job.kwargs for job in jobs])}]",
+        "keys": dump_checked(keys) if keys else None,
+    }
 
 
 def parameters_of(jobs: Sequence[NewJob]) -> dict[str, Any]:

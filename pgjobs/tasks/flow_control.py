@@ -6,7 +6,6 @@ task's arguments. Each job gets the text that its own arguments give.
 
 import hashlib
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from functools import cached_property
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from ..base.plain_json import check_text, dump_sorted
+from ..base.plain_json import check_text, dump_sorted, load
 from ..exceptions import LONGEST_DELAY, InvalidArguments, InvalidTask
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class KeyMaker:
         """Fill in the stored arguments, so that equal ones give equal keys."""
         if "{" not in key and "}" not in key:
             return key
-        named = json.loads(self.stored.kwargs)
+        named = load(self.stored.kwargs)
         texts = {
             each: str(value) if type(value) in (str, int) else dump_sorted(value)
             for each, value in named.items()

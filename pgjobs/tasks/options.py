@@ -126,7 +126,7 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
         # Many may be made at a time, and `NewJob(...)` would take twice as long.
         return NewJob._make((task_name, *stored, *self.columns_in_order))
 
-    @property
+    @cached_property
     def own_keys(self) -> dict[str, Any]:
         """The part of `Job.keys` that does not depend on the arguments."""
         return self.link_keys | self.follow_up_keys

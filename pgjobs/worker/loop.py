@@ -6,6 +6,7 @@ worker commits at once.
 """
 
 import logging
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -35,6 +36,7 @@ from .upkeep.admission import Admitting
 from .upkeep.announcer import Announcer
 from .upkeep.chore import NOTHING, Effects, attempt
 from .upkeep.chores import Chores
+from .wakefulness import Wakefulness
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -135,6 +137,14 @@ class Loop:
         self.listener = Listener(
             options, self.id, self.bell, session.watchdog, self.heartbeat, self.hear
         )
+        self.wakefulness = Wakefulness(
+            self.listener,
+            options.queues,
+            look=self.poll_schedule.wake,
+            look_everywhere=partial(self.note, Effects(old_ready=True)),
+            room=self.claimer.room,
+            claimed=lambda: self.lifetime.claimed,
+        )
         self.hearers = {
             Listener.CHANNEL: self.claimer.heard_of_queue,
             Listener.ADMISSION: self.admitting.hear,
@@ -225,6 +235,7 @@ class Loop:
         for chore in self.upkeep.due(monotonic(), self.lifetime.is_over):
             self.note(attempt(chore, self.connection))
         self.listener.take_while_busy()
+        self.wakefulness.run()
         if monotonic() >= self.observer.due:
             self.observer.catch_up()
         # After a fault a statement has to prove that the database is back.
@@ -273,6 +284,7 @@ class Loop:
             or self.claimer.wants_to_look
             or self.admitting.is_due(now)
             or self.upkeep.has_work(now, self.lifetime.is_over)
+            or self.wakefulness.is_due(now)
         )
 
     @property
@@ -286,6 +298,7 @@ class Loop:
             self.admitting.next_event,
             self.upkeep.next_event(is_over),
             self.observer.due,
+            self.wakefulness.next_event,
             self.stopping.stop_at or inf,
             inf if is_over else self.lifetime.end,
         )

@@ -255,10 +255,10 @@ def test_longest_names_still_fit_into_a_notification():
     assert heard == [("pgjobs", "🙂" * 200), ("pgjobs_admission", "🙂" * 200)]
 
 
-# The last channel that a worker listens to is its own.
+# A worker that listens holds the lock by which it wants to be notified.
 LISTENS = """
-SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND query LIKE 'LISTEN "pgjobs_worker%'
+SELECT pid FROM pg_stat_activity JOIN pg_locks USING (pid)
+WHERE datname = current_database() AND classid = 1885825646
 """
 JUNK = ("", EVIL, "lock", "lock ", "batch x", "predecessor ", "odd 5", "🙂", "x" * 7999)
 

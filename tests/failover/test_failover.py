@@ -125,8 +125,8 @@ def test_workers_and_what_wakes_them_move_to_the_new_primary(pair, start, tmp_pa
 
 def pair_listens(pair) -> bool:
     query = (
-        "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'pgjobs:listen:%'"
-        " AND query LIKE 'LISTEN \"pgjobs_worker%'"
+        "SELECT 1 FROM pg_stat_activity JOIN pg_locks USING (pid)"
+        " WHERE application_name LIKE 'pgjobs:listen:%' AND classid = 1885825646"
     )
     with pair.connect() as own:
         return own.execute(query).fetchone() is not None

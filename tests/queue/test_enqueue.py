@@ -586,10 +586,23 @@ def test_update_to_an_illegal_row_is_refused():
 # Many jobs of one kind
 
 
-def test_jobs_that_differ_in_their_arguments_alone_are_inserted_by_one_array(
-    django_assert_num_queries,
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"priority": 7},
+        {"lock": "one"},
+        {"lock": "own-{value}", "lock_mode": "mutex"},
+        {"max_running": 1, "limit_key": "limit-{value}", "rate": "5/minute"},
+        {"on_success": "tests.noop"},
+        {"run_after": timedelta(hours=1), "lock": "own-{value}"},
+        {"expires": timedelta(hours=1)},
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_jobs_that_differ_in_arguments_and_keys_alone_are_inserted_by_one_array(
+    django_assert_num_queries, options
 ):
-    bound = [echo.using(priority=7).bind({"é": [number]}) for number in range(20)]
+    bound = [echo.using(**options).bind({"é": [number]}) for number in range(20)]
     with django_assert_num_queries(1) as queries:
         jobs = enqueue_many(bound)
     assert "jsonb_array_elements" in queries[0]["sql"]

@@ -195,8 +195,9 @@ def wait_until_listening(proxy) -> None:
     wait_for(lambda: proxy.linked("listen"), "it connects to listen")
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
     query = (
-        "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'pgjobs:listen:%'"
-        " AND datname = current_database() AND query LIKE 'LISTEN \"pgjobs_worker%'"
+        "SELECT 1 FROM pg_stat_activity JOIN pg_locks USING (pid)"
+        " WHERE application_name LIKE 'pgjobs:listen:%'"
+        " AND datname = current_database() AND classid = 1885825646"
     )
     wait_for(lambda: execute(query), "it listens")
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)

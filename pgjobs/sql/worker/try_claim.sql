@@ -7,6 +7,7 @@ WITH free AS MATERIALIZED (
 )
 UPDATE pgjobs_job AS job
 \ir claim/set.sql
+    last_attempted_at = clock_timestamp()
 WHERE job.id = ANY (ARRAY(SELECT id FROM free))
 RETURNING
     \ir claim/columns.sql

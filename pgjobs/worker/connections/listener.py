@@ -4,8 +4,9 @@ import logging
 import random
 import select
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -13,6 +14,7 @@ from psycopg import sql
 from ...base.connections import connect, is_pooled, listen_changes
 from ...base.database_errors import text_of
 from ...conf import settings
+from ...sql import statement
 from ..options import WorkerOptions
 from .bell import Bell
 from .connection import Watchdog
@@ -21,6 +23,7 @@ from .heartbeat import Heartbeat
 logger = logging.getLogger("pgjobs.worker")
 
 SUBSCRIBE_SECONDS = 10.0
+ASK_SECONDS = 5.0
 BUSY_SECONDS = 0.01  # between two looks of a busy loop at what was notified
 LONGEST_SLEEP = 3_600.0  # seconds at a time; poll() refuses infinity
 
@@ -62,6 +65,7 @@ class Listener:
         self.next_try = 0.0
         self.last_heard = 0.0
         self.next_look = 0.0
+        self.heard = 0  # notifications so far
 
     def ring(self) -> None:
         """Wake the loop if it sleeps. Call this after putting down its work."""
@@ -122,12 +126,16 @@ class Listener:
             self.is_new = False
             self.hear(self.MISSED, "")
         try:
-            for notification in self.connection.notifies(timeout=0):
-                self.last_heard = monotonic()
-                self.hear(notification.channel, notification.payload)
+            self.pass_on(self.connection.notifies(timeout=0))
         except psycopg.Error as error:
             self.drop(text_of(error))
             self.hear(self.MISSED, "")
+
+    def pass_on(self, notifications: Iterable[psycopg.Notify]) -> None:
+        for each in notifications:
+            self.last_heard = monotonic()
+            self.heard += 1
+            self.hear(each.channel, each.payload)
 
     def keep_connected(self) -> None:
         """Drop a connection that went silent; open another one on a thread."""
@@ -179,10 +187,32 @@ class Listener:
             return
         for channel in (self.CHANNEL, self.ADMISSION, self.own_channel):
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        queues = {"queues": list(self.options.queues or [""]), "was_looking": False}
+        connection.execute(statement("want_notifications"), queues)
         self.failures = 0
         self.last_heard = monotonic()
         self.is_new = True
         self.connection = connection
+
+    def ask(self, name: str, **parameters: Any) -> Any:
+        """Return the first value of a statement of this session.
+
+        It is None if there is no connection, or none any more.
+        """
+        if self.connection is None:
+            return None
+        meanwhile: list[psycopg.Notify] = []
+        self.connection.add_notify_handler(meanwhile.append)
+        try:
+            with self.watchdog.guard(self.connection, ASK_SECONDS):
+                row = self.connection.execute(statement(name), parameters).fetchone()
+        except psycopg.Error as error:
+            self.drop(text_of(error))
+            self.hear(self.MISSED, "")
+            return None
+        self.connection.remove_notify_handler(meanwhile.append)
+        self.pass_on(meanwhile)
+        return row and row[0]
 
     @property
     def state(self) -> str:

@@ -1,10 +1,14 @@
 -- Put a job in its line when its status or keys change. Statements only set READY or a
 -- final status. If other jobs may wait for the keys of a job, it stands in the line
--- "left" from its end until an admission has seen it.
+-- "left" from its end until an admission has seen it. A worker that records an end sees
+-- to the line by itself: 'recorded'.
 CREATE OR REPLACE FUNCTION pgjobs_queue_changed() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
+    IF NEW.line = 'recorded' THEN
+        RETURN NEW;
+    END IF;
     CASE
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN

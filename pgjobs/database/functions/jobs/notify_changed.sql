@@ -8,6 +8,18 @@ LANGUAGE plpgsql AS $$
 DECLARE
     follow_up text;
 BEGIN
+    -- An admission itself notifies of the jobs that it makes READY. A job whose
+    -- dependencies are known has provided something if it has ended, now or before.
+    IF OLD.status = NEW.status OR (
+        NEW.finished_at IS NULL AND OLD.status <> 'WAITING'
+        OR NEW.line = 'left' OR NEW.awaited
+        OR NEW.keys ?| ARRAY['on_success', 'on_failure']
+        OR NEW.dependencies IS NOT NULL
+        AND coalesce(OLD.finished_at, NEW.finished_at) IS NOT NULL
+    ) IS NOT TRUE
+    THEN
+        RETURN NULL;
+    END IF;
     IF NEW.line IN ('arrived', 'unlinked', 'left') THEN
         PERFORM pg_catalog.pg_notify('pgjobs_admission', NEW.queue_name);
     END IF;

@@ -22,9 +22,10 @@ taken AS MATERIALIZED (
         OR %(is_idle)s AND place = (SELECT min(place) FROM picked)
 ),
 claimed AS (
-    UPDATE pgjobs_job AS job
+    UPDATE pgjobs_job
     \ir set.sql
-    WHERE job.id = ANY (ARRAY(SELECT id FROM taken))
+        last_attempted_at = clock_timestamp()
+    WHERE id = ANY (ARRAY(SELECT id FROM taken))
     RETURNING
         \ir columns.sql
 ),

@@ -36,18 +36,14 @@ taken AS MATERIALIZED (
 -- "started_at" after "last_attempted_at" says that the job may not have begun. A claim
 -- for a free slot writes them in the other order.
 claimed AS (
-    UPDATE pgjobs_job AS job
-    SET status = 'RUNNING',
-        attempts = least(attempts, 2147483646) + 1,
-        lease_token = nextval('pgjobs_lease_token'),
-        worker_id = %(worker_id)s,
-        started_at = coalesce(started_at, clock_timestamp()),
+    UPDATE pgjobs_job
+    \ir set.sql
         last_attempted_at = CASE
-            WHEN job.id = ANY (ARRAY(SELECT id FROM taken WHERE is_ahead))
+            WHEN id = ANY (ARRAY(SELECT id FROM taken WHERE is_ahead))
                 THEN statement_timestamp()
             ELSE clock_timestamp()
         END
-    WHERE job.id = ANY (ARRAY(SELECT id FROM taken))
+    WHERE id = ANY (ARRAY(SELECT id FROM taken))
     RETURNING
         \ir columns.sql
 ),
