@@ -2,7 +2,7 @@
 
 PostgreSQL commits one transaction at a time that notifies. Where many enqueue at once,
 each waits for the disk behind all before it. Then the workers look by themselves, and
-say by advisory locks that they need no notification. docs/architecture/notifications.md
+say by advisory locks that they need no notification. docs/notifications.md
 proves that no worker sleeps beside a job.
 """
 

@@ -5,7 +5,7 @@
 --
 -- While commits wait for one another because they notify, workers look at the queue by
 -- themselves, and a READY job of a queue whose workers all do so need not notify. Locks
--- say which workers do: docs/architecture/notifications.md proves that no worker sleeps
+-- say which workers do: docs/notifications.md proves that no worker sleeps
 -- beside a job. The order of the questions matters, and a CASE keeps it. What is locked
 -- and at once unlocked was only asked for.
 CREATE OR REPLACE FUNCTION pgjobs_notify_inserted() RETURNS trigger
