@@ -19,6 +19,7 @@ HIGHEST_PRIORITY, LOWEST_PRIORITY = 100, -100
 # How many jobs to spare a look lists. Few at first, because each costs time.
 SPARE, MANY_SPARE = 2, 40
 REACH_GROWTH = 4
+LONGEST_REACH = 1_000_000
 OVERDUE_SECONDS = 1.0  # a look at cursors does not report jobs due for longer
 EVER = 1e9  # seconds
 
@@ -82,7 +83,8 @@ class Look(NamedTuple):
     def further(self) -> "Look":
         """Return the look that follows one that was cut short."""
         if self.by_queue:
-            return self._replace(reach=self.reach * REACH_GROWTH)
+            longer = min(self.reach * REACH_GROWTH, max(self.reach, LONGEST_REACH))
+            return self._replace(reach=longer)
         if self.is_long:
             return Look(self.reach, by_queue=True)
         return self._replace(reach=self.reach + MANY_SPARE, is_long=True)

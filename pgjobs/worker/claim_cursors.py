@@ -128,7 +128,9 @@ class ClaimCursors:
             self.seconds += claimed.seconds
         self.follow_up = None
         if claimed.has_more:
-            self.follow_up = look.further()
+            # A look into each queue that brought jobs comes further if it is repeated.
+            repeats = look.by_queue and claimed.jobs
+            self.follow_up = look if repeats else look.further()
             self.note_cut(look, now)
         if look.is_complete and not claimed.has_more:
             self.judge(self.seconds, len(claimed.jobs), now)

@@ -132,8 +132,8 @@ class Claims(RuleBasedStateMachine):
         excluded=st.just([]) | st.lists(QUEUES, unique=True, max_size=2),
         seconds=SECONDS,
     )
-    def begin(self, queues, excluded, seconds, units=None):
-        self.worker = FreeWorker(queues, excluded, units)
+    def begin(self, queues, excluded, seconds):
+        self.worker = FreeWorker(queues, excluded)
         self.worker.server_seconds = seconds
 
     @rule(
@@ -209,13 +209,6 @@ class Claims(RuleBasedStateMachine):
         )
         (row.pause if is_paused else row.resume)()
 
-    def fill_queues(self, queues):
-        """Let all that these queues may run at a time run elsewhere."""
-        for queue in queues:
-            self.enqueue(queue, 100, 2, {})
-            self.held += self.other.claim(1, queues=[queue])
-            Queue.objects.update_or_create(name=queue, defaults={"max_running": 1})
-
     @rule(seconds=SECONDS)
     def become_slow_or_quick(self, seconds):
         self.worker.server_seconds = seconds
@@ -277,12 +270,37 @@ def test_free_worker_looks_behind_more_locked_jobs_than_its_lists_have(claims):
     assert Job.objects.finished().count() == 30
 
 
+def fill_queues(claims: Claims, names: str) -> None:
+    """Let all that these queues may run at a time run elsewhere."""
+    for name in names:
+        claims.enqueue(name, 100, 2, {})
+        claims.held += claims.other.claim(1, queues=[name])
+        Queue.objects.create(name=name, max_running=1)
+
+
 @shared_queue
 @pytest.mark.parametrize("units", [None, UNITS])
 def test_free_worker_finds_the_queue_behind_all_full_ones(claims, units):
-    claims.begin(queues=None, excluded=[], seconds=0.0001, units=units)
-    claims.fill_queues("abcde")
+    claims.worker = FreeWorker(None, [], units)
+    fill_queues(claims, "abcde")
     claims.enqueue("f", 0, 3, {})
+    claims.work_for_two_polls()
+
+
+@shared_queue
+@pytest.mark.parametrize("units", [None, UNITS])
+def test_free_worker_looks_behind_a_locked_job_that_must_run_alone(claims, units):
+    claims.worker = FreeWorker(None, [], units)
+    claims.enqueue("a", 0, 3, {"max_crashes": 1})
+    claims.lock_the_first(1, more=60)
+    claims.work_for_two_polls()
+
+
+@shared_queue
+@pytest.mark.xfail(strict=True, reason="the room of a queue counts locked jobs, too")
+def test_locked_job_takes_no_room_of_a_limited_queue(claims):
+    claims.change_queue("a", is_paused=False, most=1)
+    claims.lock_the_first(2, more=30)
     claims.work_for_two_polls()
 
 
