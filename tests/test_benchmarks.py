@@ -285,6 +285,7 @@ def test_each_part_of_telemetry_is_measured():
     assert [part for part in telemetry.PARTS if f"| {part} |" not in page] == []
 
 
+@pytest.mark.django_db
 def test_table_without_flow_control_still_takes_plain_jobs():
     execute(WITHOUT_FLOW_CONTROL)
     noop.enqueue()

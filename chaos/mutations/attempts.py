@@ -104,12 +104,9 @@ BUGS = [
         (
             (
                 """lease_token = nextval('pgjobs_lease_token'),
-                worker_id = %(worker_id)s,
-                started_at = coalesce(started_at, clock_timestamp()),
-                last_attempted_at = clock_timestamp()""",
-                """lease_token = attempts + 1, worker_id = %(worker_id)s,
-                started_at = coalesce(started_at, clock_timestamp()),
-                last_attempted_at = clock_timestamp()""",
+    worker_id = %(worker_id)s,""",
+                """lease_token = attempts + 1,
+    worker_id = %(worker_id)s,""",
             ),
         ),
     ),

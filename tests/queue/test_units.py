@@ -8,7 +8,7 @@ from threading import Barrier
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, connections
+from django.db import IntegrityError, connections, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -166,6 +166,17 @@ def test_units_of_an_ending_job_are_free_in_the_pass_that_records_it():
 def test_worker_without_total_looks_for_no_units():
     enqueued(*[TOTAL] * 3)
     assert len(Hand().claim(3)) == 3
+
+
+@pytest.mark.parametrize("units", [HERE, None])
+def test_jobs_of_the_largest_number_of_units_stop_no_worker(units):
+    execute(INSERT, {"units": 9_223_372_036_854_775_807, "number": 3})
+    light = tasks.noop.enqueue()
+    worker, look = hand(), first_look(10, by_queue=True)
+    with transaction.atomic():
+        execute("SET LOCAL statement_timeout = '60s'")
+        jobs = worker.record_and_claim(limit=10, is_idle=True, units=units, look=look)
+    assert light.pk in [job.id for job in jobs.jobs]
 
 
 def test_job_that_never_fits_does_not_keep_others_nor_workers_waiting():

@@ -11,7 +11,7 @@ WITH RECURSIVE host AS (
     WHERE %(total)s IS NOT NULL
     UNION ALL
     -- A worker without a total ignores units.
-    SELECT 1000000000000000000, -1000, 0 WHERE %(total)s IS NULL
+    SELECT 9223372036854775807, -1000, 0 WHERE %(total)s IS NULL
 ),
 -- The queues that have READY jobs, by hopping along the index from name to name. Jobs
 -- that take units stand apart from the others of a queue.
@@ -45,15 +45,15 @@ weight AS (
         WHERE status = 'READY' AND process_units IS NOT NULL
             AND (queue_name, process_units) > (
                 weight.queue_name,
-                CASE WHEN units > free THEN 1000000000000000000 ELSE units END
+                CASE WHEN units > free THEN 9223372036854775807 ELSE units END
             )
         ORDER BY queue_name, process_units LIMIT 1
     ) AS job
     WHERE %(queues)s::text[] IS NULL OR job.queue_name = weight.queue_name
 ),
 -- A class has the jobs of a queue that take no units, or "units" of them. A worker
--- that counts none has one class of all that take some. The first jobs of all stand in the classes whose own
--- first jobs come first.
+-- that counts none has one class of all that take some. The first jobs of all stand in
+-- the classes whose own first jobs come first.
 class AS MATERIALIZED (
     SELECT *
     FROM (
@@ -140,7 +140,7 @@ eligible AS MATERIALIZED (
         SELECT *, sum(units) OVER (ORDER BY place) AS total FROM listed
         WHERE NOT is_expired
     ) AS job
-    WHERE total <= (SELECT free FROM host)
+    WHERE total <= (SELECT free FROM host) OR %(total)s IS NULL
 ),
 \ir claim/take.sql
 summary AS (

@@ -45,7 +45,7 @@ BEGIN
             WHERE job.status = 'READY' AND job.process_units IS NOT NULL
                 AND (job.queue_name, job.process_units) > (
                     weight.queue_name,
-                    CASE WHEN units > total THEN 1000000000000000000
+                    CASE WHEN units > total THEN 9223372036854775807
                     ELSE greatest(units, free) END
                 )
             ORDER BY job.queue_name, job.process_units LIMIT 1
