@@ -33,7 +33,7 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
 -- others.
 CREATE OR REPLACE TRIGGER pgjobs_check_job
     AFTER INSERT OR UPDATE OF
-        task, args, kwargs, queue_name, priority, timeout, process_units,
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
         unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
         run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
         meta

@@ -2619,6 +2619,8 @@ DECLARE
         -- NaN and infinity are larger than anything.
         WHEN NEW.timeout <= 0 OR NEW.timeout > 3153600000
             THEN 'timeout must be positive, and no more than 100 years'
+        -- Addresses have no sign.
+        WHEN NEW.id < 1 THEN 'id must be at least 1'
         WHEN NEW.process_units < 1 THEN 'process_units must be at least 1'
         WHEN least(NEW.max_attempts, NEW.max_crashes) < 1
             THEN 'max_attempts and max_crashes must be at least 1'
@@ -3867,7 +3869,7 @@ $$;
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
     AFTER INSERT OR UPDATE OF
-        task, args, kwargs, queue_name, priority, timeout, process_units,
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
         unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
         run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
         meta

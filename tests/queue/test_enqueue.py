@@ -520,6 +520,8 @@ ILLEGAL = [
     ("from 1970", {"started_at": "'infinity'"}),
     ("from 1970", {"last_attempted_at": "'0044-03-15 BC'"}),
     ("from 1970", {"status": "'FAILED'", "finished_at": "'10000-01-01'"}),
+    ("id must", {"id": "0"}),
+    ("id must", {"id": "-1"}),
     ("process_units must", {"process_units": "0"}),
     ("unique_key must", {"unique_key": "''", "unique_for": "'unfinished'"}),
     ("belong together", {"unique_key": "'k'"}),
