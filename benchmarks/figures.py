@@ -44,11 +44,21 @@ def start_worker(*arguments: str, **environment: str) -> subprocess.Popen:
     )
 
 
-def sessions_named(name: str, query: str = "%") -> int:
+def sessions_named(name: str) -> int:
     return count(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-        "AND application_name LIKE %s AND query LIKE %s",
-        [name, query],
+        "AND application_name LIKE %s",
+        [name],
+    )
+
+
+def listening_workers() -> int:
+    """Return how many workers hear notifications. Each holds a lock for that."""
+    return count(
+        "SELECT count(DISTINCT pid) FROM pg_locks JOIN pg_database"
+        " ON pg_database.oid = pg_locks.database"
+        " WHERE datname = current_database() AND classid = 1885825646",
+        [],
     )
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from benchmarks.figures import (
     count,
     figure,
+    listening_workers,
     main,
     report,
     sessions_named,
@@ -242,7 +243,7 @@ def workers(
     wait_for(lambda: sessions_named("pgjobs:%") == 0)
     processes = [start_worker(*arguments, **environment) for _ in range(number)]
     try:
-        wait_for(lambda: sessions_named("pgjobs:listen:%", "LISTEN%") == number)
+        wait_for(lambda: listening_workers() == number)
         yield processes
     finally:
         for process in processes:

@@ -14,9 +14,9 @@ from pathlib import Path
 from benchmarks.figures import (
     count,
     figure,
+    listening_workers,
     main,
     report,
-    sessions_named,
     start_worker,
     wait_for,
 )
@@ -35,7 +35,7 @@ def lateness(number: int = 30) -> None:
     from pgjobs.models import Tick
 
     worker = start_worker("--poll", "60")
-    wait_for(lambda: sessions_named("pgjobs:listen:%", "LISTEN%") == 1)
+    wait_for(lambda: listening_workers() == 1)
     schedule = each_second()
     wait_for(lambda: count(TICKS, []) >= number + AT_FIRST, 120)
     worker.terminate()
@@ -117,7 +117,7 @@ def ten_thousand(seconds: float = 30, number: int = 10_000) -> None:
 def cost_of_idling(seconds: float) -> list[float]:
     """Return percents of a core: of the worker, and of the session of its loop."""
     worker = start_worker()
-    wait_for(lambda: sessions_named("pgjobs:listen:%", "LISTEN%") == 1)
+    wait_for(lambda: listening_workers() == 1)
     time.sleep(10)  # for what it does first, and for autovacuum
     session = count(
         "SELECT pid FROM pg_stat_activity WHERE application_name LIKE %s "
@@ -150,7 +150,7 @@ def each_second():
         overlap="allow",
         catch_up="all",
     )
-    schedule.plan_anew(database_time("default"))
+    schedule.plan_again(database_time("default"))
     schedule.save()
     return schedule
 
