@@ -156,6 +156,7 @@ def test_job_that_must_run_alone_is_not_starved_behind_the_cursors(slow):
     old = enqueue(tasks.noop)
     with running_worker(poll=NEVER, slots=4) as loop:
         set_cursors(loop)
+        wait_for_status(old, "SUCCESSFUL")
         Job.objects.filter(pk=old.pk).update(max_crashes=1)
         # They never end all at the same time.
         enqueue_many([tasks.sleep.bind(0.01 * (1 + n % 3)) for n in range(200)])
