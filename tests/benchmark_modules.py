@@ -1,0 +1,73 @@
+"""Each benchmark of its own runs to its end, at sizes that measure nothing.
+
+CI runs this file by its name and alone (`python -m pytest -n0`). databases and workers of their own, beside which other tests wait.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import locks
+from benchmarks.server import running_server
+from tests.processes import database_url
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What makes a module small, and the call that runs it.
+MODULES = {
+    "atomic": "m.JOBS, m.ROUNDS, m.TRACED_JOBS = 2, 1, 2; m.main()",
+    "capacity": "m.main(10, os.environ['DATABASE_URL'])",
+    "desk": "m.ROUNDS = 1; sys.argv[1:] = ['--jobs', '20000', 'of queue']; m.main()",
+    "events": "FIGURES['publishing'] = partial(m.publishing, 2, 1);"
+    "m.main(['publishing'], 'benchmarks.events_tasks')",
+    "queues": "m.JOBS, m.ROUNDS = 20, 1; m.CASES['100'] = m.Case(3);m.main(['100'])",
+    "running": "FIGURES['async_tasks'] = partial(m.async_tasks, 2, 0.01, 2);"
+    "m.main(['async_tasks'], 'benchmarks.running_tasks')",
+    "schedules": "FIGURES['lateness'] = partial(m.lateness, 6);"
+    "m.main(['lateness'], 'benchmarks.schedules_tasks')",
+    "sql_functions": "m.ROUNDS, m.BATCH = 2, 2; m.main()",
+    "ten_thousand": "m.SIZES = ((2, 4), (3, 6), (4, 8));"
+    "m.main([next(iter(m.crowds.CROWDS))])",
+    "turns": "m.JOBS, m.ROUNDS = {10: 20}, 1; m.main()",
+}
+LOCKS = [
+    "enqueueing 1,000-limit-keys 4",
+    "pickup own-lock 12",
+    "claims 0",
+    "admission 4",
+    "others 4",
+    "drain 4 line",
+    "chains one 3",
+    "chains fives 5",
+    "unique 2 4",
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_benchmark_runs_to_its_end(module):
+    code = (
+        f"import os, sys; from functools import partial; "
+        f"from benchmarks.figures import FIGURES; "
+        f"import benchmarks.{module} as m; {MODULES[module]}"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": database_url()},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "Traceback" not in ended.stderr, ended.stderr
+    assert ended.stdout
+
+
+def test_benchmark_of_locks_measures_each_figure():
+    with running_server(database_url()) as server:
+        for figure in [*LOCKS, f"whole 4 {server.pid}"]:
+            assert locks.fresh(server, figure) is not None
+        for name in ("locks", "tables"):
+            server.drop_database(name)
