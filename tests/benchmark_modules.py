@@ -1,7 +1,7 @@
 """Each benchmark of its own runs to its end, at sizes that measure nothing.
 
-CI runs this file by its name and alone, with `python -m pytest -n0`. The benchmarks make
-databases and workers of their own, beside which other tests wait.
+CI runs this file by its name and alone, with `python -m pytest -n0`. The benchmarks
+make databases and workers of their own, beside which other tests wait.
 """
 
 import os
