@@ -51,7 +51,6 @@ ready AS (
                     SELECT FROM pgjobs_job
                     WHERE status = 'READY' AND queue_name = queue.name
                         AND (process_units IS NOT NULL) = takes_units
-                    AND (process_units IS NOT NULL) = takes_units
                         AND priority = step.priority
                     LIMIT (SELECT most FROM share)
                 ) AS counted
@@ -62,7 +61,6 @@ ready AS (
                     SELECT greatest(enqueued_at, run_after) AS since FROM pgjobs_job
                     WHERE status = 'READY' AND queue_name = queue.name
                         AND (process_units IS NOT NULL) = takes_units
-                    AND (process_units IS NOT NULL) = takes_units
                         AND priority = step.priority
                     ORDER BY turn LIMIT 100
                 ) AS first
