@@ -144,16 +144,17 @@ class PruneFigures(SimplePruning):
     name = "prune_figures"
 
     def prune(self, execute: Execute) -> int:
-        minutes, hours = (
+        return prune_figures(
+            execute,
             settings.MINUTE_FIGURES_RETENTION,
             settings.HOUR_FIGURES_RETENTION,
         )
-        return prune_figures(execute, minutes, hours)
 
 
 class PruneAudit(SimplePruning):
     name = "prune_audit"
 
     def prune(self, execute: Execute) -> int:
-        figures = settings.HOUR_FIGURES_RETENTION
-        return prune_audit(execute, settings.AUDIT_RETENTION, figures)
+        return prune_audit(
+            execute, settings.AUDIT_RETENTION, settings.HOUR_FIGURES_RETENTION
+        )
