@@ -62,7 +62,7 @@ def parameters_of_one(job: NewJob) -> dict[str, Any]:
 def are_alike(jobs: Sequence[NewJob]) -> bool:
     """Whether jobs differ in `kwargs` and `keys` alone, and all have keys or none has.
 
-    What differs is sent as a JSON array each, which must not become too large.
+    Both are sent as a JSON array. That of the arguments must not become too large.
     """
     first = jobs[0]
     start, others = first[:2], first[3:-1]
