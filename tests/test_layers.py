@@ -228,6 +228,17 @@ def test_no_module_is_longer_than_400_lines():
     assert {name: length for name, length in lengths.items() if length > 400} == {}
 
 
+def test_no_function_is_longer_than_50_lines():
+    lengths = {
+        f"{name}.{node.name}": node.end_lineno - node.lineno + 1
+        for name, path in PATHS.items()
+        if not name.startswith("migrations")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: length for name, length in lengths.items() if length > 50} == {}
+
+
 def test_reader_of_imports_is_not_blind():
     """The tests above would also pass if no import were seen."""
     seen = {(each.module, each.imported) for each in OURS}

@@ -134,8 +134,14 @@ class Loop:
             upkeep=self.upkeep,
             note=self.note,
         )
+        self.listen()
+        self.stopping = Stopping(self.recorder, self.lifetime, self.run_pass)
+
+    def listen(self) -> None:
+        """Make what wakes the loop, and what notifications lead to."""
+        options, watchdog = self.options, self.session.watchdog
         self.listener = Listener(
-            options, self.id, self.bell, session.watchdog, self.heartbeat, self.hear
+            options, self.id, self.bell, watchdog, self.heartbeat, self.hear
         )
         self.wakefulness = Wakefulness(
             self.listener,
@@ -151,7 +157,6 @@ class Loop:
             self.listener.own_channel: self.upkeep.cancel_requests.hear,
             Listener.MISSED: self.claimer.missed_notifications,
         }
-        self.stopping = Stopping(self.recorder, self.lifetime, self.run_pass)
 
     def hear(self, channel: str, payload: str) -> None:
         self.hearers[channel](payload)
