@@ -10,7 +10,8 @@ import time
 
 import psycopg
 
-from benchmarks.server import Unusable, free_port
+from benchmarks.ports import free_port
+from benchmarks.server import Unusable
 
 from .pair import Pair, postmaster_of
 from .server import SETTINGS, Disk, Server

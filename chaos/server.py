@@ -13,11 +13,11 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.ports import free_port
 from benchmarks.server import (
     DURABILITY,
     Unusable,
     find_programs,
-    free_port,
     initialise,
     server_user,
 )

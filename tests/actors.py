@@ -45,7 +45,7 @@ def execute(sql: str, parameters: dict | None = None) -> list[tuple]:
 
 
 class Session:
-    """A database session beside Django's; its transactions end when the test says so.
+    """A database session beside Django's, whose transactions the test ends itself.
 
     It is the server's own, even if everything else goes through a pooler.
     """
@@ -107,7 +107,7 @@ def in_thread(function: Callable, *args, **kwargs) -> Iterator[Future]:
 
 
 def overlapping(first: Callable, second: Callable):
-    """Do `first` in a transaction; commit when `second`, elsewhere, waits for it.
+    """Do `first` in a transaction; commit once another session waits in `second`.
 
     Returns what both return. `second` may also end without waiting.
     """
@@ -133,7 +133,7 @@ class OneByOne:
 
 
 class Hand:
-    """A worker without threads: each statement when the test wants it."""
+    """A worker without threads. The test calls each of its statements."""
 
     def __init__(
         self, name: str = "hand", execute: statements.Execute = execute, **columns
@@ -199,14 +199,16 @@ class Hand:
 
     def beat(self) -> None:
         """Give a sign of life."""
-        self.execute(statement("heartbeat"), {**vars(self.row), "lease": 30})
+        self.execute(
+            statement("heartbeat"), {**vars(self.row), "lease": 30, "echoes": True}
+        )
 
     def vanish(self) -> None:
         """Leave as a pruned or stopped worker does: without a row."""
         Worker.objects.filter(pk=self.id).delete()
 
     def fall_silent(self, seconds: float) -> None:
-        """Let the last sign of life be so long ago."""
+        """Move the last sign of life into the past."""
         ago = timedelta(seconds=seconds)
         self.row.refresh_from_db()
         Worker.objects.filter(pk=self.id).update(
@@ -244,18 +246,18 @@ def admit(execute: statements.Execute = execute, sweeps: bool = True) -> int:
 
 
 def statuses() -> list[str]:
-    """Return what all jobs are once a worker has looked, in the order of their ids."""
+    """Let a worker admit jobs; return the statuses of all, in the order of ids."""
     admit()
     return stored_statuses()
 
 
 def stored_statuses() -> list[str]:
-    """Return what all jobs are, in the order of their ids."""
+    """Return the statuses of all jobs, in the order of their ids."""
     return list(Job.objects.order_by("pk").values_list("status", flat=True))
 
 
 def pass_time(seconds: float) -> None:
-    """Let so much time pass for the rates."""
+    """Let time pass for the rates."""
     step = timedelta(seconds=seconds)
     Rate.objects.update(full_at=F("full_at") - step)
     Rate.objects.update(opens_at=F("opens_at") - step)

@@ -17,7 +17,14 @@ PATIENCE = 120  # seconds
 OPTIONS = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage"
     " --hide-scrollbars --no-first-run --disable-extensions --remote-debugging-pipe"
+    # No tries to reach the network, which a test machine may not have.
+    " --disable-background-networking --disable-component-update --disable-sync"
+    " --disable-quic"
 )
+
+TRANSITIONS_END = """
+Promise.allSettled(document.getAnimations().map(each => each.finished)).then(() => null)
+"""
 
 
 def chromium() -> str | None:
@@ -46,6 +53,7 @@ class Browser:
         )
         os.close(to_browser)
         os.close(from_browser)
+        os.set_blocking(self.commands, False)
         self.buffer = b""
         self.number = 0
         self.session: str | None = None
@@ -66,21 +74,38 @@ class Browser:
         command = {"id": self.number, "method": method, "params": parameters}
         if self.session is not None:
             command["sessionId"] = self.session
-        os.write(self.commands, json.dumps(command).encode() + b"\0")
+        self.write(json.dumps(command).encode() + b"\0")
         while (message := self.read()).get("id") != self.number:
             self.note(message)
         assert "error" not in message, message
         return message["result"]
 
+    def write(self, data: bytes) -> None:
+        """Write a command, which may be longer than what a pipe holds."""
+        while data:
+            readable, writable, _ = self.wait_for([self.commands])
+            if readable:  # or the browser, which waits for us, would not read
+                self.receive()
+            if writable:
+                data = data[os.write(self.commands, data) :]
+
     def read(self) -> dict[str, Any]:
         while b"\0" not in self.buffer:
-            ready, _, _ = select.select([self.answers], [], [], PATIENCE)
-            assert ready, f"the browser has said nothing for {PATIENCE} s"
-            part = os.read(self.answers, 1 << 20)
-            assert part, "the browser has ended"
-            self.buffer += part
+            self.wait_for([])
+            self.receive()
         message, _, self.buffer = self.buffer.partition(b"\0")
         return json.loads(message)
+
+    def wait_for(self, sinks: list[int]) -> tuple[list[int], list[int], list[int]]:
+        """Wait until there is something to read, or a sink takes something."""
+        ready = select.select([self.answers], sinks, [], PATIENCE)
+        assert any(ready), f"the browser has done nothing for {PATIENCE} s"
+        return ready
+
+    def receive(self) -> None:
+        part = os.read(self.answers, 1 << 20)
+        assert part, "the browser has ended"
+        self.buffer += part
 
     def note(self, message: dict[str, Any]) -> None:
         method, parameters = message.get("method", ""), message.get("params", {})
@@ -93,8 +118,8 @@ class Browser:
 
     # Pages
 
-    def open(self, url: str, *, width: int, is_dark: bool, cookie: str) -> None:
-        """Open a page as a user who is logged in."""
+    def open(self, url: str, *, width: int, cookie: str) -> None:
+        """Open a page in light colours, as a user who is logged in."""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
         self.session = attached["sessionId"]
@@ -103,15 +128,29 @@ class Browser:
             self.send(f"{domain}.enable")
         size = {"width": width, "height": 900, "deviceScaleFactor": 1}
         self.send("Emulation.setDeviceMetricsOverride", mobile=width < 768, **size)
+        self.show(is_dark=False)
+        self.send("Network.setCookie", name="sessionid", value=cookie, url=url)
+        self.go_to(url)
+
+    def show(self, is_dark: bool) -> None:
+        """Let the user prefer dark colours, or light ones."""
         scheme = "dark" if is_dark else "light"
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.send("Emulation.setEmulatedMedia", features=features)
-        self.send("Network.setCookie", name="sessionid", value=cookie, url=url)
-        self.go_to(url)
+        self.evaluate(TRANSITIONS_END)
 
     def go_to(self, url: str) -> None:
         self.events.clear()
         self.send("Page.navigate", url=url)
+        self.wait_for_page()
+
+    def click(self, selector: str) -> None:
+        """Click what leads to another page, and wait for that."""
+        self.events.clear()
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+        self.wait_for_page()
+
+    def wait_for_page(self) -> None:
         while "Page.loadEventFired" not in self.events:
             self.note(self.read())
 

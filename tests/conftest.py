@@ -1,17 +1,31 @@
 import os
 import subprocess
+import sys
+from collections import Counter
 
 import psycopg
 import pytest
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.postgresql.operations import DatabaseOperations
+from django.utils import translation
 from hypothesis import settings
 
 from pgjobs import conf
 from pgjobs.models import Schedule, Subscription, Worker
 from pgjobs.tasks import events, registry
+from tests import declared_rows, emptying, kept_connections, kept_rows
 from tests.processes import AROUND, ROOT, WorkerProcess, database_url, wait_for
 from tests.settings import POOLER
+
+# Without it each process that a test starts, and each of those that run tests, would
+# compile all modules again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+DatabaseOperations.sql_flush = emptying.sql_flush
+declared_rows.install()
+kept_rows.install()
 
 # The same examples in each run: a rare one must not keep another change from landing.
 # PGJOBS_EXPLORE=1 looks for new ones.
@@ -26,8 +40,62 @@ conf.SETTINGS.update(
 )
 
 
-def pytest_collection_modifyitems(items):
-    """Skip what a pooler cannot give, where there is one."""
+# Of xdist's own order, the files with most tests first, those come last that take
+# longest: a few tests with processes and servers. So these begin.
+LONGEST = (
+    "failover/test_failover.py",
+    "database/test_hostile_values.py",
+    "upgrades/test_upgrade.py",
+    "process/test_supervisor.py",
+    "admin/test_browser.py",
+    "admin/test_admin_hostile.py",
+    "model/test_model.py",
+    "test_example_project.py",
+    "process/test_poison.py",
+    "telemetry/test_collector.py",
+    "declaring/test_events.py",
+    "queue/test_admission.py",
+    "machines/test_claim_machine.py",
+    "machines/test_flow_control_machine.py",
+    "machines/test_flow_machine.py",
+    "machines/test_prefetch_machine.py",
+    "machines/test_state_machine.py",
+    "machines/test_unique_machine.py",
+    "process/test_rescue.py",
+    "process/test_shutdown.py",
+    "process/test_locks_of_workers.py",
+    "process/test_chains_of_workers.py",
+    "worker/test_clean_threads.py",
+    "worker/test_isolation.py",
+    "databases/test_moving.py",
+    "testing/test_sample_project.py",
+    "test_benchmarks.py",
+)
+
+
+def pytest_collection_modifyitems(config, items):
+    skip_what_a_pooler_cannot_give(items)
+    if hasattr(config, "workerinput"):
+        begin_with_the_longest(items)
+
+
+def begin_with_the_longest(items) -> None:
+    """Let no file that takes long run alone at the end, beside an idle core."""
+    sizes = Counter(map(file_of, items))
+
+    def rank(item) -> tuple[int, int]:
+        file = file_of(item)
+        first = LONGEST.index(file) if file in LONGEST else len(LONGEST)
+        return first, -sizes[file]
+
+    items.sort(key=rank)
+
+
+def file_of(item) -> str:
+    return item.nodeid.partition("::")[0].removeprefix("tests/")
+
+
+def skip_what_a_pooler_cannot_give(items) -> None:
     missing = {}
     if POOLER:
         missing["direct"] = "needs sessions of the server's own"
@@ -47,9 +115,9 @@ def pytest_runtest_setup(item):
 
 
 def pytest_configure(config):
-    """Let the tests' own server save nothing but time.
+    """Let the tests' own server write nothing to disk in order to be fast.
 
-    To drop a database takes a checkpoint, which waits for the disk and all writers.
+    Dropping a database takes a checkpoint, which waits for the disk and all writers.
     """
     if "DATABASE_URL" not in os.environ and not hasattr(config, "workerinput"):
         with psycopg.connect(database_url(), autocommit=True) as server:
@@ -58,7 +126,7 @@ def pytest_configure(config):
 
 
 def untracked_files() -> set[str]:
-    """Return what git does not know; nothing where the checkout is not git's."""
+    """Return the files that git does not know; none outside of a git checkout."""
     command = ["git", "ls-files", "--others", "--exclude-standard"]
     try:
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -86,6 +154,12 @@ def pytest_sessionfinish(session):
         )
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker):
+    with django_db_blocker.unblock():
+        kept_connections.install()
+
+
 @pytest.fixture(autouse=True)
 def same_registry_afterwards():
     """Forget the tasks that a test declares."""
@@ -93,6 +167,13 @@ def same_registry_afterwards():
     yield
     registry.tasks, registry.replaced = before, replaced
     registry.forget_names()
+
+
+@pytest.fixture(autouse=True)
+def no_language_afterwards():
+    """Forget the language of a page that a test has looked at."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture

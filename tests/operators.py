@@ -1,4 +1,4 @@
-"""Operators and jobs: what the tests of the admin are made of."""
+"""Operators and jobs for the tests of the admin."""
 
 from django.contrib.auth.models import Permission, User
 from django.contrib.messages import get_messages
@@ -15,6 +15,7 @@ STATUSES = tuple(Status.values)
 ALL_PERMISSIONS = (
     "view_job",
     "retry_job",
+    "add_job",
     "cancel_job",
     "fail_job",
     "run_job_now",
@@ -64,7 +65,7 @@ def make_job(status: str = "FAILED", **columns) -> Job:
     columns.setdefault("task", "tests.noop")
     if status == "WAITING":
         columns = {"waiting_for": "lock", "keys": {"lock": "l"}, **columns}
-    if status in ("WAITING", "RUNNING"):  # it cannot be inserted so
+    if status in ("WAITING", "RUNNING"):  # no row is inserted in these
         job = Job.objects.create(task=columns.pop("task"))
         Job.objects.filter(pk=job.pk).update(status=status, **columns)
     else:
@@ -96,7 +97,7 @@ def text_of(response) -> str:
 
 
 def messages_of(response) -> list[str]:
-    """Return what the user is told next."""
+    """Return the messages that the next page shows."""
     return [str(each) for each in get_messages(response.wsgi_request)]
 
 

@@ -12,7 +12,6 @@ LISTEN, or a poll of their own, the mark `listening`.
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,8 @@ from pathlib import Path
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+
+from benchmarks.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGURATION = """
@@ -80,11 +81,6 @@ def pooling(url: str, sessions: int) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(10)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        return unused.getsockname()[1]
 
 
 def wait_for_answer(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Worker processes and conditions: what tests of concurrency are made of."""
+"""Worker processes and threads, and waiting for conditions."""
 
 import fcntl
 import json
@@ -18,14 +18,14 @@ from urllib.parse import quote
 import pytest
 
 from pgjobs.models import Job
-from pgjobs.sql import statement
+from pgjobs.sql import find, statement
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
 from pgjobs.worker.connections.connection import OwnConnection
 from pgjobs.worker.observer import WorkerObserver
 from tests import settings as test_settings
 
 ROOT = Path(__file__).resolve().parent.parent
-# Seconds; only a dead machine takes longer.
+# In seconds. Only a dead machine takes longer.
 LONGEST_TEST = 120.0
 PATIENCE = 60.0
 # Far from the ten minutes after which sleepers poll, and from the longest grace.
@@ -171,7 +171,7 @@ class WorkerProcess:
 
 
 def take_terminal() -> None:
-    """Make standard input the terminal that rules this process's session."""
+    """Make standard input the controlling terminal of this process's session."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
@@ -194,7 +194,7 @@ class WorkerThread:
             self.error = error
 
     def join(self, timeout: float = LONGEST_TEST) -> ExitCode:
-        """Wait for the end; a loop that does not end fails the test, not hangs it."""
+        """Wait for the end; fail the test if the loop does not end."""
         self.thread.join(timeout)
         if self.thread.is_alive():
             self.loop.stop()
@@ -230,8 +230,8 @@ def running_worker(**options) -> Iterator[Loop]:
         yield worker.loop
 
 
-def let_it_turn(loop: Loop) -> None:
-    """Return when the loop has taken a turn that began after this call."""
+def wait_for_pass(loop: Loop) -> None:
+    """Return when the loop has ended a pass that began after this call."""
     for _ in range(2):
         loop.upkeep.survey.due = 0
         loop.bell.ring()
@@ -253,10 +253,25 @@ def run(task, *args, **kwargs) -> Job:
     return job
 
 
+class Executed(list[str]):
+    """Statements that workers have executed, each as "<role> <statement>".
+
+    After a renaming, a test that asks for the old name would pass for ever. So to ask
+    for a statement that does not exist raises LookupError.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        return self.count(str(name)) > 0
+
+    def count(self, name: str) -> int:
+        find(name.partition(" ")[2])
+        return super().count(name)
+
+
 @contextmanager
-def statements_of_workers() -> Iterator[list[str]]:
-    """Collect what the workers of this process execute, as "<role> <statement>"."""
-    collected: list[str] = []
+def statements_of_workers() -> Iterator[Executed]:
+    """Collect what the workers of this process execute."""
+    collected = Executed()
     execute, together = OwnConnection.execute, OwnConnection.together
 
     def collecting(self, query, parameters=None):

@@ -63,7 +63,7 @@ class Link:
 class Proxy:
     """Forwards until it is told otherwise; later connections are always forwarded.
 
-    `role` limits what is told to the connections whose application name holds it.
+    `role` restricts each of the acts to the connections whose application name has it.
     """
 
     def __init__(self) -> None:

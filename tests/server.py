@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own, for tests that stop and start it."""
+"""A PostgreSQL server of its own, for tests that stop and start it."""
 
 import shutil
 import subprocess

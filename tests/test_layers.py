@@ -39,6 +39,7 @@ LAYERS = [
         "checks",
         "draining",
         "management",
+        "templatetags",
         "urls",
         "views",
         "pgjobs",
@@ -111,6 +112,8 @@ def imports_in(
     node: ast.AST, module: str, is_late: bool, is_typing: bool
 ) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # it imports nothing, and most of a tree are expressions
         if isinstance(child, ast.Import | ast.ImportFrom):
             for imported, name in imported_by(child, module):
                 yield Import(module, imported, child.lineno, is_late, is_typing, name)

@@ -5,9 +5,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgjobs.base.texts import storable
+from pgjobs.reports.durations import seconds_in_words
 from tests.actors import execute
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, ""),
+        (0, "0 ms"),
+        (0.004, "4 ms"),
+        (0.26, "0.3 s"),
+        (9.96, "10.0 s"),
+        (42, "42 s"),
+        (60, "1 min"),
+        (90, "90 s"),
+        (3_600, "1 h"),
+        (5_400, "90 min"),
+        (86_400, "1 d"),
+        (86_401, "24 h"),
+    ],
+)
+def test_durations_are_said_in_one_unit(seconds, words):
+    assert seconds_in_words(seconds) == words
 
 
 @pytest.mark.parametrize(
