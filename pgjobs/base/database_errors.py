@@ -39,6 +39,15 @@ def is_too_slow(error: BaseException) -> bool:
     return isinstance(error, QueryCanceled)
 
 
+def is_of_some_rows(error: BaseException) -> bool:
+    """Whether the same statement may succeed for a part of its rows.
+
+    A trigger may need for some of them what the role may not do.
+    """
+    is_refused = isinstance(error, psycopg.ProgrammingError)
+    return is_of_row(error) or is_too_slow(error) or is_refused
+
+
 def passes_by_itself(error: BaseException) -> bool:
     """Whether other transactions were in the way: a lock, a conflict, a deadlock."""
     return isinstance(error, PASSING_ERRORS)

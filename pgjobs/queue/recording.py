@@ -1,11 +1,14 @@
 """Recording: what becomes of jobs that have run."""
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import psycopg
 from django.db import connections
 
+from ..base.database_errors import text_of
 from ..conf import settings
 from ..sql import statement
 from .statements import Execute, array
@@ -13,7 +16,11 @@ from .statements import Execute, array
 if TYPE_CHECKING:
     from .claiming import ClaimedJob
 
+logger = logging.getLogger("pgjobs.worker")
+
 LONGEST_LOG = 64_000
+# What a job can end without, by the statement that stores it.
+PARTS = {"record": "groups of errors", "record_without_group": "attempts"}
 
 
 class Success(NamedTuple):
@@ -53,8 +60,24 @@ class Unsuccessful(NamedTuple):
         """Return what the database gets."""
         return {k: v for k, v in self._asdict().items() if k != "error"}
 
+    def in_ascii(self) -> "Unsuccessful":
+        """Return the outcome with escapes, for a database of another encoding."""
+        return self._replace(
+            reason=escaped(self.reason),
+            message=escaped(self.message),
+            exception_class=escaped(self.exception_class),
+            traceback=escaped(self.traceback),
+            place=escaped(self.place),
+            pattern=escaped(self.pattern),
+        )
+
 
 Outcome = Success | Completed | Unsuccessful
+
+
+def escaped(text: str) -> str:
+    """Return a text with escapes for what is no ASCII, and no longer than it was."""
+    return text.encode("ascii", "backslashreplace").decode()[: len(text)]
 
 
 def release(job: "ClaimedJob", reason: str) -> Unsuccessful:
@@ -95,18 +118,28 @@ def record(
     worker_name: str,
     unsuccessful: Sequence[Unsuccessful],
 ) -> list[Recorded]:
-    """Record attempts that did not succeed; return what became of their jobs."""
-    rows = execute(
-        statement("record"),
-        {
-            "worker_id": worker_id,
-            "worker_name": worker_name,
-            "outcomes": json.dumps([each.as_json() for each in unsuccessful]),
-            "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
-            "version": settings.VERSION,
-        },
-    )
-    return [Recorded._make(row) for row in rows]
+    """Record attempts that did not succeed; return what became of their jobs.
+
+    A job's end matters more than what is known about its failure. So if the database
+    refuses to store the group of errors, or the attempt, the job ends without it.
+    """
+    parameters = {
+        "worker_id": worker_id,
+        "worker_name": worker_name,
+        "outcomes": json.dumps([each.as_json() for each in unsuccessful]),
+        "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
+        "version": settings.VERSION,
+    }
+    for name, refused in PARTS.items():
+        try:
+            return recorded_by(execute, name, parameters)
+        except psycopg.ProgrammingError as error:
+            logger.error("Jobs end without their %s: %s", refused, text_of(error))
+    return recorded_by(execute, "record_without_attempt", parameters)
+
+
+def recorded_by(execute: Execute, name: str, parameters: dict) -> list[Recorded]:
+    return [Recorded._make(row) for row in execute(statement(name), parameters)]
 
 
 def record_successes(

@@ -5,13 +5,13 @@ so are successes that the claim could not store.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic, sleep
 
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from ..base.database_errors import is_lost, is_of_row, is_too_slow, text_of
+from ..base.database_errors import is_lost, is_of_row, is_of_some_rows, text_of
 from ..base.texts import storable
 from ..conf import FINISHED
 from ..queue import recording
@@ -56,16 +56,16 @@ class Recorder:
         self.note = note  # called with what a record has changed
         self.figures = Figures()
         self.finished = 0  # jobs
-        self.next_report = 0.0  # monotonic time, as the next
-        self.ask_for_locked_at = 0.0
+        self.next_report = self.ask_for_locked_at = 0.0  # monotonic times
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self.report_backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
 
     def gather(self) -> None:
         """Take the outcomes of the slots; wait a moment for those about to end.
 
-        A slot that rings wakes the loop before its neighbours end, which run jobs as
-        short. Without the moment, the next commit would carry only one outcome.
+        The first slot that rings wakes the loop, while other slots are about to end
+        jobs that are just as short. Without the moment, a commit would carry one
+        outcome.
         """
         ended = len(self.in_flight.unrecorded) + len(self.executor.outcomes)
         if 0 < ended < min(len(self.in_flight), self.options.slots):
@@ -145,6 +145,9 @@ class Recorder:
             self.store_by_halves(outcomes, record)
         except LockNotAvailable:
             self.skip_locked()
+        else:
+            if not self.in_flight.failing:
+                self.backoff.passed()
 
     def store_by_halves(
         self, outcomes: Sequence, record: Callable[[Sequence], list[Recorded]]
@@ -157,7 +160,7 @@ class Recorder:
         except psycopg.Error as error:
             if is_lost(error):
                 raise
-            if len(outcomes) > 1 and (is_of_row(error) or is_too_slow(error)):
+            if len(outcomes) > 1 and is_of_some_rows(error):
                 middle = len(outcomes) // 2
                 self.store_by_halves(outcomes[:middle], record)
                 self.store_by_halves(outcomes[middle:], record)
@@ -166,34 +169,34 @@ class Recorder:
             else:
                 self.keep_for_later(outcomes, error)
         else:
-            self.backoff.passed()
             self.close(outcomes, dict(recorded))
 
     def store_failure(self, outcome: Outcome, error: psycopg.Error) -> None:
-        """Fail a job whose outcome cannot be stored."""
-        reason = storable(
-            f"Its outcome cannot be stored: {text_of(error)}", LONGEST_REASON
-        )
-        failure = Unsuccessful(
-            outcome.id, outcome.lease_token, "FAIL", reason, message=reason
-        )
-        try:
-            recorded = self.record_these([failure])
-        except psycopg.Error as second:
-            if is_lost(second):
-                raise
-            self.keep_for_later([outcome], error)
-        else:
-            self.close([failure], dict(recorded))
+        """Store an outcome without the characters that PostgreSQL may lack.
+
+        If that fails, too, fail the job: its outcome cannot be stored.
+        """
+        for each in substitutes(outcome, error):
+            try:
+                recorded = self.record_these([each])
+            except psycopg.Error as second:
+                if is_lost(second):
+                    raise
+            else:
+                self.close([each], dict(recorded))
+                return
+        self.keep_for_later([outcome], error)
 
     def keep_for_later(self, outcomes: Sequence[Outcome], error: psycopg.Error) -> None:
         """Try again later, after longer and longer pauses, to store outcomes."""
-        pause = self.backoff.failed(monotonic())
+        now = monotonic()
+        if not self.backoff.is_waiting(now):  # once for all parts of a batch
+            self.backoff.failed(now)
         self.in_flight.failing |= {each.lease_token for each in outcomes}
         ids = ", ".join(str(each.id) for each in outcomes)
         logger.error(
             "Recording failed, the next try in %.1f s: jobs=%s: %s",
-            pause,
+            self.backoff.retry_at - now,
             ids,
             text_of(error),
         )
@@ -247,7 +250,7 @@ class Recorder:
             return None
 
     def announce(self, ends: Sequence[AttemptEnd]) -> None:
-        """Log how attempts ended, and send the signals of that."""
+        """Log how attempts ended, and send their signals."""
         tells_all = is_heard(logging.INFO)
         for end in ends:
             if tells_all or end.status != "SUCCESSFUL":
@@ -303,6 +306,14 @@ class Recorder:
         logger.error(
             "Storing reports failed, the next try in %.1f s: %s", pause, text_of(error)
         )
+
+
+def substitutes(outcome: Outcome, error: psycopg.Error) -> Iterator[Unsuccessful]:
+    """Yield what may be stored in place of an outcome that cannot be."""
+    if isinstance(outcome, Unsuccessful) and outcome != outcome.in_ascii():
+        yield outcome.in_ascii()
+    reason = storable(f"Its outcome cannot be stored: {text_of(error)}", LONGEST_REASON)
+    yield Unsuccessful(outcome.id, outcome.lease_token, "FAIL", reason, message=reason)
 
 
 def log_lost_report(job: RunningJob, error: psycopg.Error) -> None:

@@ -11,5 +11,6 @@ WITH recorded AS (
     RETURNING lease_token, line
 ),
 \ir claim/line.sql
+\ir claim/pick.sql
 \ir claim/take.sql
 \ir claim/end_of_line.sql

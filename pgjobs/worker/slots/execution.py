@@ -93,7 +93,7 @@ class Execution:
             host=host,
             meta=loaded(job.meta),
         )
-        # No method of this object, which would make a cycle for the garbage collector.
+        # A method of this object would make a cycle for the garbage collector.
         self.hide = self.running.hide = Hiding(job.kwargs, self.options.sensitive)
         self.running.keeps_level = self.options.keeps_level or host.keeps_level
         if self.running.keeps_level is not None:
@@ -139,7 +139,7 @@ class Execution:
             if self.task.has_dependencies and not self.job.has_dependencies:
                 return self.attach(self.task)
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
-            return unsuccessful(self.job, "FAIL", str(error), error)
+            return unsuccessful(self.job, "FAIL", str(error), error, hide=self.hide)
         return None
 
     def attach(self, task: Task) -> Unsuccessful:
@@ -158,19 +158,11 @@ class Execution:
     def ended_by(self, error: BaseException) -> Unsuccessful:
         if isinstance(error, TaskTimeout) and self.limit is not None:
             error.args = (f"The attempt took longer than {self.limit:g} s.",)
-        return self.hidden(outcome_of(self.job, self.options, error))
+        return outcome_of(self.job, self.options, error, self.hide)
 
     def broken_by(self, error: BaseException) -> Unsuccessful:
-        return self.hidden(unsuccessful(self.job, "FAIL", describe(error), error))
-
-    def hidden(self, outcome: Unsuccessful) -> Unsuccessful:
-        """Return an outcome whose texts quote no sensitive argument."""
-        return outcome._replace(
-            reason=self.hide(outcome.reason),
-            message=self.hide(outcome.message),
-            traceback=self.hide(outcome.traceback),
-            pattern=self.hide(outcome.pattern),
-        )
+        reason = describe(error)
+        return unsuccessful(self.job, "FAIL", reason, error, hide=self.hide)
 
 
 class ThreadExecution(Execution):

@@ -5,7 +5,8 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from types import FrameType, TracebackType
 
 from ...base.texts import storable
@@ -24,6 +25,8 @@ from .error_groups import class_path, group_of
 
 logger = logging.getLogger("pgjobs.job")
 
+Hide = Callable[[str], str]
+
 LONGEST_REASON = 1_000
 LONGEST_MESSAGE = 10_000
 LONGEST_TRACEBACK = 32_000
@@ -32,23 +35,26 @@ OWN_DIRECTORY = os.path.dirname(__file__)
 BACKENDS = os.path.join(os.path.dirname(os.path.dirname(OWN_DIRECTORY)), "backends")
 
 
-def outcome_of(job: ClaimedJob, options: Options, error: BaseException) -> Unsuccessful:
+def outcome_of(
+    job: ClaimedJob, options: Options, error: BaseException, hide: Hide = str
+) -> Unsuccessful:
     """Return what the error that ended the attempt means for the job."""
+    ended = partial(unsuccessful, job, hide=hide)
     match error:
         case Snooze():
-            return unsuccessful(job, "SNOOZE", str(error), delay=error.delay)
+            return ended("SNOOZE", str(error), delay=error.delay)
         case Cancel() | TaskCancelled():
-            return unsuccessful(job, "CANCEL", str(error))
+            return ended("CANCEL", str(error))
         case Fail():
-            return unsuccessful(job, "FAIL", str(error), error)
+            return ended("FAIL", str(error), error)
         case Retry():
             delay = error.after
             if delay is None:
                 delay = backoff_of(job, options)
-            return unsuccessful(job, "RETRY", str(error), error, delay=delay)
+            return ended("RETRY", str(error), error, delay)
     if not options.retries(error):
-        return unsuccessful(job, "FAIL", describe(error), error)
-    return unsuccessful(job, "RETRY", describe(error), error, backoff_of(job, options))
+        return ended("FAIL", describe(error), error)
+    return ended("RETRY", describe(error), error, backoff_of(job, options))
 
 
 def backoff_of(job: ClaimedJob, options: Options) -> float:
@@ -67,7 +73,10 @@ def unsuccessful(
     reason: str,
     error: BaseException | None = None,
     delay: float = 0.0,
+    hide: Hide = str,
 ) -> Unsuccessful:
+    """Return an outcome. `hide` masks what its texts quote, before they are cut."""
+    reason = hide(reason)
     return Unsuccessful(
         id=job.id,
         lease_token=job.lease_token,
@@ -76,7 +85,7 @@ def unsuccessful(
         delay=non_negative_seconds("delay", delay),
         exception_class="" if error is None else class_path(error),
         message=storable(reason, LONGEST_MESSAGE),
-        traceback="" if error is None else traceback_text(error),
+        traceback="" if error is None else traceback_text(error, hide),
         error=error,
         **({} if error is None else group_of(job.task, error, reason)._asdict()),
     )
@@ -92,13 +101,13 @@ def describe(error: BaseException) -> str:
     return f"{name}: {message}" if message else name
 
 
-def traceback_text(error: BaseException) -> str:
+def traceback_text(error: BaseException, hide: Hide = str) -> str:
     """Return the traceback from the task's own frame on, bounded."""
     try:
         lines = traceback.format_exception(
             type(error), error, own_frames(error.__traceback__), limit=-100
         )
-        return storable("".join(lines), LONGEST_TRACEBACK)
+        return storable(hide("".join(lines)), LONGEST_TRACEBACK)
     except BaseException as broken:  # noqa: BLE001  (storing an error cannot fail)
         return f"<the traceback cannot be formatted: {type(broken).__name__}>"
 

@@ -1,0 +1,32 @@
+-- Verdicts: FAIL and RETRY count a failure; SNOOZE, RELEASE, UNKNOWN and CANCEL do not.
+outcome AS (
+    SELECT * FROM jsonb_to_recordset(%(outcomes)s::jsonb) AS outcome (
+        id bigint, lease_token bigint, verdict text, delay float8, reason text,
+        exception_class text, message text, traceback text, dependencies jsonb,
+        error_group bigint, place text, pattern text
+    )
+),
+held AS MATERIALIZED (
+    SELECT job.life, job.attempts, job.last_attempted_at, job.task, outcome.*,
+        (outcome.verdict IN ('FAIL', 'RETRY'))::int AS failed,
+        CASE
+            WHEN job.cancel_requested_at IS NOT NULL OR outcome.verdict = 'CANCEL'
+                THEN 'CANCELLED'
+            WHEN outcome.verdict = 'FAIL' THEN 'FAILED'
+            WHEN outcome.verdict = 'RETRY' AND job.failures >= job.max_attempts - 1
+                THEN 'FAILED'
+            WHEN outcome.verdict = 'UNKNOWN' AND clock_timestamp()
+                >= job.enqueued_at + make_interval(secs => %(unknown_task_grace)s)
+                THEN 'FAILED'
+            WHEN outcome.delay > 0 THEN 'SCHEDULED'
+            ELSE 'READY'
+        END AS next_status
+    FROM outcome
+    JOIN pgjobs_job AS job
+        ON job.id = outcome.id AND job.lease_token = outcome.lease_token
+    WHERE job.worker_id = %(worker_id)s
+        -- Otherwise a plan made while the table was small walks the whole primary key.
+        AND job.id = ANY (ARRAY(SELECT id FROM outcome))
+    ORDER BY job.id
+    FOR NO KEY UPDATE OF job
+),
