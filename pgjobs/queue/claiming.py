@@ -123,7 +123,7 @@ class Claimed(NamedTuple):
     met_locked: bool
     met_expired: bool  # jobs that were not started in time must be cancelled
     has_more: bool  # the look was cut short, so that more jobs may be READY
-    seconds: float  # the server took so long to look for jobs
+    seconds: float  # how long the server looked for jobs
     at: datetime  # the end of the look, by the server's clock
     jobs: list[ClaimedJob]
 
@@ -249,7 +249,8 @@ def read_claimed(rows: list[tuple]) -> Claimed:
         met_suspect=suspect,
         met_locked=locked,
         met_expired=expired,
-        has_more=more,
+        # Nothing may be claimed now behind a job that has to run alone.
+        has_more=more and bool(jobs or not suspect),
         seconds=seconds,
         at=at,
         jobs=in_claim_order(jobs),

@@ -9,7 +9,7 @@ priority, the turn before which the latest looks have left nothing.
 
 Jobs may come in before a cursor: a retry, a promoted job, a late COMMIT, a job of a
 queue that was resumed. The next complete look finds them. It comes within seconds, and
-never later than a poll. So complete looks are the guarantee, and cursors only speed.
+never later than a poll. So complete looks are the guarantee; cursors only save time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,9 +35,9 @@ SLOW_SECONDS_PER_JOB = 0.00002
 # pay no more below the second. One slow look means nothing: the server may be busy.
 MOST, FEW = 0.8, 0.5
 LATEST_LOOKS = 10
-LATE_SECONDS = 1.0  # a job may be committed so much later than the job behind it
+LATE_SECONDS = 1.0  # how long after the job behind it a job may be committed
 REWIND_SECONDS = 2.0
-REST = 4  # after a complete look, no other one for so many times its duration
+REST = 4  # the pause after a complete look, as a multiple of its duration
 # After a look that was cut short, the next ones are longer from the start, for a while.
 CROWDED_SECONDS = 2.0
 
@@ -133,7 +133,7 @@ class ClaimCursors:
             self.follow_up = look if repeats else look.further()
             self.note_cut(look, now)
         if look.is_complete and not claimed.has_more:
-            self.judge(self.seconds, len(claimed.jobs), now)
+            self.judge(self.seconds, claimed, now)
             self.seconds = 0.0
         if self.is_collecting:
             self.priorities.update(job.priority for job in claimed.jobs)
@@ -147,12 +147,14 @@ class ClaimCursors:
             if look.is_long:
                 self.by_queue_until = now + CROWDED_SECONDS
 
-    def judge(self, seconds: float, claimed: int, now: float) -> None:
+    def judge(self, seconds: float, claimed: Claimed, now: float) -> None:
         """Decide, after a complete look, whether cursors pay, and when the next is due.
 
-        The next complete look begins at most a poll after this one has begun.
+        The next complete look begins at most a poll after this one has begun. It comes
+        earlier if this one has left jobs before the cursors: a full queue may soon
+        have room again.
         """
-        is_slow = seconds > SLOW_SECONDS + claimed * SLOW_SECONDS_PER_JOB
+        is_slow = seconds > SLOW_SECONDS + len(claimed.jobs) * SLOW_SECONDS_PER_JOB
         self.slow_share += (is_slow - self.slow_share) / LATEST_LOOKS
         if self.slow_share < FEW:
             self.forget()
@@ -160,7 +162,7 @@ class ClaimCursors:
             self.is_collecting = not self.minds_units
         latest = now - seconds + self.poll
         self.rested_at = min(now + REST * seconds, latest)
-        wait = REWIND_SECONDS if is_slow else 0.0
+        wait = REWIND_SECONDS if is_slow and not claimed.met_locked else 0.0
         self.rewind_at = min(max(now + wait, self.rested_at), latest)
 
     def advance(self, look: Look, claimed: Claimed, limit: int) -> None:

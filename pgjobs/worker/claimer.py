@@ -7,7 +7,7 @@ runs in the same round trip.
 import logging
 from collections.abc import Callable, Sequence
 from math import inf
-from time import monotonic, time
+from time import monotonic, sleep, time
 from typing import Any
 
 import psycopg
@@ -37,6 +37,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 FIRST_PAUSE = 0.1  # seconds after the first claim that failed; each next pause doubles
 LONGEST_PAUSE = 5.0
+MOST_FAILING = 100  # outcomes that a worker keeps beside its slots
 DRAIN_PATIENCE = 600.0  # seconds; a drain whose claims fail for longer gives up
 
 
@@ -78,26 +79,16 @@ class Claimer:
 
     # When
 
-    def heard_of_queue(self, queue_name: str) -> None:
-        """Take a notification of a queue that may have new jobs."""
-        if self.options.serves(queue_name):
-            self.notify_wakeups += not self.poll_schedule.may_hold_more
-            self.poll_schedule.wake()
-
-    def missed_notifications(self, _: str) -> None:
-        self.poll_schedule.wake()
-        self.admitting.expect()
-        if len(self.in_flight):
-            self.upkeep.cancel_requests.expect()
-
     def take_note(self, effects: Effects) -> None:
-        """Note effects after which a look or a promotion may find jobs."""
+        """Note effects after which a look, a promotion or an admission finds jobs."""
         if effects.ready or effects.old_ready:
             self.poll_schedule.wake()
         if effects.old_ready:
             self.cursors.invalidate()
         if effects.scheduled:
             self.poll_schedule.wake_for_promotion()
+        if effects.waiting:
+            self.admitting.expect()
 
     @property
     def wants_to_look(self) -> bool:
@@ -115,15 +106,15 @@ class Claimer:
     def room(self, being_recorded: int = 0) -> int:
         """Return how many jobs may be claimed, once some outcomes are recorded."""
         held = len(self.in_flight) - being_recorded
-        # Outcomes that cannot be stored take no slot, up to as many as there are.
-        held -= min(len(self.in_flight.failing), self.options.slots)
+        # Outcomes that cannot be stored take no slot.
+        held -= min(len(self.in_flight.failing), MOST_FAILING)
         if not self.may_claim(held):
             return 0
         free = self.options.slots + self.options.fixed_prefetch - held
         return int(max(min(free, self.lifetime.left_to_claim), 0))
 
     def may_claim(self, held: int) -> bool:
-        """Whether a worker that holds so many jobs may have more of them."""
+        """Whether a worker that holds `held` jobs may claim more."""
         if self.lifetime.is_over or self.heartbeat.is_silent:
             return False
         if self.backoff.is_waiting(monotonic()):
@@ -199,8 +190,13 @@ class Claimer:
     def begin(self, jobs: Sequence[ClaimedJob]) -> None:
         """Hand jobs that were claimed to the slots."""
         if jobs:
+            was_idle = self.in_flight.is_empty
             self.in_flight.claim(jobs)
             self.executor.submit(jobs)
+            if was_idle:
+                # Let the thread of the slot run before the loop writes its books. As
+                # long as other jobs run, that would only add to the changes of threads.
+                sleep(0)
             self.recorder.observer.claimed(jobs)
             self.recorder.figures.claimed(jobs)
             self.lifetime.claimed += len(jobs)

@@ -31,7 +31,7 @@ class Average:
         self.runs = 0
 
     def add(self, runs: int, seconds: float) -> None:
-        """Take note of so many runs, which took so long together."""
+        """Take note of a number of runs, and of their seconds together."""
         self.runs += runs
         weight = max(1 - (1 - SHARE) ** runs, runs / self.runs)
         self.seconds += (seconds / runs - self.seconds) * weight
@@ -88,9 +88,10 @@ class Prefetching:
             executor.runs = self.runs
 
     def ahead(self, held: int, left: float) -> Ahead | None:
-        """Return what may be claimed ahead, by a worker that holds so many jobs.
+        """Return what may be claimed ahead.
 
-        `left`: how many jobs it may still claim before it ends.
+        `held`: how many jobs the worker holds. `left`: how many it may still claim
+        before it ends.
         """
         if not self.is_on:
             return None

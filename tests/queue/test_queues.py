@@ -12,10 +12,11 @@ from django.db import IntegrityError, connections
 
 from pgjobs import enqueue_many
 from pgjobs.models import Job, Queue
+from pgjobs.queue.claiming import first_look
 from pgjobs.queue.recording import Success
 from pgjobs.reports.status import overview
 from tests import tasks
-from tests.actors import Hand, hours, running_job, session
+from tests.actors import Hand, Session, hours, running_job, session
 from tests.operators import make_job
 from tests.processes import (
     SOON,
@@ -197,10 +198,97 @@ def test_two_claims_at_once_never_count_on_the_same_room():
         assert len(Hand("third").claim(5)) == 1
 
 
+def lock_first(other: Session, number: int, name: str = "mail") -> None:
+    other.begin()
+    other.execute(
+        "SELECT FROM pgjobs_job WHERE queue_name = %(name)s "
+        "ORDER BY priority DESC, turn LIMIT %(number)s FOR UPDATE",
+        {"name": name, "number": number},
+    )
+
+
+@pytest.mark.parametrize(("room", "limit", "taken"), [(1, 5, 1), (3, 5, 3), (3, 2, 2)])
+def test_job_that_another_transaction_has_locked_takes_no_room(room, limit, taken):
+    make_queue(max_running=room)
+    jobs = enqueue_many([MAIL.bind() for _ in range(12)])
+    with session() as other:
+        lock_first(other, 3)
+        brought = Hand().record_and_claim(limit=limit)
+    ids = [job.pk for job in jobs]
+    assert [job.id for job in brought.jobs] == ids[3 : 3 + taken]
+
+
+def test_claim_of_a_limited_queue_locks_no_more_rows_than_it_takes():
+    make_queue(max_running=2)
+    enqueue_many([MAIL.bind() for _ in range(12)])
+    with session() as other, session() as claiming:
+        lock_first(other, 3)
+        claiming.begin()
+        hand = Hand("other", execute=claiming.execute)
+        assert len(hand.record_and_claim(limit=5).jobs) == 2
+        other.rollback()
+        other.begin()
+        left = other.execute("SELECT id FROM pgjobs_job FOR UPDATE SKIP LOCKED")
+    assert len(left) == 10
+
+
+def test_limited_queue_behind_a_locked_job_keeps_its_place_between_others():
+    """Others have READY jobs without end, and of less priority."""
+    make_queue(max_running=1)
+    _, second = enqueue_many([MAIL.using(priority=5).bind() for _ in range(2)])
+    enqueue_many([tasks.noop.bind() for _ in range(50)])
+    with session() as other:
+        lock_first(other, 1)
+        brought = Hand().record_and_claim(limit=3)
+    first, *others = brought.jobs
+    assert first.id == second.pk
+    assert [job.queue_name for job in others] == ["default"] * 2
+
+
+def test_jobs_for_which_a_queue_has_no_room_displace_no_other_job():
+    make_queue(max_running=1)
+    enqueue_many([MAIL.using(priority=5).bind() for _ in range(50)])
+    enqueue_many([tasks.noop.bind() for _ in range(9)])
+    brought = Hand().record_and_claim(limit=4)
+    names = [job.queue_name for job in brought.jobs]
+    assert names == ["mail", "default", "default", "default"]
+
+
+@pytest.mark.parametrize("number", [0, 1, 30])
+def test_locked_job_of_one_limited_queue_is_passed_over_behind_a_long_other_one(number):
+    """All jobs in the list of spare ones are of the other queue."""
+    make_queue("crowd", max_running=1)
+    make_queue(max_running=1)
+    crowd = tasks.noop.using(queue_name="crowd", priority=5)
+    enqueue_many([crowd.bind() for _ in range(40)])
+    _, second = enqueue_many([MAIL.bind() for _ in range(2)])
+    hand, look, jobs = Hand(), first_look(3, by_queue=True), []
+    with session() as one, session() as two:
+        lock_first(one, 1)
+        lock_first(two, number, "crowd")
+        has_more = True
+        while has_more:
+            brought = hand.record_and_claim(limit=3, look=look)
+            jobs, has_more = jobs + brought.jobs, brought.has_more
+            look = look if brought.jobs else look.further()
+    assert sorted(job.queue_name for job in jobs) == ["crowd", "mail"]
+    assert second.pk in [job.id for job in jobs]
+
+
+def test_full_list_of_spare_jobs_alone_does_not_ask_for_another_look():
+    make_queue(max_running=1)
+    enqueue_many([MAIL.bind() for _ in range(50)])
+    tasks.noop.enqueue()
+    brought = Hand().record_and_claim(limit=4)
+    assert len(brought.jobs) == 2
+    assert not brought.has_more
+    assert brought.met_locked, "so that it looks again"
+
+
 def test_limit_is_exact_whatever_many_connections_do():
     make_queue(max_running=3)
     enqueue_many([MAIL.bind() for _ in range(60)])
-    barrier = threading.Barrier(4)
+    barrier = threading.Barrier(4, timeout=60)
 
     def work_off(number: int) -> int:
         most = 0
@@ -295,7 +383,9 @@ def test_status_shows_what_is_held_back_and_complains_of_none_of_it():
     assert state.queues[1].paused_seconds is not None
     assert state.problems == []
     lines = printed("jobstatus").splitlines()
-    assert re.search(r"paused for \d+ s, at most 2 running, moving to Kiel$", lines[2])
+    assert re.search(
+        r"paused for [\d.]+ m?s, at most 2 running, moving to Kiel$", lines[2]
+    )
     data = json.loads(printed("jobstatus", "--json"))
     assert data["queues"][1]["note"] == "moving\nto Kiel"
     queue.resume()

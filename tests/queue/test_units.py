@@ -142,6 +142,16 @@ def test_light_job_behind_those_that_do_not_fit_together_is_claimed_at_the_next_
     assert claimed_by(worker) == ids[2:]
 
 
+def test_job_that_another_transaction_has_locked_takes_no_units():
+    locked, *ids = enqueued(5_000, 5_000, 3_000, 100)
+    with session() as other:
+        other.begin()
+        other.execute(
+            "SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE", {"id": locked}
+        )
+        assert claimed_by(hand()) == ids[:2]
+
+
 def test_jobs_of_other_workers_of_the_host_count_and_those_of_other_hosts_do_not():
     enqueued(6_000)
     assert len(claimed_by(hand())) == 1
@@ -224,7 +234,7 @@ def test_worker_without_free_slot_leaves_the_count_to_others():
 def test_claims_at_the_same_time_never_take_more_than_there_is():
     enqueue_many([heavy(3_000).bind() for _ in range(60)])
     workers = [hand() for _ in range(4)]
-    barrier = Barrier(len(workers))
+    barrier = Barrier(len(workers), timeout=60)
 
     def claim(worker: Hand) -> list:
         try:

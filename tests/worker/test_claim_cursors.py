@@ -317,6 +317,17 @@ def test_complete_looks_take_no_more_than_a_fifth_of_the_time_after_invalidation
     assert looks.next().is_complete
 
 
+def test_worker_rewinds_early_to_jobs_that_were_passed_over():
+    looks = Looks().slow_ones()
+    looks.now = looks.cursors.rewind_at
+    looks.bring(job(30), seconds=0.1, met_locked=True)
+    assert looks.cursors.are_set
+    looks.now += 0.39
+    assert not looks.next().is_complete
+    looks.now += 0.02
+    assert looks.next().is_complete
+
+
 def test_complete_look_begins_at_most_a_poll_after_the_one_before_it():
     looks = Looks(poll=15.0).slow_ones()
     looks.now = looks.cursors.rewind_at

@@ -89,58 +89,72 @@ class AS MATERIALIZED (
     ORDER BY priority DESC, turn LIMIT %(reach)s
 ),
 queue AS MATERIALIZED (
-    SELECT queue_name,
+    SELECT queue_name, row_number() OVER ()::integer AS number,
         CASE WHEN max_running IS NULL THEN %(reach)s ELSE pgjobs_room(queue_name) END
-            AS room
+            AS room,
+        -- So many jobs of a class fill one of the lists below.
+        CASE WHEN max_running IS NULL THEN %(reach)s ELSE 2 * %(reach)s END AS longest
     FROM (SELECT DISTINCT queue_name FROM class) AS served
     LEFT JOIN pgjobs_queue ON name = queue_name
 ),
+-- Spare jobs are those behind as many as their queue has room for: others may be locked.
+-- They have a list of their own, so that they displace no other job.
 -- Jobs behind the last entry of a full list of classes are left to a longer list.
 listed AS MATERIALIZED (
     SELECT *, row_number() OVER (ORDER BY priority DESC, turn) AS place
     FROM (
-        SELECT job.*, room,
-            row_number() OVER (
-                PARTITION BY queue_name ORDER BY job.priority DESC, job.turn
-            ) AS place_in_queue
-        FROM host CROSS JOIN class JOIN queue USING (queue_name) CROSS JOIN LATERAL (
-            (
-                SELECT id, priority, turn, crashes + 1 >= max_crashes AS is_suspect,
-                    coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
-                        AS is_expired,
-                    coalesce(process_units, 1) AS units
-                FROM pgjobs_job
-                WHERE class.units IS NULL
-                    AND (process_units IS NOT NULL) = class.takes_units AND
-                    \ir claim/of_class.sql
-                ORDER BY priority DESC, turn LIMIT least(room, %(reach)s)
-            )
-            UNION ALL
-            (
-                SELECT id, priority, turn, crashes + 1 >= max_crashes,
-                    coalesce(expires_at <= clock_timestamp() AND attempts = 0, false),
-                    process_units
-                FROM pgjobs_job
-                WHERE process_units = class.units AND
-                    \ir claim/of_class.sql
-                ORDER BY priority DESC, turn LIMIT least(room, %(reach)s)
-            )
+        SELECT *, row_number() OVER (
+            PARTITION BY is_spare ORDER BY priority DESC, turn
+        ) AS place_in_list
+        FROM (
+            SELECT job.*, number, row_number() OVER (
+                PARTITION BY number ORDER BY job.priority DESC, job.turn
+            ) > room AS is_spare
+            FROM host CROSS JOIN class JOIN queue USING (queue_name)
+            CROSS JOIN LATERAL (
+                (
+                    SELECT id, priority, turn, crashes + 1 >= max_crashes AS is_suspect,
+                        coalesce(expires_at <= clock_timestamp() AND attempts = 0, false)
+                            AS is_expired,
+                        coalesce(process_units, 1) AS units
+                    FROM pgjobs_job
+                    WHERE class.units IS NULL
+                        AND (process_units IS NOT NULL) = class.takes_units AND
+                        \ir claim/of_class.sql
+                    ORDER BY priority DESC, turn LIMIT longest
+                )
+                UNION ALL
+                (
+                    SELECT id, priority, turn, crashes + 1 >= max_crashes,
+                        coalesce(expires_at <= clock_timestamp() AND attempts = 0, false),
+                        process_units
+                    FROM pgjobs_job
+                    WHERE process_units = class.units AND
+                        \ir claim/of_class.sql
+                    ORDER BY priority DESC, turn LIMIT longest
+                )
+            ) AS job
+            WHERE ((job.priority, -job.turn) < (
+                SELECT priority, -turn FROM class
+                ORDER BY priority DESC, turn OFFSET %(reach)s - 1
+            )) IS NOT TRUE
         ) AS job
-        WHERE ((job.priority, -job.turn) < (
-            SELECT priority, -turn FROM class
-            ORDER BY priority DESC, turn OFFSET %(reach)s - 1
-        )) IS NOT TRUE
     ) AS job
-    WHERE place_in_queue <= room
-    ORDER BY priority DESC, turn LIMIT %(reach)s
+    WHERE place_in_list <= %(reach)s
 ),
 eligible AS MATERIALIZED (
-    SELECT id, is_suspect, place
-    FROM (
-        SELECT *, sum(units) OVER (ORDER BY place) AS total FROM listed
-        WHERE NOT is_expired
-    ) AS job
-    WHERE total <= (SELECT free FROM host) OR %(total)s IS NULL
+    SELECT * FROM listed WHERE NOT is_expired
+),
+picked AS MATERIALIZED (
+    SELECT * FROM eligible
+    WHERE id = ANY ((
+        SELECT pgjobs_pick(
+            array_agg(id), array_agg(number), array_agg(units), array_agg(is_suspect),
+            ARRAY(SELECT room FROM queue ORDER BY number),
+            (SELECT free FROM host WHERE %(total)s IS NOT NULL), %(limit)s
+        )
+        FROM (SELECT * FROM eligible ORDER BY place) AS in_line
+    )::bigint[])
 ),
 \ir claim/take.sql
 summary AS (
@@ -149,8 +163,19 @@ summary AS (
 ),
 verdict AS (
     SELECT *,
-        number < %(limit)s AND %(reach)s IN (
-            (SELECT count(*) FROM class), (SELECT count(*) FROM listed)
+        number < %(limit)s AND (
+            %(reach)s IN (
+                (SELECT count(*) FROM class),
+                (SELECT count(*) FROM listed WHERE NOT is_spare)
+            )
+            -- All spare jobs may be of one queue, and another one has room still.
+            OR (SELECT count(*) FROM listed WHERE is_spare) = %(reach)s AND EXISTS (
+                SELECT FROM eligible JOIN queue USING (number)
+                WHERE NOT id = ANY (ARRAY(SELECT id FROM picked))
+                    AND room > (
+                        SELECT count(*) FROM picked WHERE picked.number = queue.number
+                    )
+            )
         ) AS is_cut,
         -- READY jobs that another transaction holds, or for which there is no room.
         number < %(limit)s AND (

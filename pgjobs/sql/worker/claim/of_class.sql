@@ -1,5 +1,5 @@
 -- The conditions of a claim by queue for the jobs of one class.
-free > 0 AND status = 'READY' AND queue_name = class.queue_name
+free > 0 AND room > 0 AND status = 'READY' AND queue_name = class.queue_name
 AND (priority, -turn) > (last_priority, -last_turn)
 AND priority >= last_priority
 AND (

@@ -1,8 +1,8 @@
--- As take.sql; and beyond "limit", which the free slots begin at once, take what they
--- will begin within moments. Each job has the cost of its task, in seconds of a slot. A
--- job of another task, or one that must not wait in a worker, has none, and so ends the
--- claim unless a free slot is there for it. A job waits in a worker only once, and not
--- if two more crashes would fail it: rescue.sql does not count the first one.
+-- As pick.sql and take.sql; and beyond "limit", which the free slots begin at once, take
+-- what they will begin within moments. Each job has the cost of its task, in seconds of
+-- a slot. A job of another task, or one that must not wait in a worker, has none, and so
+-- ends the claim unless a free slot is there for it. A job waits in a worker only once,
+-- and not if two more crashes would fail it: rescue.sql does not count the first one.
 picked AS MATERIALIZED (
     SELECT eligible.*, cost
     FROM eligible CROSS JOIN LATERAL (
