@@ -21,9 +21,9 @@ BUGS = [
         (
             (
                 """ORDER BY keys ->> 'lock', id LIMIT 1 ) AS first
-                WHERE first.line = pgjobs_line('lock', free.lock)""",
+                WHERE is_ordered AND first.line = free.line""",
                 """ORDER BY keys ->> 'lock' DESC, id DESC LIMIT 1 ) AS first
-                WHERE first.line = pgjobs_line('lock', free.lock)""",
+                WHERE is_ordered AND first.line = free.line""",
             ),
             ("WHERE is_ordered AND first.id < candidate.id", "WHERE false"),
         ),

@@ -35,9 +35,9 @@ class Rate(models.Model):
 
 
 class Note(models.Model):
-    """What the next admission must look at although no row of a job says so.
+    """Work for the next admission that no row of a job shows.
 
-    That is a key that may have room, or a job whose successors must be resolved.
+    It names a key that may have room, or a job whose successors must be resolved.
     """
 
     job_id = models.BigIntegerField(null=True)

@@ -51,8 +51,12 @@ class Predecessor(models.Model):
                 condition=Q(batch_id__isnull=False),
                 name="pgjobs_predecessor_batch_jobs",
             ),
+            # Only statements that say `id > 0`, too, can use it. Where hardly any link
+            # was open, the planner would take it for the links of one job.
             models.Index(
-                "id", condition=Q(is_open=True), name="pgjobs_predecessor_open"
+                "id",
+                condition=Q(is_open=True, id__gt=0),
+                name="pgjobs_predecessor_open",
             ),
         ]
         constraints = [

@@ -3,6 +3,7 @@
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from time import monotonic
 
 import psycopg
@@ -349,6 +350,32 @@ def record_admit_and_claim(together, hand: Hand, ended: ClaimedJob):
         limit=1,
         is_idle=True,
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        -7,
+        0.02,
+        inf,
+        "",
+        'it\'s \\ "ü"',
+        "{1,2}",
+        [],
+        ["a'b", None, "c,d", '"\\"'],
+    ],
+)
+def test_value_reaches_the_database_unchanged_in_a_shared_message(own, value):
+    kinds = {bool: "bool", int: "bigint", float: "float8", list: "text[]"}
+    query = f"SELECT %(value)s::{kinds.get(type(value), 'text')}"
+    assert own.together([(query, {"value": value})]) == [[(value,)]]
+
+
+def test_text_that_postgresql_cannot_store_is_refused_in_a_shared_message(own):
+    with pytest.raises(psycopg.DataError):
+        own.together([("SELECT %(value)s::text", {"value": "a\0b"})])
 
 
 def test_end_that_an_admission_records_needs_no_look_at_its_row(own):

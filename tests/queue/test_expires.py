@@ -13,10 +13,17 @@ from pgjobs.queue import upkeep
 from pgjobs.queue.upkeep import Batch
 from pgjobs.sql import statement
 from pgjobs.worker.connections.connection import ONE_PLAN
+from pgjobs.worker.poll_schedule import FIRST_LOOK_AGAIN
 from tests import tasks
-from tests.actors import Hand, execute, fields_of, hours, job_that_is
+from tests.actors import Hand, execute, fields_of, hours, job_that_is, session
 from tests.declaring.test_tasks import declared
-from tests.processes import drain, running_worker, shared_queue, wait_for
+from tests.processes import (
+    drain,
+    running_worker,
+    shared_queue,
+    statements_of_workers,
+    wait_for,
+)
 
 pytestmark = shared_queue
 
@@ -117,6 +124,18 @@ def test_claim_that_met_expired_jobs_only_is_followed_by_another():
     assert {state(each) for each in late} == {CANCELLED}
     job.refresh_from_db()
     assert job.status == "SUCCESSFUL"
+
+
+def test_worker_does_not_spin_while_an_expired_job_is_locked():
+    job = expired_job()
+    with session() as other:
+        other.begin()
+        other.execute("SELECT FROM pgjobs_job FOR UPDATE")
+        with running_worker(poll=600) as loop, statements_of_workers() as executed:
+            wait_for(lambda: executed.count("loop expire") >= 6, "it tries again")
+            assert loop.poll_schedule.look_again > 5 * FIRST_LOOK_AGAIN
+            other.rollback()
+            wait_for(lambda: state(job) == CANCELLED, "the job is cancelled")
 
 
 def test_expired_job_that_must_run_alone_holds_up_no_job(hand):

@@ -5,7 +5,7 @@ from django.db.utils import DatabaseError
 from django.utils import timezone
 
 from pgjobs import enqueue, enqueue_many
-from pgjobs.models import Job, Rate
+from pgjobs.models import Job, Queue, Rate
 from pgjobs.queue import admitting, upkeep
 from tests import tasks
 from tests.actors import (
@@ -123,6 +123,64 @@ def test_job_with_lock_and_limit_waits_for_the_lock_then_for_the_limit():
     admit()
     job.refresh_from_db()
     assert job.status == "READY"
+
+
+@pytest.mark.parametrize("paused", [None, "first"])
+def test_line_with_jobs_of_several_queues_goes_by_priority_and_skips_paused_ones(
+    paused,
+):
+    limited = tasks.noop.using(max_running=1)
+    first = enqueue(limited)
+    admit()
+    priorities = {"first": 9 if paused else 0, "second": 5, "third": 1}
+    for name, priority in priorities.items():
+        enqueue(limited.using(queue_name=name, priority=priority))
+    admit()
+    if paused:
+        Queue.objects.create(name=paused, paused_at=timezone.now())
+    first.cancel()
+    admit(sweeps=False)
+    assert stored_statuses() == ["CANCELLED", "WAITING", "READY", "WAITING"]
+
+
+def test_line_that_has_only_jobs_of_a_paused_queue_admits_none():
+    limited = tasks.noop.using(max_running=1)
+    first = enqueue(limited)
+    admit()
+    enqueue(limited.using(queue_name="paused"))
+    admit()
+    Queue.objects.create(name="paused", paused_at=timezone.now())
+    first.cancel()
+    admit(sweeps=False)
+    assert stored_statuses() == ["CANCELLED", "WAITING"]
+
+
+def test_job_that_leaves_the_line_of_a_limit_for_a_lock_makes_way():
+    limited = tasks.noop.using(max_running=1)
+    first = enqueue(limited)
+    admit()
+    jobs = enqueue_many([limited.using(lock="door").bind(), limited.bind()])
+    admit()
+    enqueue(tasks.noop.using(lock="door", lock_mode="mutex"))
+    admit()
+    first.cancel()
+    admit(sweeps=False)
+    assert Job.objects.get(pk=jobs[0].pk).waiting_for == "lock"
+    assert stored_statuses() == ["CANCELLED", "WAITING", "READY", "READY"]
+
+
+def test_job_that_leaves_the_line_of_a_rate_for_a_limit_makes_way():
+    rated = tasks.noop.using(rate="1/hour", rate_key="r")
+    enqueue(rated)
+    admit()
+    jobs = enqueue_many([rated.using(max_running=1).bind(), rated.bind()])
+    admit()
+    enqueue(tasks.noop.using(max_running=1))
+    admit()
+    execute("UPDATE pgjobs_rate SET full_at = now(), opens_at = now()")
+    admit(sweeps=False)
+    assert Job.objects.get(pk=jobs[0].pk).waiting_for == "limit"
+    assert stored_statuses() == ["READY", "WAITING", "READY", "READY"]
 
 
 def test_keys_take_turns():

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from pgjobs import chain, enqueue, enqueue_many, group
 from pgjobs.models import Job
-from pgjobs.queue import upkeep
-from tests.actors import Hand, admit, execute
+from pgjobs.queue import admitting, upkeep
+from tests.actors import Hand, admit, execute, session
 from tests.processes import ROOT, shared_queue
 from tests.queue.test_admission import reads
 from tests.tasks import noop
@@ -122,3 +122,69 @@ def test_retry_reads_no_more_beside_thousands_of_cancelled_jobs(statistics):
     text = "SELECT pgjobs_retry_jobs(%(ids)s)"
     assert reads(lambda execute: execute(text, {"ids": ids})) < 50
     assert not Job.objects.filter(pk__in=ids, status="CANCELLED").exists()
+
+
+READ = """
+SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables
+WHERE relname IN ('pgjobs_job', 'pgjobs_predecessor')
+"""
+
+
+# In this index successors stand by their predecessor; from another one that has the
+# columns all entries would be read.
+LOOKS = "SELECT pg_stat_get_xact_numscans('pgjobs_predecessor_jobs'::regclass)"
+
+
+def rows_read_by_retry(jobs: list[Job]) -> int:
+    """Return how many rows of jobs and links it reads, one after the other as well."""
+    ids = [job.pk for job in jobs]
+    execute("ANALYZE pgjobs_job, pgjobs_predecessor")
+    with session() as own:
+        own.begin()
+        ((before,),) = own.execute(READ)
+        own.execute("SELECT pgjobs_retry_jobs(%(ids)s)", {"ids": ids})
+        ((after,),) = own.execute(READ)
+        assert own.execute(LOOKS)[0][0] >= len(ids)
+        own.commit()
+    assert not Job.objects.filter(pk__in=ids, status="CANCELLED").exists()
+    return after - before
+
+
+def test_retry_reads_no_more_links_where_one_job_has_most_of_them():
+    """The planner expects as many of each job. 50,000 jobs took ten minutes."""
+    Hand()
+    first = enqueue(noop)
+    jobs = enqueue_many([noop.using(after=first).bind() for _ in range(MANY)])
+    admit()
+    Job.objects.cancel()
+    admit()
+    plain = enqueue_many([noop.bind() for _ in range(100)])
+    Job.objects.cancel()
+    assert rows_read_by_retry([*jobs[-100:], *plain]) < 20 * 200
+
+
+def test_admission_reads_no_links_of_others_although_hardly_any_was_open():
+    """The planner expects that of all links, and read all open ones for each job."""
+    Hand()
+    first = enqueue(noop)
+    enqueue_many([noop.using(after=first).bind() for _ in range(MANY)])
+    admit()
+    Job.objects.cancel()
+    admit()
+    execute("VACUUM ANALYZE pgjobs_predecessor")
+    assert Job.objects.retry().changed == MANY + 1
+    with session() as own:
+        own.begin()
+        ((before,),) = own.execute(READ)
+        admitting.admit(own.execute)
+        ((after,),) = own.execute(READ)
+        own.commit()
+    assert after - before < 50 * admitting.MOST_ADMITTED
+
+
+def test_retry_reads_no_more_beside_thousands_of_ready_jobs():
+    jobs = enqueue(chain(*[noop.bind() for _ in range(100)]))
+    Job.objects.cancel()
+    admit()
+    enqueue_many([noop.bind() for _ in range(MANY)])
+    assert rows_read_by_retry(jobs) < 20 * 100

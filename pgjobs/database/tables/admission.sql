@@ -1,12 +1,12 @@
--- These indexes find the jobs that hold a lock or a place of a limit, and the first job
--- of an ordered lock. PostgreSQL tests their conditions with each statement. So they
--- are short, and begin with a test that a plain job fails.
+-- These indexes find the jobs that hold a lock or a place of a limit, and the first of
+-- those that do not hold their ordered lock yet. PostgreSQL tests their conditions with
+-- each statement. So they are short, and begin with a test that a plain job fails.
 
 -- The last line of defence: whatever goes wrong, no two jobs of a lock can run.
 CREATE UNIQUE INDEX pgjobs_job_lock ON pgjobs_job ((keys ->> 'lock'))
     WHERE (keys ->> 'lock') IS NOT NULL AND status IN ('READY', 'RUNNING');
 CREATE INDEX pgjobs_job_lock_order ON pgjobs_job ((keys ->> 'lock'), id)
-    WHERE (keys ->> 'lock') IS NOT NULL AND finished_at IS NULL
+    WHERE (keys ->> 'lock') IS NOT NULL AND status IN ('WAITING', 'SCHEDULED')
         AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false';
 CREATE INDEX pgjobs_job_limit ON pgjobs_job ((keys ->> 'limit_key'))
     WHERE (keys ->> 'limit_key') IS NOT NULL AND status IN ('READY', 'RUNNING');

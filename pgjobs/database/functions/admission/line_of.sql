@@ -1,8 +1,7 @@
 -- Return the line that the candidate's obstacle puts it in.
 CREATE OR REPLACE FUNCTION pgjobs_line_of(candidate pgjobs_candidate) RETURNS text
-LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-    RETURN CASE candidate.obstacle
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE candidate.obstacle
         WHEN 'lock' THEN pgjobs_line(
             CASE WHEN candidate.is_ordered THEN 'lock' ELSE 'mutex' END,
             candidate.lock
@@ -12,6 +11,5 @@ BEGIN
         WHEN 'dependency' THEN 'predecessor'
         WHEN 'unserved' THEN 'arrived'
         ELSE candidate.obstacle
-    END;
-END
+    END
 $$;

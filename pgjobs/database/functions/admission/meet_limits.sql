@@ -37,11 +37,11 @@ BEGIN
                 FROM unnest(candidates)
             ) AS placed
             WINDOW same_limit AS (
-                PARTITION BY obstacle IS NULL, limit_key ORDER BY number
+                PARTITION BY obstacle IS NULL, limit_key ORDER BY priority DESC, turn
             )
         ) AS counted
         WINDOW same_limit AS (
-            PARTITION BY obstacle IS NULL, limit_key ORDER BY number
+            PARTITION BY obstacle IS NULL, limit_key ORDER BY priority DESC, turn
         )
     );
 END

@@ -34,7 +34,7 @@ BEGIN
                                         BETWEEN candidate.lock AND candidate.lock
                                     AND (keys ->> 'is_ordered')
                                         IS DISTINCT FROM 'false'
-                                    AND finished_at IS NULL
+                                    AND status IN ('WAITING', 'SCHEDULED')
                                 ORDER BY keys ->> 'lock', job.id LIMIT 1
                             ) AS first
                             WHERE is_ordered AND first.id < candidate.id

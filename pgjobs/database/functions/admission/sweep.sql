@@ -35,7 +35,7 @@ BEGIN
     INTO links, predecessors, batches
     FROM (
         SELECT id, predecessor_id, batch_id FROM pgjobs_predecessor
-        WHERE is_open AND id > after_link ORDER BY id LIMIT most
+        WHERE is_open AND id > 0 AND id > after_link ORDER BY id LIMIT most
     ) AS link;
     SELECT * INTO followers, ended
     FROM pgjobs_close_links(predecessors, batches, most);

@@ -1,7 +1,9 @@
 -- Store whether a job that others may need is on its way or has succeeded. The rows of
 -- pgjobs_prerequisite are how a job that provides something is found.
 CREATE OR REPLACE FUNCTION pgjobs_provide(provider bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
 DECLARE
     job pgjobs_job;
 BEGIN

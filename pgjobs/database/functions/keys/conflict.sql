@@ -13,9 +13,9 @@ BEGIN
     END IF;
     IF on_conflict = 'replace' THEN
         SELECT * INTO replaced FROM pgjobs_replace_held(
-            ARRAY[job.unique_key], ARRAY[job.unique_for], ARRAY['[]'::jsonb],
-            ARRAY[job.kwargs], ARRAY[job.keys], NULL, ARRAY[job.run_after],
-            ARRAY[job.expires_at], ARRAY[job.meta]
+            ARRAY[job.unique_key], ARRAY[job.unique_for], ARRAY[job.args],
+            ARRAY[job.kwargs], ARRAY[job.keys], ARRAY[job.dependencies],
+            ARRAY[job.run_after], ARRAY[job.expires_at], ARRAY[job.meta]
         );
         IF FOUND THEN
             RETURN replaced;

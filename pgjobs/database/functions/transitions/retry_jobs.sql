@@ -8,10 +8,16 @@
 -- stand in line.
 --
 -- Arrays and OFFSET 0 keep the planner from walking over all jobs, links and rows of
--- progress. It expects a thousand rows of a function, and plans a join for them.
+-- progress. It expects a thousand rows of a function, and plans a join for them. The
+-- settings keep it from reading all links for each job: where one job has most
+-- successors, it expects as many of every job.
 CREATE OR REPLACE FUNCTION pgjobs_retry_jobs(ids bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $$
 DECLARE
     retried bigint[];
@@ -50,7 +56,7 @@ BEGIN
                 -- A job that ended before an admission saw its successors has no mark.
                 OR EXISTS (
                     SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id
-                    OFFSET 0
+                    ORDER BY is_open, job_id OFFSET 0
                 ) AS may_be_linked
     ),
     forgotten AS (
