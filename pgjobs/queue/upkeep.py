@@ -165,6 +165,16 @@ def prune_batches(execute: Execute, after: int = 0) -> tuple[int, int | None]:
     return number, last
 
 
+def prune_left_rows(execute: Execute, after: int = 0) -> tuple[int, int | None]:
+    """Look at some rows that belong to jobs, and delete those whose job is gone.
+
+    Returns of how many jobs, and behind which job to go on, or None at the end.
+    """
+    parameters = {"after": after, "limit": BATCH}
+    ((number, last),) = execute(statement("prune_left_rows"), parameters)
+    return number, last
+
+
 def suspects(execute: Execute, kind: str, batch: Batch, **parameters) -> list[int]:
     """Return the ids of jobs on which a statement of the upkeep may have failed."""
     text = statement(f"suspects_of_{kind}")

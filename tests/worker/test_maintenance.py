@@ -15,12 +15,12 @@ from pgjobs.worker.upkeep.chore import Chore
 from tests.actors import Hand, execute, hours, job_that_is, pass_time
 from tests.processes import (
     SOON,
-    let_it_turn,
     running_worker,
     shared_queue,
     statements_of_workers,
     wait_for,
     wait_for_all,
+    wait_for_pass,
 )
 from tests.tasks import noop
 
@@ -128,7 +128,7 @@ def leave_a_schedule_due() -> Callable[[], bool]:
     ],
 )
 def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
-    let_it_turn(loop)
+    wait_for_pass(loop)
     is_done = leave()
     assert not is_done()
     begin(loop, loop.upkeep.survey)
@@ -138,7 +138,7 @@ def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
 @pytest.mark.listening
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
-    let_it_turn(loop)
+    wait_for_pass(loop)
     wait_for(lambda: loop.listener.alarm)
     loop.poll_schedule.look_at = look_at = monotonic() + 300
     with statements_of_workers() as executed:
@@ -152,13 +152,13 @@ def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
 def test_worker_that_cannot_listen_polls_although_it_looks_for_chores(settings):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.2}
     with running_worker(listen=False, poll=0.3) as loop:
-        let_it_turn(loop)
+        wait_for_pass(loop)
         enqueue(noop)
         wait_for_all("SUCCESSFUL", timeout=SOON)
 
 
 def test_worker_learns_from_its_chores_when_a_scheduled_job_is_due(loop):
-    let_it_turn(loop)
+    wait_for_pass(loop)
     loop.listener.wanted = False
     loop.listener.drop("for the test")
     job = enqueue(noop.using(run_after=hours(1)))
@@ -178,5 +178,5 @@ def test_worker_that_cannot_listen_learns_from_its_chores_when_a_rate_opens(
         wait_for_all("SUCCESSFUL", timeout=SOON)
         assert enqueue(limited).status == "WAITING"
         pass_time(3_600)
-        let_it_turn(loop)
+        wait_for_pass(loop)
         wait_for_all("SUCCESSFUL", timeout=SOON)

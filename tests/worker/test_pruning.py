@@ -1,9 +1,10 @@
 """What is pruned first, and that rows which are kept are not read each time."""
 
 from datetime import UTC, datetime, timedelta
+from time import monotonic, sleep
 
 from pgjobs.queue.parts import Part, Position
-from pgjobs.worker.upkeep.pruning import Walk
+from pgjobs.worker.upkeep.pruning import PruneJobs, Walk
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BATCH = 10
@@ -75,3 +76,21 @@ def test_rows_that_may_all_go_later_go_part_after_part_at_once():
     rows.kept.clear()
     rows.run(), rows.run()  # the first look may have gone on behind some of them
     assert rows.ids == []
+
+
+class SlowConnection:
+    """A connection whose table never runs out of old jobs."""
+
+    def execute(self, text: str, parameters: dict) -> list[tuple]:
+        if "table" in parameters:  # which tables refer to jobs
+            return []
+        sleep(0.01)
+        return [(parameters["limit"], True, *at(1))]
+
+
+def test_jobs_get_more_time_than_pruning():
+    chore = PruneJobs()
+    begun = monotonic()
+    chore.run(SlowConnection())
+    ended = monotonic()
+    assert ended + 2 * (ended - begun) < chore.due < ended + 10 * (ended - begun)

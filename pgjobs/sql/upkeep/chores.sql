@@ -32,7 +32,7 @@ SELECT
     -- admit
     EXISTS (SELECT FROM pgjobs_job WHERE line IS NOT NULL)
     OR EXISTS (SELECT FROM pgjobs_note)
-    OR EXISTS (SELECT FROM pgjobs_predecessor WHERE is_open),
+    OR EXISTS (SELECT FROM pgjobs_predecessor WHERE is_open AND id > 0),
     -- expire
     EXISTS (
         SELECT FROM pgjobs_job

@@ -3,8 +3,10 @@
 -- behind which job: NULL if there was none.
 -- statement_timestamp: it stands still, so that the index ends the search.
 -- SKIP LOCKED: several workers prune without waiting for each other.
-WITH seen AS MATERIALIZED (
-    SELECT id, finished_at FROM pgjobs_job AS job
+-- WITH TIES: an index has the jobs in the order of this time. To order them by id as well,
+-- PostgreSQL would read and sort all that are old, for each part again.
+WITH near AS MATERIALIZED (
+    SELECT id, finished_at FROM pgjobs_job
     WHERE status = %(status)s
         AND finished_at IS NOT NULL
         AND finished_at < statement_timestamp() - make_interval(secs => %(age)s)
@@ -12,8 +14,11 @@ WITH seen AS MATERIALIZED (
         AND (finished_at, id) > (%(after_time)s, %(after_id)s)
         AND (%(only)s::bigint[] IS NULL OR id = ANY (%(only)s::bigint[]))
         AND NOT id = ANY (%(skipped)s::bigint[])
-    ORDER BY finished_at, id
-    LIMIT %(limit)s
+    ORDER BY finished_at
+    FETCH FIRST (%(limit)s) ROWS WITH TIES
+),
+seen AS MATERIALIZED (
+    SELECT id, finished_at FROM near ORDER BY finished_at, id LIMIT %(limit)s
 ),
 -- The last run of a schedule stays: people see there how it ended.
 old AS MATERIALIZED (

@@ -3,13 +3,17 @@
 -- other. Dead letters keep their event, and so does a job that may yet run and ask for it.
 -- Say how many went, whether more may follow, and behind which event: NULL if there was
 -- none.
-WITH seen AS MATERIALIZED (
+-- WITH TIES: see prune.sql.
+WITH near AS MATERIALIZED (
     SELECT id, published_at FROM pgjobs_event
     WHERE published_at < statement_timestamp() - make_interval(secs => %(age)s)
         AND published_at >= %(after_time)s
         AND (published_at, id) > (%(after_time)s, %(after_id)s)
-    ORDER BY published_at, id
-    LIMIT %(limit)s
+    ORDER BY published_at
+    FETCH FIRST (%(limit)s) ROWS WITH TIES
+),
+seen AS MATERIALIZED (
+    SELECT id, published_at FROM near ORDER BY published_at, id LIMIT %(limit)s
 ),
 old AS MATERIALIZED (
     SELECT event.id FROM pgjobs_event AS event

@@ -1,11 +1,16 @@
 -- The finished jobs of a status that are looked at next by prune.sql, to find the one that
 -- cannot be deleted. Some of them may be kept for another reason.
-SELECT id FROM pgjobs_job
-WHERE status = %(status)s
-    AND finished_at IS NOT NULL
-    AND finished_at < statement_timestamp() - make_interval(secs => %(age)s)
-    AND finished_at >= %(after_time)s
-    AND (finished_at, id) > (%(after_time)s, %(after_id)s)
-    AND NOT id = ANY (%(skipped)s::bigint[])
+SELECT id
+FROM (
+    SELECT id, finished_at FROM pgjobs_job
+    WHERE status = %(status)s
+        AND finished_at IS NOT NULL
+        AND finished_at < statement_timestamp() - make_interval(secs => %(age)s)
+        AND finished_at >= %(after_time)s
+        AND (finished_at, id) > (%(after_time)s, %(after_id)s)
+        AND NOT id = ANY (%(skipped)s::bigint[])
+    ORDER BY finished_at
+    FETCH FIRST (%(limit)s) ROWS WITH TIES
+) AS near
 ORDER BY finished_at, id
 LIMIT %(limit)s

@@ -10,7 +10,7 @@ from ..figures import Figures
 from ..options import WorkerOptions
 from .admission import Admitting
 from .cancel_requests import CancelRequests
-from .chore import Upkeep, attempt
+from .chore import Effects, Upkeep, attempt
 from .dependencies import Depending
 from .expiry import Expiry
 from .figures import StoreFigures
@@ -25,12 +25,21 @@ from .pruning import (
     PruneEvents,
     PruneFigures,
     PruneJobs,
+    PruneLeftRows,
 )
 from .rescue import ReleaseOrphans, Rescue
 from .schedules import Scheduler
 from .survey import Survey
 
-PRUNING = (PruneJobs, PruneBatches, PruneEvents, ForgetRates, PruneFigures, PruneAudit)
+PRUNING = (
+    PruneJobs,
+    PruneLeftRows,
+    PruneBatches,
+    PruneEvents,
+    ForgetRates,
+    PruneFigures,
+    PruneAudit,
+)
 
 
 class Chores(Upkeep):
@@ -80,6 +89,15 @@ class Chores(Upkeep):
             self.scheduler,
             self.dependencies,
         )
+
+    def take_note(self, effects: Effects) -> None:
+        """Note effects after which a chore finds something to do."""
+        if effects.undecided:
+            self.dependencies.expect()
+        if effects.expired:
+            self.expiry.expect()
+        if effects.in_doubt:
+            self.orphans.expect()
 
     def store_last_figures(self, connection: OwnConnection) -> None:
         """Store what was counted since the last time, if that is possible now."""

@@ -21,13 +21,17 @@ from .chore import NOTHING, Chore, Effects
 logger = logging.getLogger("pgjobs.worker")
 
 PRUNE_SECONDS = 60.0
+# While it prunes, the loop records and claims nothing. So a part has few jobs, and a
+# pause follows that is so many times as long as the part took.
+PRUNED_AT_ONCE = 500
+PAUSE = 4
 
 
 class Walk:
-    """Where a chore goes on that deletes old rows, but keeps some of them for long.
+    """Where a chore continues that deletes old rows but must keep some of them.
 
-    What has become old is looked at once, as soon as possible. The rows that were kept
-    then get another look, a part at a time, so that they are not all read each minute.
+    It looks at each row as soon as that is old enough. Later it looks again at the rows
+    that it kept, a part at a time, so that it does not read all of them each minute.
     """
 
     def __init__(self) -> None:
@@ -59,15 +63,24 @@ class PruneJobs(BatchChore):
         super().__init__(PRUNE_SECONDS)
         self.walks: defaultdict[str, Walk] = defaultdict(Walk)
 
+    def run(self, connection: OwnConnection) -> Effects:
+        begun = monotonic()
+        effects = super().run(connection)
+        now = monotonic()
+        self.due = max(self.due, now + PAUSE * (now - begun))
+        return effects
+
     def do(self, execute: Execute, batch: Batch) -> tuple[Effects, int]:
         total, has_more = 0, False
+        part = batch._replace(limit=min(batch.size, PRUNED_AT_ONCE))
         for status, age in upkeep.limited_ages(settings.RETENTION).items():
-            prune = partial(upkeep.prune_part, execute, status, age, batch=batch)
+            prune = partial(upkeep.prune_part, execute, status, age, batch=part)
             number, goes_on = self.walks[status].run(prune)
             total, has_more = total + number, has_more or goes_on
         if total:
             logger.info("Pruned jobs=%s", total)
-        return NOTHING, batch.size if has_more else 0  # so that it goes on at once
+        # A full batch goes on without the wait of a chore; `run` adds a pause.
+        return NOTHING, batch.size if has_more else 0
 
     def suspects(self, execute: Execute, batch: Batch) -> list[int]:
         found: dict[int, None] = {}
@@ -79,22 +92,41 @@ class PruneJobs(BatchChore):
         return list(found)
 
 
-class PruneBatches(Chore):
-    """Looks at all batches, one part at a time, and begins again at the end."""
-
-    name = "prune_batches"
+class RoundPruning(Chore):
+    """Looks at all rows, one part at a time, and begins again at the end."""
 
     def __init__(self) -> None:
         super().__init__(PRUNE_SECONDS)
         self.after = 0  # the next part begins behind this id
 
+    def prune(self, execute: Execute) -> tuple[int, int | None]:
+        """Prune a part; return how many went, and the last id, or None at the end."""
+        raise NotImplementedError
+
     def run(self, connection: OwnConnection) -> Effects:
-        number, after = upkeep.prune_batches(connection.execute, self.after)
-        self.after = after or 0
-        self.done(monotonic(), again_at_once=after is not None and number > 0)
+        number, last = self.prune(connection.execute)
+        self.after = last or 0
+        self.done(monotonic(), again_at_once=last is not None and number > 0)
+        return NOTHING
+
+
+class PruneBatches(RoundPruning):
+    name = "prune_batches"
+
+    def prune(self, execute: Execute) -> tuple[int, int | None]:
+        number, last = upkeep.prune_batches(execute, self.after)
         if number:
             logger.info("Pruned batches=%s", number)
-        return NOTHING
+        return number, last
+
+
+class PruneLeftRows(RoundPruning):
+    """A role that may only delete jobs leaves rows behind that belong to them."""
+
+    name = "prune_left_rows"
+
+    def prune(self, execute: Execute) -> tuple[int, int | None]:
+        return upkeep.prune_left_rows(execute, self.after)
 
 
 class PruneEvents(Chore):
