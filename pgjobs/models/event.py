@@ -56,17 +56,7 @@ class Origin(models.TextChoices):
     REPLAYED = "replayed", _("when it was replayed or redelivered")
 
 
-DECLARED_FIELDS = (
-    "is_ordered",
-    "queue_name",
-    "priority",
-    "max_attempts",
-    "max_crashes",
-    "timeout",
-    "expires_in",
-    "process_units",
-    "keys",
-)
+DECLARED_FIELDS = (*event_queue.HANDLER_OPTIONS, "is_ordered", "keys")
 
 
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
@@ -323,8 +313,8 @@ class Event(models.Model):
 class Delivery(models.Model):
     """A job that delivers an event to a task: each event once to each task."""
 
-    # The constraints stand in database/tables/events.sql. By them deliveries are
-    # deleted with their event and with their job, also by SQL.
+    # The constraint of the event stands in database/tables/events.sql, and with the job
+    # a trigger deletes them. So deliveries go with either, also by SQL.
     job = models.OneToOneField(
         Job,
         models.DO_NOTHING,

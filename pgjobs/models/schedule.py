@@ -38,7 +38,7 @@ class Anchor(models.TextChoices):
 class State(models.TextChoices):
     ACTIVE = "active", _("Active")
     PAUSED = "paused", _("Paused")
-    ORPHANED = "orphaned", _("Orphaned")
+    ORPHANED = "orphaned", _("Gone from the code")
     RUNNING = "running", _("Waits for the end of its run")
     BROKEN = "broken", _("Broken")
     ENDED = "ended", _("Ended")

@@ -11,8 +11,8 @@ from .schedule import Schedule
 class Tick(models.Model):
     """A moment at which a schedule fired. The database has each moment only once."""
 
-    # The constraints stand in database/tables/schedules.sql. By them ticks are deleted
-    # with their schedule and with their job, also by SQL.
+    # The constraint of the schedule stands in database/tables/schedules.sql, and with
+    # the job a trigger deletes them. So ticks go with either, also by SQL.
     schedule = models.ForeignKey(
         Schedule,
         models.DO_NOTHING,

@@ -9,11 +9,17 @@ from datetime import datetime, timedelta
 
 from ..base.queue_database import database_time
 from ..sql import statement
+from ..sql.columns import SUBSCRIBED
 from .parts import OLDEST, Part, Position, read_part
 from .references import sparing_referred
 from .statements import Execute, execute_on
 
 BATCH = 1_000  # events that one statement touches
+# The options of a handler's jobs, which are columns of its subscription.
+HANDLER_OPTIONS = (
+    *(column.name for column in SUBSCRIBED if column.name != "task"),
+    "expires_in",
+)
 
 
 def publish(

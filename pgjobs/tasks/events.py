@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from ..base.plain_json import check_text, dump, shortened
 from ..conf import settings
 from ..exceptions import InvalidEvent, InvalidTask
-from ..queue.events import BATCH, catch_up, deliver_late
+from ..queue.events import BATCH, HANDLER_OPTIONS, catch_up, deliver_late
 from ..queue.statements import execute_on
 from . import tables
 from .arguments import Stored
@@ -27,15 +27,6 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 200  # of names and ids
 NAME = re.compile(r"[^\s*\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 MAX_ATTEMPTS = 8  # of handlers without max_attempts of their own
-# The columns of a subscription that its jobs get.
-OF_DELIVERIES = (
-    "queue_name",
-    "priority",
-    "max_crashes",
-    "timeout",
-    "expires_in",
-    "process_units",
-)
 
 
 class Subscribed(NamedTuple):
@@ -243,7 +234,7 @@ def row_of(task: Task, subscribed: Subscribed) -> dict[str, Any]:
     if options.has_flow_control:  # its keys are plain texts, which need no arguments
         keys |= options.flow_control_keys(task.signature, (), {}, Stored("[]", "{}"))
     return {
-        **{name: options.columns[name] for name in OF_DELIVERIES},
+        **{name: options.columns[name] for name in HANDLER_OPTIONS},
         "is_ordered": subscribed.is_ordered,
         "max_attempts": options.max_attempts if says else MAX_ATTEMPTS,
         "keys": keys or None,

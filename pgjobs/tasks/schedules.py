@@ -162,7 +162,7 @@ def key_columns(task: Task, stored: Stored) -> dict[str, Any]:
 
     If the arguments do not fit any more there are none, and the job fails when it runs.
     """
-    if not task.has_keys:
+    if not task.options.has_keys:
         return {}
     try:
         args, kwargs = task.signature.load(stored)

@@ -287,8 +287,11 @@ class Working:
     def __init__(self) -> None:
         self.hand = Hand("working", beating_since=timezone.now() - hours(1))
         self.faults: dict[str, str] = {}
+        self.is_careful = False
 
     def do(self, name: str, act: Callable[[], Any]) -> Any:
+        if not self.is_careful:
+            return act()
         try:
             with transaction.atomic():
                 return act()
@@ -300,6 +303,17 @@ class Working:
         return self.do(name, lambda: execute(statement(name), parameters)) or []
 
     def work(self) -> dict[str, str]:
+        """Do everything; once more with a savepoint for each act if one has raised."""
+        hand = self.hand
+        try:
+            with transaction.atomic():
+                self.do_everything()
+        except Error:
+            self.is_careful, self.hand, self.faults = True, hand, {}
+            self.do_everything()
+        return self.faults
+
+    def do_everything(self) -> None:
         self.look()
         self.fire()
         self.seek_culprits()
@@ -311,7 +325,6 @@ class Working:
         self.do("admit again", self.admit)
         self.rescue()
         self.do("beat", self.hand.beat)
-        return self.faults
 
     def look(self) -> None:
         self.run("chores", worker_id=self.hand.id, looks=True)
@@ -358,6 +371,7 @@ class Working:
             "deliver_late": lambda: events.deliver_late(execute, 3600.0),
             "prune": lambda: upkeep.prune(execute, ages),
             "prune_batches": lambda: upkeep.prune_batches(execute),
+            "prune_left_rows": lambda: upkeep.prune_left_rows(execute),
             "prune_events": lambda: events.prune(execute, 0.0),
             "forget_rates": lambda: upkeep.forget_rates(execute),
             "undecided": lambda: dependencies.undecided(execute, ["tests.noop"], 9),
@@ -590,6 +604,8 @@ ABOUT_LOCKS = {
 # Its text names a table of the project; its worth is one job, in the job's transaction;
 # its values come from the registry.
 ELSEWHERE = {"referred_jobs", "complete", "depend"}
+# Made of parts of record.sql, for a role that may not write all that it stores.
+PARTS_OF_RECORD = {"record_without_group", "record_without_attempt"}
 
 
 def test_every_statement_of_a_worker_takes_part(busy):
@@ -601,4 +617,5 @@ def test_every_statement_of_a_worker_takes_part(busy):
 
     with connection.execute_wrapper(note):
         Working().work()
-    assert ran >= NAMES - BEGINNING_AND_END - ABOUT_LOCKS - ELSEWHERE
+    left_out = BEGINNING_AND_END | ABOUT_LOCKS | ELSEWHERE | PARTS_OF_RECORD
+    assert ran >= NAMES - left_out

@@ -1,8 +1,7 @@
--- Deliveries are deleted with their event and with their job, also by SQL.
+-- Deliveries are deleted with their event, also by SQL. With their job a trigger deletes
+-- them: see functions/jobs/jobs_deleted.sql.
 ALTER TABLE pgjobs_delivery ADD CONSTRAINT pgjobs_delivery_event
     FOREIGN KEY (event_id) REFERENCES pgjobs_event (id) ON DELETE CASCADE;
-ALTER TABLE pgjobs_delivery ADD CONSTRAINT pgjobs_delivery_job
-    FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
 
 -- Refuse what SQL could insert and a worker could not read.
 ALTER TABLE pgjobs_event

@@ -1,8 +1,7 @@
--- Ticks are deleted with their schedule and with their job, also by SQL.
+-- Ticks are deleted with their schedule, also by SQL. With their job a trigger deletes
+-- them: see functions/jobs/jobs_deleted.sql.
 ALTER TABLE pgjobs_tick ADD CONSTRAINT pgjobs_tick_schedule
     FOREIGN KEY (schedule_id) REFERENCES pgjobs_schedule (id) ON DELETE CASCADE;
-ALTER TABLE pgjobs_tick ADD CONSTRAINT pgjobs_tick_job
-    FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
 
 -- Refuse what SQL could insert and a worker could not read.
 ALTER TABLE pgjobs_schedule

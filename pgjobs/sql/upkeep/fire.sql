@@ -3,6 +3,8 @@
 -- stays locked until the same transaction has inserted the jobs. A stored tick gets no
 -- second job.
 -- SKIP LOCKED: a schedule that is being edited is skipped for now.
+-- The ids are compared with arrays, too: a plan made while there were few schedules would
+-- otherwise walk over all of them.
 WITH plan AS (
     SELECT * FROM unnest(
         %(ids)s::bigint[], %(expected)s::timestamptz[], %(next_runs)s::timestamptz[],
@@ -14,7 +16,8 @@ won AS MATERIALIZED (
     FROM plan
     JOIN pgjobs_schedule AS schedule
         ON schedule.id = plan.id AND schedule.next_run_at = plan.expected
-    WHERE NOT schedule.paused AND NOT schedule.orphaned
+    WHERE schedule.id = ANY (%(ids)s::bigint[])
+        AND NOT schedule.paused AND NOT schedule.orphaned
     ORDER BY schedule.id
     FOR UPDATE OF schedule SKIP LOCKED
 ),
@@ -24,7 +27,7 @@ moved AS (
         skip_count = skip_count + won.skips,
         error = won.error
     FROM won
-    WHERE schedule.id = won.id
+    WHERE schedule.id = won.id AND schedule.id = ANY (ARRAY(SELECT id FROM won))
     RETURNING schedule.id, schedule.task, schedule.args::text, schedule.kwargs::text,
         extract(epoch FROM schedule.jitter)::float8 AS jitter, schedule.name
 ),

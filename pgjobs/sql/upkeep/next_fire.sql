@@ -2,13 +2,13 @@
 -- count from the end of their run get their next time first, once it has ended (or is
 -- gone). Some of them are looked at, behind an id; the last column says behind which id
 -- to go on, or NULL at the end.
+-- The ids are compared with arrays, too, as in fire.sql.
 -- In seconds: the length of an interval of days would depend on the session's time zone.
 WITH awaiting AS MATERIALIZED (
     SELECT id, last_job_id, every FROM pgjobs_schedule
     WHERE next_run_at IS NULL
         AND anchor = 'end'
         AND id > %(after)s
-        AND last_job_id IS NOT NULL
         AND error = ''
         AND NOT paused
         AND NOT orphaned
@@ -23,8 +23,11 @@ ended AS MATERIALIZED (
     FROM awaiting
     JOIN pgjobs_schedule AS schedule ON schedule.id = awaiting.id
     LEFT JOIN pgjobs_job AS job ON job.id = schedule.last_job_id
-    WHERE schedule.next_run_at IS NULL
-        AND schedule.last_job_id = awaiting.last_job_id
+    WHERE schedule.id = ANY (ARRAY(SELECT id FROM awaiting))
+        AND schedule.next_run_at IS NULL
+        -- An equation would let PostgreSQL 15 walk the whole index of these.
+        AND schedule.last_job_id IS NOT DISTINCT FROM awaiting.last_job_id
+        AND awaiting.last_job_id IS NOT NULL
         AND (job.id IS NULL OR job.finished_at IS NOT NULL)
     FOR UPDATE OF schedule SKIP LOCKED
 ),
@@ -32,6 +35,7 @@ planned AS (
     UPDATE pgjobs_schedule AS schedule SET next_run_at = ended.next_run_at
     FROM ended
     WHERE schedule.id = ended.id
+        AND schedule.id = ANY (ARRAY(SELECT id FROM ended))
         AND (schedule.end_at IS NULL OR ended.next_run_at < schedule.end_at)
     RETURNING schedule.next_run_at
 )

@@ -6,13 +6,10 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    INSERT INTO pgjobs_job
-        (task, queue_name, priority, max_attempts, max_crashes, timeout, expires_at,
-         process_units, keys)
-    VALUES
-        (NEW.task, NEW.queue_name, NEW.priority, NEW.max_attempts, NEW.max_crashes,
-         NEW.timeout, clock_timestamp() + make_interval(secs => NEW.expires_in),
-         NEW.process_units, NEW.keys);
+    INSERT INTO pgjobs_job ($subscribed_columns, expires_at, keys)
+    SELECT $subscribed_columns,
+        clock_timestamp() + make_interval(secs => expires_in), keys
+    FROM (SELECT NEW.*) AS subscription;
     RAISE 'It could be inserted.' USING ERRCODE = 'PJ000';
 EXCEPTION WHEN SQLSTATE 'PJ000' THEN
     RETURN NULL;

@@ -15,8 +15,13 @@ BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT nextval('pgjobs_job_id_seq') AS job_id, given.*
         FROM (
-            SELECT event.id AS event_id, event.payload, event.aggregate_id,
-                event.meta AS event_meta, event.correlation_id, handler.*
+            SELECT event.id AS event_id, event.aggregate_id, handler.*,
+                event.payload AS kwargs,
+                CASE
+                    WHEN event.correlation_id IS NULL THEN event.meta
+                    ELSE coalesce(event.meta, '{}')
+                        || jsonb_build_object('correlation_id', event.correlation_id)
+                END AS meta
             FROM unnest(events) AS event
             CROSS JOIN LATERAL pgjobs_handlers(event.name) AS handler
             WHERE only_to IS NULL OR handler.task = only_to
@@ -31,12 +36,9 @@ BEGIN
     ),
     job AS (
         INSERT INTO pgjobs_job
-            (id, task, kwargs, queue_name, priority, max_attempts, max_crashes,
-             timeout, expires_at, process_units, keys, meta)
-        SELECT wanted.job_id, task, payload, queue_name, priority, max_attempts,
-            max_crashes, timeout,
+            (id, $subscribed_columns, kwargs, meta, expires_at, keys)
+        SELECT wanted.job_id, $subscribed_columns, kwargs, meta,
             statement_timestamp() + make_interval(secs => expires_in),
-            process_units,
             -- One lock for each handler and aggregate keeps them in order.
             CASE
                 WHEN is_ordered AND aggregate_id IS NOT NULL
@@ -44,11 +46,6 @@ BEGIN
                         'lock', task || ' ' || aggregate_id, 'is_ordered', true
                     )
                 ELSE keys
-            END,
-            CASE
-                WHEN correlation_id IS NULL THEN event_meta
-                ELSE coalesce(event_meta, '{}')
-                    || jsonb_build_object('correlation_id', correlation_id)
             END
         FROM wanted JOIN delivery ON delivery.job_id = wanted.job_id
         ORDER BY wanted.job_id
