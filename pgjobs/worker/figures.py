@@ -11,7 +11,7 @@ from ..queue.claiming import ClaimedJob
 from ..queue.figures import MOST_BUCKETS, bucket_of, folded
 from .observer import AttemptEnd
 
-# Only rows of SQL have so many tasks. The others are counted together, with no name.
+# Only rows that SQL inserts can name more tasks. Those beyond are counted together.
 MOST_ROWS = 1_000
 NO_NAME = ("", "")
 COLUMN_OF = {"SUCCESSFUL": "successful", "FAILED": "failed", "CANCELLED": "cancelled"}

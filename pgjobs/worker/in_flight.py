@@ -15,7 +15,7 @@ class InFlight:
 
     def __init__(self) -> None:
         self.jobs: dict[int, ClaimedJob] = {}
-        self.claimed_at: dict[int, float] = {}  # monotonic time, as the next
+        self.claimed_at: dict[int, float] = {}  # monotonic times
         self.ended_at: dict[int, float] = {}
         self.keyed: set[int] = set()  # tokens of jobs for whose end others may wait
         self.unrecorded: list[Outcome] = []

@@ -6,7 +6,6 @@ worker commits at once.
 """
 
 import logging
-from functools import partial
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -25,6 +24,7 @@ from .exit_code import ExitCode
 from .in_flight import InFlight
 from .lifetime import Lifetime
 from .modes import refuse_mode
+from .notifications import Notifications
 from .observer import WorkerObserver
 from .options import WorkerOptions
 from .poll_schedule import PollSchedule
@@ -138,28 +138,16 @@ class Loop:
         self.stopping = Stopping(self.recorder, self.lifetime, self.run_pass)
 
     def listen(self) -> None:
-        """Make what wakes the loop, and what notifications lead to."""
-        options, watchdog = self.options, self.session.watchdog
+        """Make what wakes the loop."""
         self.listener = Listener(
-            options, self.id, self.bell, watchdog, self.heartbeat, self.hear
+            self.options,
+            self.id,
+            self.bell,
+            self.session.watchdog,
+            self.heartbeat,
+            Notifications(self.claimer).hear,
         )
-        self.wakefulness = Wakefulness(
-            self.listener,
-            options.queues,
-            look=self.poll_schedule.wake,
-            look_everywhere=partial(self.note, Effects(old_ready=True)),
-            room=self.claimer.room,
-            claimed=lambda: self.lifetime.claimed,
-        )
-        self.hearers = {
-            Listener.CHANNEL: self.claimer.heard_of_queue,
-            Listener.ADMISSION: self.admitting.hear,
-            self.listener.own_channel: self.upkeep.cancel_requests.hear,
-            Listener.MISSED: self.claimer.missed_notifications,
-        }
-
-    def hear(self, channel: str, payload: str) -> None:
-        self.hearers[channel](payload)
+        self.wakefulness = Wakefulness(self.listener, self.claimer)
 
     def stop(self) -> None:
         """Claim no more and end once the jobs have; safe in a signal handler."""
@@ -195,7 +183,7 @@ class Loop:
 
     @property
     def finished(self) -> int:
-        """How many jobs have ended here."""
+        """Return how many jobs have ended here."""
         return self.recorder.finished
 
     @property
@@ -248,19 +236,11 @@ class Loop:
         self.claimer.look_for_forgotten()
 
     def note(self, effects: Effects) -> None:
-        """Take note of what a step has changed."""
-        if effects is NOTHING:
-            return
-        self.claimer.take_note(effects)
-        if effects.waiting:
-            self.admitting.expect()
-        if effects.undecided:
-            self.upkeep.dependencies.expect()
-        if effects.expired:
-            self.upkeep.expiry.expect()
-        if effects.in_doubt:
-            self.upkeep.orphans.expect()
-        self.announcer.finished(effects.finished)
+        """Hand what a step has changed to the parts of the worker."""
+        if effects is not NOTHING:
+            self.claimer.take_note(effects)
+            self.upkeep.take_note(effects)
+            self.announcer.finished(effects.finished)
 
     def asked_to_cancel(self, lease_tokens: list[int]) -> None:
         """Note that jobs are to stop. The heartbeat's thread calls this."""

@@ -1,4 +1,4 @@
-"""What a worker reports of its run, and the counts of it."""
+"""How the worker reports on its run, and the sums that it reports."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class WorkerObserver:
     An observer may put work off, until `due` at the latest.
     """
 
-    due = math.inf  # monotonic time at which `catch_up` is to be called
+    due = math.inf  # monotonic time at which the loop must call `catch_up`
 
     def catch_up(self) -> None:
         """Do the work that was put off."""

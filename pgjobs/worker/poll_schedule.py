@@ -25,6 +25,7 @@ class PollSchedule:
         self.may_hold_more = True  # the last look did not show all there is
         self.waits_for_idle = False  # a suspect is next in line
         self.passed_over = False  # another transaction held a job, or a queue was full
+        self.met_expired = False  # the last look met jobs that were not started in time
         self.is_partial = False  # the last look did not go everywhere
         self.look_again = FIRST_LOOK_AGAIN  # seconds, after jobs were passed over
 
@@ -84,22 +85,28 @@ class PollSchedule:
         `promoted`: a promotion came before the look. `rewind_at`: when the next
         complete look is due. It is None after a complete look.
         """
+        # Expired jobs are cancelled before the next look, but for those that another
+        # transaction has locked.
+        is_held = claimed.met_locked or (claimed.met_expired and self.met_expired)
         claimed_suspect = any(job.is_suspect for job in claimed.jobs)
         self.waits_for_idle = claimed.met_suspect and not claimed_suspect
         self.may_hold_more = (
-            len(claimed.jobs) >= limit or claimed.met_expired or claimed.has_more
+            len(claimed.jobs) >= limit
+            or claimed.has_more
+            or (claimed.met_expired and not self.met_expired)
         )
         self.look_at = now + self.poll * random.uniform(0.8, 1)
+        self.met_expired = claimed.met_expired
         self.is_partial = rewind_at is not None
         if rewind_at is not None:
             self.look_at = min(self.look_at, rewind_at)
         due = inf if claimed.next_due is None else claimed.next_due
         # Overdue: the promotion comes late, or another transaction has locked the job.
         is_overdue = due <= 0
-        self.passed_over = claimed.met_locked or is_overdue
+        self.passed_over = is_held or is_overdue
         if claimed.jobs or not self.passed_over:
             self.look_again = FIRST_LOOK_AGAIN
-        if claimed.met_locked:
+        if is_held:
             self.look_at = min(self.look_at, now + self.look_again)
         if not is_overdue:
             self.promote_at = now + due

@@ -22,7 +22,7 @@ from .slots.cleaning import session_watching
 logger = logging.getLogger("pgjobs.worker")
 
 STATEMENT_SECONDS = 30.0
-# On a standby it is NULL: the worker is about to be refused.
+# It is NULL on a standby, which will refuse the worker.
 TIMELINE = "SELECT CASE WHEN NOT pg_is_in_recovery() THEN pgjobs_timeline() END"
 
 
@@ -68,9 +68,10 @@ class Session:
         self.compare_timelines(timeline)
 
     def compare_timelines(self, timeline: str | None) -> None:
-        """Doubt what jobs have done on another server: it may have been lost with it.
+        """Doubt all running jobs if another server has taken over from the last one.
 
-        Raises FailedOver, so that nothing is recorded that was not doubted.
+        What they did may be lost with that server. Raises FailedOver, so that nothing
+        is recorded before.
         """
         before, self.timeline = self.timeline, timeline or self.timeline
         if before not in (None, self.timeline):

@@ -6,12 +6,13 @@ say by advisory locks that they need no notification. docs/notifications.md
 proves that no worker sleeps beside a job.
 """
 
-from collections.abc import Callable, Iterable
 from math import inf
 from time import monotonic
 from typing import Any, Literal
 
+from .claimer import Claimer
 from .connections.listener import Listener
+from .upkeep.chore import Effects
 
 SHORTEST, LONGEST = 0.001, 0.01  # seconds between two looks of such a worker
 PATIENCE = 1.0  # seconds without a new job, after which it wants notifications again
@@ -31,22 +32,11 @@ class Wakefulness:
     is settling: transactions that saw no need to notify it have not ended yet.
     """
 
-    def __init__(
-        self,
-        listener: Listener,
-        queues: Iterable[str] | None,
-        *,
-        look: Callable[[], None],
-        look_everywhere: Callable[[], None],
-        room: Callable[[], int],
-        claimed: Callable[[], int],
-    ):
+    def __init__(self, listener: Listener, claimer: Claimer):
         self.listener = listener
-        self.queues = list(queues or [""])
-        self.look = look
-        self.look_everywhere = look_everywhere  # also where late commits may hide
-        self.room = room
-        self.claimed = claimed  # the number of jobs claimed so far
+        self.claimer = claimer
+        self.lifetime = claimer.lifetime
+        self.queues = list(claimer.options.queues or [""])
         self.connection: Any = None
         self.phase: Phase = "deaf"
         self.due = 0.0  # when the phase has something to do
@@ -88,11 +78,12 @@ class Wakefulness:
         if self.listener.ask("silent_ones_ended"):
             self.phase = "notified"
             self.due, self.heard = now + ASK_SECONDS, self.listener.heard
-            self.look_everywhere()
+            # Also where the claim cursors have passed, for what committed late.
+            self.claimer.take_note(Effects(old_ready=True))
         else:
             self.pause = min(max(1.5 * self.pause, SHORTEST), LONGEST_SETTLING)
             self.due = now + self.pause
-            self.look()
+            self.claimer.poll_schedule.wake()
 
     def stay_notified(self, now: float) -> None:
         """Begin to look if notifications keep commits waiting."""
@@ -102,20 +93,20 @@ class Wakefulness:
             self.listener.ask("need_no_notifications", queues=self.queues)
             self.phase = "looking"
             self.pause, self.busy_at, self.due = SHORTEST, now, now
-            self.had = self.claimed()
+            self.had = self.lifetime.claimed
 
     def stay_looking(self, now: float) -> None:
         """Look once more, or want notifications again after a while without jobs."""
-        before, self.had = self.had, self.claimed()
-        if self.had > before or not self.room():
+        before, self.had = self.had, self.lifetime.claimed
+        if self.had > before or not self.claimer.room():
             self.busy_at, self.pause = now, SHORTEST
         else:
             self.pause = min(2 * self.pause, LONGEST)
         if now < self.busy_at + PATIENCE:
-            self.due = now + (self.pause if self.room() else LONGEST)
+            self.due = now + (self.pause if self.claimer.room() else LONGEST)
         else:
             self.listener.ask(
                 "want_notifications", queues=self.queues, was_looking=True
             )
             self.phase, self.due, self.pause = "settling", now, 0.0
-        self.look()
+        self.claimer.poll_schedule.wake()

@@ -9,10 +9,10 @@ from tests.processes import (
     SOON,
     WorkerThread,
     drain,
-    let_it_turn,
     running_worker,
     shared_queue,
     wait_for,
+    wait_for_pass,
     wait_for_status,
 )
 
@@ -104,7 +104,7 @@ def test_suspect_waits_for_the_others_and_nothing_starts_beside_it(path):
         wait_for_status(alone, "RUNNING")
         last = enqueue(tasks.noop)
         worker.loop.poll_schedule.wake()
-        let_it_turn(worker.loop)
+        wait_for_pass(worker.loop)
         last.refresh_from_db()
         assert (alone.status, last.status) == ("RUNNING", "READY")
         tasks.let_go(f"{path}2")

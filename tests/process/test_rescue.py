@@ -21,11 +21,11 @@ from tests.processes import (
     SOON,
     WorkerThread,
     drain,
-    let_it_turn,
     running_worker,
     shared_queue,
     statements_of_workers,
     wait_for,
+    wait_for_pass,
     wait_for_status,
 )
 
@@ -271,9 +271,9 @@ def calm_worker(settings):
 def test_silent_worker_claims_nothing_before_it_has_beaten_again(calm_worker):
     """Other workers may take it for dead, and would run its claimed jobs again."""
     calm_worker.heartbeat.last_beat -= 3_601
-    let_it_turn(calm_worker)  # the claim that may be on its way began before
+    wait_for_pass(calm_worker)  # the claim that may be on its way began before
     job = enqueue(tasks.noop)
-    let_it_turn(calm_worker)
+    wait_for_pass(calm_worker)
     job.refresh_from_db()
     assert (job.status, job.attempts) == ("READY", 0)
     calm_worker.heartbeat.beat()

@@ -4,17 +4,16 @@ import math
 import os
 import select
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from benchmarks.ports import free_port
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Attempt, Job, Worker
 from pgjobs.worker import ExitCode
@@ -338,19 +337,9 @@ def test_supervisor_has_no_connection_and_its_workers_have_names(start_workers, 
     assert not any(map(is_running, pids))
 
 
-def first_of_two_free_ports() -> int:
-    while True:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
-            with suppress(OSError, OverflowError):
-                other.bind(("127.0.0.1", port + 1))
-                return port
-
-
 @shared_queue
 def test_each_worker_answers_on_a_port_of_its_own(start_workers):
-    port = first_of_two_free_ports()
+    port = free_port(2)
     worker = start_workers("--name", "mail", "--http", str(port))
     for number in (1, 2):
         address = f"http://127.0.0.1:{port + number - 1}"

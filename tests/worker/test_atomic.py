@@ -38,12 +38,12 @@ from tests.declaring.test_tasks import declared, module
 from tests.processes import (
     WorkerThread,
     drain,
-    let_it_turn,
     run,
     running_worker,
     shared_queue,
     statements_of_workers,
     wait_for,
+    wait_for_pass,
     wait_for_status,
 )
 
@@ -785,7 +785,7 @@ def test_short_transaction_gets_no_warning(path, caplog):
     with running_worker() as loop:
         held(path)
         loop.upkeep["long_transactions"].due = 0.0
-        let_it_turn(loop)
+        wait_for_pass(loop)
         tasks.let_go(path)
     assert "in its transaction" not in caplog.text
     assert atomic.open_since == {}
@@ -822,7 +822,7 @@ def test_success_is_announced_once_and_needs_no_statement_of_the_loop(settings):
     signals.job_finished.connect(receive)
     try:
         with running_worker(slots=1) as loop, statements_of_workers() as executed:
-            let_it_turn(loop)  # the looks of a start, as many as there are
+            wait_for_pass(loop)  # the looks of a start, as many as there are
             wait_for(lambda: loop.listener.alarm)
             executed.clear()
             job = leave_and_enqueue.enqueue()

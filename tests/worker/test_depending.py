@@ -159,7 +159,7 @@ def test_many_dependents_share_one_dependency(path):
 
 
 def test_dependents_that_commit_at_the_same_time_share_one_dependency(path):
-    barrier = Barrier(4)
+    barrier = Barrier(4, timeout=60)
 
     def enqueue(number: int):
         try:

@@ -14,6 +14,7 @@ from django.db import connection
 from pgjobs import enqueue, enqueue_many, signals
 from pgjobs.base.connections import connect
 from pgjobs.models import Attempt, Job, Worker
+from pgjobs.worker.connections.connection import cut
 from tests import pooler, tasks
 from tests.processes import (
     ROOT,
@@ -178,6 +179,13 @@ def test_stuck_connections_are_cut_and_everything_goes_on(start_worker, path, pr
     wait_for(lambda: len(proxy.linked("listen")) == 2, "it listens again")
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
     assert worker.stop() == 0
+
+
+def test_stuck_connection_may_be_closed_just_before_it_is_cut():
+    """An error would end the thread that cuts the others."""
+    connection = connect("default", "test", "stuck")
+    connection.close()
+    cut(connection)
 
 
 @pytest.mark.direct

@@ -67,8 +67,30 @@ async def await_in_child(path: str, end: str) -> int:
         return await sync_to_async(status_of)(child)
     tasks.write(path, str(os.getpid()))
     await asyncio.sleep(0)
-    await asyncio.sleep(0.01)  # without its own loop, Python refuses
     return 0
+
+
+@task(max_attempts=1)
+async def wait_in_child(path: str, end: str) -> int:
+    future = asyncio.get_running_loop().create_future()
+    child = os.fork()
+    if child:
+        return await sync_to_async(status_of)(child)
+    tasks.write(path, str(os.getpid()))
+    await future  # nothing sets it
+    return 0
+
+
+@task(max_attempts=1)
+async def fork_in_asyncio_task(path: str, end: str) -> int:
+    async def fork_here() -> int:
+        child = os.fork()
+        if not child:
+            tasks.write(path, str(os.getpid()))
+        return child
+
+    child = await asyncio.create_task(fork_here())
+    return await sync_to_async(status_of)(child)
 
 
 def check_end(worker, job, status: int) -> None:
@@ -92,12 +114,13 @@ def test_forked_process_ends_with_the_code_of_its_job(start_worker, tmp_path):
     }
     for job, status in jobs.items():
         check_end(worker, job, status)
-    # Alone: in its child, other coroutines might come to their end before it.
-    job = enqueue(await_in_child, path, "return")
-    check_end(worker, job, 1)
+    # Alone: in its child, another coroutine might come to its end before it.
+    for kind in [await_in_child, wait_in_child, fork_in_asyncio_task]:
+        check_end(worker, enqueue(kind, path, "return"), 1)
     children = tasks.lines(path)
-    assert len(set(children)) == len(children) == len(jobs) + 1
+    assert len(set(children)) == len(children) == len(jobs) + 3
     assert "ValueError: in the child" in worker.printed
+    assert "cannot await on the event loop of its worker" in worker.printed
     # Neither the connections nor the books of the worker have suffered.
     enqueue(tasks.count_jobs)
     wait_for(lambda: not Job.objects.exclude(status="SUCCESSFUL").exists())

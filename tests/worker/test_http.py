@@ -29,11 +29,11 @@ from tests import tasks
 from tests.actors import job_that_is
 from tests.processes import (
     SOON,
-    let_it_turn,
     running_worker,
     shared_queue,
     wait_for,
     wait_for_all,
+    wait_for_pass,
     wait_for_status,
 )
 
@@ -102,9 +102,9 @@ def put_off_maintenance(monkeypatch) -> None:
 @shared_queue
 def test_nudge_lets_a_worker_look_that_hears_nothing_else():
     with served_worker(**DEAF) as server:
-        let_it_turn(server.loop)
+        wait_for_pass(server.loop)
         job = enqueue(tasks.noop)
-        let_it_turn(server.loop)
+        wait_for_pass(server.loop)
         job.refresh_from_db()
         assert job.status == "READY"
         nudge(server)
@@ -114,7 +114,7 @@ def test_nudge_lets_a_worker_look_that_hears_nothing_else():
 @shared_queue
 def test_nudge_finds_what_became_due_as_the_timer_does():
     with served_worker(**DEAF) as server:
-        let_it_turn(server.loop)
+        wait_for_pass(server.loop)
         job = job_that_is("SCHEDULED", run_after=timezone.now())
         nudge(server)
         wait_for_status(job, "SUCCESSFUL", timeout=SOON)
@@ -134,7 +134,7 @@ def test_nudge_that_comes_while_the_loop_looks_is_not_lost(monkeypatch):
         return brought
 
     with served_worker(**DEAF) as server:
-        let_it_turn(server.loop)
+        wait_for_pass(server.loop)
         monkeypatch.setattr(claiming, "record_and_claim", look_and_miss)
         nudge(server)
         wait_for(lambda: jobs, "the loop has looked")
@@ -144,7 +144,7 @@ def test_nudge_that_comes_while_the_loop_looks_is_not_lost(monkeypatch):
 @shared_queue
 def test_fifty_nudges_at_once_never_claim_more_than_there_are_slots():
     with served_worker(slots=4, **DEAF) as server:
-        let_it_turn(server.loop)
+        wait_for_pass(server.loop)
         enqueue_many([tasks.sleep.bind(0.02) for _ in range(100)])
         running = []
         with ThreadPoolExecutor(50) as pool:

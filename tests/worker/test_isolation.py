@@ -56,6 +56,7 @@ CERTAIN = {
     "prune",
     "prune_batches",
     "prune_events",
+    "prune_left_rows",
     "record",
     "report",
     "rescue",
@@ -67,6 +68,11 @@ CERTAIN = {
 def report_twice(path: str):
     current_job().progress(1, 2, "half")
     tasks.hold.function(path)
+
+
+@task(backoff=lambda failures: 3_600)
+def fail_twice_at_most(message: str):
+    raise ValueError(message)
 
 
 @contextmanager
@@ -284,6 +290,16 @@ def test_job_whose_success_cannot_be_stored_fails(refuse):
     bad.refresh_from_db()
     assert bad.status == "FAILED"
     assert bad.reason.startswith("Its outcome cannot be stored: refused")
+
+
+def test_error_whose_characters_cannot_be_stored_is_retried_all_the_same(refuse):
+    """A database of another encoding than UTF-8 lacks some of them."""
+    refuse("false OR octet_length(NEW.reason) > length(NEW.reason)")
+    bad = enqueue(fail_twice_at_most, "naïve 50 % 😀")
+    drain()
+    bad.refresh_from_db()
+    assert (bad.status, bad.failures) == ("SCHEDULED", 1)
+    assert bad.reason.startswith(r"ValueError: na\xefve")
 
 
 def test_outcome_that_cannot_be_stored_at_all_leaves_the_other_slots_alone(

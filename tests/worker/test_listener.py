@@ -3,6 +3,7 @@
 import threading
 from datetime import timedelta
 from math import inf
+from time import monotonic
 from types import SimpleNamespace
 
 import psycopg
@@ -12,20 +13,21 @@ from django.db import connection, transaction
 from pgjobs import enqueue, signals
 from pgjobs.base.connections import parameters_of
 from pgjobs.models import Job
-from pgjobs.worker import ExitCode
+from pgjobs.worker import ExitCode, claimer
 from pgjobs.worker.connections.bell import Bell
+from pgjobs.worker.connections.connection import OwnConnection
 from pgjobs.worker.connections.listener import Listener
 from tests import tasks
 from tests.actors import session
 from tests.processes import (
     SOON,
     WorkerThread,
-    let_it_turn,
     running_worker,
     shared_queue,
     statements_of_workers,
     wait_for,
     wait_for_all,
+    wait_for_pass,
     wait_for_status,
 )
 from tests.settings import DIRECT
@@ -62,6 +64,22 @@ def sleeper(settings):
 def test_enqueued_job_wakes_the_worker(sleeper):
     for _ in range(20):
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+
+
+def test_idle_worker_lets_its_first_job_begin_before_it_goes_on(
+    sleeper, monkeypatch, tmp_path
+):
+    handed_over = []
+    monkeypatch.setattr(claimer, "sleep", handed_over.append)
+    held, path = enqueue(tasks.hold, str(tmp_path / "held")), str(tmp_path / "held")
+    wait_for(lambda: tasks.lines(path), "the job runs")
+    assert handed_over == [0]
+    wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
+    assert handed_over == [
+        0
+    ]  # beside a job that runs, it would cost more than it saves
+    tasks.let_go(path)
+    wait_for_status(held, "SUCCESSFUL")
 
 
 def test_job_that_waits_to_be_admitted_wakes_the_worker(sleeper):
@@ -180,14 +198,15 @@ def test_jobs_of_unserved_queues_do_not_wake_the_worker():
             lambda: loop.listener.alarm and not loop.listener.is_new,
             "the worker sleeps",
         )
-        let_it_turn(loop)  # it may just have begun to listen, and is about to look
-        heard = loop.listener.last_heard
+        wait_for_pass(loop)  # it may just have begun to listen, and is about to look
+        heard = loop.heartbeat.last_heard
         with statements_of_workers() as executed:
             tasks.noop.using(queue_name="other").enqueue()
-            wait_for(lambda: loop.listener.last_heard > heard, "it is notified")
+            wait_for(lambda: loop.heartbeat.last_heard > heard, "it is notified")
+            wait_for_pass(loop)
         job = tasks.noop.using(queue_name="mail").enqueue()
         wait_for_status(job, "SUCCESSFUL", timeout=SOON)
-    assert "loop turn" not in executed
+    assert "loop record_and_claim" not in executed
     assert Job.objects.ready().count() == 1
 
 
@@ -240,7 +259,7 @@ def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatc
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     with running_worker(poll=600) as loop:
         wait_for(lambda: loop.listener.alarm, "the worker sleeps")
-        let_it_turn(loop)  # it has had the look that is due as it begins to listen
+        wait_for_pass(loop)  # it has had the look that is due as it begins to listen
         run_pass = loop.run_pass
 
         def pass_while_the_connection_breaks():
@@ -270,9 +289,9 @@ def test_what_was_notified_before_the_worker_listens_again_is_found(
     monkeypatch.setattr(sleeper.listener, "subscribe", subscribe_late)
     execute("SELECT pg_terminate_backend(%s, 5000)", backends("listen")[0])
     wait_for(lambda: sleeper.listener.connecting and sleeper.listener.alarm)
-    let_it_turn(sleeper)
+    wait_for_pass(sleeper)
     job = enqueue(tasks.noop)
-    let_it_turn(sleeper)
+    wait_for_pass(sleeper)
     job.refresh_from_db()
     assert job.status == "READY"
     enqueued.set()
@@ -336,3 +355,28 @@ def test_worker_that_expects_nothing_can_sleep_for_ever():
     bell.ring()
     assert listener.sleep(inf) == [bell.read_end]
     listener.close()
+
+
+def test_heartbeat_echoes_only_if_nothing_was_heard_of_late(monkeypatch):
+    sent = []
+    execute = OwnConnection.execute
+
+    def note(self, text, parameters=None):
+        sent.extend([parameters["echoes"]] if "echoes" in (parameters or {}) else [])
+        return execute(self, text, parameters)
+
+    monkeypatch.setattr(OwnConnection, "execute", note)
+    with running_worker(poll=600, listen=False) as loop:
+        for last_heard, echoes in ((monotonic() + 3_600, False), (-inf, True)):
+            loop.heartbeat.last_heard = last_heard
+            loop.heartbeat.beat()
+            assert sent[-1] is echoes
+
+
+@pytest.mark.listening
+def test_echo_of_one_worker_reaches_the_others():
+    with running_worker(poll=600) as loop, session() as other:
+        wait_for(lambda: loop.listener.state == "on", "the worker listens")
+        heard = loop.heartbeat.last_heard
+        other.execute("NOTIFY pgjobs_echo")
+        wait_for(lambda: loop.heartbeat.last_heard > heard, "it is heard")

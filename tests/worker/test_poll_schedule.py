@@ -89,6 +89,20 @@ def test_looks_after_a_locked_job_become_rarer_until_one_brings_a_job():
     assert schedule.next_look - NOW == pytest.approx(FIRST_LOOK_AGAIN)
 
 
+def test_looks_after_an_expired_job_that_cannot_be_cancelled_become_rarer():
+    schedule = after(met_expired=True)
+    waits = []
+    for _ in range(8):
+        after(met_expired=True, schedule=schedule)
+        assert not schedule.deserves_look(is_idle=True, now=NOW)
+        waits.append(schedule.next_look - NOW)
+    assert waits[:3] == pytest.approx([0.02, 0.04, 0.08])
+    assert waits[-1] == pytest.approx(LONGEST_LOOK_AGAIN)
+    after(schedule=schedule)
+    after(met_expired=True, schedule=schedule)
+    assert schedule.deserves_look(is_idle=True, now=NOW)
+
+
 def test_partial_look_is_not_taken_for_the_end_of_the_queue():
     schedule = after(rewind_at=NOW + 2)
     assert not schedule.is_empty

@@ -144,6 +144,7 @@ buried AS (
         AND NOT EXISTS (
             SELECT FROM pgjobs_job AS job
             WHERE job.status = 'RUNNING' AND job.worker_id = worker.id
+            OFFSET 0  -- or all that run would be joined with the dead workers
         )
 )
 SELECT id, task, queue_name, status, crashes FROM rescued

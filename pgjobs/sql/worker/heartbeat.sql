@@ -29,5 +29,6 @@ RETURNING
             AND worker_id = %(id)s
             AND cancel_requested_at IS NOT NULL
     ),
-    -- The echo tells the worker that notifications still reach it.
-    pg_notify('pgjobs_worker_' || worker.id, '')
+    -- The echo tells all workers that notifications still reach them. PostgreSQL wakes
+    -- the session of each worker for it, so a worker that has just heard one sends none.
+    (SELECT pg_notify('pgjobs_echo', '') WHERE %(echoes)s)

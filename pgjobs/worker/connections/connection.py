@@ -7,11 +7,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from math import isfinite
 from time import monotonic
 from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import Escaping, Format, TransactionStatus
 from psycopg.sql import Literal
 
 from ...base.connections import connect, is_pooled
@@ -54,7 +56,6 @@ FROM pg_class WHERE oid = to_regclass('pgjobs_job')
 
 # A worker that is frozen inside a transaction must not lock its rows for long.
 BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
-NUMBERS = re.compile(r"[{},0-9]*")  # as in the literal of an array
 PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
 HOLD_LOCK = "SELECT pg_try_advisory_lock_shared(%(lock_class)s, %(id)s)"
 
@@ -98,8 +99,9 @@ class Watchdog:
 
 def cut(connection: psycopg.Connection) -> None:
     """Shut the socket of a connection down, from any thread."""
-    logger.warning("Connection pid=%s is stuck and cut", connection.info.backend_pid)
     try:
+        pid = connection.info.backend_pid
+        logger.warning("Connection pid=%s is stuck and cut", pid)
         duplicate = os.dup(connection.fileno())
         with socket.socket(fileno=duplicate) as end:
             end.shutdown(socket.SHUT_RDWR)
@@ -107,8 +109,13 @@ def cut(connection: psycopg.Connection) -> None:
         return  # it is closed already
 
 
+@cache
 def numbered(query: str) -> tuple[str, list[str]]:
-    """Return a query with $1, $2 and so on for PREPARE, and the parameters' names."""
+    """Return a query with $1, $2 and so on, and the parameters' names in that order.
+
+    The driver would do this again at each execution of a query that is longer than
+    4,096 characters. The worker has few queries, so that it can keep them all.
+    """
     names: list[str] = []
 
     def number(match: re.Match) -> str:
@@ -123,7 +130,7 @@ def numbered(query: str) -> tuple[str, list[str]]:
 
 
 class OwnConnection:
-    """A connection with one user, which opens itself and knows when it is broken."""
+    """A connection of one part of the worker. It opens itself, also after a fault."""
 
     def __init__(
         self,
@@ -142,7 +149,7 @@ class OwnConnection:
         self.prepare = prepare
         self.connection: psycopg.Connection | None = None
         # One for all statements: a new one would set up all types again.
-        self.cursor: psycopg.Cursor
+        self.cursor: psycopg.RawCursor
         self.text_cursor: psycopg.Cursor
         self.merging_cursor: psycopg.ClientCursor
         # By query: the name of the statement prepared here, and the names of its
@@ -162,12 +169,19 @@ class OwnConnection:
             with self.watchdog.guard(connection, self.limit):
                 if self.settings_once and not self.is_in_transaction:
                     return self.execute_with_settings(query, parameters)
-                cursor = self.cursor.execute(query, parameters)
-                # Not `description`, which is built for all columns at each use.
-                return [] if cursor.rownumber is None else cursor.fetchall()
+                return self.execute_numbered(query, parameters)
         except psycopg.Error as error:
             self.close_if_broken(error)
             raise
+
+    def execute_numbered(self, query: str, parameters: dict | None) -> list[tuple]:
+        if parameters is None:
+            cursor = self.cursor.execute(query)
+        else:
+            text, names = numbered(query)
+            cursor = self.cursor.execute(text, [parameters[each] for each in names])
+        # Not `description`, which is built for all columns at each use.
+        return [] if cursor.rownumber is None else cursor.fetchall()
 
     @property
     def is_in_transaction(self) -> bool:
@@ -219,14 +233,17 @@ class OwnConnection:
 
     def literal(self, value: Any) -> str:
         """Return a value as SQL; the usual ones without the driver, which is slow."""
+        assert self.connection is not None
         if value is None:
             return "NULL"
-        if type(value) is int or type(value) is bool:
+        if type(value) in (int, bool) or (type(value) is float and isfinite(value)):
             return str(value)
-        if value == []:
-            return "'{}'"
-        if type(value) is str and NUMBERS.fullmatch(value):
-            return f"'{value}'"
+        if type(value) is list:
+            items = ", ".join(map(self.literal, value))
+            return f"ARRAY[{items}]" if value else "'{}'"
+        if type(value) is str and "\0" not in value:
+            escaping = Escaping(self.connection.pgconn)
+            return escaping.escape_literal(value.encode()).decode()
         return Literal(value).as_string(self.connection)
 
     @contextmanager
@@ -245,7 +262,8 @@ class OwnConnection:
 
     def open(self) -> psycopg.Connection:
         self.connection = connection = connect(self.alias, self.role, self.name)
-        self.cursor = connection.cursor(binary=True)
+        self.cursor = psycopg.RawCursor(connection)
+        self.cursor.format = Format.BINARY
         self.text_cursor = connection.cursor()
         self.merging_cursor = psycopg.ClientCursor(connection)
         self.prepared = {}

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from math import inf
 from time import monotonic
 
 import psycopg
@@ -18,6 +19,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 RETRY_SECONDS = 1.0
 LEAST_PATIENCE = 5.0  # seconds that one beat may take
+ECHO_AGE = 0.8  # of an interval: a notification that is older calls for an echo
 
 
 class Heartbeat:
@@ -40,6 +42,7 @@ class Heartbeat:
         # Called with the lease tokens of jobs that are to stop.
         self.on_cancel = on_cancel
         self.last_beat = monotonic()
+        self.last_heard = -inf  # the last notification; the listener sets it
         self.has_lock = False
         self.connection = OwnConnection(
             options.database,
@@ -109,7 +112,11 @@ class Heartbeat:
             self.has_lock = hold_session_lock(self.connection, self.row["id"])
         # Before the statement: the process may be frozen before its answer.
         begun = monotonic()
-        now = {"holds_session_lock": self.has_lock, "memory": resident_bytes()}
+        now = {
+            "holds_session_lock": self.has_lock,
+            "memory": resident_bytes(),
+            "echoes": begun - self.last_heard > ECHO_AGE * self.interval,
+        }
         rows = self.connection.execute(statement("heartbeat"), {**self.row, **now})
         self.last_beat = begun
         if lease_tokens := rows[0][0]:

@@ -28,10 +28,10 @@ logger = logging.getLogger("pgjobs.worker")
 LOOPBACK = "127.0.0.1"
 LAST_PORT = 65_535
 MOST_CLIENTS = 16  # at a time; the others wait in the socket's backlog
-HEAD_SECONDS = 2.0  # a client may take so long to ask
+HEAD_SECONDS = 2.0  # how long a client may take to send its request
 LONGEST_HEAD = 16_384
 END_OF_HEAD = b"\r\n\r\n"
-# So long the server reads, and ignores, what a client goes on sending.
+# How long the server reads, and ignores, what a client goes on sending.
 BODY_SECONDS = 1.0
 LONGEST_BODY = 65_536
 PAUSE_SECONDS = 0.1

@@ -26,7 +26,7 @@ logger = logging.getLogger("pgjobs.supervisor")
 STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SHORTEST_PAUSE = 0.5  # seconds before another worker follows one that died
 LONGEST_PAUSE = 30.0
-HEALTHY_SECONDS = 30.0  # the start of a worker that lived so long was not at fault
+HEALTHY_SECONDS = 30.0  # a worker that lived longer did not die of its start
 OBEY_SECONDS = 5.0  # beyond its grace, for a worker to end before it is killed
 LONGEST_SLEEP = 3600.0  # poll() overflows after some weeks
 # After RESTART another process follows at once; after other codes, and signals, later.

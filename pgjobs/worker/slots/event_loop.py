@@ -16,6 +16,7 @@ from ...queue.recording import Outcome
 from ..job_log import log
 from .deadlines import Deadlines
 from .execution import CoroutineExecution, job_context
+from .forks import of_thread
 from .outcomes import thread_stack
 from .threads import call_for_future
 
@@ -77,6 +78,7 @@ class EventLoop:
 
     def run(self) -> None:
         asyncio.set_event_loop(self.loop)
+        of_thread.loop = self.loop
         while not self.stopped:
             try:
                 self.loop.run_forever()

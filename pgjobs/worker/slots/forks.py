@@ -1,18 +1,35 @@
 """A process that a job forks runs the job's own code and nothing else."""
 
+import asyncio
 import os
 import sys
+import threading
 import traceback
 
 forks = 0  # how often the process was forked since it started
 
 
-def count_fork() -> None:
+class OfThread(threading.local):
+    loop: asyncio.AbstractEventLoop | None = None  # the worker's, on its own thread
+
+
+of_thread = OfThread()
+
+
+def note_fork() -> None:
+    """Count it; let the child's copy of an event loop do nothing but end the process.
+
+    It turns when the coroutine that has forked awaits something. It would wait for
+    ever, or run the other coroutines of the worker a second time.
+    """
     global forks
     forks += 1
+    if of_thread.loop:
+        message = "A forked process cannot await on the event loop of its worker."
+        of_thread.loop.call_soon(end_process, RuntimeError(message))
 
 
-os.register_at_fork(after_in_child=count_fork)
+os.register_at_fork(after_in_child=note_fork)
 
 
 class NoSecondWorker:

@@ -1,4 +1,4 @@
-"""What the settings put around each attempt: read once, because each job asks."""
+"""Settings that concern each attempt, read once because each job asks for them."""
 
 from collections.abc import Sequence
 

@@ -20,7 +20,7 @@ from ..slots.cleaning import clean_connections
 
 logger = logging.getLogger("pgjobs.worker")
 
-# After so long without a call the thread closes its connection to the database.
+# How long the thread keeps its connection to the database without a call.
 IDLE_SECONDS = 1.0
 
 
@@ -28,12 +28,12 @@ class EndOfAttempt(NamedTuple):
     """What receivers of signals hear of the end of an attempt."""
 
     id: int  # of the job
-    end: str  # a key of `signals.OF_ENDS`, or a word of which none is sent
+    end: str  # a key of `signals.OF_ENDS`, or a word for which no signal is sent
     error: BaseException | None = None
 
 
 class Announcer:
-    """A thread that starts with the first job whose end is to be announced."""
+    """A thread that starts with the first job whose end must be announced."""
 
     def __init__(self, database: str):
         self.database = database
@@ -124,7 +124,7 @@ def send(database: str, ended: EndOfAttempt) -> None:
 
 
 def end_of_attempt(end: AttemptEnd) -> EndOfAttempt:
-    """Return what receivers of signals are to hear of an end."""
+    """Return what receivers of signals hear of an end."""
     if end.status is None or not isinstance(end.outcome, Unsuccessful):
         return EndOfAttempt(end.job.id, end.status or "")
     status = end.status if end.status in FINISHED else end.outcome.verdict

@@ -16,7 +16,7 @@ from .chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
 
 logger = logging.getLogger("pgjobs.worker")
 
-# A claim whose answer was lost may still be committed so much later.
+# How much later a claim whose answer was lost may still be committed.
 DOUBT_SECONDS = 120.0
 
 
