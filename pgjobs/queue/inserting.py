@@ -7,21 +7,19 @@ meanwhile, the others are tried again.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import DatabaseError, connections, transaction
 from django.utils.module_loading import import_string
 
 from .. import signals
-from ..base.plain_json import load
 from ..conf import settings
 from ..exceptions import AlreadyEnqueued
 from ..sql import statement
 from . import sending
+from .instances import inserted, inserted_alike
 from .meta import with_meta
 from .new_job import (
-    STORED,
     NewJob,
     are_alike,
     parameters_of,
@@ -37,41 +35,6 @@ if TYPE_CHECKING:
 
 BATCH = 10_000  # unique keys that one query looks for
 
-# The values of columns that the INSERT of a new job does not name.
-NEW: dict[str, Any] = {
-    "attempts": 0,
-    "failures": 0,
-    "crashes": 0,
-    "life": 1,
-    "lease_token": 0,
-    "worker_id": None,
-    "cancel_requested_at": None,
-    "started_at": None,
-    "last_attempted_at": None,
-    "finished_at": None,
-    "return_value": None,
-    "reason": "",
-    "awaited": False,
-    "blocked_by_id": None,
-    "keys": None,
-    "unique_until": None,
-    "batch_id": None,
-    "meta": None,
-    "error_group": None,
-    "worker_name": None,
-    "is_new": True,  # no column
-}
-# The columns that the statements return of each new row.
-RETURNED = (
-    "id",
-    "turn",
-    "status",
-    "run_after",
-    "expires_at",
-    "enqueued_at",
-    "waiting_for",
-    "line",
-)
 HOLDERS = """
 SELECT unique_key, id FROM pgjobs_job
 WHERE unique_key = ANY (%(unique_keys)s::text[])
@@ -151,31 +114,8 @@ def insert_alike(
     parameters = parameters_of_alike(new_jobs)
     with connections[database].cursor() as cursor:
         cursor.execute(statement("enqueue_alike"), parameters)
-        rows = sorted(rows_of_groups(new_jobs[0], cursor.fetchall()))
-    all_kwargs = load(parameters["all_kwargs"])
-    return [
-        model.of_columns(
-            database,
-            {**shared, "id": id, "turn": turn, "kwargs": kwargs, **own_columns(new)},
-        )
-        for (id, turn, shared), kwargs, new in zip(
-            rows, all_kwargs, new_jobs, strict=True
-        )
-    ]
-
-
-def rows_of_groups(
-    new_job: NewJob, groups: Iterable[Sequence[Any]]
-) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield of each new row the id, the turn, and the columns that it shares."""
-    for ids, turns, *row in groups:
-        shared = columns_of(new_job, [None, None, *row])
-        # Ids and turns rise in the order of the jobs.
-        yield from zip(sorted(ids), sorted(turns), repeat(shared))
-
-
-def load_array(text: str) -> list[Any]:
-    return [] if text == "[]" else load(text)
+        groups = cursor.fetchall()
+    return inserted_alike(model, database, new_jobs, parameters["all_kwargs"], groups)
 
 
 def insert_unique(
@@ -205,45 +145,6 @@ def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
     if settings.MODE == "inline" and jobs:
         # By its name: it stands in a layer above this one, and is rarely needed.
         import_string("pgjobs.testing.inline.run_inserted")(jobs)
-
-
-def inserted(
-    model: "type[Job]", database: str, new_job: NewJob, row, unique_until=None
-) -> "Job":
-    """Return the job that was just inserted, without reading it again."""
-    columns = columns_of(new_job, row)
-    columns["unique_until"] = unique_until
-    return model.of_columns(database, columns)
-
-
-def columns_of(new_job: NewJob, row: Sequence[Any]) -> dict[str, Any]:
-    """Return the columns of a new row; `row` has those that the statement returned."""
-    columns = NEW.copy()
-    columns.update(zip(STORED, new_job, strict=False))
-    columns.update(zip(RETURNED, row, strict=True))
-    columns["kwargs"] = load(new_job.kwargs)
-    columns.update(own_columns(new_job))
-    return columns
-
-
-def own_columns(new_job: NewJob) -> dict[str, Any]:
-    """Return new values of the columns that the owner of an instance may change."""
-    columns: dict[str, Any] = {"args": load_array(new_job.args)}
-    if new_job.keys:
-        columns["keys"] = own_copy(new_job.keys)
-        columns["batch_id"] = new_job.keys.get("batch_id")
-    if new_job.meta:
-        columns["meta"] = load(new_job.meta)
-    return columns
-
-
-def own_copy(keys: dict[str, Any]) -> dict[str, Any]:
-    """Copy the keys for another owner. Of their values only these lists can change."""
-    copy = keys.copy()
-    for name in ("after", "after_batches"):
-        if name in copy:
-            copy[name] = list(copy[name])
-    return copy
 
 
 class Inserting:

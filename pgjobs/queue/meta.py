@@ -59,9 +59,9 @@ def readers() -> Iterable[tuple[str, Callable[[], Any]]]:
 
 
 def joined(meta: dict[str, Any], name: str, read: Callable[[], Any]) -> dict[str, Any]:
-    """Return `meta` with what one source adds; leave it out, and log it, if it is bad.
+    """Return `meta` with what one source adds.
 
-    A fault of a hook must not keep the job from being enqueued.
+    A faulty source is logged and skipped, so that it keeps no job from being enqueued.
     """
     try:
         found = read() or {}
@@ -118,7 +118,7 @@ def is_used() -> bool:
 
 def restore(context: Context, job_id: int, meta: dict[str, Any]) -> None:
     """Set in a job's context what was set where it was enqueued."""
-    # All that comes of a job is found by one id.
+    # By this one id all jobs are found that this job leads to.
     tree = {"correlation_id": f"job-{job_id}", **meta, "parent_id": job_id}
     context.run(inherited.set, tree)
     for path in settings.META if meta else ():

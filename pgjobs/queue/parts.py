@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """Behind which row such a statement goes on."""
+    """The row behind which such a statement continues."""
 
     after_time: datetime
     after_id: int

@@ -18,9 +18,9 @@ def is_quiet() -> bool:
 
 @contextmanager
 def quiet(database: str) -> Iterator[None]:
-    """Insert jobs in this block of which no worker hears.
+    """Notify no worker of the jobs that the block inserts.
 
-    What the transaction does afterwards notifies as usual. If the block raises, its
+    Later statements of the transaction notify as usual. If the block raises, its
     savepoint takes the setting back.
     """
     with transaction.atomic(using=database), connections[database].cursor() as cursor:

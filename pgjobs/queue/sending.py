@@ -8,7 +8,7 @@ from .new_job import NewJob
 
 logger = logging.getLogger("pgjobs.telemetry")
 
-# Called with the jobs that were inserted, or with what kept them from it.
+# Called with the jobs that were inserted, or with the error that prevented it.
 Finish = Callable[[Sequence[Any], BaseException | None], None]
 Start = Callable[[Sequence[NewJob]], Finish]
 added: list[Start] = []

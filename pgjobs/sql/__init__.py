@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from string import Template
 
-from .columns import MARKS
+from .columns import filled
 
 FOLDERS = ("app", "worker", "upkeep", "reports", "testing")
 INCLUDE = "\\ir "
@@ -22,12 +21,11 @@ def statement(name: str) -> str:
     """Return the statement of `<name>.sql`, with its first line to know it by.
 
     The marks of `columns.py` are filled in. The other comments and the indentation are
-    removed, because psycopg parses a statement of more than 4,096 characters again at
-    each execution.
+    removed, because on a connection of Django's psycopg parses a statement of more than
+    4,096 characters again at each execution.
     """
     first, *lines = (line.strip() for line in lines_of(*find(name)))
-    text = "\n".join([first, *(line for line in lines if line[:2] != "--")])
-    return Template(text).substitute(MARKS)
+    return filled("\n".join([first, *(line for line in lines if line[:2] != "--")]))
 
 
 def find(name: str) -> tuple[Traversable, str]:

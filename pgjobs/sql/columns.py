@@ -1,10 +1,10 @@
-"""The columns of a new job that are filled from one parameter each.
+"""The columns of a new job.
 
-The statements that insert jobs have marks such as `$columns` for the lists that follow
-from this table. Columns that are computed from several parameters stand in the
-statements. The buckets of figures are such a list, too.
+The statements and functions that insert jobs have marks such as `$columns` for the
+lists that follow from this table. The buckets of figures are such a list, too.
 """
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ BUCKETS = 28  # of a histogram: see queue/figures.py
 
 
 class Column(NamedTuple):
-    """A column of `pgjobs_job` that an application fills."""
+    """A column of `pgjobs_job` that is filled from one parameter."""
 
     name: str  # of the column and of the parameter
     type: str  # of the parameter
@@ -20,20 +20,37 @@ class Column(NamedTuple):
     # are not sent at all if they are NULL in all jobs.
     once: bool = False
     cast: str = ""  # to the column's own type
+    # Whether a subscription has it, too, for the jobs of its handler.
+    subscribed: bool = False
 
 
 COLUMNS = (
-    Column("task", "text", once=True),
+    Column("task", "text", once=True, subscribed=True),
     Column("args", "text", once=True, cast="::jsonb"),
     Column("kwargs", "text", cast="::jsonb"),
-    Column("queue_name", "text", once=True),
-    Column("priority", "smallint", once=True),
-    Column("max_attempts", "smallint", once=True),
-    Column("max_crashes", "smallint", once=True),
-    Column("timeout", "double precision"),
-    Column("process_units", "bigint"),
+    Column("queue_name", "text", once=True, subscribed=True),
+    Column("priority", "smallint", once=True, subscribed=True),
+    Column("max_attempts", "smallint", once=True, subscribed=True),
+    Column("max_crashes", "smallint", once=True, subscribed=True),
+    Column("timeout", "double precision", subscribed=True),
+    Column("process_units", "bigint", subscribed=True),
     Column("dependencies", "jsonb"),
     Column("meta", "text", once=True, cast="::jsonb"),
+)
+# The columns whose values the statements compute.
+COMPUTED = ("run_after", "expires_at", "keys")
+UNIQUE = ("unique_key", "unique_for", "unique_until")
+# The columns that the statements return of each new row. Rows that were inserted
+# together may share the values of all but the first two.
+RETURNED = (
+    "id",
+    "turn",
+    "status",
+    "run_after",
+    "expires_at",
+    "enqueued_at",
+    "waiting_for",
+    "line",
 )
 
 
@@ -58,22 +75,33 @@ def value_of(column: Column) -> str:
 
 def sums_of(histogram: str) -> str:
     """Return the sum of each bucket of a column of pgjobs_figure."""
-    return listed(f"sum({histogram}[{number}])" for number in range(1, BUCKETS + 1))
+    numbers = range(1, BUCKETS + 1)  # a row of SQL may have fewer
+    return listed(f"coalesce(sum({histogram}[{number}]), 0)" for number in numbers)
 
 
 def listed(parts: Iterable[str]) -> str:
     return ", ".join(parts)
 
 
+SUBSCRIBED = [column for column in COLUMNS if column.subscribed]
 SHARED = [column for column in COLUMNS if column.name != "kwargs"]
 # The text for each mark.
 MARKS = {
     "shared_columns": listed(column.name for column in SHARED),
     "shared_parameters": listed(map(parameter_of, SHARED)),
+    "subscribed_columns": listed(column.name for column in SUBSCRIBED),
     "columns": listed(column.name for column in COLUMNS),
+    "all_columns": listed([*(column.name for column in COLUMNS), *COMPUTED, *UNIQUE]),
+    "returned": listed(RETURNED),
+    "shared_returned": listed(RETURNED[2:]),
     "parameters": listed(map(parameter_of, COLUMNS)),
     "arrays": listed(map(array_of, COLUMNS)),
     "values": listed(map(value_of, COLUMNS)),
     "run_times": sums_of("run_times"),
     "wait_times": sums_of("wait_times"),
 }
+
+
+def filled(text: str) -> str:
+    """Fill in the marks. Other names with a dollar are variables of JSON paths."""
+    return re.sub(r"\$([a-z]\w*)", lambda name: MARKS.get(name[1], name[0]), text)

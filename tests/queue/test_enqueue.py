@@ -1,7 +1,6 @@
 """Enqueueing: in the caller's transaction, in one statement, heard by workers."""
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -350,7 +349,7 @@ def test_only_bound_tasks_can_be_enqueued_together(thing):
 
 def test_one_bad_job_stops_all():
     bound = noop.bind()
-    bad = replace(bound, new_job=bound.new_job._replace(priority=500))  # unchecked
+    bad = bound._replace(new_job=bound.new_job._replace(priority=500))  # unchecked
     with pytest.raises(IntegrityError), transaction.atomic():
         enqueue_many([noop.bind(), bad])
     assert ids() == []

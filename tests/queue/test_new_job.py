@@ -1,10 +1,12 @@
 """The flat value of an INSERT, and the table of columns that its statements follow."""
 
 import re
+from pathlib import Path
 
 import pytest
 from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
+import pgjobs
 from pgjobs.models import Job
 from pgjobs.queue.new_job import STORED, NewJob, parameters_of, parameters_of_one
 from pgjobs.sql import statement
@@ -12,6 +14,7 @@ from pgjobs.sql.columns import COLUMNS
 from pgjobs.tasks.options import Options
 from tests.tasks import add, noop
 
+HERE = Path(pgjobs.__file__).parent
 INSERTS = ["enqueue", "enqueue_one", "enqueue_unique"]
 
 
@@ -45,6 +48,18 @@ def test_statement_has_no_parameter_that_a_new_job_lacks(name):
 @pytest.mark.parametrize("name", INSERTS)
 def test_statement_takes_every_column_of_the_table(name):
     assert {column.name for column in COLUMNS} <= parameters_in(name)
+
+
+def test_inserts_of_jobs_take_their_lists_from_the_table_of_columns():
+    lists = {
+        path.stem: columns
+        for path in HERE.rglob("*.sql")
+        for columns in re.findall(r"INTO pgjobs_job\s*\((.*?)\)", path.read_text())
+    }
+    # The job that cannot be enqueued as its task demands has the defaults of the table.
+    assert lists.pop("follow_up") == "task, kwargs"
+    assert {"enqueue", "insert", "deliver"} < lists.keys()
+    assert all("columns" in columns for columns in lists.values())
 
 
 @pytest.mark.parametrize("name", [*INSERTS, "replace"])

@@ -7,13 +7,13 @@ from datetime import timedelta
 from math import inf, isinf
 
 import pytest
-from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
+from psycopg import _queries
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.base.connections import connect
 from pgjobs.models import Job, Queue
 from pgjobs.queue import claiming
-from pgjobs.queue.claiming import Look, claim_statement, first_look
+from pgjobs.queue.claiming import Ahead, Look, claim_statement, first_look
 from pgjobs.queue.parts import OLDEST
 from pgjobs.queue.recording import Success
 from pgjobs.queue.upkeep import LOCK_CLASS
@@ -24,6 +24,7 @@ from pgjobs.worker.connections.connection import (
     ONE_PLAN,
     OwnConnection,
     Watchdog,
+    numbered,
     plan_once,
 )
 from pgjobs.worker.loop import Loop
@@ -33,12 +34,12 @@ from tests import tasks
 from tests.actors import Hand, Session, session
 from tests.processes import (
     drain,
-    let_it_turn,
     running_worker,
     shared_queue,
     statements_of_workers,
     wait_for,
     wait_for_all,
+    wait_for_pass,
     wait_for_status,
 )
 
@@ -64,12 +65,26 @@ def calm(settings, monkeypatch):
     )
 
 
-def test_driver_need_not_parse_the_claim_each_time():
-    """It keeps what it made of a text, if that is not too long.
+def test_driver_parses_no_text_of_the_worker(own_connection, monkeypatch):
+    """It would parse one of more than 4,096 characters at each execution."""
+    own = own_connection
+    ahead = Ahead(most=10, seconds=0.01, costs={"tests.noop": 0.001})
+    monkeypatch.setattr(_queries, "_split_query", refuse_to_parse)
+    assert claiming.record_and_claim(own, 1, limit=2, ahead=ahead).jobs == []
+    parsed = numbered.cache_info().misses
+    assert claiming.record_and_claim(own, 1, limit=2, ahead=ahead).jobs == []
+    assert numbered.cache_info().misses == parsed
 
-    A claim by queue is longer: the loop runs it by the name that it has prepared.
-    """
-    assert len(statement("record_and_claim")) <= MAX_CACHED_STATEMENT_LENGTH
+
+def refuse_to_parse(*_):
+    raise AssertionError("the driver parses a text")
+
+
+def test_percent_signs_and_repeated_parameters_arrive(own_connection):
+    own = own_connection
+    query = "SELECT %(b)s::text, %(a)s::int, %(b)s::text LIKE 'x%%', 7 %% 4"
+    assert own.execute(query, {"a": 1, "b": "xy"}) == [("xy", 1, True, 3)]
+    assert own.execute("SELECT 7 % 4") == [(3,)]
 
 
 @pytest.mark.usefixtures("calm")
@@ -148,7 +163,7 @@ def test_idle_worker_asks_little():
     with running_worker(poll=600, queues=("none",)) as loop:
         listener = loop.listener
         wait_for(lambda: listener.connection and not listener.is_new, "it listens")
-        let_it_turn(loop)
+        wait_for_pass(loop)
         wait_for(lambda: listener.alarm)
         with statements_of_workers() as executed:
             beat, chores = loop.heartbeat.interval, loop.upkeep.survey.interval
@@ -162,6 +177,7 @@ def test_idle_worker_asks_little():
         "loop chores",
         "loop prune",
         "loop prune_batches",
+        "loop prune_left_rows",
         "loop references",
         "loop forget_rates",
         "loop prune_events",
@@ -340,6 +356,15 @@ def scans(plan: dict):
         yield from scans(child)
 
 
+def small(name: str, **parameters) -> tuple[str, dict]:
+    return statement(name), parameters
+
+
+GROWING = re.compile(
+    "pgjobs_(job|schedule|tick|errorgroup|predecessor)_(pkey|running|last_job|once)"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "parameters"),
     [
@@ -347,33 +372,43 @@ def scans(plan: dict):
             claim_statement(1, [Success(1, 1, None)], 2, first_look(2, by_queue))
             for by_queue in (False, True)
         ),
-        (
-            statement("record"),
-            {
-                "outcomes": "[]",
-                "unknown_task_grace": 1,
-                "worker_name": "",
-                "version": "",
-            },
+        small(
+            "record", outcomes="[]", unknown_task_grace=1, worker_name="", version=""
         ),
+        small("rescue", lock_class=LOCK_CLASS, limit=100, **ALL),
+        small(
+            "fire",
+            ids=[],
+            expected=[],
+            next_runs=[],
+            skips=[],
+            errors=[],
+            tick_schedules=[],
+            tick_times=[],
+        ),
+        small("next_fire", after=0, limit=100),
+        small("link_ticks", ticks=[], jobs=[]),
+        small("depend", decisions="[]"),
     ],
+    ids=lambda value: value.split()[1] if isinstance(value, str) else "",
 )
 def test_plan_that_was_made_for_a_small_table_walks_no_index_from_end_to_end(
     own_connection, text, parameters
 ):
     """A worker that started on an empty queue keeps its plans as the table grows."""
     enqueue_many([tasks.noop.bind() for _ in range(100)])
-    own_connection.execute("ANALYZE pgjobs_job")
+    for table in ("job", "schedule", "tick", "errorgroup", "predecessor", "worker"):
+        own_connection.execute(f"VACUUM ANALYZE pgjobs_{table}")
     ((explained,),) = own_connection.execute(
         f"EXPLAIN (FORMAT JSON) {text}", {"worker_id": 1, **parameters}
     )
     by_key = [
         scan
         for scan in scans(explained[0]["Plan"])
-        if scan["Index Name"] == "pgjobs_job_pkey"
+        if GROWING.fullmatch(scan["Index Name"])
     ]
     assert by_key
-    assert all("Index Cond" in scan for scan in by_key)
+    assert [scan for scan in by_key if "Index Cond" not in scan] == []
 
 
 @pytest.mark.parametrize(
@@ -385,7 +420,8 @@ def test_plan_that_was_made_for_a_small_table_walks_no_index_from_end_to_end(
             {
                 # The first one is where the hops begin.
                 "pgjobs_job_ready": ["", "ROW", *["queue_name"] * 3],
-                "pgjobs_job_pkey": ["id"] * 2,
+                # What locks the jobs is a function.
+                "pgjobs_job_pkey": ["id"],
             },
         ),
     ],
@@ -484,6 +520,17 @@ def test_claim_skips_what_others_have_locked_and_says_that_there_is_more(look):
             look, looks = look.further(), looks + 1
         assert sorted(taken) == taken
         assert taken[0] == max(id for (id,) in first) + 1
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_claim_that_meets_a_job_that_must_run_alone_asks_for_no_longer_look(look):
+    """The worker runs something. Nothing behind that job may be claimed meanwhile."""
+    tasks.noop.using(max_crashes=1).enqueue()
+    fill_queues(QUEUE_NAMES)
+    brought = Hand().record_and_claim(limit=4, look=look, is_idle=False)
+    assert brought.jobs == []
+    assert brought.met_suspect
+    assert not brought.has_more
 
 
 def test_claim_along_the_line_reads_no_more_of_many_queues_than_of_one():

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pgjobs import Cancel, Fail, Retry, Snooze, enqueue
 from pgjobs.base.addresses import SALT, id_of, token_of
 from pgjobs.exceptions import InvalidArguments, InvalidStep, InvalidTask, TaskTimeout
-from pgjobs.models import Job, Progress
+from pgjobs.models import Attempt, Job, Progress
 from pgjobs.worker.slots.outcomes import outcome_of
 from tests import tasks
 from tests.actors import Hand, execute, hours, job_that_is, running_job
@@ -161,6 +161,36 @@ def test_message_of_an_unforeseen_error_is_not_shown(client, error, told, attemp
     response = client.get(job.get_status_url())
     assert response.json()["reason"] == told
     assert b"hunter2" not in response.content
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_message_of_an_error_is_not_shown_if_its_attempt_was_not_stored(
+    client, attempts
+):
+    """A worker stores the end of a job even if it may not store the attempt."""
+    job = failed_by(ValueError(SECRET), max_attempts=attempts)
+    Attempt.objects.filter(job=job).delete()
+    response = client.get(job.get_status_url())
+    assert response.json()["reason"] == "Failed."
+    assert b"hunter2" not in response.content
+
+
+def test_message_of_the_second_error_is_not_shown_beside_the_first_attempt(client):
+    hand = Hand()
+    job = enqueue(tasks.noop)
+    for error in (ValueError("first"), ValueError(SECRET)):
+        claimed = hand.claim_one()
+        hand.record(outcome_of(claimed, tasks.noop.options, error))
+        job.run_now()
+    Attempt.objects.get(job=job, number=2).delete()
+    assert status_of(client, job)["reason"] == "Failed."
+
+
+def test_success_has_no_reason_although_an_earlier_attempt_was_not_stored(client):
+    job = failed_by(ValueError(SECRET))
+    Attempt.objects.filter(job=job).delete()
+    job.succeed()
+    assert status_of(client, job)["reason"] == ""
 
 
 @pytest.mark.parametrize(

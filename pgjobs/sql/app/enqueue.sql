@@ -22,4 +22,4 @@ CROSS JOIN LATERAL (
     VALUES (coalesce(run_after, statement_timestamp() + make_interval(secs => delay)))
 ) AS time (due)
 ORDER BY position
-RETURNING id, turn, status, run_after, expires_at, enqueued_at, waiting_for, line
+RETURNING $returned

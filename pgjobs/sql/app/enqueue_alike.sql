@@ -24,9 +24,8 @@ WITH inserted AS (
         )
     ) AS time (due)
     ORDER BY position
-    RETURNING id, turn, status, run_after, expires_at, enqueued_at, waiting_for, line
+    RETURNING $returned
 )
-SELECT array_agg(id), array_agg(turn), status, run_after, expires_at, enqueued_at,
-    waiting_for, line
+SELECT array_agg(id), array_agg(turn), $shared_returned
 FROM inserted
-GROUP BY status, run_after, expires_at, enqueued_at, waiting_for, line
+GROUP BY $shared_returned

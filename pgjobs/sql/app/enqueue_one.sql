@@ -18,4 +18,4 @@ FROM (
         )
     )
 ) AS time (due)
-RETURNING id, turn, status, run_after, expires_at, enqueued_at, waiting_for, line
+RETURNING $returned

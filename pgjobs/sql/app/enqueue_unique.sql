@@ -20,9 +20,7 @@ WITH job AS MATERIALIZED (
     ) AS given
 ),
 inserted AS (
-    INSERT INTO pgjobs_job
-        (id, turn, $columns, run_after, expires_at, keys,
-         unique_key, unique_for, unique_until)
+    INSERT INTO pgjobs_job (id, turn, $all_columns)
     SELECT id, turn, $values,
         due,
         coalesce(
@@ -45,11 +43,8 @@ inserted AS (
                 unique_for, unique_until, status, attempts, finished_at
             )
         DO NOTHING
-    RETURNING id, status, run_after, expires_at, enqueued_at, unique_until,
-        waiting_for, line
+    RETURNING $returned, unique_until
 )
-SELECT job.position - 1, inserted.unique_until, job.id, job.turn, inserted.status,
-    inserted.run_after, inserted.expires_at, inserted.enqueued_at,
-    inserted.waiting_for, inserted.line
-FROM inserted JOIN job ON job.id = inserted.id
-ORDER BY job.position
+SELECT position - 1, unique_until, $returned
+FROM inserted JOIN (SELECT id, position FROM job) AS given USING (id)
+ORDER BY position

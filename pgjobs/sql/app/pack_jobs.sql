@@ -21,6 +21,13 @@ WITH packed AS (
         UNION ALL
         SELECT 'pgjobs_delivery', job_id, to_jsonb(row)
         FROM pgjobs_delivery AS row WHERE job_id = ANY (%(ids)s::bigint[])
+        UNION ALL
+        -- A copy: jobs that stay here may fail in the same way.
+        SELECT 'pgjobs_errorgroup', id, to_jsonb(row)
+        FROM pgjobs_errorgroup AS row
+        WHERE id IN (
+            SELECT error_group FROM pgjobs_job WHERE id = ANY (%(ids)s::bigint[])
+        )
     ) AS found (name, position, content)
     ORDER BY found.name, found.position
 )

@@ -36,6 +36,7 @@ BEGIN
     job := jsonb_populate_record(
         job, options - '{dependencies, keys, unique_for, unique_key}'::text[]
     );
+    job.args := '[]';
     job.meta := meta;
     job.task := definition.name;
     job.queue_name := coalesce(queue_name, job.queue_name);

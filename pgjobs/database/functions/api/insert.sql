@@ -8,15 +8,8 @@ DECLARE
     inserted bigint;
 BEGIN
     LOOP
-        INSERT INTO pgjobs_job
-            (task, kwargs, queue_name, priority, run_after, expires_at,
-             max_attempts, max_crashes, timeout, process_units, keys, unique_key,
-             unique_for, unique_until, meta)
-        VALUES
-            (job.task, job.kwargs, job.queue_name, job.priority, job.run_after,
-             job.expires_at, job.max_attempts, job.max_crashes, job.timeout,
-             job.process_units, job.keys, job.unique_key, job.unique_for,
-             job.unique_until, job.meta)
+        INSERT INTO pgjobs_job ($all_columns)
+        SELECT $all_columns FROM (SELECT job.*) AS given
         ON CONFLICT (unique_key, unique_for)
             WHERE unique_key IS NOT NULL
                 AND pgjobs_holds_key(
