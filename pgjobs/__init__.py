@@ -13,7 +13,7 @@ from .tasks.schedules import schedule
 from .tasks.task import task
 from .tasks.write_all import ALL
 
-__version__ = "0.8.0"
+__version__ = "0.9.0"
 
 __all__ = [
     "ALL",

@@ -53,3 +53,7 @@ class Histogram(models.Field):
 
     def db_type(self, connection):
         return "integer[]"
+
+    def to_python(self, value):
+        """Return the numbers; a fixture has them as JSON text."""
+        return json.loads(value) if isinstance(value, str) else value

@@ -38,7 +38,7 @@ job_cancelled = Signal(use_caching=True)
 worker_started = Signal(use_caching=True)
 worker_stopping = Signal(use_caching=True)
 
-# What is sent of the end of an attempt, by the word for it.
+# The signals for the end of an attempt, by the word for that end.
 OF_ENDS = {
     "SUCCESSFUL": (job_finished, job_succeeded),
     "FAILED": (job_finished, job_failed),
@@ -49,19 +49,19 @@ WITH_ERROR = (job_retried, job_failed)
 
 
 class EndListener(Protocol):
-    """Hears of the end of some jobs beside the receivers of `job_finished`.
+    """Hears when some jobs end, as receivers of `job_finished` do.
 
-    It is not asked for each job of the others, as a receiver would be.
+    Unlike a receiver it chooses its jobs first, and costs nothing for all others.
     """
 
     def of_interest(self, ends: Sequence[Any]) -> Sequence[Any]:
-        """Return of these ends of attempts those to hear of; called by the loop."""
+        """Return the ends of attempts that it wants to hear of; the loop calls this."""
 
     def ended(self, database: str, ids: Iterable[int]) -> None:
-        """Hear of jobs that have ended; the database knows which of them concern it."""
+        """Hear of jobs that have ended anywhere; it finds those that concern it."""
 
     def ended_here(self, database: str, ends: Sequence[Any]) -> None:
-        """Hear of attempts of this process, each the last of its job."""
+        """Hear of jobs whose last attempt has ended in this process."""
 
 
 end_listeners: list[EndListener] = []
@@ -76,14 +76,14 @@ def send(signal: Signal, sender: type, **named) -> None:
 
 
 def is_heard(end: str, sender: type) -> bool:
-    """Whether a receiver hears of such an end of an attempt."""
+    """Whether any receiver hears of such an end."""
     return any(signal.has_listeners(sender) for signal in OF_ENDS.get(end, ()))
 
 
 def send_end(
     end: str, sender: type, job: Any, error: BaseException | None = None
 ) -> None:
-    """Send what receivers are to hear of the end of an attempt."""
+    """Send the signals of the end of an attempt."""
     for signal in OF_ENDS.get(end, ()):
         named = {"error": error} if signal in WITH_ERROR else {}
         send(signal, sender, job=job, **named)

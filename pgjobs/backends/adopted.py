@@ -69,7 +69,7 @@ class AdoptedTask(NativeTask[..., Any, Any]):
                 priority=int(task.priority),
                 run_after=aware(task.run_after),
             )
-        if chosen.has_keys:
+        if chosen.options.has_keys:
             job = job._replace(**chosen.key_columns(stored, args, kwargs))
         return job
 

@@ -5,9 +5,8 @@ from inspect import Parameter
 from typing import Any
 
 from ..base.plain_json import check_json, check_text, dump_checked, load
-from ..conf import settings
 from ..exceptions import InvalidArguments
-from ..tasks.arguments import Stored
+from ..tasks.arguments import Stored, check_size
 from .compat import Task, normalize_json
 
 PLAIN = {str, int, float, bool, type(None)}
@@ -41,20 +40,8 @@ class PlainSignature:
             dump_checked(positional) if positional else "[]",
             dump_checked(named) if named else "{}",
         )
-        self.check_size(stored)
+        check_size(self.task_name, stored)
         return stored
-
-    def check_size(self, stored: Stored) -> None:
-        most = settings.MAX_ARGUMENT_BYTES
-        if 4 * sum(map(len, stored)) <= most:  # no character takes more bytes
-            return
-        size = sum(len(part.encode()) for part in stored)
-        if size > most:
-            fault = (
-                f"are {size} bytes of JSON, more than the {most} that "
-                "PGJOBS['MAX_ARGUMENT_BYTES'] allows"
-            )
-            raise InvalidArguments(self.task_name, {"arguments": fault})
 
     def load(self, stored: Stored) -> tuple[tuple, dict]:
         """Return the arguments to call the task with; raise InvalidArguments."""

@@ -86,7 +86,7 @@ def meta_problems(path: str, variables: dict[str, str]) -> Iterator[CheckMessage
 
 @register("pgjobs")
 def check_kept_logs(**kwargs) -> list[CheckMessage]:
-    """Warn of log records that are to be kept, but that no logger makes."""
+    """Warn if jobs keep log records of a level that no logger makes."""
     if any(problems()):
         return []
     levels = {task.name: task.options.keeps_level for task in registry.tasks.values()}

@@ -28,6 +28,21 @@ class Stored(NamedTuple):
     kwargs: str  # an object: all other arguments, by name
 
 
+def check_size(task_name: str, stored: Stored) -> None:
+    """Raise InvalidArguments for arguments that take too many bytes."""
+    most = settings.get("MAX_ARGUMENT_BYTES")  # an attribute takes twice as long
+    # No character takes more than four bytes, so this saves the encoding.
+    if 4 * (len(stored.args) + len(stored.kwargs)) <= most:
+        return
+    size = sum(len(part.encode()) for part in stored)
+    if size > most:
+        fault = (
+            f"are {size} bytes of JSON, more than the {most} that "
+            "PGJOBS['MAX_ARGUMENT_BYTES'] allows"
+        )
+        raise InvalidArguments(task_name, {"arguments": fault})
+
+
 class Signature:
     """The parameters of one task. It checks, stores and reads back arguments."""
 
@@ -152,16 +167,7 @@ class Signature:
     def as_json(self, positional: list, named: dict) -> Stored:
         args = dump_checked(positional) if positional else "[]"
         stored = Stored(args, dump_checked(named))
-        most = settings.get("MAX_ARGUMENT_BYTES")  # an attribute takes twice as long
-        # No character takes more than four bytes, so this saves the encoding.
-        if 4 * (len(stored.args) + len(stored.kwargs)) > most:
-            size = sum(len(part.encode()) for part in stored)
-            if size > most:
-                fault = (
-                    f"are {size} bytes of JSON, more than the {most} that "
-                    "PGJOBS['MAX_ARGUMENT_BYTES'] allows"
-                )
-                raise InvalidArguments(self.task_name, {"arguments": fault})
+        check_size(self.task_name, stored)
         return stored
 
     def gather(self, positional: list, named: dict) -> dict:

@@ -65,6 +65,8 @@ def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
     `on_conflict` returns. Raises AlreadyEnqueued, and InvalidTask for what is not
     bound.
     """
+    if isinstance(bound_tasks, BoundTask):
+        raise InvalidTask(f"enqueue_many takes a list of jobs, got {bound_tasks!r}.")
     bound_tasks = list(bound_tasks)
     for index, bound in enumerate(bound_tasks):
         if not isinstance(bound, BoundTask):

@@ -7,12 +7,25 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..base.plain_json import check_json, dump, shortened
+from ..base.plain_json import (
+    check_integer,
+    check_json,
+    check_text,
+    dump,
+    shortened,
+)
 from ..exceptions import InvalidTask
 
 # NaN must stay NaN, so that it is refused.
 ANYTHING: TypeAdapter[Any] = TypeAdapter(Any, config={"ser_json_inf_nan": "constants"})
 PLAIN_TYPES = (int, str, bool, float)
+# What raises ValueError for values of a type that JSON cannot keep; the others are kept
+# as they are. A float has to be converted first.
+CHECKS: dict[Any, Callable[[Any], None]] = {
+    int: check_integer,
+    str: check_text,
+    bool: check_json,
+}
 MOST_FAULTS = 5  # reported for one value, because a list may have any number
 # How to read a signature whose hints may name undefined classes.
 UNRESOLVED: dict[str, Any] = {}
@@ -40,12 +53,13 @@ class Hint:
     def __init__(self, hint):
         self.hint = hint
         self.plain_type = hint if hint in PLAIN_TYPES else None
+        self.check = CHECKS.get(self.plain_type)
         self.adapter = adapter_of(hint)
 
     def store(self, value) -> Any:
         """Return the value as JSON data; raise ValueError where it does not fit."""
-        if type(value) is self.plain_type and self.plain_type is not float:
-            check_json(value)
+        if self.check and type(value) is self.plain_type:
+            self.check(value)
             return value
         try:
             converted = self.convert(value)
@@ -69,8 +83,8 @@ class Hint:
     def check_arrival(self, value, data) -> None:
         """Raise ValueError unless the task would get this very value.
 
-        JSON keeps no tuple that has no hint, no date in the company of `str`, and no
-        more of an object than its hint names.
+        JSON does not keep a tuple without a hint, a date where the hint also allows
+        `str`, or parts of an object that its hint does not name.
         """
         arriving = self.load(data)
         if arriving != value:

@@ -1,4 +1,4 @@
-"""What `@task(...)` with options is to type checkers: it makes a task of a function.
+"""What `@task(...)` with options returns, for type checkers: a maker of tasks.
 
 A job of an `async def` returns what its coroutine returns. Nothing imports this module
 when a program runs.
@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class Making(Protocol):
-    """Of a task whose `enqueue` returns a job."""
+    """Makes a task whose `enqueue` returns a job."""
 
     @overload
     def __call__(
@@ -28,7 +28,7 @@ class Making(Protocol):
 
 
 class MakingSkipped(Protocol):
-    """Of a task with `on_conflict="skip"`, which may enqueue none."""
+    """Makes a task with `on_conflict="skip"`, which may enqueue none."""
 
     @overload
     def __call__(
@@ -40,7 +40,7 @@ class MakingSkipped(Protocol):
 
 
 class MakingSeveral(Protocol):
-    """Of a task with `write_all`, which may enqueue several."""
+    """Makes a task with `write_all`, which may enqueue several."""
 
     @overload
     def __call__(
@@ -54,7 +54,7 @@ class MakingSeveral(Protocol):
 
 
 class MakingSeveralSkipped(Protocol):
-    """Of a task with both."""
+    """Makes a task with both."""
 
     @overload
     def __call__(

@@ -151,7 +151,7 @@ class Steps:
         return marked.is_written
 
     def remember(self, name: str, text: str | None, is_first: bool) -> None:
-        """Keep the result. For all attempts that of the first worker counts."""
+        """Keep the result. If two workers did the step, that of the first counts."""
         if is_first:
             self.load()[name] = text
         else:

@@ -2,13 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
     Literal,
+    NamedTuple,
     ParamSpec,
     TypeVar,
     Unpack,
@@ -198,16 +199,11 @@ class Task(Generic[P, R, J]):
         if self.is_late:
             warn_of_module(self)
         new_job = self.options.new_job(self.name, stored)
-        if self.has_keys:
+        if self.options.has_keys:
             new_job = new_job._replace(**self.key_columns(stored, args, kwargs))
         if self.has_dependencies:
             new_job = new_job._replace(dependencies=self.dependencies_of(stored))
         return BoundTask(self, new_job)
-
-    @property
-    def has_keys(self) -> bool:
-        """Whether its jobs have a lock, a limit, a rate or a unique key."""
-        return self.options.has_flow_control or self.options.is_unique
 
     def key_columns(self, stored: Stored, args: tuple, kwargs: dict) -> dict[str, Any]:
         """Return the columns of a job's keys. Raises InvalidArguments."""
@@ -284,8 +280,7 @@ class Task(Generic[P, R, J]):
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
-@dataclass(frozen=True)
-class BoundTask(Generic[J]):
+class BoundTask(NamedTuple, Generic[J]):
     """A task with the job that enqueueing inserts, as `task.bind(...)` returns it."""
 
     task: Task[Any, Any, J]

@@ -29,7 +29,7 @@ class Unique:
     #: `True` allows one job for the same arguments; names of parameters compare only
     #: these.
     unique: bool | tuple[str, ...] = False
-    #: Key of the jobs of which only one is allowed.
+    #: Key that only one job may hold at a time.
     unique_key: Key | None = None
     #: How long the key is held: until the job has ended, until it starts
     #: (`"waiting"`), or for a period.

@@ -18,7 +18,7 @@ from .schemas import Schema, schema_of
 if TYPE_CHECKING:
     from .arguments import Signature
 
-IN_JSON = "ALL"  # stands for it in SQL and JSON, and may in Python
+IN_JSON = "ALL"  # what SQL and JSON say instead; Python may say so, too
 MOST_JOBS = 10_000  # of one call
 
 

@@ -65,7 +65,7 @@ def assert_enqueued(
 ) -> Job:
     """Raise AssertionError unless the queue has a job like this; return the first one.
 
-    `count`: there must be exactly so many. See `enqueued` for the rest. Raises
+    `count`: the exact number of such jobs. See `enqueued` for the rest. Raises
     ValueError for a `count` below 1.
     """
     __tracebackhide__ = True  # pytest shows the line of the test

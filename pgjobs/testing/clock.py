@@ -60,7 +60,7 @@ class QueueClock:
 
 
 def seconds_until(until: datetime | timedelta | None, database: str) -> float:
-    """Return for how long time is to pass.
+    """Return how many seconds must pass until then.
 
     A test that has moved Python's clock ahead expects that jobs are due by that clock.
     """

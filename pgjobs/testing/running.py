@@ -39,8 +39,8 @@ def run_jobs(
     - `with_retries`: an attempt that failed is followed by the next one at once.
     - `raise_errors`: raise what a task raises, after it is recorded; with retries, only
       the last attempt's. Not raised are `Retry`, `Snooze`, `Cancel` and `Fail`.
-    - `limit`: stop after so many attempts. Without it, too many are an error.
-    - `database`: the alias of another database, whose jobs are to run.
+    - `limit`: stop after this number of attempts. Without it, too many are an error.
+    - `database`: the alias of another database whose jobs shall run.
 
     Raises RuntimeError if the jobs do not come to an end, and ValueError for an `until`
     that is no moment, or too far away.

@@ -585,7 +585,8 @@ def test_task_without_parameters_takes_nothing():
         ("[1]", '{"a": 1}', "args: holds values"),
         ("[]", '{"a": 1, "z": 1}', "z: is no parameter of this task"),
         ("[]", '{"a": ' + "9" * 5000 + "}", "arguments: cannot be read"),
-        ("[]", '{"a": ' + "[" * 50_000 + "]" * 50_000 + "}", "cannot be read"),
+        # Python 3.14 reads them, and pydantic does not.
+        ("[]", '{"a": ' + "[" * 50_000 + "]" * 50_000 + "}", "recursion"),
     ],
     ids=name_of,
 )

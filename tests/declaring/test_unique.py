@@ -286,6 +286,26 @@ def test_replaced_job_that_is_due_earlier_wakes_the_workers(transactional_db):
         assert listening.heard() == [("pgjobs", "mail")]
 
 
+@pytest.mark.parametrize(
+    ("change", "kept", "status"),
+    [
+        (lambda job: job.cancel(), "first", "CANCELLED"),
+        (lambda job: Job.objects.filter(pk=job.pk).update(priority=9), 2, "SCHEDULED"),
+    ],
+    ids=["cancelled", "another priority"],
+)
+def test_job_is_replaced_as_the_transaction_before_has_left_it(
+    change, kept, status, transactional_db
+):
+    first = KEPT.using(run_after=hours(1)).enqueue("first")
+    replacing = KEPT.using(on_conflict="replace", run_after=hours(2))
+    _, job = overlapping(lambda: change(first), lambda: replacing.enqueue(2))
+    assert job.kwargs == {"value": 2}
+    row = fields_of(first)
+    assert (row["kwargs"], row["status"]) == ({"value": kept}, status)
+    assert (job == first, row["priority"]) == (kept == 2, 9 if kept == 2 else 0)
+
+
 @pytest.mark.parametrize("way", [KEPT, HOURLY], ids=["unfinished", "period"])
 def test_job_that_has_started_is_not_replaced(way):
     running = running_job(way, "first")
@@ -555,7 +575,7 @@ def test_second_enqueue_gets_the_key_if_the_first_job_ends_meanwhile(
 
 @pytest.mark.parametrize("way", EVERY_WAY, ids=WAYS)
 def test_eight_connections_that_enqueue_one_key_make_one_job(way, transactional_db):
-    barrier = threading.Barrier(8)
+    barrier = threading.Barrier(8, timeout=60)
 
     def enqueue_often(number: int):
         try:
@@ -593,7 +613,7 @@ def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(transactional_d
 
 def test_every_caller_gets_its_job_while_jobs_come_and_go(transactional_db):
     """Callers enqueue, cancel and retry at once; there is never a second job."""
-    barrier = threading.Barrier(4)
+    barrier = threading.Barrier(4, timeout=60)
 
     def play(number: int):
         on_conflict = ("return", "replace", "skip")[number % 3]

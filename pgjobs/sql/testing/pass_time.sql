@@ -1,6 +1,6 @@
--- Let so many seconds pass for the queue: make everything that it remembers older. With a
--- negative number it becomes younger again. What is due since before 1990 stays as it is,
--- because a job cannot be older than the year 1970.
+-- Let seconds pass for the queue: make everything that it remembers older, or younger if
+-- their number is negative. What was due before 1990 stays as it is, because a job cannot
+-- be older than the year 1970.
 WITH passed AS (
     SELECT make_interval(secs => %(seconds)s) AS span
 ),
