@@ -1,6 +1,7 @@
 """What PostgreSQL itself runs. The files are the current definitions.
 
-- `functions/<area>/<name>.sql` has the function pgjobs_<name>, with its settings.
+- `functions/<area>/<name>.sql` has the function pgjobs_<name>, with its settings. The
+  marks for columns of a new job, such as `$columns`, are those of `sql/columns.py`.
 - `triggers.sql` has all triggers in firing order, and `rights.sql` says who may execute
   what. To change any of these, change the file.
 - `constraints/` has the functions that constraints and indexes are made of, and

@@ -10,6 +10,8 @@ from pathlib import Path
 from django.db import router
 from django.db.migrations.operations.base import Operation
 
+from ..sql.columns import filled
+
 HERE = Path(__file__).parent
 KINDS = ("function", "trigger", "rights")
 CREATED = re.compile(r"^CREATE (SEQUENCE|TYPE|FUNCTION) (\w+)", re.MULTILINE)
@@ -33,7 +35,9 @@ def definitions(root: Path = HERE) -> dict[str, str]:
             found[f"trigger {match[1]}"] = f"{text.strip()}\n"
     found["rights"] = (root / "rights.sql").read_text()
     # PostgreSQL never sees the comment above a definition.
-    return {name: re.sub(r"\A(--.*\n)+", "", text) for name, text in found.items()}
+    return {
+        name: filled(re.sub(r"\A(--.*\n)+", "", text)) for name, text in found.items()
+    }
 
 
 def head(text: str) -> list[str]:

@@ -81,6 +81,10 @@ CREATE OR REPLACE TRIGGER pgjobs_notify_queue
     AFTER UPDATE OF paused_at, max_running OR DELETE ON pgjobs_queue
     FOR EACH ROW EXECUTE FUNCTION pgjobs_notify_queue();
 
+CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
+    AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_deleted();
+
 -- TRUNCATE fires no trigger for rows.
 CREATE OR REPLACE TRIGGER pgjobs_note_truncated
     AFTER TRUNCATE ON pgjobs_job

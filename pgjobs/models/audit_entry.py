@@ -12,7 +12,10 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager
 from ..base.texts import storable
+from ..exceptions import AlreadyEnqueued, InvalidTask
 
+# They are raised before anything has changed.
+REFUSALS = (AlreadyEnqueued, InvalidTask)
 LONGEST_ACTOR = 200
 LONGEST_TEXT = 2_000
 
@@ -51,6 +54,9 @@ class AuditManager(QueueManager):
         )
         try:
             yield entry
+        except REFUSALS:
+            entry.number = 0
+            raise
         except Exception:
             entry.failed = True
             raise

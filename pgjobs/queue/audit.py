@@ -7,9 +7,10 @@ PRUNED_AT_ONCE = 1_000
 
 
 def prune_audit(execute: Execute, audit: float, figures: float) -> int:
-    """Delete entries that are so many seconds old, a batch; return how many.
+    """Delete a batch of old entries; return how many.
 
-    `figures`: for how many seconds the charts have figures, and show versions.
+    `audit`: the greatest age of an entry of the audit trail, in seconds. `figures`: the
+    same for versions, which the charts show beside their figures.
     """
     parameters = {"audit": audit, "figures": figures, "limit": PRUNED_AT_ONCE}
     ((number,),) = execute(statement("prune_audit"), parameters)

@@ -3,12 +3,29 @@
 from datetime import datetime
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
+from django.utils import timezone
 
-from pgjobs import chain, group
-from pgjobs.models import Batch, Job, Predecessor, Step
-from tests.actors import Hand, admit, execute, statuses
-from tests.tasks import noop
+from pgjobs import chain, current_job, enqueue, enqueue_many, group, publish, task
+from pgjobs.models import (
+    AuditEntry,
+    Batch,
+    Delivery,
+    Job,
+    Predecessor,
+    Prerequisite,
+    Schedule,
+    Step,
+    Subscription,
+    TaskDefinition,
+    Tick,
+)
+from pgjobs.tasks.definitions import declared
+from tests.actors import Hand, admit, execute, hours, session, statuses
+from tests.dependent_tasks import refresh_client, send_client
+from tests.processes import drain
+from tests.tasks import fail_with, noop
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
 
@@ -46,3 +63,88 @@ def test_dump_of_data_alone_goes_back_in(tmp_path):
     while claimed := hand.claim():
         assert hand.succeed(claimed[0])
     assert statuses() == ["SUCCESSFUL"] * 4 + ["CANCELLED"]
+
+
+# What is only there while jobs are moved, or while a worker lives.
+PASSING = {"Move", "Parcel", "Worker", "CodeVersion"}
+
+
+@task
+def do_much():
+    current_job().progress(1, 2, "half")
+    current_job().step("half", int)
+
+
+def leave_a_row_in_every_table(path: str) -> None:
+    failed = enqueue(fail_with, "no")
+    enqueue(do_much)
+    enqueue(noop.using(rate="1/hour"))
+    send_client.enqueue(path, 1)
+    enqueue(group([noop.bind()]))
+    event = publish("nothing.heard")
+    drain()
+    TaskDefinition.objects.sync(declared())
+    Delivery.objects.create(event=event, job=failed, task="a")
+    Subscription.objects.create(event="order.paid", task="a")
+    chain(noop.using(run_after=hours(1)).bind(), noop.bind()).enqueue()
+    admit()
+    noop.using(lock="door").enqueue().delete()  # a note says that its key is free
+    AuditEntry.objects.create(actor="ada", via="page", act="cancel", model="job")
+    schedule = Schedule.objects.create(
+        name="tick", task="tests.noop", every=hours(1), paused=True
+    )
+    Tick.objects.create(schedule=schedule, job=failed, time=timezone.now())
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("no_subscriptions")
+def test_dump_of_a_queue_that_has_worked_goes_back_in(tmp_path):
+    leave_a_row_in_every_table(str(tmp_path / "notes"))
+    models = [
+        model
+        for model in apps.get_app_config("pgjobs").get_models()
+        if model.__name__ not in PASSING
+    ]
+    before = {model: rows_of(model) for model in models}
+    assert [model for model, rows in before.items() if not rows] == []
+    dump = str(tmp_path / "dump.json")
+    call_command("dumpdata", "pgjobs", output=dump)
+    tables = ", ".join(model._meta.db_table for model in models)
+    execute(f"TRUNCATE {tables} CASCADE")
+    call_command("loaddata", dump, verbosity=0)
+    for model, rows in before.items():
+        assert rows_of(model) == rows
+    drain()
+
+
+# Of all kinds that a trigger looks at.
+KINDS = [
+    noop.bind(),
+    noop.using(lock="door").bind(),
+    noop.using(limit_key="mail", max_running=1, rate="1/hour").bind(),
+    noop.using(unique_key="one", on_success="tests.noop").bind(),
+    noop.using(run_after=hours(1), queue_name="mail", expires=hours(2)).bind(),
+    refresh_client.bind("path", 1),
+]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_dump_goes_back_in_without_a_search_path():
+    """`psql` runs what pg_dump writes without one."""
+    jobs = enqueue_many(KINDS)
+    with session() as restoring:
+        restoring.execute("SET search_path = ''")
+        for each in (
+            "CREATE TEMP TABLE dump AS SELECT * FROM public.pgjobs_job",
+            "DELETE FROM public.pgjobs_job",
+            "INSERT INTO public.pgjobs_job SELECT * FROM pg_temp.dump",
+        ):
+            restoring.execute(each)
+        assert Job.objects.count() == len(jobs)
+        for each in (
+            "UPDATE public.pgjobs_job SET status = 'SUCCESSFUL', waiting_for = NULL,"
+            " finished_at = now()",
+            "DELETE FROM public.pgjobs_job",
+        ):
+            restoring.execute(each)
+    assert not Prerequisite.objects.exists()

@@ -7,6 +7,7 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from pgjobs.database.install import HERE, InstallSQL, definitions
+from pgjobs.sql.columns import filled
 from tests.actors import execute
 from tests.database.catalogue import catalogue, run
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 ROUTINE = re.compile(r"^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (\w+)", re.M)
 FILES = {
-    path.relative_to(HERE): path.read_text()
+    path.relative_to(HERE): filled(path.read_text())
     for directory in ("constraints", "functions")
     for path in sorted((HERE / directory).rglob("*.sql"))
 }

@@ -31,7 +31,8 @@ INDEXES = {
     "pgjobs_job_lock": "(((keys ->> 'lock'))) WHERE (((keys ->> 'lock') IS NOT NULL)"
     " AND status IN ('READY', 'RUNNING'))",
     "pgjobs_job_lock_order": "(((keys ->> 'lock')), id)"
-    " WHERE (((keys ->> 'lock') IS NOT NULL) AND (finished_at IS NULL)"
+    " WHERE (((keys ->> 'lock') IS NOT NULL)"
+    " AND (status = ANY (ARRAY['WAITING', 'SCHEDULED']))"
     " AND ((keys ->> 'is_ordered') IS DISTINCT FROM 'false'))",
     "pgjobs_job_limit": "(((keys ->> 'limit_key')))"
     " WHERE (((keys ->> 'limit_key') IS NOT NULL) AND status IN ('READY', 'RUNNING'))",

@@ -10,10 +10,11 @@ from psycopg.types.json import Jsonb
 
 from pgjobs import chain, subscribe, task
 from pgjobs.models import Job, Note, Prerequisite
+from pgjobs.queue.upkeep import prune_left_rows
 from pgjobs.tasks.definitions import store_definitions
 from pgjobs.tasks.events import store_declared
 from tests import dependent_tasks
-from tests.actors import Hand, statuses
+from tests.actors import Hand, execute, statuses
 from tests.settings import TEST_DATABASE
 from tests.sql import enqueued, psql, refused
 from tests.tasks import add
@@ -248,6 +249,60 @@ def test_role_that_may_only_delete_leaves_no_note_and_the_sweep_finds_the_rest()
     call(f"DELETE FROM pgjobs_job WHERE id = {first.pk}")
     assert not Note.objects.exists()
     assert statuses() == ["CANCELLED"]
+
+
+TABLES_OF_JOBS = tuple(
+    f"pgjobs_{name}" for name in ("attempt", "progress", "step", "tick", "delivery")
+)
+# One row of each table whose rows belong to jobs.
+BELONGINGS = """
+INSERT INTO pgjobs_schedule (name, task, cron)
+    VALUES ('of {job}', 'tests.add', '0 3 * * *');
+INSERT INTO pgjobs_event (name) VALUES ('paid');
+INSERT INTO pgjobs_attempt (job_id, life, number, worker_name, finished_at, outcome)
+    VALUES ({job}, 1, 1, 'worker', now(), 'FAILED');
+INSERT INTO pgjobs_progress (job_id, message, log, updated_at)
+    VALUES ({job}, '', '', now());
+INSERT INTO pgjobs_step (job_id, life, name, attempt, finished_at)
+    VALUES ({job}, 1, 'pay', 1, now());
+INSERT INTO pgjobs_tick (schedule_id, time, job_id)
+    SELECT max(id), now(), {job} FROM pgjobs_schedule;
+INSERT INTO pgjobs_delivery (event_id, task, job_id)
+    SELECT max(id), 'tests.add', {job} FROM pgjobs_event
+"""
+
+
+def left(job: Job) -> int:
+    """Return how many rows of a job are left in all tables."""
+    counts = (
+        f"(SELECT count(*) FROM {table} WHERE job_id = {job.pk})"
+        for table in TABLES_OF_JOBS
+    )
+    return psql(f"SELECT {' + '.join(counts)}")[0][0]
+
+
+def job_with_belongings() -> Job:
+    job = add.enqueue(1)
+    for statement in BELONGINGS.format(job=job.pk).split(";"):
+        psql(statement)
+    assert left(job) == len(TABLES_OF_JOBS)
+    return job
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM pgjobs_job", "TRUNCATE pgjobs_job"])
+def test_what_belongs_to_a_job_goes_with_it(statement):
+    job = job_with_belongings()
+    psql(statement)
+    assert left(job) == 0
+
+
+def test_what_a_role_that_may_only_delete_jobs_has_left_is_pruned():
+    psql(f"GRANT SELECT, DELETE ON pgjobs_job TO {ROLE}")
+    job, other = job_with_belongings(), job_with_belongings()
+    call(f"DELETE FROM pgjobs_job WHERE id = {job.pk}")
+    assert left(job) == len(TABLES_OF_JOBS)
+    assert prune_left_rows(execute) == (1, None)
+    assert (left(job), left(other)) == (0, len(TABLES_OF_JOBS))
 
 
 def test_admin_of_the_database_needs_no_grant():

@@ -22,7 +22,7 @@ def grants(kind: str, role: str, schema: str) -> str:
     text = (HERE / f"{kind}.sql").read_text()
     values = {
         "functions": (HERE / "functions.sql").read_text(),
-        "columns": MARKS["columns"],  # those of a new job
+        "columns": MARKS["all_columns"],  # those of a new job
         "role": role,
         "schema": schema,
     }

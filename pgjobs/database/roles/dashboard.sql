@@ -1,5 +1,5 @@
 -- Those who watch: they read how jobs are, and not what they were given or have found.
--- The owner of the tables moves jobs to another database (pgjobs_move, pgjobs_parcel).
+-- Of jobs on the way to another database they see how many there are.
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT ON django_migrations TO {role};
 GRANT SELECT (
@@ -14,9 +14,12 @@ GRANT SELECT (
 GRANT SELECT (
     id, name, aggregate_id, correlation_id, published_at, handlers
 ) ON pgjobs_event TO {role};
+-- Of the audit trail, which person has paused a queue.
+GRANT SELECT (id, at, actor, act, model, object_id) ON pgjobs_auditentry TO {role};
 GRANT SELECT ON
-    pgjobs_batch, pgjobs_codeversion, pgjobs_delivery, pgjobs_figure, pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite,
-    pgjobs_queue, pgjobs_rate, pgjobs_schedule, pgjobs_subscription, pgjobs_taskdefinition,
-    pgjobs_tick, pgjobs_worker
+    pgjobs_batch, pgjobs_codeversion, pgjobs_delivery, pgjobs_figure, pgjobs_move, pgjobs_note,
+    pgjobs_predecessor, pgjobs_prerequisite, pgjobs_queue, pgjobs_rate, pgjobs_schedule, pgjobs_subscription,
+    pgjobs_taskdefinition, pgjobs_tick, pgjobs_worker
 TO {role};
+GRANT SELECT (id, move_id, "table") ON pgjobs_parcel TO {role};
 GRANT EXECUTE ON FUNCTION pgjobs_is_served(text) TO {role};

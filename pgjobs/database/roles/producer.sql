@@ -5,8 +5,7 @@ GRANT SELECT ON pgjobs_taskdefinition TO {role};
 GRANT SELECT ON pgjobs_job, pgjobs_batch TO {role};
 GRANT INSERT (description) ON pgjobs_batch TO {role};
 GRANT INSERT (
-    {columns},
-    run_after, expires_at, keys, unique_key, unique_for, unique_until
+    {columns}
 ) ON pgjobs_job TO {role};
 GRANT USAGE ON SEQUENCE pgjobs_turn TO {role};
 {functions}

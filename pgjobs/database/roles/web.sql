@@ -18,7 +18,9 @@ GRANT DELETE ON pgjobs_queue TO {role};
 GRANT INSERT, UPDATE ON pgjobs_event, pgjobs_queue TO {role};
 GRANT INSERT ON pgjobs_attempt, pgjobs_delivery, pgjobs_note TO {role};
 -- What refers to a job goes with it.
-GRANT DELETE ON pgjobs_attempt, pgjobs_progress, pgjobs_step TO {role};
+GRANT DELETE ON
+    pgjobs_attempt, pgjobs_delivery, pgjobs_progress, pgjobs_step, pgjobs_tick
+TO {role};
 GRANT UPDATE (job_id) ON pgjobs_delivery, pgjobs_tick TO {role};
 GRANT USAGE ON SEQUENCE pgjobs_job_id_seq, pgjobs_lease_token, pgjobs_turn TO {role};
 {functions}

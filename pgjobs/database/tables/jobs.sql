@@ -45,14 +45,6 @@ ALTER TABLE pgjobs_job
 -- have the table.)
 ALTER TABLE pgjobs_job ALTER COLUMN line TYPE text COLLATE "C";
 
--- Attempts, progress and steps are deleted with their job, also by SQL.
-ALTER TABLE pgjobs_attempt ADD CONSTRAINT pgjobs_attempt_job
-    FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
-ALTER TABLE pgjobs_progress ADD CONSTRAINT pgjobs_progress_job
-    FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
-ALTER TABLE pgjobs_step ADD CONSTRAINT pgjobs_step_job
-    FOREIGN KEY (job_id) REFERENCES pgjobs_job (id) ON DELETE CASCADE;
-
 -- The columns that a claim and a success change; a trigger checks the others.
 ALTER TABLE pgjobs_job ADD CONSTRAINT pgjobs_is_job CHECK (
     pgjobs_is_job(
