@@ -48,9 +48,9 @@ def certain_database() -> str | None:
 
 
 def routed(method: str) -> str | None:
-    """Return what the project's routers say of jobs, if they say anything.
+    """Return the database that the project's routers choose for jobs, if any.
 
-    Django's own function would make "default" of no answer.
+    Django's own function would return "default" where no router answers.
     """
     if not router.routers:
         return None
@@ -98,7 +98,7 @@ def database_of_transaction() -> str:
 
 
 def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
-    """Whether code has opened a block; that of Django's TestCase is around any code."""
+    """Whether code has opened a block, apart from the one of Django's TestCase."""
     if not connection.in_atomic_block:
         return False
     return not all(block._from_testcase for block in connection.atomic_blocks)

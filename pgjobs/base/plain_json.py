@@ -50,8 +50,7 @@ def check_json(value, depth: int = 0) -> None:
     if isinstance(value, str):
         check_text(value)
     elif isinstance(value, int):
-        if value.bit_length() > LONGEST_INTEGER_BITS:
-            raise ValueError("an integer has too many digits")
+        check_integer(value)
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{value} is not JSON")
@@ -75,6 +74,11 @@ def check_object(value: dict, depth: int) -> None:
             raise ValueError(f"keys must be strings, got {shortened(key)}")
         check_text(key)
         check_json(each, depth + 1)
+
+
+def check_integer(value: int) -> None:
+    if value.bit_length() > LONGEST_INTEGER_BITS:
+        raise ValueError("an integer has too many digits")
 
 
 def check_text(value: str) -> None:

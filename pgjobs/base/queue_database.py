@@ -10,7 +10,7 @@ DECLARING_LOCK = 0x70676A73  # of an advisory lock ("pgjs" in ASCII)
 
 
 class QueueManager(models.Manager):
-    """A manager of the queue that a call means, or of that of the instance it is of."""
+    """A manager of the queue that a call means, or of its instance's own queue."""
 
     instance: models.Model | None = None  # of `batch.jobs` and the like
 

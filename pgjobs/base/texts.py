@@ -1,4 +1,4 @@
-"""Text that PostgreSQL can store, whatever a job produced."""
+"""Making any text storable in PostgreSQL."""
 
 CUT = "\n... {} characters left out ...\n"
 

@@ -1,4 +1,4 @@
-"""Middleware for telemetry: it sees each attempt, and what it raises is only logged."""
+"""Middleware for telemetry: it watches each attempt. What it raises is only logged."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

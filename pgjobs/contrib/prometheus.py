@@ -31,9 +31,9 @@ from ..worker import Loop
 from ..worker.claimer import Claimer
 from ..worker.figures import Sums
 
-SIBLING_SECONDS = 1.0  # that another process of the same supervisor may take
+SIBLING_SECONDS = 1.0  # how long another process of the supervisor may take
 LARGEST_ANSWER = 10_000_000  # bytes of it
-OTHERS = "(others)"  # what SQL has invented too many names for
+OTHERS = "(others)"  # the tasks beyond the number that a worker counts by name
 OUTCOMES = {
     "successful": "successful",
     "failed": "failed",
@@ -197,14 +197,14 @@ def attempts(totals: dict[tuple[str, str], Sums], process: str) -> Iterator[Metr
 
 
 def buckets_of(counts: Sequence[int]) -> list[tuple[str, float]]:
-    """Return the buckets as Prometheus has them: how many took at most so long."""
+    """Return cumulative buckets: each counts what took no longer than its bound."""
     sums = [float(each) for each in accumulate(counts)]
     shown = [(str(upper_bound(each)), sums[each]) for each in SHOWN_BUCKETS]
     return [*shown, ("+Inf", sums[-1])]
 
 
 def wake_ups(claimer: Claimer, process: str) -> Iterator[Metric]:
-    """Yield how often the worker looked at the queue because of what."""
+    """Yield how often each cause made an idle worker look at the queue."""
     for cause, number in (
         ("notify", claimer.notify_wakeups),
         ("poll", claimer.poll_wakeups),

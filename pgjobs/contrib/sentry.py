@@ -213,7 +213,7 @@ def key_of(id: int, life: int) -> str:
 
 
 def monitor_of(name: str) -> dict[str, Any] | None:
-    """Return when Sentry is to expect runs, if the code declares the schedule."""
+    """Return when Sentry shall expect runs, if the code declares the schedule."""
     for declared in schedules.declarations():
         if declared.name == name:
             when = declared.recurrence

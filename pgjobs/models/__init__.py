@@ -1,5 +1,9 @@
 """The tables of the queue, and the verbs of their rows."""
 
+# `loaddata` loads the tables in this order. A trigger writes the prerequisites of a job
+# that is loaded, and it bears those that are there already.
+from .prerequisite import Prerequisite  # isort: split
+
 from .admission import Note, Rate
 from .attempt import Attempt
 from .audit_entry import AuditEntry
@@ -12,7 +16,6 @@ from .job import Job
 from .job_choices import Status
 from .move import Move, Parcel
 from .predecessor import Predecessor
-from .prerequisite import Prerequisite
 from .progress import Progress
 from .queue import Queue
 from .schedule import Schedule

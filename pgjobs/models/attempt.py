@@ -15,8 +15,8 @@ class Attempt(models.Model):
         SNOOZED = "SNOOZED", _("Snoozed")
         CANCELLED = "CANCELLED", _("Cancelled")
 
-    # The constraint is in database/tables/jobs.sql: attempts are deleted with
-    # their job, also by SQL, and Django need not load them for that.
+    # A trigger deletes attempts with their job (database/functions/jobs/
+    # jobs_deleted.sql), also by SQL, and Django need not load them for that.
     job = models.ForeignKey(
         Job,
         models.DO_NOTHING,

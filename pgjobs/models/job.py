@@ -2,6 +2,7 @@
 
 import contextlib
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from django.db import models
@@ -248,6 +249,11 @@ class Job(Returning[Value]):
         return f"{self.task} #{self.pk}"
 
     @classmethod
+    def columns_of_new_row(cls) -> dict[str, Any]:
+        """Return the columns of a row whose INSERT has named none of them."""
+        return defaults_of_columns().copy()
+
+    @classmethod
     def of_columns(cls, database: str, columns: dict[str, Any]) -> "Job":
         """Return the instance of a stored row; columns that are not given are deferred.
 
@@ -315,3 +321,11 @@ class Job(Returning[Value]):
     async def await_result(self, timeout: float | timedelta | None = None) -> Value:
         """Wait for the end of the job in async code; see `wait`."""
         return await waiting.await_result(self, timeout)
+
+
+@cache
+def defaults_of_columns() -> dict[str, Any]:
+    """Return what a new row has; `is_new` is an attribute without a column."""
+    defaults = {field.attname: field.db_default for field in Job._meta.concrete_fields}
+    unset = {name: None for name in defaults if defaults[name] is models.NOT_PROVIDED}
+    return {**defaults, **unset, "is_new": True}

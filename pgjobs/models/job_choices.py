@@ -5,6 +5,8 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Status(models.TextChoices):
+    """The statuses of a job: what `Job.status` may be. The texts are for people."""
+
     # READY is an invariant: the job can run now. Whatever must not run is not READY.
     READY = "READY", _("Ready")
     SCHEDULED = "SCHEDULED", _("Scheduled")

@@ -11,10 +11,10 @@ from ..fields import LenientDecoder
 
 
 class Move(models.Model):
-    """A move of rows to another database. Both databases have a row of it.
+    """A move of rows to another database; both databases have a row of this table.
 
-    In the database that the rows leave, the row is deleted with the last parcel. In the
-    one that they reach, it stays, and says that they have arrived.
+    The source deletes its row with the last parcel. The destination keeps its row,
+    which says that everything has arrived.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4)

@@ -1,4 +1,4 @@
-"""Queues: operators decide about them, and workers look that up in each claim."""
+"""Queues: operators pause and limit them, and each claim looks that up."""
 
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models

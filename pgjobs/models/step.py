@@ -12,7 +12,7 @@ from .job import Job
 class Step(models.Model):
     """A part of a job that is done once per life, and what it returned."""
 
-    # The constraint stands in database/tables/jobs.sql, like that of attempts.
+    # A trigger deletes steps with their job, like attempts.
     job = models.ForeignKey(
         Job,
         models.DO_NOTHING,

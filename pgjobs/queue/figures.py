@@ -33,7 +33,7 @@ def add_figures(execute: Execute, rows: list[dict]) -> None:
 
 
 def prune_figures(execute: Execute, minutes: float, hours: float) -> int:
-    """Delete figures of minutes and of hours that are so many seconds old, a batch."""
+    """Delete a batch of figures of minutes, and of hours, beyond an age in seconds."""
     parameters = {"minutes": minutes, "hours": hours, "limit": PRUNED_AT_ONCE}
     ((number,),) = execute(statement("prune_figures"), parameters)
     return number

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
+from uuid import UUID
 
 from django.db import connections, transaction
 
@@ -34,9 +35,9 @@ logger = logging.getLogger("pgjobs.moving")
 
 CHUNK = 500  # rows of one INSERT
 PAUSE = 0.5  # seconds between two looks at jobs that run
-# In the order of their insertion, because some refer to others. Of some tables no other
-# row knows the ids, and `turn` tells how long a job has waited among those beside it:
-# the other database gives its own.
+# The tables in the order of insertion, because some refer to others. With each stand
+# the columns whose values the other database gives: ids to which no row refers, and
+# `turn`, which orders a job among the others of its database.
 OWN_VALUES: dict[str, tuple[str, ...]] = {
     "pgjobs_event": (),
     "pgjobs_batch": (),
@@ -48,7 +49,10 @@ OWN_VALUES: dict[str, tuple[str, ...]] = {
     "pgjobs_predecessor": ("id",),
     "pgjobs_delivery": (),
     "pgjobs_tick": ("id",),
+    "pgjobs_errorgroup": (),
 }
+# Of its rows copies move, and the other database may have the same ones.
+COPIED = "pgjobs_errorgroup"
 # What the other database decides again about a job that has not ended.
 OF_JOBS = {
     "status": "CASE WHEN finished_at IS NULL THEN 'READY' ELSE status END",
@@ -67,11 +71,14 @@ BEGIN = """
 INSERT INTO pgjobs_move (id, source, destination, selection)
 VALUES (gen_random_uuid(), %(source)s, %(destination)s, %(selection)s) RETURNING id
 """
+# A process that begins a move would not see one that another has just begun. The number
+# says "pgjv" in ASCII.
+BEGIN_ALONE = "SELECT pg_advisory_xact_lock(1885825654, hashtext(%(selection)s))"
 FIND = """
 SELECT id, sealed_at IS NOT NULL FROM pgjobs_move
 WHERE arrived_at IS NULL AND destination = %(destination)s
     AND selection = %(selection)s
-FOR UPDATE
+ORDER BY begun_at, id LIMIT 1
 """
 SEAL = """
 UPDATE pgjobs_move SET sealed_at = clock_timestamp() WHERE id = %(move)s RETURNING id
@@ -160,7 +167,7 @@ class Mover:
         """
         refuse_same_block(self.source, self.destination)
         deadline = monotonic() + patience
-        while not self.pack():
+        while (id := self.pack()) is None:
             if monotonic() >= deadline:
                 listed = ", ".join(map(str, self.left()))
                 raise StillRunning(
@@ -168,7 +175,7 @@ class Mover:
                     "again when they have ended."
                 )
             sleep(PAUSE)
-        return self.deliver()
+        return self.deliver(id)
 
     def left(self) -> list[int]:
         rows = self.here(statement("moving_left"), self.selection.parameters)
@@ -176,12 +183,12 @@ class Mover:
 
     # In the database that the rows leave
 
-    def pack(self) -> bool:
-        """Pack what does not run; return whether the move is sealed."""
+    def pack(self) -> UUID | None:
+        """Pack what does not run; return the move's id once it is sealed."""
         with transaction.atomic(using=self.source):
             id, is_sealed = self.begun()
             if is_sealed:
-                return True
+                return id
             self.refuse_ties()
             if self.selection.arguments is not None and self.selection.queues is None:
                 self.here(statement("pack_schedules"), self.parameters(id))
@@ -189,13 +196,14 @@ class Mover:
             ids = array(id for (id,) in jobs)
             self.here(statement("pack_jobs"), {"move": id, "ids": ids})
             if self.left():
-                return False
+                return None
             self.here(statement("pack_rest"), self.parameters(id))
             self.here(SEAL, {"move": id})
-        return True
+        return id
 
-    def begun(self) -> tuple[Any, bool]:
-        """Return the move that is under way, or begin one; lock its row."""
+    def begun(self) -> tuple[UUID, bool]:
+        """Return the move that is under way, or begin one; no other process can."""
+        self.here(BEGIN_ALONE, self.names)
         found = self.here(FIND, self.names)
         if found:
             id, is_sealed = found[0]
@@ -203,7 +211,7 @@ class Mover:
         ((id,),) = self.here(BEGIN, self.names)
         return id, False
 
-    def parameters(self, id: Any) -> dict[str, Any]:
+    def parameters(self, id: UUID) -> dict[str, Any]:
         return {**self.selection.parameters, "move": id}
 
     def refuse_ties(self) -> None:
@@ -217,12 +225,11 @@ class Mover:
 
     # Between the two
 
-    def deliver(self) -> dict[str, int]:
-        """Insert what is packed, once, and forget the parcels."""
-        found = self.here(FIND, self.names)
-        if not found or not found[0][1]:  # another process has ended the move
-            return {}
-        id = found[0][0]
+    def deliver(self, id: UUID) -> dict[str, int]:
+        """Insert what is packed, once, and forget the parcels.
+
+        Returns nothing if another process has done so.
+        """
         counts: dict[str, int] = {}
         with transaction.atomic(using=self.destination):
             # Another process that delivers the same waits here for the end of this one.
@@ -235,7 +242,7 @@ class Mover:
         logger.info("Move id=%s selection=%s arrived: %s", id, self.selection, counts)
         return {table: number for table, number in counts.items() if number}
 
-    def insert(self, table: str, move: Any) -> int:
+    def insert(self, table: str, move: UUID) -> int:
         query = inserting(self.destination, table)
         number = 0
         for rows in self.chunks(table, move):
@@ -246,7 +253,7 @@ class Mover:
                 self.there(PROVIDE, parameters)
         return number
 
-    def chunks(self, table: str, move: Any) -> Iterator[Sequence[str]]:
+    def chunks(self, table: str, move: UUID) -> Iterator[Sequence[str]]:
         after = 0
         while True:
             rows = self.here(
@@ -268,8 +275,9 @@ def inserting(database: str, table: str) -> str:
     values = ", ".join(given.get(name, name) for name in names)
     # `turn` is drawn in this order, and rises with the ids.
     order = "ORDER BY id" if "id" in names else ""
+    unless = "ON CONFLICT DO NOTHING" if table == COPIED else ""
     return (
         f"INSERT INTO {table} ({', '.join(names)}) SELECT {values} "  # noqa: S608
         f"FROM jsonb_populate_recordset(NULL::{table}, %(rows)s::jsonb) {order} "
-        f"RETURNING 1"
+        f"{unless} RETURNING 1"
     )

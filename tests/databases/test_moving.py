@@ -9,11 +9,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.functions import Now
 
 from pgjobs import Fail, chain, drain, enqueue, group, publish, subscribe, task
 from pgjobs.models import (
     Attempt,
     Batch,
+    ErrorGroup,
     Event,
     Job,
     Move,
@@ -24,8 +26,11 @@ from pgjobs.models import (
 )
 from pgjobs.queue.id_blocks import SIZE, SameBlock, begin_block, block_of
 from pgjobs.queue.moving import Mover, Selection, StillRunning, TornTies
+from pgjobs.reports.errors import failures
+from pgjobs.reports.status import overview
 from pgjobs.tasks import events
 from pgjobs.testing.caller import CallerWorker
+from tests.actors import overlapping
 from tests.processes import drain as drain_with_worker
 from tests.tasks import noop
 
@@ -83,6 +88,34 @@ def test_second_move_finds_nothing(work):
 
 
 @both_committing
+def test_two_processes_that_move_the_same_share_one_move(work):
+    """Were there two, each could deliver the other's, and leave its own behind."""
+    job = enqueue(work, 7)
+    _, moved = overlapping(lambda: mover().pack(), lambda: mover().move())
+    assert moved == {"pgjobs_job": 1}
+    assert (ids("default"), ids("eu")) == ([], [job.pk])
+    assert not Move.objects.exists()
+
+
+@both_committing
+def test_move_that_was_cut_off_is_a_problem(work):
+    """Its jobs run nowhere, and are in no list."""
+    enqueue(work, 7)
+    id = mover().pack()
+    assert overview("default").problems == []
+    Move.objects.update(begun_at=Now() - timedelta(hours=1))
+    (problem,) = overview("default").problems
+    assert problem == (
+        "A move to eu has not ended for 60 minutes, and 1 job waits in it: run "
+        "movejobs again."
+    )
+    mover().deliver(id)
+    for alias in ALIASES:
+        Move.objects.using(alias).update(begun_at=Now() - timedelta(hours=1))
+        assert overview(alias).problems == []
+
+
+@both_committing
 def test_job_keeps_its_history(work):
     job = enqueue(work, 7, "fail")
     drain_with_worker()
@@ -97,6 +130,17 @@ def test_job_keeps_its_history(work):
     assert (moved.number, moved.message) == (attempt.number, attempt.message)
     assert Attempt.objects.using("default").count() == 0
     assert there.retry()
+
+
+@both_committing
+def test_group_of_errors_moves_with_its_jobs(work):
+    for _ in range(2):
+        enqueue(work, 7, "fail")
+        drain_with_worker()
+        mover().move()
+    (group,) = failures("eu")
+    assert (group.exception_class, group.number) == ("pgjobs.exceptions.Fail", 2)
+    assert ErrorGroup.objects.using("default").exists()  # others may fail so, too
 
 
 @both_committing

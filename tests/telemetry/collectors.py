@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.ports import free_port
 from tests.processes import wait_for
 
 RUBBISH = b"\x00\xff" * 500_000
@@ -103,7 +104,8 @@ def collecting(behaviour: str = "good") -> Iterator[Collector]:
 def rotel(destination: str) -> Iterator[str]:
     """Run Rotel, which forwards what it has decoded; skip the test without it."""
     program = Path(pytest.importorskip("rotel").__file__).parent / "rotel-agent"
-    http, grpc = free_port(), free_port()
+    http = free_port(2)
+    grpc = http + 1
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(program, "start", "--pid-file", f"{folder}/pid"),
@@ -121,11 +123,6 @@ def rotel(destination: str) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(30)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def is_open(port: int) -> bool:

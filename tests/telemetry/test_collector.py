@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.ports import free_port
 from pgjobs import enqueue_many
 from tests import tasks
 from tests.processes import WorkerProcess, shared_queue, wait_for, wait_for_all
-from tests.telemetry.collectors import collecting, free_port, rotel
+from tests.telemetry.collectors import collecting, rotel
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 INSTRUMENT = shutil.which("opentelemetry-instrument", path=Path(sys.executable).parent)

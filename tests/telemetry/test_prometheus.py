@@ -11,6 +11,7 @@ import pytest
 from django.test import RequestFactory
 from prometheus_client.parser import text_string_to_metric_families
 
+from benchmarks.ports import free_port
 from pgjobs import enqueue, enqueue_many, task
 from pgjobs.contrib import prometheus
 from pgjobs.contrib.prometheus import OTHERS, WorkerMetrics, attempts
@@ -297,13 +298,8 @@ def test_sibling_that_answers_rubbish_is_skipped(answer):
         thread.join(20)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 def test_processes_of_a_command_serve_all_metrics_on_each_port(start_worker):
-    port = free_port()
+    port = free_port(2)
     worker = start_worker("--processes", "2", "--http", str(port), registered=False)
 
     def both() -> dict | None:
@@ -316,3 +312,4 @@ def test_processes_of_a_command_serve_all_metrics_on_each_port(start_worker):
         return found if processes == {"process=1", "process=2"} else None
 
     wait_for(both, "both processes show their metrics", timeout=LONGEST_TEST)
+    assert worker.stop() == 0

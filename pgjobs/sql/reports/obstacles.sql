@@ -50,7 +50,7 @@ LEFT JOIN pgjobs_job AS blocker ON blocker.id = CASE
                 WHERE keys IS NOT NULL
                     AND keys ->> 'lock' BETWEEN flow.lock AND flow.lock
                     AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
-                    AND finished_at IS NULL
+                    AND status IN ('WAITING', 'SCHEDULED')
                 ORDER BY keys ->> 'lock', id LIMIT 1
             ) AS first
             WHERE first.id < job.id AND flow.is_ordered
