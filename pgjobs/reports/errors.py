@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import Left
 
 from ..models.error_group import ErrorGroup
@@ -99,3 +99,21 @@ def with_error(jobs: JobQuerySet, exception_class: str) -> JobQuerySet:
 def in_groups(jobs: JobQuerySet, ids: list[int]) -> JobQuerySet:
     """Filter the jobs that failed as these groups did; there is an index for it."""
     return jobs.failed().filter(error_group__isnull=False, error_group__in=ids)
+
+
+def last_failure(database: str, task: str) -> Job | None:
+    """Return the job of a task that failed last by an exception, if it is FAILED yet.
+
+    Each group of errors knows its latest job by an index.
+    """
+    of_group = Job.objects.using(database).failed().filter(error_group=OuterRef("pk"))
+    latest = of_group.order_by("-finished_at")
+    groups = ErrorGroup.objects.using(database).filter(task=task)
+    found = groups.annotate(
+        at=Subquery(latest.values("finished_at")[:1]),
+        job=Subquery(latest.values("pk")[:1]),
+    ).exclude(at=None)
+    ids = found.order_by("-at").values_list("job", flat=True)[:1]
+    jobs = Job.objects.using(database).filter(pk__in=list(ids))
+    shown = jobs.annotate(reason_start=Left("reason", LONGEST_REASON))
+    return shown.only("task", "finished_at").first()

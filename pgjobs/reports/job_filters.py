@@ -29,7 +29,7 @@ from .errors import in_groups, with_error
 from .json_text import is_secret
 from .reading import read
 
-# To search texts without an index, the admin reads so many jobs, the newest.
+# How many jobs, the newest, the admin reads to search texts without an index.
 LOOKED_AT = 10_000
 LARGE = 20_000  # bytes of arguments that are not searched
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -41,6 +41,8 @@ TERM = re.compile(r'([\w.-]{1,200}):("[^"]*"|\S+)')
 
 # The same for names without an index, which take less time to compare.
 LOOKED_AT_BY_NAME = 100_000
+# By their end, jobs lie in as many places of the table: each takes a look of its own.
+LOOKED_AT_BY_END = 30_000
 MOST_FOUND = 10_001  # one more than a list counts
 NEWEST = """
 SELECT (array_agg(pk) FILTER (WHERE is_match))[:{1}], count(*)

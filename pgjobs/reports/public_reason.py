@@ -6,6 +6,7 @@ error is as internal as a traceback, so that the public sees only the error's cl
 
 from django.db.models import (
     BooleanField,
+    Count,
     ExpressionWrapper,
     OuterRef,
     Q,
@@ -35,10 +36,12 @@ def with_last_error(jobs: QuerySet[Job]) -> QuerySet[Job]:
     """Annotate the columns that `public_reason` reads."""
     in_this_life = Attempt.objects.filter(job=OuterRef("pk"), life=OuterRef("life"))
     last = in_this_life.order_by("-number")
+    failed = in_this_life.filter(outcome="FAILED").order_by().values("job")
     return jobs.annotate(
         error_class=Subquery(last.values("exception_class")[:1]),
         error_message=Subquery(last.values("message")[:1]),
         last_outcome=Subquery(last.values("outcome")[:1]),
+        known_failures=Subquery(failed.values(number=Count("pk"))),
         may_depend=ExpressionWrapper(
             Q(dependencies__isnull=False), output_field=BooleanField()
         ),
@@ -48,12 +51,16 @@ def with_last_error(jobs: QuerySet[Job]) -> QuerySet[Job]:
 def public_reason(job) -> str:
     """Return the reason, or the class of an error whose message is not for the public.
 
-    `job`: of `with_last_error`.
+    `job`: of `with_last_error`. The attempt of a failure is missing if the worker was
+    not permitted to store it. Then the reason may have its message.
     """
     is_of_error = job.error_class and is_same(job.reason, job.error_message)
     if is_of_error and not is_for_people(job.error_class, job.reason):
         return name_of(job.error_class)
-    if job.may_depend and job.status == Status.FAILED and failed_unrun(job):
+    may_be_of_error = job.failures > (job.known_failures or 0) or (
+        job.may_depend and job.status == Status.FAILED and failed_unrun(job)
+    )
+    if job.reason and may_be_of_error:
         return gettext("Failed.")
     return job.reason
 

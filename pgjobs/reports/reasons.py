@@ -14,6 +14,7 @@ from ..models.job_choices import QUEUED, Status
 from ..models.queue import Queue
 from ..models.worker import Worker
 from .obstacles import Obstacle, described, moment, obstacles
+from .pauses import with_person
 from .remarks import Remark
 from .status import living_workers
 from .units import described_shortage, units_in_use
@@ -108,7 +109,7 @@ def reasons(database: str, jobs: Iterable[Job]) -> dict[int, Remark]:
 
 def look(database: str, jobs: list[Job]) -> Situation:
     names = {job.queue_name for job in jobs}
-    queues = Queue.objects.using(database).filter(name__in=names)
+    queues = with_person(Queue.objects.using(database).filter(name__in=names))
     by_name = {queue.name: queue for queue in queues}
     limited = [name for name, queue in by_name.items() if queue.max_running]
     are_heavy = any(job.process_units is not None for job in jobs)
@@ -135,7 +136,9 @@ def running_jobs(database: str, names: list[str]) -> dict[str, int]:
 
 def described_pause(queue: Queue) -> str:
     text = gettext("its queue is paused since %(time)s")
-    text %= {"time": moment(queue.paused_at)}
+    if queue.paused_by:
+        text = gettext("its queue is paused since %(time)s by %(person)s")
+    text %= {"time": moment(queue.paused_at), "person": queue.paused_by}
     return f"{text} ({queue.note})" if queue.note else text
 
 

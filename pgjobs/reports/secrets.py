@@ -7,7 +7,8 @@ from typing import Any
 
 from .json_text import MASK, is_secret
 
-# A shorter value, such as 1 or "no", stands in many texts and says nothing there.
+# A shorter value, such as 1 or "no", stands in many texts and says nothing there. It is
+# masked only where it is a whole line, or all that follows a colon.
 SHORTEST = 4
 MOST_VALUES = 1_000
 
@@ -34,9 +35,16 @@ def hiding(arguments: str, words: tuple[str, ...]) -> Callable[[str], str]:
     values = sensitive_values(arguments, words)
     if not values:
         return str
-    listed = "|".join(re.escape(each) for each in sorted(values, key=len, reverse=True))
-    pattern = re.compile(f"(?<!\\w)(?:{listed})(?!\\w)")
-    return lambda text: pattern.sub(MASK.strip('"'), text)
+    mask = MASK.strip('"')
+    anywhere = re.compile(f"(?<!\\w)(?:{listed(values, SHORTEST)})(?!\\w)")
+    alone = re.compile(f"(?m)^(.*: )?['\"]?(?:{listed(values)})['\"]?$")
+    return lambda text: alone.sub(rf"\1{mask}", anywhere.sub(mask, text))
+
+
+def listed(values: set[str], shortest: int = 0) -> str:
+    """Return a pattern for any of the values; one that nothing matches for none."""
+    found = sorted((v for v in values if len(v) >= shortest), key=len, reverse=True)
+    return "|".join(map(re.escape, found)) or "(?!)"
 
 
 def sensitive_values(arguments: str, words: tuple[str, ...]) -> set[str]:
@@ -47,6 +55,11 @@ def sensitive_values(arguments: str, words: tuple[str, ...]) -> set[str]:
         return set()
     found = {text for value in values_of(read, words) for text in quoted(value)}
     return set(sorted(found)[:MOST_VALUES])
+
+
+def holds_secret(value: Any, words: tuple[str, ...]) -> bool:
+    """Whether any value of it is masked."""
+    return next(values_of(value, words), None) is not None
 
 
 def values_of(value: Any, words: tuple[str, ...]) -> Iterator[Any]:
@@ -69,5 +82,5 @@ def quoted(value: Any) -> Iterator[str]:
     if value is None or isinstance(value, bool):
         return
     for text in (str(value), repr(value).strip("'\"")):
-        if len(text) >= SHORTEST:
+        if text:
             yield text

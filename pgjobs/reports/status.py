@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Min
+from django.db.models import Count, Min, Q
 from django.db.models.functions import Greatest, Now
 from django.utils.translation import gettext, ngettext
 
@@ -12,10 +12,12 @@ from ..models.batch import Batch, progress_of
 from ..models.event import Event
 from ..models.job import Job
 from ..models.job_choices import Status
+from ..models.move import Move
 from ..models.queue import Queue
 from ..models.schedule import Schedule
 from ..models.worker import Worker
 from .obstacles import described, lines, obstacles
+from .pauses import with_person
 from .reading import rows_of
 from .remarks import Remark
 from .units import too_heavy, units_in_use
@@ -24,6 +26,7 @@ MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
 MOST_QUEUES = 1_000
 MOST_BATCHES = 20  # batches that are read
 PATIENCE = timedelta(seconds=60)  # before a delay counts as a problem
+LONGEST_MOVE = timedelta(minutes=10)
 
 LIVE = (Status.READY, Status.SCHEDULED, Status.WAITING, Status.RUNNING)
 
@@ -40,6 +43,7 @@ class QueueStatus:
     arrived: int = 0
     oldest_arrived_seconds: float | None = None
     paused_seconds: float | None = None
+    paused_by: str = ""  # a person; empty if code has paused it
     max_running: int | None = None
     note: str = ""
     id: int | None = None  # None until a worker has claimed from the queue
@@ -202,13 +206,14 @@ def add_known(found: list[QueueStatus], known, now: datetime) -> list[QueueStatu
     Queues without jobs are added if they are paused or limited.
     """
     queues = {queue.name: queue for queue in found}
-    for row in known:
+    for row in with_person(known):
         if row.name not in queues and row.paused_at is None and not row.max_running:
             continue
         queue = queues.setdefault(row.name, QueueStatus(row.name))
         queue.id, queue.max_running, queue.note = row.pk, row.max_running, row.note
         if row.paused_at is not None:
             queue.paused_seconds = (now - row.paused_at).total_seconds()
+            queue.paused_by = row.paused_by
     return [queues[name] for name in sorted(queues)]
 
 
@@ -264,6 +269,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
             number,
         )
         found.append(Remark(text % number, "job", filters={"status": "WAITING"}))
+    found += move_problems(jobs.db, now)
     known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
     orphans = jobs.running().exclude(worker_id__in=known)
     if number := orphans.values("pk")[:MOST_COUNTED].count():
@@ -273,6 +279,29 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
             number,
         )
         found.append(Remark(text % number, "job", filters={"status": "RUNNING"}))
+    return found
+
+
+def move_problems(database: str, now: datetime) -> list[Remark]:
+    """Return moves that were cut off: nothing else shows their jobs."""
+    moves = Move.objects.using(database).filter(arrived_at=None)
+    late = moves.filter(begun_at__lt=now - LONGEST_MOVE)
+    jobs = Count("parcels", filter=Q(parcels__table="pgjobs_job"))
+    found = []
+    for move in late.annotate(jobs=jobs).order_by("begun_at")[:100]:
+        text = ngettext(
+            "A move to %(database)s has not ended for %(minutes)d minutes, and "
+            "%(number)d job waits in it: run movejobs again.",
+            "A move to %(database)s has not ended for %(minutes)d minutes, and "
+            "%(number)d jobs wait in it: run movejobs again.",
+            move.jobs,
+        )
+        values = {
+            "database": move.destination,
+            "minutes": (now - move.begun_at).total_seconds() / 60,
+            "number": move.jobs,
+        }
+        found.append(Remark(text % values))
     return found
 
 

@@ -6,20 +6,26 @@ from datetime import timedelta
 from django.db.models.functions import Now
 from django.utils.translation import gettext, ngettext
 
+from ..models.event import Event
 from ..models.job import Job
+from .durations import seconds_in_words
 from .status import Overview
 
 
 def late_queues(state: Overview, most_seconds: float) -> Iterator[str]:
     """Say which queues have a ready job that has waited longer; not the paused ones."""
     text = gettext(
-        "The oldest ready job of queue %(queue)s has waited %(seconds)d s, more than "
-        "%(most)d s."
+        "The oldest ready job of queue %(queue)s has waited %(time)s, more than "
+        "%(most)s."
     )
     for queue in state.queues:
         waited = queue.oldest_ready_seconds or 0
         if waited > most_seconds and queue.paused_seconds is None:
-            values = {"queue": queue.name, "seconds": waited, "most": most_seconds}
+            values = {
+                "queue": queue.name,
+                "time": seconds_in_words(waited),
+                "most": seconds_in_words(most_seconds),
+            }
             yield text % values
 
 
@@ -30,8 +36,27 @@ def many_failed(database: str, most: int, within: float) -> Iterator[str]:
     if failed.order_by().values("pk")[: most + 1].count() <= most:
         return
     text = ngettext(
-        "More than %(most)d job failed in the last %(seconds)d s.",
-        "More than %(most)d jobs failed in the last %(seconds)d s.",
+        "More than %(most)d job failed in the last %(time)s.",
+        "More than %(most)d jobs failed in the last %(time)s.",
         most,
     )
-    yield text % {"most": most, "seconds": within}
+    yield text % {"most": most, "time": seconds_in_words(within)}
+
+
+def many_dead(database: str, most: int) -> Iterator[str]:
+    """Say so if more events than that are dead letters, or have no handler."""
+    events = Event.objects.using(database)
+    if events.dead()[: most + 1].count() > most:
+        text = ngettext(
+            "There is more than %(most)d dead letter.",
+            "There are more than %(most)d dead letters.",
+            most,
+        )
+        yield text % {"most": most}
+    if events.unhandled()[: most + 1].count() > most:
+        text = ngettext(
+            "There is more than %(most)d unhandled event.",
+            "There are more than %(most)d unhandled events.",
+            most,
+        )
+        yield text % {"most": most}
