@@ -1,14 +1,24 @@
 """The audit trail of what people do by commands."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.core.management.base import CommandError
 
 from ..models import AuditEntry
 from ..models.audit_entry import Via, person_at_terminal
 
 
-def noting(
-    alias: str, act: str, model: str, **what
-) -> AbstractContextManager[AuditEntry]:
-    """Write an act of the person at the terminal: see `AuditManager.noting`."""
+@contextmanager
+def noting(alias: str, act: str, model: str, **what) -> Iterator[AuditEntry]:
+    """Write an act of the person at the terminal: see `AuditManager.noting`.
+
+    A command that refuses has changed nothing, and leaves no entry.
+    """
     entries = AuditEntry.objects.db_manager(alias)
-    return entries.noting(person_at_terminal(), Via.COMMAND, act, model, **what)
+    with entries.noting(person_at_terminal(), Via.COMMAND, act, model, **what) as entry:
+        try:
+            yield entry
+        except CommandError:
+            entry.number = 0
+            raise

@@ -36,7 +36,7 @@ def job_id(text: str) -> int:
 
 
 def add_filters(parser: ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="*", type=job_id, metavar="ID")
+    parser.add_argument("ids", nargs="*", type=job_id, metavar="ID", help="id of a job")
     group = parser.add_argument_group(
         "filters", "Jobs that match all of them; each may be repeated."
     )

@@ -124,6 +124,12 @@ def http_address(text: str) -> Address:
     return Address((match[1] or LOOPBACK).strip("[]"), int(match[2]))
 
 
+def add_queues(parser) -> None:
+    parser.add_argument(
+        "queues", nargs="+", type=queue_name, metavar="QUEUE", help="name of a queue"
+    )
+
+
 def add_database(parser, all_means: str = "") -> None:
     parser.add_argument(
         "--database",

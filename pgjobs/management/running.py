@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from django.conf import settings as django_settings
 from django.core.management.base import OutputWrapper
 from django.core.management.color import Style
 from django.db import connections
@@ -19,6 +20,7 @@ from ..models import Job, Queue
 from ..models.job_choices import WaitingFor
 from ..queue.claiming import ClaimedJob
 from ..queue.recording import Unsuccessful
+from ..reports.texts import block
 from ..tasks.registry import registry
 from ..worker import WorkerOptions
 from ..worker.observer import AttemptEnd, RunStats, WorkerObserver
@@ -27,6 +29,7 @@ from ..worker.process.pipe import SupervisorPipe
 logger = logging.getLogger("pgjobs.worker")
 
 LONGEST_LINE = 300
+LONGEST_TRACEBACK = 10_000  # characters
 # What follows the 0, by whether a backend of django.tasks has tasks of its own.
 NO_TASKS = {False: ", none found", True: ", and those of django.tasks"}
 PRINT_SECONDS = 0.1  # between two writes
@@ -60,6 +63,7 @@ class ConsoleReporter(WorkerObserver):
         self.style = style
         self.is_quiet = verbosity < 1
         self.tells_requests = verbosity > 2
+        self.shows_tracebacks = verbosity > 1 or django_settings.DEBUG
         self.running = RunningJobs() if verbosity > 1 else None
         self.prefix = f"{name} " if name else ""
         self.stats = RunStats()
@@ -122,7 +126,10 @@ class ConsoleReporter(WorkerObserver):
         if outcome.verdict == "RETRY":
             line += f" (attempt {job.attempt})"
         line = one_line(f"{line}: {outcome.reason}")
-        return getattr(self.style, STYLES.get(status or "", ""), str)(line)
+        line = getattr(self.style, STYLES.get(status or "", ""), str)(line)
+        if status == "FAILED" and outcome.traceback and self.shows_tracebacks:
+            line += f"\n{block(outcome.traceback, LONGEST_TRACEBACK).rstrip()}"
+        return line
 
     def print(self, *lines: str) -> None:
         """Print lines at once, after those that were put off."""

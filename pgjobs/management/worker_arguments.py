@@ -85,7 +85,7 @@ def add_look_arguments(parser) -> None:
         "--poll",
         type=positive_seconds,
         metavar="TIME",
-        help="look at the queue at least so often (default: "
+        help="the longest time between two looks at the queue (default: "
         "PGJOBS['POLL_INTERVAL'], 5)",
     )
     parser.add_argument(

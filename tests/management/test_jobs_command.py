@@ -1,6 +1,7 @@
 """The command `jobs`: the same filters as the admin's list, for a terminal."""
 
 import json
+import sys
 import zlib
 from io import StringIO
 
@@ -185,3 +186,41 @@ def test_act_wants_to_know_which_jobs():
     job = make_job()
     assert refused("retry").startswith("Say which jobs to retry")
     assert status_of(job) == "FAILED"
+
+
+class Terminal(StringIO):
+    """A terminal at which a person types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("typed", "status"), [("y\n", "READY"), ("\n", "FAILED")])
+def test_person_at_a_terminal_is_asked_before_a_filter_acts(typed, status, monkeypatch):
+    job = make_job()
+    monkeypatch.setattr(sys, "stdin", Terminal(typed))
+    act = ("retry", "--task", "tests.noop")
+    if status == "FAILED":
+        assert refused(*act) == "Nothing was changed."
+    else:
+        assert "Would retry 1 job." in run(*act)
+    assert status_of(job) == status
+
+
+def test_end_of_the_input_is_no(monkeypatch):
+    job = make_job()
+    monkeypatch.setattr(sys, "stdin", Terminal(""))
+    assert refused("delete", "--task", "tests.noop") == "Nothing was changed."
+    assert status_of(job) == "FAILED"
+
+
+@pytest.mark.parametrize(
+    "how", ["ids", "--no-input", "--noinput", "--json", "a script"]
+)
+def test_ids_scripts_and_an_option_are_not_asked(how, monkeypatch):
+    job = make_job()
+    if how != "a script":
+        monkeypatch.setattr(sys, "stdin", Terminal(""))
+    chosen = (str(job.pk),) if how == "ids" else ("--task", "tests.noop")
+    run("retry", *chosen, *([how] if how.startswith("-") else []))
+    assert status_of(job) == "READY"

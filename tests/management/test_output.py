@@ -72,6 +72,20 @@ def test_failure_says_why():
     assert re.fullmatch(f"{expected}no", line)
 
 
+@pytest.mark.parametrize(
+    ("verbosity", "is_debug", "number"),
+    [("1", False, 0), ("1", True, 1), ("2", False, 1)],
+)
+def test_traceback_is_printed_below_a_failure_to_developers(
+    verbosity, is_debug, number, settings
+):
+    settings.DEBUG = is_debug
+    enqueue(tasks.fail_with, "no\x1b[31m")
+    lines = printed("-v", verbosity)
+    assert lines.count("Traceback (most recent call last):") == number
+    assert lines.count("ValueError: no\\u001b[31m") == number
+
+
 @task(max_attempts=3)
 def do_everything():
     match current_job().attempt:

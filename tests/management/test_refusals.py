@@ -143,9 +143,11 @@ def test_fault_of_ours_keeps_its_traceback(monkeypatch):
 
 def test_worker_that_is_refused_leaves_neither_session_nor_thread(owner, monkeypatch):
     monkeypatch.setattr("pgjobs.worker.session.statement", lambda name: "SELECT 1/0")
+    before = set(threading.enumerate())
     with pytest.raises(psycopg.errors.DivisionByZero) as refused:
         run(("runjobs", "--drain", "--name", "refused"))
     sessions = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE '%refused'"
     wait_for(lambda: owner.execute(sessions) == [], "its session has ended")
-    assert not any(thread.name == "pgjobs-watchdog" for thread in threading.enumerate())
+    started = set(threading.enumerate()) - before
+    assert not any(thread.name == "pgjobs-watchdog" for thread in started)
     assert refused.tb  # which would keep the session alive

@@ -39,8 +39,18 @@ class Command(BaseCommand):
             metavar="WHEN",
             help="a time (2026-12-24T18:00+01:00) or a delay (90s, 15m, 72h, 7d)",
         )
-        parser.add_argument("--queue", dest="queue_name", metavar="NAME")
-        parser.add_argument("--priority", type=int, metavar="-100..100")
+        parser.add_argument(
+            "--queue",
+            dest="queue_name",
+            metavar="NAME",
+            help="the queue (default: that of the task)",
+        )
+        parser.add_argument(
+            "--priority",
+            type=int,
+            metavar="-100..100",
+            help="larger numbers start first (default: that of the task)",
+        )
         add_database(parser)
 
     def handle(self, **options):

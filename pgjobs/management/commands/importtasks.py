@@ -20,7 +20,11 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser):
-        parser.add_argument("source", choices=["django-tasks-db", *SOURCES])
+        parser.add_argument(
+            "source",
+            choices=["django-tasks-db", *SOURCES],
+            help="the queue to take over from",
+        )
         parser.add_argument(
             "--dry-run", action="store_true", help="say what would be done"
         )

@@ -1,5 +1,7 @@
 import json
+import sys
 from collections.abc import Callable
+from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -85,11 +87,17 @@ class Command(QueueCommand):
     def add_arguments(self, parser):
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="COMMAND")
         listing = verbs.add_parser("list", help="list jobs, the newest first")
-        listing.add_argument("--limit", type=whole_number, default=50, metavar="N")
+        listing.add_argument(
+            "--limit",
+            type=whole_number,
+            default=50,
+            metavar="N",
+            help="list at most so many (default: 50)",
+        )
         add_filters(listing)
         add_common(listing)
         showing = verbs.add_parser("show", help="show all about a job")
-        showing.add_argument("id", type=job_id, metavar="ID")
+        showing.add_argument("id", type=job_id, metavar="ID", help="id of a job")
         add_common(showing)
         for verb, act in ACTS.items():
             add_act(verbs.add_parser(verb, help=act.help), act)
@@ -137,7 +145,7 @@ class Command(QueueCommand):
             for job in jobs
         ]
         titles = ("id", "status", "task", "queue", "latest", "reason")
-        print_table(self.stdout, titles, rows, "No jobs match.")
+        print_table(self.stdout, titles, rows, "No jobs match.", ("reason",))
 
     # Show
 
@@ -165,7 +173,8 @@ class Command(QueueCommand):
             self.stdout.write(f"reason: {block(row['reason'], LONGEST_TEXT)}")
         for name in COLUMNS[2:]:
             if row[name] not in (None, "", 0) and name != "status":
-                value = moment(row[name]) if name.endswith("_at") else row[name]
+                value = row[name]
+                value = moment(value) if isinstance(value, datetime) else value
                 self.stdout.write(f"{name}: {one_line(str(value))}")
         arguments = block(readable(row["arguments"]), LONGEST_TEXT)
         self.stdout.write(f"arguments: {arguments}")
@@ -200,12 +209,21 @@ class Command(QueueCommand):
         if options["dry_run"]:
             self.report_dry_run(act, verb, jobs, options["json"])
             return
+        if is_asked(options) and not self.is_confirmed(act, verb, jobs):
+            raise CommandError("Nothing was changed.", returncode=1)
         words = {"reason": options["because"]} if options.get("because") else {}
         note = options.get("because") or ""
         with noting(alias, verb, "job", chosen=in_words(options), note=note) as entry:
             changed = act.run(jobs, **words)
             entry.number = changed.changed
         self.report(act, changed, options["json"])
+
+    def is_confirmed(self, act: Act, verb: str, jobs) -> bool:
+        self.report_dry_run(act, verb, jobs, as_json=False)
+        try:
+            return input("Go on? [y/N] ").strip().lower() in ("y", "yes")
+        except EOFError:
+            return False
 
     def report_dry_run(self, act: Act, verb: str, jobs, as_json: bool) -> None:
         counts = jobs.order_by().values_list("status").annotate(Count("pk"))
@@ -237,10 +255,24 @@ def add_act(parser, act: Act) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="only say how many jobs there are"
     )
+    parser.add_argument(
+        "--no-input",
+        "--noinput",
+        dest="interactive",
+        action="store_false",
+        help="do not ask; scripts are never asked",
+    )
     if act.takes_reason:
         parser.add_argument("--because", metavar="TEXT", help="shown with the jobs")
     add_filters(parser)
     add_common(parser)
+
+
+def is_asked(options: dict[str, Any]) -> bool:
+    """Whether to ask first: a person at a terminal gave filters, and no ids."""
+    is_terminal = sys.stdin is not None and sys.stdin.isatty()
+    is_meant = options["interactive"] and not options["json"]
+    return is_terminal and is_meant and not options["ids"]
 
 
 def moment(time) -> str:

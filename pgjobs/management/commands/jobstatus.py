@@ -1,12 +1,15 @@
 import contextlib
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from io import StringIO
 
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, OutputWrapper
 
 from ...conf import settings
+from ...reports.durations import seconds_in_words
 from ...reports.figures import PERIODS, Sums, figures
 from ...reports.replica import replica_age
 from ...reports.status import (
@@ -16,7 +19,7 @@ from ...reports.status import (
     WorkerStatus,
     overview,
 )
-from ...reports.thresholds import late_queues, many_failed
+from ...reports.thresholds import late_queues, many_dead, many_failed
 from ..databases import QueueCommand
 from ..parameters import (
     add_database,
@@ -32,7 +35,15 @@ WORKER = ("worker", "queues", "slots", "running", "units", "memory")
 CLEAR = "\x1b[H\x1b[2J"  # the screen of a terminal
 
 
+class Screen(StringIO):
+    """What a terminal will show, before it is cut to its height."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 class Command(QueueCommand):
+    stdout: OutputWrapper
     help = "Show what is going on: queues, workers, and what needs attention."
 
     def add_arguments(self, parser):
@@ -68,6 +79,12 @@ class Command(QueueCommand):
             help="the time of --max-failed (default: 1h)",
         )
         parser.add_argument(
+            "--max-dead",
+            type=count,
+            metavar="N",
+            help="more dead letters, or more unhandled events, are a problem",
+        )
+        parser.add_argument(
             "--watch",
             type=positive_seconds,
             nargs="?",
@@ -83,10 +100,26 @@ class Command(QueueCommand):
             return
         with contextlib.suppress(KeyboardInterrupt):
             while True:
-                self.stdout.write(CLEAR if self.stdout.isatty() else "", ending="")
-                self.look(options)
+                if self.stdout.isatty():
+                    self.fill_screen(options)
+                else:
+                    self.look(options)
                 self.stdout.flush()
                 time.sleep(options["watch"])
+
+    def fill_screen(self, options) -> None:
+        """Print as many lines as the terminal has, what needs attention first."""
+        terminal, screen = self.stdout, Screen()
+        self.stdout = OutputWrapper(screen)
+        try:
+            self.look(options)
+        finally:
+            self.stdout = terminal
+        lines = [line for line in screen.getvalue().splitlines() if line]
+        most = shutil.get_terminal_size().lines - 2
+        if len(lines) > most:
+            lines = [*lines[:most], f"... and {len(lines) - most} more lines"]
+        self.stdout.write(CLEAR + "\n".join(lines))
 
     def look(self, options) -> None:
         with ready_database(options["database"]) as alias:
@@ -111,14 +144,16 @@ class Command(QueueCommand):
             raise CommandError("\n".join(state.problems), returncode=1)
 
     def print_state(self, state: Overview, last_hour: list[Sums]) -> None:
+        for problem in state.problems:
+            self.stdout.write(self.style.WARNING(problem))
+        if state.problems:
+            self.stdout.write("")
         self.print_queues(state)
         self.print_workers(state)
         if last_hour:
             self.print_last_hour(last_hour)
         for line in details(state):
             self.stdout.write(line)
-        for problem in state.problems:
-            self.stdout.write(self.style.WARNING(problem))
 
     def print_last_hour(self, found: list[Sums]) -> None:
         titles = ("last hour", "ended", "failed", "ran (95 %)", "waited (95 %)")
@@ -203,6 +238,8 @@ def exceeded(alias: str, state: Overview, options) -> list[str]:
         found += late_queues(state, options["max_latency"])
     if options["max_failed"] is not None:
         found += many_failed(alias, options["max_failed"], options["within"])
+    if options["max_dead"] is not None:
+        found += many_dead(alias, options["max_dead"])
     return found
 
 
@@ -210,7 +247,8 @@ def remark(queue: QueueStatus) -> str:
     """Return what operators have decided about a queue, and why."""
     remarks = []
     if queue.paused_seconds is not None:
-        remarks.append(f"paused for {age(queue.paused_seconds)}")
+        person = f" by {one_line(queue.paused_by)}" if queue.paused_by else ""
+        remarks.append(f"paused for {age(queue.paused_seconds)}{person}")
     if queue.max_running is not None:
         remarks.append(f"at most {queue.max_running} running")
     if queue.note:
@@ -226,12 +264,7 @@ def units_of(worker: WorkerStatus) -> str:
 
 
 def age(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    return seconds_in_words(seconds) or "-"
 
 
 def as_json(sums: Sums) -> dict:

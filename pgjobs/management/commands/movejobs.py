@@ -27,8 +27,20 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser):
-        parser.add_argument("--from", required=True, metavar="ALIAS", dest="source")
-        parser.add_argument("--to", required=True, metavar="ALIAS", dest="destination")
+        parser.add_argument(
+            "--from",
+            required=True,
+            metavar="ALIAS",
+            dest="source",
+            help="the database where the jobs are",
+        )
+        parser.add_argument(
+            "--to",
+            required=True,
+            metavar="ALIAS",
+            dest="destination",
+            help="the database where they are to be",
+        )
         parser.add_argument(
             "--arguments",
             metavar="JSON",

@@ -1,7 +1,7 @@
 from ...models import Job, Queue
 from ..auditing import noting
 from ..databases import QueueCommand
-from ..parameters import add_database, queue_name, ready_database
+from ..parameters import add_database, add_queues, ready_database
 from ..running import number_of
 
 
@@ -12,7 +12,7 @@ class Command(QueueCommand):
     )
 
     def add_arguments(self, parser):
-        parser.add_argument("queues", nargs="+", type=queue_name, metavar="QUEUE")
+        add_queues(parser)
         parser.add_argument("--note", help="why; shown in the admin and by jobstatus")
         add_database(parser, "all means each")
 

@@ -14,7 +14,12 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser):
-        parser.add_argument("roles", nargs="+", metavar="KIND=ROLE")
+        parser.add_argument(
+            "roles",
+            nargs="+",
+            metavar="KIND=ROLE",
+            help="what the role does, and its name in the database: web=shop",
+        )
         add_database(parser)
 
     def handle(self, **options):

@@ -24,8 +24,8 @@ class Command(BaseCommand):
             "--since",
             required=True,
             metavar="WHEN",
-            help="events published since a time (2026-12-24T18:00+01:00), or so long "
-            "ago (90s, 15m, 72h, 7d)",
+            help="events published since a time (2026-12-24T18:00+01:00), or within "
+            "the last 90s, 15m, 72h or 7d",
         )
         parser.add_argument(
             "--to", required=True, metavar="TASK", help="a task that subscribes to them"

@@ -1,14 +1,14 @@
 from ...models import Queue
 from ..auditing import noting
 from ..databases import QueueCommand
-from ..parameters import add_database, queue_name, ready_database
+from ..parameters import add_database, add_queues, ready_database
 
 
 class Command(QueueCommand):
     help = "Resume queues that were paused: workers start their jobs again, at once."
 
     def add_arguments(self, parser):
-        parser.add_argument("queues", nargs="+", type=queue_name, metavar="QUEUE")
+        add_queues(parser)
         add_database(parser, "all means each")
 
     def handle(self, **options):

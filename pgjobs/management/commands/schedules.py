@@ -1,5 +1,6 @@
 import difflib
 import json
+from datetime import tzinfo
 
 from django.core.management.base import CommandError
 from django.db.models import F
@@ -7,6 +8,7 @@ from django.utils.timezone import localtime
 
 from ...exceptions import AlreadyEnqueued
 from ...models import Schedule
+from ...reports.zones import zone_of
 from ...tasks.schedules import run_now
 from ..auditing import noting
 from ..databases import QueueCommand
@@ -32,7 +34,13 @@ class Command(QueueCommand):
             default="list",
             help="what to do (default: list)",
         )
-        parser.add_argument("names", nargs="*", type=worker_name, metavar="NAME")
+        parser.add_argument(
+            "names",
+            nargs="*",
+            type=worker_name,
+            metavar="NAME",
+            help="names of schedules, to run, pause or resume",
+        )
         parser.add_argument(
             "--json", action="store_true", help="print one JSON array, for programs"
         )
@@ -69,6 +77,7 @@ class Command(QueueCommand):
             ("schedule", "task", "when", "next run", "last run", "result", "runs", ""),
             [row(each) for each in schedules],
             "No schedules.",
+            ("task", "when"),
         )
 
 
@@ -124,7 +133,7 @@ def row(schedule: Schedule) -> tuple:
         schedule.name,
         schedule.task,
         schedule.in_words,
-        moment(schedule.next_run_at),
+        moment(schedule.next_run_at, zone_of(schedule)),
         moment(schedule.last_run_at),
         schedule.last_status or "-",
         schedule.run_count,
@@ -132,8 +141,8 @@ def row(schedule: Schedule) -> tuple:
     )
 
 
-def moment(value) -> str:
-    return "-" if value is None else localtime(value).strftime("%Y-%m-%d %H:%M:%S %Z")
+def moment(value, zone: tzinfo | None = None) -> str:
+    return "-" if value is None else f"{localtime(value, zone):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def differing(schedule: Schedule) -> str:

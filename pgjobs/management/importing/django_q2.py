@@ -21,7 +21,7 @@ PERIODS = {
     "BW": timedelta(weeks=2),
 }
 MONTHS = {"M": 1, "BM": 2, "Q": 3, "Y": 12}
-SAFE_DAYS = 28  # every month has so many
+SAFE_DAYS = 28  # the days that every month has
 SCHEDULES = """
 SELECT id, coalesce(nullif(name, ''), func || ' (django-q2 ' || id || ')'), func,
     coalesce(args, ''), coalesce(kwargs, ''), schedule_type, minutes, cron, next_run,
@@ -82,7 +82,7 @@ def when_of(
 
 
 def monthly(next_run: datetime, step: int) -> str:
-    """Return the cron of every so many months, at the time of the next run."""
+    """Return the cron of each `step` months, at the time of the next run."""
     moment = next_run.astimezone(ZoneInfo(django_settings.TIME_ZONE))
     if moment.day > SAFE_DAYS:
         raise CannotTake(f"not every month has a day {moment.day}")
@@ -112,6 +112,8 @@ def named(text: str) -> dict[str, Any]:
         )
         if isinstance(parsed.body, ast.Call):
             words = parsed.body.keywords
+            if parsed.body.args:
+                raise ValueError("a value has no name")
             return {str(each.arg): ast.literal_eval(each.value) for each in words}
         return ast.literal_eval(parsed)
     except (ValueError, SyntaxError) as error:

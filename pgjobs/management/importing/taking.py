@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connections, transaction
 
 from ...base.queue_database import database_time
 from ...exceptions import InvalidArguments, InvalidTask, UnknownTask
@@ -18,10 +18,15 @@ from ...tasks.registry import registry
 from ...tasks.task import Task
 
 BATCH = 1_000
+LONGEST_NAME = 200
+LONGEST_REASON = 1_000
 
 
 class CannotTake(Exception):
     """Why a row stays where it is."""
+
+
+EXPLAINED = (CannotTake, InvalidTask, InvalidArguments, UnknownTask)
 
 
 @dataclass
@@ -34,12 +39,24 @@ class Taken:
 
     @contextmanager
     def or_left(self, id: Any, name: str) -> Iterator[None]:
-        """Note why the row of this id cannot be taken, if the block raises that."""
+        """Note why the row of this id cannot be taken, if the block raises that.
+
+        What another queue has stored may raise anything.
+        """
         try:
             yield
-        except (CannotTake, InvalidTask, InvalidArguments, UnknownTask) as error:
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as error:  # noqa: BLE001
             self.left.append(id)
-            self.reasons[f"{name}: {str(error).removesuffix('.')}"] += 1
+            self.reasons[f"{name[:LONGEST_NAME]}: {why(error)}"] += 1
+
+
+def why(error: Exception) -> str:
+    """Return what an error says, in one line."""
+    name = "" if isinstance(error, EXPLAINED) else f"{type(error).__name__}: "
+    lines = str(error).splitlines() or [""]
+    return (name + lines[0].removesuffix("."))[:LONGEST_REASON]
 
 
 class JobSource(NamedTuple):
@@ -93,4 +110,5 @@ def save_schedule(
         **Recurrence(**when).values,
     )
     schedule.plan_again(database_time(database))
-    schedule.save(using=database)
+    with transaction.atomic(using=database):  # for what the database refuses
+        schedule.save(using=database)
