@@ -34,6 +34,7 @@ COLUMNS = (
     "task",
     "status",
     "attempts",
+    "failures",
     "max_attempts",
     "enqueued_at",
     "run_after",
@@ -48,7 +49,10 @@ WAIT = ExpressionWrapper(F("run_after") - Now(), output_field=DurationField())
 
 
 def holds_address(request: HttpRequest, job: Job) -> bool:
-    """Let every visitor with the signed address see the job."""
+    """Let every visitor with the signed address see the job: return True.
+
+    `PGJOBS["STATUS_PERMISSION"]` can name another function of `request` and `job`.
+    """
     return True
 
 
@@ -56,7 +60,13 @@ def holds_address(request: HttpRequest, job: Job) -> bool:
 @require_safe
 @cache_control(no_store=True)
 def job_status(request: HttpRequest, token: str) -> HttpResponse:
-    """Describe a job for people who follow it."""
+    """Tell in JSON how the job of a signed address goes; only GET and HEAD.
+
+    `token`: the last part of `job.get_status_url()`. Returns `status`, `finished`,
+    `progress`, `attempts`, `max_attempts`, four times, `reason` and `return_value`.
+    Until the job has finished, the header Retry-After has the seconds to wait.
+    Returns 404 if there is no such job, and to a `request` that may not see it.
+    """
     job = job_of(token)
     if job is None or not may_see(request, job):
         # Also without permission: 403 would reveal that there is such a job.

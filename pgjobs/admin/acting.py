@@ -125,7 +125,8 @@ class ActingAdmin(ButtonsAdmin):
     def noting(self, request, act: Act, form, id: int | None = None):
         """Write what happens to the audit trail."""
         chosen = "" if id is not None else selection(request)
-        note = str(form.cleaned_data.get("reason") or "")
+        words = form.cleaned_data
+        note = str(words.get("reason") or words.get("note") or "")
         what = {"chosen": chosen, "note": note}
         return noting(request, act.verb, self.opts.model_name, id, **what)
 

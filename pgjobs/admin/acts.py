@@ -14,6 +14,7 @@ from ..models.job_choices import QUEUED
 from ..models.job_set import JobQuerySet
 from ..queue.acts import Changed
 from .forms import ActForm, ReasonForm, ResultForm
+from .repeating import run_again
 
 UNFINISHED = (*QUEUED, Status.RUNNING)
 
@@ -71,6 +72,18 @@ RETRY = Act(
     ),
     done=_("Retried %(name)s."),
 )
+RUN_AGAIN = Act(
+    verb="run_again",
+    permission="run_again",
+    run=run_again,
+    is_offered=lambda job: job.status == Status.SUCCESSFUL,
+    label=_("Run again"),
+    effect=_(
+        "A new job with the same arguments, queue and priority is enqueued. The old "
+        "one stays as it is."
+    ),
+    done=_("Enqueued a new job like %(name)s."),
+)
 RUN_NOW = Act(
     verb="run_now",
     permission="run_now",
@@ -108,6 +121,14 @@ CANCEL = Act(
         "count",
     ),
 )
+# By the `cancel` of a task.
+STOPS = {
+    "interrupt": _("The running job is asked to stop. Its task is interrupted."),
+    "cooperative": _(
+        "The running job is asked to stop. It stops where its task looks for the "
+        "request, and ends as usual if the task never does."
+    ),
+}
 ASKED = _("Asked %(name)s to stop.")
 FENCED = _(
     "A running job is taken from its worker: whatever the worker reports of it from "
@@ -154,5 +175,6 @@ DELETE = Act(
     done=_("Deleted %(name)s."),
 )
 
-BUTTONS = (RETRY, RUN_NOW, CANCEL, FAIL, SUCCEED)
-BULK_ACTIONS = (*BUTTONS, DELETE)
+CHANGES = (RETRY, RUN_NOW, CANCEL, FAIL, SUCCEED)
+BUTTONS = (RUN_AGAIN, *CHANGES)
+BULK_ACTIONS = (*CHANGES, DELETE)

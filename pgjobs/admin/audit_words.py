@@ -24,6 +24,7 @@ ACTS: dict[str, Any] = {
     "resume": pgettext_lazy("audit trail", "resume"),
     "retry": pgettext_lazy("audit trail", "retry"),
     "run": pgettext_lazy("audit trail", "run"),
+    "run_again": pgettext_lazy("audit trail", "run again"),
     "run_now": pgettext_lazy("audit trail", "run now"),
     "succeed": pgettext_lazy("audit trail", "succeed"),
     "unmute": pgettext_lazy("audit trail", "unmute"),

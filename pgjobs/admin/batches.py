@@ -12,7 +12,7 @@ from .acting import ActingAdmin, effects_by_status, name_of, permitted
 from .acts import CANCEL, RETRY, UNFINISHED, Act
 from .links import batch_links, links_by_status
 from .listing import ReadOnlyAdmin, by_id_or_beginning
-from .markup import full, short, status_word
+from .markup import full, moment, short, status_word
 
 
 def on_jobs(act: Act, **other) -> Act:
@@ -56,12 +56,13 @@ RETRY_FAILED_JOBS = on_jobs(
 class BatchAdmin(ReadOnlyAdmin, ActingAdmin):
     """Batches. They are made by groups, and go with the last of their jobs."""
 
-    list_display = ("id", "short_description", "enqueued_at", "state", "jobs")
+    list_display = ("id", "short_description", "enqueued", "state", "jobs")
     list_display_links = ("id", "short_description")
+    when_empty = _("A batch appears here when a group of jobs is enqueued.")
     ordering = ("-id",)
     search_fields = ("id", "description")
     search_help_text = _("An id, or the beginning of a description")
-    fields = ("full_description", "enqueued_at", "state", "jobs")
+    fields = ("full_description", "enqueued", "state", "jobs")
     acts = (CANCEL_JOBS, RETRY_FAILED_JOBS)
 
     has_retry_permission = permitted("retry_job")
@@ -87,6 +88,7 @@ class BatchAdmin(ReadOnlyAdmin, ActingAdmin):
 
     short_description = short("description", _("description"))
     full_description = full("description", _("description"))
+    enqueued = moment("enqueued_at", _("enqueued"))
 
     @admin.display(description=_("state"))
     def state(self, batch: Batch) -> str:

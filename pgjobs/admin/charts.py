@@ -10,8 +10,8 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext as _
 
+from ..reports.durations import seconds_in_words
 from ..reports.figures import Period, Sums
-from .markup import seconds_in_words
 
 WIDTH, HEIGHT = 720, 120
 TICKS = 4  # marks below the chart

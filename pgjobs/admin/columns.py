@@ -86,6 +86,9 @@ class JobColumns(TableAdmin):
     @admin.display(description=_("task"))
     def task_and_state(self, job: Job) -> str:
         name = excerpt(job.task, 2 * LONGEST_CELL)
+        if definition := getattr(job, "definition", None):  # if the user may see it
+            url = page("taskdefinition", definition.pk, self.admin_site)
+            name = format_html('<a href="{}">{}</a>', url, name)
         try:
             registry.get(job.task)
         except UnknownTask:
@@ -142,7 +145,7 @@ class JobColumns(TableAdmin):
 
     @admin.display(description=_("attempts"))
     def tries(self, job: Job) -> str:
-        text = gettext("%(attempts)d, of which failed: %(failures)d of %(most)d")
+        text = gettext("%(attempts)d (%(failures)d failed, of %(most)d allowed)")
         return text % {
             "attempts": job.attempts,
             "failures": job.failures,

@@ -11,6 +11,8 @@ from ..base.ids import read_id
 from ..base.plain_json import dump
 from ..exceptions import UnknownTask
 from ..models import Job, TaskDefinition
+from ..reports.durations import seconds_in_words
+from ..reports.errors import last_failure
 from ..reports.figures import PERIODS, figures
 from ..reports.json_text import plain
 from ..reports.texts import block, excerpt
@@ -25,15 +27,16 @@ from .listing import ReadOnlyAdmin
 from .markup import (
     LONGEST_CELL,
     ago,
+    breakable,
     full,
     preformatted,
-    seconds_in_words,
     status_word,
 )
 from .parameters import parameters_table
 
 TEMPLATE = "admin/pgjobs/taskdefinition/add_job.html"
 LONGEST_TEXT = 20_000
+LONGEST_REASON = 300
 
 
 class StateFilter(ChoiceFilter):
@@ -61,6 +64,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
     list_display = ("short_name", "state", "takes", "queue")
     list_display_links = ("short_name",)
     list_filter = (StateFilter,)
+    when_empty = _("Tasks appear here after: manage.py synctasks")
     ordering = ("name",)
     sortable_by = ("short_name",)
     search_fields = ("name", "origin")
@@ -71,10 +75,18 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         "full_description",
         "jobs",
         "last_day",
+        "last_failure",
         "shown_parameters",
         "shown_options",
     )
     actions_row = actions_detail = ("pgjobs_taskdefinition_add_job",)
+
+    def get_fields(self, request, obj=None):
+        may_see_jobs = request.user.has_perm("pgjobs.view_job")
+        hidden = set() if may_see_jobs else {"jobs", "last_failure"}
+        if not obj.description:
+            hidden.add("full_description")
+        return [each for each in self.fields if each not in hidden]
 
     has_add_job_permission = permitted("add_job")
 
@@ -157,7 +169,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
 
     @admin.display(description=_("name"), ordering="name")
     def short_name(self, definition: TaskDefinition) -> str:
-        return excerpt(definition.name, 2 * LONGEST_CELL)
+        return breakable(excerpt(definition.name, 2 * LONGEST_CELL))
 
     @admin.display(description=_("state"))
     def state(self, definition: TaskDefinition) -> str:
@@ -197,6 +209,18 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
             "half": seconds_in_words(found[0].run_time(0.5)),
             "most": seconds_in_words(found[0].run_time(0.95)),
         }
+
+    @admin.display(description=_("last failure"), empty_value=_("None."))
+    def last_failure(self, definition: TaskDefinition) -> str | None:
+        """Show the job of the task that failed last, if it has not run again since."""
+        job = last_failure(TaskDefinition.objects.db, definition.name)
+        if job is None:
+            return None
+        link = format_html(
+            '<a href="{}">#{}</a>', page("job", job.pk, self.admin_site), str(job.pk)
+        )
+        reason = excerpt(job.reason_start, LONGEST_REASON)
+        return format_html("{} {}: {}", link, ago(job.finished_at), reason)
 
     @admin.display(description=_("parameters"))
     def shown_parameters(self, definition: TaskDefinition) -> str:

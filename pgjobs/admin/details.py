@@ -151,6 +151,7 @@ def steps_of(job: Job, may_see_results: bool):
     words = sensitive_words(job.task)
     for step in rows.order_by("-life", "-finished_at", "-pk")[: MOST_STEPS + 1]:
         step.shown_name = excerpt(step.name, LONGEST_LINE)
+        step.shown_end = exactly(step.finished_at)
         if may_see_results and step.result is not None:
             step.shown_result = json_block(step.result, words, LONGEST_STEP_RESULT)
         yield step
@@ -196,6 +197,16 @@ def attempts_of(job: Job):
         with_times(attempt)
         attempt.shown_worker = excerpt(attempt.worker_name, LONGEST_LINE)
         attempt.shown_exception = excerpt(attempt.exception_class_start, LONGEST_LINE)
-        attempt.shown_message = block(attempt.message_start, 2_000)
+        attempt.shown_message = block(without_class(attempt), 2_000)
         attempt.shown_traceback = block(attempt.traceback_start, LONGEST_TEXT)
         yield attempt
+
+
+def without_class(attempt: Attempt) -> str:
+    """Return the message of an attempt; its class stands above it already."""
+    name = attempt.exception_class_start.rpartition(".")[2]
+    return (
+        attempt.message_start.removeprefix(f"{name}: ")
+        if name
+        else attempt.message_start
+    )

@@ -22,7 +22,15 @@ from .details import beginning, json_block
 from .filters import MOST_CHOICES, AgeFilter, ChoiceFilter, NameFilter
 from .links import list_url
 from .listing import ReadOnlyAdmin
-from .markup import LONGEST_CELL, ago, full, short, status_and_note, status_word
+from .markup import (
+    LONGEST_CELL,
+    ago,
+    full,
+    moment,
+    short,
+    status_and_note,
+    status_word,
+)
 
 LONGEST_REASON = 300
 LONGEST_TERM = 200
@@ -138,6 +146,7 @@ class EventAdmin(ReadOnlyAdmin, ActingAdmin):
     list_display = ("id", "short_name", "state_word", "short_aggregate", "published")
     list_display_links = ("id", "short_name")
     list_filter = FILTERS
+    when_empty = _("An event appears here when the code publishes it.")
     ordering = ("-id",)
     # `find` decides what is searched.
     search_fields = ("id", "aggregate_id", "correlation_id")
@@ -241,6 +250,7 @@ def deliveries_of(event: Event):
         each.status_label = Status(each.status).label
         each.shown_reason = excerpt(each.reason, LONGEST_REASON)
         each.is_finished = each.finished_at is not None
+        each.shown_end = ago(each.finished_at)
         each.notes = [
             gettext("delivered %(when)s") % {"when": Origin(each.origin).label}
             if each.origin != Origin.PUBLISHED
@@ -263,20 +273,22 @@ class InactiveFilter(ChoiceFilter):
 class SubscriptionAdmin(ReadOnlyAdmin):
     """Which tasks handle which events. The code declares it."""
 
-    list_display = ("task_name", "event_name", "is_ordered", "state", "since")
+    list_display = ("task_name", "event_name", "is_ordered", "state", "began")
     list_display_links = ("task_name",)
     list_filter = (InactiveFilter,)
     ordering = ("event", "task")
     search_fields = ("task", "event")
     fields = (
         ("task_name", "event_name"),
-        ("is_ordered", "since", "inactive_at"),
+        ("is_ordered", "began", "ended"),
         ("queue_name", "priority", "max_attempts", "max_crashes"),
         ("timeout", "expires_in"),
         "held_by",
     )
 
     task_name = short("task", _("task"))
+    began = moment("since", _("since"))
+    ended = moment("inactive_at", _("inactive since"))
 
     @admin.display(description=_("event"))
     def event_name(self, subscription: Subscription) -> str:

@@ -14,6 +14,7 @@ from ..models import ErrorGroup, Job, Schedule, Status, Worker
 from ..reports.errors import failures
 from ..reports.job_filters import FILTERS as MEANINGS
 from ..reports.job_filters import (
+    LOOKED_AT_BY_END,
     LOOKED_AT_BY_NAME,
     NO_EXCEPTION,
     UNINDEXED,
@@ -97,8 +98,10 @@ def among_newest(request, rows, match: Q | None):
         return rows
     if reads_all(request):
         return rows.filter(*matches)
-    found = newest(rows, Q(*matches), LOOKED_AT_BY_NAME, have_ended(request))
-    request.pgjobs_is_cut = found.is_cut
+    by_end = have_ended(request)
+    looked_at = LOOKED_AT_BY_END if by_end else LOOKED_AT_BY_NAME
+    found = newest(rows, Q(*matches), looked_at, by_end)
+    request.pgjobs_cut_at = looked_at if found.is_cut else None
     return found.jobs
 
 

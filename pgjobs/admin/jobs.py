@@ -1,6 +1,7 @@
 """The admin of jobs: lists, pages and acts. It does not edit them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -26,6 +27,7 @@ from django.urls import path, re_path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..exceptions import UnknownTask
 from ..fields import HoldsKey
 from ..models import Job, Status, TaskDefinition
 from ..reports.job_filters import (
@@ -36,6 +38,7 @@ from ..reports.job_filters import (
 from ..reports.json_text import is_secret
 from ..reports.reasons import reasons, turn_of
 from ..reports.texts import excerpt
+from ..tasks.registry import registry
 from ..tasks.sensitive import all_sensitive_words, sensitive_by_task
 from .acting import (
     ActingAdmin,
@@ -44,7 +47,17 @@ from .acting import (
     name_of,
     permitted,
 )
-from .acts import ASKED, BULK_ACTIONS, BUTTONS, CANCEL, DELETE, RETRY
+from .acts import (
+    ASKED,
+    BULK_ACTIONS,
+    BUTTONS,
+    CANCEL,
+    DELETE,
+    RETRY,
+    RUN_AGAIN,
+    STOPS,
+    Act,
+)
 from .columns import LONGEST_REASON, JobColumns
 from .definitions import is_known
 from .details import details
@@ -52,38 +65,24 @@ from .export import export
 from .family import tree
 from .filters import FILTERS, among_newest, have_ended
 from .graph import graph
+from .job_fields import fieldsets
 from .links import job_links, list_url
 from .listing import LONGEST_TERM, ReadOnlyAdmin, by_id_or_beginning
 from .muting import mute_view
 from .overview import overview_context
 from .progress import add_progress
+from .repeating import Repeated
 from .searching import (
     filter_note,
     has_name,
     id_of,
     may_see_arguments,
+    no_match,
     search_note,
 )
 from .tabs import status_tabs
 
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
-# Fields of the page, by the columns without which the page skips them.
-TIMES = {
-    "enqueued_at": "enqueued",
-    "run_after": "due",
-    "expires_at": "expires",
-    "cancel_requested_at": "asked_to_cancel",
-    "started_at": "started",
-    "last_attempted_at": "last_attempted",
-    "finished_at": "finished",
-}
-ASSIGNMENT = {"worker_id": "worker_link", "batch_id": "batch_link"}
-COUNTERS = {name: name for name in ("crashes", "timeout", "process_units")}
-KEY_FIELDS = (("full_unique_key", "unique_for", "unique_until", "holds_key"),)
-INTERNALS = (
-    ("max_attempts", "max_crashes", "attempts", "failures"),
-    ("life", "lease_token"),
-)
 SUCCESSFUL = Status.SUCCESSFUL
 REPEATS = _("It has succeeded before: all that it does happens once more.")
 LONGEST_ARGUMENTS = 300  # that are fetched for the list
@@ -113,9 +112,12 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     acts = BUTTONS
     bulk_acts = BULK_ACTIONS
 
+    when_empty = _("No job has been enqueued yet.")
+
     # Permissions
 
     has_retry_permission = permitted("retry_job")
+    has_run_again_permission = permitted("add_job")
     has_cancel_permission = permitted("cancel_job")
     has_fail_permission = permitted("fail_job")
     has_run_now_permission = permitted("run_job_now")
@@ -180,6 +182,9 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             found = queryset.none()
         return found, False
 
+    def empty_note(self, changelist):
+        return no_match(changelist.query) or super().empty_note(changelist)
+
     def searched(self, request, rows, terms):
         words = all_sensitive_words()
         if any(is_secret(each.key, words) and not each.is_open for each in terms):
@@ -224,18 +229,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return export(jobs, kind, may_see_arguments(request))
 
     def get_fieldsets(self, request, obj=None):
-        """Return what the page shows, without the columns that hold nothing."""
-        groups = (
-            (None, state_fields(obj), ()),
-            (_("Times"), filled(obj, TIMES), ()),
-            (_("Uniqueness"), KEY_FIELDS if obj.unique_key else (), ()),
-            (_("Internals"), INTERNALS, ("collapse",)),
-        )
-        return [
-            (title, {"fields": fields, "classes": classes})
-            for title, fields, classes in groups
-            if fields
-        ]
+        return list(fieldsets(obj))
 
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         may_see = may_see_arguments(request)
@@ -244,21 +238,22 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         if origin := context["origin"]:
             filters = {origin.kind: origin.id}
             context["origin_jobs"] = list_url("job", self.admin_site, **filters)
+        if request.user.has_perm("pgjobs.view_taskdefinition"):
+            obj.definition = TaskDefinition.objects.filter(name=obj.task).first()
         context["run_again"] = self.url_to_run_again(request, obj) if may_see else None
         if obj.has_keys:
             context.update(job_links(obj, self.admin_site))
-        before, after = context.get("predecessors"), context.get("successors")
-        if before or after:
-            context["graph"] = graph(obj, before or (), after or ())
+        if context.get("predecessors") or context.get("successors"):
+            context.update(graph(obj, self.admin_site))
         context.update(tree(obj, context["lineage"], self.admin_site))
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
     def url_to_run_again(self, request, job: Job) -> str | None:
         """Return the address of the form for a new job like this one."""
-        if not request.user.has_perms(("pgjobs.add_job", "pgjobs.view_taskdefinition")):
+        definition = getattr(job, "definition", None)
+        if definition is None or not request.user.has_perm("pgjobs.add_job"):
             return None
-        definition = TaskDefinition.objects.filter(name=job.task).first()
-        if definition is None or not is_known(definition):
+        if not is_known(definition):
             return None
         name = "admin:pgjobs_taskdefinition_add_job"
         url = reverse(name, args=(definition.pk,), current_app=self.admin_site.name)
@@ -301,7 +296,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             "status": row.get_status_display(),
             "running": running,
             "only_running": running and act is CANCEL,
-            "warning": REPEATS if act is RETRY and row.status == SUCCESSFUL else "",
+            "effect_on_running": how_it_stops(row.task) if act is CANCEL else "",
+            "warning": REPEATS if is_repeated(act, row) else "",
         }
 
     def preview_of_many(self, act, rows):
@@ -318,11 +314,18 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         still_runs = Job.objects.running().filter(pk=row.pk)
         if act is CANCEL and still_runs.exists():
             return ASKED % {"name": name_of(row)}
+        if isinstance(changed, Repeated):
+            text = gettext("There is job %(id)d of %(task)s.")
+            task = excerpt(row.task, LONGEST_NAME)
+            return text % {"id": changed.new_id, "task": task}
         return super().what_was_done(act, row, changed)
 
     def why_not(self, act, row, changed) -> str:
         names = {"job": name_of(row)}
         this = Job.objects.filter(pk=row.pk).first()
+        if this and this.status in act.statuses and act is DELETE:
+            text = gettext("%(job)s was not deleted: another table refers to it.")
+            return text % names
         if this and this.status in act.statuses and this.unique_key:
             text = gettext("%(job)s was not changed: job %(id)s holds its unique key.")
             return text % {**names, "id": holder_of_key(this)}
@@ -331,29 +334,24 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return text % {**names, "status": status}
 
 
+def is_repeated(act: Act, job: Job) -> bool:
+    return act in (RETRY, RUN_AGAIN) and job.status == SUCCESSFUL
+
+
+def how_it_stops(task: str) -> Any:
+    """Return what a request to stop does; empty if no code here has the task."""
+    try:
+        return STOPS[registry.get(task).options.cancel]
+    except UnknownTask:
+        return ""
+
+
 def top_tasks(rows) -> Iterator[tuple[str, str, int]]:
     """Yield the tasks and queues that most of the jobs are of, with their numbers."""
     groups = rows.order_by().values_list("task", "queue_name")
     largest = groups.annotate(number=Count("pk")).order_by("-number", "task")
     for task, queue, number in largest[:MOST_TASKS]:
         yield excerpt(task, LONGEST_NAME), excerpt(queue, LONGEST_NAME), number
-
-
-def state_fields(job: Job) -> tuple:
-    """Return the fields at the top of the page, which say how the job does."""
-    return (
-        "status_word",
-        *(("why",) if job.why else ()),
-        *(("full_reason",) if job.reason_start else ()),
-        "task_and_state",
-        ("queue", "priority", *filled(job, ASSIGNMENT)),
-        ("tries", *filled(job, COUNTERS)),
-    )
-
-
-def filled(job: Job, fields: dict[str, str]) -> tuple[str, ...]:
-    """Return the fields whose columns hold something."""
-    return tuple(field for column, field in fields.items() if getattr(job, column))
 
 
 def short_arguments(jobs: list[Job]) -> dict[int, str]:

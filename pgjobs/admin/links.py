@@ -74,9 +74,12 @@ def note_of(link: Predecessor) -> str:
 def predecessor(link: Predecessor, jobs: dict[int, Job], admin_site) -> Link:
     if link.predecessor_id is not None:
         return link_to_job(link.predecessor_id, jobs, note_of(link), admin_site)
-    name = gettext("batch %(id)s") % {"id": link.batch_id}
-    url = page("batch", link.batch_id, admin_site)
-    return Link(url, name, "", "", note_of(link))
+    return link_to_batch(link.batch_id, note_of(link), admin_site)
+
+
+def link_to_batch(id: int | None, note: str, admin_site) -> Link:
+    name = gettext("batch %(id)s") % {"id": id}
+    return Link(page("batch", id, admin_site), name, "", "", note)
 
 
 def link_to_job(id: int, jobs: dict[int, Job], note: str, admin_site) -> Link:

@@ -59,6 +59,9 @@ class TableAdmin(admin.ModelAdmin):
     sortable_by: Any = ()
     actions: Any = None
 
+    # What to do where there are no rows at all.
+    when_empty: Any = ""
+
     class Media:
         css = {"all": ["pgjobs/admin.css"]}
 
@@ -79,7 +82,14 @@ class TableAdmin(admin.ModelAdmin):
         changelist.result_list = list(changelist.result_list)
         if request.method != "POST":  # which no list answers, but an action
             self.look_up(request, changelist.result_list)
+        if not changelist.result_list:
+            changelist.empty_note = self.empty_note(changelist)
         return changelist
+
+    def empty_note(self, changelist) -> Any:
+        """Return what to do about a list without rows."""
+        is_narrowed = changelist.query or changelist.get_filters_params()
+        return "" if is_narrowed else self.when_empty
 
     def get_object(self, request, object_id, from_field=None):
         row = super().get_object(request, object_id, from_field)

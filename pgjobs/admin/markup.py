@@ -10,6 +10,7 @@ from django.utils.safestring import mark_safe
 from django.utils.timezone import localtime, now
 from django.utils.translation import gettext
 
+from ..reports.durations import seconds_in_words
 from ..reports.texts import block, excerpt
 
 LONGEST_CELL = 80
@@ -23,7 +24,7 @@ def short(field: str, title):
     @admin.display(description=title)
     def column(self, row) -> str:
         text = excerpt(getattr(row, field) or "", LONGEST_CELL)
-        return text or self.get_empty_value_display()
+        return breakable(text) if text else self.get_empty_value_display()
 
     return column
 
@@ -87,16 +88,6 @@ def exact(time: datetime, zone: tzinfo | None = None) -> str:
 
 def lasting(age: timedelta) -> str:
     return seconds_in_words(age.total_seconds())
-
-
-def seconds_in_words(seconds: float | None) -> str:
-    """Return a duration in one unit, or nothing if it is not known."""
-    if seconds is None:
-        return ""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
 def size(number: int | None) -> str:

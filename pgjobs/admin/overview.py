@@ -10,13 +10,14 @@ from django.db.models import F, Q
 from django.middleware.csrf import get_token
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import database_time
 from ..models import AuditEntry, Job, Schedule, Status, Worker
 from ..models.job_choices import WaitingFor
 from ..reports import status
+from ..reports.durations import seconds_in_words
 from ..reports.errors import failures
 from ..reports.figures import PERIODS, Sums, figures, versions
 from ..reports.job_filters import InvalidFilter, checked
@@ -29,7 +30,6 @@ from .markup import (
     LONGEST_CELL,
     ago,
     exact,
-    seconds_in_words,
     status_word,
 )
 from .overview_errors import LONGEST_REASON, ErrorTables
@@ -250,10 +250,14 @@ class OverviewTables(ErrorTables, WorkerTable):
         if not self.may_view("event"):
             return
         if number := state.events["dead"]:
-            text = gettext("%(number)s dead letters") % {"number": capped(number)}
+            text = ngettext("%(number)s dead letter", "%(number)s dead letters", number)
+            text %= {"number": capped(number)}
             yield self.list_link("event", text, state="DEAD")
         if number := state.events["unhandled"]:
-            text = gettext("%(number)s unhandled events") % {"number": capped(number)}
+            text = ngettext(
+                "%(number)s unhandled event", "%(number)s unhandled events", number
+            )
+            text %= {"number": capped(number)}
             yield self.list_link("event", text, state="UNHANDLED")
 
     def finished(self, state: status.Overview) -> Iterator[str]:

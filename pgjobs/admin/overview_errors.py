@@ -46,9 +46,9 @@ class ErrorTables(Links):
     def error_row(self, group: Failures) -> tuple[Any, ...]:
         kind = group.kind
         name = excerpt(group.exception_class, LONGEST_CELL)
-        where = name_of_task(group.task)
+        where = self.list_link("job", name_of_task(group.task), task=group.task)
         if kind is not None:
-            where = status_and_note(where, excerpt(kind.place, LONGEST_CELL))
+            where = status_and_note(where, breakable(excerpt(kind.place, LONGEST_CELL)))
         return (
             status_and_note(
                 breakable(name) or gettext("No exception"),

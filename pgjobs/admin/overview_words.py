@@ -7,10 +7,11 @@ from django.utils.translation import gettext
 from ..conf import settings
 from ..models import Status
 from ..reports import status
+from ..reports.durations import seconds_in_words
 from ..reports.errors import MOST_COUNTED, Failures
 from ..reports.job_filters import NO_EXCEPTION
 from ..reports.texts import excerpt
-from .markup import LONGEST_CELL, breakable, seconds_in_words, status_word
+from .markup import LONGEST_CELL, breakable, status_word
 
 
 def filters_of(group: Failures) -> dict[str, Any]:
@@ -33,7 +34,13 @@ def name_of_task(name: str) -> str:
 def paused(queue: status.QueueStatus) -> str:
     if queue.paused_seconds is None:
         return excerpt(queue.note, LONGEST_CELL)
-    since = gettext("for %(time)s") % {"time": seconds_in_words(queue.paused_seconds)}
+    text = gettext("for %(time)s")
+    if queue.paused_by:
+        text = gettext("for %(time)s by %(person)s")
+    since = text % {
+        "time": seconds_in_words(queue.paused_seconds),
+        "person": excerpt(queue.paused_by, LONGEST_CELL),
+    }
     note = f"{since}. {excerpt(queue.note, LONGEST_CELL)}" if queue.note else since
     return status_word("waiting", gettext("Paused"), note)
 

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 
 from django.contrib import admin
+from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Job, Queue
 from ..models.queue import QueueQuerySet
 from ..queue.acts import Changed
+from ..reports.durations import seconds_in_words
+from ..reports.pauses import with_person
 from ..reports.status import (
     LIVE,
     QueueStatus,
@@ -16,11 +19,12 @@ from ..reports.status import (
     living_workers,
     queue_statuses,
 )
+from ..reports.texts import excerpt
 from .acting import ActingAdmin, permitted
 from .acts import Act
 from .forms import NoteForm
 from .links import links_by_status
-from .markup import ago, seconds_in_words, short, status_word
+from .markup import LONGEST_CELL, ago, short, status_word
 
 
 def counting(change: Callable[..., int]) -> Callable[..., Changed]:
@@ -87,6 +91,7 @@ class QueueAdmin(ActingAdmin):
         "short_note",
     )
     list_display_links = ("short_name",)
+    when_empty = _("A queue appears here when a worker claims its first job.")
     ordering = ("name",)
     search_fields = ("name",)
     fields = ("name", "state", "jobs", "max_running", "note")
@@ -102,6 +107,9 @@ class QueueAdmin(ActingAdmin):
         return super().has_delete_permission(request, obj) and not is_used
 
     # Pages
+
+    def get_queryset(self, request):
+        return with_person(super().get_queryset(request))
 
     def get_fields(self, request, obj=None):
         return self.fields if obj else ("name", "max_running", "note")
@@ -125,7 +133,13 @@ class QueueAdmin(ActingAdmin):
     def state(self, queue: Queue) -> str:
         if queue.paused_at is None:
             return status_word("ready", state_of(queue))
-        return status_word("waiting", state_of(queue), ago(queue.paused_at))
+        since = ago(queue.paused_at)
+        if queue.paused_by:
+            person = excerpt(queue.paused_by, LONGEST_CELL)
+            since = format_html(
+                gettext("{time} by {person}"), time=since, person=person
+            )
+        return status_word("waiting", state_of(queue), since)
 
     @admin.display(description=_("jobs"))
     def jobs(self, queue: Queue) -> str:

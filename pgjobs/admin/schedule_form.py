@@ -2,48 +2,42 @@
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import Any
 
 from django import forms
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..exceptions import InvalidArguments, InvalidTask, UnknownTask
+from ..base.timetable import checked_cron, checked_interval, checked_timezone
+from ..exceptions import (
+    InvalidArguments,
+    InvalidTask,
+    UnknownTask,
+    non_negative_seconds,
+)
 from ..models import Schedule
 from ..reports.job_filters import InvalidFilter, age
 from ..tasks.recurrence import Recurrence
 from ..tasks.registry import registry
 from ..tasks.schedules import check_name
-from ..tasks.schemas import parameters_of
-from .forms import JsonField
-from .parameters import parameters
+from ..tasks.task import Task
+from .argument_fields import ArgumentsMixin
+from .moments import MomentField
 
-ARGUMENTS = _("A JSON object by the names of the task's parameters.")
+WRONG = {
+    "name": _("A name has 1 to 200 characters, and no control characters."),
+    "every": _("An interval takes 1 s to 100 years."),
+    "cron": _(
+        "This is no cron expression of five fields, such as 0 3 * * mon-fri, or it "
+        "never fires."
+    ),
+    "timezone": _("No time zone has this name. Europe/Berlin is one."),
+    "jitter": _("A jitter takes 0 s to 100 years."),
+}
 SHORT_INTERVAL = re.compile(r"\d+(?:\.\d+)?[smhd]")
-
-
-def arguments_in_words(name: str) -> str:
-    """Return what the arguments of a task are, for the help of their field."""
-    try:
-        task = registry.get(name)
-    except UnknownTask:
-        return str(ARGUMENTS)
-    schema = parameters_of(task.signature, task.__doc__)
-    taken = [f"{each.name} ({each.type})" for each in parameters(schema)]
-    names = gettext("The task takes: %(names)s.") % {"names": ", ".join(taken)}
-    return f"{ARGUMENTS} {names}" if taken else str(ARGUMENTS)
-
-
-class ArgumentsField(JsonField):
-    """A JSON object: what the task gets, by the names of its parameters."""
-
-    def to_python(self, value):
-        text = forms.CharField.to_python(self, value)
-        arguments = super().to_python(text or "{}")
-        if not isinstance(arguments, dict):
-            message = _('Enter a JSON object, such as {"client_id": 42}.')
-            raise forms.ValidationError(message)
-        return arguments
 
 
 class IntervalField(forms.DurationField):
@@ -56,17 +50,26 @@ class IntervalField(forms.DurationField):
         return super().to_python(value)
 
 
-class ScheduleForm(forms.ModelForm):
+class TaskForm(forms.Form):
+    """Which task a new schedule is for."""
+
+    task = forms.ChoiceField(label=_("Task"))
+
+    def __init__(self):
+        super().__init__()
+        self.fields["task"].choices = task_choices()
+
+
+class ScheduleForm(ArgumentsMixin, forms.ModelForm):
     every = IntervalField(
         label=_("Every"),
         required=False,
         help_text=_("Such as 2h, 15m or 7d, or 02:00:00. Or give a cron."),
     )
-    arguments = ArgumentsField(
-        label=_("Arguments"),
-        required=False,
-        help_text=ARGUMENTS,
-    )
+    start_at = MomentField(label=_("Start"), required=False)
+    end_at = MomentField(label=_("End"), required=False)
+    # Whether the user may see arguments; otherwise they stay as they are.
+    takes_arguments = True
 
     class Meta:
         model = Schedule
@@ -93,26 +96,80 @@ class ScheduleForm(forms.ModelForm):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.initial["arguments"] = json.dumps(self.instance.kwargs, indent=2)
-        if (task := self.instance.task) and "arguments" in self.fields:
-            self.fields["arguments"].help_text = arguments_in_words(task)
         if "task" in self.fields:
-            names = sorted(task.name for task in registry.tasks.values())
             self.fields["task"] = forms.ChoiceField(
-                label=_("Task"), choices=[(name, name) for name in names]
+                label=_("Task"), choices=task_choices()
             )
+        task = task_of(self.chosen_task)
+        if task is not None and self.takes_arguments:
+            self.add_arguments(task, takes_all=False)
+            if task.name == self.instance.task:
+                self.begin_with(self.instance.kwargs)
 
-    def clean_name(self):
+    @property
+    def chosen_task(self) -> str:
+        """The task whose arguments the form asks for."""
+        if "task" not in self.fields:
+            return self.instance.task
+        chosen = self.data.get("task") or self.initial.get("task")
+        return chosen or self.instance.task
+
+    # In the operator's language; what `Recurrence` raises is for programmers.
+
+    def clean_name(self) -> str:
+        name = self.cleaned_data["name"]
+        self.checked(check_name, name, WRONG["name"])
+        return name
+
+    def clean_every(self) -> timedelta | None:
+        return self.checked(
+            checked_interval, self.cleaned_data["every"], WRONG["every"]
+        )
+
+    def clean_cron(self) -> str:
+        return self.checked(checked_cron, self.cleaned_data["cron"], WRONG["cron"])
+
+    def clean_timezone(self) -> str:
+        zone = self.cleaned_data["timezone"]
+        return self.checked(checked_timezone, zone, WRONG["timezone"])
+
+    def clean_jitter(self) -> timedelta:
+        jitter = self.cleaned_data["jitter"]
+        self.checked(partial(non_negative_seconds, "jitter"), jitter, WRONG["jitter"])
+        return jitter
+
+    def checked(self, check: Callable, value: Any, problem: Any) -> Any:
         try:
-            check_name(self.cleaned_data["name"])
-        except InvalidTask as error:
-            raise forms.ValidationError(str(error)) from error
-        return self.cleaned_data["name"]
+            return value if value in (None, "") else check(value)
+        except ValueError as error:
+            raise forms.ValidationError(problem) from error
 
     def clean(self):
         cleaned = super().clean()
         if self.errors or not {"every", "cron", "timezone"} <= cleaned.keys():
             return cleaned
+        for field, problem in list(self.contradictions(cleaned)):
+            self.add_error(field, problem)
+        if not self.errors:
+            self.check_recurrence(cleaned)
+        if not self.errors:
+            self.check_arguments(cleaned)
+        return cleaned
+
+    def contradictions(self, cleaned) -> Iterator[tuple[str, Any]]:
+        """Yield what is wrong with fields that are right each by itself."""
+        if not cleaned["every"] and not cleaned["cron"]:
+            yield "every", _("Give an interval or a cron.")
+        if cleaned["every"] and cleaned["cron"]:
+            yield "cron", _("Give an interval or a cron, not both.")
+        if cleaned["anchor"] == "end" and not cleaned["every"]:
+            yield "anchor", _("Only an interval can begin with the end of a run.")
+        start, end = cleaned["start_at"], cleaned["end_at"]
+        if start and end and start >= end:
+            yield "end_at", _("The end must be later than the start.")
+
+    def check_recurrence(self, cleaned) -> None:
+        """Check the rest, as the code of a project is checked."""
         try:
             checked = Recurrence(
                 every=cleaned["every"],
@@ -126,27 +183,38 @@ class ScheduleForm(forms.ModelForm):
                 end=cleaned["end_at"],
             )
         except InvalidTask as error:
-            self.add_error(self.field_of(str(error)), str(error))
-            return cleaned
-        cleaned.update(cron=checked.cron, timezone=checked.timezone)
-        self.check_arguments(cleaned)
-        return cleaned
-
-    def field_of(self, message: str) -> str | None:
-        """Return the field that a message begins with, if it is one."""
-        word = message.partition(" ")[0]
-        name = f"{word}_at" if word in ("start", "end") else word
-        return name if name in self.fields else None
+            self.add_error(None, str(error))
+        else:
+            cleaned.update(cron=checked.cron, timezone=checked.timezone)
 
     def check_arguments(self, cleaned) -> None:
         """Store the arguments as an enqueue would, checked by the type hints."""
-        name = cleaned.get("task", self.instance.task)
-        given = cleaned.get("arguments", self.instance.kwargs)
-        try:
-            stored = registry.get(name).signature.store((), given)
-        except (InvalidArguments, InvalidTask, UnknownTask) as error:
-            field = "arguments" if "arguments" in self.fields else None
-            self.add_error(field, str(error))
+        task = task_of(cleaned.get("task", self.instance.task))
+        if task is None:
+            name = cleaned.get("task", self.instance.task)
+            text = _("No code here declares the task %(task)s.")
+            self.add_error(None, text % {"task": name})
             return
-        self.instance.args = json.loads(stored.args)
-        self.instance.kwargs = json.loads(stored.kwargs)
+        given = self.given() if self.takes_arguments else ([], self.instance.kwargs)
+        try:
+            stored = task.signature.store(tuple(given[0]), given[1])
+        except InvalidArguments as error:
+            self.add_faults(error.faults)
+        except InvalidTask as error:
+            self.add_error(None, str(error))
+        else:
+            self.instance.args = json.loads(stored.args)
+            self.instance.kwargs = json.loads(stored.kwargs)
+
+
+def task_choices() -> list[tuple[str, str]]:
+    names = sorted(task.name for task in registry.tasks.values())
+    return [(name, name) for name in names]
+
+
+def task_of(name: str) -> Task | None:
+    """Return the task of that name; None if this process has no code of it."""
+    try:
+        return registry.get(name)
+    except UnknownTask:
+        return None

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.contrib import admin
+from django.contrib.admin.utils import flatten_fieldsets
+from django.core.exceptions import PermissionDenied
 from django.db.models import F
 from django.db.models.functions import Left
 from django.utils.html import format_html, format_html_join
@@ -20,23 +21,27 @@ from ..models.schedule_units import TIMING_FIELDS, UNITS, Unit
 from ..queue.acts import Changed
 from ..reports.json_text import readable
 from ..reports.texts import excerpt
+from ..reports.zones import zone_of
 from ..tasks.schedules import run_now
 from ..tasks.sensitive import sensitive_words
 from .acting import ActingAdmin, permitted
 from .acts import Act
+from .argument_fields import is_argument, names_of_fields
 from .filters import ChoiceFilter
-from .links import page
+from .links import list_url, page
 from .markup import (
     LONGEST_CELL,
     ago,
+    breakable,
     exact,
     preformatted,
     status_and_note,
     status_word,
 )
 from .queues import counting
-from .schedule_form import ScheduleForm
+from .schedule_form import ScheduleForm, TaskForm, task_of
 
+TASK_TEMPLATE = "admin/pgjobs/schedule/choose_task.html"
 LONGEST_TEXT = 20_000
 LONGEST_REASON = 500
 NEXT_RUNS = 5
@@ -96,7 +101,7 @@ class StateFilter(ChoiceFilter):
     choices_by_name = {
         "on": (_("Not paused"), {"paused": False, "orphaned": False}),
         "paused": (_("Paused"), {"paused": True}),
-        "orphaned": (_("Task is gone"), {"orphaned": True}),
+        "orphaned": (_("Gone from the code"), {"orphaned": True}),
         "broken": (_("Does not fire, for an error"), {"error__gt": ""}),
     }
 
@@ -106,10 +111,18 @@ class ScheduleAdmin(ActingAdmin):
     """Schedules. The code does not overwrite what a user changes here."""
 
     form = ScheduleForm
-    list_display = ("name", "when", "state_word", "next_run", "last_run", "run_count")
+    list_display = (
+        "short_name",
+        "when",
+        "state_word",
+        "next_run",
+        "last_run",
+        "run_count",
+    )
     list_filter = (StateFilter,)
+    when_empty = _("Declare schedules in the code, or add one here.")
     ordering = ("name",)
-    sortable_by = ("name", "next_run", "run_count")
+    sortable_by = ("short_name", "next_run", "run_count")
     search_fields = ("name", "task")
     readonly_fields = (
         *STATE_FIELDS,
@@ -135,18 +148,48 @@ class ScheduleAdmin(ActingAdmin):
 
     def get_readonly_fields(self, request, obj=None):
         declared = ("name", "task") if obj is not None and obj.declared else ()
-        # To hide a field is not enough: Django's form would still accept its value.
+        return (*declared, *self.readonly_fields)
+
+    def add_view(self, request, form_url="", extra_context=None):
+        """Ask for the task first: the form has a field for each of its arguments."""
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
-        hidden = () if may_see else ("arguments",)
-        return (*declared, *hidden, *self.readonly_fields)
+        if request.method == "GET" and may_see and not self.chosen_task(request):
+            if not self.has_add_permission(request):
+                raise PermissionDenied
+            context = {
+                "form": TaskForm(),
+                "url_back": list_url("schedule", self.admin_site),
+            }
+            title = gettext("Add schedule")
+            return self.page(request, TASK_TEMPLATE, title, context)
+        return super().add_view(request, form_url, extra_context)
+
+    def chosen_task(self, request, obj=None) -> str | None:
+        """Return the task whose arguments the form asks for."""
+        if obj is not None and obj.declared:
+            return obj.task
+        chosen = request.POST.get("task") or request.GET.get("task")
+        return chosen or (obj.task if obj is not None else None)
+
+    def get_form(self, request, obj=None, change=False, **kwargs):
+        # A form makes the fields of arguments itself, which Django does not know.
+        fields = flatten_fieldsets(self.get_fieldsets(request, obj))
+        kwargs["fields"] = [each for each in fields if not is_argument(each)]
+        form = super().get_form(request, obj, change, **kwargs)
+        form.takes_arguments = request.user.has_perm("pgjobs.view_job_arguments")
+        return form
 
     def get_fieldsets(self, request, obj=None):
         may_see = request.user.has_perm("pgjobs.view_job_arguments")
         may_change = obj is None or self.has_change_permission(request, obj)
-        arguments = "arguments" if may_change else "shown_arguments"
+        task = task_of(self.chosen_task(request, obj) or "") if may_change else None
+        arguments = (
+            names_of_fields(task) if task else ("shown_arguments",) if obj else ()
+        )
         timing = ("every", "cron", "timezone", "anchor", "start_at", "end_at")
         parts = [
-            (None, ("name", "task", arguments) if may_see else ("name", "task")),
+            (None, ("name", "task")),
+            (_("Arguments"), arguments if may_see else ()),
             (_("State"), STATE_FIELDS if obj else ()),
             (
                 _("Differs from the code"),
@@ -160,7 +203,8 @@ class ScheduleAdmin(ActingAdmin):
 
     def store(self, obj, form, change) -> None:
         # Only what was changed: a worker may fire it meanwhile.
-        changed = set(form.changed_data) - {"arguments"} | {"args", "kwargs"}
+        fields = {each for each in form.changed_data if not is_argument(each)}
+        changed = fields | {"args", "kwargs"}
         if not change or changed & set(TIMING_FIELDS):
             obj.plan_again(database_time(Schedule.objects.db))
             changed |= {"origin_at", "next_run_at", "error"}
@@ -173,6 +217,10 @@ class ScheduleAdmin(ActingAdmin):
         return super().preview(act, row) | {"status": row.state.label}
 
     # Columns
+
+    @admin.display(description=_("name"), ordering="name")
+    def short_name(self, schedule: Schedule) -> str:
+        return breakable(excerpt(schedule.name, 2 * LONGEST_CELL))
 
     @admin.display(description=_("when"))
     def when(self, schedule: Schedule) -> str:
@@ -277,11 +325,7 @@ COLOURS = {
 
 def in_its_zone(schedule: Schedule, time: datetime) -> str:
     """Return a time as the schedule counts it; the user's own time as a title."""
-    try:
-        zone = ZoneInfo(schedule.timezone) if schedule.cron else None
-    except (ValueError, OSError, ZoneInfoNotFoundError):  # only SQL could store it
-        zone = None
-    text = exact(time, zone)
+    text = exact(time, zone_of(schedule))
     return format_html('<time title="{}">{}</time>', exact(time), text)
 
 

@@ -6,8 +6,11 @@ from django.utils.translation import gettext
 from ..base.ids import read_id
 from ..models import Job, TaskDefinition
 from ..reports.job_filters import LARGE as LARGE_ARGUMENTS
-from ..reports.job_filters import LOOKED_AT, LOOKED_AT_BY_NAME, terms_of, uses_index
+from ..reports.job_filters import LOOKED_AT, terms_of, uses_index
+from ..reports.texts import excerpt
 from ..tasks.registry import registry
+
+LONGEST_SHOWN = 80
 
 
 def may_see_arguments(request) -> bool:
@@ -16,13 +19,14 @@ def may_see_arguments(request) -> bool:
 
 def filter_note(request) -> str:
     """Return a note if the list has not looked at all jobs."""
-    if not getattr(request, "pgjobs_is_cut", False):
+    cut_at = getattr(request, "pgjobs_cut_at", None)
+    if cut_at is None:
         return ""
     text = gettext(
         "These are among the newest %(number)s of the jobs that the other filters "
         "leave. Acts on all matching jobs, and exports, look at all of them."
     )
-    return text % {"number": f"{LOOKED_AT_BY_NAME:,}"}
+    return text % {"number": f"{cut_at:,}"}
 
 
 def search_note(request, term: str) -> str:
@@ -42,6 +46,18 @@ def search_note(request, term: str) -> str:
         "in arguments of more than %(size)d kB."
     )
     return text % {"number": f"{LOOKED_AT:,}", "size": LARGE_ARGUMENTS // 1_000}
+
+
+def no_match(term: str) -> str:
+    """Return how to search for a text that is no id, if the search was for one."""
+    if not term or terms_of(term) or id_of(term) is not None:
+        return ""
+    text = gettext(
+        "No task has this name. To search in reasons, write reason:%(text)s, and for "
+        "an argument its name, as in order_id:87."
+    )
+    text_in_quotes = '"{}"'.format(excerpt(term, LONGEST_SHOWN).replace('"', ""))
+    return text % {"text": text_in_quotes}
 
 
 def id_of(term: str) -> int | None:

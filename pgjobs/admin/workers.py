@@ -19,13 +19,13 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Now
 from django.utils.html import format_html
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Job, Status, Worker
 from .links import list_url
 from .listing import ReadOnlyAdmin
-from .markup import full, moment, short, size, status_word
+from .markup import full, lasting, moment, short, size, status_word
 
 LONGEST_TEXT = 2_000
 # Of its interval: so much later than expected may a heartbeat be.
@@ -56,6 +56,7 @@ class WorkerAdmin(ReadOnlyAdmin):
         "started",
     )
     list_display_links = ("short_name",)
+    when_empty = _("No worker is alive. Start one with: manage.py runjobs")
     ordering = ("name", "id")
     fields = (
         "full_name",
@@ -119,9 +120,8 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("last sign of life"))
     def silence(self, worker: Worker) -> str:
-        seconds = max(0, round(worker.silent_for.total_seconds()))
-        text = ngettext("%(count)d second ago", "%(count)d seconds ago", seconds)
-        return text % {"count": seconds}
+        text = gettext("%(age)s ago")
+        return text % {"age": lasting(max(worker.silent_for, timedelta(0)))}
 
     @admin.display(description=_("running jobs"))
     def running_jobs(self, worker: Worker) -> str:

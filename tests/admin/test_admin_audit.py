@@ -4,12 +4,15 @@ from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.db import connection
 from django.utils import timezone
 
-from pgjobs.models import AuditEntry, Queue, Schedule
+from pgjobs import enqueue, task
+from pgjobs.models import AuditEntry, Job, Queue, Schedule
 from pgjobs.queue.audit import prune_audit
 from pgjobs.queue.statements import execute_on
+from pgjobs.tasks.registry import registry
 from tests.operators import LIST, insert, make_job, operator, text_of, url_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
@@ -57,6 +60,37 @@ def test_act_that_breaks_off_leaves_its_entry(monkeypatch):
     job = make_job("READY")
     assert client.post(url_of("cancel", job)).status_code == 500
     assert entries() == [("page", "cancel", "job", job.pk, None)]
+
+
+def rest(): ...
+
+
+def test_refused_act_leaves_no_entry():
+    task(name="tests.once_at_a_time", unique=True)(rest)
+    schedule = Schedule.objects.create(
+        name="night", task="tests.once_at_a_time", cron="@daily"
+    )
+    job = make_job("SUCCESSFUL", task="tests.once_at_a_time")
+    enqueue(registry.get("tests.once_at_a_time"))
+    for arguments in (
+        ("enqueuejob", "tests.noop", "no pair"),
+        ("enqueuejob", "tests.nobody_knows"),
+        ("schedules", "run", "night"),
+    ):
+        with pytest.raises(CommandError):
+            call_command(*arguments)
+    client = operator("view_job", "add_job", "view_schedule", "run_schedule")
+    client.post(url_of("run_again", job), {})
+    client.post(f"/admin/pgjobs/schedule/run_now/{schedule.pk}/", {})
+    assert Job.objects.count() == 2
+    assert not AuditEntry.objects.exists()
+
+
+def test_note_of_a_pause_is_noted():
+    queue = Queue.objects.create(name="mail")
+    client = operator("view_queue", "pause_queue")
+    client.post(f"/admin/pgjobs/queue/pause/{queue.pk}/", {"note": "It moves."})
+    assert AuditEntry.objects.get().note == "It moves."
 
 
 def test_forms_of_queues_and_schedules_are_noted():

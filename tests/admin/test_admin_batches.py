@@ -1,9 +1,13 @@
 """The admin of batches, and what the page of a job shows of those tied to it."""
 
+import re
+from itertools import pairwise
+
 import pytest
 
 from pgjobs import chain, enqueue, group
-from pgjobs.models import Batch, Job
+from pgjobs.models import Batch, Job, Predecessor
+from pgjobs.reports.chain import Node, placed
 from tests.actors import admit
 from tests.operators import messages_of, operator, page_of, text_of
 from tests.tasks import noop
@@ -117,6 +121,51 @@ def test_page_of_a_job_shows_what_comes_before_and_after_it():
     assert "What comes after it" in text
     text = text_of(client.get(page_of(first)))
     assert "Runs after" not in text
+
+
+def drawn_on(page: str) -> list[str]:
+    """Return the names in the boxes of the picture of a chain."""
+    picture = page.partition('class="pgjobs-graph"')[2].partition("</svg>")[0]
+    return re.findall(r"<text[^>]*>tests.noop (#\d+)", picture)
+
+
+def link(job: Job, predecessor: Job) -> None:
+    Predecessor.objects.create(job_id=job.pk, predecessor_id=predecessor.pk)
+
+
+def test_page_of_a_job_draws_the_whole_chain():
+    jobs = enqueue(chain(*[noop.bind() for _ in range(6)]))
+    for earlier, later in pairwise(jobs):
+        Predecessor.objects.get_or_create(job_id=later.pk, predecessor_id=earlier.pk)
+    page = text_of(operator("view_job").get(page_of(jobs[2])))
+    assert sorted(drawn_on(page)) == sorted(f"#{job.pk}" for job in jobs)
+    assert "There are more jobs" not in page
+
+
+def test_page_of_a_job_in_the_middle_of_many_draws_some_and_says_so():
+    first, middle = enqueue(chain(noop.bind(), noop.bind()))
+    admit()
+    for _ in range(40):
+        link(enqueue(noop), middle)
+    page = text_of(operator("view_job").get(page_of(middle)))
+    assert len(drawn_on(page)) == 12  # ten of those that follow
+    assert f"#{first.pk}" in drawn_on(page)
+    assert "There are more jobs" in page
+
+
+def test_page_of_jobs_that_sql_has_put_in_a_circle_is_shown():
+    first, second, third = enqueue(chain(*[noop.bind() for _ in range(3)]))
+    admit()
+    Predecessor.objects.get_or_create(job_id=third.pk, predecessor_id=second.pk)
+    link(first, third)
+    page = text_of(operator("view_job").get(page_of(second)))
+    assert len(drawn_on(page)) == 3
+
+
+def test_link_leads_to_the_right_even_past_another_job():
+    one, two, three = (Node(id) for id in (1, 2, 3))
+    links = [(one, two), (one, three), (two, three)]
+    assert placed(one, links) == {one: 0, two: 1, three: 2}
 
 
 def test_page_of_a_job_says_that_a_predecessor_is_gone():

@@ -13,6 +13,7 @@ from django.urls import path
 from pgjobs.admin import JobAdmin
 from pgjobs.admin.acts import BULK_ACTIONS, BUTTONS
 from pgjobs.models import Job
+from tests.actors import execute
 from tests.operators import (
     ALL_PERMISSIONS,
     LIST,
@@ -27,7 +28,6 @@ from tests.operators import (
 )
 
 pytestmark = pytest.mark.django_db
-
 
 # Another site with the jobs, and another model whose admin has a method of the same
 # name as ours would have without its prefix.
@@ -54,6 +54,7 @@ urlpatterns = [
 
 VERBS = [act.verb for act in BUTTONS] + ["delete"]
 PERMISSIONS = {
+    "run_again": "add_job",
     "retry": "retry_job",
     "run_now": "run_job_now",
     "cancel": "cancel_job",
@@ -63,6 +64,7 @@ PERMISSIONS = {
 }
 # A status that the act changes, and what it becomes.
 EFFECTS = {
+    "run_again": ("SUCCESSFUL", "SUCCESSFUL"),
     "retry": ("FAILED", "READY"),
     "run_now": ("SCHEDULED", "READY"),
     "cancel": ("READY", "CANCELLED"),
@@ -82,7 +84,7 @@ def snapshot():
 
 def buttons_in(response) -> set[tuple[str, str]]:
     found = re.findall(
-        r"/job/(retry|run_now|cancel|fail|succeed)/(\d+)/", text_of(response)
+        r"/job/(retry|run_again|run_now|cancel|fail|succeed)/(\d+)/", text_of(response)
     )
     return set(found)
 
@@ -192,8 +194,10 @@ def test_anonymous_people_are_sent_to_the_login(verb, method, db):
 def test_each_act_needs_its_own_permission_and_that_to_view(verb, method, permissions):
     if permissions == "all others":
         permissions = set(ALL_PERMISSIONS) - {PERMISSIONS[verb]}
-    if permissions == "not view":
+    elif permissions == "not view":
         permissions = {PERMISSIONS[verb]}
+    else:
+        permissions = set(permissions) - {PERMISSIONS[verb]}
     client = operator(*permissions)
     job = make_job(EFFECTS[verb][0])
     assert getattr(client, method)(address(verb, job)).status_code == 403
@@ -243,7 +247,7 @@ OFFERED = {
     "SCHEDULED": {"run_now", "cancel", "fail", "succeed"},
     "WAITING": {"cancel", "fail", "succeed"},
     "RUNNING": {"cancel", "fail", "succeed"},
-    "SUCCESSFUL": {"retry"},
+    "SUCCESSFUL": {"run_again", "retry"},
     "FAILED": {"retry"},
     "CANCELLED": {"retry"},
 }
@@ -586,3 +590,14 @@ def test_retry_of_a_job_whose_key_is_taken_names_the_holder(everything):
         f"tests.noop #{job.pk} was not changed: job {holder.pk} holds its unique key."
     ]
     assert status_of(job) == "FAILED"
+
+
+def test_deletion_says_that_another_table_refers_to_the_job(everything):
+    job = make_job("SUCCESSFUL")
+    execute("CREATE TABLE referring AS SELECT id FROM pgjobs_job")
+    execute("ALTER TABLE referring ADD FOREIGN KEY (id) REFERENCES pgjobs_job")
+    response = everything.post(f"{LIST}{job.pk}/delete/", {"post": "yes"})
+    assert messages_of(response) == [
+        f"tests.noop #{job.pk} was not deleted: another table refers to it."
+    ]
+    assert status_of(job) == "SUCCESSFUL"

@@ -2,9 +2,10 @@
 
 import pytest
 
-from pgjobs import enqueue
-from pgjobs.models import Job, Queue, TaskDefinition
+from pgjobs import enqueue, task
+from pgjobs.models import AuditEntry, Job, Queue, TaskDefinition
 from pgjobs.tasks.definitions import declared
+from pgjobs.tasks.registry import registry
 from tests import tasks
 from tests.operators import (
     ALL_PERMISSIONS,
@@ -14,6 +15,7 @@ from tests.operators import (
     messages_of,
     operator,
     page_of,
+    status_of,
     text_of,
     url_of,
 )
@@ -47,7 +49,10 @@ def test_page_names_the_job_in_its_title_and_the_list_its_rows():
     job = make_job()
     client = operator("view_job")
     assert f"<h1>tests.noop #{job.pk}</h1>" in text_of(client.get(page_of(job)))
+    assert f"<title>Failed: tests.noop #{job.pk} |" in text_of(client.get(page_of(job)))
     assert "<h1>Jobs</h1>" in text_of(client.get(LIST))
+    assert "<title>Jobs |" in text_of(client.get(LIST))
+    assert "<title>Failed: Jobs |" in text_of(client.get(f"{LIST}?status=FAILED"))
 
 
 def test_row_buttons_name_their_row_for_screen_readers():
@@ -73,11 +78,53 @@ def test_confirmation_warns_before_a_success_is_repeated():
 def test_confirmation_of_a_cancel_says_only_what_applies():
     client = operator(*ALL_PERMISSIONS)
     text = text_of(client.get(url_of("cancel", make_job("RUNNING"))))
-    assert "A running job is asked to stop" in text
+    assert "The running job is asked to stop. Its task is interrupted." in text
     assert "Jobs that have not started" not in text
+    assert "never does" not in text
+    task(name="tests.careful", cancel="cooperative")(login)
+    careful = make_job("RUNNING", task="tests.careful")
+    assert "ends as usual if the task never does" in text_of(
+        client.get(url_of("cancel", careful))
+    )
+    unknown = make_job("RUNNING", task="tests.nobody_knows")
+    text = text_of(client.get(url_of("cancel", unknown)))
+    assert "A running job is asked to stop" in text
     text = text_of(client.get(url_of("cancel", make_job("READY"))))
-    assert "A running job is asked to stop" not in text
+    assert "is asked to stop" not in text
     assert "Jobs that have not started" in text
+
+
+# Run again
+
+
+def test_successful_job_is_run_again_as_a_new_job():
+    kwargs = {"order_id": 87, "password": "hunter2"}
+    columns = {"task": "tests.anything", "queue_name": "slow", "priority": 7}
+    job = make_job("SUCCESSFUL", kwargs=kwargs, **columns)
+    client = operator("view_job", "add_job")
+    assert "It has succeeded before" in text_of(client.get(url_of("run_again", job)))
+    response = client.post(url_of("run_again", job), {})
+    again = Job.objects.exclude(pk=job.pk).get()
+    assert messages_of(response) == [f"There is job {again.pk} of tests.anything."]
+    assert (again.kwargs, again.queue_name, again.priority) == (kwargs, "slow", 7)
+    assert (again.status, status_of(job)) == ("READY", "SUCCESSFUL")
+    assert AuditEntry.objects.get().act == "run_again"
+
+
+def test_job_is_not_run_again_while_another_holds_its_key():
+    job = make_job("SUCCESSFUL", task="tests.one_at_a_time")
+    task(name="tests.one_at_a_time", unique=True)(idle)
+    client = operator("view_job", "add_job")
+    client.post(url_of("run_again", job), {})
+    response = client.post(url_of("run_again", job), {})
+    assert Job.objects.count() == 2
+    assert "unique key" in messages_of(response)[-1]
+
+
+def test_job_of_a_task_without_code_here_is_run_again_all_the_same():
+    job = make_job("SUCCESSFUL", task="tests.nobody_knows", kwargs={"a": 1})
+    operator("view_job", "add_job").post(url_of("run_again", job), {})
+    assert Job.objects.filter(task="tests.nobody_knows", kwargs={"a": 1}).count() == 2
 
 
 # Run again with changes
@@ -121,6 +168,15 @@ def test_form_for_a_job_that_is_not_there_begins_empty(like, add_permissions):
     assert operator(*add_permissions).get(address).status_code == 200
 
 
+def test_page_of_a_job_leads_to_its_task(add_permissions):
+    job = enqueue(tasks.add, 41)
+    definition = TaskDefinition.objects.get(name=job.task)
+    address = f"/admin/pgjobs/taskdefinition/{definition.pk}/change/"
+    client = operator("view_job", "view_taskdefinition")
+    assert address in text_of(client.get(page_of(job)))
+    assert address not in text_of(operator("view_job").get(page_of(job)))
+
+
 # Queues
 
 
@@ -150,5 +206,32 @@ def test_list_of_queues_shows_latency_and_workers():
     Queue.objects.create(name="mail")
     make_job("READY", queue_name="mail")
     text = text_of(operator("view_queue").get(QUEUES))
-    assert '<td class="field-served_by">1</td>' in text
+    assert 'class="field-served_by">1</td>' in text
     assert "field-oldest_ready" in text
+
+
+def test_cells_of_a_list_are_labelled_for_phones():
+    make_worker(queues="mail")
+    Queue.objects.create(name="mail")
+    text = text_of(operator("view_queue").get(QUEUES))
+    assert '<td data-label="Workers" class="field-served_by">1</td>' in text
+
+
+def test_masked_argument_is_not_in_the_form_and_is_run_again(add_permissions):
+    task(name="tests.login")(login)
+    TaskDefinition.objects.sync(declared())
+    job = enqueue(registry.get("tests.login"), "ada", "correct horse")
+    client = operator(*add_permissions)
+    address = link_to_run_again(text_of(client.get(page_of(job))))
+    assert "correct horse" not in text_of(client.get(address))
+    client.post(address, {"argument-user": "bob", "argument-password": ""})
+    again = Job.objects.exclude(pk=job.pk).get()
+    assert again.kwargs == {"user": "bob", "password": "correct horse"}
+
+
+def login(user: str, password: str):
+    pass
+
+
+def idle():
+    pass

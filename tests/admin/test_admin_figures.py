@@ -1,5 +1,6 @@
 """Figures on the overview: charts that need no script, and a table behind each."""
 
+import html
 import json
 import re
 from datetime import timedelta
@@ -41,6 +42,32 @@ def make_figure(age: timedelta = timedelta(0), span: int = 1, **columns) -> Figu
         "wait_times": histogram(),
     }
     return Figure.objects.create(start=start, span=span, **values | columns)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"run_times": [1], "wait_times": []},
+        {"run_times": [None] * BUCKETS, "wait_times": [5] * 100},
+        {"seconds": float("nan")},
+        {"seconds": float("inf"), "successful": 1},
+        {"seconds": -1e300, "failed": 1},
+        {"successful": -(2**31), "run_times": [-(2**31)] * BUCKETS},
+        {"successful": 2**31 - 1, "run_times": [2**31 - 1] * BUCKETS},
+        {"successful": 1, "failed": -1},
+        {"task": "", "queue_name": ""},
+        {"task": "<b>%s{}", "queue_name": "\u202e'"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("period", PERIODS)
+def test_figures_that_no_worker_has_written_are_shown_all_the_same(period, columns):
+    make_figure()
+    columns = {"task": "tests.add", **columns}
+    make_figure(span=int(PERIODS[period].span), **columns)
+    page = operator("view_job").get(OVERVIEW, {"period": period})
+    assert columns["task"] in html.unescape(text_of(page))
+    assert "<b>" not in text_of(page)
 
 
 def test_figures_are_summed_by_task():

@@ -221,6 +221,28 @@ def test_attempts_of_all_lives_are_shown_the_latest_first(admin_client):
     assert page.count("<summary>Traceback</summary>") == 2
 
 
+def test_page_begins_with_what_an_operator_asks_first(admin_client):
+    job = make_job("RUNNING", kwargs={"order_id": 87}, last_attempted_at=timezone.now())
+    make_progress(job)
+    page = text_of(admin_client.get(page_of(job)))
+    parts = ("Status:", "Progress<", "Arguments<", "Timeline<", "Attempts<", "Times<")
+    places = [page.index(f"{part}") for part in (*parts, "Internals<")]
+    assert places == sorted(places)
+
+
+def test_class_of_an_exception_is_named_once_beside_its_message(admin_client):
+    job = make_job()
+    make_attempt(
+        *(job, 1),
+        exception_class="shop.errors.Declined",
+        message="Declined: no money",
+        traceback="",
+    )
+    page = text_of(admin_client.get(page_of(job)))
+    assert "<strong>shop.errors.Declined</strong>" in page
+    assert '<pre class="pgjobs-text">no money</pre>' in page
+
+
 def test_only_the_latest_attempts_are_shown(admin_client):
     job = make_job()
     for number in range(1, 61):

@@ -1,12 +1,22 @@
 """Which role may open which page and do which act: the table of docs/admin.md."""
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from django.test import Client
+from django.urls import path
 from django.utils import timezone
 
-from pgjobs.models import ErrorGroup, Event, Queue, Schedule, TaskDefinition
+from pgjobs.models import (
+    Batch,
+    ErrorGroup,
+    Event,
+    Queue,
+    Schedule,
+    Subscription,
+    TaskDefinition,
+)
 from tests.operators import LIST, make_job, make_worker, page_of, url_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
@@ -25,6 +35,13 @@ PAGES = (
     "event",
     "taskdefinition",
     "subscription",
+    "a_queue",
+    "a_worker",
+    "a_schedule",
+    "a_batch",
+    "an_event",
+    "a_taskdefinition",
+    "a_subscription",
 )
 OPERATORS_ACTS = (
     "retry",
@@ -38,15 +55,43 @@ OPERATORS_ACTS = (
     "redeliver",
     "mute",
     "add_job",
+    "resume",
+    "resume_schedule",
+    "cancel_batch",
+    "retry_batch",
+    "redeliver_all",
 )
-OTHER_ACTS = ("delete", "change_queue", "delete_queue", "delete_schedule")
+OTHER_ACTS = (
+    "delete",
+    "change_queue",
+    "delete_queue",
+    "delete_schedule",
+    "add_schedule",
+)
 ROLES = ("none", "viewer", "operator", "superuser")
+
+
+class GuardedSite(admin.AdminSite):
+    """A site of the project's own, which not all of the staff may use."""
+
+    def has_permission(self, request) -> bool:
+        return super().has_permission(request) and request.user.username != "viewer"
+
+
+other_site = GuardedSite(name="other")
+for model, model_admin in admin.site._registry.items():
+    if model._meta.app_label == "pgjobs":
+        other_site.register(model, type(model_admin))
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("other/", other_site.urls),
+]
 
 
 @pytest.fixture
 def addresses() -> dict[str, str]:
     failed, ready = make_job("FAILED", error_group=1), make_job("READY")
-    make_worker()
+    worker = make_worker()
     ErrorGroup.objects.create(id=1)
     queue = Queue.objects.create(name="mail")
     schedule = Schedule.objects.create(name="a", task="tests.noop", cron="0 3 * * *")
@@ -56,7 +101,20 @@ def addresses() -> dict[str, str]:
         name="tests.noop", defaults=stored
     )
     models = ("queue", "worker", "schedule", "batch", "event", "taskdefinition")
+    rows = {
+        "a_queue": queue,
+        "a_worker": worker,
+        "a_schedule": schedule,
+        "a_batch": Batch.objects.create(),
+        "an_event": event,
+        "a_taskdefinition": definition,
+        "a_subscription": Subscription.objects.create(task="a", event="b"),
+    }
     return {
+        **{
+            name: f"{APP}{row._meta.model_name}/{row.pk}/change/"
+            for name, row in rows.items()
+        },
         "overview": f"{LIST}overview/",
         "jobs": LIST,
         "job": page_of(ready),
@@ -73,6 +131,12 @@ def addresses() -> dict[str, str]:
         "run_schedule": f"{APP}schedule/run_now/{schedule.pk}/",
         "pause_schedule": f"{APP}schedule/pause/{schedule.pk}/",
         "delete_schedule": f"{APP}schedule/{schedule.pk}/delete/",
+        "add_schedule": f"{APP}schedule/add/?task=tests.noop",
+        "resume": f"{APP}queue/resume/{queue.pk}/",
+        "resume_schedule": f"{APP}schedule/resume/{schedule.pk}/",
+        "cancel_batch": f"{APP}batch/cancel/{rows['a_batch'].pk}/",
+        "retry_batch": f"{APP}batch/retry/{rows['a_batch'].pk}/",
+        "redeliver_all": f"{APP}event/redeliver_all/{event.pk}/",
         "redeliver": f"{APP}event/redeliver/{event.pk}/",
         "mute": f"{LIST}errors/1/mute/",
         "add_job": f"{APP}taskdefinition/add_job/{definition.pk}/",
@@ -125,3 +189,35 @@ def test_visitors_and_users_outside_the_staff_are_sent_away(addresses):
         for client in (visitor, user):
             assert client.get(address).status_code == 302, name
             assert client.post(address).status_code == 302, name
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_other_site_asks_for_the_same_permissions(role, clients, addresses, settings):
+    settings.ROOT_URLCONF = __name__
+    for name, address in addresses.items():
+        there = address.replace("/admin/", "/other/", 1)
+        expected = 200 if name in allowed(role) else 403
+        if role == "viewer":  # the site itself does not admit this user
+            expected = 302
+        assert clients[role].get(there).status_code == expected, name
+        if expected != 200:
+            assert clients[role].post(there, {"post": "yes"}).status_code == expected
+
+
+def test_pages_of_the_other_site_lead_to_no_page_of_the_first(
+    clients, addresses, settings
+):
+    settings.ROOT_URLCONF = __name__
+    for name, address in addresses.items():
+        there = address.replace("/admin/", "/other/", 1)
+        response = clients["superuser"].get(there)
+        if not response.streaming:
+            assert b"/admin/pgjobs/" not in response.content, name
+
+
+@pytest.mark.parametrize("site", ["admin", "other"])
+def test_act_of_the_other_site_leads_back_there(site, clients, addresses, settings):
+    settings.ROOT_URLCONF = __name__
+    address = addresses["retry"].replace("/admin/", f"/{site}/", 1)
+    response = clients["operator"].post(address)
+    assert response.url.startswith(f"/{site}/pgjobs/job/")

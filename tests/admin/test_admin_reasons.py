@@ -1,8 +1,10 @@
 """Why a job does not run: said in its list and on its page, with a link to the cure."""
 
 from datetime import timedelta
+from io import StringIO
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 
 from pgjobs.models import Queue
@@ -48,6 +50,23 @@ def test_ready_job_says_that_its_queue_is_paused_and_why(client):
     job = make_job("READY", queue_name="mail")
     assert_says(client, job, "its queue is paused since ", queue_page(queue))
     assert_says(client, job, "(The server moves.)")
+
+
+def test_ready_job_says_which_person_has_paused_its_queue():
+    queue = Queue.objects.create(name="mail")
+    job = make_job("READY", queue_name="mail")
+    make_worker(queues="")
+    permissions = ("view_job", "view_queue", "pause_queue")
+    client = operator(*permissions)
+    queue.pause()
+    assert " by staff" not in text_of(client.get(page_of(job)))
+    queue.resume()
+    client.post(f"/admin/pgjobs/queue/pause/{queue.pk}/", {"note": "It moves."})
+    for page in (page_of(job), "/admin/pgjobs/queue/", f"{LIST}overview/"):
+        assert f" by {client.user}" in text_of(client.get(page)), page
+    output = StringIO()
+    call_command("jobstatus", stdout=output)
+    assert f" by {client.user}, It moves." in output.getvalue()
 
 
 def test_ready_job_says_that_its_queue_runs_as_many_as_it_may(client):

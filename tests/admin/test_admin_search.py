@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from pgjobs.models import ErrorGroup, Event, Schedule, Tick
+from pgjobs.models import ErrorGroup, Event, Schedule, TaskDefinition, Tick
 from pgjobs.models.event import Delivery
 from pgjobs.reports import job_filters
 from tests.operators import LIST, insert, make_job, make_worker, operator, text_of
@@ -181,6 +181,39 @@ def test_living_workers_are_offered():
 @pytest.mark.parametrize("value", ["1e400d", "99999999d", "-1h", "x", "nan", "%00"])
 def test_any_age_is_answered(value):
     assert operator("view_job").get(f"{LIST}?ended={value}").status_code == 302
+
+
+# Nothing found
+
+
+@pytest.mark.parametrize(
+    ("model", "cure"),
+    [
+        ("job", "No job has been enqueued yet."),
+        ("worker", "manage.py runjobs"),
+        ("queue", "when a worker claims its first job"),
+        ("schedule", "or add one here"),
+        ("batch", "when a group of jobs is enqueued"),
+        ("event", "when the code publishes it"),
+        ("taskdefinition", "manage.py synctasks"),
+    ],
+)
+def test_empty_list_says_what_to_do_next(model, cure, no_schedules):
+    client = operator(f"view_{model}")
+    if model == "taskdefinition":
+        TaskDefinition.objects.all().delete()
+    address = f"/admin/pgjobs/{model}/"
+    assert cure in text_of(client.get(address))
+    assert cure not in text_of(client.get(address, {"q": "no such"}))
+
+
+def test_search_that_finds_no_task_says_how_to_search_in_reasons():
+    make_job()
+    client = operator("view_job")
+    text = text_of(client.get(LIST, {"q": '<i>payment "gateway'}))
+    assert "reason:&quot;&lt;i&gt;payment gateway&quot;" in text
+    assert "reason:&quot;" not in text_of(client.get(LIST, {"q": "noop"}))
+    assert "reason:&quot;" not in text_of(client.get(LIST, {"q": "reason:x"}))
 
 
 # Tabs

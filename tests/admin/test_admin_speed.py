@@ -18,6 +18,7 @@ FEW, MANY = 9_000, 90_000
 # Instead of 10,000 and 100,000 rows, which all of these jobs would be.
 LIMITS = (
     (filters, "LOOKED_AT_BY_NAME"),
+    (filters, "LOOKED_AT_BY_END"),
     (job_filters, "LOOKED_AT"),
     (job_filters, "MOST_FOUND"),
     (listing, "COUNTED"),

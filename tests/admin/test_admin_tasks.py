@@ -1,7 +1,7 @@
 """The admin of tasks: people look at them, and add jobs by a form."""
 
 import enum
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,9 +12,9 @@ from django.test import Client
 from django.utils import timezone
 
 from pgjobs import task
-from pgjobs.models import Job, TaskDefinition
+from pgjobs.models import ErrorGroup, Job, TaskDefinition
 from pgjobs.tasks.definitions import store_definitions
-from tests.operators import messages_of, operator, text_of
+from tests.operators import make_job, messages_of, operator, text_of
 from tests.tasks import export_data, generate_monthly
 
 pytestmark = pytest.mark.django_db
@@ -84,8 +84,8 @@ def test_tasks_are_listed_with_what_they_take():
     client = operator("view_taskdefinition")
     text = text_of(client.get(LIST, {"q": "generate_monthly"}))
     assert "client_id, month, format" in text
-    assert "tests.add" in text_of(client.get(LIST, {"state": "gone"}))
-    assert "tests.add<" not in text_of(client.get(LIST, {"state": "active"}))
+    assert "tests.<wbr>add<" in text_of(client.get(LIST, {"state": "gone"}))
+    assert "tests.<wbr>add<" not in text_of(client.get(LIST, {"state": "active"}))
 
 
 def test_page_shows_a_task_and_has_no_form():
@@ -97,6 +97,24 @@ def test_page_shows_a_task_and_has_no_form():
     assert 'name="_save"' not in text
     assert client.post(page(export_data.name), {"name": "x"}).status_code == 403
     assert client.get(f"{LIST}add/").status_code == 403
+
+
+def test_page_shows_the_last_failure_to_users_that_may_see_jobs():
+    ErrorGroup.objects.create(id=7, task="tests.noop", exception_class="shop.Gone")
+    ErrorGroup.objects.create(id=8, task="tests.noop", exception_class="shop.Away")
+    now = timezone.now()
+    make_job(
+        error_group=7, reason="the older one", finished_at=now - timedelta(hours=1)
+    )
+    last = make_job(error_group=8, reason="the newer one", finished_at=now)
+    make_job(error_group=9, reason="of another task", task="tests.add")
+    client = operator("view_taskdefinition", "view_job")
+    text = text_of(client.get(page("tests.noop")))
+    assert f"/{last.pk}/change/" in text and "the newer one" in text
+    assert "the older one" not in text
+    assert "Last failure" in text_of(client.get(page("tests.add")))
+    text = text_of(operator("view_taskdefinition").get(page("tests.noop")))
+    assert "the newer one" not in text and "Show them" not in text
 
 
 def test_page_lists_the_parameters_with_type_default_and_description():

@@ -11,17 +11,20 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from pgjobs import chain
+from pgjobs import chain, enqueue, group, publish
 from pgjobs.models import (
+    Event,
     Figure,
     Job,
     Predecessor,
     Progress,
     Queue,
     Schedule,
+    Subscription,
     TaskDefinition,
 )
 from pgjobs.queue.figures import BUCKETS
+from pgjobs.tasks.definitions import declared
 from tests.browser import Browser, chromium
 from tests.operators import LIST, insert, make_job, make_worker
 from tests.tasks import add
@@ -43,10 +46,21 @@ PAGES = (
     "chain",
     "confirmation",
     "queues",
+    "queue",
+    "pause",
     "workers",
+    "worker",
     "schedules",
+    "schedule",
+    "new_schedule",
     "tasks",
+    "task",
     "add",
+    "batches",
+    "batch",
+    "events",
+    "event",
+    "subscriptions",
     "index",
 )
 # Boxes of cells of one row that cover each other.
@@ -143,24 +157,21 @@ def addresses() -> dict[str, str]:
             run_times=[1] * BUCKETS,
             wait_times=[minutes] * BUCKETS,
         )
-    Schedule.objects.get_or_create(
-        name="nightly", defaults={"task": "tests.noop", "cron": "0 3 * * *"}
-    )
-    definition = TaskDefinition.objects.get_or_create(
-        name="tests.noop",
-        defaults={
-            "origin": "tests",
-            "options": {},
-            "parameters": {},
-            "synced_at": timezone.now(),
-        },
-    )[0]
+    schedule = Schedule(name="nightly", task="tests.add", cron="0 3 * * *")
+    schedule.kwargs = {"a": 1}
+    schedule.plan_again(now)
+    schedule.save()
+    TaskDefinition.objects.sync(declared())
+    definition = TaskDefinition.objects.get(name="tests.noop")
     first, second, third = chain(add.bind(1), add.bind(2), add.bind(3)).enqueue()
     # As an admission links them.
     Predecessor.objects.create(job_id=second.pk, predecessor_id=first.pk)
     Predecessor.objects.create(job_id=third.pk, predecessor_id=second.pk)
     Job.objects.filter(pk=second.pk).update(keys={"after": [first.pk]})
+    batch = enqueue(group([add.bind(1), add.bind(2)], description=LONG))
+    event = dead_letter()
     app = "/admin/pgjobs/"
+    queue = Queue.objects.get(name="reports")
     return {
         "overview": f"{LIST}overview/",
         "list": LIST,
@@ -171,12 +182,32 @@ def addresses() -> dict[str, str]:
         "chain": f"{LIST}{second.pk}/change/",
         "confirmation": f"{LIST}cancel/{running.pk}/",
         "queues": f"{app}queue/",
+        "queue": f"{app}queue/{queue.pk}/change/",
+        "pause": f"{app}queue/pause/{Queue.objects.create(name=LONG).pk}/",
         "workers": f"{app}worker/",
+        "worker": f"{app}worker/{worker.pk}/change/",
         "schedules": f"{app}schedule/",
+        "schedule": f"{app}schedule/{schedule.pk}/change/",
+        "new_schedule": f"{app}schedule/add/",
         "tasks": f"{app}taskdefinition/",
+        "task": f"{app}taskdefinition/{definition.pk}/change/",
         "add": f"{app}taskdefinition/add_job/{definition.pk}/",
+        "batches": f"{app}batch/",
+        "batch": f"{app}batch/{batch.pk}/change/",
+        "events": f"{app}event/",
+        "event": f"{app}event/{event.pk}/change/",
+        "subscriptions": f"{app}subscription/",
         "index": app,
     }
+
+
+def dead_letter() -> Event:
+    """Return an event that one handler could not take."""
+    Subscription.objects.create(task=LONG, event="orders.imported")
+    event = publish("orders.imported", {"order_id": 87, "note": "x" * 300})
+    job = Job.objects.get(delivery__event=event.pk)
+    job.fail("OSError: " + "the-mail-server-is-away" * 9)
+    return event
 
 
 @pytest.fixture
@@ -185,9 +216,8 @@ def shown(browser, live_server, admin_client, addresses, settings):
     settings.MIDDLEWARE = [f"{__name__}.add_policy", *settings.MIDDLEWARE]
     cookie = admin_client.cookies["sessionid"].value
 
-    def show(name: str, width: int, is_dark: bool) -> Browser:
-        url = live_server.url + addresses[name]
-        browser.open(url, width=width, is_dark=is_dark, cookie=cookie)
+    def show(name: str, width: int) -> Browser:
+        browser.open(live_server.url + addresses[name], width=width, cookie=cookie)
         return browser
 
     yield show
@@ -195,19 +225,31 @@ def shown(browser, live_server, admin_client, addresses, settings):
         browser.leave()
 
 
-@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("name", PAGES)
-def test_page_is_whole(name, width, is_dark, shown):
-    page = shown(name, width, is_dark)
-    keep_picture(page, f"{name}-{width}-{'dark' if is_dark else 'light'}")
+def test_page_is_whole_in_light_and_dark(name, width, shown):
+    page = shown(name, width)
+    for is_dark in (False, True):
+        page.show(is_dark)
+        keep_picture(page, f"{name}-{width}-{'dark' if is_dark else 'light'}")
+        check_that_it_is_whole(page, width)
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_confirmation_of_many_jobs_is_whole(width, shown):
+    page = shown("list", width)
+    page.evaluate("document.querySelectorAll('.action-select').forEach(e => e.click())")
+    page.evaluate("document.querySelector('[name=action]').value = 'cancel_selected'")
+    page.click("#changelist-form [name=index]")
+    keep_picture(page, f"many-{width}")
+    assert page.evaluate("document.querySelector('.pgjobs-tasks') !== null")
     check_that_it_is_whole(page, width)
 
 
 @pytest.mark.parametrize("name", ["overview", "list", "long", "queues", "schedules"])
 def test_long_german_words_fit_on_a_phone(name, shown, settings):
     settings.LANGUAGE_CODE = "de"
-    page = shown(name, 390, False)
+    page = shown(name, 390)
     keep_picture(page, f"{name}-390-german")
     assert "Hintergrundjobs" in page.evaluate("document.body.textContent")
     check_that_it_is_whole(page, 390)
@@ -224,29 +266,48 @@ def check_that_it_is_whole(page: Browser, width: int) -> None:
 
 
 def test_chain_is_drawn_with_links(shown):
-    page = shown("chain", 1440, False)
+    page = shown("chain", 1440)
     assert page.evaluate("document.querySelectorAll('.pgjobs-graph a').length") == 2
 
 
 @pytest.mark.skipif("PGJOBS_AXE" not in os.environ, reason="PGJOBS_AXE is not set.")
-@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_page_is_accessible(name, is_dark, shown):
-    page = shown(name, 1440, is_dark)
+def test_page_is_accessible_in_light_and_dark(name, shown):
+    page = shown(name, 1440)
     page.evaluate(Path(os.environ["PGJOBS_AXE"]).read_text())
-    assert page.evaluate(VIOLATIONS) == []
+    for is_dark in (False, True):
+        page.show(is_dark)
+        assert page.evaluate(VIOLATIONS) == []
 
 
 def test_page_refreshes_by_itself(shown):
-    page = shown("overview", 1440, False)
+    page = shown("overview", 1440)
     insert(queue_name="'came_later'")
     page.evaluate("document.querySelector('[data-pgjobs-live]').dataset.pgjobsLive = 1")
     assert page.evaluate("document.querySelector('.pgjobs-live input').checked")
     assert page.evaluate(APPEARS) is True
 
 
+def test_page_refreshes_although_it_shows_a_traceback(shown, addresses):
+    job = make_job("SCHEDULED")
+    job.attempts_made.create(
+        life=1,
+        number=1,
+        worker_name="worker",
+        finished_at=timezone.now(),
+        outcome="FAILED",
+        traceback="Traceback (most recent call last):",
+    )
+    addresses["retried"] = f"{LIST}{job.pk}/change/"
+    page = shown("retried", 1440)
+    assert page.evaluate("document.querySelector('details[open]') !== null")
+    Job.objects.filter(pk=job.pk).update(reason="came_later")
+    page.evaluate("document.querySelector('[data-pgjobs-live]').dataset.pgjobsLive = 1")
+    assert page.evaluate(APPEARS) is True
+
+
 def test_refreshing_can_be_switched_off_for_good(shown):
-    page = shown("overview", 1440, False)
+    page = shown("overview", 1440)
     page.evaluate("document.querySelector('.pgjobs-live input').click()")
     page.go_to(page.evaluate("location.href"))
     assert not page.evaluate("document.querySelector('.pgjobs-live input').checked")

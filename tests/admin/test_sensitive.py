@@ -8,7 +8,8 @@ from django.core.management import call_command
 from pgjobs import current_job, enqueue, task
 from pgjobs.base.addresses import status_url
 from pgjobs.exceptions import InvalidTask
-from pgjobs.reports.secrets import values_of
+from pgjobs.models import ErrorGroup, Job
+from pgjobs.reports.secrets import hiding, values_of
 from pgjobs.testing import run_jobs
 from tests.operators import LIST, operator, page_of, text_of
 
@@ -39,6 +40,45 @@ def test_reason_traceback_and_log_are_stored_without_it(job):
         assert SECRET not in text
         assert "********" in text
     assert job.progress.message == "to ********"
+
+
+def refuse(iban: str, text: str):
+    raise ValueError(text.replace("{}", iban))
+
+
+def refused(iban, text: str) -> Job:
+    """Return a job that failed, although SQL checked no argument of it."""
+    task(name="tests.refuse", sensitive=("iban",), max_attempts=1)(refuse)
+    kwargs = {"iban": iban, "text": text}
+    job = Job.objects.create(task="tests.refuse", kwargs=kwargs, max_attempts=1)
+    run_jobs(raise_errors=False)
+    job.refresh_from_db()
+    assert job.status == "FAILED"
+    return job
+
+
+def test_group_of_errors_has_no_part_of_it():
+    jobs = [refused(f"ada.{year}@example.org", "no {}") for year in (1815, 1852)]
+    assert len({job.error_group for job in jobs}) == 1
+    assert ErrorGroup.objects.get().message == "ValueError: no ********"
+
+
+def test_text_that_is_too_long_is_not_cut_within_it():
+    """A half of it would stay: nothing tells what that is."""
+    job = refused(SECRET, "{} " * 5_000)
+    attempt = job.attempts_made.get()
+    for text in (job.reason, attempt.message, attempt.traceback):
+        assert "********" in text
+        assert SECRET[:3] not in text
+        assert SECRET[-3:] not in text
+
+
+def test_argument_that_does_not_fit_is_not_quoted():
+    job = refused(12345678, "")
+    attempt = job.attempts_made.get()
+    assert "iban: " in job.reason
+    for text in (job.reason, attempt.message, attempt.traceback):
+        assert "12345678" not in text
 
 
 def test_pages_exports_and_commands_mask_it(job):
@@ -76,3 +116,19 @@ def test_sensitive_value_is_found_however_deep_it_is():
     for _ in range(10_000):  # deeper than calls may be
         value = [value]
     assert list(values_of(value, ("password",))) == ["correct horse"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("123", "********"),
+        ("ValueError: 123", "ValueError: ********"),
+        ("KeyError: '123'", "KeyError: ********"),
+        ("first line\nValueError: 123\n", "first line\nValueError: ********\n"),
+        ("row 123 of 4123", "row 123 of 4123"),
+        ("at 12:123", "at 12:123"),
+        ("", ""),
+    ],
+)
+def test_short_value_is_masked_where_it_stands_alone(text, shown):
+    assert hiding('{"pin": 123, "note": "row"}', ("pin",))(text) == shown

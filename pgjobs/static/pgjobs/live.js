@@ -1,11 +1,14 @@
 /* Refreshes the part of a page that is marked with data-pgjobs-live, every so many
    seconds. It stops while the tab is hidden, while something in that part has the focus
-   or is unfolded, while a box of a list is ticked, and where the user switches it off. Without it the page is whole. */
+   or was unfolded, while a box of a list is ticked, and where the user switches it off.
+   Without it the page is whole. */
 
 "use strict";
 
 {
     const KEY = "pgjobs-live";
+    // By a person: the page itself unfolds the newest traceback.
+    const UNFOLDED = "details[open]:not([data-pgjobs-open])";
     const part = document.querySelector("[data-pgjobs-live]");
 
     // A list is loaded as a whole: Django's own script knows its boxes.
@@ -14,7 +17,7 @@
     const isTicked = () => document.querySelector("#result_list input:checked");
     const isInUse = () => isList
         ? isTyping() || isTicked()
-        : part.contains(document.activeElement) || part.querySelector("details[open]");
+        : part.contains(document.activeElement) || part.querySelector(UNFOLDED);
 
     const replace = async () => {
         if (isList) {
@@ -30,6 +33,7 @@
         if (!fresh) {
             location.reload(); // the job has ended: its page changes no more
         } else if (!isInUse()) {
+            document.title = page.title;
             part.replaceChildren(...document.importNode(fresh, true).childNodes);
         }
         return true;
