@@ -295,7 +295,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'predecessor',
                 'verbose_name_plural': 'predecessors',
                 'default_permissions': (),
-                'indexes': [models.Index(models.F('predecessor_id'), models.F('is_open'), models.F('job_id'), condition=models.Q(('predecessor_id__isnull', False)), name='pgjobs_predecessor_jobs'), models.Index(models.F('batch_id'), models.F('is_open'), models.F('job_id'), condition=models.Q(('batch_id__isnull', False)), name='pgjobs_predecessor_batch_jobs'), models.Index(models.F('id'), condition=models.Q(('is_open', True)), name='pgjobs_predecessor_open')],
+                'indexes': [models.Index(models.F('predecessor_id'), models.F('is_open'), models.F('job_id'), condition=models.Q(('predecessor_id__isnull', False)), name='pgjobs_predecessor_jobs'), models.Index(models.F('batch_id'), models.F('is_open'), models.F('job_id'), condition=models.Q(('batch_id__isnull', False)), name='pgjobs_predecessor_batch_jobs'), models.Index(models.F('id'), condition=models.Q(('id__gt', 0), ('is_open', True)), name='pgjobs_predecessor_open')],
                 'constraints': [models.UniqueConstraint(fields=('job_id', 'predecessor_id'), name='pgjobs_predecessor_once'), models.UniqueConstraint(fields=('job_id', 'batch_id'), name='pgjobs_predecessor_batch_once'), models.CheckConstraint(condition=models.Q(models.Q(('batch_id__isnull', True), ('predecessor_id__isnull', False)), models.Q(('batch_id__isnull', False), ('predecessor_id__isnull', True)), _connector='OR'), name='pgjobs_predecessor_one'), models.CheckConstraint(condition=models.Q(('needs__in', ['success', 'end', 'failure', 'dependency'])), name='pgjobs_predecessor_needs')],
             },
         ),

@@ -369,6 +369,49 @@ $$;
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_heads(lines text[], numbers integer[])
 RETURNS TABLE (line text, id bigint, keys jsonb) LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    first record;
+BEGIN
+    IF 1 = ALL (numbers) THEN
+        SELECT array_agg(head.line) AS lines, array_agg(head.id) AS ids,
+            array_agg(head.keys) AS keys, array_agg(head.queue_name) AS queues,
+            bool_or(has_more_queues) AS are_mixed
+        INTO first
+        FROM unnest(lines) AS wanted (line)
+        CROSS JOIN LATERAL (
+            SELECT job.line, job.id, job.keys, queue_name, EXISTS (
+                    SELECT FROM pgjobs_job AS other
+                    WHERE other.line = job.line AND other.queue_name > job.queue_name
+                ) AS has_more_queues
+            FROM pgjobs_job AS job
+            WHERE job.line = wanted.line
+            ORDER BY job.line, queue_name, priority DESC, turn LIMIT 1
+        ) AS head;
+        IF NOT first.are_mixed THEN
+            RETURN QUERY
+            SELECT head.line, head.id, head.keys
+            FROM unnest(first.lines, first.ids, first.keys, first.queues)
+                AS head (line, id, keys, queue_name)
+            WHERE queue_name = ANY (ARRAY(
+                SELECT name FROM (
+                    SELECT DISTINCT unnest(first.queues) OFFSET 0
+                ) AS queue (name)
+                WHERE pgjobs_is_served(name)
+            ));
+        END IF;
+        IF first.are_mixed IS NOT TRUE THEN
+            RETURN;
+        END IF;
+    END IF;
+    RETURN QUERY SELECT * FROM pgjobs_heads_by_queue(lines, numbers);
+END
+$$;
+""",
+    ),
+    "function pgjobs_heads_by_queue": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_heads_by_queue(lines text[], numbers integer[])
+RETURNS TABLE (line text, id bigint, keys jsonb) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     WITH queue AS MATERIALIZED (
@@ -430,11 +473,18 @@ RETURNS jsonb[] LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN ARRAY(
         SELECT jsonb_strip_nulls(jsonb_build_object(
-            'lock', lock,
-            'limit_key', CASE WHEN obstacle = 'rate' THEN limit_key END
+            'lock', CASE WHEN obstacle IN ('limit', 'rate') THEN lock END,
+            'limit_key', CASE
+                WHEN obstacle = 'rate'
+                    OR obstacle <> 'limit' AND starts_with(line, 'limit ')
+                    THEN limit_key
+            END,
+            'rate_key', CASE WHEN starts_with(line, 'rate ') THEN rate_key END,
+            'rate_burst', CASE WHEN starts_with(line, 'rate ') THEN rate_burst END
         ))
         FROM unnest(candidates) AS candidate
-        WHERE obstacle IN ('limit', 'rate')
+        WHERE line <> pgjobs_line_of(candidate) AND line ~ '^(limit|rate) '
+            OR obstacle IN ('limit', 'rate')
             AND (lock IS NOT NULL OR obstacle = 'rate' AND limit_key IS NOT NULL)
             AND (
                 line IS DISTINCT FROM pgjobs_line_of(candidate)
@@ -463,9 +513,8 @@ $$;
     "function pgjobs_line_of": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_line_of(candidate pgjobs_candidate) RETURNS text
-LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-    RETURN CASE candidate.obstacle
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE candidate.obstacle
         WHEN 'lock' THEN pgjobs_line(
             CASE WHEN candidate.is_ordered THEN 'lock' ELSE 'mutex' END,
             candidate.lock
@@ -475,8 +524,7 @@ BEGIN
         WHEN 'dependency' THEN 'predecessor'
         WHEN 'unserved' THEN 'arrived'
         ELSE candidate.obstacle
-    END;
-END
+    END
 $$;
 """,
     ),
@@ -519,11 +567,11 @@ BEGIN
                 FROM unnest(candidates)
             ) AS placed
             WINDOW same_limit AS (
-                PARTITION BY obstacle IS NULL, limit_key ORDER BY number
+                PARTITION BY obstacle IS NULL, limit_key ORDER BY priority DESC, turn
             )
         ) AS counted
         WINDOW same_limit AS (
-            PARTITION BY obstacle IS NULL, limit_key ORDER BY number
+            PARTITION BY obstacle IS NULL, limit_key ORDER BY priority DESC, turn
         )
     );
 END
@@ -604,7 +652,7 @@ BEGIN
                                         BETWEEN candidate.lock AND candidate.lock
                                     AND (keys ->> 'is_ordered')
                                         IS DISTINCT FROM 'false'
-                                    AND finished_at IS NULL
+                                    AND status IN ('WAITING', 'SCHEDULED')
                                 ORDER BY keys ->> 'lock', job.id LIMIT 1
                             ) AS first
                             WHERE is_ordered AND first.id < candidate.id
@@ -787,12 +835,20 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN ARRAY(
         WITH free AS MATERIALIZED (
-            SELECT DISTINCT lock FROM unnest(locks) AS touched (lock)
-            WHERE NOT EXISTS (
+            SELECT lock, is_ordered, line
+            FROM (SELECT DISTINCT unnest(locks)) AS touched (lock)
+            CROSS JOIN LATERAL (
+                VALUES (true, pgjobs_line('lock', lock)),
+                    (false, pgjobs_line('mutex', lock))
+            ) AS each (is_ordered, line)
+            -- OFFSET 0: asked for each lock, so that there is no join with all jobs.
+            WHERE EXISTS (
+                SELECT FROM pgjobs_job AS job WHERE job.line = each.line OFFSET 0
+            ) AND NOT EXISTS (
                 SELECT FROM pgjobs_job
                 WHERE keys IS NOT NULL AND keys ->> 'lock' = touched.lock
                     AND status IN ('READY', 'RUNNING')
-                OFFSET 0  -- asked for each lock: no join with all running jobs
+                OFFSET 0
             )
         )
         SELECT first.id
@@ -802,17 +858,16 @@ BEGIN
                 -- An equation would let the planner walk the primary key.
                 AND keys ->> 'lock' BETWEEN free.lock AND free.lock
                 AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
-                AND finished_at IS NULL
+                AND status IN ('WAITING', 'SCHEDULED')
             ORDER BY keys ->> 'lock', id LIMIT 1
         ) AS first
-        WHERE first.line = pgjobs_line('lock', free.lock)
+        WHERE is_ordered AND first.line = free.line
             AND pgjobs_is_served(first.queue_name)
         UNION ALL
         SELECT head.id
         FROM (
-            SELECT array_agg(name) AS lines, array_agg(1) AS ones
-            FROM free CROSS JOIN LATERAL pgjobs_line('mutex', lock) AS line (name)
-            WHERE EXISTS (SELECT FROM pgjobs_job WHERE line = name OFFSET 0)
+            SELECT array_agg(line) AS lines, array_agg(1) AS ones
+            FROM free WHERE NOT is_ordered
             HAVING count(*) > 0
         ) AS mutex
         CROSS JOIN LATERAL pgjobs_heads(lines, ones) AS head
@@ -893,6 +948,11 @@ $$;
 SET search_path FROM CURRENT
 AS $$
 BEGIN
+    DELETE FROM pgjobs_attempt;
+    DELETE FROM pgjobs_progress;
+    DELETE FROM pgjobs_step;
+    DELETE FROM pgjobs_tick WHERE job_id IS NOT NULL;
+    DELETE FROM pgjobs_delivery WHERE job_id IS NOT NULL;
     DELETE FROM pgjobs_predecessor;
     DELETE FROM pgjobs_batch;
     DELETE FROM pgjobs_note;
@@ -1111,7 +1171,7 @@ BEGIN
     INTO links, predecessors, batches
     FROM (
         SELECT id, predecessor_id, batch_id FROM pgjobs_predecessor
-        WHERE is_open AND id > after_link ORDER BY id LIMIT most
+        WHERE is_open AND id > 0 AND id > after_link ORDER BY id LIMIT most
     ) AS link;
     SELECT * INTO followers, ended
     FROM pgjobs_close_links(predecessors, batches, most);
@@ -1410,6 +1470,7 @@ BEGIN
     job := jsonb_populate_record(
         job, options - '{dependencies, keys, unique_for, unique_key}'::text[]
     );
+    job.args := '[]';
     job.meta := meta;
     job.task := definition.name;
     job.queue_name := coalesce(queue_name, job.queue_name);
@@ -1457,15 +1518,8 @@ DECLARE
     inserted bigint;
 BEGIN
     LOOP
-        INSERT INTO pgjobs_job
-            (task, kwargs, queue_name, priority, run_after, expires_at,
-             max_attempts, max_crashes, timeout, process_units, keys, unique_key,
-             unique_for, unique_until, meta)
-        VALUES
-            (job.task, job.kwargs, job.queue_name, job.priority, job.run_after,
-             job.expires_at, job.max_attempts, job.max_crashes, job.timeout,
-             job.process_units, job.keys, job.unique_key, job.unique_for,
-             job.unique_until, job.meta)
+        INSERT INTO pgjobs_job (task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, run_after, expires_at, keys, unique_key, unique_for, unique_until)
+        SELECT task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, run_after, expires_at, keys, unique_key, unique_for, unique_until FROM (SELECT job.*) AS given
         ON CONFLICT (unique_key, unique_for)
             WHERE unique_key IS NOT NULL
                 AND pgjobs_holds_key(
@@ -2297,7 +2351,9 @@ $$;
     "function pgjobs_provide": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_provide(provider bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
 DECLARE
     job pgjobs_job;
 BEGIN
@@ -2351,13 +2407,10 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    INSERT INTO pgjobs_job
-        (task, queue_name, priority, max_attempts, max_crashes, timeout, expires_at,
-         process_units, keys)
-    VALUES
-        (NEW.task, NEW.queue_name, NEW.priority, NEW.max_attempts, NEW.max_crashes,
-         NEW.timeout, clock_timestamp() + make_interval(secs => NEW.expires_in),
-         NEW.process_units, NEW.keys);
+    INSERT INTO pgjobs_job (task, queue_name, priority, max_attempts, max_crashes, timeout, process_units, expires_at, keys)
+    SELECT task, queue_name, priority, max_attempts, max_crashes, timeout, process_units,
+        clock_timestamp() + make_interval(secs => expires_in), keys
+    FROM (SELECT NEW.*) AS subscription;
     RAISE 'It could be inserted.' USING ERRCODE = 'PJ000';
 EXCEPTION WHEN SQLSTATE 'PJ000' THEN
     RETURN NULL;
@@ -2378,8 +2431,13 @@ BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT nextval('pgjobs_job_id_seq') AS job_id, given.*
         FROM (
-            SELECT event.id AS event_id, event.payload, event.aggregate_id,
-                event.meta AS event_meta, event.correlation_id, handler.*
+            SELECT event.id AS event_id, event.aggregate_id, handler.*,
+                event.payload AS kwargs,
+                CASE
+                    WHEN event.correlation_id IS NULL THEN event.meta
+                    ELSE coalesce(event.meta, '{}')
+                        || jsonb_build_object('correlation_id', event.correlation_id)
+                END AS meta
             FROM unnest(events) AS event
             CROSS JOIN LATERAL pgjobs_handlers(event.name) AS handler
             WHERE only_to IS NULL OR handler.task = only_to
@@ -2394,12 +2452,9 @@ BEGIN
     ),
     job AS (
         INSERT INTO pgjobs_job
-            (id, task, kwargs, queue_name, priority, max_attempts, max_crashes,
-             timeout, expires_at, process_units, keys, meta)
-        SELECT wanted.job_id, task, payload, queue_name, priority, max_attempts,
-            max_crashes, timeout,
+            (id, task, queue_name, priority, max_attempts, max_crashes, timeout, process_units, kwargs, meta, expires_at, keys)
+        SELECT wanted.job_id, task, queue_name, priority, max_attempts, max_crashes, timeout, process_units, kwargs, meta,
             statement_timestamp() + make_interval(secs => expires_in),
-            process_units,
             -- One lock for each handler and aggregate keeps them in order.
             CASE
                 WHEN is_ordered AND aggregate_id IS NOT NULL
@@ -2407,11 +2462,6 @@ BEGIN
                         'lock', task || ' ' || aggregate_id, 'is_ordered', true
                     )
                 ELSE keys
-            END,
-            CASE
-                WHEN correlation_id IS NULL THEN event_meta
-                ELSE coalesce(event_meta, '{}')
-                    || jsonb_build_object('correlation_id', correlation_id)
             END
         FROM wanted JOIN delivery ON delivery.job_id = wanted.job_id
         ORDER BY wanted.job_id
@@ -2830,6 +2880,37 @@ END
 $$;
 """,
     ),
+    "function pgjobs_jobs_deleted": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_jobs_deleted() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    ids CONSTANT bigint[] := ARRAY(SELECT id FROM deleted);
+BEGIN
+    IF ids = '{}' THEN
+        RETURN NULL;
+    END IF;
+    IF has_table_privilege('pgjobs_attempt', 'DELETE') THEN
+        DELETE FROM pgjobs_attempt WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_progress', 'DELETE') THEN
+        DELETE FROM pgjobs_progress WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_step', 'DELETE') THEN
+        DELETE FROM pgjobs_step WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_tick', 'DELETE') THEN
+        DELETE FROM pgjobs_tick WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_delivery', 'DELETE') THEN
+        DELETE FROM pgjobs_delivery WHERE job_id = ANY (ids);
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+    ),
     "function pgjobs_notify_changed": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_notify_changed() RETURNS trigger
@@ -2957,9 +3038,9 @@ BEGIN
     END IF;
     IF on_conflict = 'replace' THEN
         SELECT * INTO replaced FROM pgjobs_replace_held(
-            ARRAY[job.unique_key], ARRAY[job.unique_for], ARRAY['[]'::jsonb],
-            ARRAY[job.kwargs], ARRAY[job.keys], NULL, ARRAY[job.run_after],
-            ARRAY[job.expires_at], ARRAY[job.meta]
+            ARRAY[job.unique_key], ARRAY[job.unique_for], ARRAY[job.args],
+            ARRAY[job.kwargs], ARRAY[job.keys], ARRAY[job.dependencies],
+            ARRAY[job.run_after], ARRAY[job.expires_at], ARRAY[job.meta]
         );
         IF FOUND THEN
             RETURN replaced;
@@ -3526,9 +3607,17 @@ BEGIN
         SELECT job.id, job.batch_id
         FROM lost
         CROSS JOIN LATERAL (
-            SELECT job_id FROM pgjobs_predecessor WHERE predecessor_id = lost.id
+            -- The order makes the planner take the index that begins with the column.
+            -- It would read all of another one, in which that comes second.
+            (
+                SELECT job_id FROM pgjobs_predecessor WHERE predecessor_id = lost.id
+                ORDER BY is_open, job_id OFFSET 0
+            )
             UNION ALL
-            SELECT job_id FROM pgjobs_predecessor WHERE batch_id = lost.batch_id
+            (
+                SELECT job_id FROM pgjobs_predecessor WHERE batch_id = lost.batch_id
+                ORDER BY is_open, job_id OFFSET 0
+            )
         ) AS link
         CROSS JOIN LATERAL (
             SELECT id, batch_id FROM pgjobs_job
@@ -3575,8 +3664,14 @@ BEGIN
         expires_at = NULL,
         reason = '',
         unique_until = CASE WHEN unique_until > clock_timestamp() THEN unique_until END
-    WHERE id = ANY (ARRAY(SELECT id FROM allowed))
-        OR id = ANY (ARRAY(SELECT job_id FROM linked WHERE is_open)) AND status = 'READY';
+    WHERE id = ANY (
+            ARRAY(
+                SELECT id FROM allowed
+                UNION ALL
+                SELECT job_id FROM linked WHERE is_open
+            )
+        )
+        AND status IN ('CANCELLED', 'READY');
 END
 $$;
 """,
@@ -3610,6 +3705,36 @@ BEGIN
     -- Admissions have skipped the lines that have only jobs of this queue.
     PERFORM pg_catalog.pg_notify('pgjobs_admission', 'sweep');
     RETURN NULL;
+END
+$$;
+""",
+    ),
+    "function pgjobs_pick": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_pick(
+    ids bigint[], job_queues integer[], job_units bigint[], are_suspect boolean[],
+    rooms bigint[], free_units bigint, wanted bigint
+) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    picked bigint[] := '{}';
+BEGIN
+    FOR place IN 1 .. coalesce(pg_catalog.cardinality(ids), 0) LOOP
+        EXIT WHEN pg_catalog.cardinality(picked) >= wanted;
+        CONTINUE WHEN rooms[job_queues[place]] <= 0;
+        EXIT WHEN job_units[place] > free_units
+            OR are_suspect[place] AND picked <> '{}';
+        -- See sql/worker/claim/pick.sql for this comparison with the status.
+        PERFORM FROM pgjobs_job
+        WHERE id = ids[place] AND status || '' = 'READY'
+        FOR NO KEY UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        picked := picked || ids[place];
+        EXIT WHEN are_suspect[place];
+        rooms[job_queues[place]] := rooms[job_queues[place]] - 1;
+        free_units := free_units - job_units[place];
+    END LOOP;
+    RETURN picked;
 END
 $$;
 """,
@@ -3689,6 +3814,10 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_retry_jobs(ids bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $$
 DECLARE
     retried bigint[];
@@ -3727,7 +3856,7 @@ BEGIN
                 -- A job that ended before an admission saw its successors has no mark.
                 OR EXISTS (
                     SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id
-                    OFFSET 0
+                    ORDER BY is_open, job_id OFFSET 0
                 ) AS may_be_linked
     ),
     forgotten AS (
@@ -3927,6 +4056,13 @@ $$;
     FOR EACH ROW EXECUTE FUNCTION pgjobs_notify_queue();
 """,
     ),
+    "trigger pgjobs_jobs_deleted": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
+    AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_deleted();
+""",
+    ),
     "trigger pgjobs_note_truncated": (
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_note_truncated
@@ -3981,6 +4117,7 @@ CALLS = [
     "pgjobs_host_room",
     "pgjobs_is_served",
     "pgjobs_matches",
+    "pgjobs_pick",
     "pgjobs_provide",
     "pgjobs_publish",
     "pgjobs_refuse",
@@ -3992,10 +4129,10 @@ CALLS = [
 FILES = {
     "constraints/holds_key.sql": "232a8973b8223d6f171d76530d89df8fa53949a2a9ce6af45332cd05082b5ab0",
     "constraints/is_job.sql": "fd082cb2a8dd301b5ec46b2dc199ddb94ee5dd4cbf1d4e166130d3c535dfbf18",
-    "tables/jobs.sql": "998dba0924e476342278682d6c10e78673a618c3d55b0f9c90ea646154f94587",
-    "tables/admission.sql": "edafe169aadfa2b854556b5a2ef01b8103820d22b861b91b351479942fad7e1a",
-    "tables/schedules.sql": "b916fc10fa7ade2e05f5f3e3bb493e326cb7c3aec80d740a900d9230a52f3d93",
-    "tables/events.sql": "77b9213bc7118958524b7bc9bb08540a754c63077ad7bd7ced7553b435dc1894",
+    "tables/jobs.sql": "8b27554ae9b793be328dbd272a4e61bed57fac7ced676c122ac3bc25128e900c",
+    "tables/admission.sql": "020c642d819f5692aa97a4c7f66ea49dcbe8254c9a273f0394d37d67efd36797",
+    "tables/schedules.sql": "44acd465abe0d2c30c2e0e94d980b7044c5b4fe2e7cc0a773009668d5d536472",
+    "tables/events.sql": "4f8b70e6115abf540e3a473c6288e5509e48d428bb2b1da29df2bd41d7a0d676",
 }
 
 
