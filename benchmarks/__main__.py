@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import capacity, cases, catalogue, telemetry
+from . import capacity, cases, catalogue, steady, telemetry
 from .report import as_json, as_markdown, conditions
 from .rounds import run
 from .server import Unusable, running_server
@@ -30,9 +30,10 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "what",
-        choices=["quick", "run", "capacity", "telemetry", "list", "render"],
+        choices=["quick", "run", "capacity", "steady", "telemetry", "list", "render"],
         help="quick: pgjobs against bare SQL, in less than a minute; run: all systems "
         "and cases, or those that are named; capacity: what a job costs, by feature; "
+        "steady: sizes, waits and upkeep over hours; "
         "telemetry: what each part of it costs; "
         "list: which there are; render: the tables of an earlier run",
     )
@@ -57,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="capacity, telemetry: jobs of each feature",
     )
+    add_steady(parser)
     parser.add_argument(
         "--server",
         choices=["debian", "embedded"],
@@ -71,6 +73,22 @@ def parser() -> argparse.ArgumentParser:
         "--json", type=Path, metavar="FILE", help="also write every figure as JSON"
     )
     return parser
+
+
+def add_steady(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("steady")
+    number = {"type": float, "metavar": "N"}
+    group.add_argument("--minutes", default=120.0, help="how long it runs", **number)
+    group.add_argument("--rate", type=int, default=500, metavar="N", help="jobs/s")
+    group.add_argument(
+        "--retention", help="in minutes (default: a twelfth of --minutes)", **number
+    )
+    group.add_argument(
+        "--pinned", default=10.0, help="minutes that a snapshot is kept", **number
+    )
+    group.add_argument(
+        "--after", default=20.0, help="minutes that follow after that", **number
+    )
 
 
 def names_of(known: dict):
@@ -92,7 +110,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if chosen.what == "render":
         return render(chosen.results, chosen.into)
-    if chosen.what in ("capacity", "telemetry"):
+    if chosen.what in ("capacity", "steady", "telemetry"):
         return measure_features(chosen)
     is_quick = chosen.what == "quick"
     systems = chosen.systems or (catalogue.QUICK if is_quick else catalogue.BY_NAME)
@@ -127,10 +145,19 @@ def measure_features(chosen: argparse.Namespace) -> int:
     try:
         if chosen.what == "telemetry":
             return telemetry.main(chosen.jobs, chosen.rounds or 5, url, **server)
+        if chosen.what == "steady":
+            return steady.main(steady_plan(chosen), chosen.json, url, **server)
         return capacity.main(chosen.jobs, url, **server)
     except Unusable as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
+
+
+def steady_plan(chosen: argparse.Namespace) -> steady.Plan:
+    retention = chosen.retention or chosen.minutes / 12
+    return steady.Plan(
+        chosen.minutes, retention, chosen.pinned, chosen.after, chosen.rate
+    )
 
 
 def render(results: Path | None, into: Path | None) -> int:

@@ -86,6 +86,10 @@ def drain_two(stage: Stage, sizes: Sizes) -> Figures:
     return drained(stage, sizes, workers=2)
 
 
+def drain_four(stage: Stage, sizes: Sizes) -> Figures:
+    return drained(stage, sizes, workers=4)
+
+
 def drain_fresh(stage: Stage, sizes: Sizes) -> Figures:
     return drained(stage, sizes, analyzed=False)
 
@@ -128,6 +132,24 @@ def drained(
         "server CPU us/job": (ended.server_cpu - begun.server_cpu) / jobs * 1e6,
         "worker cores": (ended.worker_cpu - begun.worker_cpu) / seconds,
         "server cores": (ended.server_cpu - begun.server_cpu) / seconds,
+    }
+
+
+def stored(stage: Stage, sizes: Sizes) -> Figures:
+    """Return what jobs write from their enqueue to their end, and what remains of it.
+
+    Each is enqueued with a commit of its own. A worker runs them all afterwards. There
+    is no checkpoint before: after one, the log takes an image of each page.
+    """
+    log, tables, indexes = stage.bytes_written()
+    stage.producer.order("enqueue_singly", number=sizes.singles)
+    stage.start_worker()
+    stage.watch(down_to=0)
+    after = stage.bytes_written()
+    return {
+        "log bytes/job": (after[0] - log) / sizes.singles,
+        "table bytes/job": (after[1] - tables) / sizes.singles,
+        "index bytes/job": (after[2] - indexes) / sizes.singles,
     }
 
 
@@ -224,6 +246,18 @@ CASES = {
         all_ways=True,
         once=True,
         against="drain",
+    ),
+    "drain-four": Case(
+        drain_four,
+        "Drain with four workers of 10 slots, no-op jobs",
+        all_ways=True,
+        once=True,
+        against="drain",
+    ),
+    "bytes": Case(
+        stored,
+        "Bytes that a job writes to the write-ahead log, and that remain of it",
+        once=True,
     ),
     "pickup": Case(
         pickup, "COMMIT of an enqueue to start of the job, idle worker", once=True

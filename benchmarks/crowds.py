@@ -4,14 +4,20 @@ Each crowd fills the tables with a number of things that the worker's next state
 has nothing to do with. Blocks tell without a clock whether a statement reads them.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg import sql
+
+PARAMETER = re.compile(r"%\((\w+)\)s")
+EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE measured {}"
 
 EMPTY = """
 TRUNCATE pgjobs_job, pgjobs_batch, pgjobs_event, pgjobs_worker, pgjobs_queue,
-    pgjobs_predecessor, pgjobs_prerequisite, pgjobs_rate, pgjobs_note CASCADE;
+    pgjobs_predecessor, pgjobs_prerequisite, pgjobs_rate, pgjobs_note, pgjobs_figure,
+    pgjobs_errorgroup, pgjobs_auditentry CASCADE;
 DELETE FROM pgjobs_schedule WHERE name LIKE 'schedule %';
 DELETE FROM pgjobs_subscription WHERE task LIKE 'task %'
 """
@@ -84,6 +90,7 @@ RATED = (
     f"jsonb_build_object('rate_key', 'rate ' || {OF_NUMBER}, 'rate_interval', 3600,"
     " 'rate_burst', 1)"
 )
+KEY_BESIDE = "jsonb_build_object('lock', 'beside' || number)"
 WORKERS = f"""
 INSERT INTO pgjobs_worker
     (id, name, host, pid, queues, excluded, slots, units, started_at, heartbeat_at,
@@ -93,6 +100,8 @@ SELECT number, 'worker ' || number, 'there', 1, '', '', 4, NULL, now(),
 FROM {NUMBERS}
 """
 
+# What waits beside a crowd that has no waiting jobs of its own.
+BESIDE = waiting("lock", "lock beside", "number", KEY_BESIDE)
 # Each crowd is a number of things, and jobs that wait beside them.
 CROWDS: dict[str, list[str]] = {
     "queues": [
@@ -261,6 +270,16 @@ CROWDS: dict[str, list[str]] = {
         FROM generate_series(1, %(number)s) AS number
         """,
     ],
+    "jobs that finished long ago": [
+        """
+        INSERT INTO pgjobs_job
+            (id, turn, task, status, started_at, finished_at, attempts)
+        SELECT number + 1000, number + 1000, 'benchmarks.noop', 'SUCCESSFUL',
+            now() - interval '200 days',
+            now() - interval '100 days' + number * interval '1 s', 1
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+    ],
     "dead letters": [
         "INSERT INTO pgjobs_event (id, name, published_at, handlers)"
         " SELECT number, 'name', now() - interval '100 days', 1"
@@ -288,6 +307,27 @@ CROWDS: dict[str, list[str]] = {
         "INSERT INTO pgjobs_rate (key, full_at)"
         f" SELECT 'rate ' || number, now() + interval '1 day' FROM {NUMBERS}",
     ],
+    "figures": [
+        """
+        INSERT INTO pgjobs_figure
+            (span, start, queue_name, task, run_times, wait_times)
+        SELECT 1, now(), 'default', 'task ' || number, '{}', '{}'
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+    ],
+    "groups of errors": [
+        """
+        INSERT INTO pgjobs_errorgroup
+            (id, task, exception_class, place, message, version)
+        SELECT number, 'task ' || number, 'ValueError', 'place', 'message', ''
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+    ],
+    "entries of the audit trail": [
+        "INSERT INTO pgjobs_auditentry (actor, via, act, model)"
+        " SELECT 'ada', 'page', 'cancel', 'job'"
+        " FROM generate_series(1, %(waiting)s) AS number",
+    ],
 }
 
 
@@ -299,6 +339,11 @@ class Case(NamedTuple):
     before: str = ""
 
 
+FIGURES = (
+    '[{"queue_name": "default", "task": "benchmarks.noop", "seconds": 1,'
+    ' "successful": 1, "failed": 0, "cancelled": 0, "retried": 0, "run_times": [1],'
+    ' "wait_times": [1]}]'
+)
 ALL = {"only": None, "skipped": "{}"}
 OWN = {"worker_id": 1_000_000}
 
@@ -324,7 +369,8 @@ def cases() -> dict[str, Case]:
     ended += " reason = 'Cancelled.', worker_id = NULL WHERE id = 10"
     outcome = (
         '[{"id": 9, "lease_token": 1000009, "verdict": "FAIL", "reason": "no",'
-        ' "exception_class": "", "message": "", "traceback": ""}]'
+        ' "exception_class": "", "message": "", "traceback": "", "error_group": 7,'
+        ' "place": "", "pattern": ""}]'
     )
     units = {"units": HostUnits("here", 1_000)}
     held = {"ids": [9, 10], "lease_tokens": [1_000_009, 1_000_010]}
@@ -366,6 +412,13 @@ def cases() -> dict[str, Case]:
         "prune": Case(statement("prune"), {"status": "SUCCESSFUL", **old, **ALL}),
         "prune batches": Case(statement("prune_batches"), {"after": 0, "limit": BATCH}),
         "prune events": Case(statement("prune_events"), old),
+        "add figures": Case(statement("add_figures"), {"rows": FIGURES}),
+        "prune figures": Case(
+            statement("prune_figures"), {"minutes": 1e6, "hours": 1e8, "limit": BATCH}
+        ),
+        "prune audit": Case(
+            statement("prune_audit"), {"audit": 1e6, "figures": 1e6, "limit": BATCH}
+        ),
         "forget rates": Case(statement("forget_rates"), {"limit": BATCH}),
         "deliver late": Case(
             statement("deliver_late"), {"grace": 3_600.0, "limit": BATCH}
@@ -394,7 +447,10 @@ def fill(connection: psycopg.Connection, crowd: str, number: int, waiting: int) 
     connection.execute(QUICKLY)
     connection.execute(EMPTY)
     connection.execute(STAGE)
-    for text in CROWDS.get(crowd, ()):
+    texts = CROWDS.get(crowd, [])
+    if not any("%(waiting)s" in text for text in texts):
+        texts = [*texts, BESIDE]
+    for text in texts:
         connection.execute(text, {"number": number, "waiting": waiting})
     connection.execute(NORMALLY)
     connection.execute("VACUUM ANALYZE")
@@ -408,15 +464,38 @@ def empty(connection: psycopg.Connection) -> None:
 
 def blocks_read(connection: psycopg.Connection, case: Case) -> int:
     """Return how many blocks the statement touches; nothing of it stays."""
+    top = plan_of(connection, case)
+    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+
+def plan_of(connection: psycopg.Connection, case: Case) -> dict[str, Any]:
+    """Return the plan of the statement with what it read; nothing of it stays."""
+    explain = prepare(connection, case)
     for _ in range(2):  # the first one also reads the catalogue
         with connection.transaction(force_rollback=True):
             if case.before:
                 connection.execute(case.before)
-            ((explained,),) = connection.execute(
-                "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + case.text, case.parameters
-            )
-    top = explained[0]["Plan"]
-    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+            ((explained,),) = connection.execute(explain)
+    connection.execute("DEALLOCATE measured")
+    return explained[0]["Plan"]
+
+
+def prepare(connection: psycopg.Connection, case: Case) -> sql.Composed:
+    """Prepare the statement as a worker does; return what explains its one plan.
+
+    EXPLAIN of the statement itself would be planned for the values of its parameters.
+    """
+    names = list(dict.fromkeys(PARAMETER.findall(case.text)))
+    text = PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", case.text)
+    given = [case.parameters[name] for name in names]
+    types = ", ".join("float8" if type(each) is float else "unknown" for each in given)
+    types = f"({types})" if given else ""
+    connection.execute(f"PREPARE measured {types} AS " + text.replace("%%", "%"))
+    values = list(map(sql.Literal, given))
+    listed = (
+        sql.SQL("({})").format(sql.SQL(", ").join(values)) if values else sql.SQL("")
+    )
+    return sql.SQL(EXPLAIN).format(listed)
 
 
 def measured(connection: psycopg.Connection) -> Iterator[tuple[str, int]]:
@@ -443,6 +522,8 @@ FOR_EACH = {
     ("subscribers of unhandled events", "deliver late"): 4,
 }
 A_BATCH = 50_000  # of 1,000 rows or lines at a time
+# A thousand jobs are looked at and deleted; others read nothing more.
+PRUNED = {("jobs that finished long ago", "prune"): 15_000}
 IN_BATCHES = {
     ("paused queues", "admit"),
     ("paused queues", "admit after an end"),
@@ -463,5 +544,7 @@ def bound(crowd: str, statement: str, few: int, number: int) -> int:
     """
     if statement == "sweep" or (crowd, statement) in IN_BATCHES:
         return A_BATCH
+    if bound := PRUNED.get((crowd, statement)):
+        return bound
     # Ten thousand rows of a small table take a hundred blocks.
     return few + 60 + number * FOR_EACH.get((crowd, statement), 0.01)

@@ -9,7 +9,7 @@ import tempfile
 import time
 
 from .environments import NotInstalled
-from .server import free_port
+from .ports import free_port
 
 LONGEST_START = 10.0  # seconds
 

@@ -4,7 +4,6 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,8 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from .ports import free_port
+
 # Durable as in production; memory as on any server; the rest as PostgreSQL comes.
 DURABILITY = {
     "fsync": "on",
@@ -27,7 +28,7 @@ DURABILITY = {
     "max_wal_size": "4GB",
 }
 SETTINGS = DURABILITY | {
-    "max_connections": "200",
+    "max_connections": "400",
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
 }
@@ -287,12 +288,6 @@ def server_user() -> str | None:
         return None
     names = {each.pw_name for each in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -18,6 +18,15 @@ from .server import Server
 
 LONGEST_SETUP = 120.0  # seconds
 LONGEST_SILENCE = 60.0  # without any progress
+BYTES = """
+SELECT (SELECT pg_current_wal_insert_lsn() - '0/0')::bigint,
+    coalesce(sum(pg_table_size(oid)), 0)::bigint,
+    coalesce(sum(pg_indexes_size(oid)), 0)::bigint
+FROM pg_class
+WHERE relkind = 'r' AND relnamespace NOT IN (
+    'pg_catalog'::regnamespace, 'information_schema'::regnamespace
+)
+"""
 
 
 class Progress(NamedTuple):
@@ -196,6 +205,10 @@ class Stage:
             left = seconds_left(earlier, seen, down_to)
             time.sleep(max(min(rest, left), 0.005))
             earlier = seen
+
+    def bytes_written(self) -> tuple[int, int, int]:
+        """Return the bytes of the log so far, of all tables, and of their indexes."""
+        return self.connection.execute(BYTES).fetchone()
 
     def count_requests(self) -> tuple[str, Callable[[], int]]:
         """Count what workers yet to start ask of the store.

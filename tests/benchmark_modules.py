@@ -24,15 +24,22 @@ MODULES = {
     "desk": "m.ROUNDS = 1; sys.argv[1:] = ['--jobs', '20000', 'of queue']; m.main()",
     "events": "FIGURES['publishing'] = partial(m.publishing, 2, 1);"
     "m.main(['publishing'], 'benchmarks.events_tasks')",
+    "history": "m.PRUNED, m.PART = 500, 500; m.main([2_000])",
     "queues": "m.JOBS, m.ROUNDS = 20, 1; m.CASES['100'] = m.Case(3);m.main(['100'])",
     "running": "FIGURES['async_tasks'] = partial(m.async_tasks, 2, 0.01, 2);"
     "m.main(['async_tasks'], 'benchmarks.running_tasks')",
     "schedules": "FIGURES['lateness'] = partial(m.lateness, 6);"
     "m.main(['lateness'], 'benchmarks.schedules_tasks')",
+    "shards": "m.JOBS, m.ROUNDS = 20, 1; m.main([1, 2])",
     "sql_functions": "m.ROUNDS, m.BATCH = 2, 2; m.main()",
+    "steady": "m.WINDOW = 1; m.main(m.Plan(*[0.01] * 4, 20), None,"
+    " os.environ['DATABASE_URL'])",
     "ten_thousand": "m.SIZES = ((2, 4), (3, 6), (4, 8));"
     "m.main([next(iter(m.crowds.CROWDS))])",
     "turns": "m.JOBS, m.ROUNDS = {10: 20}, 1; m.main()",
+    "workers": "m.NUMBERS, m.SETTLING = (1,), 0.1;"
+    "FIGURES['idle'] = partial(m.idle, 0.1); FIGURES['busy'] = partial(m.busy, 20);"
+    "m.main(['idle', 'busy'], 'benchmarks.workers_tasks')",
 }
 LOCKS = [
     "enqueueing 1,000-limit-keys 4",

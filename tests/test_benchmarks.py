@@ -37,6 +37,7 @@ MANY_CASES = [
     *cases.QUICK,
     "wake-up",
     "idle",
+    "bytes",
     "drain-backlog",
     "pickup-mixed",
     "pinned",

@@ -1,0 +1,193 @@
+"""Measure many workers, idle and busy: `python -m benchmarks.workers [figure ...]`.
+
+Starts a PostgreSQL of its own, or takes that of DATABASE_URL. Workers are real
+`manage.py runjobs` processes. What counts is processor time, because other work on the
+machine hardly changes it. Exits with 1 if a figure misses its goal.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.figures import (
+    count,
+    figure,
+    listening_workers,
+    main,
+    report,
+    start_worker,
+    wait_for,
+)
+from benchmarks.processes import cpu_seconds_of_tree
+
+NUMBERS = (1, 4, 16, 64)
+STARTING = 600.0  # seconds, for all of them
+SETTLING = 15.0
+AT_ONCE = 8  # that start at the same time
+SUBSCRIPTIONS = """
+INSERT INTO pgjobs_subscription (task, event)
+SELECT 'benchmarks.task ' || number, %s || CASE WHEN %s THEN number::text ELSE '' END
+FROM generate_series(1, %s) AS number
+"""
+
+
+@figure
+def idle(seconds: float = 60) -> None:
+    """Measure what workers without jobs cost the server, all of them together."""
+    without = share_of_server(seconds)
+    report("server without workers", without, "% of a core")
+    for number in NUMBERS:
+        with workers(number, "--concurrency", "4") as processes:
+            time.sleep(SETTLING)
+            begun = seconds_of(processes)
+            share = share_of_server(seconds) - without
+            ended = seconds_of(processes)
+            sessions = count(SESSIONS, [])
+        what = f"{number} idle workers"
+        report(f"{what}: server", share, "% of a core", 1 if number == 64 else None)
+        own = 100 * (ended - begun) / seconds
+        report(f"{what}: they themselves", own, "% of a core")
+        report(f"{what}: sessions", sessions, "")
+
+
+SESSIONS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'pgjobs:%%'
+"""
+
+
+@figure
+def busy(jobs: int = 20_000) -> None:
+    """Measure a drain of jobs that do nothing by more and more workers."""
+    from benchmarks.workers_tasks import noop
+    from pgjobs import enqueue_many
+    from pgjobs.models import Job
+
+    for number in NUMBERS:
+        with workers(number, "--concurrency", "4") as processes:
+            time.sleep(SETTLING)
+            server, own = server_seconds(), seconds_of(processes)
+            enqueue_many([noop.bind()] * jobs)  # the workers begin with its commit
+            wait_for(lambda: not Job.objects.exclude(status="SUCCESSFUL").exists(), 900)
+            server, own = server_seconds() - server, seconds_of(processes) - own
+            rate = count(RATE, [])
+        Job.objects.all().delete()
+        what = f"{number} busy workers with 4 slots"
+        report(f"{what}: jobs/s", rate, "")
+        report(f"{what}: server", server / jobs * 1e6, "us/job")
+        report(f"{what}: they themselves", own / jobs * 1e6, "us/job")
+
+
+RATE = """
+SELECT count(*) / extract(epoch FROM max(finished_at) - min(started_at))
+FROM pgjobs_job
+"""
+
+
+@figure
+def schedules(number: int = 1_000, seconds: float = 60) -> None:
+    """Measure schedules that are due once a minute, with four workers."""
+    from datetime import timedelta
+
+    from django.utils.timezone import now
+
+    from pgjobs.models import Job, Schedule
+
+    with workers(4, "--concurrency", "4"):
+        time.sleep(SETTLING)
+        without = share_of_server(seconds)
+        Schedule.objects.bulk_create(
+            Schedule(
+                name=f"schedule {each}",
+                task="benchmarks.noop",
+                every=timedelta(minutes=1),
+                next_run_at=now() + timedelta(seconds=60 * each / number),
+            )
+            for each in range(number)
+        )
+        time.sleep(SETTLING)
+        before = Job.objects.count()
+        share = share_of_server(seconds) - without
+        fired = Job.objects.count() - before
+    what = f"{number:,} schedules of a minute"
+    report(f"{what}: runs in a minute", fired * 60 / seconds, "")
+    report(f"{what}: server", share, "% of a core")
+    report(f"{what}: server", share / 100 * seconds / max(fired, 1) * 1e6, "us/run")
+    Schedule.objects.filter(task="benchmarks.noop").delete()
+    Job.objects.all().delete()
+
+
+@figure
+def subscribers(number: int = 1_000, events: int = 200) -> None:
+    """Measure publishing beside subscriptions to other events, and to many of them."""
+    from pgjobs import publish
+    from pgjobs.models import Event, Job, Subscription
+
+    for what, pattern, is_own, times in (
+        ("no subscription", "none.", True, events),
+        (f"{number:,} to other events", "other.", True, events),
+        (f"{number:,} to this event", "crowd", False, events // 20),
+    ):
+        if pattern != "none.":
+            execute(SUBSCRIPTIONS, [pattern, is_own, number])
+        begun = server_seconds()
+        for each in range(times):
+            publish("crowd", {"number": each})
+        used = (server_seconds() - begun) / times * 1e6
+        report(f"publish beside {what}: server", used, "us")
+        Job.objects.all().delete()
+        Event.objects.all().delete()
+        Subscription.objects.filter(task__startswith="benchmarks.task ").delete()
+
+
+# What they are made of
+
+
+@contextmanager
+def workers(number: int, *arguments: str) -> Iterator[list[subprocess.Popen]]:
+    """Run worker processes for the length of a block; all listen when it begins."""
+    processes: list[subprocess.Popen] = []
+    try:
+        while len(processes) < number:
+            some = min(AT_ONCE, number - len(processes))
+            processes += [start_worker(*arguments) for _ in range(some)]
+            wanted = len(processes)
+            wait_for(lambda wanted=wanted: listening_workers() >= wanted, STARTING)
+        yield processes
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def execute(statement: str, parameters: list) -> None:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+
+
+def seconds_of(processes: list[subprocess.Popen]) -> float:
+    return sum(cpu_seconds_of_tree(each.pid) for each in processes)
+
+
+def share_of_server(seconds: float) -> float:
+    """Return how much of a core the server uses, in percent."""
+    begun = server_seconds()
+    time.sleep(seconds)
+    return 100 * (server_seconds() - begun) / seconds
+
+
+def server_seconds() -> float:
+    """Return the processor time of all processes of the server."""
+    own = count("SELECT pg_backend_pid()", [])
+    status = Path(f"/proc/{own}/stat").read_text().rpartition(")")[2].split()
+    return cpu_seconds_of_tree(int(status[1]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], "benchmarks.workers_tasks"))
