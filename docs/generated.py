@@ -17,6 +17,7 @@ from pgjobs.management import commands
 from pgjobs.tasks.options import JOB_OPTIONS, TASK_OPTIONS, Options
 from pgjobs.tasks.recurrence import Recurrence
 
+WITH_VERBS = argparse._SubParsersAction
 # Options of every command of Django.
 COMMON = {
     "help", "version", "verbosity", "settings", "pythonpath", "traceback", "no_color",
@@ -161,19 +162,49 @@ def command(name: str) -> Iterator[str]:
     made = importlib.import_module(f"{commands.__name__}.{name}").Command()
     parser = made.create_parser("manage.py", name)
     yield from ("", f"## {name}", "", str(made.help), "")
-    options = [each for each in parser._actions if is_own(each)]
-    if options:
+    options = own_options(parser)
+    verbs = [each for each in options if isinstance(each, WITH_VERBS)]
+    if len(options) > len(verbs):
         yield from ("| option | what it does |", "|---|---|")
     for each in options:
-        yield f"| {usage(each)} | {each.help or ''} |".replace("%%", "%")
+        if each not in verbs:
+            yield f"| {usage(each)} | {help_of(parser, each)} |"
+    for each in verbs:
+        yield from verbs_page(name, each)
 
 
-def is_own(option: argparse.Action) -> bool:
-    return option.dest not in COMMON and option.help != argparse.SUPPRESS
+def verbs_page(name: str, verbs: argparse._SubParsersAction) -> Iterator[str]:
+    """Yield the verbs of a command; then the options of them all, each once."""
+    yield from ("| command | what it does |", "|---|---|")
+    for each in verbs._choices_actions:
+        yield f"| `{name} {each.dest}` | {each.help} |"
+    takers: dict[tuple[str, str], list[str]] = {}
+    for verb, parser in verbs.choices.items():
+        for option in own_options(parser):
+            row = usage(option), help_of(parser, option)
+            takers.setdefault(row, []).append(verb)
+    yield from ("", "| option | of | what it does |", "|---|---|---|")
+    for (written, about), of in takers.items():
+        which = "all" if len(of) == len(verbs.choices) else ", ".join(of)
+        yield f"| {written} | {which} | {about} |"
+
+
+def own_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [
+        each
+        for each in parser._actions
+        if each.dest not in COMMON and each.help != argparse.SUPPRESS
+    ]
+
+
+def help_of(parser: argparse.ArgumentParser, option: argparse.Action) -> str:
+    return parser._get_formatter()._expand_help(option) if option.help else ""
 
 
 def usage(option: argparse.Action) -> str:
-    value = option.metavar or option.dest.upper()
+    choices = "{" + ",".join(map(str, option.choices or ())) + "}"
+    value = option.metavar or (choices if option.choices else option.dest.upper())
+    value = value.replace("|", "\\|")  # else it would end the cell
     if not option.option_strings:
         return f"`{value}`"
     if option.nargs == 0:

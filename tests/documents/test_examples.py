@@ -6,7 +6,9 @@ from functools import partial
 
 import pytest
 from django.core.management import CommandError
+from django.db import connection
 
+from pgjobs.reports.job_filters import ARGUMENTS_INDEX
 from tests.documents.examples import (
     OF_DJANGO_TASKS,
     OF_ROOT,
@@ -29,11 +31,19 @@ def same_modules_afterwards():
             del sys.modules[name]
 
 
+@pytest.fixture
+def same_indexes_afterwards(transactional_db):
+    """Drop the index that docs/admin.md makes, which other tests must not meet."""
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP INDEX IF EXISTS {ARGUMENTS_INDEX}")
+
+
 def name_of(path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("same_indexes_afterwards")
 @pytest.mark.parametrize("path", sorted({*PAGES} - OF_DJANGO_TASKS), ids=name_of)
 def test_examples_of_the_page_run(path):
     for example in document(path).examples():
@@ -55,26 +65,52 @@ def test_reference_names_each_system_check():
     assert named == {id for path in code for id in CHECK.findall(path.read_text())}
 
 
-def logged_by(path) -> Iterator[str]:
-    """Yield the templates of the warnings and errors that a module logs."""
+# Each way to log, and which of its arguments is the template.
+TEMPLATE_OF = {
+    "debug": 0, "info": 0, "warning": 0, "error": 0, "exception": 0, "critical": 0,
+    "log": 1, "makeRecord": 4,
+}  # fmt: skip
+
+
+def constant(node) -> str:
+    """Return a text of the code, with `...` for what stands in braces."""
+    match node:
+        case ast.Constant(str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(
+                p.value if isinstance(p, ast.Constant) else "..." for p in parts
+            )
+    return ast.unparse(node)
+
+
+def calls_of(path) -> Iterator[ast.Call]:
     for node in ast.walk(ast.parse(path.read_text())):
-        match node:
-            case ast.Call(
-                func=ast.Attribute(
-                    value=ast.Name("logger"), attr="warning" | "error" | "exception"
-                ),
-                args=[ast.Constant(str(template)), *_],
-            ):
-                yield template
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name("logger"), attr="log"),
-                args=[_, ast.Constant(str(template)), *_],
-            ):
-                yield template
+        if isinstance(node, ast.Call):
+            yield node
 
 
-def test_reference_names_each_warning_and_error_that_is_logged():
+def logged_by(path) -> Iterator[str]:
+    """Yield the templates that a module logs."""
+    for call in calls_of(path):
+        match call.func:
+            case ast.Attribute(value=ast.Name("logger" | "logging"), attr=way):
+                if way in TEMPLATE_OF:
+                    yield constant(call.args[TEMPLATE_OF[way]])
+
+
+def said_of_jobs_by(path) -> Iterator[str]:
+    """Yield the last words of the records that a module logs by `job_log.log`."""
+    for call in calls_of(path):
+        if isinstance(call.func, ast.Name) and call.func.id == "log":
+            yield constant(call.args[2]).partition("\n")[0]
+
+
+def test_reference_names_each_message_that_is_logged():
     page = (ROOT / "docs/reference/messages.md").read_text()
     named = set(re.findall(r"^\| `(.+?)` \|", page, re.M))
-    modules = (ROOT / "pgjobs").glob("**/*.py")
-    assert named == {template for path in modules for template in logged_by(path)}
+    modules = [*(ROOT / "pgjobs").glob("**/*.py")]
+    said = {word for path in modules for word in said_of_jobs_by(path)}
+    # A status of the job, or its verdict and reason: statuses.md has their words.
+    said -= {"status", "text"}
+    assert named == {each for path in modules for each in logged_by(path)} | said

@@ -1,10 +1,13 @@
 """What pages mention beside their examples is there: options, modules, extras."""
 
+import argparse
 import ast
 import configparser
 import importlib
+import inspect
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,8 @@ from django.core.management import get_commands, load_command_class
 
 from benchmarks.__main__ import parser as benchmarks_parser
 from chaos.__main__ import parser as chaos_parser
+from pgjobs.models import Job
+from pgjobs.tasks.running_job import RunningJob
 from tests.documents.examples import OF_ROOT, PAGES, ROOT
 
 TEXTS = {str(path.relative_to(ROOT)): path.read_text() for path in {*PAGES, *OF_ROOT}}
@@ -24,6 +29,8 @@ FOREIGN = {
 MODULE = re.compile(
     r"`[^`\n]*python -m ([\w.]+)([^`\n]*)`|^ {4}.*python -m ([\w.]+)([^\n#]*)", re.M
 )
+MEMBER = re.compile(r"(?:\b[Jj]ob|current_job\(\))\.([a-z]\w*)")
+OF_OTHERS = {"get_status", "py"}  # a job of RQ; a name of a file
 PARSERS = {"benchmarks": benchmarks_parser, "chaos": chaos_parser}
 EXTRA = re.compile(r"(?:pgjobs|\.)\[([a-z,]+)\]'?")
 BLOCK = re.compile(r"^ *```(\S*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
@@ -36,6 +43,25 @@ def options_of(command: str) -> set[str]:
     made = load_command_class(get_commands()[command], command)
     parser = made.create_parser("manage.py", command)
     return {name for action in parser._actions for name in action.option_strings}
+
+
+def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Yield what a command takes, and what its verbs take."""
+    for each in parser._actions:
+        if isinstance(each, argparse._SubParsersAction):
+            for verb in each.choices.values():
+                yield from arguments_of(verb)
+        else:
+            yield each
+
+
+@pytest.mark.parametrize(
+    "command", [name for name, app in get_commands().items() if app == "pgjobs"]
+)
+def test_each_argument_of_a_command_is_explained(command):
+    made = load_command_class("pgjobs", command)
+    arguments = arguments_of(made.create_parser("manage.py", command))
+    assert [each.dest for each in arguments if not each.help] == []
 
 
 @EVERY
@@ -60,6 +86,25 @@ def test_programs_that_a_page_runs_exist(name):
         assert importlib.util.find_spec(module), module
         if arguments.strip() and (make := PARSERS.get(module)):
             make().parse_args(shlex.split(arguments))
+
+
+def is_member(name: str) -> bool:
+    """Whether a job has this: as a row, or while it runs."""
+    fields = {each.name for each in Job._meta.get_fields()}
+    own = name in fields or hasattr(Job, name) or hasattr(RunningJob, name)
+    return own or f"self.{name} = " in inspect.getsource(RunningJob)
+
+
+@EVERY
+def test_what_a_sentence_says_of_a_job_is_there(name):
+    spans = re.findall(r"`([^`\n]+)`", TEXTS[name])
+    named = {member for span in spans for member in MEMBER.findall(span)}
+    assert {each for each in named if not is_member(each)} <= OF_OTHERS
+
+
+def test_member_that_no_job_has_is_found():
+    assert is_member("attempts_made") and is_member("cancel_requested")
+    assert not is_member("history")
 
 
 @EVERY

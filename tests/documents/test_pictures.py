@@ -162,7 +162,8 @@ def test_pictures_show_the_desk_light_and_dark(
     for name, address in pages.items():
         for scheme in ("light", "dark"):
             url = live_server.url + address
-            browser.open(url, width=1120, is_dark=scheme == "dark", cookie=cookie)
+            browser.open(url, width=1120, cookie=cookie)
+            browser.show(is_dark=scheme == "dark")
             browser.evaluate(f"localStorage.setItem('{SIDEBAR}', 'false')")
             browser.go_to(url)
             taken = browser.send("Page.captureScreenshot")

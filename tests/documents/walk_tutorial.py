@@ -11,7 +11,6 @@ the page promises.
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from benchmarks.ports import free_port
 from tests.documents.examples import ROOT
 from tests.server import PrivateServer
 
@@ -76,7 +76,9 @@ class Reader:
         if line == "python manage.py runserver":
             self.look_at_admin()
             return
-        line = line.replace("install pgjobs ", f"install --quiet {self.wheel} ")
+        line = line.replace(
+            'install "../pgjobs[binary]"', f'install --quiet "{self.wheel}[binary]"'
+        )
         line = line.replace("createsuperuser", "createsuperuser --noinput")
         self.run(line)
         if "shop.greet" in line:
@@ -130,9 +132,7 @@ class Reader:
 
     def look_at_admin(self) -> None:
         """Start Django's own server and open the page of the admin."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         server = self.start(f"python manage.py runserver --noreload {port}")
         try:
             address = f"http://127.0.0.1:{port}/admin/pgjobs/"
