@@ -701,7 +701,7 @@ def test_demo_ends_its_processes_when_it_is_asked_to_stop(demo_environment):
     assert ends == "Stopped     worker\nStopped     web server\n"
     address = next(line.split()[-1] for line in lines if "Web server" in line)
     with pytest.raises(URLError):
-        urlopen(address)
+        urlopen(address, timeout=20)
 
 
 def test_embedded_server_is_unlocked_when_another_process_has_its_pid(tmp_path):
