@@ -1,3 +1,4 @@
+import gc
 import os
 import subprocess
 import sys
@@ -119,10 +120,24 @@ def pytest_configure(config):
 
     Dropping a database takes a checkpoint, which waits for the disk and all writers.
     """
+    leave_out_what_is_slow(config)
     if "DATABASE_URL" not in os.environ and not hasattr(config, "workerinput"):
         with psycopg.connect(database_url(), autocommit=True) as server:
             server.execute("ALTER SYSTEM SET fsync = off")
             server.execute("SELECT pg_reload_conf()")
+
+
+def leave_out_what_is_slow(config) -> None:
+    """Let `pytest` alone answer within minutes. CI runs the rest by `-m slow`."""
+    asked_for_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if asked_for_all and not config.option.markexpr and not config.option.keyword:
+        config.option.markexpr = "not slow"
+
+
+def pytest_collection_finish():
+    """Let the garbage collector pass over the thousands of tests that stay."""
+    gc.collect()
+    gc.freeze()
 
 
 def untracked_files() -> set[str]:

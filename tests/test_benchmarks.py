@@ -84,6 +84,7 @@ def measured(server, systems, which):
     return results
 
 
+@pytest.mark.slow
 def test_cases_measure_and_leave_no_database_behind(server):
     results = measured(server, ["bare-100"], MANY_CASES)
     run = as_json(conditions(server, SMALL, "test"), results)
@@ -113,11 +114,13 @@ def test_cases_measure_and_leave_no_database_behind(server):
     assert left == []
 
 
+@pytest.mark.slow
 def test_jobs_of_pgjobs_are_run_by_a_real_worker(server):
     results = measured(server, ["pgjobs-prefetch"], ["drain"])
     assert results.figures["drain"]["pgjobs-prefetch"][0]["jobs/s"] > 0
 
 
+@pytest.mark.slow
 def test_tasks_of_django_are_run_by_a_real_worker(server):
     results = measured(server, ["pgjobs-tasks"], ["enqueue", "drain"])
     assert results.figures["drain"]["pgjobs-tasks"][0]["jobs/s"] > 0
@@ -238,6 +241,7 @@ def test_cases_leave_out_who_cannot_take_part_in_them_and_the_report_says_so():
     )
 
 
+@pytest.mark.slow
 def test_system_that_cannot_be_installed_is_reported_and_left_out(server, monkeypatch):
     def refuse(system):
         raise rounds.NotInstalled("no such package")
@@ -249,6 +253,7 @@ def test_system_that_cannot_be_installed_is_reported_and_left_out(server, monkey
     assert "**huey** is left out: no such package" in text
 
 
+@pytest.mark.slow
 def test_worker_that_ends_is_a_failure_and_no_figure(server):
     broken = catalogue.System("broken", "bare_sql", 100, "without a batch")
     results = rounds.run([broken], ["drain"], SMALL, server)

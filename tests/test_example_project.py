@@ -616,6 +616,7 @@ def test_parquet_that_unpacks_to_too_much_is_refused(monkeypatch):
 # Its own tests and settings
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_tests_of_the_project_pass():
     printed = manage(
@@ -670,6 +671,7 @@ def demo_environment(transactional_db):
     }
 
 
+@pytest.mark.slow
 def test_headless_demo_tells_the_whole_story(demo_environment):
     for _ in range(2):  # It can be repeated.
         done = subprocess.run(
@@ -686,6 +688,7 @@ def test_headless_demo_tells_the_whole_story(demo_environment):
         assert "everything happened as it should" in done.stdout
 
 
+@pytest.mark.slow
 def test_demo_ends_its_processes_when_it_is_asked_to_stop(demo_environment):
     with subprocess.Popen(
         [sys.executable, EXAMPLE / "manage.py", "demo"],

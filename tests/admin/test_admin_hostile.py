@@ -161,6 +161,7 @@ def client():
     return client
 
 
+@pytest.mark.slow
 def test_pages_show_large_and_hostile_values_in_short_and_exports_whole(
     addresses, client
 ):

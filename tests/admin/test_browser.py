@@ -30,6 +30,7 @@ from tests.operators import LIST, insert, make_job, make_worker
 from tests.tasks import add
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(chromium() is None, reason="There is no Chromium here."),
     pytest.mark.django_db(transaction=True),
 ]

@@ -523,6 +523,7 @@ def test_all_tables_are_attacked(db):
     assert {f"pgjobs_{table}" for table in TABLES} == set(columns())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["insert", "update"])
 @pytest.mark.parametrize("table", [f"pgjobs_{table}" for table in TABLES])
 def test_no_value_of_any_column_stops_a_worker(busy, table, how):
@@ -538,6 +539,7 @@ def test_no_value_of_any_column_stops_a_worker(busy, table, how):
     assert wrong == {}, "\n".join(f"{key}: {text}" for key, text in wrong.items())
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40,
     deadline=None,

@@ -14,6 +14,8 @@ from chaos.server import Unusable
 from tests import tasks
 from tests.processes import ROOT, SOON, WorkerProcess, wait_for
 
+pytestmark = pytest.mark.slow
+
 MEGABYTES = 700
 CHILD = "tests.noop"
 

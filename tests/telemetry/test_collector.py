@@ -19,6 +19,7 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 
 pytestmark = [
+    pytest.mark.slow,
     shared_queue,
     pytest.mark.skipif(INSTRUMENT is None, reason="needs opentelemetry-distro"),
 ]

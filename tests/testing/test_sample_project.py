@@ -68,12 +68,14 @@ def test_examples_of_the_page_are_there(project):
     assert paths == ["shop/tasks.py", "shop/tests.py", "shop/test_with_pytest.py"]
 
 
+@pytest.mark.slow
 def test_django_runs_the_examples_side_by_side(project):
     printed = run(project, "manage.py", "test", "--parallel", "2", "--noinput")
     assert "Ran 19 tests" in printed
     assert "OK" in printed
 
 
+@pytest.mark.slow
 def test_pytest_runs_the_examples(project):
     printed = run(
         project,
@@ -83,6 +85,7 @@ def test_pytest_runs_the_examples(project):
     assert "22 passed" in printed
 
 
+@pytest.mark.slow
 def test_queue_may_be_in_another_database(project):
     printed = run(
         project,

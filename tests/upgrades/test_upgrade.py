@@ -16,6 +16,8 @@ import pytest
 from tests.processes import LONGEST_TEST, ROOT, database_url, wait_for
 from tests.settings import TEST_DATABASE
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 # Another commit to begin with, for a release that is about to be made.
 WANTED = os.environ.get("PGJOBS_TEST_UPGRADE_FROM")
