@@ -722,13 +722,14 @@ BEGIN
             ELSE job.turn
         END
     FROM (
-        SELECT id, obstacle, blocker, line,
+        SELECT obstacle, blocker, line,
             CASE WHEN obstacle IS NOT NULL THEN pgjobs_line_of(candidate) END
-                AS next_line
+                AS next_line,
+            (SELECT ctid FROM pgjobs_job WHERE pgjobs_job.id = candidate.id) AS place
         FROM unnest(candidates) AS candidate
         OFFSET 0
     ) AS decided
-    WHERE job.id = decided.id AND decided.line IS DISTINCT FROM next_line;
+    WHERE job.ctid = place AND decided.line IS DISTINCT FROM next_line;
 END
 $$;
 """,
