@@ -12,6 +12,7 @@ from benchmarks import cases, catalogue, rounds, telemetry
 from benchmarks.__main__ import BEGIN, END, main, with_tables
 from benchmarks.comparison import as_table
 from benchmarks.locks import WITHOUT_FLOW_CONTROL
+from benchmarks.processes import cpu_seconds_of_tree
 from benchmarks.report import as_json, as_markdown, conditions
 from benchmarks.server import PREFIX, Unusable, refuse_remote, running_server
 from tests.actors import execute, hours, stored_statuses
@@ -45,6 +46,28 @@ MANY_CASES = [
 
 # Their figures may be zero: of statements, and of jobs that waited for too long.
 NOTHING_HAPPENS = ["idle", "wake-up"]
+
+# Uses a fifth of a second of processor time; says so, and waits for a line.
+BUSY = """
+import sys, time
+while time.process_time() < 0.2:
+    pass
+print("busy", flush=True)
+sys.stdin.readline()
+"""
+# Is as busy, and so is its child.
+PARENT = """
+import subprocess, sys, time
+pipe = subprocess.PIPE
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=pipe, stdout=pipe)
+child.stdout.readline()
+while time.process_time() < 0.2:
+    pass
+for said in ("begun", "ended"):
+    print("child has", said, flush=True)
+    sys.stdin.readline()
+    child.communicate()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +115,26 @@ def test_cases_measure_and_leave_no_database_behind(server):
 
 def test_jobs_of_pgjobs_are_run_by_a_real_worker(server):
     results = measured(server, ["pgjobs-prefetch"], ["drain"])
-    assert results.figures["drain"]["pgjobs-prefetch"][0]["worker CPU us/job"] > 0
+    assert results.figures["drain"]["pgjobs-prefetch"][0]["jobs/s"] > 0
 
 
 def test_tasks_of_django_are_run_by_a_real_worker(server):
     results = measured(server, ["pgjobs-tasks"], ["enqueue", "drain"])
-    assert results.figures["drain"]["pgjobs-tasks"][0]["worker CPU us/job"] > 0
+    assert results.figures["drain"]["pgjobs-tasks"][0]["jobs/s"] > 0
+
+
+def test_processor_time_is_that_of_a_process_and_its_children():
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, BUSY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        for said in ("child has begun\n", "child has ended\n"):
+            assert parent.stdout.readline() == said
+            assert cpu_seconds_of_tree(parent.pid) > 0.3, said
+            parent.stdin.write("go on\n")
+            parent.stdin.flush()
 
 
 def test_ratios_are_those_of_the_same_round():
