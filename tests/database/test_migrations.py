@@ -189,6 +189,20 @@ def test_hot_tables_are_vacuumed_in_time():
 
 
 @pytest.mark.parametrize(
+    "table",
+    (
+        "job worker progress attempt queue note rate batch predecessor prerequisite"
+        " event delivery schedule"
+    ).split(),
+)
+def test_vacuum_locks_no_worker_out(table):
+    """To give the end of a table back it would take a lock that excludes everybody."""
+    query = "SELECT reloptions::text FROM pg_class WHERE relname = %(name)s"
+    ((options,),) = execute(query, {"name": f"pgjobs_{table}"})
+    assert "vacuum_truncate=off" in (options or "")
+
+
+@pytest.mark.parametrize(
     ("query", "index"),
     [
         (
