@@ -27,6 +27,7 @@ def report(evidence: Evidence, judged: list[Judged]) -> Iterator[str]:
             yield ""
             yield f"**{each.verdict.name}**: {violation.text}"
             yield from evidence_of(violation, evidence)
+    yield from broken(judged)
 
 
 def summary(evidence: Evidence) -> Iterator[str]:
@@ -78,6 +79,15 @@ def promises(judged: list[Judged]) -> Iterator[str]:
     yield "|---|---|---:|"
     for verdict, violations in judged:
         yield f"| {verdict.name} | {verdict.promise} | {len(violations)} |"
+
+
+def broken(judged: list[Judged]) -> Iterator[str]:
+    """Yield what ends the report: of a long log often only the end is seen."""
+    for verdict, violations in judged:
+        if violations:
+            yield ""
+            yield f"Broken {len(violations)} x: {verdict.promise} ({verdict.name})."
+            yield f"First: {violations[0].text}"
 
 
 def faults(found: list[Recovery]) -> Iterator[str]:

@@ -2,12 +2,15 @@
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 from django.apps import apps
 from django.db import connection, models
+from django.db.models.functions import Now
 
 import pgjobs
 from pgjobs import logging as pgjobs_logging
@@ -20,6 +23,8 @@ HEAD = re.compile(
     r"((?:--.*\n)+)CREATE OR REPLACE (\w+ (pgjobs_\w+)\(.*?)\s+LANGUAGE", re.S
 )
 EXIT_CODE = re.compile(r"= (\d)  # (.+)")
+# No field of Django says so: see database/tables/jobs.sql.
+DRAWN = ("turn",)
 METRICS = Path(pgjobs.__file__).parent / "contrib/prometheus.py"
 
 # Tables
@@ -29,7 +34,8 @@ def models_page() -> Iterator[str]:
     yield from (
         "# Tables, columns and permissions",
         "",
-        "You may read all of them, by Django's ORM or by SQL.",
+        "You may read all of them, by Django's ORM or by SQL. The database has these",
+        "sentences, too: `\\d+ pgjobs_job` in psql shows them.",
         "[Upgrading](../guides/upgrading.md) says how long names stay. Change jobs by",
         "the verbs of [`Job`](api.md#models), by [functions](sql_functions.md), in",
         "the admin or by a command. A status that is written by hand leaves locks,",
@@ -41,13 +47,31 @@ def models_page() -> Iterator[str]:
 
 
 def table(model: type[models.Model]) -> Iterator[str]:
-    about = " ".join((model.__doc__ or "").split())
-    yield from ("", f"## {model.__name__}", "", f"`{model._meta.db_table}`. {about}")
-    yield from ("", "| column | type | | |", "|---|---|---|---|")
-    for field in model._meta.concrete_fields:
-        null = "or NULL" if field.null else ""
-        words = ". ".join(filter(None, (str(field.verbose_name), str(field.help_text))))
-        yield f"| `{field.column}` | {field.db_type(connection)} | {null} | {words} |"
+    meta = model._meta
+    yield from ("", f"## {model.__name__}", "")
+    yield f"`{meta.db_table}`. {meta.db_table_comment}"
+    yield from ("", "| column | type | default | |", "|---|---|---|---|")
+    for field in meta.concrete_fields:
+        kind = f"{field.db_type(connection)}{' or NULL' if field.null else ''}"
+        cells = (f"`{field.column}`", kind, default_of(field), field.db_comment)
+        yield f"| {' | '.join(cells)} |"
+
+
+def default_of(field: models.Field) -> str:
+    """Return what the database fills in if an INSERT leaves the column out."""
+    if isinstance(field, models.AutoField) or field.column in DRAWN:
+        return "the next number"
+    if not field.has_db_default():
+        return ""
+    match field.db_default:
+        case Now():
+            return "`now()`"
+        case models.Value(value=given):
+            return f"`'{json.dumps(given)}'`"
+        case str() | timedelta() as given:
+            return f"`'{given}'`"
+        case given:
+            return f"`{json.dumps(given)}`"
 
 
 def permissions() -> Iterator[str]:

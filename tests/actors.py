@@ -5,9 +5,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 
-from django.db import connection, connections, transaction
+from django.db import DatabaseError, connection, connections, transaction
 from django.db.models import F
 from django.utils import timezone
+from psycopg.errors import LockNotAvailable
 
 from pgjobs.base.connections import connect
 from pgjobs.models import Attempt, Job, Rate, Status, Worker
@@ -20,6 +21,7 @@ from tests.settings import DIRECT
 from tests.tasks import noop
 
 MARK = "pgjobs_test_mark"
+MOST_TRIES = 1_000  # of an admission, each of which waits a moment for a lock
 # For a lock that this session holds.
 # How many sessions wait for a lock; those of other databases do not count.
 WAITING_SESSIONS = """
@@ -235,7 +237,7 @@ def admit(execute: statements.Execute = execute, sweeps: bool = True) -> int:
     """
     total, position = 0, admitting.BEGINNING
     while True:
-        admission = admitting.admit(execute, position, sweeps)
+        admission = try_to_admit(execute, position, sweeps)
         if admission.admitted is None:  # another worker admits
             return total
         total += admission.admitted
@@ -243,6 +245,20 @@ def admit(execute: statements.Execute = execute, sweeps: bool = True) -> int:
         has_more = admission.admitted or admission.ended or admission.has_more
         if not has_more and position == admitting.BEGINNING:
             return total
+
+
+def try_to_admit(
+    execute: statements.Execute, position: admitting.Position, sweeps: bool
+) -> admitting.Admission:
+    """Admit; as a worker does, try again while autovacuum holds a table."""
+    for _ in range(MOST_TRIES):
+        try:
+            return admitting.admit(execute, position, sweeps)
+        except (DatabaseError, LockNotAvailable) as error:
+            is_locked = isinstance(error.__cause__ or error, LockNotAvailable)
+            if connection.in_atomic_block or not is_locked:
+                raise
+    raise AssertionError("a lock has kept each admission out")
 
 
 def statuses() -> list[str]:

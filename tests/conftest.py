@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from pgjobs import conf
 from pgjobs.models import Schedule, Subscription, Worker
+from pgjobs.queue import admitting
 from pgjobs.tasks import events, registry
 from tests import declared_rows, emptying, kept_connections, kept_rows
 from tests.processes import AROUND, ROOT, WorkerProcess, database_url, wait_for
@@ -215,6 +216,12 @@ def no_subscriptions(db):
 def stored_handlers(db):
     """Store the handlers of the example, whose rows a committing test has emptied."""
     events.store_declared("default")
+
+
+@pytest.fixture
+def unhurried(monkeypatch):
+    """Let each admission come to its end, however busy the machine is."""
+    monkeypatch.setattr(admitting, "ADMISSION_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -80,11 +80,11 @@ def pooling(url: str, sessions: int) -> Iterator[str]:
             yield pooled
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 def wait_for_answer(url: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not answers(url):
         if time.monotonic() > deadline:
             raise TimeoutError("PgBouncer does not answer.")
@@ -93,7 +93,7 @@ def wait_for_answer(url: str) -> None:
 
 def answers(url: str) -> bool:
     try:
-        psycopg.connect(url, connect_timeout=1).close()
+        psycopg.connect(url, connect_timeout=10).close()
     except psycopg.OperationalError:
         return False
     return True

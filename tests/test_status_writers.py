@@ -36,7 +36,8 @@ WRITERS = {
     "sql/upkeep/rescue.sql",
 }
 TOKENS = re.compile(
-    r"[()]|\b(?:SET|WHERE|FROM|RETURNING|INTO)\b|;|(?<![\w.])status\s*="
+    r"\([^()]*\bstatus\b[^()]*\)\s*="  # (status, failures) = (SELECT ...)
+    r"|[()]|\b(?:SET|WHERE|FROM|RETURNING|INTO)\b|;|(?<![\w.])status\s*="
 )
 PYTHON = re.compile(r"update\([^)]*\bstatus=|update_fields=[^\n]*\"status\"")
 
@@ -57,7 +58,7 @@ def writes_status(text: str) -> bool:
         depth += (token == "(") - (token == ")")
         if token == "SET":
             depth_of_set = depth
-        elif depth == depth_of_set and token.startswith("status"):
+        elif depth == depth_of_set and "status" in token:
             return True
         elif depth == depth_of_set and token not in "()":  # the SET has ended
             depth_of_set = None

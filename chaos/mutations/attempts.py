@@ -68,8 +68,8 @@ BUGS = [
         "illegal transition",
         (
             (
-                "crashes = least(crashes + counted, job.attempts, 32767),",
-                "",
+                "least(job.crashes + counted, job.attempts, 32767),",
+                "job.crashes,",
             ),
         ),
         "long",
@@ -82,8 +82,8 @@ BUGS = [
         (
             (
                 "lease_token = nextval('pgjobs_lease_token'), "
-                "finished_at = CASE WHEN lost.next_status",
-                "finished_at = CASE WHEN lost.next_status",
+                "(status, crashes, finished_at, reason) =",
+                "(status, crashes, finished_at, reason) =",
             ),
         ),
         "long",

@@ -51,7 +51,12 @@ BUGS = [
     Bug(
         "units in use are not counted",
         "units exceeded",
-        (("WHERE worker.first_id <= worker.last_id AND job", "WHERE false AND job"),),
+        (
+            (
+                "WHERE worker_id BETWEEN worker.first_id AND worker.last_id",
+                "WHERE false",
+            ),
+        ),
         "weighty",
     ),
     Bug(

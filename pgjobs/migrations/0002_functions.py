@@ -71,7 +71,7 @@ BEGIN
     SELECT EXISTS (SELECT FROM pgjobs_job WHERE line IN ('arrived', 'unlinked')),
         EXISTS (SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left')),
         EXISTS (SELECT FROM pgjobs_note),
-        EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= clock_timestamp())
+        EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= statement_timestamp())
     INTO some_arrived, may_have_left, some_noted, some_due;
     IF some_arrived THEN
         found := pgjobs_take_arrived(most, after_queue);
@@ -602,6 +602,7 @@ BEGIN
             SELECT dependencies, dependencies IS NOT NULL
                 OR keys ?| ARRAY['after', 'after_batches'] AS is_linked
             FROM pgjobs_job WHERE pgjobs_job.id = candidate.id
+            OFFSET 0  -- asked for each: no join with all jobs
         ) AS job
         LEFT JOIN LATERAL (
             SELECT predecessor_id,
@@ -690,10 +691,10 @@ BEGIN
             SELECT *, row_number() OVER (
                     PARTITION BY obstacle IS NULL, rate_key
                     ORDER BY priority DESC, turn
-                ) AS number
+                ) AS number,
+                (SELECT full_at FROM pgjobs_rate WHERE key = rate_key) AS full_at
             FROM unnest(candidates)
         ) AS placed
-        LEFT JOIN pgjobs_rate AS rate ON rate.key = rate_key
     );
 END
 $$;
@@ -722,13 +723,14 @@ BEGIN
             ELSE job.turn
         END
     FROM (
-        SELECT id, obstacle, blocker, line,
+        SELECT obstacle, blocker, line,
             CASE WHEN obstacle IS NOT NULL THEN pgjobs_line_of(candidate) END
-                AS next_line
+                AS next_line,
+            (SELECT ctid FROM pgjobs_job WHERE pgjobs_job.id = candidate.id) AS place
         FROM unnest(candidates) AS candidate
         OFFSET 0
     ) AS decided
-    WHERE job.id = decided.id AND decided.line IS DISTINCT FROM next_line;
+    WHERE job.ctid = place AND decided.line IS DISTINCT FROM next_line;
 END
 $$;
 """,
@@ -743,9 +745,13 @@ BEGIN
         FROM (
             SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
             FROM (
-                SELECT line, count(*)::integer AS number FROM pgjobs_job
-                WHERE id = ANY (unseen) AND status = 'WAITING'
-                    AND line ~ '^(arrived$|mutex |limit |rate )'
+                SELECT line, count(*)::integer AS number
+                FROM (
+                    SELECT line FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                    OFFSET 0  -- or the planner would walk over all that have a line
+                ) AS job
+                WHERE line ~ '^(arrived$|mutex |limit |rate )'
                 GROUP BY line
             ) AS held
         ) AS held
@@ -891,11 +897,8 @@ BEGIN
                 FROM unnest(rates) AS touched (keys)
                 GROUP BY 1
             ) AS touched (rate_key, burst)
-            WHERE NOT EXISTS (
-                SELECT FROM pgjobs_rate
-                WHERE key = rate_key AND opens_at > clock_timestamp()
-                OFFSET 0
-            )
+            WHERE (SELECT opens_at FROM pgjobs_rate WHERE key = rate_key)
+                > clock_timestamp() IS NOT TRUE
         ) AS touched
         CROSS JOIN LATERAL pgjobs_heads(lines, bursts) AS head
     );
@@ -1184,17 +1187,17 @@ BEGIN
             SELECT id FROM pgjobs_job
             WHERE keys IS NOT NULL AND keys ->> 'lock' = key ->> 'lock'
                 AND keys ->> 'is_ordered' = 'false'
-                AND status IN ('READY', 'RUNNING') AND status = 'READY'
+                AND status IN ('READY', 'RUNNING') AND status || '' = 'READY'
                 AND NOT pgjobs_is_served(queue_name)
             UNION ALL
             SELECT id FROM pgjobs_job
             WHERE keys IS NOT NULL AND keys ->> 'limit_key' = key ->> 'limit_key'
-                AND status IN ('READY', 'RUNNING') AND status = 'READY'
+                AND status IN ('READY', 'RUNNING') AND status || '' = 'READY'
                 AND NOT pgjobs_is_served(queue_name)
         ) AS job
         LIMIT most
     ))
-        AND status = 'READY';
+        AND status || '' = 'READY';  -- see sql/worker/claim/pick.sql
     after_line := CASE WHEN cardinality(lines) = most THEN lines[most] ELSE '' END;
     after_link := CASE WHEN cardinality(links) = most THEN links[most] ELSE 0 END;
 END
@@ -1252,8 +1255,10 @@ BEGIN
         WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
     END;
     SELECT * INTO followers, ended FROM pgjobs_link_arrived(ids, most);
-    -- A job that is due later needed only its links.
-    UPDATE pgjobs_job SET line = NULL WHERE id = ANY (ids) AND status = 'SCHEDULED';
+    -- A job that is due later needed only its links. (The status is compared as in
+    -- sql/worker/claim/pick.sql.)
+    UPDATE pgjobs_job SET line = NULL
+    WHERE id = ANY (ids) AND status || '' = 'SCHEDULED';
     -- Others may have waited longer for the same keys. (In an ordered lock the ids
     -- decide.)
     touched := ARRAY(
@@ -1275,7 +1280,7 @@ BEGIN
     WITH due AS (
         UPDATE pgjobs_rate SET opens_at = NULL
         WHERE key = ANY (ARRAY(
-            SELECT key FROM pgjobs_rate WHERE opens_at <= clock_timestamp()
+            SELECT key FROM pgjobs_rate WHERE opens_at <= statement_timestamp()
             ORDER BY opens_at LIMIT most
         ))
         RETURNING key
@@ -2479,6 +2484,7 @@ SET search_path FROM CURRENT
 AS $$
 DECLARE
     names text[];
+    ids bigint[];
     events pgjobs_event[];
     delivered bigint;
 BEGIN
@@ -2517,13 +2523,20 @@ BEGIN
     IF names IS NULL OR NOT pg_try_advisory_xact_lock(x'70676a65'::bigint) THEN
         RETURN 0;
     END IF;
+    -- OFFSET 0: the planner must not look for the events by their time or id.
+    ids := ARRAY(
+        SELECT id FROM (
+            SELECT id, published_at FROM pgjobs_event
+            WHERE handlers = 0 AND name = ANY (names)
+            OFFSET 0
+        ) AS unhandled
+        WHERE published_at > statement_timestamp() - make_interval(secs => grace)
+        ORDER BY id LIMIT most
+    );
     events := ARRAY(
         SELECT event FROM pgjobs_event AS event
-        WHERE handlers = 0 AND name = ANY (names)
-            AND published_at
-                > statement_timestamp() - make_interval(secs => grace)
+        WHERE id = ANY (ids) AND handlers + 0 = 0  -- not by the index of these
         ORDER BY id
-        LIMIT most
         FOR NO KEY UPDATE SKIP LOCKED
     );
     UPDATE pgjobs_event AS event SET handlers = made.number
@@ -2531,7 +2544,7 @@ BEGIN
         SELECT event_id, count(*) AS number
         FROM pgjobs_deliver(events, 'late', NULL) AS event_id GROUP BY event_id
     ) AS made
-    WHERE event.id = made.event_id;
+    WHERE event.id = made.event_id AND event.id = ANY (ids);
     GET DIAGNOSTICS delivered = ROW_COUNT;
     RETURN delivered;
 END
@@ -3163,9 +3176,17 @@ $$;
 ) RETURNS SETOF bigint LANGUAGE sql
 SET search_path FROM CURRENT
 AS $$
-    WITH held AS MATERIALIZED (
-        SELECT job.id, new.args, new.kwargs, new.keys, new.dependencies, new.run_after,
-            new.expires_at, new.meta
+    -- One look-up for each key, however few jobs the planner expects.
+    WITH found AS MATERIALIZED (
+        SELECT new.*, (
+                SELECT id FROM pgjobs_job AS job
+                WHERE job.unique_key = new.unique_key
+                    AND job.unique_for = new.unique_for
+                    AND pgjobs_holds_key(
+                        job.unique_for, job.unique_until, job.status, job.attempts,
+                        job.finished_at
+                    )
+            ) AS id
         FROM unnest(
             unique_keys, unique_fors, args, kwargs, keys, dependencies, run_after,
             expires_at, meta
@@ -3173,21 +3194,23 @@ AS $$
             unique_key, unique_for, args, kwargs, keys, dependencies, run_after,
             expires_at, meta
         )
-        JOIN pgjobs_job AS job
-            ON job.unique_key = new.unique_key AND job.unique_for = new.unique_for
-        WHERE pgjobs_holds_key(
+    ),
+    held AS MATERIALIZED (
+        SELECT id FROM pgjobs_job AS job
+        WHERE id = ANY (ARRAY(SELECT id FROM found))
+            AND pgjobs_holds_key(
                 job.unique_for, job.unique_until, job.status, job.attempts,
                 job.finished_at
             )
             AND job.status IN ('READY', 'SCHEDULED', 'WAITING')
             AND job.attempts = 0
-        ORDER BY job.id
-        FOR NO KEY UPDATE OF job
+        ORDER BY id
+        FOR NO KEY UPDATE
     ),
     -- Other arguments may have other dependencies.
     forgotten AS (
-        DELETE FROM pgjobs_predecessor AS link USING held
-        WHERE link.job_id = held.id AND link.needs = 'dependency'
+        DELETE FROM pgjobs_predecessor
+        WHERE job_id = ANY (ARRAY(SELECT id FROM held)) AND needs = 'dependency'
     ),
     -- What comes before and after the job stays.
     links (names) AS (
@@ -3197,30 +3220,28 @@ AS $$
     ),
     replaced AS (
         UPDATE pgjobs_job AS job
-        SET args = held.args,
-            kwargs = held.kwargs,
-            dependencies = held.dependencies,
-            meta = held.meta,
-            keys = nullif(
-                coalesce(held.keys, '{}') - names || coalesce(
-                    (
-                        SELECT jsonb_object_agg(key, value) FROM jsonb_each(job.keys)
-                        WHERE key = ANY (names)
+        SET waiting_for = NULL,
+            blocked_by_id = NULL,
+            (args, kwargs, dependencies, meta, keys, run_after, expires_at, status) = (
+                SELECT new.args, new.kwargs, new.dependencies, new.meta,
+                    nullif(
+                        coalesce(new.keys, '{}') - names || coalesce(
+                            (
+                                SELECT jsonb_object_agg(key, value)
+                                FROM jsonb_each(job.keys) WHERE key = ANY (names)
+                            ),
+                            '{}'
+                        ),
+                        '{}'
                     ),
-                    '{}'
-                ),
-                '{}'
-            ),
-            run_after = held.run_after,
-            expires_at = held.expires_at,
-            status = CASE
-                WHEN held.run_after > statement_timestamp() THEN 'SCHEDULED'
-                ELSE 'READY'
-            END,
-            waiting_for = NULL,
-            blocked_by_id = NULL
-        FROM held CROSS JOIN links
-        WHERE job.id = held.id
+                    new.run_after, new.expires_at,
+                    CASE
+                        WHEN new.run_after > statement_timestamp() THEN 'SCHEDULED'
+                        ELSE 'READY'
+                    END
+                FROM found AS new CROSS JOIN links WHERE new.id = job.id
+            )
+        WHERE id = ANY (ARRAY(SELECT id FROM held))
         RETURNING job.id, job.queue_name
     )
     -- A job that stays SCHEDULED may be due earlier than workers know.
@@ -3344,7 +3365,11 @@ BEGIN
         FROM (
             SELECT given.id, coalesce(job.status, 'GONE') AS outcome
             FROM unnest(ids) AS given (id)
-            LEFT JOIN pgjobs_job AS job ON job.id = given.id
+            LEFT JOIN LATERAL (
+                SELECT id, status, finished_at FROM pgjobs_job
+                WHERE pgjobs_job.id = given.id
+                OFFSET 0  -- asked for each: no join with all jobs
+            ) AS job ON true
             WHERE job.id IS NULL OR job.finished_at IS NOT NULL
         ) AS predecessor
         CROSS JOIN LATERAL (
@@ -3421,10 +3446,14 @@ BEGIN
             -- The retry of this one revives a cancelled job.
             blocked_by_id = CASE WHEN needs <> 'failure' THEN culprit END,
             reason = pgjobs_reason_of_end(needs, outcome, culprit, link.batch_id)
-        FROM jsonb_to_recordset(unmet) AS link (
-            job_id bigint, needs text, outcome text, culprit bigint, batch_id bigint
-        )
-        WHERE job.id = job_id AND status IN ('READY', 'SCHEDULED', 'WAITING')
+        FROM (
+            SELECT *, (SELECT ctid FROM pgjobs_job WHERE id = job_id) AS place
+            FROM jsonb_to_recordset(unmet) AS link (
+                job_id bigint, needs text, outcome text, culprit bigint, batch_id bigint
+            )
+            OFFSET 0
+        ) AS link
+        WHERE job.ctid = place AND status IN ('READY', 'SCHEDULED', 'WAITING')
         RETURNING job.id
     )
     SELECT coalesce(array_agg(id), '{}') INTO ended FROM given_up;
@@ -3513,15 +3542,16 @@ BEGIN
     ) AS named (predecessor_id, batch_id)
     WHERE id = ANY (linked)
     ON CONFLICT DO NOTHING;
-    predecessors := ARRAY(
-        SELECT DISTINCT predecessor_id FROM pgjobs_predecessor
-        WHERE job_id = ANY (linked) AND is_open AND predecessor_id IS NOT NULL
-    );
+    SELECT coalesce(array_agg(DISTINCT predecessor_id), '{}'),
+        coalesce(array_agg(DISTINCT batch_id), '{}')
+    INTO predecessors, batches
+    FROM (
+        SELECT predecessor_id, batch_id, is_open FROM pgjobs_predecessor
+        WHERE job_id = ANY (linked)
+        OFFSET 0  -- or the planner would walk over all open links
+    ) AS link
+    WHERE is_open;
     PERFORM pgjobs_mark(predecessors);
-    batches := ARRAY(
-        SELECT DISTINCT batch_id FROM pgjobs_predecessor
-        WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
-    );
     SELECT found.followers, found.ended INTO followers, ended
     FROM pgjobs_follow(predecessors, batches, most) AS found;
 END
@@ -3886,7 +3916,7 @@ BEGIN
     ) THEN
         RETURN;
     END IF;
-    SELECT greatest(total - coalesce(sum(coalesce(job.process_units, 1)), 0), 0)
+    SELECT greatest(total - coalesce(sum(coalesce(process_units, 1)), 0), 0)
     INTO free
     FROM (
         SELECT id, id FROM pgjobs_worker WHERE host = here
@@ -3895,9 +3925,12 @@ BEGIN
         UNION ALL
         SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
     ) AS worker (first_id, last_id)  -- of this host, or without a row
-    JOIN pgjobs_job AS job
-        ON job.worker_id BETWEEN worker.first_id AND worker.last_id
-    WHERE worker.first_id <= worker.last_id AND job.status = 'RUNNING';
+    CROSS JOIN LATERAL (
+        SELECT process_units FROM pgjobs_job
+        WHERE worker_id BETWEEN worker.first_id AND worker.last_id
+            AND worker.first_id <= worker.last_id AND status = 'RUNNING'
+        OFFSET 0  -- asked for each worker: no join with all that run
+    ) AS job;
 
     WITH RECURSIVE weight (queue_name, units) AS (
         SELECT ''::varchar, 0::bigint
@@ -4129,7 +4162,7 @@ CALLS = [
 FILES = {
     "constraints/holds_key.sql": "232a8973b8223d6f171d76530d89df8fa53949a2a9ce6af45332cd05082b5ab0",
     "constraints/is_job.sql": "fd082cb2a8dd301b5ec46b2dc199ddb94ee5dd4cbf1d4e166130d3c535dfbf18",
-    "tables/jobs.sql": "8b27554ae9b793be328dbd272a4e61bed57fac7ced676c122ac3bc25128e900c",
+    "tables/jobs.sql": "5c25e0412fa492f87efe2d3035d560db0e36ae3229851c8fb6a7b98250c9c958",
     "tables/admission.sql": "020c642d819f5692aa97a4c7f66ea49dcbe8254c9a273f0394d37d67efd36797",
     "tables/schedules.sql": "44acd465abe0d2c30c2e0e94d980b7044c5b4fe2e7cc0a773009668d5d536472",
     "tables/events.sql": "4f8b70e6115abf540e3a473c6288e5509e48d428bb2b1da29df2bd41d7a0d676",

@@ -10,7 +10,7 @@ from .audit_entry import AuditEntry
 from .batch import Batch
 from .definition import TaskDefinition
 from .error_group import CodeVersion, ErrorGroup
-from .event import Delivery, Event, Subscription
+from .event import Delivery, Event
 from .figure import Figure
 from .job import Job
 from .job_choices import Status
@@ -20,6 +20,7 @@ from .progress import Progress
 from .queue import Queue
 from .schedule import Schedule
 from .step import Step
+from .subscription import Subscription
 from .tick import Tick
 from .worker import Worker
 

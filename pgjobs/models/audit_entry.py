@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from ..base.queue_database import QueueManager
 from ..base.texts import storable
 from ..exceptions import AlreadyEnqueued, InvalidTask
+from .table import Table
 
 # They are raised before anything has changed.
 REFUSALS = (AlreadyEnqueued, InvalidTask)
@@ -64,21 +65,57 @@ class AuditManager(QueueManager):
             entry.finish()
 
 
-class AuditEntry(models.Model):
+class AuditEntry(Table):
     """One act of a person, on one row or on many."""
 
-    at = models.DateTimeField(_("time"), db_default=Now())
-    actor = models.CharField(_("who"), max_length=LONGEST_ACTOR)
-    via = models.CharField(_("by"), max_length=10, choices=Via)
-    act = models.CharField(_("act"), max_length=50)
-    model = models.CharField(_("on"), max_length=50)  # "job", "queue"...
-    # NULL if there were several, or if the row was new.
-    object_id = models.BigIntegerField(_("id"), null=True, blank=True)
-    # NULL while the act goes on, and for ever if it was cut off.
-    number = models.BigIntegerField(_("how many"), null=True, blank=True)
-    # The ids or the filter by which several rows were chosen.
-    chosen = models.TextField(_("chosen by"), db_default="", default="", blank=True)
-    note = models.TextField(_("note"), db_default="", default="", blank=True)
+    at = models.DateTimeField(
+        _("time"), db_default=Now(), db_comment="When the act began."
+    )
+    actor = models.CharField(
+        _("who"),
+        max_length=LONGEST_ACTOR,
+        db_comment="Who acted: a user of the admin, user@host of a command, or a role "
+        "of the database.",
+    )
+    via = models.CharField(
+        _("by"),
+        max_length=10,
+        choices=Via,
+        db_comment="How: page (of the admin), command or SQL.",
+    )
+    act = models.CharField(
+        _("act"), max_length=50, db_comment="The verb, such as retry."
+    )
+    model = models.CharField(
+        _("on"), max_length=50, db_comment="What was acted on, such as job or queue."
+    )
+    object_id = models.BigIntegerField(
+        _("id"),
+        null=True,
+        blank=True,
+        db_comment="Id of the row. NULL: there were several, or the row was new.",
+    )
+    number = models.BigIntegerField(
+        _("how many"),
+        null=True,
+        blank=True,
+        db_comment="How many rows were changed. NULL while the act goes on, and for "
+        "ever if it was cut off.",
+    )
+    chosen = models.TextField(
+        _("chosen by"),
+        db_default="",
+        default="",
+        blank=True,
+        db_comment="The ids or the filter by which several rows were chosen.",
+    )
+    note = models.TextField(
+        _("note"),
+        db_default="",
+        default="",
+        blank=True,
+        db_comment="The reason that the person gave.",
+    )
 
     objects = AuditManager()
 
@@ -87,6 +124,9 @@ class AuditEntry(models.Model):
     class Meta:
         verbose_name = _("entry of the audit trail")
         verbose_name_plural = _("audit trail")
+        db_table_comment = (
+            "What people did, by a page of the admin, a command or a function of SQL."
+        )
         default_permissions = ("view",)
         indexes = [models.Index("at", name="pgjobs_auditentry_at")]
 

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from ..base.queue_database import QueueManager
 from ..conf import FINISHED
 from ..queue.acts import Changed
+from .table import Table
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,31 @@ class BatchProgress:
         return self.unfinished == 0
 
 
-class Batch(models.Model):
+class Batch(Table):
     """Jobs that belong together: those of a `group`, and what they have added.
 
     The row counts nothing: the state of a batch follows from the rows of its jobs.
     """
 
     description = models.CharField(
-        _("description"), max_length=200, blank=True, db_default=""
+        _("description"),
+        max_length=200,
+        blank=True,
+        db_default="",
+        db_comment="What it is, for people.",
     )
-    enqueued_at = models.DateTimeField(_("enqueued at"), db_default=Now())
+    enqueued_at = models.DateTimeField(
+        _("enqueued at"), db_default=Now(), db_comment="When its jobs were enqueued."
+    )
 
     objects = QueueManager()
 
     class Meta:
         verbose_name = _("batch")
         verbose_name_plural = _("batches")
+        db_table_comment = (
+            "Jobs that belong together. Count the rows of pgjobs_job for the progress."
+        )
         default_permissions = ("view",)
 
     def __str__(self) -> str:

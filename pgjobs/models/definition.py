@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager, declare_alone
 from ..sql import statement
+from .table import Table
 
 FIELDS = ("name", "origin", "description", "parameters", "options")
 
@@ -75,25 +76,54 @@ def synced(found: list[tuple[str, str]]) -> Synced:
     )
 
 
-class TaskDefinition(models.Model):
+class TaskDefinition(Table):
     """A task as code declares it, or once did. Only code changes it.
 
     SQL functions use it to check arguments and to give jobs their task's options.
     """
 
-    name = models.CharField(_("name"), max_length=200, unique=True)
-    origin = models.TextField(_("defined as"))
-    description = models.TextField(_("description"), db_default="", blank=True)
-    parameters = models.JSONField(_("parameters"))  # JSON Schema: tasks/schemas.py
-    options = models.JSONField(_("options"))  # see tasks/definitions.py
-    synced_at = models.DateTimeField(_("last changed"))
-    gone_at = models.DateTimeField(_("gone since"), null=True, blank=True)
+    name = models.CharField(
+        _("name"),
+        max_length=200,
+        unique=True,
+        db_comment="Name of the task, by which jobs name it.",
+    )
+    origin = models.TextField(
+        _("defined as"), db_comment="Module and function that define it."
+    )
+    description = models.TextField(
+        _("description"),
+        db_default="",
+        blank=True,
+        db_comment="Summary of its docstring.",
+    )
+    # See tasks/schemas.py.
+    parameters = models.JSONField(
+        _("parameters"),
+        db_comment="Types, choices and defaults of its arguments, as JSON Schema.",
+    )
+    # See tasks/definitions.py.
+    options = models.JSONField(
+        _("options"), db_comment="What @task(...) says of its jobs, as JSON."
+    )
+    synced_at = models.DateTimeField(
+        _("last changed"), db_comment="When the definition last changed."
+    )
+    gone_at = models.DateTimeField(
+        _("gone since"),
+        null=True,
+        blank=True,
+        db_comment="When code was found to have it no more. NULL: code declares it.",
+    )
 
     objects = DefinitionManager()
 
     class Meta:
         verbose_name = _("task")
         verbose_name_plural = _("tasks")
+        db_table_comment = (
+            "Tasks that code declares, or once did. Only code changes them."
+        )
         default_permissions = ("view",)
 
     def __str__(self) -> str:

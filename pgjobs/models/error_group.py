@@ -5,32 +5,57 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager
+from .table import Table
 
 
-class ErrorGroup(models.Model):
+class ErrorGroup(Table):
     """Failures of one task by one class of exceptions in one place of the code.
 
     The worker that records a failure makes the row: see worker/slots/error_groups.py.
     """
 
-    # Made of the other columns, so that all workers find the same one.
-    id = models.BigIntegerField(primary_key=True)
-    first_at = models.DateTimeField(_("first"), db_default=Now())
-    # The version of the code in which it appeared last, and in which it is muted.
-    version = models.CharField(_("version"), max_length=200, db_default="", default="")
-    muted_version = models.CharField(  # noqa: DJ001  (NULL: it is not muted)
-        _("muted in version"), max_length=200, null=True, blank=True
+    id = models.BigIntegerField(
+        primary_key=True,
+        db_comment="Made of task, exception, place and message, so that all workers "
+        "find the same group.",
     )
-    task = models.CharField(_("task"), max_length=200)
-    exception_class = models.TextField(_("exception"))
-    place = models.TextField(_("place"))  # module and function
-    message = models.TextField(_("message"))  # without what differs from job to job
+    first_at = models.DateTimeField(
+        _("first"), db_default=Now(), db_comment="When it was first recorded."
+    )
+    version = models.CharField(
+        _("version"),
+        max_length=200,
+        db_default="",
+        default="",
+        db_comment="Version of the code (setting VERSION) in which it happened last.",
+    )
+    muted_version = models.CharField(  # noqa: DJ001  (NULL: it is not muted)
+        _("muted in version"),
+        max_length=200,
+        null=True,
+        blank=True,
+        db_comment="Version in which an operator muted it. NULL: it is not muted.",
+    )
+    task = models.CharField(_("task"), max_length=200, db_comment="Name of the task.")
+    exception_class = models.TextField(
+        _("exception"), db_comment="Class of the exception, with its module."
+    )
+    place = models.TextField(
+        _("place"),
+        db_comment="Module and function of the project in which it was raised.",
+    )
+    message = models.TextField(
+        _("message"), db_comment="The message, with # for what differs from job to job."
+    )
 
     objects = QueueManager()
 
     class Meta:
         verbose_name = _("group of errors")
         verbose_name_plural = _("groups of errors")
+        db_table_comment = (
+            "Failures of one task by one class of exceptions in one place of the code."
+        )
         default_permissions = ()
         permissions = [("mute_errorgroup", _("Can mute groups of errors"))]
 
@@ -43,17 +68,25 @@ class ErrorGroup(models.Model):
         return self.muted_version == self.version
 
 
-class CodeVersion(models.Model):
+class CodeVersion(Table):
     """When a worker first ran a version of the code: `PGJOBS["VERSION"]`."""
 
-    name = models.CharField(_("version"), max_length=200, unique=True)
-    first_at = models.DateTimeField(_("first"), db_default=Now())
+    name = models.CharField(
+        _("version"),
+        max_length=200,
+        unique=True,
+        db_comment="The version: the setting VERSION.",
+    )
+    first_at = models.DateTimeField(
+        _("first"), db_default=Now(), db_comment="When a worker first ran it."
+    )
 
     objects = QueueManager()
 
     class Meta:
         verbose_name = _("version of the code")
         verbose_name_plural = _("versions of the code")
+        db_table_comment = "When a worker first ran each version of the code."
         default_permissions = ()
 
     def __str__(self) -> str:

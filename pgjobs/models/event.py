@@ -6,8 +6,7 @@ database/functions/events/, so that Python and SQL publish alike.
 
 import json
 from contextlib import nullcontext
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.db import DatabaseError, models, transaction
 from django.db.models import Case, Count, Exists, OuterRef, Q, Subquery, Value, When
@@ -15,7 +14,7 @@ from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.translation import gettext_lazy as _
 
-from ..base.queue_database import QueueManager, declare_alone
+from ..base.queue_database import QueueManager
 from ..conf import FINISHED
 from ..fields import LenientDecoder
 from ..queue import events as event_queue
@@ -25,7 +24,9 @@ from ..queue.meta import collected
 from ..queue.quiet import is_quiet, quiet
 from ..queue.statements import execute_on
 from ..queue.unprepared import refuse_unprepared
-from .job import EMPTY_OBJECT, Job
+from .job import Job
+from .job_columns import EMPTY_OBJECT
+from .table import Table
 
 BATCH = 1_000  # events that one transaction delivers again
 # Conditions on deliveries by their jobs, in words for which there are indexes.
@@ -54,90 +55,6 @@ class Origin(models.TextChoices):
     PUBLISHED = "published", _("when it was published")
     LATE = "late", _("late: the handler had not subscribed when it was published")
     REPLAYED = "replayed", _("when it was replayed or redelivered")
-
-
-DECLARED_FIELDS = (*event_queue.HANDLER_OPTIONS, "is_ordered", "keys")
-
-
-class SubscriptionQuerySet(models.QuerySet["Subscription"]):
-    def active(self):
-        """Filter those that the code still declares."""
-        return self.filter(inactive_at__isnull=True)
-
-
-class SubscriptionManager(
-    QueueManager.from_queryset(SubscriptionQuerySet)  # type: ignore[misc]
-):
-    def declare(
-        self, declared: dict[tuple[str, str], dict[str, Any]]
-    ) -> list[tuple[str, datetime]]:
-        """Store what the code declares: {(task, event): {field: value}}.
-
-        A subscription that is no longer declared gets no further events. Returns the
-        tasks that were inactive and are declared again, each with the time since when
-        it was inactive. Several processes may do so at the same time.
-        """
-        if not self.is_news(declared):
-            return []
-        with transaction.atomic(using=self.db):
-            declare_alone(self.db)
-            stored = {(each.task, each.event): each for each in self.all()}
-            for (task, event), values in declared.items():
-                self.update_or_create(
-                    task=task, event=event, defaults={**values, "inactive_at": None}
-                )
-            gone = [stored[key].pk for key in stored.keys() - declared.keys()]
-            self.active().filter(pk__in=gone).update(inactive_at=Now())
-        return [
-            (each.task, each.inactive_at)
-            for key, each in stored.items()
-            if key in declared and each.inactive_at is not None
-        ]
-
-    def is_news(self, declared: dict[tuple[str, str], dict[str, Any]]) -> bool:
-        rows = self.active().values("task", "event", *DECLARED_FIELDS)
-        return {(row.pop("task"), row.pop("event")): row for row in rows} != declared
-
-
-class Subscription(models.Model):
-    """A task that handles events, and the options of the jobs that deliver them.
-
-    The code declares them. `migrate` and workers store them, so that SQL can publish.
-    """
-
-    task = models.CharField(_("task"), max_length=200)
-    event = models.CharField(_("event"), max_length=200)  # a name, or "tle.*"
-    is_ordered = models.BooleanField(_("in order"), db_default=False)
-    queue_name = models.CharField(_("queue"), max_length=200, db_default="default")
-    priority = models.SmallIntegerField(_("priority"), db_default=0)
-    max_attempts = models.SmallIntegerField(_("most attempts"), db_default=8)
-    max_crashes = models.SmallIntegerField(_("most crashes"), db_default=3)
-    timeout = models.FloatField(
-        _("time limit of an attempt in seconds"), null=True, blank=True
-    )
-    expires_in = models.FloatField(_("seconds until it expires"), null=True, blank=True)
-    process_units = models.BigIntegerField(_("process units"), null=True, blank=True)
-    keys = models.JSONField(
-        _("lock, limit and rate"), decoder=LenientDecoder, null=True, blank=True
-    )
-    # Since when no code declares it.
-    inactive_at = models.DateTimeField(_("inactive since"), null=True, blank=True)
-    since = models.DateTimeField(_("since"), db_default=Now())
-
-    objects = SubscriptionManager()
-
-    class Meta:
-        verbose_name = _("subscription")
-        verbose_name_plural = _("subscriptions")
-        default_permissions = ("view",)
-        constraints = [
-            models.UniqueConstraint(
-                fields=["task", "event"], name="pgjobs_subscription_once"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.task} <- {self.event}"
 
 
 class EventQuerySet(models.QuerySet["Event"]):
@@ -240,31 +157,59 @@ class EventManager(QueueManager.from_queryset(EventQuerySet)):  # type: ignore[m
         return Event.from_db(database, list(columns), list(columns.values()))
 
 
-class Event(models.Model):
+class Event(Table):
     """Something that happened, published in the transaction that made it happen."""
 
-    name = models.CharField(_("name"), max_length=200)
+    name = models.CharField(
+        _("name"), max_length=200, db_comment="What happened, such as tle.refreshed."
+    )
     payload = models.JSONField(
-        _("payload"), decoder=LenientDecoder, db_default=EMPTY_OBJECT
+        _("payload"),
+        decoder=LenientDecoder,
+        db_default=EMPTY_OBJECT,
+        db_comment="The arguments of its handlers: a JSON object.",
     )
     # NULL rather than an empty text: the index leaves it out.
     aggregate_id = models.CharField(  # noqa: DJ001
-        _("aggregate"), max_length=200, null=True, blank=True
+        _("aggregate"),
+        max_length=200,
+        null=True,
+        blank=True,
+        db_comment="What it happened to. Ordered handlers take the events of one in "
+        "order. NULL: not said.",
     )
     correlation_id = models.CharField(  # noqa: DJ001
-        _("correlation"), max_length=200, null=True, blank=True
+        _("correlation"),
+        max_length=200,
+        null=True,
+        blank=True,
+        db_comment="What belongs together has the same one. NULL: not said.",
     )
-    published_at = models.DateTimeField(_("published at"), db_default=Now())
-    # To how many tasks it was delivered. 0 means that none had subscribed.
-    handlers = models.IntegerField(_("handlers"), db_default=0)
-    # What its jobs take along from where it was published.
-    meta = models.JSONField(_("meta"), decoder=LenientDecoder, null=True, blank=True)
+    published_at = models.DateTimeField(
+        _("published at"), db_default=Now(), db_comment="When it was published."
+    )
+    handlers = models.IntegerField(
+        _("handlers"),
+        db_default=0,
+        db_comment="To how many tasks it was delivered. 0: none had subscribed.",
+    )
+    meta = models.JSONField(
+        _("meta"),
+        decoder=LenientDecoder,
+        null=True,
+        blank=True,
+        db_comment="What its jobs take along from where it was published: a JSON "
+        "object. NULL: nothing.",
+    )
 
     objects = EventManager()
 
     class Meta:
         verbose_name = _("event")
         verbose_name_plural = _("events")
+        db_table_comment = (
+            "What happened, published in the transaction that made it happen."
+        )
         default_permissions = ("view",)
         permissions = [("redeliver_event", _("Can redeliver events"))]
         indexes = [
@@ -310,9 +255,10 @@ class Event(models.Model):
         return Event.objects.using(database).filter(pk=self.pk)
 
 
-class Delivery(models.Model):
+class Delivery(Table):
     """A job that delivers an event to a task: each event once to each task."""
 
+    id = None
     # The constraint of the event stands in database/tables/events.sql, and with the job
     # a trigger deletes them. So deliveries go with either, also by SQL.
     job = models.OneToOneField(
@@ -322,6 +268,7 @@ class Delivery(models.Model):
         related_name="delivery",
         db_constraint=False,
         verbose_name=_("job"),
+        db_comment="The job.",
     )
     event = models.ForeignKey(
         Event,
@@ -330,10 +277,18 @@ class Delivery(models.Model):
         db_constraint=False,
         db_index=False,
         verbose_name=_("event"),
+        db_comment="The event.",
     )
-    task = models.CharField(_("task"), max_length=200)
+    task = models.CharField(
+        _("task"), max_length=200, db_comment="Name of the task that handles it."
+    )
     origin = models.CharField(
-        _("delivered"), max_length=10, choices=Origin, db_default=Origin.PUBLISHED
+        _("delivered"),
+        max_length=10,
+        choices=Origin,
+        db_default=Origin.PUBLISHED,
+        db_comment="When it was delivered: published (at once), late (the task had "
+        "not subscribed yet) or replayed.",
     )
 
     objects = QueueManager()
@@ -341,6 +296,7 @@ class Delivery(models.Model):
     class Meta:
         verbose_name = _("delivery")
         verbose_name_plural = _("deliveries")
+        db_table_comment = "Jobs that deliver events: each event once to each task."
         default_permissions = ()
         constraints = [
             models.UniqueConstraint(

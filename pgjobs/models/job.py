@@ -8,139 +8,27 @@ from typing import Any
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.base import ModelState
-from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..base.addresses import status_url
 from ..conf import FINISHED
-from ..fields import LenientDecoder
 from ..queue import waiting
-from .job_choices import Status, UniqueFor, WaitingFor
+from .job_columns import JobColumns
 from .job_set import HOLDS_KEY, JobManager
 from .returning import Returning, Value
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
-EMPTY_ARRAY = models.Value([], models.JSONField())
-EMPTY_OBJECT = models.Value({}, models.JSONField())
 TAKES_UNITS = models.ExpressionWrapper(
     Q(process_units__isnull=False), output_field=models.BooleanField()
 )
 
 
-class Job(Returning[Value]):
+class Job(JobColumns, Returning[Value]):
     """One request to run a task.
 
     `enqueue` and SQL insert rows. The acts below, and workers, change them. `save()`
     must not be used to change a status.
     """
-
-    # The fields stand in the order of the table's columns: the fixed ones before those
-    # of any length, and last those that are NULL for most jobs. PostgreSQL aligns each
-    # column, and finds the first ones without walking over others.
-
-    # Rises with the ids (database/tables/jobs.sql makes it an identity), and again when
-    # a limit admits the job, so that limit keys take turns.
-    turn = models.BigIntegerField(_("turn"), db_default=0)
-    # New at each claim and never reset: a worker with an older one changes nothing.
-    lease_token = models.BigIntegerField(_("lease token"), db_default=0)
-    enqueued_at = models.DateTimeField(_("enqueued at"), db_default=Now())
-    attempts = models.IntegerField(_("attempts"), db_default=0)
-    failures = models.IntegerField(_("failures"), db_default=0)
-    life = models.IntegerField(_("life"), db_default=1)
-    priority = models.SmallIntegerField(_("priority"), db_default=0)
-    max_attempts = models.SmallIntegerField(_("most attempts"), db_default=3)
-    crashes = models.SmallIntegerField(_("crashes"), db_default=0)
-    max_crashes = models.SmallIntegerField(_("most crashes"), db_default=3)
-    # A process waits for the end and wants to be notified.
-    awaited = models.BooleanField(_("awaited"), db_default=False)
-
-    task = models.CharField(_("task"), max_length=200)
-    queue_name = models.CharField(_("queue"), max_length=200, db_default="default")
-    status = models.CharField(
-        _("status"), max_length=10, choices=Status, db_default=Status.READY
-    )
-    args = models.JSONField(
-        _("unnamed arguments"), decoder=LenientDecoder, db_default=EMPTY_ARRAY
-    )
-    kwargs = models.JSONField(
-        _("arguments"), decoder=LenientDecoder, db_default=EMPTY_OBJECT
-    )
-    reason = models.TextField(_("reason"), db_default="")
-
-    started_at = models.DateTimeField(_("started at"), null=True)
-    last_attempted_at = models.DateTimeField(_("last attempted at"), null=True)
-    finished_at = models.DateTimeField(_("finished at"), null=True)
-    run_after = models.DateTimeField(_("run after"), null=True, blank=True)
-    # A job that no attempt has begun by then is cancelled.
-    expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
-    cancel_requested_at = models.DateTimeField(_("cancel requested at"), null=True)
-    # NULL leaves it to the task or PGJOBS["TIMEOUT"].
-    timeout = models.FloatField(
-        _("time limit of an attempt in seconds"), null=True, blank=True
-    )
-    # Process units in use while it runs. NULL counts as 1 and keeps the row out of the
-    # index of units.
-    process_units = models.BigIntegerField(_("process units"), null=True, blank=True)
-    return_value = models.JSONField(_("result"), decoder=LenientDecoder, null=True)
-    # What it shares with other jobs: its lock, limit and rate (tasks/flow_control.py),
-    # its predecessors and its batch (tasks/predecessors.py).
-    keys = models.JSONField(
-        _("ties to other jobs"), decoder=LenientDecoder, null=True, blank=True
-    )
-    # NULL rather than an empty text: it takes no space, and most jobs never wait.
-    waiting_for = models.CharField(  # noqa: DJ001
-        _("waits for"), max_length=11, choices=WaitingFor, null=True, blank=True
-    )
-    # The job that was in the way when this one began to wait; reports/obstacles.py
-    # finds the present one. Of a CANCELLED job: the predecessor that was the cause.
-    blocked_by_id = models.BigIntegerField(_("blocked by"), null=True, blank=True)
-    # What must have succeeded before, and what others may need of this job. NULL in
-    # most jobs. See tasks/dependencies.py.
-    dependencies = models.JSONField(
-        _("dependencies"), decoder=LenientDecoder, null=True, blank=True
-    )
-    # NULL rather than an empty text: it takes no space, and most jobs have no key.
-    unique_key = models.CharField(  # noqa: DJ001
-        _("unique key"), max_length=500, null=True, blank=True
-    )
-    unique_for = models.CharField(  # noqa: DJ001
-        _("unique"), max_length=10, choices=UniqueFor, null=True, blank=True
-    )
-    # End of the period; NULL also once the key is free again.
-    unique_until = models.DateTimeField(_("unique until"), null=True, blank=True)
-    # The line in which a WAITING job stands, or a job that has ended until an admission
-    # sees it (database/functions/admission/admit.sql). NULL in most jobs.
-    line = models.TextField(_("line"), null=True, blank=True)  # noqa: DJ001
-    # What it took along from where it was enqueued (queue/meta.py). NULL in most jobs.
-    meta = models.JSONField(_("meta"), decoder=LenientDecoder, null=True, blank=True)
-    # How it failed: the id of an ErrorGroup. NULL in all that never failed.
-    error_group = models.BigIntegerField(_("group of errors"), null=True, blank=True)
-    # The worker of the attempt that succeeded; `Attempt` has those of the others.
-    worker_name = models.TextField(  # noqa: DJ001
-        _("worker that succeeded"), null=True, blank=True
-    )
-    # A trigger copies it from `keys`.
-    batch = models.ForeignKey(
-        "pgjobs.Batch",
-        models.DO_NOTHING,
-        null=True,
-        blank=True,
-        related_name="jobs",
-        db_constraint=False,
-        db_index=False,
-        verbose_name=_("batch"),
-    )
-    # No constraint: a worker that is gone must not hinder the rescue of its jobs.
-    worker = models.ForeignKey(
-        "pgjobs.Worker",
-        models.DO_NOTHING,
-        null=True,
-        blank=True,
-        related_name="jobs",
-        db_constraint=False,
-        db_index=False,
-        verbose_name=_("worker"),
-    )
 
     objects = JobManager()
 
@@ -151,6 +39,10 @@ class Job(Returning[Value]):
     class Meta:
         verbose_name = _("job")
         verbose_name_plural = _("jobs")
+        db_table_comment = (
+            "Requests to run a task. enqueue and SQL insert them; functions, acts "
+            "and workers change them."
+        )
         permissions = [
             ("retry_job", _("Can retry jobs")),
             ("cancel_job", _("Can cancel jobs")),

@@ -5,9 +5,10 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager
+from .table import Table
 
 
-class Predecessor(models.Model):
+class Predecessor(Table):
     """A link from a job to another job, or a batch, for whose end it waits or waited.
 
     An admission makes the rows from `Job.keys` when it first looks at a job. They are
@@ -23,18 +24,35 @@ class Predecessor(models.Model):
         # A success, too. Otherwise the job fails instead of being cancelled.
         DEPENDENCY = "dependency", _("its success, or the job fails")
 
-    job_id = models.BigIntegerField()
-    predecessor_id = models.BigIntegerField(null=True)
-    batch_id = models.BigIntegerField(null=True)
-    needs = models.CharField(max_length=10, choices=Needs, db_default=Needs.SUCCESS)
-    # True until an admission has seen how the predecessor ended.
-    is_open = models.BooleanField(db_default=True)
+    job_id = models.BigIntegerField(db_comment="The job that waits, or waited.")
+    predecessor_id = models.BigIntegerField(
+        null=True,
+        db_comment="The job that must end before, whose row may be gone. NULL: it is "
+        "a batch.",
+    )
+    batch_id = models.BigIntegerField(
+        null=True, db_comment="The batch that must end before. NULL: it is a job."
+    )
+    needs = models.CharField(
+        max_length=10,
+        choices=Needs,
+        db_default=Needs.SUCCESS,
+        db_comment="What the job needs of it: success, end, failure or dependency (a "
+        "success, or the job fails).",
+    )
+    is_open = models.BooleanField(
+        db_default=True, db_comment="Whether no admission has seen yet how it ended."
+    )
 
     objects = QueueManager()
 
     class Meta:
         verbose_name = _("predecessor")
         verbose_name_plural = _("predecessors")
+        db_table_comment = (
+            "The jobs and batches for whose end a job waits, or waited. Deleted "
+            "with the job."
+        )
         default_permissions = ()
         indexes = [
             models.Index(

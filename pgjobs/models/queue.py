@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager
+from .table import Table
 
 NAME = RegexValidator(
     r"^[^,\x00-\x1f\x7f-\x9f]+\Z",
@@ -24,28 +25,46 @@ class QueueQuerySet(models.QuerySet["Queue"]):
         return self.exclude(paused_at=None).update(paused_at=None)
 
 
-class Queue(models.Model):
+class Queue(Table):
     """One queue. Its row is made when it is first used.
 
     A queue without a row has no limit. No job's status depends on it.
     """
 
-    name = models.CharField(_("name"), max_length=200, unique=True, validators=[NAME])
-    paused_at = models.DateTimeField(_("paused at"), null=True, blank=True)
+    name = models.CharField(
+        _("name"),
+        max_length=200,
+        unique=True,
+        validators=[NAME],
+        db_comment="Name of the queue.",
+    )
+    paused_at = models.DateTimeField(
+        _("paused at"),
+        null=True,
+        blank=True,
+        db_comment="Since when workers claim none of its jobs. NULL: it is not paused.",
+    )
     max_running = models.IntegerField(
         _("most running jobs"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
         help_text=_("Of all workers together. Empty: as many as there are slots."),
+        db_comment="How many of its jobs all workers together run at a time. NULL: no "
+        "limit.",
     )
-    note = models.TextField(_("note"), db_default="", blank=True)
+    note = models.TextField(
+        _("note"), db_default="", blank=True, db_comment="Text of operators."
+    )
 
     objects = QueueManager.from_queryset(QueueQuerySet)()
 
     class Meta:
         verbose_name = _("queue")
         verbose_name_plural = _("queues")
+        db_table_comment = (
+            "Queues: a row is made at the first use. One without a row has no limit."
+        )
         default_permissions = ("add", "change", "delete", "view")
         permissions = [("pause_queue", _("Can pause and resume queues"))]
         indexes = [

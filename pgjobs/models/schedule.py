@@ -13,35 +13,13 @@ from ..base.queue_database import QueueManager, database_time, declare_alone
 from ..base.timetable import LONGEST_INTERVAL, SHORTEST_INTERVAL, Timetable
 from ..fields import LenientDecoder
 from ..queue.schedules import cannot_fire
-from .job import EMPTY_ARRAY, EMPTY_OBJECT, Job
+from .job import Job
+from .job_columns import EMPTY_ARRAY, EMPTY_OBJECT
+from .schedule_choices import Anchor, CatchUp, Overlap, State
 from .schedule_units import TIMING_FIELDS, UNITS, as_declared, interval
+from .table import Table
 
 NO_TIME = timedelta(0)
-
-
-class Overlap(models.TextChoices):
-    SKIP = "skip", _("Skip: not while the last run is unfinished")
-    ALLOW = "allow", _("Allow: enqueue it beside the last run")
-
-
-class CatchUp(models.TextChoices):
-    LATEST = "latest", _("One run for all missed ones")
-    ALL = "all", _("All missed runs")
-    NONE = "none", _("None: missed runs are skipped")
-
-
-class Anchor(models.TextChoices):
-    START = "start", _("Fixed times")
-    END = "end", _("Counted from the end of the last run")
-
-
-class State(models.TextChoices):
-    ACTIVE = "active", _("Active")
-    PAUSED = "paused", _("Paused")
-    ORPHANED = "orphaned", _("Gone from the code")
-    RUNNING = "running", _("Waits for the end of its run")
-    BROKEN = "broken", _("Broken")
-    ENDED = "ended", _("Ended")
 
 
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
@@ -101,21 +79,22 @@ class ScheduleManager(
         }
 
 
-class Schedule(models.Model):
-    """A recurring job. Any worker fires it when its time has come.
+class Schedule(Table):
+    """A recurring job. Any worker fires it when its time has come."""
 
-    `declared` has the declaration in the code. Fields that differ from it were changed
-    by hand.
-    """
-
-    name = models.CharField(_("name"), max_length=200, unique=True)
-    task = models.CharField(_("task"), max_length=200)
+    name = models.CharField(
+        _("name"), max_length=200, unique=True, db_comment="Name of the schedule."
+    )
+    task = models.CharField(
+        _("task"), max_length=200, db_comment="Name of the task of its jobs."
+    )
     args = models.JSONField(
         _("unnamed arguments"),
         decoder=LenientDecoder,
         db_default=EMPTY_ARRAY,
         default=list,
         blank=True,
+        db_comment="Arguments without names: a JSON array.",
     )
     kwargs = models.JSONField(
         _("arguments"),
@@ -123,13 +102,28 @@ class Schedule(models.Model):
         db_default=EMPTY_OBJECT,
         default=dict,
         blank=True,
+        db_comment="Arguments by their names: a JSON object.",
     )
-    every = models.DurationField(_("every"), null=True, blank=True)
+    every = models.DurationField(
+        _("every"),
+        null=True,
+        blank=True,
+        db_comment="Interval between runs. NULL: cron says when.",
+    )
     cron = models.CharField(
-        _("cron"), max_length=200, blank=True, db_default="", default=""
+        _("cron"),
+        max_length=200,
+        blank=True,
+        db_default="",
+        default="",
+        db_comment="Cron expression. Empty: every says when.",
     )
     timezone = models.CharField(
-        _("time zone"), max_length=100, db_default="UTC", default="UTC"
+        _("time zone"),
+        max_length=100,
+        db_default="UTC",
+        default="UTC",
+        db_comment="Name of the time zone of cron, such as Europe/Berlin.",
     )
     anchor = models.CharField(
         _("interval"),
@@ -137,6 +131,7 @@ class Schedule(models.Model):
         choices=Anchor,
         db_default=Anchor.START,
         default=Anchor.START,
+        db_comment="every counts from: start (fixed times), or end (of the last run).",
     )
     overlap = models.CharField(
         _("overlap"),
@@ -144,6 +139,7 @@ class Schedule(models.Model):
         choices=Overlap,
         db_default=Overlap.SKIP,
         default=Overlap.SKIP,
+        db_comment="While the last run is unfinished: skip or allow another one.",
     )
     catch_up = models.CharField(
         _("catch up"),
@@ -151,19 +147,54 @@ class Schedule(models.Model):
         choices=CatchUp,
         db_default=CatchUp.LATEST,
         default=CatchUp.LATEST,
+        db_comment="Jobs for runs that were missed: latest (one for all), all or none.",
     )
-    jitter = models.DurationField(_("jitter"), db_default=NO_TIME, default=NO_TIME)
-    start_at = models.DateTimeField(_("start"), null=True, blank=True)
-    end_at = models.DateTimeField(_("end"), null=True, blank=True)
-    paused = models.BooleanField(_("paused"), db_default=False, default=False)
-    declared = models.JSONField(_("as declared"), null=True, blank=True)
-    orphaned = models.BooleanField(_("orphaned"), db_default=False, default=False)
+    jitter = models.DurationField(
+        _("jitter"),
+        db_default=NO_TIME,
+        default=NO_TIME,
+        db_comment="Longest random delay of a run.",
+    )
+    start_at = models.DateTimeField(
+        _("start"),
+        null=True,
+        blank=True,
+        db_comment="No run before, and every counts from here. NULL: no such time.",
+    )
+    end_at = models.DateTimeField(
+        _("end"), null=True, blank=True, db_comment="No run from then on. NULL: no end."
+    )
+    paused = models.BooleanField(
+        _("paused"),
+        db_default=False,
+        default=False,
+        db_comment="Whether an operator has paused it, so that it does not fire.",
+    )
+    declared = models.JSONField(
+        _("as declared"),
+        null=True,
+        blank=True,
+        db_comment="What the code declares, as JSON; other values were changed by "
+        "hand. NULL: made by hand.",
+    )
+    orphaned = models.BooleanField(
+        _("orphaned"),
+        db_default=False,
+        default=False,
+        db_comment="Whether code has ceased to declare it, so that it does not fire.",
+    )
 
-    # An interval is counted from here, the time of its last change.
-    origin_at = models.DateTimeField(_("counted from"), db_default=Now())
-    # NULL if the schedule has ended, is broken, or waits for the end of its run
-    # (anchor "end").
-    next_run_at = models.DateTimeField(_("next run"), null=True, blank=True)
+    origin_at = models.DateTimeField(
+        _("counted from"),
+        db_default=Now(),
+        db_comment="Change of its times: without start_at, every counts from here.",
+    )
+    next_run_at = models.DateTimeField(
+        _("next run"),
+        null=True,
+        blank=True,
+        db_comment="When it fires next. NULL: ended, broken, or its run goes on.",
+    )
     # No constraint: its job may be deleted.
     last_job = models.ForeignKey(
         Job,
@@ -174,17 +205,39 @@ class Schedule(models.Model):
         db_constraint=False,
         db_index=False,
         verbose_name=_("last run"),
+        db_comment="Job of the last run, whose row may be gone. NULL before the first.",
     )
-    last_run_at = models.DateTimeField(_("last run at"), null=True, blank=True)
-    run_count = models.BigIntegerField(_("runs"), db_default=0, default=0)
-    skip_count = models.BigIntegerField(_("skipped"), db_default=0, default=0)
-    error = models.TextField(_("error"), blank=True, db_default="", default="")
+    last_run_at = models.DateTimeField(
+        _("last run at"),
+        null=True,
+        blank=True,
+        db_comment="When the job of the last run was enqueued. NULL before the first.",
+    )
+    run_count = models.BigIntegerField(
+        _("runs"), db_default=0, default=0, db_comment="How many jobs it has enqueued."
+    )
+    skip_count = models.BigIntegerField(
+        _("skipped"),
+        db_default=0,
+        default=0,
+        db_comment="How many runs the last run or a unique key kept away.",
+    )
+    error = models.TextField(
+        _("error"),
+        blank=True,
+        db_default="",
+        default="",
+        db_comment="Why it cannot fire. Empty: it can.",
+    )
 
     objects = ScheduleManager()
 
     class Meta:
         verbose_name = _("schedule")
         verbose_name_plural = _("schedules")
+        db_table_comment = (
+            "When to enqueue jobs again and again. Any worker fires them."
+        )
         permissions = [
             ("run_schedule", _("Can run schedules now")),
             ("pause_schedule", _("Can pause and resume schedules")),

@@ -7,9 +7,10 @@ from ..base.queue_database import QueueManager
 from ..fields import LenientDecoder
 from ..queue.steps import LONGEST_NAME
 from .job import Job
+from .table import Table
 
 
-class Step(models.Model):
+class Step(Table):
     """A part of a job that is done once per life, and what it returned."""
 
     # A trigger deletes steps with their job, like attempts.
@@ -19,18 +20,31 @@ class Step(models.Model):
         related_name="steps",
         db_constraint=False,
         db_index=False,
+        db_comment="The job.",
     )
-    life = models.IntegerField(_("life"))
-    name = models.CharField(_("name"), max_length=LONGEST_NAME)
-    return_value = models.JSONField(_("result"), decoder=LenientDecoder, null=True)
-    attempt = models.IntegerField(_("attempt"))
-    finished_at = models.DateTimeField(_("finished at"))
+    life = models.IntegerField(_("life"), db_comment="The job's life at that time.")
+    name = models.CharField(
+        _("name"), max_length=LONGEST_NAME, db_comment="Name of the step in the task."
+    )
+    return_value = models.JSONField(
+        _("result"),
+        decoder=LenientDecoder,
+        null=True,
+        db_comment="What the step returned, as JSON. NULL: None.",
+    )
+    attempt = models.IntegerField(
+        _("attempt"), db_comment="Number of the attempt that did it."
+    )
+    finished_at = models.DateTimeField(_("finished at"), db_comment="When it was done.")
 
     objects = QueueManager()
 
     class Meta:
         verbose_name = _("step")
         verbose_name_plural = _("steps")
+        db_table_comment = (
+            "Parts of jobs that are done once per life, and what they returned."
+        )
         default_permissions = ()
         constraints = [
             models.UniqueConstraint(

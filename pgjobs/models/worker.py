@@ -3,47 +3,91 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager
+from .table import Table
 
 LONGEST_NAME = 200  # that is shown: SQL may have stored any
 
 
-class Worker(models.Model):
+class Worker(Table):
     """One live process of `runjobs`. A worker without a row counts as dead."""
 
-    name = models.TextField(_("name"))
-    host = models.TextField(_("host"))
-    pid = models.IntegerField(_("process id"))
-    # Names separated by commas, which no name contains.
-    queues = models.TextField(_("queues"), blank=True, help_text=_("Empty: all."))
-    excluded = models.TextField(_("all queues but"), blank=True)
-    slots = models.IntegerField(_("slots"))
-    # What the jobs of all workers of the host may take. With NULL the worker ignores
-    # units.
+    name = models.TextField(
+        _("name"),
+        db_comment="Name of the worker: host:pid, unless --name gives another one.",
+    )
+    host = models.TextField(_("host"), db_comment="Name of its host.")
+    pid = models.IntegerField(_("process id"), db_comment="Id of its process.")
+    queues = models.TextField(
+        _("queues"),
+        blank=True,
+        help_text=_("Empty: all."),
+        db_comment="The queues that it serves, separated by commas. Empty: all but "
+        "excluded.",
+    )
+    excluded = models.TextField(
+        _("all queues but"),
+        blank=True,
+        db_comment="The queues that it does not serve, separated by commas. Empty: "
+        "none.",
+    )
+    slots = models.IntegerField(
+        _("slots"), db_comment="How many jobs it runs at a time."
+    )
     units = models.BigIntegerField(
-        _("process units of the host"), null=True, blank=True
+        _("process units of the host"),
+        null=True,
+        blank=True,
+        db_comment="How many process units the jobs of all workers of its host may "
+        "take. NULL: it ignores units.",
     )
-    started_at = models.DateTimeField(_("started at"))
-    heartbeat_at = models.DateTimeField(_("last sign of life"))
-    # Since when the heartbeats never paused. A worker judges others only by the time in
-    # which it was alive itself, so that after an outage no worker is taken for dead.
-    beating_since = models.DateTimeField(_("beating since"))
-    # After this the worker counts as dead, whatever else is known.
-    lease_until = models.DateTimeField(_("lease until"))
-    heartbeat_interval = models.FloatField(_("heartbeat interval in seconds"))
-    # Whether it holds a session lock that dies with its process (no pooler between).
-    holds_session_lock = models.BooleanField(_("holds a session lock"))
-    # Of the code: PGJOBS["VERSION"].
+    started_at = models.DateTimeField(
+        _("started at"), db_comment="When its row was inserted."
+    )
+    heartbeat_at = models.DateTimeField(
+        _("last sign of life"), db_comment="Its last sign of life."
+    )
+    # A worker judges others only by the time in which it was alive itself, so that
+    # after an outage no worker is taken for dead.
+    beating_since = models.DateTimeField(
+        _("beating since"),
+        db_comment="Since when its signs of life never paused.",
+    )
+    lease_until = models.DateTimeField(
+        _("lease until"), db_comment="After this it counts as dead."
+    )
+    heartbeat_interval = models.FloatField(
+        _("heartbeat interval in seconds"),
+        db_comment="Seconds between two signs of life.",
+    )
+    holds_session_lock = models.BooleanField(
+        _("holds a session lock"),
+        db_comment="Whether it holds a session lock that dies with its process (no "
+        "pooler between).",
+    )
     version = models.CharField(
-        _("version"), max_length=200, db_default="", default="", blank=True
+        _("version"),
+        max_length=200,
+        db_default="",
+        default="",
+        blank=True,
+        db_comment="Version of its code: the setting VERSION. Empty: not set.",
     )
-    # Of its process, at the last sign of life; NULL before the first.
-    memory = models.BigIntegerField(_("memory in bytes"), null=True, blank=True)
+    memory = models.BigIntegerField(
+        _("memory in bytes"),
+        null=True,
+        blank=True,
+        db_comment="Memory of its process in bytes, at the last sign of life. NULL "
+        "before the first.",
+    )
 
     objects = QueueManager()
 
     class Meta:
         verbose_name = _("worker")
         verbose_name_plural = _("workers")
+        db_table_comment = (
+            "Live processes of runjobs. One without a row counts as dead."
+        )
         default_permissions = ("view",)
 
     def __str__(self) -> str:

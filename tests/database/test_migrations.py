@@ -188,6 +188,21 @@ def test_hot_tables_are_vacuumed_in_time():
     assert "fillfactor=50" in options["pgjobs_progress"]
 
 
+# What claims, admissions and ends of jobs read and write.
+TABLES_OF_WORKERS = [
+    *("job", "worker", "queue", "attempt", "progress", "note", "rate", "batch"),
+    *("predecessor", "prerequisite", "event", "delivery", "schedule"),
+]
+
+
+@pytest.mark.parametrize("table", TABLES_OF_WORKERS)
+def test_vacuum_locks_no_worker_out(table):
+    """To give the end of a table back it would take a lock that excludes everybody."""
+    query = "SELECT reloptions::text FROM pg_class WHERE relname = %(name)s"
+    ((options,),) = execute(query, {"name": f"pgjobs_{table}"})
+    assert "vacuum_truncate=off" in (options or "")
+
+
 @pytest.mark.parametrize(
     ("query", "index"),
     [

@@ -173,7 +173,7 @@ def test_worker_takes_no_attempt_of_the_lost_server_for_a_new_one(
     end_and_record(pair, old)
     assert state_of(pair, id) == ("RUNNING", 1, 0, 0)
     tasks.let_go(new)
-    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL")
     assert state_of(pair, id) == ("SUCCESSFUL", 1, 0, 0)
 
 
@@ -196,7 +196,7 @@ def test_worker_that_only_the_lost_server_knew_has_its_id_for_itself(
     end_and_record(pair, old)
     assert state_of(pair, id) == ("RUNNING", 1, 0, 0)
     tasks.let_go(new)
-    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+    wait_for(lambda: state_of(pair, id)[0] == "SUCCESSFUL")
     assert state_of(pair, id) == ("SUCCESSFUL", 1, 0, 0)
 
 
@@ -205,7 +205,7 @@ def end_and_record(pair, path: str) -> None:
     tasks.let_go(path)
     for _ in range(2):
         after = job_on(pair, "tests.noop")
-        wait_for(lambda id=after: state_of(pair, id)[0] == "SUCCESSFUL", timeout=30)
+        wait_for(lambda id=after: state_of(pair, id)[0] == "SUCCESSFUL")
 
 
 def pids_of_workers(pair) -> set[int]:

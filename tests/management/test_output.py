@@ -61,7 +61,7 @@ def test_success_is_a_line_with_the_seconds_it_took():
     (line,) = lines_of(job)
     start, duration, unit = line.rsplit(maxsplit=2)
     assert start == f"tests.sleep #{job.pk} SUCCESSFUL"
-    assert 0.2 <= float(duration) < 5
+    assert 0.2 <= float(duration) < 60
     assert unit == "s"
 
 

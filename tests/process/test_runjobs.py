@@ -14,7 +14,7 @@ from pgjobs.management.commands.runjobs import Command
 from pgjobs.models import Job, Worker
 from pgjobs.worker import WorkerOptions
 from tests import tasks
-from tests.processes import database_url, shared_queue
+from tests.processes import PATIENCE, database_url, shared_queue
 
 pytestmark = shared_queue
 
@@ -113,7 +113,7 @@ def test_worker_runs_in_a_thread_where_signals_cannot_be_handled():
     job = enqueue(tasks.noop)
     thread = threading.Thread(target=drain_by_command)
     thread.start()
-    thread.join(20)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     job.refresh_from_db()
     assert job.status == "SUCCESSFUL"

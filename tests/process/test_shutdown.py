@@ -241,8 +241,10 @@ def test_worker_stops_after_as_many_jobs_as_it_may_run():
 
 def test_worker_stops_after_its_time_when_its_last_job_has_ended(path):
     job = enqueue(tasks.hold, path)
-    with WorkerThread(max_time=0.3, slots=1) as worker:
-        wait_for(lambda: worker.loop.lifetime.is_over)
+    with WorkerThread(max_time=3_600, slots=1) as worker:
+        wait_for(lambda: tasks.lines(path), "the job runs")
+        worker.loop.lifetime.started_at -= 3_600
+        assert worker.loop.lifetime.is_over
         late = enqueue(tasks.noop)
         assert worker.thread.is_alive()
         tasks.let_go(path)

@@ -34,7 +34,7 @@ from tests.processes import (
 )
 from tests.tasks import noop
 
-pytestmark = shared_queue
+pytestmark = [shared_queue, pytest.mark.usefixtures("unhurried")]
 
 MANY = 5_000
 HOLD_ROWS = "SELECT FROM pgjobs_job WHERE id = ANY (%(ids)s) FOR UPDATE"

@@ -18,19 +18,13 @@ from tests.actors import Hand, execute, session, stored_statuses
 from tests.processes import running_worker, shared_queue, wait_for
 from tests.tasks import noop
 
-pytestmark = shared_queue
+pytestmark = [shared_queue, pytest.mark.usefixtures("unhurried")]
 
 LOCKED = noop.using(lock="door")
 ONE_CRASH_LEFT = """
     UPDATE pgjobs_job SET crashes = max_crashes - 1, attempts = max_crashes - 1
     WHERE id = %(id)s
 """
-
-
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch):
-    """Let each admission come to its end, however busy the machine is."""
-    monkeypatch.setattr(admitting, "ADMISSION_SECONDS", 60.0)
 
 
 @pytest.fixture

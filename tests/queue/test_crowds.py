@@ -5,7 +5,7 @@
 
 import pytest
 
-from benchmarks import crowds
+from benchmarks import busy_cases, crowds
 from pgjobs.base.connections import connect
 from pgjobs.worker.connections.connection import ONE_PLAN
 from tests.processes import shared_queue
@@ -55,6 +55,44 @@ def test_statement_reads_no_more_beside_a_crowd(own, few, crowd):
         name: (few[name], many[name], blocks)
         for name, blocks in again.items()
         if blocks > bounds[name]
+    }
+    assert grown == {}
+
+
+# What waits here is of each kind that a statement might read on its way.
+UNSEEN = (
+    "priorities",
+    "lock keys",
+    "rate keys",
+    "schedules",
+    "schedules that wait for their run",
+    "unhandled events",
+    "chains",
+    "unknown tasks",
+    "finished jobs",
+    "jobs that finished long ago",
+    "dead letters",
+    "groups of errors",
+    "entries of the audit trail",
+)
+
+
+def rows_read_unseen(own, crowd: str, number: int, waiting: int) -> dict[str, int]:
+    crowds.fill_unseen(own, crowd, number, waiting)
+    return dict(busy_cases.all_rows_read(own))
+
+
+@pytest.mark.parametrize("crowd", UNSEEN)
+def test_statement_reads_no_more_beside_a_crowd_where_the_planner_expects_none(
+    own, crowd
+):
+    """VACUUM says that a table is empty, and then a large transaction commits."""
+    few = rows_read_unseen(own, crowd, 1, 1)
+    many = rows_read_unseen(own, crowd, NUMBER, WAITING)
+    grown = {
+        name: (few[name], many[name])
+        for name in few
+        if many[name] > crowds.bound(crowd, name, few[name], NUMBER)
     }
     assert grown == {}
 

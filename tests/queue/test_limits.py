@@ -19,7 +19,7 @@ from tests.actors import (
 )
 from tests.processes import running_worker, shared_queue, wait_for_all
 
-pytestmark = shared_queue
+pytestmark = [shared_queue, pytest.mark.usefixtures("unhurried")]
 
 two = tasks.noop.using(max_running=2)
 slow = tasks.noop.using(rate="1/hour")

@@ -22,7 +22,7 @@ from tests.processes import (
     wait_for_status,
 )
 
-pytestmark = shared_queue
+pytestmark = [shared_queue, pytest.mark.usefixtures("unhurried")]
 
 locked = tasks.noop.using(lock="door")
 mutex = tasks.noop.using(lock="door", lock_mode="mutex")

@@ -338,7 +338,7 @@ def test_queue_that_others_fill_is_looked_at_again(tmp_path):
         job = Job.objects.get(pk=held.pk)
         Job.objects.filter(pk=held.pk).succeed()
         assert job.status == "RUNNING"
-        wait_for_status(waiting, "SUCCESSFUL", timeout=10)
+        wait_for_status(waiting, "SUCCESSFUL")
 
 
 # Commands

@@ -11,7 +11,7 @@ from django.db import connection
 from pgjobs import enqueue, task
 from pgjobs.models import Job
 from tests import tasks
-from tests.processes import shared_queue, wait_for, wait_for_status
+from tests.processes import PATIENCE, shared_queue, wait_for, wait_for_status
 
 pytestmark = shared_queue
 
@@ -31,7 +31,7 @@ def fork(path: str, end: str) -> int:
 
 def status_of(child: int) -> int:
     """Wait for the child; kill one that lives on."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
         if time.monotonic() > deadline:
             os.kill(child, 9)

@@ -1,9 +1,10 @@
 """What is pruned first, and that rows which are kept are not read each time."""
 
 from datetime import UTC, datetime, timedelta
-from time import monotonic, sleep
+from time import monotonic
 
 from pgjobs.queue.parts import Part, Position
+from pgjobs.worker.upkeep import pruning
 from pgjobs.worker.upkeep.pruning import PruneJobs, Walk
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -79,18 +80,22 @@ def test_rows_that_may_all_go_later_go_part_after_part_at_once():
 
 
 class SlowConnection:
-    """A connection whose table never runs out of old jobs."""
+    """A connection whose table never runs out of old jobs, with a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = self.begun = monotonic() + 3_600
 
     def execute(self, text: str, parameters: dict) -> list[tuple]:
         if "table" in parameters:  # which tables refer to jobs
             return []
-        sleep(0.01)
+        self.now += 0.01
         return [(parameters["limit"], True, *at(1))]
 
 
-def test_jobs_get_more_time_than_pruning():
+def test_jobs_get_more_time_than_pruning(monkeypatch):
+    connection = SlowConnection()
+    monkeypatch.setattr(pruning, "monotonic", lambda: connection.now)
     chore = PruneJobs()
-    begun = monotonic()
-    chore.run(SlowConnection())
-    ended = monotonic()
-    assert ended + 2 * (ended - begun) < chore.due < ended + 10 * (ended - begun)
+    chore.run(connection)
+    took, pause = connection.now - connection.begun, chore.due - connection.now
+    assert 2 * took < pause < 10 * took

@@ -91,6 +91,13 @@ ALTER TABLE pgjobs_job SET (
 );
 ALTER TABLE pgjobs_worker SET (fillfactor = 50, vacuum_truncate = off);
 ALTER TABLE pgjobs_progress SET (fillfactor = 50, vacuum_truncate = off);
+ALTER TABLE pgjobs_attempt SET (vacuum_truncate = off);
+ALTER TABLE pgjobs_queue SET (vacuum_truncate = off);
+ALTER TABLE pgjobs_note SET (vacuum_truncate = off);
+ALTER TABLE pgjobs_rate SET (vacuum_truncate = off);
+ALTER TABLE pgjobs_batch SET (vacuum_truncate = off);
+ALTER TABLE pgjobs_predecessor SET (vacuum_truncate = off);
+ALTER TABLE pgjobs_prerequisite SET (vacuum_truncate = off);
 
 -- What belongs together is found by its correlation id. Most jobs have none.
 CREATE INDEX pgjobs_job_correlation ON pgjobs_job ((meta -> 'correlation_id'))

@@ -15,6 +15,6 @@ made AS MATERIALIZED (
 ),
 counted AS (
     UPDATE pgjobs_event AS event SET handlers = handlers + made.number
-    FROM made WHERE event.id = made.event_id
+    FROM made WHERE event.id = made.event_id AND event.id = ANY (%(ids)s::bigint[])
 )
 SELECT coalesce(sum(number), 0)::bigint FROM made

@@ -25,9 +25,9 @@ WITH packed AS (
         -- A copy: jobs that stay here may fail in the same way.
         SELECT 'pgjobs_errorgroup', id, to_jsonb(row)
         FROM pgjobs_errorgroup AS row
-        WHERE id IN (
+        WHERE id = ANY (ARRAY(
             SELECT error_group FROM pgjobs_job WHERE id = ANY (%(ids)s::bigint[])
-        )
+        ))
     ) AS found (name, position, content)
     ORDER BY found.name, found.position
 )

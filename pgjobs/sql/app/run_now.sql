@@ -1,7 +1,8 @@
 -- Make scheduled jobs due at once.
 WITH scheduled AS MATERIALIZED (
     SELECT id FROM pgjobs_job
-    WHERE id = ANY (%(ids)s::bigint[]) AND status = 'SCHEDULED'
+    -- The status is compared as in worker/claim/pick.sql.
+    WHERE id = ANY (%(ids)s::bigint[]) AND status || '' = 'SCHEDULED'
     ORDER BY id
     FOR NO KEY UPDATE
 )

@@ -26,4 +26,6 @@ SET status = CASE
     reason = coalesce(decision.reason, job.reason)
 FROM decision
 WHERE job.id = decision.id
+    -- Otherwise a plan made for a small table walks over all jobs.
+    AND job.id = ANY (ARRAY(SELECT id FROM decision))
 RETURNING job.id, job.task, job.queue_name, job.status, job.reason

@@ -3,10 +3,13 @@
 SELECT schedule.id, schedule.name, schedule.every, schedule.cron, schedule.timezone,
     coalesce(schedule.start_at, schedule.origin_at), schedule.start_at, schedule.end_at,
     schedule.anchor, schedule.overlap, schedule.catch_up, schedule.next_run_at,
-    job.id IS NOT NULL AND job.finished_at IS NULL AS is_unfinished,
+    EXISTS (
+        SELECT FROM pgjobs_job
+        WHERE id = schedule.last_job_id AND finished_at IS NULL
+        OFFSET 0  -- asked for each: no join with all jobs
+    ) AS is_unfinished,
     clock_timestamp() AS now
 FROM pgjobs_schedule AS schedule
-LEFT JOIN pgjobs_job AS job ON job.id = schedule.last_job_id
 WHERE schedule.next_run_at IS NOT NULL
     AND schedule.next_run_at <= statement_timestamp()
     AND NOT schedule.paused

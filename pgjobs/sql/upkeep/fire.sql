@@ -15,7 +15,9 @@ won AS MATERIALIZED (
     SELECT schedule.id, plan.next_run_at, plan.skips, plan.error
     FROM plan
     JOIN pgjobs_schedule AS schedule
-        ON schedule.id = plan.id AND schedule.next_run_at = plan.expected
+        ON schedule.id = plan.id
+        -- An equation would let PostgreSQL walk the index of these times.
+        AND schedule.next_run_at IS NOT DISTINCT FROM plan.expected
     WHERE schedule.id = ANY (%(ids)s::bigint[])
         AND NOT schedule.paused AND NOT schedule.orphaned
     ORDER BY schedule.id

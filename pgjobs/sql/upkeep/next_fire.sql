@@ -2,7 +2,6 @@
 -- count from the end of their run get their next time first, once it has ended (or is
 -- gone). Some of them are looked at, behind an id; the last column says behind which id
 -- to go on, or NULL at the end.
--- The ids are compared with arrays, too, as in fire.sql.
 -- In seconds: the length of an interval of days would depend on the session's time zone.
 WITH awaiting AS MATERIALIZED (
     SELECT id, last_job_id, every FROM pgjobs_schedule
@@ -16,27 +15,34 @@ WITH awaiting AS MATERIALIZED (
     LIMIT %(limit)s
 ),
 ended AS MATERIALIZED (
-    SELECT schedule.id,
-        coalesce(job.finished_at, clock_timestamp())
-            + make_interval(secs => extract(epoch FROM schedule.every)::float8)
-            AS next_run_at
-    FROM awaiting
-    JOIN pgjobs_schedule AS schedule ON schedule.id = awaiting.id
-    LEFT JOIN pgjobs_job AS job ON job.id = schedule.last_job_id
-    WHERE schedule.id = ANY (ARRAY(SELECT id FROM awaiting))
-        AND schedule.next_run_at IS NULL
-        -- An equation would let PostgreSQL 15 walk the whole index of these.
-        AND schedule.last_job_id IS NOT DISTINCT FROM awaiting.last_job_id
-        AND awaiting.last_job_id IS NOT NULL
-        AND (job.id IS NULL OR job.finished_at IS NOT NULL)
-    FOR UPDATE OF schedule SKIP LOCKED
+    SELECT schedule.id, next_run_at
+    FROM (
+        SELECT awaiting.id, last_job_id,
+            coalesce(job.finished_at, clock_timestamp())
+                + make_interval(secs => extract(epoch FROM every)::float8)
+                AS next_run_at
+        FROM awaiting
+        LEFT JOIN LATERAL (
+            SELECT id, finished_at FROM pgjobs_job WHERE id = last_job_id
+            OFFSET 0  -- one look-up for each, however few jobs the planner expects
+        ) AS job ON true
+        WHERE last_job_id IS NOT NULL AND (job.id IS NULL OR job.finished_at IS NOT NULL)
+        OFFSET 0
+    ) AS run
+    CROSS JOIN LATERAL (
+        SELECT id, end_at FROM pgjobs_schedule AS locked
+        WHERE locked.id = run.id
+            AND locked.next_run_at IS NULL
+            -- An equation would let PostgreSQL 15 walk the whole index of these.
+            AND locked.last_job_id IS NOT DISTINCT FROM run.last_job_id
+        FOR UPDATE SKIP LOCKED
+    ) AS schedule
+    WHERE end_at IS NULL OR next_run_at < end_at
 ),
 planned AS (
-    UPDATE pgjobs_schedule AS schedule SET next_run_at = ended.next_run_at
-    FROM ended
-    WHERE schedule.id = ended.id
-        AND schedule.id = ANY (ARRAY(SELECT id FROM ended))
-        AND (schedule.end_at IS NULL OR ended.next_run_at < schedule.end_at)
+    UPDATE pgjobs_schedule AS schedule
+    SET next_run_at = (SELECT next_run_at FROM ended WHERE ended.id = schedule.id)
+    WHERE id = ANY (ARRAY(SELECT id FROM ended))
     RETURNING schedule.next_run_at
 )
 SELECT extract(epoch FROM least(

@@ -22,35 +22,40 @@ seen AS MATERIALIZED (
 ),
 -- The last run of a schedule stays: people see there how it ended.
 old AS MATERIALIZED (
-    SELECT job.id
-    -- It may have been retried meanwhile, and have finished again.
-    FROM seen JOIN pgjobs_job AS job
-        ON job.id = seen.id AND job.finished_at = seen.finished_at
-    WHERE job.line IS NULL  -- an admission has still to see that it ended
-        AND NOT EXISTS (
-            SELECT FROM pgjobs_schedule
-            WHERE last_job_id IS NOT NULL AND last_job_id = job.id
-            OFFSET 0  -- asked of each old job: no join with all schedules
-        )
-        AND NOT /*referred*/ false  -- by other tables: see queue/references.py
-        -- Or another one could be enqueued before the period is over.
-        AND (
-            job.unique_until IS NULL
-            OR job.unique_until < clock_timestamp()
-            OR NOT pgjobs_holds_key(
-                job.unique_for, job.unique_until, job.status, job.attempts,
-                job.finished_at
+    SELECT seen.id
+    -- One look-up for each, however few jobs the planner expects.
+    FROM seen CROSS JOIN LATERAL (
+        SELECT FROM pgjobs_job AS job
+        WHERE job.id = seen.id
+            -- It may have been retried meanwhile, and have finished again. (For an
+            -- equation the planner might take another index.)
+            AND job.finished_at IS NOT DISTINCT FROM seen.finished_at
+            AND job.line IS NULL  -- an admission has still to see that it ended
+            AND NOT EXISTS (
+                SELECT FROM pgjobs_schedule
+                WHERE last_job_id IS NOT NULL AND last_job_id = job.id
+                OFFSET 0  -- asked of each old job: no join with all schedules
             )
-        )
-        -- Or what depends on it would have it done again.
-        AND (
-            job.dependencies IS NULL
-            OR NOT EXISTS (
-                SELECT FROM pgjobs_prerequisite
-                WHERE job_id = job.id AND needed_until > clock_timestamp()
+            AND NOT /*referred*/ false  -- by other tables: see queue/references.py
+            -- Or another one could be enqueued before the period is over.
+            AND (
+                job.unique_until IS NULL
+                OR job.unique_until < clock_timestamp()
+                OR NOT pgjobs_holds_key(
+                    job.unique_for, job.unique_until, job.status, job.attempts,
+                    job.finished_at
+                )
             )
-        )
-    FOR UPDATE OF job SKIP LOCKED
+            -- Or what depends on it would have it done again.
+            AND (
+                job.dependencies IS NULL
+                OR NOT EXISTS (
+                    SELECT FROM pgjobs_prerequisite
+                    WHERE job_id = job.id AND needed_until > clock_timestamp()
+                )
+            )
+        FOR UPDATE SKIP LOCKED
+    ) AS job
 ),
 pruned AS (
     DELETE FROM pgjobs_job WHERE id = ANY (ARRAY(SELECT id FROM old))

@@ -3,11 +3,11 @@
 -- deletes them right now.
 WITH entries AS (
     DELETE FROM pgjobs_auditentry
-    WHERE id IN (
+    WHERE id = ANY (ARRAY(
         SELECT id FROM pgjobs_auditentry
         WHERE at < now() - make_interval(secs => %(audit)s)
         ORDER BY at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-    )
+    ))
     RETURNING id
 ),
 versions AS (
@@ -16,7 +16,7 @@ versions AS (
 ),
 groups AS (
     DELETE FROM pgjobs_errorgroup
-    WHERE id IN (
+    WHERE id = ANY (ARRAY(
         SELECT id FROM pgjobs_errorgroup AS kept
         WHERE first_at < now() - interval '30 days'
             AND muted_version IS NULL
@@ -25,6 +25,6 @@ groups AS (
                 WHERE error_group = kept.id AND status = 'FAILED' OFFSET 0
             )
         LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-    )
+    ))
 )
 SELECT count(*) FROM entries

@@ -20,9 +20,12 @@ old AS MATERIALIZED (
     WHERE event.id = ANY (ARRAY(SELECT id FROM seen))
         AND NOT EXISTS (
             SELECT FROM pgjobs_delivery AS delivery
-            JOIN pgjobs_job AS job ON job.id = delivery.job_id
-            WHERE delivery.event_id = event.id
-                AND job.status NOT IN ('SUCCESSFUL', 'CANCELLED')
+            WHERE delivery.event_id = event.id AND EXISTS (
+                SELECT FROM pgjobs_job
+                WHERE id = delivery.job_id
+                    AND status NOT IN ('SUCCESSFUL', 'CANCELLED')
+                OFFSET 0
+            )
             OFFSET 0  -- asked for each old event: no join with all jobs
         )
         AND NOT /*referred*/ false  -- by other tables: see queue/references.py

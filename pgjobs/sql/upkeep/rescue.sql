@@ -104,27 +104,30 @@ lost AS MATERIALIZED (
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED
 ),
+-- No join: where the planner expects hardly any job, it would read all of them for each.
 rescued AS (
     UPDATE pgjobs_job AS job
-    SET status = lost.next_status,
-        -- SQL may have stored more crashes than attempts, or the largest number.
-        crashes = least(crashes + counted, job.attempts, 32767),
+    SET worker_id = NULL,
         -- Fenced: its worker may live after all, and a row without owner would
         -- look to it as if it had recorded the outcome itself.
         lease_token = nextval('pgjobs_lease_token'),
-        finished_at = CASE
-            WHEN lost.next_status <> 'READY' THEN clock_timestamp()
-        END,
-        reason = CASE
-            WHEN lost.next_status = 'CANCELLED' THEN 'Cancelled; its worker was lost.'
-            WHEN counted = 0 THEN 'Worker lost, perhaps before the job began.'
-            ELSE format(
-                'Worker lost (crash %%s of %%s).', crashes + counted, max_crashes
-            )
-        END,
-        worker_id = NULL
-    FROM lost
-    WHERE job.id = lost.id
+        (status, crashes, finished_at, reason) = (
+            SELECT lost.next_status,
+                -- SQL may have stored more crashes than attempts, or the largest number.
+                least(job.crashes + counted, job.attempts, 32767),
+                CASE WHEN lost.next_status <> 'READY' THEN clock_timestamp() END,
+                CASE
+                    WHEN lost.next_status = 'CANCELLED'
+                        THEN 'Cancelled; its worker was lost.'
+                    WHEN counted = 0 THEN 'Worker lost, perhaps before the job began.'
+                    ELSE format(
+                        'Worker lost (crash %%s of %%s).', job.crashes + counted,
+                        job.max_crashes
+                    )
+                END
+            FROM lost WHERE lost.id = job.id
+        )
+    WHERE id = ANY (ARRAY(SELECT id FROM lost))
     RETURNING job.id, job.task, job.queue_name, job.status, job.crashes
 ),
 noted AS (

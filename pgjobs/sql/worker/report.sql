@@ -14,7 +14,8 @@ held AS MATERIALIZED (
     FROM report
     JOIN pgjobs_job AS job
         ON job.id = report.id AND job.lease_token = report.lease_token
-    WHERE job.worker_id = %(worker_id)s OR job.status = 'SUCCESSFUL'
+    WHERE (job.worker_id = %(worker_id)s OR job.status = 'SUCCESSFUL')
+        AND job.id = ANY (ARRAY(SELECT id FROM report))  -- as in record/attempt.sql
     ORDER BY job.id
     FOR KEY SHARE OF job SKIP LOCKED
 )

@@ -1,8 +1,9 @@
 -- Claim these jobs in a transaction that is rolled back, to see which of them make a
--- claim fail: PostgreSQL may be unable to write a row, or Python to read a value.
+-- claim fail: PostgreSQL may be unable to write a row, or Python to read a value. The
+-- status is compared as in claim/pick.sql.
 WITH free AS MATERIALIZED (
     SELECT id FROM pgjobs_job
-    WHERE id = ANY (%(ids)s::bigint[]) AND status = 'READY'
+    WHERE id = ANY (%(ids)s::bigint[]) AND status || '' = 'READY'
     FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE pgjobs_job AS job

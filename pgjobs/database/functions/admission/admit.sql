@@ -100,7 +100,7 @@ BEGIN
     SELECT EXISTS (SELECT FROM pgjobs_job WHERE line IN ('arrived', 'unlinked')),
         EXISTS (SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left')),
         EXISTS (SELECT FROM pgjobs_note),
-        EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= clock_timestamp())
+        EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= statement_timestamp())
     INTO some_arrived, may_have_left, some_noted, some_due;
     IF some_arrived THEN
         found := pgjobs_take_arrived(most, after_queue);

@@ -23,6 +23,7 @@ BEGIN
             SELECT dependencies, dependencies IS NOT NULL
                 OR keys ?| ARRAY['after', 'after_batches'] AS is_linked
             FROM pgjobs_job WHERE pgjobs_job.id = candidate.id
+            OFFSET 0  -- asked for each: no join with all jobs
         ) AS job
         LEFT JOIN LATERAL (
             SELECT predecessor_id,

@@ -20,10 +20,10 @@ BEGIN
             SELECT *, row_number() OVER (
                     PARTITION BY obstacle IS NULL, rate_key
                     ORDER BY priority DESC, turn
-                ) AS number
+                ) AS number,
+                (SELECT full_at FROM pgjobs_rate WHERE key = rate_key) AS full_at
             FROM unnest(candidates)
         ) AS placed
-        LEFT JOIN pgjobs_rate AS rate ON rate.key = rate_key
     );
 END
 $$;

@@ -1,4 +1,7 @@
--- Make each candidate READY, or put it in the line of its obstacle.
+-- Make each candidate READY, or put it in the line of its obstacle. Its row, which the
+-- caller has locked, stays where it is, and is found by its place (ctid). To find it by
+-- its id, the planner would read all jobs for each candidate if it took the table for
+-- empty.
 CREATE OR REPLACE FUNCTION pgjobs_move(candidates pgjobs_candidate[]) RETURNS void
 LANGUAGE plpgsql
 SET pgjobs.admits = on
@@ -20,12 +23,13 @@ BEGIN
             ELSE job.turn
         END
     FROM (
-        SELECT id, obstacle, blocker, line,
+        SELECT obstacle, blocker, line,
             CASE WHEN obstacle IS NOT NULL THEN pgjobs_line_of(candidate) END
-                AS next_line
+                AS next_line,
+            (SELECT ctid FROM pgjobs_job WHERE pgjobs_job.id = candidate.id) AS place
         FROM unnest(candidates) AS candidate
         OFFSET 0
     ) AS decided
-    WHERE job.id = decided.id AND decided.line IS DISTINCT FROM next_line;
+    WHERE job.ctid = place AND decided.line IS DISTINCT FROM next_line;
 END
 $$;

@@ -8,9 +8,13 @@ BEGIN
         FROM (
             SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
             FROM (
-                SELECT line, count(*)::integer AS number FROM pgjobs_job
-                WHERE id = ANY (unseen) AND status = 'WAITING'
-                    AND line ~ '^(arrived$|mutex |limit |rate )'
+                SELECT line, count(*)::integer AS number
+                FROM (
+                    SELECT line FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                    OFFSET 0  -- or the planner would walk over all that have a line
+                ) AS job
+                WHERE line ~ '^(arrived$|mutex |limit |rate )'
                 GROUP BY line
             ) AS held
         ) AS held

@@ -13,11 +13,8 @@ BEGIN
                 FROM unnest(rates) AS touched (keys)
                 GROUP BY 1
             ) AS touched (rate_key, burst)
-            WHERE NOT EXISTS (
-                SELECT FROM pgjobs_rate
-                WHERE key = rate_key AND opens_at > clock_timestamp()
-                OFFSET 0
-            )
+            WHERE (SELECT opens_at FROM pgjobs_rate WHERE key = rate_key)
+                > clock_timestamp() IS NOT TRUE
         ) AS touched
         CROSS JOIN LATERAL pgjobs_heads(lines, bursts) AS head
     );

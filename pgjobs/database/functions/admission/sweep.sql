@@ -48,17 +48,17 @@ BEGIN
             SELECT id FROM pgjobs_job
             WHERE keys IS NOT NULL AND keys ->> 'lock' = key ->> 'lock'
                 AND keys ->> 'is_ordered' = 'false'
-                AND status IN ('READY', 'RUNNING') AND status = 'READY'
+                AND status IN ('READY', 'RUNNING') AND status || '' = 'READY'
                 AND NOT pgjobs_is_served(queue_name)
             UNION ALL
             SELECT id FROM pgjobs_job
             WHERE keys IS NOT NULL AND keys ->> 'limit_key' = key ->> 'limit_key'
-                AND status IN ('READY', 'RUNNING') AND status = 'READY'
+                AND status IN ('READY', 'RUNNING') AND status || '' = 'READY'
                 AND NOT pgjobs_is_served(queue_name)
         ) AS job
         LIMIT most
     ))
-        AND status = 'READY';
+        AND status || '' = 'READY';  -- see sql/worker/claim/pick.sql
     after_line := CASE WHEN cardinality(lines) = most THEN lines[most] ELSE '' END;
     after_link := CASE WHEN cardinality(links) = most THEN links[most] ELSE 0 END;
 END

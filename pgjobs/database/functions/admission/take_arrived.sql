@@ -48,8 +48,10 @@ BEGIN
         WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
     END;
     SELECT * INTO followers, ended FROM pgjobs_link_arrived(ids, most);
-    -- A job that is due later needed only its links.
-    UPDATE pgjobs_job SET line = NULL WHERE id = ANY (ids) AND status = 'SCHEDULED';
+    -- A job that is due later needed only its links. (The status is compared as in
+    -- sql/worker/claim/pick.sql.)
+    UPDATE pgjobs_job SET line = NULL
+    WHERE id = ANY (ids) AND status || '' = 'SCHEDULED';
     -- Others may have waited longer for the same keys. (In an ordered lock the ids
     -- decide.)
     touched := ARRAY(

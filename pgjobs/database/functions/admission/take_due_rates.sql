@@ -5,7 +5,7 @@ BEGIN
     WITH due AS (
         UPDATE pgjobs_rate SET opens_at = NULL
         WHERE key = ANY (ARRAY(
-            SELECT key FROM pgjobs_rate WHERE opens_at <= clock_timestamp()
+            SELECT key FROM pgjobs_rate WHERE opens_at <= statement_timestamp()
             ORDER BY opens_at LIMIT most
         ))
         RETURNING key

@@ -13,6 +13,7 @@ SET search_path FROM CURRENT
 AS $$
 DECLARE
     names text[];
+    ids bigint[];
     events pgjobs_event[];
     delivered bigint;
 BEGIN
@@ -51,13 +52,20 @@ BEGIN
     IF names IS NULL OR NOT pg_try_advisory_xact_lock(x'70676a65'::bigint) THEN
         RETURN 0;
     END IF;
+    -- OFFSET 0: the planner must not look for the events by their time or id.
+    ids := ARRAY(
+        SELECT id FROM (
+            SELECT id, published_at FROM pgjobs_event
+            WHERE handlers = 0 AND name = ANY (names)
+            OFFSET 0
+        ) AS unhandled
+        WHERE published_at > statement_timestamp() - make_interval(secs => grace)
+        ORDER BY id LIMIT most
+    );
     events := ARRAY(
         SELECT event FROM pgjobs_event AS event
-        WHERE handlers = 0 AND name = ANY (names)
-            AND published_at
-                > statement_timestamp() - make_interval(secs => grace)
+        WHERE id = ANY (ids) AND handlers + 0 = 0  -- not by the index of these
         ORDER BY id
-        LIMIT most
         FOR NO KEY UPDATE SKIP LOCKED
     );
     UPDATE pgjobs_event AS event SET handlers = made.number
@@ -65,7 +73,7 @@ BEGIN
         SELECT event_id, count(*) AS number
         FROM pgjobs_deliver(events, 'late', NULL) AS event_id GROUP BY event_id
     ) AS made
-    WHERE event.id = made.event_id;
+    WHERE event.id = made.event_id AND event.id = ANY (ids);
     GET DIAGNOSTICS delivered = ROW_COUNT;
     RETURN delivered;
 END

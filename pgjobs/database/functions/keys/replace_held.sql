@@ -11,9 +11,17 @@ CREATE OR REPLACE FUNCTION pgjobs_replace_held(
 ) RETURNS SETOF bigint LANGUAGE sql
 SET search_path FROM CURRENT
 AS $$
-    WITH held AS MATERIALIZED (
-        SELECT job.id, new.args, new.kwargs, new.keys, new.dependencies, new.run_after,
-            new.expires_at, new.meta
+    -- One look-up for each key, however few jobs the planner expects.
+    WITH found AS MATERIALIZED (
+        SELECT new.*, (
+                SELECT id FROM pgjobs_job AS job
+                WHERE job.unique_key = new.unique_key
+                    AND job.unique_for = new.unique_for
+                    AND pgjobs_holds_key(
+                        job.unique_for, job.unique_until, job.status, job.attempts,
+                        job.finished_at
+                    )
+            ) AS id
         FROM unnest(
             unique_keys, unique_fors, args, kwargs, keys, dependencies, run_after,
             expires_at, meta
@@ -21,21 +29,23 @@ AS $$
             unique_key, unique_for, args, kwargs, keys, dependencies, run_after,
             expires_at, meta
         )
-        JOIN pgjobs_job AS job
-            ON job.unique_key = new.unique_key AND job.unique_for = new.unique_for
-        WHERE pgjobs_holds_key(
+    ),
+    held AS MATERIALIZED (
+        SELECT id FROM pgjobs_job AS job
+        WHERE id = ANY (ARRAY(SELECT id FROM found))
+            AND pgjobs_holds_key(
                 job.unique_for, job.unique_until, job.status, job.attempts,
                 job.finished_at
             )
             AND job.status IN ('READY', 'SCHEDULED', 'WAITING')
             AND job.attempts = 0
-        ORDER BY job.id
-        FOR NO KEY UPDATE OF job
+        ORDER BY id
+        FOR NO KEY UPDATE
     ),
     -- Other arguments may have other dependencies.
     forgotten AS (
-        DELETE FROM pgjobs_predecessor AS link USING held
-        WHERE link.job_id = held.id AND link.needs = 'dependency'
+        DELETE FROM pgjobs_predecessor
+        WHERE job_id = ANY (ARRAY(SELECT id FROM held)) AND needs = 'dependency'
     ),
     -- What comes before and after the job stays.
     links (names) AS (
@@ -45,30 +55,28 @@ AS $$
     ),
     replaced AS (
         UPDATE pgjobs_job AS job
-        SET args = held.args,
-            kwargs = held.kwargs,
-            dependencies = held.dependencies,
-            meta = held.meta,
-            keys = nullif(
-                coalesce(held.keys, '{}') - names || coalesce(
-                    (
-                        SELECT jsonb_object_agg(key, value) FROM jsonb_each(job.keys)
-                        WHERE key = ANY (names)
+        SET waiting_for = NULL,
+            blocked_by_id = NULL,
+            (args, kwargs, dependencies, meta, keys, run_after, expires_at, status) = (
+                SELECT new.args, new.kwargs, new.dependencies, new.meta,
+                    nullif(
+                        coalesce(new.keys, '{}') - names || coalesce(
+                            (
+                                SELECT jsonb_object_agg(key, value)
+                                FROM jsonb_each(job.keys) WHERE key = ANY (names)
+                            ),
+                            '{}'
+                        ),
+                        '{}'
                     ),
-                    '{}'
-                ),
-                '{}'
-            ),
-            run_after = held.run_after,
-            expires_at = held.expires_at,
-            status = CASE
-                WHEN held.run_after > statement_timestamp() THEN 'SCHEDULED'
-                ELSE 'READY'
-            END,
-            waiting_for = NULL,
-            blocked_by_id = NULL
-        FROM held CROSS JOIN links
-        WHERE job.id = held.id
+                    new.run_after, new.expires_at,
+                    CASE
+                        WHEN new.run_after > statement_timestamp() THEN 'SCHEDULED'
+                        ELSE 'READY'
+                    END
+                FROM found AS new CROSS JOIN links WHERE new.id = job.id
+            )
+        WHERE id = ANY (ARRAY(SELECT id FROM held))
         RETURNING job.id, job.queue_name
     )
     -- A job that stays SCHEDULED may be due earlier than workers know.

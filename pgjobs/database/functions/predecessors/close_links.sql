@@ -15,7 +15,11 @@ BEGIN
         FROM (
             SELECT given.id, coalesce(job.status, 'GONE') AS outcome
             FROM unnest(ids) AS given (id)
-            LEFT JOIN pgjobs_job AS job ON job.id = given.id
+            LEFT JOIN LATERAL (
+                SELECT id, status, finished_at FROM pgjobs_job
+                WHERE pgjobs_job.id = given.id
+                OFFSET 0  -- asked for each: no join with all jobs
+            ) AS job ON true
             WHERE job.id IS NULL OR job.finished_at IS NOT NULL
         ) AS predecessor
         CROSS JOIN LATERAL (

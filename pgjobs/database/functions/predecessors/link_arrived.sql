@@ -30,15 +30,16 @@ BEGIN
     ) AS named (predecessor_id, batch_id)
     WHERE id = ANY (linked)
     ON CONFLICT DO NOTHING;
-    predecessors := ARRAY(
-        SELECT DISTINCT predecessor_id FROM pgjobs_predecessor
-        WHERE job_id = ANY (linked) AND is_open AND predecessor_id IS NOT NULL
-    );
+    SELECT coalesce(array_agg(DISTINCT predecessor_id), '{}'),
+        coalesce(array_agg(DISTINCT batch_id), '{}')
+    INTO predecessors, batches
+    FROM (
+        SELECT predecessor_id, batch_id, is_open FROM pgjobs_predecessor
+        WHERE job_id = ANY (linked)
+        OFFSET 0  -- or the planner would walk over all open links
+    ) AS link
+    WHERE is_open;
     PERFORM pgjobs_mark(predecessors);
-    batches := ARRAY(
-        SELECT DISTINCT batch_id FROM pgjobs_predecessor
-        WHERE job_id = ANY (linked) AND is_open AND batch_id IS NOT NULL
-    );
     SELECT found.followers, found.ended INTO followers, ended
     FROM pgjobs_follow(predecessors, batches, most) AS found;
 END

@@ -23,7 +23,7 @@ BEGIN
     ) THEN
         RETURN;
     END IF;
-    SELECT greatest(total - coalesce(sum(coalesce(job.process_units, 1)), 0), 0)
+    SELECT greatest(total - coalesce(sum(coalesce(process_units, 1)), 0), 0)
     INTO free
     FROM (
         SELECT id, id FROM pgjobs_worker WHERE host = here
@@ -32,9 +32,12 @@ BEGIN
         UNION ALL
         SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
     ) AS worker (first_id, last_id)  -- of this host, or without a row
-    JOIN pgjobs_job AS job
-        ON job.worker_id BETWEEN worker.first_id AND worker.last_id
-    WHERE worker.first_id <= worker.last_id AND job.status = 'RUNNING';
+    CROSS JOIN LATERAL (
+        SELECT process_units FROM pgjobs_job
+        WHERE worker_id BETWEEN worker.first_id AND worker.last_id
+            AND worker.first_id <= worker.last_id AND status = 'RUNNING'
+        OFFSET 0  -- asked for each worker: no join with all that run
+    ) AS job;
 
     WITH RECURSIVE weight (queue_name, units) AS (
         SELECT ''::varchar, 0::bigint
