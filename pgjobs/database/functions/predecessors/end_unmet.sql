@@ -1,5 +1,6 @@
 -- End jobs that needed another outcome of their predecessor; return their ids. The
--- caller holds their rows, so they are found as in pgjobs_move. `unmet` has the links of pgjobs_close_links.
+-- caller holds their rows, so they are found as in pgjobs_move. `unmet` has the links of
+-- pgjobs_close_links.
 CREATE OR REPLACE FUNCTION pgjobs_end_unmet(unmet jsonb) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
