@@ -126,6 +126,9 @@ class Claimed(NamedTuple):
     seconds: float  # how long the server looked for jobs
     at: datetime  # the end of the look, by the server's clock
     jobs: list[ClaimedJob]
+    # The look along the line listed fewer jobs than were wanted, even with those that
+    # other transactions hold: jobs that the worker may not claim filled the list.
+    is_crowded: bool = False
 
 
 def record_and_claim(
@@ -217,8 +220,9 @@ def unit_parameters(units: HostUnits | None) -> dict:
 
 
 def range_parameters(ranges: Sequence[Range]) -> dict:
-    highest, lowest, first_turns = zip(*ranges, strict=True)
+    highest, lowest, first_turns = zip(*ranges, *ranges, strict=True)
     return {
+        "are_held": array([False] * len(ranges) + [True] * len(ranges)),
         "highest": array(highest),
         "lowest": array(lowest),
         "first_turns": array(first_turns),
@@ -237,11 +241,11 @@ def with_recorded(claimed: Claimed, results: Sequence[list[tuple]]) -> Claimed:
 def read_claimed(rows: list[tuple]) -> Claimed:
     jobs = []
     for row in rows:
-        if row[9] is None:
+        if row[10] is None:
             recorded, has_keys, next_due, suspect, locked, expired, more = row[:7]
-            seconds, at = row[7:9]
+            is_crowded, seconds, at = row[7:10]
         else:
-            jobs.append(ClaimedJob._make(row[9:]))
+            jobs.append(ClaimedJob._make(row[10:]))
     return Claimed(
         recorded=set(recorded or ()),
         has_keys=bool(has_keys),
@@ -254,6 +258,7 @@ def read_claimed(rows: list[tuple]) -> Claimed:
         seconds=seconds,
         at=at,
         jobs=in_claim_order(jobs),
+        is_crowded=is_crowded,
     )
 
 

@@ -3,7 +3,8 @@
 Most looks walk along the line of all READY jobs and are complete. Two things make that
 walk long: jobs at its beginning that the worker does not serve, and index entries of
 jobs that are gone, which PostgreSQL keeps while an old transaction lasts. Where a look
-was cut short because of the former, a look into each queue follows it. While complete
+was cut short because of the former, a look into each queue follows it. One that other
+workers cut short, by claiming its jobs meanwhile, is repeated instead. While complete
 looks are slow for either reason, most looks begin at cursors. A cursor is, for one
 priority, the turn before which the latest looks have left nothing.
 
@@ -128,10 +129,8 @@ class ClaimCursors:
             self.seconds += claimed.seconds
         self.follow_up = None
         if claimed.has_more:
-            # A look into each queue that brought jobs comes further if it is repeated.
-            repeats = look.by_queue and claimed.jobs
-            self.follow_up = look if repeats else look.further()
-            self.note_cut(look, now)
+            self.note_cut(look, claimed.is_crowded, now)
+            self.follow_up = self.after_more(look, claimed, now)
         if look.is_complete and not claimed.has_more:
             self.judge(self.seconds, claimed, now)
             self.seconds = 0.0
@@ -140,11 +139,24 @@ class ClaimCursors:
             self.horizon.saw(claimed, now)
             self.advance(look, claimed, limit)
 
-    def note_cut(self, look: Look, now: float) -> None:
+    def after_more(self, look: Look, claimed: Claimed, now: float) -> Look | None:
+        """Return the look after one that did not see all there is.
+
+        None: one as if there had been none before.
+        """
+        is_line_crowded = claimed.is_crowded and not look.by_queue
+        if is_line_crowded or not claimed.jobs:
+            return look.further()
+        if look.by_queue and (self.minds_units or now < self.by_queue_until):
+            return look  # it comes further if it is repeated
+        # Only rivals have cut it short. Along the line the next one costs least.
+        return None
+
+    def note_cut(self, look: Look, is_crowded: bool, now: float) -> None:
         """Note that a look was too short, so that the next ones list more jobs."""
         if look.is_complete and not look.by_queue:
             self.long_until = now + CROWDED_SECONDS
-            if look.is_long:
+            if look.is_long and is_crowded:
                 self.by_queue_until = now + CROWDED_SECONDS
 
     def judge(self, seconds: float, claimed: Claimed, now: float) -> None:

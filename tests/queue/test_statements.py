@@ -8,6 +8,7 @@ from math import inf, isinf
 
 import pytest
 from psycopg import _queries
+from psycopg.errors import LockNotAvailable
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.base.connections import connect
@@ -31,7 +32,14 @@ from pgjobs.worker.loop import Loop
 from pgjobs.worker.session import STATEMENT_SECONDS, TIMELINE
 from pgjobs.worker.upkeep.chore import Chore, Timer
 from tests import tasks
-from tests.actors import Hand, Session, session
+from tests.actors import (
+    SESSION_WAITS,
+    Hand,
+    Session,
+    execute,
+    in_thread,
+    session,
+)
 from tests.processes import (
     drain,
     running_worker,
@@ -520,6 +528,60 @@ def test_claim_skips_what_others_have_locked_and_says_that_there_is_more(look):
             look, looks = look.further(), looks + 1
         assert sorted(taken) == taken
         assert taken[0] == max(id for (id,) in first) + 1
+
+
+@pytest.mark.parametrize(
+    ("lock", "number"), [("FOR NO KEY UPDATE", 0), ("FOR KEY SHARE", 4)]
+)
+def test_claim_takes_what_others_only_refer_to_and_blames_no_other_queue(lock, number):
+    fill_queues(QUEUE_NAMES)
+    with session() as other:
+        other.begin()
+        other.execute(f"SELECT FROM pgjobs_job {lock}")
+        claimed = Hand().record_and_claim(limit=4, look=first_look(4))
+    assert len(claimed.jobs) == number
+    assert claimed.has_more is (number == 0)
+    assert not claimed.is_crowded
+
+
+def test_job_that_was_locked_while_an_old_transaction_runs_keeps_its_place():
+    first = enqueue(tasks.noop.using(priority=1))
+    enqueue_many([tasks.noop.bind() for _ in range(300)])
+    with session() as old:
+        old.begin()
+        old.execute("SELECT pg_current_xact_id()")
+        execute(
+            "SELECT FROM pgjobs_job WHERE id = %(id)s FOR KEY SHARE", {"id": first.pk}
+        )
+        (claimed,) = Hand().record_and_claim(limit=1, look=first_look(1)).jobs
+    assert claimed.id == first.pk
+
+
+def test_worker_that_waits_to_record_holds_no_job_that_an_operator_wants():
+    """Otherwise the operator's transaction could be the victim of a deadlock."""
+    ran, ready = enqueue_many([tasks.noop.bind() for _ in range(2)])
+    lock = "SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE"
+    with session() as own, session() as operator:
+        own.execute(ONE_PLAN)
+        hand = Hand(execute=own.execute)
+        (job,) = hand.claim()
+        done = Success(job.id, job.lease_token, "null")
+        operator.begin()
+        operator.execute(lock, {"id": ran.pk})
+        look = first_look(1)
+        with in_thread(hand.record_and_claim, done, limit=1, look=look) as claim:
+            wait_for(lambda: operator.execute(SESSION_WAITS) == [(True,)], "it waits")
+            operator.execute(f"{lock} NOWAIT", {"id": ready.pk})
+            with pytest.raises(LockNotAvailable):
+                claim.result(timeout=60)
+        operator.rollback()
+
+
+def test_claim_blames_other_queues_that_fill_its_list():
+    fill_queues(QUEUE_NAMES)
+    claimed = Hand().record_and_claim(limit=4, look=first_look(4), queues=["none"])
+    assert claimed.has_more
+    assert claimed.is_crowded
 
 
 @pytest.mark.parametrize("look", LOOKS)

@@ -383,7 +383,8 @@ def test_worker_that_minds_units_looks_into_each_queue_and_has_no_cursors():
 
 def test_look_that_was_cut_short_is_followed_by_longer_and_longer_ones():
     looks = Looks()
-    taken = [looks.bring(seconds=0.0001, has_more=True) for _ in range(5)]
+    cut = {"has_more": True, "is_crowded": True}
+    taken = [looks.bring(seconds=0.0001, **cut) for _ in range(5)]
     assert [look.by_queue for look in taken] == [False, False, True, True, True]
     assert [look.is_long for look in taken][:2] == [False, True]
     assert taken[4].reach == 4 * taken[3].reach == 16 * taken[2].reach
@@ -394,13 +395,43 @@ def test_look_that_was_cut_short_is_followed_by_longer_and_longer_ones():
 def test_looks_stay_long_for_a_while_after_one_was_cut_short():
     looks = Looks()
     for has_more in (True, False):
-        looks.bring(seconds=0.0001, has_more=has_more)
+        looks.bring(seconds=0.0001, has_more=has_more, is_crowded=has_more)
     assert looks.next().is_long
     for has_more in (True, False):
-        looks.bring(seconds=0.0001, has_more=has_more)
+        looks.bring(seconds=0.0001, has_more=has_more, is_crowded=has_more)
     assert looks.next().by_queue
     looks.now += module.CROWDED_SECONDS
     assert looks.next() == first_look(4)
+
+
+def test_worker_whose_rivals_were_faster_goes_on_along_the_line():
+    looks = Looks()
+    for _ in range(3):
+        assert not looks.bring(job(1), seconds=0.0001, has_more=True).by_queue
+    assert looks.cursors.next_look(50, looks.now).reach > 50, "whatever it was before"
+    looks.bring(seconds=0.0001, has_more=True)
+    looks.bring(seconds=0.0001, has_more=True)
+    assert looks.bring(job(1), seconds=0.0001).by_queue, "it sees the end of the line"
+    assert not looks.next().by_queue
+
+
+@shared_queue
+def test_claim_beside_one_in_progress_takes_the_jobs_behind_it_in_one_look():
+    jobs = enqueue_many([tasks.noop.bind() for _ in range(400)])
+    cursors, hand, taken = ClaimCursors(POLL), Hand("one"), []
+    with session() as rivals:
+        rival = Hand("two", execute=rivals.execute)
+        for _ in range(2):
+            rivals.begin()
+            rival.record_and_claim(limit=100, look=first_look(100))
+            look = cursors.next_look(100, 0.0)
+            claimed = hand.record_and_claim(limit=100, look=look)
+            cursors.looked(look, claimed, 100, 0.0)
+            taken += [each.id for each in claimed.jobs]
+            rivals.commit()
+            assert not (look.by_queue or look.is_long or claimed.has_more)
+    ids = [each.pk for each in jobs]
+    assert taken == ids[100:200] + ids[300:]
 
 
 def test_worker_without_room_does_not_look():

@@ -177,6 +177,7 @@ verdict AS (
                     )
             )
         ) AS is_cut,
+        false AS is_crowded,
         -- READY jobs that another transaction holds, or for which there is no room.
         number < %(limit)s AND (
             EXISTS (

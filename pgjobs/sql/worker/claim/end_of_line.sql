@@ -10,6 +10,8 @@ verdict AS (
             (SELECT count(*) FROM line) = %(reach)s
             OR EXISTS (SELECT FROM listed WHERE is_limited)
         ) AS is_cut,
+        -- What others hold would not have been enough either.
+        (SELECT count(*) FROM eligible) < %(limit)s AS is_crowded,
         -- READY jobs that another transaction holds: it may yet release them.
         number < %(limit)s AND number < (SELECT count(*) FROM eligible) AS met_locked
     FROM summary

@@ -9,5 +9,6 @@ SELECT recorded, has_keys, next_due,
     is_cut OR number BETWEEN 1 AND %(limit)s - 1
         AND EXISTS (SELECT FROM eligible WHERE is_suspect)
         AND NOT EXISTS (SELECT FROM picked WHERE is_suspect) AS has_more,
+    is_crowded,
     extract(epoch FROM ended_at - begun_at)::float8 AS seconds, ended_at, claimed.*
 FROM verdict FULL JOIN claimed ON false

@@ -4,21 +4,26 @@
 -- ends the claim unless a free slot is there for it. A job waits in a worker only once,
 -- and not if two more crashes would fail it: rescue.sql does not count the first one.
 picked AS MATERIALIZED (
-    SELECT eligible.*, cost
-    FROM eligible CROSS JOIN LATERAL (
-        SELECT CASE
-            WHEN attempts = 0 AND max_crashes > 2 AND keys IS NULL
-                AND process_units IS NULL
-                THEN (%(costs)s::float8[])[array_position(%(tasks)s::text[], task)]
-        END AS cost
-        FROM pgjobs_job WHERE id = eligible.id AND status || '' = 'READY'
+    SELECT *, row_number() OVER () AS place
+    FROM (
+        SELECT id, crashes + 1 >= max_crashes AS is_suspect,
+            CASE
+                WHEN attempts = 0 AND max_crashes > 2 AND keys IS NULL
+                    AND process_units IS NULL
+                    THEN (%(costs)s::float8[])[array_position(%(tasks)s::text[], task)]
+            END AS cost
+        FROM pgjobs_job
+        WHERE id = ANY (ARRAY(SELECT id FROM eligible)) AND status || '' = 'READY'
+        ORDER BY priority DESC, turn
+        LIMIT least(%(limit)s + %(most_ahead)s, (
+            SELECT greatest(
+                (SELECT count(*) FROM eligible WHERE place < suspect.place), 1
+            )
+            FROM eligible AS suspect WHERE is_suspect
+            ORDER BY place LIMIT 1
+        ))
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
-    LIMIT least(%(limit)s + %(most_ahead)s, (
-        SELECT greatest((SELECT count(*) FROM eligible WHERE place < suspect.place), 1)
-        FROM eligible AS suspect WHERE is_suspect
-        ORDER BY place LIMIT 1
-    ))
 ),
 taken AS MATERIALIZED (
     SELECT id, number > %(limit)s AS is_ahead
