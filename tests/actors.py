@@ -22,7 +22,6 @@ from tests.tasks import noop
 
 MARK = "pgjobs_test_mark"
 MOST_TRIES = 1_000  # of an admission, each of which waits a moment for a lock
-# For a lock that this session holds.
 # How many sessions wait for a lock; those of other databases do not count.
 WAITING_SESSIONS = """
 SELECT count(*) FROM pg_locks AS waiting
@@ -31,6 +30,7 @@ WHERE NOT granted AND EXISTS (
     WHERE held.pid = waiting.pid AND held.granted AND datname = current_database()
 )
 """
+# Whether a session waits for a lock that this one holds.
 SESSION_WAITS = """
 SELECT EXISTS (
     SELECT FROM pg_locks

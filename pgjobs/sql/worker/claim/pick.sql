@@ -1,6 +1,4 @@
 -- Lock one job after the other until there are enough.
--- A job with one crash left runs alone, so the claim ends before it unless it comes
--- first.
 -- MATERIALIZED: if it ran more than once, it would lock more rows than LIMIT.
 -- All are locked by one query: for each query that meets a job which was claimed since
 -- the statement began, PostgreSQL prepares the whole statement once more.
@@ -14,11 +12,7 @@ picked AS MATERIALIZED (
         WHERE id = ANY (ARRAY(SELECT id FROM eligible)) AND status || '' = 'READY'
         ORDER BY priority DESC, turn
         LIMIT least(%(limit)s, (
-            SELECT greatest(
-                (SELECT count(*) FROM eligible WHERE place < suspect.place), 1
-            )
-            FROM eligible AS suspect WHERE is_suspect
-            ORDER BY place LIMIT 1
+            \ir before_suspect.sql
         ))
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job

@@ -16,11 +16,7 @@ picked AS MATERIALIZED (
         WHERE id = ANY (ARRAY(SELECT id FROM eligible)) AND status || '' = 'READY'
         ORDER BY priority DESC, turn
         LIMIT least(%(limit)s + %(most_ahead)s, (
-            SELECT greatest(
-                (SELECT count(*) FROM eligible WHERE place < suspect.place), 1
-            )
-            FROM eligible AS suspect WHERE is_suspect
-            ORDER BY place LIMIT 1
+            \ir before_suspect.sql
         ))
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
