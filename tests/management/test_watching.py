@@ -1,9 +1,10 @@
 """jobstatus for monitoring, and what `schedules` does besides listing."""
 
 import json
-import time
+from collections.abc import Callable
 from datetime import timedelta
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 from django.core.management import call_command
@@ -11,7 +12,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from pgjobs import publish
-from pgjobs.management.commands.jobstatus import Screen
+from pgjobs.management.commands import jobstatus
 from pgjobs.models import Event, Job, Queue, Schedule
 from pgjobs.models.event import Delivery
 from tests.operators import insert, make_job, make_worker
@@ -73,6 +74,11 @@ def test_problems_of_limits_are_in_the_json():
     assert state["problems"] == ["More than 0 jobs failed in the last 1 h."]
 
 
+def sleep_by(monkeypatch, sleep: Callable[[int], None]) -> None:
+    """Let the command sleep by this; other threads of the tests sleep as ever."""
+    monkeypatch.setattr(jobstatus, "time", SimpleNamespace(sleep=sleep))
+
+
 def test_watching_prints_the_state_until_it_is_interrupted(monkeypatch):
     pauses = []
 
@@ -82,7 +88,7 @@ def test_watching_prints_the_state_until_it_is_interrupted(monkeypatch):
             raise KeyboardInterrupt
         make_job("READY", queue_name="later")
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    sleep_by(monkeypatch, sleep)
     text = run("jobstatus", "--watch", "5s")
     assert pauses == [5, 5]
     assert text.count("Finished and kept") == 2
@@ -95,7 +101,7 @@ def terminal(monkeypatch):
     """Return a file that is a terminal of 80 columns and 10 lines."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", "10")
-    return Screen()
+    return jobstatus.Screen()
 
 
 def test_watching_shows_what_fits_on_the_screen_the_problems_first(
@@ -104,7 +110,7 @@ def test_watching_shows_what_fits_on_the_screen_the_problems_first(
     long_ago = timezone.now() - timedelta(hours=1)
     for number in range(20):
         make_job("READY", queue_name=f"queue-{number}", enqueued_at=long_ago)
-    monkeypatch.setattr(time, "sleep", lambda seconds: interrupt())
+    sleep_by(monkeypatch, lambda seconds: interrupt())
     call_command("jobstatus", "--watch", stdout=terminal)
     first, *lines = terminal.getvalue().splitlines()
     assert "no worker" in first

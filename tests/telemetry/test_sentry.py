@@ -57,6 +57,7 @@ def initialise(transport: type[Transport] | Transport = Recording, **options):
 def no_sentry_afterwards():
     yield
     uninstall()
+    sentry_sdk.get_client().close()  # or its threads live on
     sentry_sdk.get_global_scope().set_client(None)
 
 
