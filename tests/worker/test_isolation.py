@@ -115,6 +115,7 @@ def leave_something_for_each_statement(path: str) -> None:
     enqueue(report_twice, path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 @pytest.mark.parametrize("name", sorted(NAMES - TO_BEGIN - OF_ONE_JOB - CLAIM))
 def test_plain_jobs_run_while_a_statement_of_the_worker_fails_for_ever(
