@@ -11,7 +11,9 @@ from django.utils import timezone
 from pgjobs import current_job, enqueue, enqueue_many, task
 from pgjobs.models import Attempt, Job
 from pgjobs.reports.status import overview
+from pgjobs.worker import wakefulness
 from pgjobs.worker.connections.connection import OwnConnection
+from pgjobs.worker.connections.listener import Listener
 from tests import dependent_tasks as dependent
 from tests import tasks
 from tests.actors import Hand, execute, hours, job_that_is
@@ -42,6 +44,13 @@ TO_BEGIN = {"register_worker", "heartbeat"}
 OF_ONE_JOB = {"steps", "mark_step", "still_owned", "complete"}
 # Plain jobs cannot run without it.
 CLAIM = {"record_and_claim"}
+# Their connection is opened again after an error, so they have a test of their own.
+OF_LISTENING = {
+    "commits_wait",
+    "need_no_notifications",
+    "silent_ones_ended",
+    "want_notifications",
+}
 FOLDERS = ("pgjobs/sql/worker", "pgjobs/sql/upkeep")
 NAMES = {path.stem for folder in FOLDERS for path in (ROOT / folder).glob("*.sql")}
 # What the scenario below makes a worker run by all means.
@@ -80,6 +89,7 @@ def broken(name: str):
     """Let one statement fail in all workers of this process; count how often."""
     failures: Counter[str] = Counter()
     execute, together = OwnConnection.execute, OwnConnection.together
+    execute_of_driver = psycopg.Connection.execute
 
     def refuse(query):
         if STATEMENTS.get(query) == name:
@@ -95,11 +105,18 @@ def broken(name: str):
             refuse(query)
         return together(self, statements)
 
+    def failing_of_driver(self, query, *args, **kwargs):
+        if isinstance(query, str):  # the listener has a plain connection
+            refuse(query)
+        return execute_of_driver(self, query, *args, **kwargs)
+
     OwnConnection.execute, OwnConnection.together = failing, failing_together
+    psycopg.Connection.execute = failing_of_driver
     try:
         yield failures
     finally:
         OwnConnection.execute, OwnConnection.together = execute, together
+        psycopg.Connection.execute = execute_of_driver
 
 
 def leave_something_for_each_statement(path: str) -> None:
@@ -116,7 +133,9 @@ def leave_something_for_each_statement(path: str) -> None:
 
 
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
-@pytest.mark.parametrize("name", sorted(NAMES - TO_BEGIN - OF_ONE_JOB - CLAIM))
+@pytest.mark.parametrize(
+    "name", sorted(NAMES - TO_BEGIN - OF_ONE_JOB - OF_LISTENING - CLAIM)
+)
 def test_plain_jobs_run_while_a_statement_of_the_worker_fails_for_ever(
     name, settings, tmp_path, caplog
 ):
@@ -145,8 +164,40 @@ def test_plain_jobs_run_while_a_statement_of_the_worker_fails_for_ever(
 
 
 def test_every_statement_of_the_worker_is_broken_by_the_test_above():
-    assert NAMES >= CERTAIN | TO_BEGIN | OF_ONE_JOB | CLAIM
+    assert NAMES >= CERTAIN | TO_BEGIN | OF_ONE_JOB | OF_LISTENING | CLAIM
     assert set(STATEMENTS.values()) >= NAMES
+
+
+@pytest.fixture
+def restless(monkeypatch):
+    """Let workers ask all the time, and hear that commits wait for one another."""
+    monkeypatch.setattr(wakefulness, "MANY", 0)
+    monkeypatch.setattr(wakefulness, "ASK_SECONDS", 0)
+    monkeypatch.setattr(wakefulness, "PATIENCE", 0)
+    ask = Listener.ask
+
+    def answered(self, name, **parameters):
+        answer = ask(self, name, **parameters)
+        return True if name == "commits_wait" else answer
+
+    monkeypatch.setattr(Listener, "ask", answered)
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("name", sorted(OF_LISTENING))
+def test_worker_neither_spins_nor_stops_while_it_cannot_ask_to_be_notified(
+    name, caplog
+):
+    with running_worker(poll=0.2) as loop:
+        with broken(name) as failures:
+            wait_for(lambda: failures[name] >= 4, f"{name} is run some times")
+            assert max(loop.listener.failures, loop.listener.refused.pause) > 1
+            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+            assert loop.phase == "running"
+            assert loop.faults.since is None
+        assert failures[name] <= MOST_TRIES, "it spins"
+        assert f"{name} is broken" in caplog.text
+        wait_for(lambda: loop.listener.connection, "it listens again")
 
 
 def test_worker_whose_claim_fails_for_ever_neither_spins_nor_ends(caplog):
