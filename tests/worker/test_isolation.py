@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import contextmanager
 from math import isinf
+from time import monotonic
 
 import psycopg
 import pytest
@@ -14,9 +15,10 @@ from pgjobs.reports.status import overview
 from pgjobs.worker import wakefulness
 from pgjobs.worker.connections.connection import OwnConnection
 from pgjobs.worker.connections.listener import Listener
+from pgjobs.worker.upkeep.admission import Admitting
 from tests import dependent_tasks as dependent
 from tests import tasks
-from tests.actors import Hand, execute, hours, job_that_is
+from tests.actors import Hand, execute, hours, job_that_is, session
 from tests.processes import (
     ROOT,
     STATEMENTS,
@@ -365,6 +367,27 @@ def test_outcome_that_cannot_be_stored_at_all_leaves_the_other_slots_alone(
         wait_for_status(bad, "SUCCESSFUL", timeout=SOON)
     assert "Recording failed, the next try in" in caplog.text
     assert f"jobs={bad.pk}: refused" in caplog.text
+
+
+def test_outcome_that_waits_for_a_lock_on_another_table_takes_no_slot():
+    with session() as other, running_worker(slots=2, poll=600) as loop:
+        other.begin()
+        other.execute("LOCK TABLE pgjobs_errorgroup IN EXCLUSIVE MODE")
+        failing = enqueue_many([fail_twice_at_most.bind(str(n)) for n in range(3)])
+        wait_for(lambda: len(loop.in_flight.failing) >= 2, "they are kept for later")
+        wait_until_all(neighbours(), "SUCCESSFUL")
+        other.commit()
+        wait_until_all(failing, "SCHEDULED")
+
+
+def test_sweep_that_meets_a_lock_is_not_tried_again_at_once():
+    admitting, now = Admitting(), monotonic()
+    admitting.sweeping.due = 0.0
+    assert admitting.is_due(now)
+    for _ in range(3):
+        admitting.deferred(now)
+        assert not admitting.is_due(now)
+        assert admitting.is_due(admitting.due)
 
 
 def test_drain_ends_although_an_outcome_cannot_be_stored(refuse):
