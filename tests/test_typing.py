@@ -50,6 +50,7 @@ def test_mypy_refuses_the_sample_where_it_is_wrong_and_nowhere_else(sample):
     assert len(expected()) > 15
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PYRIGHT.exists(), reason="basedpyright is not installed")
 def test_pyright_refuses_the_sample_where_it_is_wrong_and_nowhere_else(sample):
     how = {"typeCheckingMode": "standard", "extraPaths": [str(HERE.parent)]}

@@ -212,6 +212,7 @@ FILTERS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: value[:10])
 @pytest.mark.parametrize("model", MODELS)
 def test_each_filter_of_each_list_answers_any_value(model, value, client):

@@ -62,6 +62,7 @@ def look(client, address: str) -> tuple[int, int]:
     return len(texts), sum(map(blocks_of, read))
 
 
+@pytest.mark.slow
 def test_pages_read_no_more_of_a_large_table(small_limits):
     client = Client()
     client.force_login(User.objects.create_superuser("desk"))

@@ -6,6 +6,7 @@ from chaos.bugs import BUGS, seeded
 from chaos.checker.judging import VERDICTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_bug_can_be_seeded_into_a_copy_of_the_package(bug, tmp_path):
     copy = seeded(bug, tmp_path)

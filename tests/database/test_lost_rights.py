@@ -106,6 +106,7 @@ def wait_for_all(status: str, jobs: list[Job], timeout: float = SOON) -> None:
     wait_for(lambda: all_are(status, jobs), f"all are {status}", timeout)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 @pytest.mark.parametrize("table", TABLES)
 def test_jobs_run_on_without_a_right(table):
@@ -161,6 +162,7 @@ def test_outcomes_that_need_the_right_wait_for_it_and_others_do_not(tmp_path, ca
         wait_for_all("SUCCESSFUL", needed, LONGEST_PAUSE + SOON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("right", "table"), sorted(NEEDED))
 def test_worker_names_what_it_cannot_do_without(right, table, caplog):
     with worker_of_role() as loop:

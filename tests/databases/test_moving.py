@@ -369,6 +369,7 @@ def was_killed(number: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @both_committing
 def test_move_goes_on_after_a_kill_at_any_point(work):
     kills = 0

@@ -101,6 +101,7 @@ def test_clocks_of_the_zones_change(zone):
     assert len(nights_of_change(zone)) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("cron", NAMING_HOURS)
 def test_time_of_the_clock_runs_once_whatever_the_clock_does(cron, zone):
@@ -109,6 +110,7 @@ def test_time_of_the_clock_runs_once_whatever_the_clock_does(cron, zone):
     assert ticks == expected_of_hours(cron, zone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("cron", EVERY_HOUR)
 def test_expression_for_every_hour_runs_at_each_real_minute_that_matches(cron, zone):

@@ -93,6 +93,14 @@ def test_comparison_names_the_versions_that_ran():
         assert RUN["settings"][name].startswith(f"{name}=={version};")
 
 
+def test_each_column_on_python_packages_has_a_version():
+    page = (ROOT / "docs/comparison.md").read_text()
+    head, *features = rows_below(page, "Python: features")
+    versions = {row[0]: row[1] for row in rows_below(page, "Versions and sources")}
+    assert all(versions[name] for name in head[2:])
+    assert all(len(row) == len(head) and all(row) for row in features)
+
+
 def test_each_line_on_python_packages_has_a_source():
     page = (ROOT / "docs/comparison.md").read_text()
     _, *features = rows_below(page, "Python: features")

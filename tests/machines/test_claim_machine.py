@@ -418,6 +418,7 @@ def test_free_worker_claims_nothing_of_paused_queues_whatever_comes_first(claims
     assert set(Job.objects.finished().values_list("queue_name", flat=True)) == {"b"}
 
 
+@pytest.mark.slow
 @shared_queue
 @pytest.mark.usefixtures("quick_cursors")
 def test_free_worker_claims_whatever_is_ready_within_two_polls():

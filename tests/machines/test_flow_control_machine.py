@@ -206,6 +206,7 @@ class FlowControlMachine(RuleBasedStateMachine):
         assert execute(OVERTAKEN) == []
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_no_key_is_exceeded_and_no_job_is_forgotten():
     run_state_machine_as_test(

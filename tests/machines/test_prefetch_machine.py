@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
@@ -174,6 +175,7 @@ class Prefetches(RuleBasedStateMachine):
         assert left <= {"SUCCESSFUL", "FAILED"}
 
 
+@pytest.mark.slow
 @shared_queue
 def test_prefetched_jobs_are_neither_lost_nor_starved_nor_blamed():
     run_state_machine_as_test(

@@ -345,6 +345,7 @@ class Queue(RuleBasedStateMachine):
             assert not (model.cancel_requested and model.status in QUEUED)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_table_follows_the_model_whatever_happens():
     run_state_machine_as_test(

@@ -35,6 +35,7 @@ def all_of(scope: Scope) -> Found:
     return search(Machine(scope))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)
 def test_every_step_from_every_state_keeps_the_guarantees(scope):
     found = all_of(scope)

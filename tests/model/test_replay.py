@@ -174,6 +174,7 @@ def interesting(machine: Machine, found: Found) -> Iterator[list[tuple]]:
                 yield [*found.path_to(state), label]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)
 def test_sql_does_at_each_step_what_the_model_does(scope):
     machine = Machine(scope)

@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from pgjobs import chain, enqueue, group
 from pgjobs.models import Job, Note
 from tests import tasks
@@ -82,6 +84,7 @@ def test_chain_of_a_killed_worker_goes_on_after_the_rescue(start_worker, tmp_pat
     assert (first.status, first.crashes) == ("SUCCESSFUL", 1)
 
 
+@pytest.mark.slow
 def test_nothing_waits_for_ever_whatever_workers_and_operators_do(start_worker):
     chance = random.Random(4)
     impatient = {"HEARTBEAT_INTERVAL": 0.3, "LEASE_DURATION": 2}

@@ -3,6 +3,8 @@
 import random
 from itertools import pairwise
 
+import pytest
+
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Job, Note
 from tests import tasks
@@ -84,6 +86,7 @@ def test_lock_of_a_killed_worker_is_free_after_the_rescue(start_worker, tmp_path
     wait_for_status(later, "SUCCESSFUL")
 
 
+@pytest.mark.slow
 def test_locks_and_limits_hold_whatever_workers_and_operators_do(start_worker):
     """Kill -9, cancel, retry, delete: never two of a lock, and nothing is stuck."""
     chance = random.Random(4)

@@ -511,6 +511,7 @@ def expire() -> None:
 ENDS = [cancel, fail, succeed, delete, expire]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("kind", KEYS)
 def test_end_of_many_jobs_of_one_key_admits_the_others(kind, end):
@@ -547,6 +548,7 @@ def test_end_of_the_predecessor_of_many_jobs_admits_all(end):
     assert Job.objects.filter(status=outcome, priority=1).count() == MANY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 def test_end_of_many_predecessors_of_a_job_admits_it(end):
     insert_many(MANY, {"lock": "door-%n"})

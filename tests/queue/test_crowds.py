@@ -43,6 +43,7 @@ def blocks_beside(own, crowd: str, number: int, waiting: int) -> dict[str, int]:
     return dict(crowds.measured(own))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crowd", crowds.CROWDS)
 def test_statement_reads_no_more_beside_a_crowd(own, few, crowd):
     bounds = {name: crowds.bound(crowd, name, few[name], NUMBER) for name in few}
@@ -85,6 +86,7 @@ def rows_read_unseen(own, crowd: str, number: int, waiting: int) -> dict[str, in
     return dict(busy_cases.all_rows_read(own))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crowd", UNSEEN)
 def test_statement_reads_no_more_beside_a_crowd_where_the_planner_expects_none(
     own, crowd

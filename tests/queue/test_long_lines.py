@@ -57,6 +57,7 @@ ENDS: dict[str, Callable[[], object]] = {
 UNFINISHED = ("READY", "SCHEDULED", "WAITING", "RUNNING")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "end"),
     [

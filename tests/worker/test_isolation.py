@@ -134,6 +134,7 @@ def leave_something_for_each_statement(path: str) -> None:
     enqueue(report_twice, path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 @pytest.mark.parametrize(
     "name", sorted(NAMES - TO_BEGIN - OF_ONE_JOB - OF_LISTENING - CLAIM)

@@ -297,6 +297,7 @@ def never_waits(watcher: Watcher) -> bool:
 ENDED, SEES = Watcher.all_have_ended, Watcher.sees_jobs
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_trigger")
 @pytest.mark.parametrize(
     ("function", "sleeps"),

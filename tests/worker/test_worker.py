@@ -159,6 +159,7 @@ def test_all_that_is_due_becomes_ready_at_once_however_much_it_is(path, monkeypa
 # Exactly one worker
 
 
+@pytest.mark.slow
 def test_three_processes_run_each_of_two_thousand_jobs_once(start_worker, path):
     workers = [start_worker("--poll", "600", "--name", "twin") for _ in range(3)]
     names = Worker.objects.values_list("name", flat=True)
