@@ -26,6 +26,7 @@ from tests.processes import (
     running_worker,
     shared_queue,
     wait_for,
+    wait_for_all,
     wait_for_status,
 )
 from tests.worker.test_maintenance import (
@@ -201,6 +202,30 @@ def test_worker_neither_spins_nor_stops_while_it_cannot_ask_to_be_notified(
         assert failures[name] <= MOST_TRIES, "it spins"
         assert f"{name} is broken" in caplog.text
         wait_for(lambda: loop.listener.connection, "it listens again")
+
+
+def test_worker_that_cannot_claim_ahead_claims_for_its_slots(caplog):
+    name = "record_and_claim_ahead"
+    with running_worker(slots=2, prefetch="auto", poll=600) as loop:
+        prefetching = loop.claimer.prefetching
+
+        def are_known():
+            wait_until_all(neighbours(), "SUCCESSFUL")
+            return prefetching.averages.costs()
+
+        wait_for(are_known, "its jobs are known to be short")
+        with broken(name) as failures:
+            wait_until_all(neighbours(), "SUCCESSFUL")
+            wait_for(lambda: neighbours() and failures[name] >= 2, "it is tried again")
+            wait_for_all("SUCCESSFUL", timeout=SOON)
+            assert loop.phase == "running"
+            assert loop.claimer.backoff.since is None
+        assert failures[name] <= MOST_TRIES, "it spins"
+        assert "Claiming ahead failed, trying again in" in caplog.text
+        wait_for(
+            lambda: neighbours() and prefetching.backoff.since is None,
+            "it claims ahead again",
+        )
 
 
 def test_worker_whose_claim_fails_for_ever_neither_spins_nor_ends(caplog):
