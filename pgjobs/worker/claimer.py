@@ -356,13 +356,14 @@ class Claimer:
     def failed(self, successes: Sequence[Success], error: psycopg.Error) -> None:
         """Record without claiming; find the job that cannot be claimed, or wait."""
         self.cursors.failed()
+        was_ahead = self.prefetching.failed(error)
         if error.sqlstate is None:  # the driver cannot read what was claimed
             self.note(Effects(in_doubt=True))
         if successes and isinstance(error, LockNotAvailable):
             self.recorder.skip_locked()
         elif successes:
             self.recorder.record_successes(successes)
-        elif not (is_of_row(error) and self.fail_unclaimable()):
+        elif not was_ahead and not (is_of_row(error) and self.fail_unclaimable()):
             self.postpone(error)
 
     def postpone(self, error: psycopg.Error) -> None:
@@ -389,6 +390,7 @@ class Claimer:
         return bool(failed)
 
     def passed(self) -> None:
+        self.prefetching.passed()
         if (since := self.backoff.since) is not None:
             logger.warning("Claiming works again after %.1f s", monotonic() - since)
             self.backoff.passed()

@@ -5,15 +5,23 @@ With `--prefetch auto` the worker holds as many jobs as its slots will begin wit
 while another worker is free. Where the measure was wrong, the jobs go back.
 """
 
+import logging
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from math import inf
 from time import monotonic
 
+import psycopg
+
+from ..base.database_errors import passes_by_itself, text_of
 from ..queue.claiming import Ahead, ClaimedJob
+from .connections.faults import Backoff
 from .in_flight import InFlight
 from .options import MOST_AHEAD, WorkerOptions
 from .slots.executor import Executor
+from .upkeep.chore import FIRST_PAUSE, LONGEST_PAUSE
+
+logger = logging.getLogger("pgjobs.worker")
 
 AHEAD_SECONDS = 0.005  # in which the slots begin all jobs that wait for them
 LONGEST_WAIT = 0.1  # seconds until jobs that no slot has begun go back
@@ -84,6 +92,8 @@ class Prefetching:
         self.in_flight = in_flight
         self.averages = Averages()
         self.runs: deque[tuple[str, float]] = deque()
+        self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        self.has_asked = False  # whether the latest claim was to claim ahead
         if self.is_on:
             executor.runs = self.runs
 
@@ -93,7 +103,8 @@ class Prefetching:
         `held`: how many jobs the worker holds. `left`: how many it may still claim
         before it ends.
         """
-        if not self.is_on:
+        self.has_asked = False
+        if not self.is_on or self.backoff.is_waiting(monotonic()):
             return None
         self.averages.add(self.take_runs())
         if not (costs := self.averages.costs()):
@@ -101,7 +112,23 @@ class Prefetching:
         seconds = self.seconds_left(monotonic())
         room = self.slots + MOST_AHEAD - held
         most = min(seconds / min(costs.values()), room, left)
-        return Ahead(int(most), seconds, costs) if most >= 1 else None
+        self.has_asked = most >= 1
+        return Ahead(int(most), seconds, costs) if self.has_asked else None
+
+    def failed(self, error: psycopg.Error) -> bool:
+        """Note that a claim failed; return whether one that is not ahead may pass."""
+        if not self.has_asked or passes_by_itself(error):
+            return False
+        pause = self.backoff.failed(monotonic())
+        logger.error(
+            "Claiming ahead failed, trying again in %.1f s: %s", pause, text_of(error)
+        )
+        return True
+
+    def passed(self) -> None:
+        """Note that a claim did not fail."""
+        if self.has_asked:
+            self.backoff.passed()
 
     @property
     def share(self) -> int:

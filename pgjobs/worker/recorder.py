@@ -143,8 +143,12 @@ class Recorder:
         """Store outcomes and close them; keep for later those that fail."""
         try:
             self.store_by_halves(outcomes, record)
-        except LockNotAvailable:
+        except LockNotAvailable as error:
             self.skip_locked()
+            known = self.in_flight.locked | self.in_flight.failing
+            if not any(each.lease_token in known for each in outcomes):
+                # It is not their rows that another transaction holds.
+                self.keep_for_later(outcomes, error)
         else:
             if not self.in_flight.failing:
                 self.backoff.passed()

@@ -11,7 +11,7 @@ from pgjobs import enqueue, enqueue_many, signals
 from pgjobs.models import Attempt, Job, Worker
 from pgjobs.queue import recording
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
-from pgjobs.worker.upkeep import expiry, late_events, long_transactions
+from pgjobs.worker.upkeep import announcer, expiry, late_events, long_transactions
 from tests import tasks
 from tests.processes import (
     SOON,
@@ -178,6 +178,50 @@ def test_ends_are_announced_before_a_worker_with_two_signals_ends(
     finally:
         go_on.set()
         tasks.let_go(path)
+        signals.job_finished.disconnect(receive)
+
+
+def test_worker_stops_although_the_announcement_of_an_end_is_stuck(monkeypatch, caplog):
+    """Its SELECT may wait on a connection that went silent."""
+    monkeypatch.setattr(announcer, "LONGEST_CALL", 0.5, raising=False)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def receive(sender, job, **kwargs):
+        begun.set()
+        go_on.wait()
+
+    signals.job_finished.connect(receive)
+    try:
+        with WorkerThread(poll=600) as worker:
+            enqueue(tasks.noop)
+            assert begun.wait(SOON)
+            worker.loop.stop()
+            assert worker.join(timeout=SOON) == ExitCode.STOPPED
+        assert not Worker.objects.exists()
+        assert "A receiver of a signal is stuck" in caplog.text
+    finally:
+        go_on.set()
+        signals.job_finished.disconnect(receive)
+
+
+def test_worker_that_stops_waits_for_announcements_as_long_as_one_after_another_ends(
+    monkeypatch,
+):
+    monkeypatch.setattr(announcer, "LONGEST_CALL", 2, raising=False)
+    announced = []
+
+    def receive(sender, job, **kwargs):
+        time.sleep(0.5)
+        announced.append(job.pk)
+
+    signals.job_finished.connect(receive)
+    try:
+        jobs = enqueue_many([tasks.noop.bind() for _ in range(6)])
+        with WorkerThread(slots=6, poll=600) as worker:
+            wait_for_all("SUCCESSFUL")
+            assert worker.stop() == ExitCode.STOPPED
+        assert sorted(announced) == sorted(job.pk for job in jobs)
+    finally:
         signals.job_finished.disconnect(receive)
 
 

@@ -31,7 +31,6 @@ from pgjobs import (
 )
 from pgjobs.models import Attempt, Job, Progress
 from pgjobs.queue import recording
-from pgjobs.worker.connections.connection import OwnConnection
 from pgjobs.worker.recorder import REPORT_SECONDS
 from pgjobs.worker.slots.execution import ThreadExecution
 from tests import dependent_tasks, tasks
@@ -40,6 +39,7 @@ from tests.processes import (
     run,
     running_worker,
     shared_queue,
+    statements_of_workers,
     wait_for,
     wait_for_all,
     wait_for_status,
@@ -621,25 +621,17 @@ def test_report_that_meets_a_fault_of_the_database_is_stored_later(monkeypatch):
     assert progress.log.count("\n") == 20
 
 
-def test_reports_are_throttled_and_the_last_one_is_stored_before_the_end(monkeypatch):
-    written = []
-    execute = OwnConnection.execute
-
-    def counting(self, query, parameters=None):
-        if "pgjobs_progress" in query:
-            written.append(query)
-        return execute(self, query, parameters)
-
-    monkeypatch.setattr(OwnConnection, "execute", counting)
+def test_reports_are_throttled_and_the_last_one_is_stored_before_the_end():
     begun = time.monotonic()
-    job = run(report_a_lot, 500, 0.6)
+    with statements_of_workers() as executed:
+        job = run(report_a_lot, 500, 0.6)
     seconds = time.monotonic() - begun
     assert job.status == "SUCCESSFUL"
     progress = Progress.objects.get(job=job)
     assert (progress.done, progress.total) == (500, 500)
     assert progress.log.count("\n") == 500
     assert progress.log.endswith(" line 500\n")
-    assert 2 <= len(written) <= seconds / REPORT_SECONDS + 2
+    assert 2 <= executed.count("loop report") <= seconds / REPORT_SECONDS + 2
 
 
 @task

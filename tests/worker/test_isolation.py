@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import contextmanager
 from math import isinf
+from time import monotonic
 
 import psycopg
 import pytest
@@ -11,10 +12,13 @@ from django.utils import timezone
 from pgjobs import current_job, enqueue, enqueue_many, task
 from pgjobs.models import Attempt, Job
 from pgjobs.reports.status import overview
+from pgjobs.worker import wakefulness
 from pgjobs.worker.connections.connection import OwnConnection
+from pgjobs.worker.connections.listener import Listener
+from pgjobs.worker.upkeep.admission import Admitting
 from tests import dependent_tasks as dependent
 from tests import tasks
-from tests.actors import Hand, execute, hours, job_that_is
+from tests.actors import Hand, execute, hours, job_that_is, session
 from tests.processes import (
     ROOT,
     STATEMENTS,
@@ -22,6 +26,7 @@ from tests.processes import (
     running_worker,
     shared_queue,
     wait_for,
+    wait_for_all,
     wait_for_status,
 )
 from tests.worker.test_maintenance import (
@@ -42,6 +47,13 @@ TO_BEGIN = {"register_worker", "heartbeat"}
 OF_ONE_JOB = {"steps", "mark_step", "still_owned", "complete"}
 # Plain jobs cannot run without it.
 CLAIM = {"record_and_claim"}
+# Their connection is opened again after an error, so they have a test of their own.
+OF_LISTENING = {
+    "commits_wait",
+    "need_no_notifications",
+    "silent_ones_ended",
+    "want_notifications",
+}
 FOLDERS = ("pgjobs/sql/worker", "pgjobs/sql/upkeep")
 NAMES = {path.stem for folder in FOLDERS for path in (ROOT / folder).glob("*.sql")}
 # What the scenario below makes a worker run by all means.
@@ -80,6 +92,7 @@ def broken(name: str):
     """Let one statement fail in all workers of this process; count how often."""
     failures: Counter[str] = Counter()
     execute, together = OwnConnection.execute, OwnConnection.together
+    execute_of_driver = psycopg.Connection.execute
 
     def refuse(query):
         if STATEMENTS.get(query) == name:
@@ -95,11 +108,18 @@ def broken(name: str):
             refuse(query)
         return together(self, statements)
 
+    def failing_of_driver(self, query, *args, **kwargs):
+        if isinstance(query, str):  # the listener has a plain connection
+            refuse(query)
+        return execute_of_driver(self, query, *args, **kwargs)
+
     OwnConnection.execute, OwnConnection.together = failing, failing_together
+    psycopg.Connection.execute = failing_of_driver
     try:
         yield failures
     finally:
         OwnConnection.execute, OwnConnection.together = execute, together
+        psycopg.Connection.execute = execute_of_driver
 
 
 def leave_something_for_each_statement(path: str) -> None:
@@ -117,7 +137,9 @@ def leave_something_for_each_statement(path: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
-@pytest.mark.parametrize("name", sorted(NAMES - TO_BEGIN - OF_ONE_JOB - CLAIM))
+@pytest.mark.parametrize(
+    "name", sorted(NAMES - TO_BEGIN - OF_ONE_JOB - OF_LISTENING - CLAIM)
+)
 def test_plain_jobs_run_while_a_statement_of_the_worker_fails_for_ever(
     name, settings, tmp_path, caplog
 ):
@@ -146,8 +168,64 @@ def test_plain_jobs_run_while_a_statement_of_the_worker_fails_for_ever(
 
 
 def test_every_statement_of_the_worker_is_broken_by_the_test_above():
-    assert NAMES >= CERTAIN | TO_BEGIN | OF_ONE_JOB | CLAIM
+    assert NAMES >= CERTAIN | TO_BEGIN | OF_ONE_JOB | OF_LISTENING | CLAIM
     assert set(STATEMENTS.values()) >= NAMES
+
+
+@pytest.fixture
+def restless(monkeypatch):
+    """Let workers ask all the time, and hear that commits wait for one another."""
+    monkeypatch.setattr(wakefulness, "MANY", 0)
+    monkeypatch.setattr(wakefulness, "ASK_SECONDS", 0)
+    monkeypatch.setattr(wakefulness, "PATIENCE", 0)
+    ask = Listener.ask
+
+    def answered(self, name, **parameters):
+        answer = ask(self, name, **parameters)
+        return True if name == "commits_wait" else answer
+
+    monkeypatch.setattr(Listener, "ask", answered)
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("name", sorted(OF_LISTENING))
+def test_worker_neither_spins_nor_stops_while_it_cannot_ask_to_be_notified(
+    name, caplog
+):
+    with running_worker(poll=0.2) as loop:
+        with broken(name) as failures:
+            wait_for(lambda: failures[name] >= 4, f"{name} is run some times")
+            assert max(loop.listener.failures, loop.listener.refused.pause) > 1
+            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
+            assert loop.phase == "running"
+            assert loop.faults.since is None
+        assert failures[name] <= MOST_TRIES, "it spins"
+        assert f"{name} is broken" in caplog.text
+        wait_for(lambda: loop.listener.connection, "it listens again")
+
+
+def test_worker_that_cannot_claim_ahead_claims_for_its_slots(caplog):
+    name = "record_and_claim_ahead"
+    with running_worker(slots=2, prefetch="auto", poll=600) as loop:
+        prefetching = loop.claimer.prefetching
+
+        def are_known():
+            wait_until_all(neighbours(), "SUCCESSFUL")
+            return prefetching.averages.costs()
+
+        wait_for(are_known, "its jobs are known to be short")
+        with broken(name) as failures:
+            wait_until_all(neighbours(), "SUCCESSFUL")
+            wait_for(lambda: neighbours() and failures[name] >= 2, "it is tried again")
+            wait_for_all("SUCCESSFUL", timeout=SOON)
+            assert loop.phase == "running"
+            assert loop.claimer.backoff.since is None
+        assert failures[name] <= MOST_TRIES, "it spins"
+        assert "Claiming ahead failed, trying again in" in caplog.text
+        wait_for(
+            lambda: neighbours() and prefetching.backoff.since is None,
+            "it claims ahead again",
+        )
 
 
 def test_worker_whose_claim_fails_for_ever_neither_spins_nor_ends(caplog):
@@ -315,6 +393,27 @@ def test_outcome_that_cannot_be_stored_at_all_leaves_the_other_slots_alone(
         wait_for_status(bad, "SUCCESSFUL", timeout=SOON)
     assert "Recording failed, the next try in" in caplog.text
     assert f"jobs={bad.pk}: refused" in caplog.text
+
+
+def test_outcome_that_waits_for_a_lock_on_another_table_takes_no_slot():
+    with session() as other, running_worker(slots=2, poll=600) as loop:
+        other.begin()
+        other.execute("LOCK TABLE pgjobs_errorgroup IN EXCLUSIVE MODE")
+        failing = enqueue_many([fail_twice_at_most.bind(str(n)) for n in range(3)])
+        wait_for(lambda: len(loop.in_flight.failing) >= 2, "they are kept for later")
+        wait_until_all(neighbours(), "SUCCESSFUL")
+        other.commit()
+        wait_until_all(failing, "SCHEDULED")
+
+
+def test_sweep_that_meets_a_lock_is_not_tried_again_at_once():
+    admitting, now = Admitting(), monotonic()
+    admitting.sweeping.due = 0.0
+    assert admitting.is_due(now)
+    for _ in range(3):
+        admitting.deferred(now)
+        assert not admitting.is_due(now)
+        assert admitting.is_due(admitting.due)
 
 
 def test_drain_ends_although_an_outcome_cannot_be_stored(refuse):

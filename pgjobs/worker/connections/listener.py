@@ -18,12 +18,14 @@ from ...sql import statement
 from ..options import WorkerOptions
 from .bell import Bell
 from .connection import Watchdog
+from .faults import Backoff
 from .heartbeat import Heartbeat
 
 logger = logging.getLogger("pgjobs.worker")
 
 SUBSCRIBE_SECONDS = 10.0
 ASK_SECONDS = 5.0
+FIRST_PAUSE = 0.2  # seconds without a connection whose statement failed; it doubles
 BUSY_SECONDS = 0.01  # between two looks of a busy loop at what was notified
 LONGEST_SLEEP = 3_600.0  # seconds at a time; poll() refuses infinity
 
@@ -68,6 +70,8 @@ class Listener:
         self.connection: psycopg.Connection | None = None
         self.connecting: threading.Thread | None = None
         self.failures = 0
+        self.refused = Backoff(FIRST_PAUSE, self.LONGEST_PAUSE)
+        self.refused_statement = ""  # until it works, pauses grow
         self.next_try = 0.0
         self.next_look = 0.0
         self.heard = 0  # notifications so far
@@ -214,9 +218,15 @@ class Listener:
             with self.watchdog.guard(self.connection, ASK_SECONDS):
                 row = self.connection.execute(statement(name), parameters).fetchone()
         except psycopg.Error as error:
+            # The session may hold a part of the locks that the statement takes.
             self.drop(text_of(error))
+            self.refused_statement = name
+            self.next_try = monotonic() + self.refused.failed(monotonic())
             self.hear(self.MISSED, "")
             return None
+        if name == self.refused_statement:
+            self.refused_statement = ""
+            self.refused.passed()
         self.connection.remove_notify_handler(meanwhile.append)
         self.pass_on(meanwhile)
         return row and row[0]

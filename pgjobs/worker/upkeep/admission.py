@@ -73,13 +73,13 @@ class Admitting(Chore):
         """Note that another transaction was in the way, and try again soon."""
         self.due = now + self.pause * random.uniform(0.5, 1)
         self.pause = min(2 * self.pause, LONGEST_PAUSE)
+        # A sweep may still be due, but not before the next try.
+        self.sweeping.due = max(self.sweeping.due, self.due)
 
     def passed(self, admission: Admission, swept: bool, now: float) -> Effects:
         """Plan the next admission; return the effects of this one."""
         if admission.admitted is None:
             self.deferred(now)
-            if swept:  # it is still due, but not before the next try
-                self.sweeping.due = self.due
             return effects_of(admission)
         self.backoff.passed()
         self.position = admission.position

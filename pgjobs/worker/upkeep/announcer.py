@@ -22,6 +22,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 # How long the thread keeps its connection to the database without a call.
 IDLE_SECONDS = 1.0
+LONGEST_CALL = 30.0  # seconds that a worker which stops waits for one call
 
 
 class EndOfAttempt(NamedTuple):
@@ -39,6 +40,7 @@ class Announcer:
         self.database = database
         self.calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.thread: threading.Thread | None = None
+        self.done = 0  # calls
 
     def finished(self, ids: Sequence[int]) -> None:
         """Announce jobs that have ended without an attempt of this worker."""
@@ -74,6 +76,7 @@ class Announcer:
                 logger.exception("A signal could not be sent")
             del call  # and the error in it, before the thread sleeps
             clean_connections()
+            self.done += 1
         connections.close_all()
 
     def next_call(self) -> Callable[[], None] | None:
@@ -92,10 +95,27 @@ class Announcer:
             announced.wait()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Send what is left, for `timeout` seconds at most, then end."""
-        if self.thread is not None:
-            self.calls.put(None)
+        """Send what is left, for `timeout` seconds at most, then end.
+
+        Without a time-out, give up on a call that does not end: its connection may have
+        gone silent.
+        """
+        if self.thread is None:
+            return
+        self.calls.put(None)
+        if timeout is None:
+            self.join_while_calls_end()
+        else:
             self.thread.join(timeout)
+        if self.thread.is_alive():
+            logger.warning("A receiver of a signal is stuck")
+
+    def join_while_calls_end(self) -> None:
+        assert self.thread is not None
+        done = -1
+        while self.thread.is_alive() and done != self.done:
+            done = self.done
+            self.thread.join(LONGEST_CALL)
 
 
 def has_receivers() -> bool:
