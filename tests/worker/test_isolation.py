@@ -1,7 +1,7 @@
 """One fault never stops everything: plain jobs run on, and the log names the fault."""
 
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import isinf
 from time import monotonic
 
@@ -462,3 +462,73 @@ def test_statement_that_takes_too_long_is_tried_with_half_of_its_batch(monkeypat
         wait_for(has_tried_three_times)
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
     assert limits[:3] == [1000, 500, 250]
+
+
+# Statements that a worker needs only after another fault
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["record", "record_without_group"],
+        ["record", "record_without_group", "record_without_attempt"],
+    ],
+)
+def test_failures_that_cannot_be_stored_in_any_way_leave_plain_jobs_alone(
+    names, caplog
+):
+    with ExitStack() as faults, running_worker(slots=2, poll=600) as loop:
+        failures = [faults.enter_context(broken(name)) for name in names]
+        failing = [enqueue(fail_twice_at_most, str(number)) for number in range(3)]
+        wait_for(lambda: all(map(Counter.total, failures)), "each is tried")
+        wait_until_all(neighbours(), "SUCCESSFUL")
+        assert loop.faults.since is None
+        assert max(map(Counter.total, failures)) <= MOST_TRIES
+        assert f"{names[-1]} is broken" in caplog.text
+        faults.close()
+        wait_until_all(failing, "SCHEDULED")
+
+
+def test_success_that_cannot_be_stored_in_any_way_leaves_plain_jobs_alone(
+    refuse, caplog
+):
+    refuse("NEW.status <> 'RUNNING' AND OLD.status = 'RUNNING'")
+    with broken("record_successes") as failures, running_worker(poll=600) as loop:
+        enqueue(tasks.echo, 1)
+        wait_for(lambda: failures["record_successes"], "it is tried")
+        wait_until_all(neighbours(), "SUCCESSFUL")
+        assert loop.faults.since is None
+        assert failures["record_successes"] <= MOST_TRIES
+    assert "record_successes is broken" in caplog.text
+
+
+def test_worker_that_cannot_ask_what_became_of_a_job_runs_the_others(tmp_path, caplog):
+    path = str(tmp_path / "held")
+    job = enqueue(tasks.hold, path)
+    with broken("in_doubt") as failures, running_worker(slots=1, poll=600) as loop:
+        wait_for(lambda: tasks.lines(path), "the job runs")
+        Job.objects.filter(pk=job.pk).delete()
+        tasks.let_go(path)
+        wait_for(lambda: failures["in_doubt"], "the worker asks")
+        wait_until_all(neighbours(), "SUCCESSFUL")
+        assert loop.faults.since is None
+        assert failures["in_doubt"] <= MOST_TRIES
+    assert "in_doubt is broken" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["first_in_line", "try_claim"])
+def test_worker_that_cannot_find_what_makes_claims_fail_goes_on_once_it_can(
+    name, refuse, caplog
+):
+    """Until then it cannot claim: any job may be the one."""
+    refuse("NEW.status = 'RUNNING'")
+    bad = enqueue(tasks.echo, 1)
+    with running_worker(poll=600) as loop:
+        with broken(name) as failures:
+            wait_for(lambda: failures[name] >= 3, "it is tried")
+            assert loop.phase == "running"
+            assert loop.faults.since is None
+        assert failures[name] <= MOST_TRIES, "it spins"
+        wait_for_status(bad, "FAILED", timeout=SOON)
+        wait_until_all(neighbours(), "SUCCESSFUL")
+    assert f"{name} is broken" in caplog.text
