@@ -37,7 +37,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 FIRST_PAUSE = 0.1  # seconds after the first claim that failed; each next pause doubles
 LONGEST_PAUSE = 5.0
-MOST_FAILING = 100  # outcomes that a worker keeps beside its slots
+MOST_KEPT = 100  # outcomes that a worker keeps beside its slots
 DRAIN_PATIENCE = 600.0  # seconds; a drain whose claims fail for longer gives up
 
 
@@ -107,7 +107,7 @@ class Claimer:
         """Return how many jobs may be claimed, once some outcomes are recorded."""
         held = len(self.in_flight) - being_recorded
         # Outcomes that cannot be stored take no slot.
-        held -= min(len(self.in_flight.failing), MOST_FAILING)
+        held -= min(len(self.in_flight.kept), MOST_KEPT)
         if not self.may_claim(held):
             return 0
         free = self.options.slots + self.options.fixed_prefetch - held

@@ -74,11 +74,15 @@ class InFlight:
         return outcome if isinstance(outcome, Completed) else release(job, FAILED_OVER)
 
     @property
+    def kept(self) -> set[int]:
+        """The tokens of outcomes that wait until they can be stored."""
+        return self.locked | self.failing
+
+    @property
     def recordable(self) -> list[Outcome]:
-        if not (self.locked or self.failing):
+        if not (kept := self.kept):
             return self.unrecorded
-        later = self.locked | self.failing
-        return [each for each in self.unrecorded if each.lease_token not in later]
+        return [each for each in self.unrecorded if each.lease_token not in kept]
 
     @property
     def successes(self) -> list[Success]:
@@ -123,7 +127,7 @@ class InFlight:
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)
                 ends.append(AttemptEnd(job, status_of.get(token), outcome, seconds))
-        for noted in (self.keyed, self.failing, self.doubted):
+        for noted in (self.keyed, self.locked, self.failing, self.doubted):
             if noted:  # in most passes all are empty
                 noted.difference_update(each.lease_token for each in outcomes)
         self.unrecorded = [

@@ -145,8 +145,8 @@ class Recorder:
             self.store_by_halves(outcomes, record)
         except LockNotAvailable as error:
             self.skip_locked()
-            known = self.in_flight.locked | self.in_flight.failing
-            if not any(each.lease_token in known for each in outcomes):
+            kept = self.in_flight.kept
+            if not any(each.lease_token in kept for each in outcomes):
                 # It is not their rows that another transaction holds.
                 self.keep_for_later(outcomes, error)
         else:

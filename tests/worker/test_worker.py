@@ -237,7 +237,7 @@ def test_overdue_job_is_promoted_although_the_worker_is_busy():
 )
 def test_locked_row_of_one_job_does_not_stop_the_others(path, held):
     job = enqueue(held, path)
-    with running_worker(slots=2, poll=600) as loop:
+    with running_worker(slots=1, poll=600) as loop:
         wait_for(lambda: tasks.lines(path), "the job runs")
         with locked(job):
             tasks.let_go(path)
