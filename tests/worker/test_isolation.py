@@ -522,9 +522,9 @@ def test_worker_that_cannot_find_what_makes_claims_fail_goes_on_once_it_can(
 ):
     """Until then it cannot claim: any job may be the one."""
     refuse("NEW.status = 'RUNNING'")
-    bad = enqueue(tasks.echo, 1)
     with running_worker(poll=600) as loop:
         with broken(name) as failures:
+            bad = enqueue(tasks.echo, 1)
             wait_for(lambda: failures[name] >= 3, "it is tried")
             assert loop.phase == "running"
             assert loop.faults.since is None
