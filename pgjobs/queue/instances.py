@@ -57,10 +57,10 @@ def columns_alike(
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Let the garbage collector wait while many objects are made that all stay.
+    """Pause the garbage collector while many lasting objects are made.
 
-    It would visit all that are there again and again, which takes longer than to make
-    them. Afterwards it sees them once.
+    It would visit the growing number of objects again and again, which takes longer
+    than making them.
     """
     was_enabled = gc.isenabled()
     gc.disable()

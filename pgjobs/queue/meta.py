@@ -118,7 +118,7 @@ def is_used() -> bool:
 
 def restore(context: Context, job_id: int, meta: dict[str, Any]) -> None:
     """Set in a job's context what was set where it was enqueued."""
-    # By this one id all jobs are found that this job leads to.
+    # All jobs that this job leads to carry the same correlation id.
     tree = {"correlation_id": f"job-{job_id}", **meta, "parent_id": job_id}
     context.run(inherited.set, tree)
     for path in settings.META if meta else ():

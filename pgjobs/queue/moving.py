@@ -51,7 +51,7 @@ OWN_VALUES: dict[str, tuple[str, ...]] = {
     "pgjobs_tick": ("id",),
     "pgjobs_errorgroup": (),
 }
-# Of its rows copies move, and the other database may have the same ones.
+# This table's rows are copied, not moved. The other database may have the same ones.
 COPIED = "pgjobs_errorgroup"
 # What the other database decides again about a job that has not ended.
 OF_JOBS = {

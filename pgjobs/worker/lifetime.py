@@ -78,7 +78,7 @@ class Lifetime:
             self.is_too_large = True
             logger.info("Worker name=%s recycles at bytes=%s", self.options.name, size)
 
-    def is_to_be_renewed(self, is_drained: bool) -> bool:
+    def should_renew(self, is_drained: bool) -> bool:
         """Whether the worker ends in order to be replaced by a new process."""
         if self.signals or self.is_too_old:
             return False

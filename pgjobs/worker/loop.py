@@ -78,7 +78,7 @@ class Loop:
                     return self.stopping.abandon()
                 self.sleep()
             is_drained = self.options.drain and self.poll_schedule.is_empty
-            is_renewed = self.lifetime.is_to_be_renewed(is_drained)
+            is_renewed = self.lifetime.should_renew(is_drained)
             return ExitCode.RESTART if is_renewed else ExitCode.STOPPED
         except DatabaseLost:
             logger.critical("Worker name=%s lost its database", self.options.name)

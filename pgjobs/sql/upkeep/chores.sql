@@ -56,9 +56,9 @@ SELECT
             ORDER BY next_run_at LIMIT 1
         )
     END::float8,
-    -- turn
+    -- has_ready
     %(looks)s AND EXISTS (SELECT FROM pgjobs_job WHERE status = 'READY'),
-    -- promote: the seconds until then
+    -- next_due: the seconds until then
     extract(epoch FROM least(
         (
             SELECT run_after FROM pgjobs_job WHERE status = 'SCHEDULED'

@@ -21,8 +21,8 @@ from .chore import NOTHING, Chore, Effects
 logger = logging.getLogger("pgjobs.worker")
 
 PRUNE_SECONDS = 60.0
-# While it prunes, the loop records and claims nothing. So a part has few jobs, and a
-# pause follows that is so many times as long as the part took.
+# While it prunes, the loop records and claims nothing. So a part has few jobs, and the
+# loop then prunes nothing for PAUSE times as long as the part took.
 PRUNED_AT_ONCE = 500
 PAUSE = 4
 
