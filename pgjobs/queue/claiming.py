@@ -74,11 +74,17 @@ class Look(NamedTuple):
     by_queue: bool = False
     ranges: Sequence[Range] = EVERYWHERE  # only along the line
     is_long: bool = False  # along the line, with many jobs to spare
+    is_plain: bool = False  # for plain jobs alone, while looks by queue fail
+
+    @property
+    def is_along_line(self) -> bool:
+        """Whether its statement also records successes, and may claim ahead."""
+        return not (self.by_queue or self.is_plain)
 
     @property
     def is_complete(self) -> bool:
         """Whether the look sees all READY jobs unless it says that there are more."""
-        return self.by_queue or self.ranges is EVERYWHERE
+        return self.by_queue or (self.is_along_line and self.ranges is EVERYWHERE)
 
     def further(self) -> "Look":
         """Return the look that follows one that was cut short."""
@@ -95,6 +101,11 @@ def first_look(limit: int, by_queue: bool = False, is_long: bool = False) -> Loo
     if not limit:
         return Look(0)
     return Look(limit + (MANY_SPARE if is_long else SPARE), by_queue, is_long=is_long)
+
+
+def plain_look(limit: int) -> Look:
+    """Return the look that brings plain jobs, with a statement of its own."""
+    return Look(limit + MANY_SPARE, is_plain=True)
 
 
 class HostUnits(NamedTuple):
@@ -146,7 +157,7 @@ def record_and_claim(
     Without `look`, the claim takes the cheapest one. See `claim_statement` for `who`.
     """
     look = look or first_look(limit)
-    if not look.by_queue:
+    if look.is_along_line:
         query, parameters = claim_statement(
             worker_id, successes, limit, look, worker_name=worker_name, **who
         )
@@ -184,7 +195,7 @@ def claim_statement(
     - `worker_name`: stored with the successes.
     - `is_idle`: the worker runs nothing, so it may claim a job that must run alone.
     - `units`: claim only jobs for which the worker's host has room. None means that it
-      has room for all. Only a look by queue counts units.
+      has room for all. A look along the line counts none.
     - `skips_expired`: do not report jobs that were not started in time, because
       cancelling them fails at present.
     - `ahead`: what may be claimed beyond the limit. Only a look along the line does so.
@@ -200,8 +211,9 @@ def claim_statement(
         "skips_expired": skips_expired,
         "overdue": EVER if look.is_complete else OVERDUE_SECONDS,
     }
-    if look.by_queue:
-        return statement("claim_by_queue"), parameters | unit_parameters(units)
+    if not look.is_along_line:
+        name = "claim_by_queue" if look.by_queue else "claim_plain"
+        return statement(name), parameters | unit_parameters(units)
     parameters |= success_parameters(worker_id, successes, worker_name)
     parameters |= range_parameters(look.ranges)
     if ahead is not None:

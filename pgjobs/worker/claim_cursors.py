@@ -11,13 +11,19 @@ priority, the turn before which the latest looks have left nothing.
 Jobs may come in before a cursor: a retry, a promoted job, a late COMMIT, a job of a
 queue that was resumed. The next complete look finds them. It comes within seconds, and
 never later than a poll. So complete looks are the guarantee; cursors only save time.
+
+While looks into each queue fail, looks for plain jobs replace most of them.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from itertools import pairwise
 from math import inf
 
+import psycopg
+
+from ..base.database_errors import passes_by_itself, text_of
 from ..queue.claiming import (
     HIGHEST_PRIORITY,
     LOWEST_PRIORITY,
@@ -26,7 +32,12 @@ from ..queue.claiming import (
     Look,
     Range,
     first_look,
+    plain_look,
 )
+from .connections.faults import Backoff
+from .upkeep.chore import FIRST_PAUSE, LONGEST_PAUSE
+
+logger = logging.getLogger("pgjobs.worker")
 
 # A complete look that walks over nothing takes a fifth of this, and some time for each
 # job.
@@ -82,6 +93,8 @@ class ClaimCursors:
         self.long_until = -inf
         self.by_queue_until = -inf
         self.follow_up: Look | None = None  # the last look was cut short
+        self.latest: Look | None = None
+        self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)  # of looks into each queue
         self.seconds = 0.0  # of the server, for looks since the last complete one
         self.slow_share = 0.0  # of the latest complete looks
         self.rested_at = -inf
@@ -100,6 +113,13 @@ class ClaimCursors:
 
     def next_look(self, limit: int, now: float, must_be_complete: bool = False) -> Look:
         """Return where to look for `limit` jobs."""
+        look = self.wanted_look(limit, now, must_be_complete)
+        if look.by_queue and self.backoff.is_waiting(now):
+            look = plain_look(limit)
+        self.latest = look
+        return look
+
+    def wanted_look(self, limit: int, now: float, must_be_complete: bool) -> Look:
         if not limit:
             return first_look(0)
         if self.follow_up:
@@ -121,10 +141,34 @@ class ClaimCursors:
         self.by_queue_until = -inf
         self.forget()
 
+    def can_do_without(self, error: psycopg.Error, now: float) -> bool:
+        """Note why the latest look failed; return whether one of another kind may pass.
+
+        Along the line a worker cannot count units, and does not get past the jobs that
+        it may not claim.
+        """
+        if self.latest is None or not self.latest.by_queue or passes_by_itself(error):
+            return False
+        pause = self.backoff.failed(now)
+        logger.error(
+            "Claiming by queue failed, only plain jobs run for %.1f s: %s",
+            pause,
+            text_of(error),
+        )
+        return True
+
+    def complete_look_at(self, look: Look) -> float | None:
+        """Return when a complete look is due; None after one."""
+        if look.is_complete:
+            return None
+        return self.backoff.retry_at if look.is_plain else self.rewind_at
+
     def looked(self, look: Look, claimed: Claimed, limit: int, now: float) -> None:
         """Note what a look for `limit` jobs brought."""
         if not limit:
             return
+        if look.by_queue:
+            self.backoff.passed()
         if look.is_complete:
             self.seconds += claimed.seconds
         self.follow_up = None
@@ -142,7 +186,7 @@ class ClaimCursors:
     def after_more(self, look: Look, claimed: Claimed, now: float) -> Look | None:
         """Return the look after one that did not see all there is.
 
-        None: one as if there had been none before.
+        Return None if the next look may begin wherever it is cheapest.
         """
         is_line_crowded = claimed.is_crowded and not look.by_queue
         if is_line_crowded or not claimed.jobs:

@@ -177,8 +177,6 @@ class Claimer:
             return
         ahead = self.ahead(limit, len(successes))
         look = self.where_to_look(limit + (ahead.most if ahead else 0))
-        if look.by_queue:
-            ahead = None
         claimed = self.claim(successes, limit, look, ahead)
         self.begin(claimed.jobs)
         self.recorder.close(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))
@@ -194,8 +192,8 @@ class Claimer:
             self.in_flight.claim(jobs)
             self.executor.submit(jobs)
             if was_idle:
-                # Let the thread of the slot run before the loop writes its books. As
-                # long as other jobs run, that would only add to the changes of threads.
+                # Let the slot's thread start before the loop goes on. While other jobs
+                # run, this would only add switches between threads.
                 sleep(0)
             self.recorder.observer.claimed(jobs)
             self.recorder.figures.claimed(jobs)
@@ -212,11 +210,11 @@ class Claimer:
         """Decide where and when to look next, after a look for `limit` jobs."""
         now = monotonic()
         self.cursors.looked(look, claimed, limit, now)
-        rewind_at = None if look.is_complete else self.cursors.rewind_at
         if self.promotion.backoff.is_waiting(now):
             # The promotion itself asks when to go on.
             claimed = claimed._replace(next_due=None)
-        self.poll_schedule.plan(claimed, limit, promoted, now, rewind_at)
+        complete_at = self.cursors.complete_look_at(look)
+        self.poll_schedule.plan(claimed, limit, promoted, now, complete_at)
 
     def claim(
         self,
@@ -309,8 +307,8 @@ class Claimer:
             return
         self.begin(admission.claimed)
         self.recorder.close(successes, dict.fromkeys(admission.recorded, "SUCCESSFUL"))
-        # The next pass looks: once all slots are filled, so that other jobs get their
-        # chance, and before the worker rests, as its last jobs may have enqueued more.
+        # The next pass looks for other jobs if this line has filled all slots, or if
+        # nothing runs any more: the last jobs may have enqueued others.
         if 0 < limit == len(admission.claimed) or not len(self.in_flight):
             self.poll_schedule.wake()
         self.note(self.admitting.passed(admission, sweeps, monotonic()))
@@ -364,12 +362,13 @@ class Claimer:
         elif successes:
             self.recorder.record_successes(successes)
         elif not was_ahead and not (is_of_row(error) and self.fail_unclaimable()):
-            self.postpone(error)
+            if not self.cursors.can_do_without(error, monotonic()):
+                self.postpone(error)
+            self.give_up_draining(error)
 
     def postpone(self, error: psycopg.Error) -> None:
         is_first = self.backoff.since is None
-        now = monotonic()
-        pause = self.backoff.failed(now)
+        pause = self.backoff.failed(monotonic())
         level = logging.WARNING if passes_by_itself(error) else logging.ERROR
         logger.log(
             level if is_first else logging.DEBUG,  # once is enough
@@ -377,9 +376,12 @@ class Claimer:
             pause,
             text_of(error),
         )
-        since = self.backoff.since
-        if self.options.drain and since is not None and now - since > DRAIN_PATIENCE:
-            raise DatabaseLost from error
+
+    def give_up_draining(self, error: psycopg.Error) -> None:
+        """Raise DatabaseLost if the claims of a drain have failed for too long."""
+        for since in (self.backoff.since, self.cursors.backoff.since):
+            if self.options.drain and monotonic() - (since or inf) > DRAIN_PATIENCE:
+                raise DatabaseLost from error
 
     def fail_unclaimable(self) -> bool:
         """Fail the jobs that make a claim raise; return whether there were any."""

@@ -10,12 +10,13 @@ import pytest
 from django.utils import timezone
 
 from pgjobs import current_job, enqueue, enqueue_many, task
-from pgjobs.models import Attempt, Job
+from pgjobs.models import Attempt, Job, Queue
 from pgjobs.reports.status import overview
 from pgjobs.worker import wakefulness
 from pgjobs.worker.connections.connection import OwnConnection
 from pgjobs.worker.connections.listener import Listener
 from pgjobs.worker.upkeep.admission import Admitting
+from pgjobs.worker.upkeep.chore import LONGEST_PAUSE
 from tests import dependent_tasks as dependent
 from tests import tasks
 from tests.actors import Hand, execute, hours, job_that_is, session
@@ -226,6 +227,67 @@ def test_worker_that_cannot_claim_ahead_claims_for_its_slots(caplog):
             lambda: neighbours() and prefetching.backoff.since is None,
             "it claims ahead again",
         )
+
+
+def fill_with_jobs_of_a_limited_queue() -> None:
+    Queue.objects.create(name="narrow", max_running=1)
+    enqueue(tasks.noop.using(queue_name="narrow", priority=100))
+
+
+def fill_with_jobs_of_a_paused_queue() -> None:
+    Queue.objects.create(name="paused", paused_at=timezone.now())
+    enqueue_many([tasks.noop.using(queue_name="paused", priority=100).bind()] * 200)
+
+
+@pytest.mark.parametrize(
+    "fill", [fill_with_jobs_of_a_limited_queue, fill_with_jobs_of_a_paused_queue]
+)
+def test_worker_that_cannot_claim_by_queue_gets_past_what_it_may_not_claim(
+    fill, caplog
+):
+    fill()
+    with broken("claim_by_queue") as failures, running_worker(slots=2) as loop:
+        for _ in range(5):
+            wait_until_all(neighbours(), "SUCCESSFUL")
+        wait_for(lambda: failures["claim_by_queue"] >= 2, "it is tried again")
+        assert loop.claimer.backoff.since is None
+        assert failures["claim_by_queue"] <= MOST_TRIES, "it spins"
+    assert "Claiming by queue failed, only plain jobs run for" in caplog.text
+
+
+def test_worker_that_cannot_count_units_runs_plain_jobs_one_unit_each(tmp_path):
+    path = str(tmp_path / "held")
+    running = Job.objects.filter(status="RUNNING")
+    options = {"slots": 3, "units": 3, "grace": 1}
+    with ExitStack() as fault:
+        failures = fault.enter_context(broken("claim_by_queue"))
+        heavy = enqueue(tasks.noop.using(process_units=2, priority=100))
+        held = enqueue_many([tasks.hold.bind(path) for _ in range(6)])
+        with running_worker(**options) as first, running_worker(**options) as second:
+            wait_for(lambda: len(tasks.lines(path)) >= 3, "plain jobs fill the host")
+            tries = failures["claim_by_queue"]
+            wait_for(
+                lambda: failures["claim_by_queue"] >= tries + 3, "it is tried again"
+            )
+            assert running.count() == len(tasks.lines(path)) == 3
+            tasks.let_go(path)
+            wait_until_all(held, "SUCCESSFUL")
+            heavy.refresh_from_db()
+            assert heavy.status == "READY"
+            assert first.faults.since is second.faults.since is None
+            assert failures["claim_by_queue"] <= 2 * MOST_TRIES, "it spins"
+            fault.close()
+            wait_for_status(heavy, "SUCCESSFUL", timeout=2 * LONGEST_PAUSE)
+
+
+def test_drain_whose_claim_by_queue_fails_for_long_says_so(monkeypatch):
+    monkeypatch.setattr("pgjobs.worker.claimer.DRAIN_PATIENCE", 1.0)
+    enqueue(tasks.noop.using(process_units=1))
+    plain = neighbours()
+    with broken("claim_by_queue"), running_worker(drain=True, units=3) as loop:
+        wait_until_all(plain, "SUCCESSFUL")
+        wait_for(lambda: loop.phase == "stopped", "it gives up")
+    assert Job.objects.filter(status="READY").count() == 1
 
 
 def test_worker_whose_claim_fails_for_ever_neither_spins_nor_ends(caplog):
