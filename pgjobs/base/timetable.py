@@ -236,7 +236,7 @@ def checked_when(every: object, cron: object) -> tuple[timedelta | None, str]:
     """Return the interval or the expression; exactly one of them must be given."""
     if (every is None) == (not cron):
         raise ValueError(
-            "give either every= or cron=, such as every=timedelta(hours=2)."
+            "times come from either every= or cron=, such as every=timedelta(hours=2)."
         )
     if every is not None:
         return checked_interval(every), ""

@@ -87,5 +87,7 @@ def checked_task(task: Any, args: tuple, kwargs: dict) -> Task | Chain | Group:
                 "A chain or group takes no arguments: its jobs have theirs."
             )
         return task
-    cure = "decorate the function with @task" if callable(task) else "pass the task"
+    cure = "pass the task, then its arguments"
+    if callable(task):
+        cure = "decorate the function with @task"
     raise InvalidTask(f"enqueue takes a task, got {task!r}: {cure}.")

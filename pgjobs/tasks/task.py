@@ -286,6 +286,10 @@ class BoundTask(NamedTuple, Generic[J]):
     task: Task[Any, Any, J]
     new_job: NewJob
 
+    def __repr__(self) -> str:
+        # Not the arguments: some may be sensitive, and errors show this text.
+        return f"<BoundTask {self.task.name}>"
+
     @property
     def options(self) -> Options:
         return self.task.options

@@ -49,6 +49,13 @@ def test_task_is_still_a_plain_function():
     assert repr(add) == "<Task tests.add>"
 
 
+def test_bound_task_does_not_show_its_arguments():
+    bound = add.bind(1, b=2)
+    assert repr(bound) == "<BoundTask tests.add>"
+    with pytest.raises(InvalidTask, match="got <BoundTask"):
+        enqueue(bound)
+
+
 def test_async_function_is_a_task():
     written = module("@task\nasync def later(a): return a")
     assert written.later.is_async
