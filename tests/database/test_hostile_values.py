@@ -409,13 +409,17 @@ class Working:
         self.faults["admit"] = "It spins."
 
     def claim(self) -> list:
-        """Claim all that there is, alone and beside others, in both ways to look."""
+        """Claim all that there is, alone and beside others, with each kind of look."""
         claimed = []
+        looks = (
+            claiming.plain_look(200),
+            claiming.first_look(200),
+            claiming.first_look(200, by_queue=True),
+        )
         for is_idle in (False, True, True, True, True):
-            for by_queue in (False, True):
-                look = claiming.first_look(200, by_queue=by_queue)
+            for look in looks:
                 how = {"limit": 200, "is_idle": is_idle, "look": look}
-                how["ahead"] = None if by_queue or not is_idle else AHEAD
+                how["ahead"] = AHEAD if look.is_along_line and is_idle else None
                 found = self.do(
                     "claim", lambda how=how: self.hand.record_and_claim(**how)
                 )
