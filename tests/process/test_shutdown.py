@@ -181,6 +181,27 @@ def test_ends_are_announced_before_a_worker_with_two_signals_ends(
         signals.job_finished.disconnect(receive)
 
 
+def test_worker_that_waits_for_a_receiver_of_its_start_says_so(monkeypatch, caplog):
+    monkeypatch.setattr(announcer, "LONGEST_CALL", 0.1)
+    go_on = threading.Event()
+
+    def receive(sender, worker, **kwargs):
+        go_on.wait()
+
+    signals.worker_started.connect(receive)
+    try:
+        job = enqueue(tasks.noop)
+        with WorkerThread(poll=600):
+            wait_for(lambda: "keeps the worker waiting" in caplog.text, "it says so")
+            job.refresh_from_db()
+            assert job.status == "READY"
+            go_on.set()
+            wait_for_status(job, "SUCCESSFUL")
+    finally:
+        go_on.set()
+        signals.worker_started.disconnect(receive)
+
+
 def test_worker_stops_although_the_announcement_of_an_end_is_stuck(monkeypatch, caplog):
     """Its SELECT may wait on a connection that went silent."""
     monkeypatch.setattr(announcer, "LONGEST_CALL", 0.5, raising=False)

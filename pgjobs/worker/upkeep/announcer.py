@@ -22,7 +22,8 @@ logger = logging.getLogger("pgjobs.worker")
 
 # How long the thread keeps its connection to the database without a call.
 IDLE_SECONDS = 1.0
-LONGEST_CALL = 30.0  # seconds that a worker which stops waits for one call
+# Seconds. A worker that stops then gives up on a call, one that starts warns of it.
+LONGEST_CALL = 30.0
 
 
 class EndOfAttempt(NamedTuple):
@@ -92,7 +93,8 @@ class Announcer:
         if self.thread is not None:
             announced = threading.Event()
             self.calls.put(announced.set)
-            announced.wait()
+            while not announced.wait(LONGEST_CALL):
+                logger.warning("A receiver of worker_started keeps the worker waiting")
 
     def stop(self, timeout: float | None = None) -> None:
         """Send what is left, for `timeout` seconds at most, then end.
