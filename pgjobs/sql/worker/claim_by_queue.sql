@@ -6,13 +6,8 @@
 -- process units of the host: it walks over no job that takes more than there are, and
 -- costs a probe more for each number of units that the jobs of a queue take. Another
 -- statement of the same round trip has recorded successes.
-WITH RECURSIVE host AS (
-    SELECT * FROM pgjobs_host_room(%(host)s, %(total)s::bigint, %(patience)s)
-    WHERE %(total)s IS NOT NULL
-    UNION ALL
-    -- A worker without a total ignores units.
-    SELECT 9223372036854775807, -1000, 0 WHERE %(total)s IS NULL
-),
+WITH RECURSIVE
+\ir claim/host.sql
 -- The queues that have READY jobs, by hopping along the index from name to name. Jobs
 -- that take units stand apart from the others of a queue.
 hop AS (

@@ -4,12 +4,8 @@
 -- The worker sends this only while claim_by_queue.sql fails. It walks over all READY
 -- jobs that are not plain, so it may be slow. A plain job takes one unit of the host. No
 -- unit is kept for jobs that have waited long for several: they cannot be claimed now.
-WITH host AS MATERIALIZED (
-    SELECT free FROM pgjobs_host_room(%(host)s, %(total)s::bigint, %(patience)s)
-    WHERE %(total)s IS NOT NULL
-    UNION ALL
-    SELECT 9223372036854775807 WHERE %(total)s IS NULL
-),
+WITH
+\ir claim/host.sql
 listed AS MATERIALIZED (
     SELECT *, row_number() OVER (ORDER BY priority DESC, turn) AS place
     FROM (
