@@ -178,7 +178,7 @@ class ClaimCursors:
         if look.is_complete and not claimed.has_more:
             self.judge(self.seconds, claimed, now)
             self.seconds = 0.0
-        if self.is_collecting:
+        if self.is_collecting and not look.is_plain:
             self.priorities.update(job.priority for job in claimed.jobs)
             self.horizon.saw(claimed, now)
             self.advance(look, claimed, limit)

@@ -14,6 +14,7 @@ from pgjobs.queue.claiming import (
     Look,
     Range,
     first_look,
+    plain_look,
 )
 from pgjobs.worker import claim_cursors as module
 from pgjobs.worker.claim_cursors import ClaimCursors, ranges_from
@@ -376,6 +377,13 @@ def test_worker_that_minds_units_looks_into_each_queue_and_has_no_cursors():
     for turn in range(1, 50):
         assert looks.bring(job(turn)).by_queue
         looks.now += 1.0
+
+
+def test_look_that_leaves_jobs_of_limited_queues_moves_no_cursor():
+    looks = Looks().slow_ones()
+    before = dict(looks.cursors.turns)
+    looks.cursors.looked(plain_look(4), brought(job(100)), 4, looks.now)
+    assert looks.cursors.turns == before
 
 
 # When a look was cut short
