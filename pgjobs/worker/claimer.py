@@ -192,8 +192,7 @@ class Claimer:
             self.in_flight.claim(jobs)
             self.executor.submit(jobs)
             if was_idle:
-                # Let the slot's thread start before the loop goes on. While other jobs
-                # run, this would only add switches between threads.
+                # Let the slot's thread go first. Beside other jobs this costs switches.
                 sleep(0)
             self.recorder.observer.claimed(jobs)
             self.recorder.figures.claimed(jobs)
@@ -379,9 +378,10 @@ class Claimer:
 
     def give_up_draining(self, error: psycopg.Error) -> None:
         """Raise DatabaseLost if the claims of a drain have failed for too long."""
-        for since in (self.backoff.since, self.cursors.backoff.since):
-            if self.options.drain and monotonic() - (since or inf) > DRAIN_PATIENCE:
-                raise DatabaseLost from error
+        now = monotonic()
+        lasts = max(self.backoff.lasts(now), self.cursors.backoff.lasts(now))
+        if self.options.drain and lasts > DRAIN_PATIENCE:
+            raise DatabaseLost from error
 
     def fail_unclaimable(self) -> bool:
         """Fail the jobs that make a claim raise; return whether there were any."""

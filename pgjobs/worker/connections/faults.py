@@ -44,6 +44,10 @@ class Backoff:
         if self.since is not None:
             self.since, self.pause, self.retry_at = None, 0.0, 0.0
 
+    def lasts(self, now: float) -> float:
+        """Return for how many seconds it has failed; 0 while it works."""
+        return 0.0 if self.since is None else now - self.since
+
     def is_waiting(self, now: float) -> bool:
         """Whether the last try failed and the next one is not due yet."""
         return now < self.retry_at

@@ -22,7 +22,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 # How long the thread keeps its connection to the database without a call.
 IDLE_SECONDS = 1.0
-# Seconds. A worker that stops then gives up on a call, one that starts warns of it.
+# Seconds after which a worker that stops gives up on a call, and one that starts warns.
 LONGEST_CALL = 30.0
 
 
