@@ -11,11 +11,12 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import psycopg
 
-from .processes import ROOT, SystemProcess, cpu_seconds_of_tree
+from .processes import ROOT, TICKS, SystemProcess, cpu_seconds_of_tree
 from .server import Server, running_server
 
 SHARDS = (1, 2, 4)
@@ -25,9 +26,12 @@ FILL = """
 INSERT INTO pgjobs_job (task, kwargs)
 SELECT 'benchmarks.tasks.noop', '{"number": 1}' FROM generate_series(1, %s)
 """
+# A pass of a worker's loop records what has ended in one transaction.
+PASSES = "SELECT count(DISTINCT xmin::text) FROM pgjobs_job"
 LEFT = "SELECT count(*) FROM pgjobs_job WHERE status <> 'SUCCESSFUL'"
 DJANGO = [sys.executable, "-m", "django"]
-WORKER = [*DJANGO, "runjobs", "--verbosity", "0", "--concurrency", "10"]
+WORKER = [*DJANGO, "runjobs", "--verbosity", "0", "--prefetch", "0"]
+SLOTS = 10
 SETTINGS = {
     "DJANGO_SETTINGS_MODULE": "benchmarks.project.settings",
     "PYTHONPATH": str(ROOT),
@@ -37,8 +41,10 @@ SETTINGS = {
 class Drained(NamedTuple):
     rate: float  # jobs a second of all shards
     cores: float  # that server and workers were given
+    idle: float  # cores that nobody used meanwhile
     server: float  # microseconds of a job
     worker: float
+    passes: float  # of the workers' loops for a job
 
 
 def migrated(server: Server, number: int) -> str:
@@ -50,13 +56,15 @@ def migrated(server: Server, number: int) -> str:
     return url
 
 
-def drain(server: Server, urls: list[str]) -> Drained:
+def drain(server: Server, urls: list[str], slots: int = SLOTS) -> Drained:
     """Let a worker drain each shard, all at once; the workers are idle at first."""
     connections = [psycopg.connect(url, autocommit=True) for url in urls]
     for connection in connections:
         connection.execute("TRUNCATE pgjobs_job CASCADE")
     workers = [
-        SystemProcess(WORKER, "--prefetch=0", {**SETTINGS, "DATABASE_URL": url})
+        SystemProcess(
+            WORKER, f"--concurrency={slots}", {**SETTINGS, "DATABASE_URL": url}
+        )
         for url in urls
     ]
     try:
@@ -88,16 +96,23 @@ def watched(
     server: Server, workers: list[SystemProcess], connections: list[psycopg.Connection]
 ) -> Drained:
     jobs = JOBS * len(workers)
-    used, own, begun = seconds(server, workers), own_seconds(workers), time.monotonic()
+    used, own = seconds(server, workers), own_seconds(workers)
+    idle, begun = idle_seconds(), time.monotonic()
     while any(left(connections)):
         time.sleep(0.1)
         for worker in workers:
             worker.check()
-    taken = time.monotonic() - begun
+    taken, idle = time.monotonic() - begun, idle_seconds() - idle
     used, own = seconds(server, workers) - used, own_seconds(workers) - own
     worker_time = own / jobs * 1e6
+    passes = sum(each.execute(PASSES).fetchone()[0] for each in connections)
     return Drained(
-        jobs / taken, used / taken, used / jobs * 1e6 - worker_time, worker_time
+        rate=jobs / taken,
+        cores=used / taken,
+        idle=idle / taken,
+        server=used / jobs * 1e6 - worker_time,
+        worker=worker_time,
+        passes=passes / jobs,
     )
 
 
@@ -114,11 +129,18 @@ def seconds(server: Server, workers: list[SystemProcess]) -> float:
     return own_seconds(workers) + (cpu_seconds_of_tree(server.pid) if server.pid else 0)
 
 
+def idle_seconds() -> float:
+    """Return for how long cores of this machine had nothing to do, or waited."""
+    fields = Path("/proc/stat").read_text().split(maxsplit=6)
+    return sum(map(int, fields[4:6])) / TICKS
+
+
 def report(number: int, drained: Drained, alone: Drained) -> None:
     foreseen = drained.cores / (alone.server + alone.worker) * 1e6
     sys.stdout.write(
         f"{number} shards: {drained.rate:7,.0f} jobs/s, foreseen {foreseen:7,.0f}"
-        f" ({drained.rate / foreseen:.2f}), {drained.cores:.2f} cores;"
+        f" ({drained.rate / foreseen:.2f}), {drained.cores:.2f} cores, "
+        f"{drained.idle:.2f} idle;"
         f" server {drained.server:.0f}, worker {drained.worker:.0f} us/job\n"
     )
     sys.stdout.flush()
