@@ -29,14 +29,22 @@ PAUSE = 0.005  # seconds between two of them
 BATCHES = 300
 CHECKED_SECONDS = 20.0  # of a real run at a fixed rate
 CHECKED_RATES = (200, 500)
-SECONDS = 20.0  # of a simulated one
-RATES = (100, 200, 500, 1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 6_000)
+JOBS = 50_000  # of a simulated one
+RATES = (100, 500, 1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 6_000, 7_000)
 SHARDS = (1, 2, 4)
-# jobs/s of each shard, and its workers, as docs/scale.md has them
-LARGE = ((1_000, 1), (10_000, 3), (50_000, 11), (91_000, 20))
-LARGE_SECONDS = 2.0
+ARRANGEMENTS = ((1, 1), (1, 4), (2, 1), (4, 1))  # shards; workers of each
+# jobs/s and workers of a shard: as arithmetic has them in docs/scale.md, and more
+LARGE = (
+    (1_000, 1),
+    (10_000, 3),
+    (10_000, 6),
+    (50_000, 11),
+    (50_000, 24),
+    (91_000, 20),
+    (91_000, 44),
+)
 LARGE_CORES = 32
-FAST_DISK = 0.0005  # seconds for a commit
+SLOTS = (10, 20)
 SYSTEM = pgjobs("pgjobs", 1_000, "--prefetch", "0")
 WRITE = "SELECT pg_logical_emit_message(true, '', '')"
 
@@ -174,24 +182,33 @@ def describe(parameters: Parameters) -> None:
 
 
 def tabulate(parameters: Parameters) -> None:
-    say("\nShards on the same cores: share of them, p50; p99 in ms")
-    say("jobs/s " + "".join(f"{number:>16} shards" for number in SHARDS))
+    say("\nOn these cores: share of them that is used, p50; p99 in ms")
+    arrangements = [
+        parameters._replace(shards=number, workers=workers)
+        for number, workers in ARRANGEMENTS
+    ]
+    row("shards, workers of each", [f"{a}, {b}" for a, b in ARRANGEMENTS])
+    row("drain", [f"{drain(each, JOBS).rate:,.0f} jobs/s" for each in arrangements])
     for rate in RATES:
-        seen = [at(parameters._replace(shards=each), rate, SECONDS) for each in SHARDS]
-        say(f"{rate:6,} " + " ".join(f"{each:>22}" for each in seen))
-    say(f"\nA server of {LARGE_CORES} cores, workers elsewhere; this disk, a fast one")
-    elsewhere = parameters._replace(cores=LARGE_CORES)
+        row(f"{rate:,} jobs/s", [at(each, rate) for each in arrangements])
+    say(f"\nA shard on {LARGE_CORES} cores, its workers elsewhere")
+    row("jobs/s, workers", [f"{number} slots" for number in SLOTS])
     for rate, workers in LARGE:
-        large = elsewhere._replace(workers=workers, worker_cores=2 * workers)
-        fast = large._replace(commits=[FAST_DISK])
-        seen = [at(each, rate, LARGE_SECONDS) for each in (large, fast)]
-        say(f"{rate:6,} {workers:2} " + " ".join(f"{each:>22}" for each in seen))
+        large = parameters._replace(
+            cores=LARGE_CORES, workers=workers, worker_cores=2 * workers
+        )
+        seen = [at(large._replace(slots=each), rate) for each in SLOTS]
+        row(f"{rate:,}, {workers}", seen)
 
 
-def at(parameters: Parameters, rate: float, seconds: float) -> str:
-    seen = waits(parameters, rate, seconds)
-    if seen.rate < 0.95 * rate:
-        return f"only {seen.rate:,.0f} jobs/s"
+def row(head: str, cells: list[str]) -> None:
+    say(f"{head:24}" + "".join(f"{cell:>22}" for cell in cells))
+
+
+def at(parameters: Parameters, rate: float) -> str:
+    seen = waits(parameters, rate, JOBS / rate)
+    if seen.left > 0.01:
+        return "grow"
     return f"{seen.utilisation:.0%}  {seen.p50:.1f}; {seen.p99:.1f}"
 
 

@@ -40,7 +40,7 @@ class Waits(NamedTuple):
     p50: float  # milliseconds from COMMIT to the start of a job
     p99: float
     utilisation: float  # share of the server's cores
-    rate: float  # jobs a second that have started
+    left: float  # share of the jobs that were still in a line at the end
 
 
 class Drained(NamedTuple):
@@ -117,7 +117,6 @@ class Shard:
         simulation, parameters = self.simulation, self.simulation.parameters
         seconds = parameters.application_enqueue
         yield from simulation.compute(simulation.worker_cores, seconds)
-        yield simulation.wake_up()  # the application's session
         yield from simulation.compute(simulation.cores, parameters.server_enqueue)
         yield from simulation.commit()
         known = simulation.environment.now + simulation.wake_up_seconds()
@@ -220,5 +219,6 @@ def waits(
     simulation.environment.run(until=seconds)
     centiles = statistics.quantiles(simulation.waits, n=100, method="inclusive")
     utilisation = simulation.computed / seconds / parameters.cores
-    started = len(simulation.waits) / seconds
-    return Waits(1e3 * centiles[49], 1e3 * centiles[98], utilisation, started)
+    left = sum(len(shard.line) for shard in simulation.shards)
+    left /= left + len(simulation.waits)
+    return Waits(1e3 * centiles[49], 1e3 * centiles[98], utilisation, left)

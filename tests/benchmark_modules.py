@@ -31,6 +31,10 @@ MODULES = {
     "schedules": "FIGURES['lateness'] = partial(m.lateness, 6);"
     "m.main(['lateness'], 'benchmarks.schedules_tasks')",
     "shards": "m.JOBS, m.ROUNDS = 20, 1; m.main([1, 2])",
+    "simulation": "m.shards.JOBS, m.SAMPLES, m.BATCHES = 20, 5, 2;"
+    "m.ROUNDS, m.JOBS, m.CHECKED_SECONDS = 1, 200, 0.1;"
+    "m.RATES, m.LARGE, m.SHARDS = (100,), ((1_000, 2),), (1, 2);"
+    "m.main([]); m.main(['--check'])",
     "sql_functions": "m.ROUNDS, m.BATCH = 2, 2; m.main()",
     "steady": "m.WINDOW = 1; m.main(m.Plan(*[0.01] * 4, 20), None,"
     " os.environ['DATABASE_URL'])",
