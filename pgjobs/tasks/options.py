@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from django.utils import timezone
-
 from ..conf import MOST_UNITS, log_level
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..queue.new_job import NewJob
@@ -18,6 +16,7 @@ from .dependencies import Dependencies, Dependency
 from .destination import Destination
 from .flow_control import FlowControl, Key
 from .follow_ups import FollowUps
+from .option_checks import check_choice, check_moment, check_whole
 from .other_queues import meant
 from .predecessors import AfterFailure
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 # No control characters, and no lone surrogates, which PostgreSQL cannot store.
 QUEUE_NAME = re.compile(r"(?! )[^,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}(?<! )")
-EARLIEST = datetime(1970, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
-LATEST = datetime(9999, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 CANCEL = ("interrupt", "cooperative")
 
 
@@ -270,20 +267,6 @@ def check_queue_name(name: Any) -> None:
         )
 
 
-def check_whole(name: str, value: Any, least: int, most: int) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or not least <= value <= most:
-        raise InvalidTask(
-            f"{name} must be a whole number between {least} and {most}, got {value!r}."
-        )
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        listed = " or ".join(map(repr, choices))
-        raise InvalidTask(f"{name} must be {listed}, got {value!r}.")
-
-
 def check_timeout(value: Any) -> None:
     if value is None:
         return
@@ -336,13 +319,7 @@ def check_time(name: str, value: Any) -> None:
         except ValueError as error:
             raise InvalidTask(str(error)) from None
         return
-    if not isinstance(value, datetime) or timezone.is_naive(value):
-        raise InvalidTask(
-            f"{name} must be an aware datetime or a timedelta, got {value!r}. "
-            "django.utils.timezone.now() is aware."
-        )
-    if not EARLIEST <= value < LATEST:
-        raise InvalidTask(f"{name} must lie in the years 1970 to 9998, got {value!r}.")
+    check_moment(name, value, "an aware datetime or a timedelta")
 
 
 def check_expires(value: Any, run_after: Any) -> None:
