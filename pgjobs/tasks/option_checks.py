@@ -42,12 +42,20 @@ def check_moment(name: str, value: Any, expected: str = "an aware datetime") -> 
 
 def check_parameter(said: str, name: str, function: Callable) -> None:
     """Refuse a name that is no parameter of the function; `said` is what names it."""
-    known = [n for n, each in parameters_of(function).items() if each not in VARIABLE]
-    if name not in known:
-        raise InvalidTask(
-            f"{said} is no parameter of {function.__qualname__}, which has "
-            f"{', '.join(known) or 'none'}."
-        )
+    if name not in named_parameters(function):
+        raise no_parameter(said, function)
+
+
+def no_parameter(said: str, function: Callable) -> InvalidTask:
+    known = ", ".join(named_parameters(function)) or "none"
+    return InvalidTask(
+        f"{said} is no parameter of {function.__qualname__}, which has {known}."
+    )
+
+
+def named_parameters(function: Callable) -> list[str]:
+    """Return the parameters except *args and **kwargs."""
+    return [n for n, kind in parameters_of(function).items() if kind not in VARIABLE]
 
 
 def takes_any_name(function: Callable) -> bool:

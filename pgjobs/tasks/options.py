@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from ..conf import MOST_UNITS, log_level
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..queue.new_job import NewJob
+from ..reports.json_text import names_one_of
 from .arguments import Stored
 from .backoff import Backoff, exponential
 from .dependencies import Dependencies, Dependency
 from .destination import Destination
 from .flow_control import FlowControl, Key
 from .follow_ups import FollowUps
-from .option_checks import check_choice, check_moment, check_whole
+from .option_checks import (
+    check_choice,
+    check_moment,
+    check_whole,
+    named_parameters,
+    no_parameter,
+    takes_any_name,
+)
 from .other_queues import meant
 from .predecessors import AfterFailure
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
@@ -99,6 +107,15 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
         self.check_unique_names(function)
         self.check_sources(function)
         self.check_write_all(function)
+
+    def check_sensitive(self, function: Callable) -> None:
+        """Raise InvalidTask for a name that masks no argument of the function."""
+        if takes_any_name(function):
+            return
+        known = named_parameters(function)
+        for word in self.sensitive:
+            if not any(names_one_of((word,), name) for name in known):
+                raise no_parameter(f"sensitive: {word!r}", function)
 
     @property
     def time_limit(self) -> float | None:
