@@ -270,10 +270,19 @@ def check_known(where: str, options: Mapping[str, Any], known: Iterable[str]) ->
     unknown = options.keys() - set(known)
     if unknown:
         listed = ", ".join(sorted(map(repr, unknown)))
+        cure = belonging(unknown) or meant(unknown, known)
         raise InvalidTask(
-            f"{where} has no option {listed}{meant(unknown, known)}; it has "
-            f"{', '.join(sorted(known))}."
+            f"{where} has no option {listed}{cure}; it has {', '.join(sorted(known))}."
         )
+
+
+def belonging(unknown: Iterable[str]) -> str:
+    """Return, as a part of a sentence, where options belong that others take."""
+    places = {name: f".using({name}=...)" for name in JOB_OPTIONS}
+    places["arguments"] = "@schedule(arguments=...)"
+    places |= {name: f"@task({name}=...)" for name in TASK_OPTIONS | RECURRENCE_OPTIONS}
+    listed = " and ".join(places[name] for name in sorted(unknown) if name in places)
+    return f" (say {listed})" if listed else ""
 
 
 def check_queue_name(name: Any) -> None:
@@ -336,7 +345,10 @@ def check_time(name: str, value: Any) -> None:
         except ValueError as error:
             raise InvalidTask(str(error)) from None
         return
-    check_moment(name, value, "an aware datetime or a timedelta")
+    expected = "an aware datetime or a timedelta"
+    if isinstance(value, int | float):
+        expected += f", such as timedelta(seconds={value!r})"
+    check_moment(name, value, expected)
 
 
 def check_expires(value: Any, run_after: Any) -> None:
