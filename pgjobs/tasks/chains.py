@@ -95,6 +95,7 @@ def group(
 
     - `parts`: what `task.bind(...)` returns, chains, and groups without callbacks,
       whose jobs belong to the batch of this group.
+    - `others` are refused: the parts stand in one list.
     - `then` runs once when all jobs of the batch have ended, whatever became of them.
     - `on_failure` runs when the first of them has failed. It is cancelled if none
       fails.
