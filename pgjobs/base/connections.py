@@ -1,5 +1,7 @@
 """Connections of pgjobs' own, beside Django's: autocommit, named, one user each."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import psycopg
@@ -29,16 +31,28 @@ def pool_size(alias: str) -> int | None:
     return given.get("max_size") or given.get("min_size", 4)
 
 
-def connect(alias: str, role: str, name: str, **changes: Any) -> psycopg.Connection:
+def connect(
+    alias: str,
+    role: str,
+    name: str,
+    guard: Callable[[psycopg.Connection], AbstractContextManager] = nullcontext,
+    **changes: Any,
+) -> psycopg.Connection:
     """Open an autocommit connection to the database of this alias.
 
     `role` and `name` go into the application name, `changes` into the connection
-    parameters. Raises psycopg.OperationalError.
+    parameters. `guard` surrounds the statements that are sent here. Raises
+    psycopg.OperationalError.
     """
     parameters = parameters_of(alias) | named(role, name) | changes
     # Behind a pooler a prepared statement would stay in a session of other clients.
     connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
-    assume_role(alias, connection)
+    try:
+        with guard(connection):
+            assume_role(alias, connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

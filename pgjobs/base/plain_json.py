@@ -43,6 +43,17 @@ class UnreadableJson(str):
     """JSON text, unchanged, that PostgreSQL accepts and Python cannot read."""
 
 
+class NotJson(ValueError):
+    """The value, or a part of it, is of a type that JSON lacks."""
+
+    def __init__(self, value: Any):
+        self.is_row = isinstance(value, Model)
+        cure = ": pass its primary key" if self.is_row else ""
+        super().__init__(
+            f"{type(value).__name__} is not JSON, got {shortened(value)}{cure}"
+        )
+
+
 def check_json(value, depth: int = 0) -> None:
     """Raise ValueError unless the value is JSON that PostgreSQL and Python can read."""
     if value is None or isinstance(value, bool):
@@ -62,10 +73,7 @@ def check_json(value, depth: int = 0) -> None:
     elif isinstance(value, dict):
         check_object(value, depth)
     else:
-        cure = ": pass its primary key" if isinstance(value, Model) else ""
-        raise ValueError(
-            f"{type(value).__name__} is not JSON, got {shortened(value)}{cure}"
-        )
+        raise NotJson(value)
 
 
 def check_object(value: dict, depth: int) -> None:

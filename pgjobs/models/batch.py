@@ -70,7 +70,7 @@ class Batch(Table):
         default_permissions = ("view",)
 
     def __str__(self) -> str:
-        return f"{self.description} #{self.pk}".strip()
+        return f"{self.description or 'Batch'} #{self.pk}"
 
     def progress(self) -> BatchProgress:
         """Return how many jobs there are of each status, in one query.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DatabaseError, connections, transaction
 from django.utils.module_loading import import_string
 
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
     from ..models import Job
 
 BATCH = 10_000  # unique keys that one query looks for
+
+IN_ASYNC_CODE = (
+    "Jobs were enqueued in async code: `await aenqueue(...)` there, and for several "
+    "jobs `await sync_to_async(enqueue_many)(...)`."
+)
 
 HOLDERS = """
 SELECT unique_key, id FROM pgjobs_job
@@ -65,6 +71,8 @@ def insert_here(
     try:
         insert = insert_quietly if is_quiet() else insert_rows
         jobs, new = insert(model, database, with_meta(new_jobs))
+    except SynchronousOnlyOperation as error:
+        raise SynchronousOnlyOperation(IN_ASYNC_CODE) from error
     except DatabaseError as error:
         refuse_unprepared(database, error)
         raise

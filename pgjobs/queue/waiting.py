@@ -19,6 +19,7 @@ from ..exceptions import JobCancelled, JobFailed, non_negative_seconds
 if TYPE_CHECKING:
     from ..models.job import Job
 
+NO_WORKER = "Does a worker run that serves its queue (manage.py runjobs)?"
 HELD_SECONDS = 0.1  # until the next look at a row that another transaction holds
 
 # Reads the job and asks for a notification. It does not wait for a row that another
@@ -55,8 +56,10 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
         while (state := look(connection, job.pk)).status not in FINISHED:
             remaining = deadline - monotonic()
             if remaining <= 0:
+                cause = f" {NO_WORKER}" if state.status == "READY" else ""
                 raise TimeoutError(
                     f"Job {job.pk} is {state.status} after {seconds:g} s of waiting."
+                    f"{cause}"
                 )
             longest = settings.POLL_INTERVAL if state.will_notify else HELD_SECONDS
             doze(connection, job.pk, min(longest, remaining))
@@ -97,7 +100,10 @@ def listening(alias: str, id: int) -> Iterator[psycopg.Connection]:
 def look(connection: psycopg.Connection, id: int) -> State:
     row = connection.execute(LOOK, {"id": id}).fetchone()
     if row is None:
-        raise JobFailed(f"Job {id} does not exist (any more).")
+        raise JobFailed(
+            f"Job {id} does not exist (any more): it was deleted, or the transaction "
+            "that enqueued it was rolled back."
+        )
     return State._make(row)
 
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from asgiref.sync import sync_to_async
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import transaction
 
 from ..exceptions import InvalidTask
+from ..queue.inserting import IN_ASYNC_CODE
 from ..queue.new_job import NewJob
 from . import tables
 from .destination import common_database
@@ -84,7 +86,7 @@ def chain(*parts: Part) -> Chain:
 
 def group(
     parts: Iterable[Part],
-    *,
+    *others: Never,
     then: BoundTask[Any] | None = None,
     on_failure: BoundTask[Any] | None = None,
     description: str = "",
@@ -93,6 +95,7 @@ def group(
 
     - `parts`: what `task.bind(...)` returns, chains, and groups without callbacks,
       whose jobs belong to the batch of this group.
+    - `others` are refused: the parts stand in one list.
     - `then` runs once when all jobs of the batch have ended, whatever became of them.
     - `on_failure` runs when the first of them has failed. It is cancelled if none
       fails.
@@ -100,6 +103,8 @@ def group(
 
     Raises InvalidTask.
     """
+    if others:
+        raise InvalidTask("group takes one list of jobs: group([first, second]).")
     checked = checked_parts("group", parts)
     for name, callback in (("then", then), ("on_failure", on_failure)):
         if not (callback is None or isinstance(callback, BoundTask)):
@@ -234,8 +239,11 @@ class Plan:
             results += after
         named = common_database(node.bound.options for node in self.nodes)
         database = named or tables.Job.objects.db_to_write
-        with transaction.atomic(using=database):
-            self.insert(database)
+        try:
+            with transaction.atomic(using=database):
+                self.insert(database)
+        except SynchronousOnlyOperation as error:
+            raise SynchronousOnlyOperation(IN_ASYNC_CODE) from error
         found = [each.result for each in results]
         return found if isinstance(part, Chain) else found[0]
 

@@ -5,7 +5,6 @@ others depend on have such keys, too: the keys that they *provide*. So the datab
 finds with one look-up whether a need is met. See database/functions/dependencies/.
 """
 
-import inspect
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..exceptions import InvalidArguments, InvalidTask, non_negative_seconds
 from .flow_control import key_of_arguments
+from .option_checks import check_parameter, takes_any_name
 
 if TYPE_CHECKING:
     from .arguments import Signature, Stored
@@ -156,21 +156,13 @@ class Dependencies:
 
     def check_sources(self, function: Callable) -> None:
         """Raise InvalidTask if `same` names no parameter of the function."""
-        if not self.dependencies:
+        if not self.dependencies or takes_any_name(function):
             return
-        parameters = inspect.signature(function).parameters.values()
-        if any(each.kind is each.VAR_KEYWORD for each in parameters):
-            return
-        known = [each.name for each in parameters if each.kind != each.VAR_POSITIONAL]
         for dependency in self.dependencies:
             for name, given in dependency.arguments.items():
                 source = given.name or name if isinstance(given, Same) else None
-                if source is not None and source not in known:
-                    raise InvalidTask(
-                        f"{dependency!r}: {source!r} is no parameter of "
-                        f"{function.__qualname__}, which has "
-                        f"{', '.join(known) or 'none'}."
-                    )
+                if source is not None:
+                    check_parameter(f"{dependency!r}: {source!r}", source, function)
 
 
 def window(**given: Any) -> float:

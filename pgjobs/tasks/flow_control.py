@@ -5,7 +5,6 @@ task's arguments. Each job gets the text that its own arguments give.
 """
 
 import hashlib
-import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.plain_json import check_text, dump_sorted, load
 from ..exceptions import LONGEST_DELAY, InvalidArguments, InvalidTask
+from .option_checks import check_parameter, takes_any_name
 
 if TYPE_CHECKING:
     from .arguments import Signature, Stored
@@ -192,19 +192,10 @@ def placeholders(key: str) -> Iterator[str]:
 
 
 def check_placeholders(name: str, key: Key | None, function: Callable) -> None:
-    if not isinstance(key, str):
-        return
-    parameters = inspect.signature(function).parameters.values()
-    variable = {each.name for each in parameters if each.kind is each.VAR_POSITIONAL}
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        return  # the function takes any name; a missing one raises at enqueue
-    known = [each.name for each in parameters if each.name not in variable]
+    if not isinstance(key, str) or takes_any_name(function):
+        return  # of any name, a missing argument raises at enqueue
     for field in placeholders(key):
-        if field not in known:
-            raise InvalidTask(
-                f"{name} {key!r}: {{{field}}} is no parameter of "
-                f"{function.__qualname__}, which has {', '.join(known) or 'none'}."
-            )
+        check_parameter(f"{name} {key!r}: {{{field}}}", field, function)
 
 
 def check_number(name: str, value: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from ..base.plain_json import (
+    NotJson,
     check_integer,
     check_json,
     check_text,
@@ -26,6 +27,10 @@ CHECKS: dict[Any, Callable[[Any], None]] = {
     str: check_text,
     bool: check_json,
 }
+NEEDS_HINT = (
+    ": give the parameter a type hint if that is a date, a UUID, a Decimal, an Enum, a "
+    "dataclass or a pydantic model"
+)
 MOST_FAULTS = 5  # reported for one value, because a list may have any number
 # How to read a signature whose hints may name undefined classes.
 UNRESOLVED: dict[str, Any] = {}
@@ -40,7 +45,10 @@ class AnyJson:
 
     def store(self, value) -> Any:
         """Return the value; raise ValueError if it is not JSON."""
-        check_json(value)
+        try:
+            check_json(value)
+        except NotJson as error:
+            raise ValueError(f"{error}{'' if error.is_row else NEEDS_HINT}") from None
         return value
 
     def load(self, data) -> Any:

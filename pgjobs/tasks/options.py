@@ -7,17 +7,24 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from django.utils import timezone
-
 from ..conf import MOST_UNITS, log_level
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..queue.new_job import NewJob
+from ..reports.json_text import names_one_of
 from .arguments import Stored
 from .backoff import Backoff, exponential
 from .dependencies import Dependencies, Dependency
 from .destination import Destination
 from .flow_control import FlowControl, Key
 from .follow_ups import FollowUps
+from .option_checks import (
+    check_choice,
+    check_moment,
+    check_whole,
+    named_parameters,
+    no_parameter,
+    takes_any_name,
+)
 from .other_queues import meant
 from .predecessors import AfterFailure
 from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
@@ -30,8 +37,6 @@ if TYPE_CHECKING:
 
 # No control characters, and no lone surrogates, which PostgreSQL cannot store.
 QUEUE_NAME = re.compile(r"(?! )[^,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}(?<! )")
-EARLIEST = datetime(1970, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
-LATEST = datetime(9999, 1, 1, tzinfo=timezone.get_fixed_timezone(0))
 CANCEL = ("interrupt", "cooperative")
 
 
@@ -102,6 +107,15 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
         self.check_unique_names(function)
         self.check_sources(function)
         self.check_write_all(function)
+
+    def check_sensitive(self, function: Callable) -> None:
+        """Raise InvalidTask for a name that masks no argument of the function."""
+        if takes_any_name(function):
+            return
+        known = named_parameters(function)
+        for word in self.sensitive:
+            if not any(names_one_of((word,), name) for name in known):
+                raise no_parameter(f"sensitive: {word!r}", function)
 
     @property
     def time_limit(self) -> float | None:
@@ -256,10 +270,19 @@ def check_known(where: str, options: Mapping[str, Any], known: Iterable[str]) ->
     unknown = options.keys() - set(known)
     if unknown:
         listed = ", ".join(sorted(map(repr, unknown)))
+        cure = belonging(unknown) or meant(unknown, known)
         raise InvalidTask(
-            f"{where} has no option {listed}{meant(unknown, known)}; it has "
-            f"{', '.join(sorted(known))}."
+            f"{where} has no option {listed}{cure}; it has {', '.join(sorted(known))}."
         )
+
+
+def belonging(unknown: Iterable[str]) -> str:
+    """Return, as a part of a sentence, where options belong that others take."""
+    places = {name: f".using({name}=...)" for name in JOB_OPTIONS}
+    places["arguments"] = "@schedule(arguments=...)"
+    places |= {name: f"@task({name}=...)" for name in TASK_OPTIONS | RECURRENCE_OPTIONS}
+    listed = " and ".join(places[name] for name in sorted(unknown) if name in places)
+    return f" (say {listed})" if listed else ""
 
 
 def check_queue_name(name: Any) -> None:
@@ -268,20 +291,6 @@ def check_queue_name(name: Any) -> None:
             "queue_name must be 1 to 200 characters without commas or control "
             f"characters, and not begin or end with a space, got {name!r}."
         )
-
-
-def check_whole(name: str, value: Any, least: int, most: int) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or not least <= value <= most:
-        raise InvalidTask(
-            f"{name} must be a whole number between {least} and {most}, got {value!r}."
-        )
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        listed = " or ".join(map(repr, choices))
-        raise InvalidTask(f"{name} must be {listed}, got {value!r}.")
 
 
 def check_timeout(value: Any) -> None:
@@ -336,13 +345,10 @@ def check_time(name: str, value: Any) -> None:
         except ValueError as error:
             raise InvalidTask(str(error)) from None
         return
-    if not isinstance(value, datetime) or timezone.is_naive(value):
-        raise InvalidTask(
-            f"{name} must be an aware datetime or a timedelta, got {value!r}. "
-            "django.utils.timezone.now() is aware."
-        )
-    if not EARLIEST <= value < LATEST:
-        raise InvalidTask(f"{name} must lie in the years 1970 to 9998, got {value!r}.")
+    expected = "an aware datetime or a timedelta"
+    if isinstance(value, int | float):
+        expected += f", such as timedelta(seconds={value!r})"
+    check_moment(name, value, expected)
 
 
 def check_expires(value: Any, run_after: Any) -> None:

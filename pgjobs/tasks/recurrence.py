@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.conf import settings as django_settings
-from django.utils.timezone import is_naive
 
-from ..base.timetable import EARLIEST, LATEST, checked_timezone, checked_when
+from ..base.timetable import checked_timezone, checked_when
 from ..exceptions import InvalidTask, non_negative_seconds
 from .destination import check_database
+from .option_checks import check_choice, check_moment
 
 CHOICES = {
     "anchor": ("start", "end"),
@@ -71,7 +71,7 @@ class Recurrence:
         if self.database is not None:
             check_database(self.database)
         for name, choices in CHOICES.items():
-            check_choice(name, getattr(self, name), choices)
+            check_choice(f"{name} of a schedule", getattr(self, name), choices)
         if self.anchor == "end" and self.every is None:
             raise InvalidTask(
                 "anchor='end' counts an interval from the end of a run: it goes with "
@@ -109,25 +109,10 @@ TASK_OPTIONS = frozenset(each.name for each in fields(Recurrence)) - {
 }
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        listed = " or ".join(map(repr, choices))
-        raise InvalidTask(f"{name} of a schedule must be {listed}, got {value!r}.")
-
-
 def check_dates(start: Any, end: Any) -> None:
     for name, value in (("start", start), ("end", end)):
-        if value is None:
-            continue
-        if not isinstance(value, datetime) or is_naive(value):
-            raise InvalidTask(
-                f"{name} of a schedule must be an aware datetime, got {value!r}."
-            )
-        if not EARLIEST <= value < LATEST:
-            raise InvalidTask(
-                f"{name} of a schedule must lie in the years 1970 to 9998, got "
-                f"{value!r}."
-            )
+        if value is not None:
+            check_moment(f"{name} of a schedule", value)
     if start is not None and end is not None and start >= end:
         raise InvalidTask(
             f"start of a schedule must be before its end, got {start!r} and {end!r}."

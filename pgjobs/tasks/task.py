@@ -83,6 +83,7 @@ class Task(Generic[P, R, J]):
         self.subscriptions: list[Subscribed] = []
         self.given_options: frozenset[str] = frozenset()
         self.options.check(function)
+        self.options.check_sensitive(function)
         self.original = self  # copies that `using` makes share it
         self.is_late = is_late(function.__module__)
         if self.options.atomic and self.is_async:

@@ -1,6 +1,5 @@
 """Unique jobs: what makes the key, how long it is held, what happens on a conflict."""
 
-import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..exceptions import InvalidTask, non_negative_seconds
 from .flow_control import Key, KeyMaker, check_key, check_placeholders, key_of_arguments
+from .option_checks import check_parameter
 
 if TYPE_CHECKING:
     from .arguments import Signature, Stored
@@ -59,18 +59,8 @@ class Unique:
         check_placeholders("unique_key", self.unique_key, function)
         if not isinstance(self.unique, tuple):
             return
-        parameters = inspect.signature(function).parameters
-        known = [
-            name
-            for name, each in parameters.items()
-            if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-        ]
         for name in self.unique:
-            if name not in known:
-                raise InvalidTask(
-                    f"unique: {name!r} is no parameter of {function.__qualname__}, "
-                    f"which has {', '.join(known) or 'none'}."
-                )
+            check_parameter(f"unique: {name!r}", name, function)
 
     def unique_columns(
         self, signature: "Signature", args: tuple, kwargs: dict, stored: "Stored"

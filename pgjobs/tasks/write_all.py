@@ -1,6 +1,5 @@
 """`ALL`: one job for each of the values that a parameter may have."""
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import Parameter
@@ -12,7 +11,7 @@ from django.db import transaction
 from ..exceptions import InvalidArguments, InvalidTask
 from ..queue.new_job import NewJob
 from . import tables
-from .hints import UNRESOLVED
+from .option_checks import check_parameter
 from .schemas import Schema, schema_of
 
 if TYPE_CHECKING:
@@ -55,15 +54,8 @@ class WriteAll:
 
     def check_write_all(self, function: Callable) -> None:
         """Raise InvalidTask for a name that is no parameter of the function."""
-        if not self.write_all:
-            return
-        known = list(inspect.signature(function, **UNRESOLVED).parameters)
         for name in self.write_all:
-            if name not in known:
-                raise InvalidTask(
-                    f"write_all: {name!r} is no parameter of {function.__qualname__}, "
-                    f"which has {', '.join(known) or 'none'}."
-                )
+            check_parameter(f"write_all: {name!r}", name, function)
 
 
 def names_of(given: Any) -> tuple[str, ...]:
@@ -83,7 +75,7 @@ def values_of(signature: "Signature", name: str) -> list:
     parameter = signature.parameters[name]
     values = list(dict.fromkeys(choices_in(schema_of(parameter.hint))))
     where = f"{signature.task_name}: write_all names {name!r}"
-    if not values or parameter.is_variable:
+    if not values:
         raise InvalidTask(
             f"{where}, which has no choices. Give it some: {name}: ['csv', 'json'], "
             "a Literal or an Enum."

@@ -1,7 +1,7 @@
 """The kit in async tests: the same functions, awaited."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Never
 
 from asgiref.sync import sync_to_async
 
@@ -27,9 +27,11 @@ async def arefute_enqueued(*args: Any, **kwargs: Any) -> None:
     await sync_to_async(partial(assertions.refute_enqueued, *args, **kwargs))()
 
 
-async def aperform(bound: BoundTask[Any], **options: Any) -> Performed:
+async def aperform(
+    bound: BoundTask[Any], *arguments: Never, **options: Any
+) -> Performed:
     """Run `task.bind(...)` as the job of a worker; see `perform`."""
-    return await sync_to_async(partial(perform, bound, **options))()
+    return await sync_to_async(partial(perform, bound, *arguments, **options))()
 
 
 async def arun_jobs(**options: Any) -> list[Job]:

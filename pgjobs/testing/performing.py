@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 from django.db import connections
 from django.utils import timezone
@@ -60,7 +60,7 @@ class Performed:
 
 def perform(
     bound: BoundTask[Any],
-    *,
+    *arguments: Never,
     attempt: int = 1,
     steps: dict[str, Any] | None = None,
     event: Event | None = None,
@@ -85,6 +85,8 @@ def perform(
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("perform")
+    if arguments:
+        raise InvalidTask("perform takes the arguments bound: perform(task.bind(...)).")
     if not isinstance(bound, BoundTask):
         raise InvalidTask(f"perform takes what task.bind(...) returns, got {bound!r}.")
     host = Host(bound.options.own_database)

@@ -111,6 +111,35 @@ def test_names_are_checked(value):
         task(name="tests.wrong", sensitive=value)(pay)
 
 
+def pay_by(customer_iban: str, **details: str): ...
+def pay_all(*ibans: str): ...
+
+
+def test_misspelt_name_is_refused_at_the_declaration():
+    says = r"sensitive: 'ibam' is no parameter of pay, which has iban, ibanez, order\."
+    with pytest.raises(InvalidTask, match=says):
+        task(name="tests.wrong", sensitive=("iban", "ibam"))(pay)
+
+
+def test_arguments_without_a_name_cannot_be_sensitive():
+    with pytest.raises(InvalidTask, match="'ibans' is no parameter of pay_all"):
+        task(name="tests.wrong", sensitive=("ibans",))(pay_all)
+
+
+def test_keyword_argument_of_any_name_can_be_sensitive():
+    declared = task(name="tests.right", sensitive=("pin",))(pay_by)
+    assert declared.options.sensitive == ("pin",)
+
+
+@pytest.mark.parametrize("word", ["iban", "customer", "customer_iban"])
+def test_word_of_a_parameters_name_can_be_sensitive(word):
+    def pay(customer_iban: str): ...
+
+    pay.__qualname__ = "pay"
+    declared = task(name="tests.right", sensitive=(word,))(pay)
+    assert declared.options.sensitive == (word,)
+
+
 def test_sensitive_value_is_found_however_deep_it_is():
     value = {"password": "correct horse"}
     for _ in range(10_000):  # deeper than calls may be

@@ -383,6 +383,11 @@ def test_what_is_no_json_is_refused_without_a_hint(value, because):
     assert because in fault(Any, value)
 
 
+@pytest.mark.parametrize("value", [date(2026, 1, 1), {"days": [date(2026, 1, 1)]}])
+def test_what_is_no_json_without_a_hint_is_told_to_have_one(value):
+    assert "2026, 1, 1): give the parameter a type hint" in fault(Any, value)
+
+
 @pytest.mark.parametrize(
     ("hint", "value"),
     [

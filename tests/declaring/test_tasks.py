@@ -126,8 +126,22 @@ def test_function_inside_another_is_no_task():
 def test_unknown_option_is_named_with_those_that_exist():
     with pytest.raises(InvalidTask, match=r"no option 'queue' .*; it has .*queue_name"):
         declared(queue="mail")
-    with pytest.raises(InvalidTask, match="no option 'run_after'"):
+
+
+def test_option_that_belongs_elsewhere_is_sent_there():
+    with pytest.raises(
+        InvalidTask, match=r"'run_after' \(say \.using\(run_after=\.\.\."
+    ):
         declared(run_after=timedelta(1))
+    with pytest.raises(InvalidTask, match=r"'arguments' \(say @schedule\(arguments="):
+        declared(arguments={})
+    with pytest.raises(InvalidTask, match=r"'cron' \(say @task\(cron=\.\.\.\)\)"):
+        noop.using(cron="@daily")
+
+
+def test_number_in_place_of_a_time_is_told_what_to_say():
+    with pytest.raises(InvalidTask, match=r"such as timedelta\(seconds=60\), got 60"):
+        noop.using(run_after=60)
 
 
 def test_hints_are_looked_at_when_needed_not_when_declared():

@@ -184,6 +184,11 @@ def test_wrong_names_are_refused_at_the_declaration(given, says):
         declare(write_all=given)
 
 
+def test_keyword_arguments_have_no_choices():
+    with pytest.raises(InvalidTask, match="'others' is no parameter of anything"):
+        declare(anything, write_all="others")
+
+
 def ambiguous(format: Literal["ALL", "csv"]): ...
 def open_choice(client: int): ...
 def optional(format: Literal["a", "b"] | None = None): ...
@@ -194,7 +199,6 @@ def optional(format: Literal["a", "b"] | None = None): ...
     [
         (ambiguous, "format", "it would mean two things"),
         (open_choice, "client", "which has no choices"),
-        (anything, "others", "which has no choices"),
     ],
 )
 def test_parameter_without_choices_is_reported_by_check(function, name, says):

@@ -261,6 +261,7 @@ def test_batch_is_cancelled_and_retried_as_a_whole():
     [
         (([],), "A group of nothing"),
         ((noop.bind(),), "group takes a list of jobs"),
+        ((noop.bind(), noop.bind()), r"group\(\[first, second\]\)"),
         (([noop],), "got <Task tests.noop> at position 0"),
         (([group([noop.bind()], then=then)],), "can have no callbacks"),
     ],
@@ -268,6 +269,13 @@ def test_batch_is_cancelled_and_retried_as_a_whole():
 def test_what_cannot_be_a_group_is_named(arguments, fault):
     with pytest.raises(InvalidTask, match=fault):
         group(*arguments)
+
+
+def test_batch_without_a_description_says_what_it_is():
+    batch = enqueue(group([noop.bind()]))
+    assert str(batch) == f"Batch #{batch.pk}"
+    batch = enqueue(group([noop.bind()], description="nightly"))
+    assert str(batch) == f"nightly #{batch.pk}"
 
 
 def test_callback_must_be_bound():

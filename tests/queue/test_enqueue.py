@@ -7,12 +7,13 @@ from functools import partial
 import psycopg
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import IntegrityError, connection, transaction
 from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from pgjobs import signals, task
+from pgjobs import group, signals, task
 from pgjobs.exceptions import InvalidArguments, InvalidTask
 from pgjobs.models import Job, Status
 from pgjobs.tasks import aenqueue, enqueue, enqueue_many
@@ -379,6 +380,22 @@ def test_async_enqueueing_joins_the_callers_transaction():
 def test_async_enqueueing_validates():
     with pytest.raises(InvalidArguments):
         asyncio.run(aenqueue(add, "1"))
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        partial(enqueue, noop),
+        partial(enqueue_many, [noop.bind()]),
+        partial(enqueue, group([noop.bind()])),
+    ],
+)
+def test_enqueue_in_async_code_says_what_to_await(act):
+    async def view():
+        act()
+
+    with pytest.raises(SynchronousOnlyOperation, match=r"`await aenqueue\(\.\.\.\)`"):
+        asyncio.run(view())
 
 
 # Signals

@@ -80,7 +80,7 @@ def test_cancelled_job_raises_with_the_reason():
 def test_job_that_is_gone_raises():
     job = noop.enqueue()
     Job.objects.all().delete()
-    with pytest.raises(JobFailed, match=f"Job {job.pk} does not exist"):
+    with pytest.raises(JobFailed, match=rf"Job {job.pk} does not exist .* rolled back"):
         job.wait()
 
 
@@ -94,6 +94,14 @@ def test_wait_that_takes_too_long_raises_a_timeout(status):
         job.wait(timeout=0.05)
     with pytest.raises(TimeoutError):
         job.wait(timeout=0)
+
+
+def test_timeout_asks_for_a_worker_where_only_that_is_missing():
+    with pytest.raises(TimeoutError, match="Does a worker run"):
+        job_that_is("READY").wait(timeout=0)
+    with pytest.raises(TimeoutError) as caught:
+        job_that_is("RUNNING").wait(timeout=0)
+    assert "a worker" not in str(caught.value)
 
 
 @pytest.mark.parametrize("timeout", [-1, "5", float("nan"), True, timedelta(-1)])

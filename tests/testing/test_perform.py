@@ -47,6 +47,8 @@ def test_arguments_are_checked():
 def test_only_a_bound_task_is_performed():
     with pytest.raises(InvalidTask, match=r"takes what task\.bind\(\.\.\.\) returns"):
         perform(tasks.add)
+    with pytest.raises(InvalidTask, match=r"perform\(task\.bind\(\.\.\.\)\)"):
+        perform(tasks.add, 1, 2)
 
 
 def test_result_that_is_no_json_fails_the_job():

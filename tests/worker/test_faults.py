@@ -6,15 +6,19 @@ import sys
 import time
 from collections import Counter
 from logging import WARNING
+from types import SimpleNamespace
 
 import psycopg
 import pytest
 from django.db import connection
 
 from pgjobs import enqueue, enqueue_many, signals
+from pgjobs.base import connections
 from pgjobs.base.connections import connect
 from pgjobs.models import Attempt, Job, Worker
-from pgjobs.worker.connections.connection import cut
+from pgjobs.worker.connections import listener as listening
+from pgjobs.worker.connections.bell import Bell
+from pgjobs.worker.connections.connection import OwnConnection, Watchdog, cut
 from tests import pooler, tasks
 from tests.processes import (
     ROOT,
@@ -222,6 +226,47 @@ def test_connection_that_is_stuck_as_it_begins_to_listen_is_replaced(
     wait_for(lambda: "LISTEN failed, polling" in worker.printed, "it notices")
     wait_until_listening(proxy)
     assert worker.stop() == 0
+
+
+@pytest.fixture
+def stuck_roles(proxy, monkeypatch):
+    """Let each connection of pgjobs' own hang as it assumes the role of Django's."""
+    ends = {"host": "127.0.0.1", "port": proxy.port}
+    parameters = connections.parameters_of("default") | ends
+    monkeypatch.setattr(connections, "parameters_of", lambda alias: parameters)
+    options = connection.settings_dict["OPTIONS"]
+    monkeypatch.setitem(options, "assume_role", parameters["user"])
+    proxy.deadly = b"SET ROLE"
+
+
+@pytest.fixture
+def watchdog(monkeypatch):
+    monkeypatch.setattr(Watchdog, "TICK", 0.1)
+    watchdog = Watchdog()
+    yield watchdog
+    watchdog.stop()
+
+
+@pytest.mark.direct
+@pytest.mark.timeout(60)
+def test_connection_that_is_stuck_as_it_assumes_its_role_is_cut(stuck_roles, watchdog):
+    own = OwnConnection("default", "loop", "stuck", watchdog, limit=0.1)
+    with pytest.raises(psycopg.OperationalError):
+        own.open()
+    assert own.connection is None
+
+
+@pytest.mark.direct
+@pytest.mark.timeout(60)
+def test_listener_that_is_stuck_as_it_assumes_its_role_tries_again(
+    stuck_roles, watchdog, monkeypatch
+):
+    monkeypatch.setattr(listening, "SUBSCRIBE_SECONDS", 0.1)
+    options = SimpleNamespace(listen=True, database="default", name="stuck")
+    listener = listening.Listener(options, 1, Bell(), watchdog, None, None)
+    listener.connect()
+    assert (listener.state, listener.failures) == ("connecting", 1)
+    listener.close()
 
 
 @pytest.mark.direct

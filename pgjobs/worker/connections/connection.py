@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from time import monotonic
 from typing import Any
@@ -261,7 +261,8 @@ class OwnConnection:
         self.execute("COMMIT")
 
     def open(self) -> psycopg.Connection:
-        self.connection = connection = connect(self.alias, self.role, self.name)
+        guard = partial(self.watchdog.guard, seconds=self.limit)
+        self.connection = connection = connect(self.alias, self.role, self.name, guard)
         self.cursor = psycopg.RawCursor(connection)
         self.cursor.format = Format.BINARY
         self.text_cursor = connection.cursor()
@@ -269,7 +270,7 @@ class OwnConnection:
         self.prepared = {}
         self.settings_once = ""
         try:
-            with self.watchdog.guard(connection, self.limit):
+            with guard(connection):
                 self.pooled = is_pooled(connection)
                 if self.prepare:
                     self.prepare(self)

@@ -5,6 +5,7 @@ import random
 import select
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -172,10 +173,11 @@ class Listener:
 
     def connect(self) -> None:
         options = self.options
-        changes = listen_changes(options.database)
+        names = options.database, "listen", options.name
+        guard = partial(self.watchdog.guard, seconds=SUBSCRIBE_SECONDS)
         try:
-            connection = connect(options.database, "listen", options.name, **changes)
-            with self.watchdog.guard(connection, SUBSCRIBE_SECONDS):
+            connection = connect(*names, guard, **listen_changes(options.database))
+            with guard(connection):
                 self.subscribe(connection)
         except psycopg.Error as error:
             level = logging.DEBUG if self.failures else logging.WARNING
