@@ -151,7 +151,8 @@ def check_drain(server: Server, parameters: Parameters, urls: list[str]) -> None
         f"{len(urls)} shards: {simulated.rate:,.0f} jobs/s by {simulated.cores:.2f} "
         f"cores simulated; {real.rate:,.0f} by {real.cores:.2f} real, beside "
         f"{real.idle:.2f} idle ones; ratio {real.rate / simulated.rate:.2f}, "
-        f"{real.rate / by_cores:.2f} for these cores; {1 / real.passes:.1f} jobs a pass"
+        f"{real.rate / by_cores:.2f} for these cores; jobs a "
+        f"pass: {simulated.jobs_of_pass:.1f} simulated, {1 / real.passes:.1f} real"
     )
 
 
