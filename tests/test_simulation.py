@@ -37,6 +37,13 @@ def test_a_pass_commits_as_many_jobs_as_there_are_slots():
     assert rate == pytest.approx(1_000 / (101 * MILLISECOND + 100 * GATHER))
 
 
+def test_the_loop_waits_until_the_slots_leave_the_interpreter_to_it():
+    costs = {"worker_job": MILLISECOND / 10, "worker_pass": MILLISECOND}
+    late = [0.0, MILLISECOND / 5]  # so that slots do not wake together
+    drained = drain(FREE._replace(wake_ups=late, **costs), 1_000)
+    assert drained.jobs_of_pass == 10
+
+
 def test_commits_that_wait_for_the_disk_share_its_next_flush():
     simulation = Simulation(FREE._replace(commits=[MILLISECOND]))
     ended = []
