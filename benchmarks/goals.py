@@ -11,9 +11,11 @@ Rounds = Sequence[Figures | None]
 Measured = dict[str, list[Figures | None]]  # one case, by system
 Run = dict[str, Measured]  # by case
 
+DELETES_JOBS = ("pgqueuer", "graphile")  # when they are done
 ON_POSTGRESQL = [
     each.name for each in SYSTEMS if each.is_rival and each.store == "postgresql"
 ]
+KEEPS_JOBS = [name for name in ON_POSTGRESQL if not name.startswith(DELETES_JOBS)]
 ON_DJANGO = ["django-tasks-db", "django-q2", "django-ox", "dj-queue"]
 
 
@@ -62,7 +64,11 @@ def figure(case: str, system: str, column: str) -> Callable[[Run], float | None]
 def against(
     case: str, system: str, *others: str, column: str = "jobs/s"
 ) -> Callable[[Run], float | None]:
-    """Return what reads the ratio to another system, or to the best of several."""
+    """Return what reads the ratio to another system, or to the best of several.
+
+    Of rates the most is best, of bytes the least.
+    """
+    closest = min if column == "jobs/s" else max
 
     def value(run: Run) -> float | None:
         measured = run.get(case, {})
@@ -71,7 +77,7 @@ def against(
             for other in others
             if other in measured
         ]
-        return min((each for each in ratios if each is not None), default=None)
+        return closest((each for each in ratios if each is not None), default=None)
 
     return value
 
@@ -112,7 +118,17 @@ def goals_of_drains() -> list[Goal]:
         Goal(
             "drain, prefetch / graphile-batching",
             against("drain", prefetch, "graphile-batching"),
-            0.7,
+            1,
+        ),
+        Goal(
+            "drain, prefetch, 2 workers / graphile-batching",
+            against("drain-two", prefetch, "graphile-batching"),
+            1,
+        ),
+        Goal(
+            "drain, prefetch, 4 workers / graphile-batching",
+            against("drain-four", prefetch, "graphile-batching"),
+            1,
         ),
         Goal(
             "drain, --prefetch auto / --prefetch 200",
@@ -133,6 +149,21 @@ def goals_of_drains() -> list[Goal]:
             "drain, prefetch: worker CPU, us/job",
             figure("drain", prefetch, "worker CPU us/job"),
             most=35,
+        ),
+        Goal(
+            "drain, prefetch: server CPU, us/job",
+            figure("drain", prefetch, "server CPU us/job"),
+            most=20,
+        ),
+        Goal(
+            "drain, prefetch, 2 workers / one: server CPU of a job",
+            between("drain-two", "drain", prefetch, "server CPU us/job"),
+            most=1.2,
+        ),
+        Goal(
+            "drain, prefetch, 4 workers / one: server CPU of a job",
+            between("drain-four", "drain", prefetch, "server CPU us/job"),
+            most=1.2,
         ),
         Goal(
             "drain, prefetch: analyzed table / never analyzed one",
@@ -167,10 +198,35 @@ def goals_of_enqueuing() -> list[Goal]:
         Goal(
             "enqueue / best PostgreSQL rival",
             against("enqueue", "pgjobs", *ON_POSTGRESQL),
-            1.5,
+            1.25,
         ),
         Goal(
-            "enqueue_many, jobs/s", figure("enqueue-many", "pgjobs", "jobs/s"), 40_000
+            "enqueue_many / one bare INSERT of the same rows",
+            against("enqueue-many", "pgjobs", "bare-insert"),
+            0.75,
+        ),
+        Goal(
+            "enqueue_many / best PostgreSQL rival",
+            against("enqueue-many", "pgjobs", *ON_POSTGRESQL),
+            1.2,
+        ),
+    ]
+
+
+def goals_of_bytes() -> list[Goal]:
+    def best_rival(column: str) -> Callable[[Run], float | None]:
+        return against("bytes", "pgjobs", *KEEPS_JOBS, column=column)
+
+    return [
+        Goal(
+            "bytes of the log / best rival that keeps finished jobs",
+            best_rival("log bytes/job"),
+            most=0.7,
+        ),
+        Goal(
+            "bytes of the table / best rival that keeps finished jobs",
+            best_rival("table bytes/job"),
+            most=0.7,
         ),
     ]
 
@@ -178,8 +234,8 @@ def goals_of_enqueuing() -> list[Goal]:
 def goals_of_waits() -> list[Goal]:
     name = "pgjobs"
     return [
-        Goal("pickup p50, ms", figure("wake-up", name, "p50 ms"), most=1.2),
-        Goal("pickup p99, ms", figure("wake-up", name, "p99 ms"), most=5),
+        Goal("pickup p50, ms", figure("wake-up", name, "p50 ms"), most=0.7),
+        Goal("pickup p99, ms", figure("wake-up", name, "p99 ms"), most=3),
         Goal(
             "pickup: of 10,000 jobs that waited over 1 s",
             figure("wake-up", name, "over 1 s"),
@@ -221,4 +277,4 @@ def goals_of_waits() -> list[Goal]:
     ]
 
 
-GOALS = goals_of_drains() + goals_of_enqueuing() + goals_of_waits()
+GOALS = goals_of_drains() + goals_of_enqueuing() + goals_of_bytes() + goals_of_waits()

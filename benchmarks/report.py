@@ -80,8 +80,8 @@ def as_markdown(run: dict[str, Any]) -> str:
     Figures are medians (least-most), ratios the medians of those within each round.
     """
     figures: dict[str, Measured] = run["figures"]
-    lines = ["### Goals", "", *goals_table(figures)]
-    lines += ["", "### Where others are faster", "", *losses(figures)]
+    lines = ["### Where others are faster", "", *losses(figures)]
+    lines += ["", "### Goals", "", *goals_table(figures)]
     for case, measured in figures.items():
         otherwise = figures.get(CASES[case].against or "")
         lines += ["", f"### {CASES[case].title}", "", *table(case, measured, otherwise)]
@@ -100,16 +100,18 @@ def as_markdown(run: dict[str, Any]) -> str:
 
 
 def goals_table(figures: dict[str, Measured]) -> list[str]:
-    """Return the goals that the run tells something about."""
-    lines = ["| goal | asked | reached | |", "|---|---|---|---|"]
+    """Return the goals that the run tells something about, those missed first."""
+    missed, reached = [], []
     for goal in GOALS:
         value = goal.value(figures)
         if value is not None:
-            verdict = "yes" if goal.is_reached_by(value) else "**no**"
-            lines.append(
-                f"| {goal.title} | {goal.asked} | {number(value)} | {verdict} |"
-            )
-    return lines
+            row = f"| {goal.title} | {goal.asked} | {number(value)} |"
+            if goal.is_reached_by(value):
+                reached.append(f"{row} yes |")
+            else:
+                missed.append(f"{row} **no** |")
+    head = ["| goal | asked | reached | |", "|---|---|---|---|"]
+    return head + missed + reached
 
 
 def losses(figures: dict[str, Measured]) -> list[str]:

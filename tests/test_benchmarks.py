@@ -172,6 +172,37 @@ def test_goals_are_read_from_the_figures():
     assert "idle" not in text
 
 
+def test_missed_goals_come_first():
+    results = rounds.Results(
+        figures={
+            "idle": {"pgjobs": [{"statements/s": 0.7, "worker CPU %": 0.9}]},
+        }
+    )
+    text = as_markdown(as_json({}, results))
+    missed = text.index("| idle: worker CPU, % | <= 0.5 | 0.9 | **no** |")
+    assert missed < text.index("| idle: statements/s | <= 1 | 0.7 | yes |")
+
+
+def test_bytes_are_compared_with_the_rival_that_writes_least_of_those_that_keep_jobs():
+    def wrote(log: float, table: float) -> list[dict[str, float]]:
+        return [{"log bytes/job": log, "table bytes/job": table}]
+
+    results = rounds.Results(
+        figures={
+            "bytes": {
+                "pgjobs": wrote(900, 600),
+                "pgqueuer": wrote(300, 50),  # deletes jobs
+                "django-ox": wrote(1_500, 400),
+                "procrastinate": wrote(2_000, 500),
+            }
+        }
+    )
+    text = as_markdown(as_json({}, results))
+    rivals = "best rival that keeps finished jobs"
+    assert f"| bytes of the log / {rivals} | <= 0.7 | 0.6 | yes |" in text
+    assert f"| bytes of the table / {rivals} | <= 0.7 | 1.5 | **no** |" in text
+
+
 def test_report_says_where_rivals_are_faster():
     results = rounds.Results(
         figures={
