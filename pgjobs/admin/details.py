@@ -2,13 +2,13 @@
 
 from typing import Any, NamedTuple
 
-from django.db.models import F, TextField
+from django.db.models import Case, Exists, F, Func, OuterRef, TextField, When
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Left, Right
 from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Attempt, Job, Status, Step
+from ..models import Attempt, Job, Predecessor, Status, Step
 from ..reports.json_text import plain, readable
 from ..reports.texts import block, excerpt, visible
 from ..tasks.sensitive import sensitive_words
@@ -22,6 +22,8 @@ MOST_ATTEMPTS = 50
 MOST_STEPS = 200
 LONGEST_STEP_RESULT = 2_000
 
+# Keys that the page shows as links at once.
+LINKED = ("batch_id", "has_successors")
 ATTEMPT_TEXTS = ("exception_class", "message", "traceback")
 
 
@@ -98,14 +100,32 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
         "named": beginning("kwargs"),
         "unnamed": beginning("args"),
         "taken_along": beginning("meta"),
-        "held_by": beginning("keys"),
+        "held_by": beginning(keys_without_links()),
         "result": beginning("return_value"),
         "log": Right("progress__log", LONGEST_TEXT),
     }
     return always | arguments if may_see_arguments else always
 
 
-def beginning(json_column: str, length: int = LONGEST_TEXT) -> Left:
+def keys_without_links() -> Case:
+    """Return the keys but for those that the page shows as links to other rows.
+
+    Until a worker has looked at the job, only its keys know its predecessors.
+    """
+    linked = Predecessor.objects.filter(job_id=OuterRef("pk"))
+    return Case(
+        When(Exists(linked), then=keys_but("after", "after_batches", "needs", *LINKED)),
+        default=keys_but(*LINKED),
+    )
+
+
+def keys_but(*names: str) -> Func:
+    listed = ", ".join(f"'{name}'" for name in names)
+    template = f"(%(expressions)s - ARRAY[{listed}])"
+    return Func(F("keys"), template=template)
+
+
+def beginning(json_column: str | Case, length: int = LONGEST_TEXT) -> Left:
     return Left(Cast(json_column, TextField()), length + 1)
 
 
@@ -120,7 +140,7 @@ def texts(row: dict[str, Any], words: tuple[str, ...]):
             _("Taken along from where it was enqueued"),
             json_block(row["taken_along"], words),
         )
-    if row.get("held_by") is not None:
+    if row.get("held_by") not in (None, "{}"):
         # Many of these names end in "key". They are ours, and hold no secret.
         text = block(plain(row["held_by"]), LONGEST_TEXT)
         yield Text(_("Lock, limit, rate and predecessors"), text)

@@ -43,8 +43,8 @@ class Destination(Predecessors):
                 named = alias
             elif alias != named:
                 raise InvalidTask(
-                    f"{what} is in the database {alias!r}, and the job is to be in "
-                    f"{named!r}. Jobs wait only for others of their database."
+                    f"{what} is in the database {alias!r}, and the job belongs in "
+                    f"{named!r}. A job waits only for jobs of its own database."
                 )
         return named
 

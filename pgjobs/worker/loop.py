@@ -224,7 +224,7 @@ class Loop:
             self.stopping.release_unstarted()
         self.stopping.release_overdue(self.claimer.prefetching)
         self.recorder.record()
-        self.upkeep.cancel_requests.pass_on()
+        self.upkeep.cancel_requests.cancel_asked()
         for chore in self.upkeep.due(monotonic(), self.lifetime.is_over):
             self.note(attempt(chore, self.connection))
         self.listener.take_while_busy()

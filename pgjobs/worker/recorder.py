@@ -6,6 +6,7 @@ so are successes that the claim could not store.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from time import monotonic, sleep
 
 import psycopg
@@ -91,7 +92,7 @@ class Recorder:
     @property
     def next_event(self) -> float:
         """Return when the next try is due (monotonic time)."""
-        events = [float("inf")]
+        events = [inf]
         if self.in_flight.locked:
             events.append(self.ask_for_locked_at)
         if self.in_flight.failing:

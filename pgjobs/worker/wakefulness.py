@@ -74,7 +74,7 @@ class Wakefulness:
         self.due = self.pause = 0.0
 
     def settle(self, now: float) -> None:
-        """Look until those have ended that did not notify, and once more."""
+        """Look until the transactions have ended that did not notify, and once more."""
         if self.listener.ask("silent_ones_ended"):
             self.phase = "notified"
             self.due, self.heard = now + ASK_SECONDS, self.listener.heard

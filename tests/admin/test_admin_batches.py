@@ -123,6 +123,27 @@ def test_page_of_a_job_shows_what_comes_before_and_after_it():
     assert "Runs after" not in text
 
 
+def test_predecessors_are_shown_as_keys_only_until_there_are_links():
+    first, second = enqueue(chain(noop.bind(), noop.bind()))
+    client = operator("view_job", "view_job_arguments")
+    assert "after" in keys_on(client, second)
+    admit()
+    assert "Runs after" in text_of(client.get(page_of(second)))
+    assert keys_on(client, first) == keys_on(client, second) == ""
+    locked = noop.using(lock="shop", after=[first]).enqueue()
+    admit()
+    assert "shop" in keys_on(client, locked)
+    assert "after" not in keys_on(client, locked)
+
+
+def keys_on(client, job: Job) -> str:
+    """Return the keys that the page of a job shows as JSON."""
+    page = text_of(client.get(page_of(job)))
+    return page.partition("Lock, limit, rate and predecessors")[2].partition("</pre>")[
+        0
+    ]
+
+
 def drawn_on(page: str) -> list[str]:
     """Return the names in the boxes of the picture of a chain."""
     picture = page.partition('class="pgjobs-graph"')[2].partition("</svg>")[0]

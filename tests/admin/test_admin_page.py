@@ -52,6 +52,13 @@ def test_the_page_shows_a_job_in_any_status(status, admin_client):
     assert "_save" not in page
 
 
+def test_worker_of_a_successful_attempt_is_not_known(admin_client):
+    """No column keeps it: a success writes no row of an attempt."""
+    job = make_job("SUCCESSFUL", last_attempted_at=timezone.now())
+    page = text_of(admin_client.get(page_of(job)))
+    assert '<td data-label="Worker">-</td>' in page
+
+
 def test_a_page_costs_the_same_few_queries_however_many_attempts_and_steps(
     admin_client, django_assert_max_num_queries
 ):

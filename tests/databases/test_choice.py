@@ -203,7 +203,7 @@ def test_job_after_another_is_in_its_database():
     assert enqueue(noop.using(after=first))._state.db == "eu"
     with pytest.raises(InvalidTask, match=f"Job {first.pk} is in the database 'eu'"):
         enqueue(noop.using(after=first, database="default"))
-    with pytest.raises(InvalidTask, match="and the job is to be in"):
+    with pytest.raises(InvalidTask, match="and the job belongs in"):
         enqueue(noop.using(after=[first, enqueue(noop)]))
 
 

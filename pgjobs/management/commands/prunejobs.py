@@ -1,6 +1,5 @@
 from ...conf import FINISHED, settings
-from ...queue import events as outbox
-from ...queue import upkeep
+from ...queue import events, upkeep
 from ...queue.parts import OLDEST
 from ...queue.statements import Execute, execute_on
 from ..auditing import noting
@@ -46,14 +45,14 @@ class Command(QueueCommand):
             with noting(alias, "prune", "job", chosen=in_words(ages)) as entry:
                 jobs = entry.number = upkeep.prune(execute, ages)
             prune_batches(execute)
-            events = 0
+            deleted_events = 0
             if not options["status"]:
-                events = prune_events(execute, age_of_events)
+                deleted_events = prune_events(execute, age_of_events)
             skipped = upkeep.count_referred(execute, ages)
         if options["verbosity"]:
             deleted = [number_of("job", jobs)]
-            if events:
-                deleted.append(number_of("event", events))
+            if deleted_events:
+                deleted.append(number_of("event", deleted_events))
             self.stdout.write(f"Deleted {' and '.join(deleted)}.")
             for table, number in skipped.items():
                 them = "it" if number == 1 else "them"
@@ -80,6 +79,6 @@ def prune_events(execute: Execute, age: float | None) -> int:
         return 0
     total, position, has_more = 0, OLDEST, True
     while has_more:
-        number, has_more, position = outbox.prune(execute, age, position)
+        number, has_more, position = events.prune(execute, age, position)
         total += number
     return total

@@ -8,7 +8,7 @@ from django.utils.timezone import is_naive, make_aware
 from ...base.queue_database import database_time
 from ...models import Subscription
 from ...models.event import Delivered, deliver_again
-from ...queue import events as outbox
+from ...queue.events import replayable
 from ..auditing import noting
 from ..parameters import add_database, ready_database, seconds
 
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         with ready_database(options["database"]) as alias:
             check_subscribes(alias, options["to"])
             since = time_of(options["since"], database_time(alias))
-            batches = outbox.replayable(alias, options["to"], since, options["name"])
+            batches = replayable(alias, options["to"], since, options["name"])
             if options["dry_run"]:
                 number = sum(map(len, batches))
                 self.stdout.write(f"{events(number)} would be delivered.")

@@ -129,7 +129,7 @@ class Listener:
             self.take()
 
     def take(self) -> None:
-        """Pass on the notifications that have come."""
+        """Hear the notifications that have come."""
         if self.connection is None:
             return
         self.next_look = monotonic() + BUSY_SECONDS
@@ -137,12 +137,12 @@ class Listener:
             self.is_new = False
             self.hear(self.MISSED, "")
         try:
-            self.pass_on(received(self.connection))
+            self.hear_all(received(self.connection))
         except psycopg.Error as error:
             self.drop(text_of(error))
             self.hear(self.MISSED, "")
 
-    def pass_on(self, notifications: Iterable[psycopg.Notify]) -> None:
+    def hear_all(self, notifications: Iterable[psycopg.Notify]) -> None:
         for each in notifications:
             self.heartbeat.last_heard = monotonic()
             if each.channel != self.ECHO:
@@ -230,7 +230,7 @@ class Listener:
             self.refused_statement = ""
             self.refused.passed()
         self.connection.remove_notify_handler(meanwhile.append)
-        self.pass_on(meanwhile)
+        self.hear_all(meanwhile)
         return row and row[0]
 
     @property

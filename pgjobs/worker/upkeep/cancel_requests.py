@@ -31,12 +31,12 @@ class CancelRequests(Chore):
         """Note that these jobs are to stop; from any thread."""
         self.asked.extend(lease_tokens)
 
-    def pass_on(self) -> None:
+    def cancel_asked(self) -> None:
         while self.asked:
             self.cancel(self.asked.popleft())
 
     def run(self, connection: OwnConnection) -> Effects:
         self.ask(recording.cancel_requests(connection.execute, self.worker_id))
         self.due = inf
-        self.pass_on()
+        self.cancel_asked()
         return NOTHING

@@ -4,7 +4,7 @@ import logging
 from time import monotonic
 
 from ...conf import settings
-from ...queue import events as outbox
+from ...queue import events
 from ..connections.connection import OwnConnection
 from .chore import Chore, Effects
 
@@ -20,10 +20,10 @@ class LateDelivery(Chore):
         super().__init__(DELIVER_LATE_SECONDS)
 
     def run(self, connection: OwnConnection) -> Effects:
-        delivered = outbox.deliver_late(
+        delivered = events.deliver_late(
             connection.execute, settings.UNHANDLED_EVENT_GRACE
         )
-        self.done(monotonic(), again_at_once=delivered == outbox.BATCH)
+        self.done(monotonic(), again_at_once=delivered == events.BATCH)
         if delivered:
             logger.info("Delivered events=%s late", delivered)
         return Effects(ready=delivered > 0)

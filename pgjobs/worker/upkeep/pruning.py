@@ -7,8 +7,7 @@ from functools import partial
 from time import monotonic
 
 from ...conf import settings
-from ...queue import events as outbox
-from ...queue import upkeep
+from ...queue import events, upkeep
 from ...queue.audit import prune_audit
 from ...queue.figures import prune_figures
 from ...queue.parts import OLDEST, Part, Position
@@ -141,7 +140,7 @@ class PruneEvents(Chore):
     def run(self, connection: OwnConnection) -> Effects:
         number, has_more = 0, False
         if settings.EVENT_RETENTION is not None:
-            prune = partial(outbox.prune, connection.execute, settings.EVENT_RETENTION)
+            prune = partial(events.prune, connection.execute, settings.EVENT_RETENTION)
             number, has_more = self.walk.run(prune)
         self.done(monotonic(), again_at_once=has_more)
         if number:

@@ -8,7 +8,7 @@ import psycopg
 
 from ...base.database_errors import is_lost, is_of_row
 from ...conf import settings
-from ...queue import schedules as firing
+from ...queue import schedules
 from ...queue.schedules import Plan
 from ...tasks.schedules import bind
 from ..connections.connection import OwnConnection
@@ -44,14 +44,14 @@ class Scheduler(Chore):
 
     def run(self, connection: OwnConnection) -> Effects:
         """Fire a batch of what is due."""
-        seconds, after = firing.next_fire(connection.execute, self.after)
+        seconds, after = schedules.next_fire(connection.execute, self.after)
         self.after = after or 0
         if seconds is None or seconds > 0:
             wait = self.interval if seconds is None else min(seconds, self.interval)
             self.due = monotonic() + (0.0 if self.after else wait)
             return NOTHING
-        due = firing.due_schedules(connection.execute)
-        won, jobs = fire(connection, [firing.plan(each) for each in due])
+        due = schedules.due_schedules(connection.execute)
+        won, jobs = fire(connection, [schedules.plan(each) for each in due])
         if won:
             self.due, self.wait = monotonic(), SHORTEST_WAIT
         else:
@@ -66,7 +66,7 @@ def fire(connection: OwnConnection, plans: Sequence[Plan]) -> tuple[int, int]:
         return 0, 0
     try:
         with connection.transaction():
-            return firing.fire(connection.execute, plans, bind)
+            return schedules.fire(connection.execute, plans, bind)
     except psycopg.errors.LockNotAvailable:
         return fire_one_by_one(connection, plans) if len(plans) > 1 else (0, 0)
     except Exception as error:
@@ -87,7 +87,7 @@ def set_apart(
     reason = f"It could not be fired: {str(error).strip()}"[:1_000]
     failed = plan._replace(ticks=(), error=reason)
     with connection.transaction():
-        return firing.fire(connection.execute, [failed], bind)
+        return schedules.fire(connection.execute, [failed], bind)
 
 
 def fire_one_by_one(
