@@ -1,4 +1,4 @@
-"""The documentation's site: `python -m sphinx -W -b html docs docs/_build/html`."""
+"""The documentation's site: `make -C docs html`."""
 
 import sys
 from pathlib import Path
