@@ -16,8 +16,8 @@ from django.utils.translation import gettext_lazy as _
 from ..base.plain_json import dump
 from ..base.queue_database import database_time
 from ..models import Job, Schedule, Status, Tick
-from ..models.schedule import ScheduleQuerySet
 from ..models.schedule_choices import State
+from ..models.schedule_set import ScheduleQuerySet
 from ..models.schedule_units import TIMING_FIELDS, UNITS, Unit
 from ..queue.acts import Changed
 from ..reports.json_text import readable

@@ -3,80 +3,24 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import models, transaction
+from django.db import models, router
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..base.queue_database import QueueManager, database_time, declare_alone
+from ..base.queue_database import database_time
 from ..base.timetable import LONGEST_INTERVAL, SHORTEST_INTERVAL, Timetable
 from ..fields import LenientDecoder
 from ..queue.schedules import cannot_fire
 from .job import Job
 from .job_columns import EMPTY_ARRAY, EMPTY_OBJECT
 from .schedule_choices import Anchor, CatchUp, Overlap, State
+from .schedule_set import ScheduleManager
 from .schedule_units import TIMING_FIELDS, UNITS, as_declared, interval
 from .table import Table
 
 NO_TIME = timedelta(0)
-
-
-class ScheduleQuerySet(models.QuerySet["Schedule"]):
-    def active(self):
-        """Filter those that fire when their time comes."""
-        return self.filter(paused=False, orphaned=False)
-
-    def declared(self):
-        """Filter those that the code declares, or once did."""
-        return self.filter(declared__isnull=False)
-
-    def pause(self) -> int:
-        """Stop schedules from firing until they are resumed; return how many."""
-        return self.filter(paused=False).update(paused=True)
-
-    def resume(self) -> int:
-        """Make paused schedules fire again, from the next tick on; return how many."""
-        now, resumed = database_time(self.db), 0
-        for schedule in self.filter(paused=True):
-            schedule.plan_next(now)
-            resumed += self.filter(pk=schedule.pk, paused=True).update(
-                paused=False,
-                next_run_at=schedule.next_run_at,
-                error=schedule.error,
-            )
-        return resumed
-
-
-class ScheduleManager(
-    QueueManager.from_queryset(ScheduleQuerySet)  # type: ignore[misc]
-):
-    def declare(self, declared: dict[str, dict[str, Any]]) -> None:
-        """Store what the code declares: {name: {"task": ..., field: value}}.
-
-        Fields that were changed by hand stay changed. Schedules that the code no longer
-        declares are orphaned. Several processes may do so at the same time.
-        """
-        if not self.is_news(declared):
-            return
-        with transaction.atomic(using=self.db):
-            declare_alone(self.db)
-            now = database_time(self.db)
-            stored = {each.name: each for each in self.select_for_update()}
-            for name, values in declared.items():
-                schedule = stored.get(name) or Schedule(name=name)
-                schedule.take_over(values, now)
-                schedule.save(using=self.db)
-            gone = stored.keys() - declared.keys()
-            self.declared().filter(name__in=gone).update(orphaned=True)
-
-    def is_news(self, declared: dict[str, dict[str, Any]]) -> bool:
-        stored = self.declared().filter(orphaned=False)
-        rows = stored.values_list("name", "task", "declared")
-        return {name: (task, values) for name, task, values in rows} != {
-            name: (values["task"], as_declared(values))
-            for name, values in declared.items()
-        }
 
 
 class Schedule(Table):
@@ -357,6 +301,13 @@ class Schedule(Table):
         }
 
     # When it fires
+
+    def save(self, *, using: str | None = None, **kwargs: Any) -> None:
+        """Store it; a new schedule gets its first run, unless it has one already."""
+        if self._state.adding and self.next_run_at is None and not self.error:
+            using = using or router.db_for_write(Schedule, instance=self)
+            self.plan_again(database_time(using))
+        super().save(using=using, **kwargs)
 
     def plan_again(self, now: datetime) -> None:
         """Set the next run after a change of its times. `now`: the database's time."""

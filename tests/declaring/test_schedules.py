@@ -114,6 +114,21 @@ def test_task_has_several_schedules_with_their_own_arguments():
     )
 
 
+def test_schedule_that_code_creates_by_the_model_has_its_first_run():
+    before = database_time("default")
+    made = Schedule.objects.create(name="mine", task="tests.noop", every=HOUR)
+    assert before < made.next_run_at - HOUR <= database_time("default")
+    assert made.state == "active"
+    made.refresh_from_db()
+    assert made.next_run_at == made.origin_at + HOUR
+    Schedule.objects.filter(pk=made.pk).update(next_run_at=None)
+    made.refresh_from_db()
+    made.save()
+    assert made.state == "ended"  # no new one: saved as it is
+    wrong = Schedule.objects.create(name="wrong", task="tests.noop", cron="never")
+    assert wrong.state == "broken"
+
+
 def test_schedules_are_stored_once_and_left_alone():
     task(every=HOUR)(report)
     store_declared("default")
