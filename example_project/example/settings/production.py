@@ -24,6 +24,9 @@ DATABASES = {
 }
 
 SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+# Browsers remember these for as many seconds, and refuse plain HTTP meanwhile. The last
+# two also bind each subdomain, and a preload list keeps a domain for months. Copy them
+# only if all hosts of your domain serve HTTPS for good.
 SECURE_HSTS_SECONDS = 3_600
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = True
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
