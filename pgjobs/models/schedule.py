@@ -303,7 +303,10 @@ class Schedule(Table):
     # When it fires
 
     def save(self, *, using: str | None = None, **kwargs: Any) -> None:
-        """Store it; a new schedule gets its first run, unless it has one already."""
+        """Store it; a new schedule gets its first run, unless it has one already.
+
+        `using`: alias of the database. `kwargs`: the others of Django's `save`.
+        """
         if self._state.adding and self.next_run_at is None and not self.error:
             using = using or router.db_for_write(Schedule, instance=self)
             self.plan_again(database_time(using))
