@@ -47,6 +47,14 @@ def test_settings_for_one_task_come_before_the_code(use):
     assert job_of(standard_tasks.fail_twice.enqueue()).max_attempts == 9
 
 
+def test_end_of_a_job_is_followed_by_the_job_that_an_option_names(use):
+    tasks = {"tests.standard_tasks.noop": {"on_success": "tests.note"}}
+    use({"OPTIONS": {"tasks": tasks}})
+    job = job_of(standard_tasks.noop.enqueue())
+    assert job.succeed()
+    assert Job.objects.get(task="tests.note").kwargs == {"job_id": job.pk}
+
+
 def test_using_comes_before_all(use):
     tasks = {"tests.standard_tasks.noop": {"max_attempts": 9}}
     use({"OPTIONS": {"tasks": tasks}})
