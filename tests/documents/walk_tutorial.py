@@ -30,11 +30,11 @@ FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 COMMAND = re.compile(r"^    (\S.*)$", re.M)
 # What the page asks for in a sentence, and the method that does it.
 ACTS = {
-    "press_ctrl_c": re.compile(r"\bPress Ctrl-C\b"),
+    "press_ctrl_c": re.compile(r"\bPress\s+Ctrl-C\b"),
     "open": re.compile(r"\bOpen `http://127\.0\.0\.1:8000(/\S*)`"),
-    "log_in": re.compile(r"\blog in\b"),
+    "log_in": re.compile(r"\blog\s+in\b"),
     "click": re.compile(r"\b(?:[Cc]lick|then|and)\s+\*([^*]+)\*"),
-    "change": re.compile(r"change `(\w+)` to `(\w+)`"),
+    "change": re.compile(r"change\s+`(\w+)`\s+to\s+`(\w+)`"),
 }
 PATIENCE = 180  # seconds, for a machine that does much else
 
