@@ -27,6 +27,7 @@ ANSWERS = {
     "error messages": "reference/messages",
     "exclude": "reference/commands",
     "exit code": "reference/operations",
+    "exit code jobstatus": "reference/commands",
     "install": "tutorial",
     "job_finished": "telemetry",
     "kubernetes": "guides/production",
