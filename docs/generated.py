@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from generated_exits import RULE, exit_codes
 from generated_tables import models_page, operations_page, sql_functions_page
 
 from pgjobs.conf import SETTINGS
@@ -153,6 +154,7 @@ def comments_in(source: str) -> dict[str, str]:
 
 def commands_page() -> Iterator[str]:
     yield from ("# Commands", "", "Each command of `manage.py`, with its options.")
+    yield from RULE
     for module in pkgutil.iter_modules(commands.__path__):
         if not module.name.startswith("_"):
             yield from command(module.name)
@@ -162,6 +164,7 @@ def command(name: str) -> Iterator[str]:
     made = importlib.import_module(f"{commands.__name__}.{name}").Command()
     parser = made.create_parser("manage.py", name)
     yield from ("", f"## {name}", "", str(made.help), "")
+    yield from exit_codes(name)
     options = own_options(parser)
     verbs = [each for each in options if isinstance(each, WITH_VERBS)]
     if len(options) > len(verbs):

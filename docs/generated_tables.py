@@ -131,6 +131,7 @@ def operations_page() -> Iterator[str]:
         *exit_codes(),
         "",
         "2 is Django's, for a wrong use of the command.",
+        "[Commands](commands.md#exit-codes) has the exit codes of all others.",
         "",
         "## Log fields",
         "",

@@ -15,7 +15,11 @@ from .table import Table
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """How many jobs of a batch there are of each status."""
+    """How many jobs of a batch there are of each status.
+
+    It has a number for each: `ready`, `scheduled`, `waiting`, `running`, `successful`,
+    `failed` and `cancelled`.
+    """
 
     ready: int = 0
     scheduled: int = 0
@@ -27,18 +31,22 @@ class BatchProgress:
 
     @property
     def total(self) -> int:
+        """The number of all jobs."""
         return self.unfinished + self.finished
 
     @property
     def unfinished(self) -> int:
+        """How many jobs have not ended."""
         return self.ready + self.scheduled + self.waiting + self.running
 
     @property
     def finished(self) -> int:
+        """How many jobs have ended."""
         return self.successful + self.failed + self.cancelled
 
     @property
     def is_finished(self) -> bool:
+        """Whether all jobs have ended."""
         return self.unfinished == 0
 
 

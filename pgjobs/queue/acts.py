@@ -25,7 +25,7 @@ MOST_TRIES = 100  # a try fails only if another transaction was faster
 
 
 class Changed(NamedTuple):
-    """How many jobs an act changed, and how many it skipped by their status."""
+    """How many jobs an act `changed`, and how many it `skipped` by their status."""
 
     changed: int
     skipped: int

@@ -57,6 +57,7 @@ class Chores(NamedTuple):
     next_fire: float | None  # seconds until a schedule has to be looked at
     has_ready: bool  # there are READY jobs in any queue
     next_due: float | None  # seconds until a scheduled job may run
+    workers: int  # that are alive
 
 
 class Rescued(NamedTuple):

@@ -19,9 +19,9 @@ def exponential(
 ) -> Backoff:
     """Return a backoff of `base ** failures` seconds, at most `cap`.
 
-    `jitter` spreads jobs that failed together. True adds up to 5 seconds at random, a
-    number adds up to that many seconds, and False adds none. Raises InvalidTask for a
-    duration that cannot be one.
+    `cap` is seconds or a timedelta. `jitter` spreads jobs that failed together. True
+    adds up to 5 seconds at random, a number adds up to that many seconds, and False
+    adds none. Raises InvalidTask for a duration that cannot be one.
     """
     base, longest = seconds_of("base", base), seconds_of("cap", cap)
     spread = seconds_of("jitter", 5.0 * jitter if isinstance(jitter, bool) else jitter)

@@ -52,17 +52,18 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
     max_attempts: int = 3
     #: Worker processes that may die under the job before it ends FAILED.
     max_crashes: int = 3
-    #: Time that an attempt may take. `None` leaves it to `PGJOBS["TIMEOUT"]`.
+    #: Time that an attempt may take: seconds or a `timedelta`. `None` leaves it to
+    #: `PGJOBS["TIMEOUT"]`.
     timeout: float | timedelta | None = None
     #: How many of `runjobs --units` the job takes while it runs.
     process_units: int | None = None
     #: A running job that is cancelled is interrupted by `TaskCancelled`, or asks by
     #: itself (`"cooperative"`).
     cancel: Literal["interrupt", "cooperative"] = "interrupt"
-    #: A delay, or an aware datetime before which the job does not start.
+    #: A `timedelta` from now, or an aware datetime. The job does not start before.
     run_after: datetime | timedelta | None = None
-    #: A job that no attempt has begun by then ends CANCELLED. A timedelta counts from
-    #: when the job can run.
+    #: An aware datetime, or a `timedelta` from when the job can run. A job that no
+    #: attempt has begun by then ends CANCELLED.
     expires: datetime | timedelta | None = None
     #: Seconds until the next attempt, from the number of failures: `exponential()`,
     #: `linear()`, `constant()` or a callable.

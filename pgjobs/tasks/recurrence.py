@@ -23,7 +23,7 @@ CHOICES = {
 class Recurrence:
     """One schedule of a task, as its code declares it. Raises InvalidTask."""
 
-    #: Time between two runs.
+    #: A `timedelta` between two runs.
     every: timedelta | None = None
     #: A cron expression, such as `"0 3 * * mon-fri"` or `"@weekly"`.
     cron: str | None = None
@@ -36,7 +36,7 @@ class Recurrence:
     #: Which of the runs are made up that were missed while no worker lived: the
     #: latest, all (up to 1,000), or none.
     catch_up: Literal["latest", "all", "none"] = "latest"
-    #: Each run starts later by a random time up to this.
+    #: Each run starts later by a random time up to this: seconds or a `timedelta`.
     jitter: float | timedelta = 0
     #: Aware datetime of the earliest run.
     start: datetime | None = None

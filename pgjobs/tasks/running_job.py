@@ -36,7 +36,12 @@ class ReportHost(Protocol):
 
 
 class PublishedEvent(NamedTuple):
-    """The event that a job delivers."""
+    """The event that a job delivers.
+
+    - `id`, `name`, `published_at`: as the event has them.
+    - `payload`: a dict, as it was published.
+    - `aggregate_id`, `correlation_id`: texts that the publisher gave, or None.
+    """
 
     id: int
     name: str

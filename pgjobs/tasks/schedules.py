@@ -61,7 +61,7 @@ def schedule(
     - `catch_up`: which missed runs follow after a time without workers: "latest" (one
       for all of them), "all" or "none".
     - `anchor`: "end" counts `every` from the end of the run.
-    - `jitter`: the longest random delay of a run.
+    - `jitter`: the longest random delay of a run, in seconds or as a timedelta.
     - `start`, `end`: aware datetimes.
     - `database`: the alias of the only database that has the schedule. By default each
       database with a queue has it, and runs it with its own data.

@@ -282,7 +282,10 @@ class Task(Generic[P, R, J]):
 
 
 class BoundTask(NamedTuple, Generic[J]):
-    """A task with the job that enqueueing inserts, as `task.bind(...)` returns it."""
+    """A task with the arguments of a job; `task.bind(...)` returns it.
+
+    Nothing is inserted yet. `enqueue_many`, `chain`, `group` and `perform` take it.
+    """
 
     task: Task[Any, Any, J]
     new_job: NewJob

@@ -32,7 +32,7 @@ class Unique:
     #: Key that only one job may hold at a time.
     unique_key: Key | None = None
     #: How long the key is held: until the job has ended, until it starts
-    #: (`"waiting"`), or for a period.
+    #: (`"waiting"`), or for a period: seconds or a `timedelta`.
     unique_for: UniqueFor = "unfinished"
     #: What `enqueue` does if the key is held: `"return"` that job, `"raise"`,
     #: `"replace"` its arguments, or `"skip"` (returns None).

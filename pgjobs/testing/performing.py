@@ -48,14 +48,14 @@ class Progress(NamedTuple):
 class Performed:
     """What one attempt of a job did."""
 
-    outcome: str  # SUCCESSFUL, RETRIED, SNOOZED, CANCELLED or FAILED
-    return_value: Any  # as read from its JSON
-    reason: str  # what the task said when it did not succeed
-    delay: float | None  # seconds until the next attempt, if there is one
-    progress: list[Progress]
-    log: list[str]
-    steps: dict[str, Any]  # results by the names of the steps
-    jobs: list[Job]  # that it enqueued
+    outcome: str  #: SUCCESSFUL, RETRIED, SNOOZED, CANCELLED or FAILED
+    return_value: Any  #: as read from its JSON
+    reason: str  #: what the task said when it did not succeed
+    delay: float | None  #: seconds until the next attempt, if there is one
+    progress: list[Progress]  #: what it reported
+    log: list[str]  #: lines that it wrote for people
+    steps: dict[str, Any]  #: results by the names of the steps
+    jobs: list[Job]  #: that it enqueued
 
 
 def perform(

@@ -1,11 +1,10 @@
-"""The examples of Django's documentation run, and those of ours name what there is."""
+"""The examples of Django's documentation run, and those of our pages on its tasks."""
 
-import ast
 import importlib
 import re
+import sys
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 import django
 import pytest
@@ -22,13 +21,23 @@ from tests.documented_tasks import (
     email_users_with_context,
     my_task,
 )
+from tests.documents.examples import (
+    OF_DJANGO_TASKS,
+    document,
+    imports,
+    modules_of_pages,
+    python_blocks,
+)
 from tests.processes import drain
-from tests.standard import TaskResultStatus, default_task_backend, task_backends
+from tests.standard import (
+    TaskResultStatus,
+    default_task_backend,
+    task_backends,
+    tasks,
+)
 
 runs = pytest.mark.django_db(transaction=True)
-DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
-PAGES = [DOCS / "django_tasks.md", *sorted((DOCS / "migrating").glob("*.md"))]
-BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+PAGES = sorted(OF_DJANGO_TASKS)
 MAIL = {
     "emails": ["user@example.com"],
     "subject": "You have a message",
@@ -100,8 +109,21 @@ def test_tuple_arrives_as_a_list():
 # Our own pages
 
 
-def blocks_of(page: Path) -> list[str]:
-    return BLOCK.findall(page.read_text())
+@pytest.fixture
+def modules_of_page(monkeypatch):
+    """Let `django.tasks` be there in all versions, and pages define `shop.tasks`."""
+    if django.VERSION < (6, 0):
+        monkeypatch.setitem(sys.modules, "django.tasks", tasks)
+    with modules_of_pages():
+        yield
+
+
+@runs
+@pytest.mark.usefixtures("modules_of_page")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples_of_the_page_run(page):
+    for example in document(page).examples():
+        example.evaluate()
 
 
 def is_installed_here(module: str) -> bool:
@@ -112,12 +134,10 @@ def is_installed_here(module: str) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page_imports_what_there_is(page):
-    for block in blocks_of(page):
-        for node in ast.walk(ast.parse(block)):
-            if isinstance(node, ast.ImportFrom) and is_installed_here(node.module):
-                module = importlib.import_module(node.module)
-                for each in node.names:
-                    assert hasattr(module, each.name), each.name
+    for block in python_blocks(page):
+        for module, name in imports(block):
+            if is_installed_here(module):
+                assert hasattr(importlib.import_module(module), name), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -134,4 +154,4 @@ def test_page_names_options_that_there_are(page):
 
 def test_pages_have_blocks():
     assert len(PAGES) == 5
-    assert all(blocks_of(page) for page in PAGES)
+    assert all(python_blocks(page) for page in PAGES)

@@ -11,7 +11,8 @@ import inspect
 import re
 import shlex
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -24,13 +25,15 @@ from sybil import Document, Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, SkipParser
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-OF_ROOT = sorted(ROOT.glob("*.md"))
+OF_ROOT = sorted([*ROOT.glob("*.md"), ROOT / "example_project/README.md"])
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])
-# Their examples need `django.tasks`: see tests/backends/test_documentation.py.
+# Of `django.tasks`, which all versions of Django have to try: their examples run in
+# tests/backends/test_documentation.py.
 OF_DJANGO_TASKS = {ROOT / "docs/django_tasks.md", *(ROOT / "docs/migrating").iterdir()}
 FILE = re.compile(r"# ([\w/]+)\.py")
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(
-    r"(?:^|\s)(?:python |/python )?manage\.py (.+?)(?:  +#.*|\s+#.*)?$"
+    r"(?:^|\s)(?:python |/python )?(?:[\w/]+/)?manage\.py (.+?)(?:  +#.*|\s+#.*)?$"
 )
 
 
@@ -83,6 +86,29 @@ def defined(names: dict, name: str):
         raise AttributeError(name) from None
 
 
+@contextmanager
+def modules_of_pages() -> Iterator[None]:
+    """Forget the modules that pages define in the block."""
+    before = {*sys.modules}
+    yield
+    for name in sys.modules.keys() - before:
+        if isinstance(vars(sys.modules[name]).get("__getattr__"), partial):
+            del sys.modules[name]
+
+
+def python_blocks(path: Path) -> list[str]:
+    """Return the Python that readers see, also what cannot run."""
+    return BLOCK.findall(path.read_text())
+
+
+def imports(block: str) -> Iterator[tuple[str, str]]:
+    """Yield each module and name that a block imports by `from`; it must be Python."""
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    for node in ast.walk(compile(block, "block", "exec", flags=flags)):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", each.name) for each in node.names)
+
+
 def run_sql(example: Example) -> None:
     with connection.cursor() as cursor:
         cursor.execute(example.parsed)
@@ -91,7 +117,8 @@ def run_sql(example: Example) -> None:
 def command_lines(path: Path) -> list[str]:
     """Return what follows `manage.py` in the command lines of a page."""
     text = re.sub(r"\\\n\s*", "", path.read_text())
-    lines = (COMMAND.search(line) for line in text.splitlines())
+    parts = (part for line in text.splitlines() for part in line.split(" && "))
+    lines = (COMMAND.search(part) for part in parts)
     found = [each[1] for each in lines if each and "`" not in each.string]
     return [line.partition(" | ")[0] for line in found]
 

@@ -3,7 +3,10 @@
 import ast
 import inspect
 import re
+import sys
 import textwrap
+from dataclasses import fields
+from importlib import import_module
 
 import pytest
 
@@ -12,8 +15,11 @@ from pgjobs import exceptions, models, testing, views
 from pgjobs.models import Batch, Event, Job, Queue, Schedule
 from pgjobs.models.job_set import JobQuerySet
 from pgjobs.tasks.chains import Chain, Group
+from pgjobs.tasks.options import Options
+from pgjobs.tasks.recurrence import Recurrence
 from pgjobs.tasks.running_job import RunningJob
 from pgjobs.tasks.task import Task
+from tests.documents.examples import ROOT
 
 # The worker's side of a running job, what a model does with declarations, and what
 # pgjobs itself asks of a task.
@@ -26,6 +32,17 @@ STATUSES = {"ready", "scheduled", "waiting", "running", "failed", "finished"}
 CLASSES = (
     Task, Chain, Group, RunningJob, Job, JobQuerySet, Batch, Event, Queue, Schedule,
 )  # fmt: skip
+# A docstring that leaves the rest to that of another function.
+REFERENCE = re.compile(r"\b([Ss]ee|as) `[\w.]+`")
+API = (ROOT / "docs/reference/api.md").read_text()
+# The names of all classes of pgjobs.
+OURS = {
+    each.__name__
+    for module in [*sys.modules.values()]
+    if module.__name__.startswith("pgjobs")
+    for each in vars(module).values()
+    if inspect.isclass(each) and each.__module__.startswith("pgjobs")
+}
 EXCEPTIONS = [
     each
     for each in vars(exceptions).values()
@@ -64,7 +81,7 @@ def unnamed(function, text: str) -> list[str]:
 def test_docstring_says_what_the_function_takes_and_returns(function):
     text = inspect.getdoc(function) or ""
     assert text
-    if re.search(r"\b([Ss]ee|as) `[\w.]+`", text):
+    if REFERENCE.search(text):
         return
     assert not unnamed(function, text)
     returned = inspect.signature(function).return_annotation
@@ -85,6 +102,57 @@ MODELS = [getattr(models, name) for name in models.__all__]
 def test_docstring_says_what_the_class_or_module_is(owner):
     text = owner.__dict__["__doc__"]  # not that of the class above
     assert text and not text.startswith(f"{owner.__name__}(")  # which Django writes
+
+
+def units(annotation) -> set[str]:
+    """Return the words by which a text says what a duration of this type is."""
+    text = str(annotation)
+    if "timedelta" not in text:
+        return set()
+    return {"second", "timedelta"} if "float" in text else {"timedelta"}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(pytest.param(f, id=name) for name, f in public_functions()),
+        *(pgjobs.Retry, pgjobs.Snooze, pgjobs.Dependency),
+    ],
+)
+def test_docstring_says_the_unit_of_a_duration(function):
+    text = inspect.getdoc(function) or ""
+    for parameter in inspect.signature(function).parameters.values():
+        wanted = units(parameter.annotation)
+        if wanted and not REFERENCE.search(text):
+            assert {each for each in wanted if each not in text} == set(), parameter
+
+
+@pytest.mark.parametrize("owner", [Options, Recurrence])
+def test_comment_of_an_option_says_the_unit_of_a_duration(owner, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    about = import_module("generated").comments_of_fields(owner)
+    found = {each.name: units(each.type) for each in fields(owner)}
+    assert found["jitter" if owner is Recurrence else "timeout"]
+    for name, wanted in found.items():
+        assert {each for each in wanted if each not in about[name]} == set(), name
+
+
+def classes_in(signature: inspect.Signature) -> set[str]:
+    """Return the classes of pgjobs that a signature names."""
+    return {word for word in re.findall(r"\b[A-Z]\w+", str(signature)) if word in OURS}
+
+
+@pytest.mark.parametrize(
+    "function", [pytest.param(f, id=name) for name, f in public_functions()]
+)
+def test_reference_explains_the_classes_of_the_signature(function):
+    for name in classes_in(inspect.signature(function)):
+        assert re.search(rf"\b{name}\b", API), name
+
+
+def test_classes_of_signatures_are_found():
+    assert "Changed" in classes_in(inspect.signature(JobQuerySet.retry))
+    assert "BoundTask" in classes_in(inspect.signature(Task.bind))
 
 
 def raised_by(function) -> set[str]:

@@ -1,8 +1,7 @@
 import ast
 import re
-import sys
 from collections.abc import Iterator
-from functools import partial
+from importlib import import_module
 
 import pytest
 from django.core.management import CommandError
@@ -16,7 +15,10 @@ from tests.documents.examples import (
     ROOT,
     command_lines,
     document,
+    imports,
+    modules_of_pages,
     parse_command,
+    python_blocks,
 )
 
 CHECK = re.compile(r"pgjobs\.[EW]\d{3}")
@@ -24,11 +26,8 @@ CHECK = re.compile(r"pgjobs\.[EW]\d{3}")
 
 @pytest.fixture(autouse=True)
 def same_modules_afterwards():
-    before = dict(sys.modules)
-    yield
-    for name in sys.modules.keys() - before.keys():
-        if isinstance(vars(sys.modules[name]).get("__getattr__"), partial):
-            del sys.modules[name]
+    with modules_of_pages():
+        yield
 
 
 @pytest.fixture
@@ -50,13 +49,28 @@ def test_examples_of_the_page_run(path):
         example.evaluate()
 
 
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_python_of_the_page_imports_what_there_is(path):
+    # Also the blocks of which `skip: next` says that they do not run.
+    for block in python_blocks(path):
+        for module, name in imports(block):
+            if module.partition(".")[0] == "pgjobs":
+                assert hasattr(import_module(module), name), name
+
+
 @pytest.mark.parametrize("path", sorted({*PAGES, *OF_ROOT}), ids=name_of)
-def test_command_lines_of_the_page_are_understood(path):
+def test_command_lines_of_the_page_are_understood(path, settings):
+    settings.BASE_DIR = ROOT / "example_project"  # which its own commands read
     for line in command_lines(path):
         try:
             parse_command(line)
         except (CommandError, KeyError, SystemExit) as error:
             pytest.fail(f"manage.py {line}: {error}")
+
+
+def test_command_lines_of_the_example_project_are_found():
+    found = command_lines(ROOT / "example_project/README.md")
+    assert {"demo", "demo --headless", "loaddata ground_stations"} <= {*found}
 
 
 def test_reference_names_each_system_check():

@@ -193,6 +193,22 @@ def test_idle_worker_asks_little():
     assert beat / chores <= 2.5, "rescues for each heartbeat"
 
 
+@pytest.mark.listening
+def test_heartbeat_is_planned_once():
+    with running_worker(poll=600, queues=("none",)) as loop:
+        for _ in range(5):
+            loop.heartbeat.beat()
+        plans = loop.heartbeat.connection.execute(
+            """
+            SELECT generic_plans, custom_plans FROM pg_prepared_statements
+            WHERE statement LIKE '-- A worker''s sign of life.%'
+            """
+        )
+    ((generic, custom),) = plans
+    assert generic >= 4
+    assert custom == 0
+
+
 @pytest.mark.usefixtures("calm")
 def test_failed_attempt_costs_one_statement_more_and_no_look_too_many():
     job = enqueue(tasks.fail_with, "no")

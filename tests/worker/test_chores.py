@@ -39,6 +39,22 @@ def test_timer_is_due_after_its_interval_or_at_once_after_a_full_batch():
     assert timer.is_due(now=100.0)
 
 
+@pytest.mark.parametrize(("workers", "turns"), [(0, 1), (1, 1), (3, 3), (64, 10)])
+def test_workers_do_a_chore_together_as_often_as_one_would(workers, turns):
+    timer = Timer(interval=10.0)
+    timer.take_turns(workers, now=100.0)
+    timer.done(now=100.0)
+    assert 100 + 8 * turns <= timer.due <= 100 + 10 * turns
+
+
+def test_worker_that_is_left_alone_does_its_chore_soon():
+    timer = Timer(interval=10.0)
+    timer.take_turns(5, now=100.0)
+    timer.done(now=100.0)
+    timer.take_turns(1, now=101.0)
+    assert timer.due == 111.0
+
+
 @pytest.mark.parametrize(
     ("notes", "due"),
     [

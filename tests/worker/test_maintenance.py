@@ -135,6 +135,17 @@ def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
     wait_for(is_done, timeout=SOON)
 
 
+def test_workers_that_are_alive_prune_by_turns(loop):
+    others = [Hand("first"), Hand("second")]
+    wait_for_pass(loop)
+    assert loop.upkeep["prune"].turns == loop.upkeep["prune_events"].turns == 3
+    for each in others:
+        each.vanish()
+    wait_for_pass(loop)
+    assert loop.upkeep["prune"].turns == 1
+    assert loop.upkeep.survey.turns == 1, "each worker looks for the dead"
+
+
 @pytest.mark.listening
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):

@@ -68,4 +68,10 @@ SELECT
             SELECT opens_at FROM pgjobs_rate WHERE opens_at IS NOT NULL
             ORDER BY opens_at LIMIT 1
         )
-    ) - clock_timestamp())::float8
+    ) - clock_timestamp())::float8,
+    -- workers: how many are alive
+    (
+        SELECT count(*) FROM pgjobs_worker
+        WHERE heartbeat_at
+            > clock_timestamp() - make_interval(secs => 2 * heartbeat_interval)
+    )

@@ -26,14 +26,17 @@ logger = logging.getLogger("pgjobs.worker")
 # would sort the whole backlog for each claim. These settings leave it one plan, the
 # walk along the index, and let it keep that plan.
 # jit: compiling a plan would take a hundred times as long as running it.
-# lock_timeout: a session that holds the row of one job must not stop the worker.
-ONE_PLAN = """
+PLANNER = """
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET plan_cache_mode = force_generic_plan;
-SET jit = off;
+SET jit = off
+"""
+
+# lock_timeout: a session that holds the row of one job must not stop the worker.
+ONE_PLAN = f"""{PLANNER};
 SET lock_timeout = '1s';
 SET default_transaction_isolation = 'read committed';
 SET statement_timeout = '25s'
@@ -304,6 +307,17 @@ def plan_once(own: OwnConnection) -> None:
     connection.prepare_threshold = 1
     connection.execute(ONE_PLAN)
     connection.execute(PATH_OF_FUNCTIONS)
+
+
+def keep_plans(own: OwnConnection) -> None:
+    """Let a connection keep the plans of the few statements that it repeats.
+
+    To parse and plan a heartbeat takes PostgreSQL longer than to run it.
+    """
+    if not own.pooled:
+        assert own.connection is not None
+        own.connection.prepare_threshold = 1
+        own.connection.execute(PLANNER)
 
 
 def hold_session_lock(own: OwnConnection, worker_id: int) -> bool:

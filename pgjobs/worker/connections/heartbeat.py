@@ -13,7 +13,7 @@ from ...conf import settings
 from ...sql import statement
 from ..memory import resident_bytes
 from ..options import WorkerOptions
-from .connection import OwnConnection, Watchdog, hold_session_lock
+from .connection import OwnConnection, Watchdog, hold_session_lock, keep_plans
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -50,6 +50,7 @@ class Heartbeat:
             options.name,
             watchdog,
             limit=max(2 * self.interval, LEAST_PATIENCE),
+            prepare=keep_plans,
         )
         self.stopped = threading.Event()
         self.thread = threading.Thread(

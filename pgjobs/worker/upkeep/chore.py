@@ -16,6 +16,7 @@ logger = logging.getLogger("pgjobs.worker")
 RESCUE_PER_HEARTBEAT = 0.4  # often enough to rescue within two heartbeats
 FIRST_PAUSE = 0.5  # seconds after the first error of a chore; each next pause doubles
 LONGEST_PAUSE = 60.0
+MOST_TURNS = 10  # how many workers, at most, do a chore by turns
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Timer:
 
     def __init__(self, interval: float = inf):
         self.interval = interval  # seconds. With `inf` only `expect` makes it due
+        self.turns = 1  # of how many intervals this worker takes one
         self.due = inf if isinf(interval) else monotonic() + random.uniform(0, interval)
         self.is_put_off = False
 
@@ -59,9 +61,17 @@ class Timer:
         return now >= self.due
 
     def done(self, now: float, again_at_once: bool = False) -> None:
-        wait = self.interval * random.uniform(0.8, 1)
+        wait = self.turns * self.interval * random.uniform(0.8, 1)
         self.due = now if again_at_once else now + wait
         self.is_put_off = False
+
+    def take_turns(self, workers: int, now: float) -> None:
+        """Do this by turns with all living workers, together as often as one would.
+
+        The loops of the others may be stuck, so a worker does not count on many.
+        """
+        self.turns = min(max(workers, 1), MOST_TURNS)
+        self.due = min(self.due, now + self.turns * self.interval)
 
     def note(self, there_is_something: bool, now: float) -> None:
         """Note whether there is anything to do; a worker asks again before long."""

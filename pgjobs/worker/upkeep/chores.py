@@ -64,6 +64,7 @@ class Chores(Upkeep):
         self.scheduler = Scheduler()
         self.dependencies = Depending()
         self.figures = StoreFigures(figures)
+        pruning = [prune() for prune in PRUNING]
         self.survey = Survey(
             worker_id,
             rescue=self.rescue,
@@ -71,6 +72,7 @@ class Chores(Upkeep):
             late_delivery=self.late_delivery,
             admitting=admitting,
             scheduler=self.scheduler,
+            shared=pruning,
             looks_for_jobs=looks_for_jobs,
             saw_no_jobs=saw_no_jobs,
         )
@@ -83,7 +85,7 @@ class Chores(Upkeep):
             self.rescue,
             self.orphans,
             self.figures,
-            *(prune() for prune in PRUNING),
+            *pruning,
             LongTransactionWarning(),
             HeavyJobWarning(options),
             self.scheduler,

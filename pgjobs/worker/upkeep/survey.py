@@ -1,6 +1,6 @@
 """Asks in one statement which chores have something to do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 from ...conf import settings
@@ -31,6 +31,7 @@ class Survey(Chore):
         late_delivery: LateDelivery,
         admitting: Admitting,
         scheduler: Scheduler,
+        shared: Sequence[Chore],
         looks_for_jobs: Callable[[], bool],
         saw_no_jobs: Callable[[float | None, float], None],
     ):
@@ -41,6 +42,7 @@ class Survey(Chore):
         self.late_delivery = late_delivery
         self.admitting = admitting
         self.scheduler = scheduler
+        self.shared = shared  # the chores that all workers do by turns
         self.looks_for_jobs = looks_for_jobs  # whether to ask for READY jobs, too
         # Called with the seconds until a job is due, or None, and the time.
         self.saw_no_jobs = saw_no_jobs
@@ -57,6 +59,8 @@ class Survey(Chore):
         self.late_delivery.note(found.deliver_late, now)
         self.admitting.sweeping.note(found.admit, now)
         self.scheduler.note_next(found.next_fire, now)
+        for each in self.shared:
+            each.take_turns(found.workers, now)
         if looks and not found.has_ready:
             self.saw_no_jobs(found.next_due, now)
         return NOTHING
