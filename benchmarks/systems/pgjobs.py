@@ -36,9 +36,20 @@ FILL = {
         SELECT %s, '{"number": 1}', now() + interval '1 day'
         FROM generate_series(1, %s)
     """,
+    # A hundred jobs for each lock. The first one is due in a day, and the others are
+    # where an admission would have put them.
     "waiting": """
-        INSERT INTO pgjobs_job (task, kwargs, status, waiting_for)
-        SELECT %s, '{"number": 1}', 'WAITING', 'lock' FROM generate_series(1, %s)
+        INSERT INTO pgjobs_job
+            (task, kwargs, keys, status, run_after, waiting_for, line)
+        SELECT %s, '{"number": 1}', jsonb_build_object('lock', lock),
+            CASE WHEN is_first THEN 'SCHEDULED' ELSE 'WAITING' END,
+            CASE WHEN is_first THEN now() + interval '1 day' END,
+            CASE WHEN NOT is_first THEN 'lock' END,
+            CASE WHEN NOT is_first THEN 'lock ' || lock END
+        FROM generate_series(0, %s - 1) AS number
+        CROSS JOIN LATERAL (
+            SELECT number %% 100 = 0, 'lock ' || number / 100
+        ) AS place (is_first, lock)
     """,
     "ready": """
         INSERT INTO pgjobs_job (task, kwargs)
@@ -67,7 +78,10 @@ def unfinished():
 
 def fill(status, number):
     with connection.cursor() as cursor:
+        if status == "waiting":  # a trigger would send them back to be admitted
+            cursor.execute("SET session_replication_role = replica")
         cursor.execute(FILL[status], [TASKS["noop"].name, number])
+        cursor.execute("RESET session_replication_role")
 
 
 def work():
