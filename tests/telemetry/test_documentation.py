@@ -196,12 +196,12 @@ def test_page_lists_all_metrics():
 
 
 def test_links_of_the_page_lead_somewhere():
-    headings = {
-        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-        for title in re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
-    }
     for target in re.findall(r"\]\(([^)]+)\)", PAGE):
-        if target.startswith("#"):
-            assert target[1:] in headings
-        else:
-            assert (DOCS / target).exists()
+        name, _, anchor = target.partition("#")
+        page = (DOCS / name).read_text() if name else PAGE
+        assert not anchor or anchor in anchors_of(page), target
+
+
+def anchors_of(page: str) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in titles}
