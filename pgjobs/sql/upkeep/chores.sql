@@ -14,7 +14,7 @@ SELECT
                 OR heartbeat_at > clock_timestamp()  -- the clock was set back
             )
     )
-    OR EXISTS (SELECT FROM pgjobs_job WHERE status = 'RUNNING') AND EXISTS (
+    OR EXISTS (
         SELECT
         FROM (
             SELECT lag(id, 1, 0::bigint) OVER (ORDER BY id) + 1, id - 1
