@@ -449,7 +449,9 @@ def cases() -> dict[str, Case]:
             statement("too_heavy"),
             {"total": 1_000, "queues": None, "excluded": [], "limit": 100},
         ),
-        "cancel requests": Case(statement("cancel_requests"), OWN),
+        "cancel requests": Case(
+            statement("cancel_requests"), {"held": held["ids"], **OWN}
+        ),
         "orphans": Case(
             statement("orphans"), {"lease_tokens": held["lease_tokens"], **OWN}
         ),

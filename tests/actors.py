@@ -202,7 +202,8 @@ class Hand:
     def beat(self) -> None:
         """Give a sign of life."""
         self.execute(
-            statement("heartbeat"), {**vars(self.row), "lease": 30, "echoes": True}
+            statement("heartbeat"),
+            {**vars(self.row), "lease": 30, "echoes": True, "held": []},
         )
 
     def vanish(self) -> None:

@@ -177,9 +177,10 @@ def orphans(
     ]
 
 
-def cancel_requests(execute: Execute, worker_id: int) -> list[int]:
-    """Return the lease tokens of the worker's jobs that were asked to stop."""
-    rows = execute(statement("cancel_requests"), {"worker_id": worker_id})
+def cancel_requests(execute: Execute, worker_id: int, held: Iterable[int]) -> list[int]:
+    """Return the lease tokens of those jobs that were asked to stop, of these ids."""
+    parameters = {"worker_id": worker_id, "held": array(held)}
+    rows = execute(statement("cancel_requests"), parameters)
     return [token for (token,) in rows]
 
 

@@ -29,6 +29,10 @@ class InFlight:
     def __len__(self) -> int:
         return len(self.jobs)
 
+    def ids(self) -> list[int]:
+        """Return the ids of the jobs; from any thread."""
+        return [job.id for job in list(self.jobs.values())]
+
     @property
     def is_empty(self) -> bool:
         return not self.jobs and not self.unrecorded

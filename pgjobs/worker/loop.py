@@ -101,8 +101,9 @@ class Loop:
     def make_parts(self) -> None:
         """Make the parts that need the worker's id and its connection."""
         session, options = self.session, self.options
+        held_ids = self.in_flight.ids
         self.heartbeat = Heartbeat(
-            options, session.row, session.watchdog, self.asked_to_cancel
+            options, session.row, session.watchdog, held_ids, self.asked_to_cancel
         )
         self.announcer = Announcer(options.database)
         self.recorder = Recorder(
@@ -119,6 +120,7 @@ class Loop:
             figures=self.recorder.figures,
             admitting=self.admitting,
             held=lambda: self.in_flight.jobs,
+            held_ids=held_ids,
             cancel=self.executor.cancel,
             looks_for_jobs=lambda: not self.cursors.are_set,
             saw_no_jobs=self.poll_schedule.saw_none,

@@ -331,7 +331,7 @@ class Working:
         self.run("next_fire", after=0, limit=100)
         self.run("due_schedules", limit=100)
         self.run("orphans", worker_id=self.hand.id, lease_tokens="{}")
-        self.run("cancel_requests", worker_id=self.hand.id)
+        self.run("cancel_requests", worker_id=self.hand.id, held=[])
 
     def fire(self) -> None:
         due = execute(

@@ -12,7 +12,7 @@ from psycopg.errors import LockNotAvailable
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.base.connections import connect
-from pgjobs.models import Job, Queue
+from pgjobs.models import Job, Queue, Worker
 from pgjobs.queue import claiming
 from pgjobs.queue.claiming import Ahead, Look, claim_statement, first_look
 from pgjobs.queue.parts import OLDEST
@@ -329,18 +329,30 @@ def test_look_at_cursors_does_not_walk_over_what_a_long_transaction_keeps():
     assert at_cursors - before < (everywhere - before) / 2
 
 
-@pytest.mark.parametrize("name", ["rescue", "chores"])
-def test_rescue_does_not_walk_over_what_living_workers_have_run(name):
-    with session() as held, connect("default", "test", "explain") as own:
+def blocks_read_behind_a_snapshot(name: str, worker_id: int, **parameters) -> int:
+    with connect("default", "test", "explain") as own:
         own.execute(ONE_PLAN)
-        run_under_a_snapshot(5_000, held)
-        worker_id = Hand("rescuer").id
         ((explained,),) = own.execute(
             "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement(name),
-            {"lock_class": LOCK_CLASS, "limit": 1_000, "looks": False, **ALL}
-            | {"worker_id": worker_id},
+            {"worker_id": worker_id, **ALL, **parameters},
         )
-    assert explained[0]["Plan"]["Shared Hit Blocks"] < 50
+    return explained[0]["Plan"]["Shared Hit Blocks"]
+
+
+@pytest.mark.parametrize("name", ["rescue", "chores"])
+def test_rescue_does_not_walk_over_what_living_workers_have_run(name):
+    with session() as held:
+        run_under_a_snapshot(5_000, held)
+        rescuer = Hand("rescuer").id
+        found = {"lock_class": LOCK_CLASS, "limit": 1_000, "looks": False}
+        assert blocks_read_behind_a_snapshot(name, rescuer, **found) < 50
+
+
+def test_requests_to_stop_are_not_sought_among_what_the_worker_has_run():
+    with session() as held:
+        run_under_a_snapshot(5_000, held)
+        worker, running = Worker.objects.get().pk, {"held": [1, 2, 3]}
+        assert blocks_read_behind_a_snapshot("cancel_requests", worker, **running) < 50
 
 
 def test_promotion_does_not_walk_over_what_is_not_due():

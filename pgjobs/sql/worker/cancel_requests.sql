@@ -1,5 +1,6 @@
--- The running jobs of a worker that were asked to stop.
+-- Those of a worker's jobs that were asked to stop. By their ids: the index of what runs
+-- keeps all that ran since the oldest snapshot.
 SELECT lease_token FROM pgjobs_job
-WHERE status = 'RUNNING'
+WHERE id = ANY (%(held)s::bigint[])
     AND worker_id = %(worker_id)s
     AND cancel_requested_at IS NOT NULL

@@ -22,10 +22,11 @@ ON CONFLICT (id) DO UPDATE SET
     holds_session_lock = excluded.holds_session_lock,
     memory = excluded.memory
 RETURNING
-    -- The jobs that were asked to stop, in case the notification was lost.
+    -- The jobs that were asked to stop, in case the notification was lost: see
+    -- cancel_requests.sql.
     ARRAY(
         SELECT lease_token FROM pgjobs_job
-        WHERE status = 'RUNNING'
+        WHERE id = ANY (%(held)s::bigint[])
             AND worker_id = %(id)s
             AND cancel_requested_at IS NOT NULL
     ),

@@ -34,11 +34,13 @@ class Heartbeat:
         options: WorkerOptions,
         row: dict,
         watchdog: Watchdog,
+        held_ids: Callable[[], list[int]],
         on_cancel: Callable[[list[int]], None],
     ):
         self.interval = settings.HEARTBEAT_INTERVAL
         self.lease = settings.LEASE_DURATION
         self.row = row
+        self.held_ids = held_ids  # returns the ids of the worker's jobs
         # Called with the lease tokens of jobs that are to stop.
         self.on_cancel = on_cancel
         self.last_beat = monotonic()
@@ -116,6 +118,7 @@ class Heartbeat:
         now = {
             "holds_session_lock": self.has_lock,
             "memory": resident_bytes(),
+            "held": self.held_ids(),
             "echoes": begun - self.last_heard > ECHO_AGE * self.interval,
         }
         rows = self.connection.execute(statement("heartbeat"), {**self.row, **now})

@@ -16,9 +16,15 @@ class CancelRequests(Chore):
 
     name = "cancel_requests"
 
-    def __init__(self, worker_id: int, cancel: Callable[[int], None]):
+    def __init__(
+        self,
+        worker_id: int,
+        held_ids: Callable[[], list[int]],
+        cancel: Callable[[int], None],
+    ):
         super().__init__()
         self.worker_id = worker_id
+        self.held_ids = held_ids  # returns the ids of the worker's jobs
         self.cancel = cancel  # called with the lease token of a job
         self.asked: deque[int] = deque()  # lease tokens
 
@@ -36,7 +42,8 @@ class CancelRequests(Chore):
             self.cancel(self.asked.popleft())
 
     def run(self, connection: OwnConnection) -> Effects:
-        self.ask(recording.cancel_requests(connection.execute, self.worker_id))
+        execute, held = connection.execute, self.held_ids()
+        self.ask(recording.cancel_requests(execute, self.worker_id, held))
         self.due = inf
         self.cancel_asked()
         return NOTHING

@@ -51,11 +51,12 @@ class Chores(Upkeep):
         figures: Figures,
         admitting: Admitting,
         held: Callable[[], Iterable[int]],
+        held_ids: Callable[[], list[int]],
         cancel: Callable[[int], None],
         looks_for_jobs: Callable[[], bool],
         saw_no_jobs: Callable[[float | None, float], None],
     ):
-        self.cancel_requests = CancelRequests(worker_id, cancel)
+        self.cancel_requests = CancelRequests(worker_id, held_ids, cancel)
         self.new_queues = NewQueues()
         self.rescue = Rescue(worker_id)
         self.orphans = ReleaseOrphans(worker_id, options.name, held)
