@@ -78,10 +78,13 @@ def unfinished():
 
 def fill(status, number):
     with connection.cursor() as cursor:
-        if status == "waiting":  # a trigger would send them back to be admitted
+        # A trigger would send waiting jobs back to be admitted. Only a superuser can
+        # switch it off.
+        if status == "waiting":
             cursor.execute("SET session_replication_role = replica")
         cursor.execute(FILL[status], [TASKS["noop"].name, number])
-        cursor.execute("RESET session_replication_role")
+        if status == "waiting":
+            cursor.execute("RESET session_replication_role")
 
 
 def work():
