@@ -109,7 +109,10 @@ class PollSchedule:
         if is_held:
             self.look_at = min(self.look_at, now + self.look_again)
         if not is_overdue:
-            self.promote_at = now + due
+            # A partial look does not see jobs that are long overdue.
+            is_all_known = promoted or rewind_at is None
+            known = inf if is_all_known else self.promote_at
+            self.promote_at = min(known, now + due)
         elif promoted:
             self.promote_at = now + self.look_again
         else:  # a busy worker looks each millisecond and must not keep postponing it

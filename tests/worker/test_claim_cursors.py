@@ -7,6 +7,7 @@ import pytest
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Job, Queue
+from pgjobs.queue import claiming
 from pgjobs.queue.claiming import (
     EVERYWHERE,
     Claimed,
@@ -32,6 +33,14 @@ from tests.processes import (
 NEVER = 600.0
 POLL = 60.0
 INSERT = "INSERT INTO pgjobs_job (task) VALUES ('tests.noop')"
+INSERT_SCHEDULED = """
+INSERT INTO pgjobs_job (task, run_after)
+VALUES ('tests.noop', clock_timestamp() + interval '0.1 s')
+"""
+IS_DUE = """
+SELECT id FROM pgjobs_job
+WHERE status = 'SCHEDULED' AND run_after < clock_timestamp() - interval '0.1 s'
+"""
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SLOW = 0.01
 
@@ -148,6 +157,25 @@ def test_worker_rewinds_to_what_was_committed_late(slow):
         late.commit()
         wait_for(Job.objects.exclude(status="SUCCESSFUL").exists)
         wait_for_all("SUCCESSFUL")
+        assert loop.cursors.are_set
+
+
+@shared_queue
+def test_busy_worker_promotes_what_was_scheduled_and_committed_late(slow, monkeypatch):
+    slow(0.1)
+    monkeypatch.setattr(claiming, "OVERDUE_SECONDS", 0.0)
+    with session() as late, running_worker(poll=NEVER) as loop:
+        late.begin()
+        late.execute(INSERT_SCHEDULED)
+        set_cursors(loop)
+        wait_for(lambda: late.execute(IS_DUE))
+        late.commit()
+
+        def is_promoted():
+            enqueue(tasks.noop)  # so the worker looks each millisecond
+            return not Job.objects.scheduled().exists()
+
+        wait_for(is_promoted, "the overdue job is promoted")
         assert loop.cursors.are_set
 
 

@@ -104,7 +104,7 @@ def test_looks_after_an_expired_job_that_cannot_be_cancelled_become_rarer():
 
 
 def test_partial_look_is_not_taken_for_the_end_of_the_queue():
-    schedule = after(rewind_at=NOW + 2)
+    schedule = after(rewind_at=NOW + 2, promoted=True)
     assert not schedule.is_empty
     assert schedule.next_look == NOW + 2
 
@@ -123,6 +123,15 @@ def test_promotion_that_left_a_due_job_is_tried_again_soon():
     schedule.promote_at = NOW + 0.001
     after(next_due=-1.0, promoted=False, schedule=schedule)
     assert schedule.promote_at == pytest.approx(NOW + 0.001)
+
+
+def test_look_at_cursors_does_not_forget_an_overdue_job_that_it_cannot_see():
+    schedule = after(next_due=-9.0)
+    soon = schedule.promote_at
+    after(rewind_at=NOW + 2, schedule=schedule)
+    assert schedule.promote_at == soon
+    after(rewind_at=NOW + 2, promoted=True, schedule=schedule)
+    assert schedule.promote_at == inf
 
 
 def test_survey_that_saw_no_job_postpones_the_poll():
