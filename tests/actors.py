@@ -12,7 +12,7 @@ from psycopg.errors import LockNotAvailable
 
 from pgjobs.base.connections import connect
 from pgjobs.models import Attempt, Job, Rate, Status, Worker
-from pgjobs.queue import admitting, claiming, recording, statements, upkeep
+from pgjobs.queue import admitting, claiming, looks, recording, statements, upkeep
 from pgjobs.queue.claiming import ClaimedJob
 from pgjobs.queue.recording import Recorded, Success, Unsuccessful
 from pgjobs.sql import statement
@@ -163,7 +163,7 @@ class Hand:
         self, *successes: Success, limit: int = 0, **options
     ) -> claiming.Claimed:
         """Look into each queue, or as the options say."""
-        options.setdefault("look", claiming.first_look(limit, by_queue=limit > 0))
+        options.setdefault("look", looks.first_look(limit, by_queue=limit > 0))
         return claiming.record_and_claim(
             OneByOne(self.execute), self.id, successes=successes, limit=limit, **options
         )

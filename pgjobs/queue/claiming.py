@@ -8,20 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..conf import settings
 from ..sql import statement
 from .acts import announce_finished
+from .looks import Look, first_look, look_parameters
 from .recording import Success, success_parameters
 from .statements import Client, DjangoClient, Statement, array
 from .upkeep import expire
 
 if TYPE_CHECKING:
     from ..models import Job
-
-HIGHEST_PRIORITY, LOWEST_PRIORITY = 100, -100
-# How many jobs to spare a look lists. Few at first, because each costs time.
-SPARE, MANY_SPARE = 2, 40
-REACH_GROWTH = 4
-LONGEST_REACH = 1_000_000
-OVERDUE_SECONDS = 1.0  # a look at cursors does not report jobs due for longer
-EVER = 1e9  # seconds
 
 
 class ClaimedJob(NamedTuple):
@@ -54,58 +47,6 @@ class ClaimedJob(NamedTuple):
     def is_suspect(self) -> bool:
         """Whether one more crash would fail the job. Then it must run alone."""
         return self.crashes + 1 >= self.max_crashes
-
-
-class Range(NamedTuple):
-    """A part of the line of READY jobs: some priorities, from a turn on."""
-
-    highest: int
-    lowest: int
-    first_turn: int
-
-
-EVERYWHERE = (Range(HIGHEST_PRIORITY, LOWEST_PRIORITY, 0),)
-
-
-class Look(NamedTuple):
-    """How a claim looks for jobs: along the line, or into each queue that it serves."""
-
-    reach: int  # length of the longest list of jobs
-    by_queue: bool = False
-    ranges: Sequence[Range] = EVERYWHERE  # only along the line
-    is_long: bool = False  # along the line, with many jobs to spare
-    is_plain: bool = False  # for plain jobs alone, while looks by queue fail
-
-    @property
-    def is_along_line(self) -> bool:
-        """Whether its statement also records successes, and may claim ahead."""
-        return not (self.by_queue or self.is_plain)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the look sees all READY jobs unless it says that there are more."""
-        return self.by_queue or (self.is_along_line and self.ranges is EVERYWHERE)
-
-    def further(self) -> "Look":
-        """Return the look that follows one that was cut short."""
-        if self.by_queue:
-            longer = min(self.reach * REACH_GROWTH, max(self.reach, LONGEST_REACH))
-            return self._replace(reach=longer)
-        if self.is_long:
-            return Look(self.reach, by_queue=True)
-        return self._replace(reach=self.reach + MANY_SPARE, is_long=True)
-
-
-def first_look(limit: int, by_queue: bool = False, is_long: bool = False) -> Look:
-    """Return a complete look for `limit` jobs."""
-    if not limit:
-        return Look(0)
-    return Look(limit + (MANY_SPARE if is_long else SPARE), by_queue, is_long=is_long)
-
-
-def plain_look(limit: int) -> Look:
-    """Return the look that brings plain jobs, with a statement of its own."""
-    return Look(limit + MANY_SPARE, is_plain=True)
 
 
 class HostUnits(NamedTuple):
@@ -198,24 +139,24 @@ def claim_statement(
       has room for all. A look along the line counts none.
     - `skips_expired`: do not report jobs that were not started in time, because
       cancelling them fails at present.
-    - `ahead`: what may be claimed beyond the limit. Only a look along the line does so.
+    - `ahead`: what may be claimed beyond the limit. Only a look along the line does so,
+      and none that takes a part of it along.
     """
     look = look or first_look(limit)
     parameters = {
         "worker_id": worker_id,
         "limit": limit,
-        "reach": look.reach,
         "queues": None if queues is None else list(queues),
         "excluded": list(excluded),
         "is_idle": is_idle,
         "skips_expired": skips_expired,
-        "overdue": EVER if look.is_complete else OVERDUE_SECONDS,
-    }
+    } | look_parameters(look)
     if not look.is_along_line:
         name = "claim_by_queue" if look.by_queue else "claim_plain"
         return statement(name), parameters | unit_parameters(units)
     parameters |= success_parameters(worker_id, successes, worker_name)
-    parameters |= range_parameters(look.ranges)
+    if look.is_part:
+        return statement("record_and_claim_part"), parameters
     if ahead is not None:
         return statement("record_and_claim_ahead"), parameters | {
             "most_ahead": ahead.most,
@@ -229,16 +170,6 @@ def claim_statement(
 def unit_parameters(units: HostUnits | None) -> dict:
     host, total = units or (None, None)
     return {"host": host, "total": total, "patience": settings.UNITS_PATIENCE}
-
-
-def range_parameters(ranges: Sequence[Range]) -> dict:
-    highest, lowest, first_turns = zip(*ranges, *ranges, strict=True)
-    return {
-        "are_held": array([False] * len(ranges) + [True] * len(ranges)),
-        "highest": array(highest),
-        "lowest": array(lowest),
-        "first_turns": array(first_turns),
-    }
 
 
 def with_recorded(claimed: Claimed, results: Sequence[list[tuple]]) -> Claimed:

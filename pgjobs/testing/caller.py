@@ -13,8 +13,9 @@ from ..models import Job
 from ..queue import admitting, recording, upkeep
 from ..queue.acts import announce_finished
 from ..queue.admitting import BEGINNING, Admission
-from ..queue.claiming import ClaimedJob, first_look, record_and_claim
+from ..queue.claiming import ClaimedJob, record_and_claim
 from ..queue.dependencies import BATCH
+from ..queue.looks import first_look
 from ..queue.recording import Success
 from ..queue.statements import DjangoClient, array
 from ..queue.upkeep import Batch

@@ -9,8 +9,9 @@ looks are slow for either reason, most looks begin at cursors. A cursor is, for 
 priority, the turn before which the latest looks have left nothing.
 
 Jobs may come in before a cursor: a retry, a promoted job, a late COMMIT, a job of a
-queue that was resumed. The next complete look finds them. It comes within seconds, and
-never later than a poll. So complete looks are the guarantee; cursors only save time.
+queue that was resumed. The next complete look finds them, or the next rewind: that is
+a complete look in parts. It comes within seconds, and never later than a poll. So
+complete looks are the guarantee; cursors only save time.
 
 While looks into each queue fail, looks for plain jobs replace most of them.
 """
@@ -24,17 +25,17 @@ from math import inf
 import psycopg
 
 from ..base.database_errors import passes_by_itself, text_of
-from ..queue.claiming import (
+from ..queue.claiming import Claimed, ClaimedJob
+from ..queue.looks import (
     HIGHEST_PRIORITY,
     LOWEST_PRIORITY,
-    Claimed,
-    ClaimedJob,
     Look,
     Range,
     first_look,
     plain_look,
 )
 from .connections.faults import Backoff
+from .rewind import REST, Part, Rewind
 from .upkeep.chore import FIRST_PAUSE, LONGEST_PAUSE
 
 logger = logging.getLogger("pgjobs.worker")
@@ -49,7 +50,6 @@ MOST, FEW = 0.8, 0.5
 LATEST_LOOKS = 10
 LATE_SECONDS = 1.0  # how long after the job behind it a job may be committed
 REWIND_SECONDS = 2.0
-REST = 4  # the pause after a complete look, as a multiple of its duration
 # After a look that was cut short, the next ones are longer from the start, for a while.
 CROWDED_SECONDS = 2.0
 
@@ -106,34 +106,55 @@ class ClaimCursors:
         self.horizon = Horizon()
         self.priorities: set[int] = set()
         self.turns: dict[int, int] = {}  # the cursors, by priority
+        self.rewind = Rewind(self.poll)
 
     @property
     def are_set(self) -> bool:
         return bool(self.turns)
 
-    def next_look(self, limit: int, now: float, must_be_complete: bool = False) -> Look:
-        """Return where to look for `limit` jobs."""
-        look = self.wanted_look(limit, now, must_be_complete)
+    @property
+    def highest(self) -> int:
+        return max(self.turns.values())
+
+    def next_look(
+        self, limit: int, now: float, must_see_all: bool = False, ahead: int = 0
+    ) -> Look:
+        """Return where to look for `limit` jobs, and some ahead of the slots."""
+        may_rewind = limit > 0 and now >= self.rewind_at
+        look = self.wanted_look(limit + ahead, now, may_rewind, must_see_all)
         if look.by_queue and self.backoff.is_waiting(now):
-            look = plain_look(limit)
+            look = plain_look(limit + ahead)
         self.latest = look
         return look
 
-    def wanted_look(self, limit: int, now: float, must_be_complete: bool) -> Look:
-        if not limit:
+    def wanted_look(
+        self, number: int, now: float, may_rewind: bool, must_see_all: bool
+    ) -> Look:
+        if not number:
             return first_look(0)
         if self.follow_up:
             return self.follow_up
-        if self.are_set and now < self.rewind_at and not must_be_complete:
-            look = first_look(limit, is_long=True)
-            return look._replace(ranges=list(ranges_from(self.turns)))
+        may_be_partial = self.are_set and not must_see_all
+        if may_be_partial and not may_rewind:
+            return self.look_at_cursors(number)
         if self.minds_units or now < self.by_queue_until:
-            return first_look(limit, by_queue=True)
-        return first_look(limit, is_long=now < self.long_until)
+            return first_look(number, by_queue=True)
+        if may_be_partial and self.rewind.is_cut:
+            look = self.look_at_cursors(number, self.rewind.part)
+            sees_overdue = self.rewind.is_at_last_part
+            return look._replace(is_part=True, sees_overdue=sees_overdue)
+        return first_look(number, is_long=now < self.long_until)
+
+    def look_at_cursors(self, number: int, part: Part | None = None) -> Look:
+        look = first_look(number, is_long=True)
+        return look._replace(ranges=list(ranges_from(self.turns, part)))
 
     def invalidate(self) -> None:
         """Note that jobs may have come in before the cursors."""
-        self.rewind_at = min(self.rewind_at, self.rested_at)
+        if self.rewind.is_under_way:
+            self.rewind.is_stale = True
+        else:
+            self.rewind_at = min(self.rewind_at, self.rested_at)
 
     def failed(self) -> None:
         """Begin again with the cheapest look after a look that raised an error."""
@@ -158,7 +179,7 @@ class ClaimCursors:
         return True
 
     def complete_look_at(self, look: Look) -> float | None:
-        """Return when a complete look is due; None after one."""
+        """Return when a complete look, or a part of one, is due; None after one."""
         if look.is_complete:
             return None
         return self.backoff.retry_at if look.is_plain else self.rewind_at
@@ -178,10 +199,13 @@ class ClaimCursors:
         if look.is_complete and not claimed.has_more:
             self.judge(self.seconds, claimed, now)
             self.seconds = 0.0
+        if look.is_part:
+            self.note_part(claimed, limit, now)
         if self.is_collecting and not look.is_plain:
             self.priorities.update(job.priority for job in claimed.jobs)
             self.horizon.saw(claimed, now)
             self.advance(look, claimed, limit)
+            self.note_duration(look, claimed)
 
     def after_more(self, look: Look, claimed: Claimed, now: float) -> Look | None:
         """Return the look after one that did not see all there is.
@@ -216,10 +240,49 @@ class ClaimCursors:
             self.forget()
         elif self.slow_share > MOST:
             self.is_collecting = not self.minds_units
-        latest = now - seconds + self.poll
+        another = claimed.met_locked or not is_slow
+        self.plan_rewind(now - seconds, seconds, another, now)
+
+    def plan_rewind(
+        self, begun_at: float, seconds: float, another: bool, now: float
+    ) -> None:
+        """Decide when the line is walked again, after the latest look took so long.
+
+        `begun_at`: when the last walk began. `another`: one should follow it soon.
+        """
+        latest = begun_at + self.poll
         self.rested_at = min(now + REST * seconds, latest)
-        wait = REWIND_SECONDS if is_slow and not claimed.met_locked else 0.0
+        wait = 0.0 if another else REWIND_SECONDS
         self.rewind_at = min(max(now + wait, self.rested_at), latest)
+
+    def note_part(self, claimed: Claimed, limit: int, now: float) -> None:
+        """Decide when the next part of the rewind is due, or the next rewind."""
+        rewind, seconds = self.rewind, claimed.seconds
+        rewind.is_stale |= claimed.met_locked
+        if not self.has_seen_part(claimed, limit):
+            self.rewind_at = now + REST * seconds
+        elif rewind.saw_part(own_seconds(claimed), self.highest, now):
+            self.plan_rewind(rewind.begun_at, seconds, rewind.is_stale, now)
+            rewind.is_stale = False
+        else:
+            self.rewind_at = now + rewind.pause(seconds, now)
+
+    def has_seen_part(self, claimed: Claimed, limit: int) -> bool:
+        """Whether a look has left no job in the part of the line that it took along."""
+        if claimed.has_more or claimed.met_suspect:
+            return False
+        if len(claimed.jobs) < limit:
+            return True
+        last, lowest = claimed.jobs[-1], min(self.turns)
+        return (-last.priority, last.turn) >= (-lowest, self.turns[lowest])
+
+    def note_duration(self, look: Look, claimed: Claimed) -> None:
+        """Let the rewind know what looks take, so that it can be cut into parts."""
+        if look.is_complete:
+            if look.is_along_line and self.are_set:
+                self.rewind.saw_all(own_seconds(claimed), self.highest)
+        elif not look.is_part:
+            self.rewind.usual = own_seconds(claimed)
 
     def advance(self, look: Look, claimed: Claimed, limit: int) -> None:
         """Move the cursors to where a look has left nothing behind it."""
@@ -232,6 +295,11 @@ class ClaimCursors:
                 for priority in self.priorities
             }
         self.turns = {priority: turn for priority, turn in known.items() if turn}
+
+
+def own_seconds(claimed: Claimed) -> float:
+    """Return how long a look took, less some time for each job that it brought."""
+    return max(claimed.seconds - len(claimed.jobs) * SLOW_SECONDS_PER_JOB, 0.0)
 
 
 def turns_reached(
@@ -250,12 +318,21 @@ def turns_reached(
             yield priority, min(last.turn, horizon)
 
 
-def ranges_from(cursors: Mapping[int, int]) -> Iterator[Range]:
-    """Yield, in the order of the line, the ranges behind the cursors."""
+def ranges_from(
+    cursors: Mapping[int, int], part: Part | None = None
+) -> Iterator[Range]:
+    """Yield, in the order of the line, the ranges behind the cursors.
+
+    With a part, also yield what of it stands before them.
+    """
     in_line = sorted(cursors, reverse=True)
     limits = [HIGHEST_PRIORITY + 1, *in_line, LOWEST_PRIORITY - 1]
     for above, priority in pairwise(limits):
         if above - priority > 1:
             yield Range(above - 1, priority + 1, 0)
         if priority in cursors:
-            yield Range(priority, priority, cursors[priority])
+            cursor = cursors[priority]
+            if part and part.first < cursor:
+                last = min(part.last, cursor - 1)
+                yield Range(priority, priority, part.first, last)
+            yield Range(priority, priority, cursor)

@@ -17,7 +17,8 @@ from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
 from ..exceptions import DatabaseLost
 from ..queue import admitting, claiming
 from ..queue.admitting import BEGINNING
-from ..queue.claiming import Ahead, Claimed, ClaimedJob, HostUnits, Look
+from ..queue.claiming import Ahead, Claimed, ClaimedJob, HostUnits
+from ..queue.looks import Look
 from ..queue.recording import Success
 from . import unclaimable
 from .claim_cursors import ClaimCursors
@@ -115,9 +116,8 @@ class Claimer:
 
     def may_claim(self, held: int) -> bool:
         """Whether a worker that holds `held` jobs may claim more."""
-        if self.lifetime.is_over or self.heartbeat.is_silent:
-            return False
-        if self.backoff.is_waiting(monotonic()):
+        must_not = self.lifetime.is_over or self.heartbeat.is_silent
+        if must_not or self.backoff.is_waiting(monotonic()):
             return False
         return not (held and self.in_flight.runs_suspect)
 
@@ -176,7 +176,7 @@ class Claimer:
             self.record_and_admit(successes, limit)
             return
         ahead = self.ahead(limit, len(successes))
-        look = self.where_to_look(limit + (ahead.most if ahead else 0))
+        look = self.where_to_look(limit, ahead.most if ahead else 0)
         claimed = self.claim(successes, limit, look, ahead)
         self.begin(claimed.jobs)
         self.recorder.close(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))
@@ -200,10 +200,10 @@ class Claimer:
             self.last_claim_at = time()
             self.upkeep.new_queues.meet({job.queue_name for job in jobs})
 
-    def where_to_look(self, limit: int) -> Look:
-        # A job that must run alone may stand anywhere.
-        must_be_complete = self.poll_schedule.waits_for_idle or self.cannot_expire
-        return self.cursors.next_look(limit, monotonic(), must_be_complete)
+    def where_to_look(self, limit: int, ahead: int) -> Look:
+        may_end = self.options.drain and self.in_flight.is_empty
+        must_see_all = self.cannot_expire or self.poll_schedule.must_see_all(may_end)
+        return self.cursors.next_look(limit, monotonic(), must_see_all, ahead)
 
     def plan(self, look: Look, claimed: Claimed, limit: int, promoted: bool) -> None:
         """Decide where and when to look next, after a look for `limit` jobs."""
@@ -211,7 +211,7 @@ class Claimer:
         self.cursors.looked(look, claimed, limit, now)
         if self.promotion.backoff.is_waiting(now):
             # The promotion itself asks when to go on.
-            claimed = claimed._replace(next_due=None)
+            claimed, promoted = claimed._replace(next_due=None), True
         complete_at = self.cursors.complete_look_at(look)
         self.poll_schedule.plan(claimed, limit, promoted, now, complete_at)
 

@@ -45,6 +45,14 @@ class PollSchedule:
             return True
         return now >= self.next_look
 
+    def must_see_all(self, may_end: bool) -> bool:
+        """Whether the next look has to be a complete one.
+
+        A job that must run alone may stand anywhere. If the last look has shown all,
+        and the worker may end, the next one makes sure of it.
+        """
+        return self.waits_for_idle or (may_end and not self.may_hold_more)
+
     @property
     def is_empty(self) -> bool:
         """Whether the last look saw no job that is READY or due."""

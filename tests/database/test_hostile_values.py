@@ -28,7 +28,6 @@ from pgjobs.models import (
 )
 from pgjobs.queue import (
     audit,
-    claiming,
     dependencies,
     events,
     figures,
@@ -36,6 +35,7 @@ from pgjobs.queue import (
     upkeep,
 )
 from pgjobs.queue.claiming import Ahead
+from pgjobs.queue.looks import Range, first_look, plain_look
 from pgjobs.queue.parts import OLDEST
 from pgjobs.queue.unclaimable import first_in_line, unclaimable
 from pgjobs.sql import statement
@@ -51,6 +51,7 @@ from tests.worker.test_isolation import NAMES
 
 pytestmark = pytest.mark.django_db
 
+PARTS = [Range(100, 1, 0), Range(0, 0, 0, 9), Range(0, 0, 10), Range(-1, -100, 0)]
 AHEAD = Ahead(200, 1_000.0, {"tests.noop": 0.001})
 ROLE = f"fuzzer_of_{TEST_DATABASE}"
 LARGE = ("-9223372036854775808", "-1", "0", "1", "9223372036854775807")
@@ -412,9 +413,10 @@ class Working:
         """Claim all that there is, alone and beside others, with each kind of look."""
         claimed = []
         looks = (
-            claiming.plain_look(200),
-            claiming.first_look(200),
-            claiming.first_look(200, by_queue=True),
+            plain_look(200),
+            first_look(200),
+            first_look(200, by_queue=True),
+            first_look(200)._replace(ranges=PARTS, is_part=True),
         )
         for is_idle in (False, True, True, True, True):
             for look in looks:

@@ -9,7 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from pgjobs import enqueue_many
 from pgjobs.models import Attempt, Job, Worker
-from pgjobs.queue.claiming import Ahead, ClaimedJob, first_look
+from pgjobs.queue.claiming import Ahead, ClaimedJob
+from pgjobs.queue.looks import first_look
 from pgjobs.queue.recording import release
 from tests import tasks
 from tests.actors import Hand, admit

@@ -12,7 +12,7 @@ from django.db import IntegrityError, connections
 
 from pgjobs import enqueue_many
 from pgjobs.models import Job, Queue
-from pgjobs.queue.claiming import first_look
+from pgjobs.queue.looks import first_look
 from pgjobs.queue.recording import Success
 from pgjobs.reports.status import overview
 from tests import tasks

@@ -14,7 +14,8 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.base.connections import connect
 from pgjobs.models import Job, Queue, Worker
 from pgjobs.queue import claiming
-from pgjobs.queue.claiming import Ahead, Look, claim_statement, first_look
+from pgjobs.queue.claiming import Ahead, claim_statement
+from pgjobs.queue.looks import Look, first_look
 from pgjobs.queue.parts import OLDEST
 from pgjobs.queue.recording import Success
 from pgjobs.queue.upkeep import LOCK_CLASS
@@ -29,6 +30,7 @@ from pgjobs.worker.connections.connection import (
     plan_once,
 )
 from pgjobs.worker.loop import Loop
+from pgjobs.worker.rewind import Part
 from pgjobs.worker.session import STATEMENT_SECONDS, TIMELINE
 from pgjobs.worker.upkeep.chore import Chore, Timer
 from tests import tasks
@@ -327,6 +329,18 @@ def test_look_at_cursors_does_not_walk_over_what_a_long_transaction_keeps():
         )
     assert everywhere > before + 60
     assert at_cursors - before < (everywhere - before) / 2
+
+
+def test_look_that_takes_a_part_along_walks_over_nothing_else():
+    with session() as held:
+        mark = run_under_a_snapshot(20_000, held)
+        cursors = {0: mark, 5: mark}
+        at_cursors = Look(28, ranges=list(ranges_from(cursors)), is_part=True)
+        before = blocks_read_by_a_claim(at_cursors)
+        for first in (mark - 20_000, mark - 10_000, mark - 100):
+            ranges = list(ranges_from(cursors, Part(first, first + 99)))
+            with_part = at_cursors._replace(ranges=ranges)
+            assert blocks_read_by_a_claim(with_part) < before + 20
 
 
 def blocks_read_behind_a_snapshot(name: str, worker_id: int, **parameters) -> int:

@@ -16,7 +16,8 @@ from pgjobs import enqueue_many, task
 from pgjobs.checks.tasks import check_process_units
 from pgjobs.exceptions import InvalidTask
 from pgjobs.models import Job, Queue, Worker
-from pgjobs.queue.claiming import HostUnits, first_look
+from pgjobs.queue.claiming import HostUnits
+from pgjobs.queue.looks import first_look
 from pgjobs.queue.recording import Success
 from pgjobs.reports.status import overview
 from pgjobs.reports.units import described_shortage, units_in_use

@@ -7,18 +7,13 @@ import pytest
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Job, Queue
-from pgjobs.queue import claiming
-from pgjobs.queue.claiming import (
-    EVERYWHERE,
-    Claimed,
-    ClaimedJob,
-    Look,
-    Range,
-    first_look,
-    plain_look,
-)
+from pgjobs.queue import looks as looks_module
+from pgjobs.queue.claiming import Claimed, ClaimedJob
+from pgjobs.queue.looks import EVERYWHERE, Look, Range, first_look, plain_look
 from pgjobs.worker import claim_cursors as module
+from pgjobs.worker import rewind
 from pgjobs.worker.claim_cursors import ClaimCursors, ranges_from
+from pgjobs.worker.rewind import Part
 from tests import tasks
 from tests.actors import Hand, session
 from tests.processes import (
@@ -45,9 +40,11 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 SLOW = 0.01
 
 
-@pytest.fixture
-def slow(monkeypatch):
+@pytest.fixture(params=[False, True], ids=["at once", "in parts"])
+def slow(monkeypatch, request):
     """Let every look count as slow; the test says how often the worker rewinds."""
+    if request.param:
+        monkeypatch.setattr(rewind, "PART_SECONDS", -1.0)
     monkeypatch.setattr(module, "SLOW_SECONDS", -1.0)
     monkeypatch.setattr(module, "SLOW_SECONDS_PER_JOB", 0.0)
     monkeypatch.setattr(module, "LATEST_LOOKS", 1)
@@ -163,7 +160,7 @@ def test_worker_rewinds_to_what_was_committed_late(slow):
 @shared_queue
 def test_busy_worker_promotes_what_was_scheduled_and_committed_late(slow, monkeypatch):
     slow(0.1)
-    monkeypatch.setattr(claiming, "OVERDUE_SECONDS", 0.0)
+    monkeypatch.setattr(looks_module, "OVERDUE_SECONDS", 0.0)
     with session() as late, running_worker(poll=NEVER) as loop:
         late.begin()
         late.execute(INSERT_SCHEDULED)
@@ -226,6 +223,25 @@ def test_look_at_cursors_brings_the_same_in_the_same_order():
 
 
 @shared_queue
+def test_look_that_takes_a_part_along_brings_the_same_in_the_same_order():
+    for priority in (0, 5, -5, 0, 5, -5, 0, 0):
+        enqueue(tasks.noop.using(priority=priority))
+    everywhere = Hand("one").record_and_claim(limit=9).jobs
+    Job.objects.update(status="READY", worker=None)
+    turns = [job.turn for job in everywhere if not job.priority]
+    for limit in (9, 3):
+        part = Part(turns[0], turns[2])
+        ranges = list(ranges_from({0: turns[3], -5: turns[0]}, part))
+        look = Look(9, ranges=ranges, is_part=True)
+        with session() as other:
+            other.begin()
+            hand = Hand("two", execute=other.execute)
+            brought = hand.record_and_claim(limit=limit, look=look).jobs
+            other.rollback()
+        assert [job.id for job in brought] == [job.id for job in everywhere][:limit]
+
+
+@shared_queue
 def test_look_at_cursors_leaves_a_limited_queue_to_a_look_by_queue():
     Queue.objects.create(name="default", max_running=1)
     first = enqueue(tasks.noop.using(priority=9, queue_name="other"))
@@ -281,6 +297,11 @@ class Looks:
 
 def ranges(look: Look) -> Sequence[Range] | None:
     return None if look.is_complete else list(look.ranges)
+
+
+def rewinds(look: Look) -> bool:
+    """Whether it goes before the cursors."""
+    return look.is_complete or look.is_part
 
 
 def test_cursors_follow_what_was_claimed_a_while_ago():
@@ -341,9 +362,9 @@ def test_complete_looks_take_no_more_than_a_fifth_of_the_time_after_invalidation
     looks.bring(seconds=10.0)
     looks.now += 39.9
     looks.cursors.invalidate()
-    assert not looks.next().is_complete
+    assert not rewinds(looks.next())
     looks.now += 0.2
-    assert looks.next().is_complete
+    assert rewinds(looks.next())
 
 
 def test_worker_rewinds_early_to_jobs_that_were_passed_over():
@@ -352,9 +373,9 @@ def test_worker_rewinds_early_to_jobs_that_were_passed_over():
     looks.bring(job(30), seconds=0.1, met_locked=True)
     assert looks.cursors.are_set
     looks.now += 0.39
-    assert not looks.next().is_complete
+    assert not rewinds(looks.next())
     looks.now += 0.02
-    assert looks.next().is_complete
+    assert rewinds(looks.next())
 
 
 def test_complete_look_begins_at_most_a_poll_after_the_one_before_it():
@@ -362,14 +383,14 @@ def test_complete_look_begins_at_most_a_poll_after_the_one_before_it():
     looks.now = looks.cursors.rewind_at
     looks.bring(seconds=10.0)
     looks.now += 5.1
-    assert looks.next().is_complete
+    assert rewinds(looks.next())
 
 
 def test_job_that_must_run_alone_is_looked_for_everywhere():
     looks = Looks().slow_ones()
     looks.now = looks.cursors.rewind_at
     looks.bring()
-    assert looks.next(must_be_complete=True).is_complete
+    assert looks.next(must_see_all=True).is_complete
 
 
 def test_cursors_are_forgotten_once_complete_looks_are_quick_again():
@@ -412,6 +433,105 @@ def test_look_that_leaves_jobs_of_limited_queues_moves_no_cursor():
     before = dict(looks.cursors.turns)
     looks.cursors.looked(plain_look(4), brought(job(100)), 4, looks.now)
     assert looks.cursors.turns == before
+
+
+# When complete looks are made in parts
+
+
+def looks_in_parts() -> Looks:
+    """Return looks at cursors of the priorities 0 and 1, when the first part is due."""
+    looks = Looks().slow_ones()
+    looks.bring(*(job(500 + n, n % 2, seconds_ago=5.0) for n in range(4)))
+    looks.bring(seconds=0.0005)
+    looks.now = looks.cursors.rewind_at
+    assert looks.bring(seconds=0.1).is_complete
+    looks.now = looks.cursors.rewind_at
+    assert looks.next().is_part
+    return looks
+
+
+def test_looks_in_parts_go_everywhere_and_the_last_one_reports_overdue_jobs():
+    looks = looks_in_parts()
+    reported, turns = [], set()
+    while looks.next().is_part:
+        look = looks.bring(seconds=0.001)
+        reported.append(look.sees_overdue)
+        for each in look.ranges:
+            last = 1_000 if each.last_turn is None else each.last_turn
+            turns |= {
+                (priority, turn)
+                for priority in range(each.lowest, each.highest + 1)
+                for turn in range(each.first_turn, last + 1)
+            }
+        looks.now = min(looks.cursors.rewind_at, looks.now + 1.0)
+    assert len(turns) == 201 * 1_001
+    assert reported == [False] * (len(reported) - 1) + [True]
+    assert len(reported) > 1
+
+
+def test_worker_rests_after_each_part():
+    looks = looks_in_parts()
+    looks.bring(seconds=0.003)
+    assert not rewinds(looks.next())
+    looks.now += 0.0119
+    assert not rewinds(looks.next())
+    looks.now += 0.0002
+    assert rewinds(looks.next())
+
+
+@pytest.mark.parametrize(
+    "what, is_seen",
+    [
+        ({}, True),
+        ({"jobs": [job(40)]}, True),
+        ({"met_suspect": True}, False),
+        ({"has_more": True}, False),
+        ({"jobs": [job(40 + n) for n in range(4)]}, False),
+        ({"jobs": [job(900 + n, priority=1) for n in range(4)]}, False),
+        ({"jobs": [job(900 + n) for n in range(4)]}, True),
+        ({"jobs": [job(40 + n, priority=-1) for n in range(4)]}, True),
+    ],
+)
+def test_part_comes_again_unless_the_look_has_left_no_job_in_it(what, is_seen):
+    looks = looks_in_parts()
+    part = looks.cursors.rewind.part
+    looks.bring(*what.pop("jobs", ()), seconds=0.001, **what)
+    assert (looks.cursors.rewind.part != part) == is_seen
+    if not is_seen and not what:
+        assert not rewinds(looks.next()), "it does not burden each look"
+        looks.now = looks.cursors.rewind_at
+        assert rewinds(looks.next())
+
+
+def wait_after_rewind(looks: Looks, **what) -> float:
+    """Make the rest of a rewind; return when the next one is due, in seconds."""
+    is_last = False
+    while not is_last:
+        looks.now = looks.cursors.rewind_at
+        look = looks.bring(seconds=0.003, **what)
+        assert look.is_part
+        is_last, what = look.sees_overdue, {}
+    return looks.cursors.rewind_at - looks.now
+
+
+def test_rewind_follows_at_once_if_jobs_may_have_come_in_during_the_last_one():
+    assert wait_after_rewind(looks_in_parts()) == module.REWIND_SECONDS
+    looks = looks_in_parts()
+    assert wait_after_rewind(looks, met_locked=True) < 0.1
+    assert wait_after_rewind(looks) == module.REWIND_SECONDS
+    looks = looks_in_parts()
+    looks.bring(seconds=0.003)
+    looks.cursors.invalidate()
+    assert not rewinds(looks.next()), "first this one ends"
+    assert wait_after_rewind(looks) < 0.1
+
+
+def test_rewind_begins_at_most_a_poll_after_the_one_before_it_has_begun():
+    looks = looks_in_parts()
+    looks.cursors.poll = 1.0
+    begun_at = looks.now
+    wait_after_rewind(looks)
+    assert looks.cursors.rewind_at <= begun_at + 1.0
 
 
 # When a look was cut short
@@ -489,7 +609,17 @@ def test_worker_without_room_does_not_look():
     ],
 )
 def test_ranges_skip_only_what_stands_before_the_cursors(cursors, expected):
-    assert list(ranges_from(cursors)) == expected
+    assert list(ranges_from(cursors)) == [Range(*each) for each in expected]
+
+
+def test_look_takes_a_part_of_what_stands_before_each_cursor_along():
+    ranges = ranges_from({0: 50, 1: 120, 7: 100}, Part(100, 149))
+    assert [each for each in ranges if each.first_turn] == [
+        Range(7, 7, 100),  # nothing of the part stands before this cursor
+        Range(1, 1, 100, 119),
+        Range(1, 1, 120),
+        Range(0, 0, 50),
+    ]
 
 
 def test_complete_look_has_the_range_of_all_priorities():

@@ -8,7 +8,7 @@ from django.core.management import call_command
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Attempt, Job
-from pgjobs.queue import claiming
+from pgjobs.queue import claiming, looks
 from pgjobs.queue.claiming import Ahead, Claimed, ClaimedJob
 from pgjobs.worker import ExitCode, prefetching
 from pgjobs.worker.poll_schedule import PollSchedule
@@ -76,7 +76,7 @@ def test_claim_ends_before_the_first_job_that_must_not_wait_in_a_worker():
     jobs = enqueue_many([tasks.noop.bind() for _ in range(6)])
     jobs += [enqueue(tasks.echo, 1), enqueue(tasks.noop)]
     claimed = Hand().record_and_claim(
-        limit=2, look=claiming.first_look(20), ahead=Ahead(20, 1.0, COSTS)
+        limit=2, look=looks.first_look(20), ahead=Ahead(20, 1.0, COSTS)
     )
     assert [job.id for job in claimed.jobs] == [job.pk for job in jobs[:6]]
     assert not claimed.has_more
@@ -86,7 +86,7 @@ def test_claim_ends_before_the_first_job_that_must_not_wait_in_a_worker():
 def test_free_slots_are_filled_whatever_is_in_line():
     jobs = [enqueue(tasks.echo, 1), *enqueue_many([tasks.noop.bind()] * 2)]
     claimed = Hand().record_and_claim(
-        limit=2, look=claiming.first_look(20), ahead=Ahead(20, 1.0, COSTS)
+        limit=2, look=looks.first_look(20), ahead=Ahead(20, 1.0, COSTS)
     )
     # Nothing waits behind a job that may take long.
     assert [job.id for job in claimed.jobs] == [job.pk for job in jobs[:2]]
@@ -96,7 +96,7 @@ def test_free_slots_are_filled_whatever_is_in_line():
 def test_busy_worker_claims_only_what_fits_into_the_time_of_its_slots():
     jobs = enqueue_many([tasks.noop.bind() for _ in range(9)])
     claimed = Hand().record_and_claim(
-        limit=0, look=claiming.first_look(9), ahead=Ahead(9, 0.0045, COSTS)
+        limit=0, look=looks.first_look(9), ahead=Ahead(9, 0.0045, COSTS)
     )
     assert [job.id for job in claimed.jobs] == [job.pk for job in jobs[:4]]
 
@@ -117,7 +117,7 @@ def test_job_that_must_not_wait_in_a_worker_is_left_to_a_free_slot(options):
     hand, ahead = Hand(), Ahead(9, 1.0, COSTS)
     job = tasks.noop.using(**options).enqueue()
     admit()
-    look = claiming.first_look(9)
+    look = looks.first_look(9)
     assert hand.record_and_claim(limit=0, look=look, ahead=ahead).jobs == []
     (claimed,) = hand.record_and_claim(
         limit=1, look=look, ahead=ahead, is_idle=True
@@ -279,7 +279,7 @@ def test_command_takes_auto(capsys):
 def claimed_ahead() -> tuple[Hand, ClaimedJob]:
     hand = Hand()
     (job,) = hand.record_and_claim(
-        look=claiming.first_look(1), ahead=Ahead(1, 1.0, COSTS)
+        look=looks.first_look(1), ahead=Ahead(1, 1.0, COSTS)
     ).jobs
     return hand, job
 
@@ -305,7 +305,7 @@ def test_job_waits_in_a_worker_only_once():
     enqueue(tasks.noop)
     lose(claimed_ahead()[0])
     claimed = Hand().record_and_claim(
-        look=claiming.first_look(1), ahead=Ahead(1, 1.0, COSTS)
+        look=looks.first_look(1), ahead=Ahead(1, 1.0, COSTS)
     )
     assert claimed.jobs == []
 

@@ -1,0 +1,119 @@
+"""The rewind: a complete look in parts.
+
+A complete look that walks over the index entries of many jobs that are gone keeps each
+job waiting that comes in meanwhile. So the line before the cursors is cut into parts,
+by turns. A look at the cursors takes one part along, the newest first: most jobs that
+come in before a cursor are young. A part that takes long is cut in halves. Neighbours
+that take little become one.
+"""
+
+from math import inf
+from typing import NamedTuple
+
+LAST_TURN = 2**63 - 1  # the newest part has no other end
+PART_SECONDS = 0.003  # by which a part may make a look longer
+REST = 4  # the pause after a complete look, or a part of one, in its durations
+# What all parts may take by their number alone, as a share of the poll interval.
+SHARE_OF_POLL = 0.25
+
+
+class Part(NamedTuple):
+    """The jobs of all priorities that have these turns."""
+
+    first: int
+    last: int
+    seconds: float = 0.0  # by which it has made the last look longer
+
+    def halves(self) -> list["Part"]:
+        """Return the newer half, and the older one."""
+        middle = (self.first + self.last) // 2
+        seconds = self.seconds / 2
+        return [
+            Part(middle + 1, self.last, seconds),
+            Part(self.first, middle, seconds),
+        ]
+
+
+class Rewind:
+    """The parts of the line before the cursors, and which of them comes next."""
+
+    def __init__(self, poll: float):
+        self.poll = poll  # seconds
+        self.left: list[Part] = []  # of this rewind; the next one is the last
+        self.seen: list[Part] = []  # of this rewind, from the newest to the oldest
+        self.usual = inf  # seconds of a look at the cursors alone, once it is known
+        self.begun_at = 0.0
+        # Another one must follow: jobs may have come in that this one does not see.
+        self.is_stale = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there are parts: a complete look would take too long."""
+        return bool(self.left)
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.is_cut and self.part.last < LAST_TURN
+
+    @property
+    def part(self) -> Part:
+        """The part that comes next."""
+        return self.left[-1]
+
+    @property
+    def is_at_last_part(self) -> bool:
+        return len(self.left) == 1
+
+    def saw_all(self, seconds: float, highest: int) -> None:
+        """Note a complete look along the line. `highest`: the highest cursor."""
+        whole = Part(0, highest, seconds - self.usual)
+        if not self.is_cut and self.is_long(whole):
+            self.seen = whole.halves()
+        self.begin_anew()
+        self.is_stale = False
+
+    def saw_part(self, seconds: float, highest: int, now: float) -> bool:
+        """Note a look that saw the next part; return whether the rewind is complete."""
+        part = self.left.pop()._replace(seconds=max(seconds - self.usual, 0.0))
+        if part.last == LAST_TURN:
+            self.begun_at = now - seconds
+            part = part._replace(last=highest)
+        if self.is_long(part):
+            self.seen += part.halves()
+        elif part.first <= part.last:
+            self.add_or_join(part)
+        if self.left:
+            return False
+        self.begin_anew()
+        return True
+
+    def begin_anew(self) -> None:
+        """Let the next part be the newest one; it ends where the cursors are then."""
+        parts = [*self.left, *reversed(self.seen)]
+        if parts and parts[-1].last < LAST_TURN:
+            parts.append(Part(parts[-1].last + 1, LAST_TURN))
+        self.left = parts if len(parts) > 2 else []
+        self.seen = []
+
+    def is_long(self, part: Part) -> bool:
+        """Whether it pays to cut the part."""
+        number = len(self.left) + len(self.seen)
+        return (
+            part.seconds > PART_SECONDS
+            and part.first < part.last
+            and number * self.usual < SHARE_OF_POLL * self.poll
+        )
+
+    def add_or_join(self, part: Part) -> None:
+        if self.seen:
+            newer = self.seen[-1]
+            seconds = newer.seconds + part.seconds
+            if seconds < PART_SECONDS / 2:
+                self.seen[-1] = Part(part.first, newer.last, seconds)
+                return
+        self.seen.append(part)
+
+    def pause(self, seconds: float, now: float) -> float:
+        """Return the pause after a look that took so long; all end within a poll."""
+        until_end = self.begun_at + self.poll - now
+        return max(min(REST * seconds, until_end / (len(self.left) + 1)), 0.0)
