@@ -4,6 +4,8 @@ Then a job keeps its id when it moves to another database, and an id that a log 
 customer names is that of one job only.
 """
 
+from typing import NamedTuple
+
 from .statements import execute_on
 
 SIZE = 10**12  # ids of a block: a thousand jobs a second for thirty years
@@ -16,9 +18,25 @@ SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(%(table)s, 'id')),
     WHERE seqrelid = pg_get_serial_sequence(%(table)s, 'id')::regclass
 ))
 """
+# Of the sequences that the role may read. It reads no table.
+FIRST_AND_LAST = """
+SELECT min(last), max(last) FROM (
+    SELECT coalesce(pg_sequence_last_value(seqrelid), seqstart) AS last
+    FROM unnest(%(tables)s::text[]) AS numbered (name)
+    JOIN pg_sequence ON seqrelid = pg_get_serial_sequence(name, 'id')::regclass
+    WHERE has_sequence_privilege(seqrelid, 'USAGE, SELECT')
+) AS sequence
+"""
 RESTART = """
 SELECT setval(pg_get_serial_sequence(%(table)s, 'id'), %(last)s)
 """
+
+
+class Use(NamedTuple):
+    """How much of its block a database has used: more than 1 is beyond its end."""
+
+    block: int
+    share: float
 
 
 class SameBlock(Exception):
@@ -29,6 +47,14 @@ def block_of(database: str) -> int:
     """Return the number of the block from which the next job gets its id."""
     ((last,),) = execute_on(database)(LAST, {"table": "pgjobs_job"})
     return last // SIZE
+
+
+def use_of_block(database: str) -> Use:
+    """Return the use of the block by the table that has drawn most ids."""
+    ((first, last),) = execute_on(database)(FIRST_AND_LAST, {"tables": [*NUMBERED]})
+    # A table that is beyond the end is in another block than the others.
+    block = (first or 0) // SIZE
+    return Use(block, ((last or 0) - block * SIZE) / SIZE)
 
 
 def begin_block(database: str, number: int) -> None:

@@ -7,6 +7,7 @@ from django.db.models import Count, Min, Q
 from django.db.models.functions import Greatest, Now
 from django.utils.translation import gettext, ngettext
 
+from ..base.database_choice import queue_databases
 from ..base.queue_database import database_time
 from ..models.batch import Batch, progress_of
 from ..models.event import Event
@@ -16,6 +17,7 @@ from ..models.move import Move
 from ..models.queue import Queue
 from ..models.schedule import Schedule
 from ..models.worker import Worker
+from ..queue.id_blocks import use_of_block
 from .obstacles import described, lines, obstacles
 from .pauses import with_person
 from .reading import rows_of
@@ -27,6 +29,7 @@ MOST_QUEUES = 1_000
 MOST_BATCHES = 20  # batches that are read
 PATIENCE = timedelta(seconds=60)  # before a delay counts as a problem
 LONGEST_MOVE = timedelta(minutes=10)
+MOST_OF_BLOCK = 0.9  # of its ids; then the database needs another block
 
 LIVE = (Status.READY, Status.SCHEDULED, Status.WAITING, Status.RUNNING)
 
@@ -269,7 +272,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
             number,
         )
         found.append(Remark(text % number, "job", filters={"status": "WAITING"}))
-    found += move_problems(jobs.db, now)
+    found += move_problems(jobs.db, now) + block_problems(jobs.db)
     known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
     orphans = jobs.running().exclude(worker_id__in=known)
     if number := orphans.values("pk")[:MOST_COUNTED].count():
@@ -303,6 +306,22 @@ def move_problems(database: str, now: datetime) -> list[Remark]:
         }
         found.append(Remark(text % values))
     return found
+
+
+def block_problems(database: str) -> list[Remark]:
+    """Say so if the database soon draws ids that may be those of another one."""
+    if len(queue_databases()) == 1:
+        return []
+    block, share = use_of_block(database)
+    if share < MOST_OF_BLOCK:
+        return []
+    text = gettext(
+        "This database has used %(percent)d %% of the ids of block %(block)d. Those "
+        "that follow may be ids of another database. Give it a higher block that no "
+        "database has or had: manage.py shardids --database %(database)s --block N."
+    )
+    values = {"percent": share * 100, "block": block, "database": database}
+    return [Remark(text % values)]
 
 
 def schedule_problems(database: str, now: datetime) -> list[Remark]:

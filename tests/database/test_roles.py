@@ -16,6 +16,7 @@ from django.db import connection, connections
 from pgjobs import chain, enqueue, enqueue_many, publish
 from pgjobs.database import roles
 from pgjobs.models import Attempt, Job, Queue, Schedule
+from pgjobs.queue.id_blocks import use_of_block
 from tests import dependent_tasks
 from tests.actors import admit, execute, session
 from tests.database.test_sql_roles import GRANTS
@@ -190,6 +191,14 @@ def test_dashboard_sees_how_jobs_are():
         output = StringIO()
         call_command("jobstatus", json=True, stdout=output)
         assert '"waiting": 3' in output.getvalue()
+
+
+def test_dashboard_sees_how_much_of_its_block_of_ids_a_database_has_used():
+    enqueue(noop)
+    used = use_of_block("default")
+    assert used.share > 0
+    with connected_as("dashboard"):
+        assert use_of_block("default") == used
 
 
 # Nothing of the others'

@@ -22,4 +22,8 @@ GRANT SELECT ON
     pgjobs_taskdefinition, pgjobs_tick, pgjobs_worker
 TO {role};
 GRANT SELECT (id, move_id, "table") ON pgjobs_parcel TO {role};
+-- How much of its block of ids the database has used.
+GRANT SELECT ON SEQUENCE
+    pgjobs_batch_id_seq, pgjobs_event_id_seq, pgjobs_job_id_seq, pgjobs_schedule_id_seq
+TO {role};
 GRANT EXECUTE ON FUNCTION pgjobs_is_served(text) TO {role};
