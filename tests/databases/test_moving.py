@@ -11,7 +11,17 @@ from django.db import OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 
-from pgjobs import Fail, chain, drain, enqueue, group, publish, subscribe, task
+from pgjobs import (
+    Fail,
+    chain,
+    drain,
+    enqueue,
+    group,
+    publish,
+    schedule,
+    subscribe,
+    task,
+)
 from pgjobs.models import (
     Attempt,
     Batch,
@@ -28,7 +38,7 @@ from pgjobs.queue.id_blocks import SIZE, SameBlock, begin_block, block_of
 from pgjobs.queue.moving import Mover, Selection, StillRunning, TornTies
 from pgjobs.reports.errors import failures
 from pgjobs.reports.status import overview
-from pgjobs.tasks import events
+from pgjobs.tasks import events, schedules
 from pgjobs.testing.caller import CallerWorker
 from tests.actors import overlapping
 from tests.processes import drain as drain_with_worker
@@ -59,6 +69,13 @@ def work(two_databases, transactional_db):
 
 def mover(selection: Selection | None = None) -> Mover:
     return Mover("default", "eu", selection or Selection(TENANT))
+
+
+def moved_by_command() -> str:
+    """Move by the command; return all that it prints."""
+    out, line = StringIO(), ("--from=default", "--to=eu", '--arguments={"tenant": 7}')
+    call_command("movejobs", *line, stdout=out, stderr=out)
+    return out.getvalue()
 
 
 def ids(alias: str, **conditions) -> list[int]:
@@ -244,6 +261,32 @@ def test_schedule_moves_with_its_ticks_and_the_one_of_the_code_stays(
 
 
 @both_committing
+def test_schedule_that_code_declares_for_the_old_database_alone_is_named(
+    work, no_schedules
+):
+    def declare(database: str) -> None:
+        work.recurrences.clear()
+        schedule(cron="@daily", name="each", arguments=TENANT)(work)
+        for name, tenant in (("one", 7), ("another tenant's", 8)):
+            when = {"cron": "@daily", "name": name, "database": database}
+            schedule(arguments={"tenant": tenant}, **when)(work)
+        for alias in ALIASES:
+            schedules.store_declared(alias)
+
+    declare("default")
+    assert moved_by_command() == (
+        "Moved nothing.\n"
+        "Schedule 'one' goes on firing in 'default': code declares it, and 'eu' does "
+        "not have it. Declare it for 'eu'.\n"
+    )
+    Schedule.objects.pause()
+    assert moved_by_command() == "Moved nothing.\n"
+    Schedule.objects.resume()
+    declare("eu")
+    assert moved_by_command() == "Moved nothing.\n"
+
+
+@both_committing
 def test_running_job_is_waited_for(work):
     running, ready = enqueue(work, 7), enqueue(work, 7)
     with CallerWorker("default", "here") as worker:
@@ -262,17 +305,12 @@ def test_row_that_the_other_database_refuses_keeps_all_back(work):
     unique = work.using(unique_key="only one")
     job = enqueue(unique, 7)
     other = enqueue(unique.using(database="eu"), 9)
-    line = ("--from=default", "--to=eu", '--arguments={"tenant": 7}')
     with pytest.raises(CommandError, match="refuses a row, and has taken none"):
-        call_command(
-            "movejobs", "--from=default", "--to=eu", '--arguments={"tenant":7}'
-        )
+        moved_by_command()
     assert ids("eu") == [other.pk]
     assert Parcel.objects.count() == 1
     other.cancel()
-    out = StringIO()
-    call_command("movejobs", *line, stdout=out)
-    assert out.getvalue() == "Moved 1 jobs.\n"
+    assert moved_by_command() == "Moved 1 jobs.\n"
     assert ids("eu") == [job.pk, other.pk]
 
 

@@ -1,6 +1,7 @@
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 
+from ...models import Schedule
 from ...queue.id_blocks import SameBlock
 from ...queue.moving import Mover, Selection, StillRunning, TornTies
 from ..parameters import (
@@ -79,8 +80,27 @@ class Command(BaseCommand):
                 f"{error}What is packed waits in {source!r}. Remove what is in the way "
                 "and run the command again."
             ) from error
-        found = [
-            f"{moved[name]} {noun}" for name, noun in NOUNS.items() if name in moved
-        ]
         if options["verbosity"]:
-            self.stdout.write(f"Moved {', '.join(found) or 'nothing'}.")
+            self.stdout.write(f"Moved {in_words(moved)}.")
+        for name in schedules_left(source, destination, selection):
+            self.stderr.write(
+                f"Schedule {name!r} goes on firing in {source!r}: code declares it, "
+                f"and {destination!r} does not have it. Declare it for {destination!r}."
+            )
+
+
+def in_words(moved: dict[str, int]) -> str:
+    found = [f"{moved[name]} {noun}" for name, noun in NOUNS.items() if name in moved]
+    return ", ".join(found) or "nothing"
+
+
+def schedules_left(source: str, destination: str, selection: Selection) -> list[str]:
+    """Return the declared schedules of the move that fire in the source alone."""
+    if selection.arguments is None or selection.queues is not None:
+        return []
+    here = Schedule.objects.using(source).declared().active()
+    there = Schedule.objects.using(destination).declared().filter(orphaned=False)
+    chosen = here.filter(kwargs__contains=selection.arguments)
+    chosen = chosen.order_by("name").values_list("name", flat=True)
+    known = {*there.values_list("name", flat=True)}
+    return [name for name in chosen if name not in known]
