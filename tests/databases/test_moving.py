@@ -1,5 +1,6 @@
 """Moving a tenant to another database: nothing is lost, and nothing is doubled."""
 
+from collections import Counter
 from contextlib import contextmanager
 from datetime import timedelta
 from io import StringIO
@@ -9,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Model
 from django.db.models.functions import Now
 
 from pgjobs import (
@@ -25,22 +27,32 @@ from pgjobs import (
 from pgjobs.models import (
     Attempt,
     Batch,
+    Delivery,
     ErrorGroup,
     Event,
     Job,
     Move,
     Parcel,
     Predecessor,
+    Progress,
     Schedule,
+    Step,
     Tick,
 )
 from pgjobs.queue.id_blocks import SIZE, SameBlock, begin_block, block_of
-from pgjobs.queue.moving import Mover, Selection, StillRunning, TornTies
+from pgjobs.queue.moving import (
+    COPIED,
+    OWN_VALUES,
+    Mover,
+    Selection,
+    StillRunning,
+    TornTies,
+)
 from pgjobs.reports.errors import failures
 from pgjobs.reports.status import overview
 from pgjobs.tasks import events, schedules
 from pgjobs.testing.caller import CallerWorker
-from tests.actors import overlapping
+from tests.actors import admit, overlapping
 from tests.processes import drain as drain_with_worker
 from tests.tasks import noop
 
@@ -407,30 +419,80 @@ def was_killed(number: int) -> bool:
     return False
 
 
+# What tells a row from the others of its table in both databases.
+ROWS: dict[type[Model], tuple[str, ...]] = {
+    Job: ("id", "task"),
+    Attempt: ("job", "number", "message"),
+    Step: ("job", "name", "return_value"),
+    Progress: ("job", "message"),
+    Predecessor: ("job_id", "predecessor_id", "batch_id"),
+    Batch: ("id", "description"),
+    Event: ("id", "payload"),
+    Delivery: ("job", "event"),
+    Schedule: ("id", "name"),
+    Tick: ("schedule", "time"),
+}
+
+
+def rows_in(alias: str) -> dict[str, list[str]]:
+    """Return what a database has of each table that a move takes along."""
+    return {
+        model._meta.db_table: sorted(
+            map(str, model.objects.using(alias).values_list(*fields))
+        )
+        for model, fields in ROWS.items()
+    }
+
+
+def add_rows(work) -> None:
+    """Add rows of all tables that a move takes along."""
+    first, *_ = [enqueue(work, 7), *enqueue(chain(work.bind(7), work.bind(7)))]
+    enqueue(group([work.bind(7)], then=work.bind(7), description="one"))
+    publish("tests.event", TENANT)
+    made = {"job": first, "life": 1, "finished_at": first.enqueued_at}
+    Attempt.objects.create(number=1, worker_name="a", message="no", **made)
+    Step.objects.create(name="pay", attempt=1, return_value=42, **made)
+    Progress.objects.create(job=first, message="paid", updated_at=first.enqueued_at)
+    nightly = Schedule.objects.create(
+        name="nightly", task=work.name, kwargs=TENANT, every=timedelta(hours=1)
+    )
+    Tick.objects.create(schedule=nightly, time="2026-01-01T00:00Z")
+    admit()  # which makes the links
+
+
+def delete_rows() -> None:
+    for model in (Job, Event, Batch, Schedule):
+        model.objects.using("eu").all().delete()
+
+
 @pytest.mark.slow
 @both_committing
-def test_move_goes_on_after_a_kill_at_any_point(work):
+def test_move_goes_on_after_a_kill_at_any_point(work, no_subscriptions, no_schedules):
+    subscribe("tests.event")(task(name="tests.after_event")(after_event))
+    for alias in ALIASES:
+        events.store_declared(alias)
+    delete_rows()  # a schedule of the example
+    nothing = rows_in("eu")
     kills = 0
     for number in count(1):
-        jobs = [enqueue(work, 7), *enqueue(chain(work.bind(7), work.bind(7)))]
-        batch = enqueue(group([work.bind(7)], then=work.bind(7)))
-        before = ids("default")
+        add_rows(work)
+        before = rows_in("default")
+        assert before.keys() == OWN_VALUES.keys() - {COPIED}
+        assert all(before.values()), "a table has no row"
         killed = was_killed(number)
-        here, there = ids("default"), ids("eu")
-        packed = Parcel.objects.filter(table="pgjobs_job")
-        assert here in ([], before)  # a move packs all or nothing
-        assert there in ([], before)
-        assert not (here and there), "a job is in two databases"
-        if not here and not there:
-            assert packed.count() == len(before)
+        here, there = rows_in("default"), rows_in("eu")
+        assert here in (nothing, before)  # a move packs all or nothing
+        assert there in (nothing, before)
+        assert nothing in (here, there), "a row is in two databases"
+        if here == there:
+            packed = Counter(Parcel.objects.values_list("table", flat=True))
+            assert packed == {name: len(rows) for name, rows in before.items()}
         mover().move()
-        assert ids("default") == []
-        assert ids("eu") == before
+        assert rows_in("default") == nothing
+        assert rows_in("eu") == before
         assert not Parcel.objects.exists()
-        assert Predecessor.objects.using("default").count() == 0
-        assert Batch.objects.using("eu").get(pk=batch.pk)
-        assert drain(database="eu") == len(before) == len(jobs) + 2
-        Job.objects.using("eu").all().delete()
+        assert drain(database="eu") == len(before["pgjobs_job"]) == 6
+        delete_rows()
         if not killed:
             break
         kills += 1
