@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.figures import (
@@ -90,34 +91,42 @@ FROM pgjobs_job
 @figure
 def schedules(number: int = 1_000, seconds: float = 60) -> None:
     """Measure schedules that are due once a minute, with four workers."""
-    from datetime import timedelta
-
-    from django.utils.timezone import now
-
     from pgjobs.models import Job, Schedule
 
     with workers(4, "--concurrency", "4"):
         time.sleep(SETTLING)
         without = share_of_server(seconds)
-        Schedule.objects.bulk_create(
-            Schedule(
-                name=f"schedule {each}",
-                task="benchmarks.noop",
-                every=timedelta(minutes=1),
-                next_run_at=now() + timedelta(seconds=60 * each / number),
-            )
-            for each in range(number)
-        )
+        spread(number, task="benchmarks.noop")
         time.sleep(SETTLING)
         before = Job.objects.count()
         share = share_of_server(seconds) - without
-        fired = Job.objects.count() - before
+        runs = Job.objects.count() - before
     what = f"{number:,} schedules of a minute"
-    report(f"{what}: runs in a minute", fired * 60 / seconds, "")
+    report(f"{what}: runs in {seconds:g} s", runs, "")
     report(f"{what}: server", share, "% of a core")
-    report(f"{what}: server", share / 100 * seconds / max(fired, 1) * 1e6, "us/run")
+    report(f"{what}: server", share / 100 * seconds / max(runs, 1) * 1e6, "us/run")
     Schedule.objects.filter(task="benchmarks.noop").delete()
     Job.objects.all().delete()
+
+
+def spread(number: int, task: str) -> None:
+    """Create schedules of a minute that fire one after the other."""
+    from django.utils.timezone import now
+
+    from pgjobs.models import Schedule
+
+    minute, begin = timedelta(minutes=1), now()
+    moments = [begin + minute * each / number for each in range(number)]
+    Schedule.objects.bulk_create(
+        Schedule(
+            name=f"schedule {each}",
+            task=task,
+            every=minute,
+            origin_at=moment,  # without it all would fire together a minute later
+            next_run_at=moment,
+        )
+        for each, moment in enumerate(moments)
+    )
 
 
 @figure

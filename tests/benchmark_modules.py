@@ -43,7 +43,8 @@ MODULES = {
     "turns": "m.JOBS, m.ROUNDS = {10: 20}, 1; m.main()",
     "workers": "m.NUMBERS, m.SETTLING = (1,), 0.1;"
     "FIGURES['idle'] = partial(m.idle, 0.1); FIGURES['busy'] = partial(m.busy, 20);"
-    "m.main(['idle', 'busy'], 'benchmarks.workers_tasks')",
+    "FIGURES['schedules'] = partial(m.schedules, 3, 0.1);"
+    "m.main(['idle', 'busy', 'schedules'], 'benchmarks.workers_tasks')",
 }
 LOCKS = [
     "enqueueing 1,000-limit-keys 4",
