@@ -21,6 +21,7 @@ class System:
     works: bool = True  # False: it shows what enqueuing costs, and has no worker
     # Whether it is ours, but measured only where rivals are.
     is_beside_rivals: bool = False
+    processes: int = 1  # of one worker
 
     @property
     def is_rival(self) -> bool:
@@ -52,14 +53,23 @@ def pgjobs(
     *arguments: str,
     start: float = 0.1,
     adapter: str = "pgjobs",
+    processes: int = 1,
     **options: Any,
 ) -> System:
     arguments = ("--concurrency", "10", "--poll", "60", *arguments)
+    if processes > 1:
+        arguments += ("--processes", str(processes))
     settings = f"runjobs {' '.join(arguments)}; signals available, logging at INFO"
     options = {"arguments": list(arguments), **options}
-    beside = adapter != "pgjobs"
     return System(
-        name, adapter, rate, settings, options, start=start, is_beside_rivals=beside
+        name,
+        adapter,
+        rate,
+        settings,
+        options,
+        start=start,
+        is_beside_rivals=adapter != "pgjobs",
+        processes=processes,
     )
 
 
@@ -131,7 +141,7 @@ SYSTEMS = [
     pgjobs("pgjobs-prefetch", 25_000, "--prefetch", "200"),
     pgjobs("pgjobs-auto", 25_000, "--prefetch", "auto"),
     # Its second process is started when the first one is ready.
-    pgjobs("pgjobs-2", 30_000, "--prefetch", "200", "--processes", "2", start=0.4),
+    pgjobs("pgjobs-2", 30_000, "--prefetch", "200", processes=2, start=0.4),
     pgjobs(
         "pgjobs-tasks",
         6_000,

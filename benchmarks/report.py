@@ -17,7 +17,7 @@ import pgjobs
 
 from . import server
 from .cases import CASES, Sizes
-from .catalogue import BY_NAME, REFERENCES
+from .catalogue import BY_NAME, REFERENCES, System
 from .environments import version_of
 from .goals import GOALS, Measured, Rounds, ratio
 from .rounds import Results
@@ -123,7 +123,7 @@ def losses(figures: dict[str, Measured]) -> list[str]:
             for name, rounds in measured.items()
             if any(rounds)
         }
-        own = [name for name in medians if BY_NAME[name].adapter == "pgjobs"]
+        own = [name for name in medians if takes_part(BY_NAME[name])]
         if not own:
             continue
         column = columns_of(measured[own[0]])[0]
@@ -143,6 +143,14 @@ def losses(figures: dict[str, Measured]) -> list[str]:
             )
             lines.append(f"{title}{', '.join(better)}.")
     return lines or ["Nowhere in this run."]
+
+
+def takes_part(system: System) -> bool:
+    """Say whether it stands for pgjobs beside rivals: as a worker of one process.
+
+    With several processes a worker is several, whatever the number in a case's title.
+    """
+    return system.adapter == "pgjobs" and system.processes == 1
 
 
 def median(column: str, rounds: Rounds) -> float:

@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from benchmarks.report import as_json, as_markdown
+from benchmarks.rounds import Results
 from benchmarks.workers import spread
 from pgjobs.models import Schedule
 
@@ -14,3 +16,23 @@ def test_schedules_of_the_benchmark_stay_spread_over_each_minute():
     for schedule in Schedule.objects.filter(task="any"):
         first, second = schedule.next_runs(2)
         assert second - first == timedelta(minutes=1), schedule.name
+
+
+def tables_of(figures: dict) -> str:
+    """Return the tables of a run with these figures."""
+    return as_markdown(as_json({}, Results(figures=figures)))
+
+
+@pytest.mark.parametrize("case", ["drain", "drain-two", "drain-four"])
+def test_worker_of_several_processes_makes_no_loss_look_smaller(case):
+    text = tables_of(
+        {
+            case: {
+                "pgjobs-prefetch": [{"jobs/s": 60.0}],
+                "pgjobs-2": [{"jobs/s": 80.0}],
+                "graphile-batching": [{"jobs/s": 90.0}],
+                "graphile": [{"jobs/s": 70.0}],
+            }
+        }
+    )
+    assert "(jobs/s): pgjobs-prefetch 60; graphile 70, graphile-batching 90." in text
