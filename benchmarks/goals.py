@@ -16,6 +16,7 @@ ON_POSTGRESQL = [
     each.name for each in SYSTEMS if each.is_rival and each.store == "postgresql"
 ]
 KEEPS_JOBS = [name for name in ON_POSTGRESQL if not name.startswith(DELETES_JOBS)]
+STRICT, PREFETCH = "pgjobs", "pgjobs-prefetch"
 ON_DJANGO = ["django-tasks-db", "django-q2", "django-ox", "dj-queue"]
 
 
@@ -96,7 +97,7 @@ def between(
 
 
 def goals_of_drains() -> list[Goal]:
-    strict, prefetch = "pgjobs", "pgjobs-prefetch"
+    strict, prefetch = STRICT, PREFETCH
     return [
         Goal("drain, strict / bare-10", against("drain", strict, "bare-10"), 0.6),
         Goal(
@@ -135,16 +136,19 @@ def goals_of_drains() -> list[Goal]:
             against("drain", "pgjobs-auto", prefetch),
             0.9,
         ),
+    ]
+
+
+def goals_of_processor_time() -> list[Goal]:
+    prefetch, server = PREFETCH, "server CPU us/job"
+    full = "drain, 2 processes: cores that the server uses"
+    return [
         Goal(
-            "drain, 2 processes / one (or the server's core is full: next line)",
+            f'drain, 2 processes / one (or the goal "{full}")',
             against("drain", "pgjobs-2", prefetch),
             1.5,
         ),
-        Goal(
-            "drain, 2 processes: cores that the server uses",
-            figure("drain", "pgjobs-2", "server cores"),
-            0.95,
-        ),
+        Goal(full, figure("drain", "pgjobs-2", "server cores"), 0.95),
         Goal(
             "drain, prefetch: worker CPU, us/job",
             figure("drain", prefetch, "worker CPU us/job"),
@@ -152,19 +156,35 @@ def goals_of_drains() -> list[Goal]:
         ),
         Goal(
             "drain, prefetch: server CPU, us/job",
-            figure("drain", prefetch, "server CPU us/job"),
+            figure("drain", prefetch, server),
+            most=20,
+        ),
+        Goal(
+            "drain, prefetch, 2 workers: server CPU, us/job",
+            figure("drain-two", prefetch, server),
+            most=20,
+        ),
+        Goal(
+            "drain, prefetch, 4 workers: server CPU, us/job",
+            figure("drain-four", prefetch, server),
             most=20,
         ),
         Goal(
             "drain, prefetch, 2 workers / one: server CPU of a job",
-            between("drain-two", "drain", prefetch, "server CPU us/job"),
+            between("drain-two", "drain", prefetch, server),
             most=1.2,
         ),
         Goal(
             "drain, prefetch, 4 workers / one: server CPU of a job",
-            between("drain-four", "drain", prefetch, "server CPU us/job"),
+            between("drain-four", "drain", prefetch, server),
             most=1.2,
         ),
+    ]
+
+
+def goals_beside_others() -> list[Goal]:
+    strict, prefetch = STRICT, PREFETCH
+    return [
         Goal(
             "drain, prefetch: analyzed table / never analyzed one",
             between("drain", "drain-fresh", prefetch, "jobs/s"),
@@ -277,4 +297,11 @@ def goals_of_waits() -> list[Goal]:
     ]
 
 
-GOALS = goals_of_drains() + goals_of_enqueuing() + goals_of_bytes() + goals_of_waits()
+GOALS = [
+    *goals_of_drains(),
+    *goals_of_processor_time(),
+    *goals_beside_others(),
+    *goals_of_enqueuing(),
+    *goals_of_bytes(),
+    *goals_of_waits(),
+]

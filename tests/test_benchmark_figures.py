@@ -36,3 +36,27 @@ def test_worker_of_several_processes_makes_no_loss_look_smaller(case):
         }
     )
     assert "(jobs/s): pgjobs-prefetch 60; graphile 70, graphile-batching 90." in text
+
+
+def test_goal_that_another_one_may_replace_names_it():
+    two = {"jobs/s": 70.0, "server cores": 0.97}
+    text = tables_of(
+        {"drain": {"pgjobs-prefetch": [{"jobs/s": 60.0}], "pgjobs-2": [two]}}
+    )
+    other = "drain, 2 processes: cores that the server uses"
+    assert f'| drain, 2 processes / one (or the goal "{other}") | >= 1.5 |' in text
+    assert f"| {other} | >= 0.95 | 0.97 | yes |" in text
+
+
+def test_processor_time_of_the_server_is_judged_for_several_workers_too():
+    cases = {"drain": 19.0, "drain-two": 44.0, "drain-four": 47.0}
+    text = tables_of(
+        {
+            case: {"pgjobs-prefetch": [{"server CPU us/job": value}]}
+            for case, value in cases.items()
+        }
+    )
+    assert "| drain, prefetch: server CPU, us/job | <= 20 | 19 | yes |" in text
+    for workers, value in ((2, 44), (4, 47)):
+        goal = f"drain, prefetch, {workers} workers: server CPU, us/job"
+        assert f"| {goal} | <= 20 | {value} | **no** |" in text
