@@ -1,11 +1,13 @@
 """What a job costs: `python -m benchmarks capacity [--jobs N]`.
 
 For each feature: processor time of the application, of a worker and of the server, WAL
-and bytes at rest, all per job; then what pruning and vacuuming it costs. Starts a
-PostgreSQL of its own, or takes that of DATABASE_URL. The time of a server that runs on
-another machine is not known, and left out.
+and bytes at rest, all per job; then what pruning and vacuuming it costs. From the plain
+job follows a model of what a number of jobs a second needs. Starts a PostgreSQL of its
+own, or takes that of DATABASE_URL. The time of a server that runs on another machine,
+or in a container, is not known. Then there is no model.
 """
 
+import math
 import os
 import sys
 import time
@@ -26,10 +28,14 @@ WHERE relkind = 'r' AND relname LIKE 'pgjobs\\_%'
 EMPTY = "TRUNCATE pgjobs_job, pgjobs_predecessor, pgjobs_note, pgjobs_rate CASCADE"
 CONNECTIONS = """
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid()
+WHERE datname = current_database() AND application_name LIKE 'pgjobs:%'
 """
 SLOTS = 10
+PREFETCH = 200
 UTILISATION = 0.5  # of a server's cores, so that there is room for what is not jobs
+CORES_OF_A_SHARD = 32
+WORKER_CORES = 0.5  # that a worker process gets
+UNKNOWN = "not known"
 RATES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 
@@ -37,7 +43,7 @@ class Used(NamedTuple):
     """What was used until a moment."""
 
     here: float  # seconds of the processor
-    server: float
+    server: float | None  # None: not known
     wal: int
 
 
@@ -45,11 +51,12 @@ class Cost(NamedTuple):
     """What was used between two moments, per job."""
 
     here: float  # microseconds of the processor
-    server: float
+    server: float | None
     wal: float  # bytes
 
     def __str__(self) -> str:
-        return f"{self.here:8.0f} {self.server:9.0f} {self.wal:9.0f}"
+        server = UNKNOWN if self.server is None else f"{self.server:.0f}"
+        return f"{self.here:8.0f} {server:>9} {self.wal:9.0f}"
 
 
 @dataclass
@@ -63,16 +70,19 @@ class Meter:
             "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
         )
         pid = self.server.pid
-        server = cpu_seconds_of_tree(pid) if pid else 0.0
+        server = cpu_seconds_of_tree(pid) if pid else None
         return Used(time.process_time(), server, wal)
 
     def cost(self, act: Callable[[], Any]) -> Cost:
         before = self.used()
         act()
         after = self.used()
+        server = None
+        if before.server is not None and after.server is not None:
+            server = (after.server - before.server) / self.jobs * 1e6
         return Cost(
             (after.here - before.here) / self.jobs * 1e6,
-            (after.server - before.server) / self.jobs * 1e6,
+            server,
             (after.wal - before.wal) / self.jobs,
         )
 
@@ -126,24 +136,33 @@ def features() -> dict[str, Callable[[int], None]]:
     }
 
 
-def measure(meter: Meter, name: str, add: Callable[[int], None]) -> float:
-    """Print what a feature costs; return the server's time per job."""
-    from django.db import connection
+def run(prefetch: int) -> None:
+    """Run all jobs by a worker in this process."""
+    from pgjobs.worker import ExitCode, Loop, WorkerOptions
 
-    from pgjobs import drain
+    options = WorkerOptions(slots=SLOTS, prefetch=prefetch, drain=True)
+    if Loop(options).run() == ExitCode.LOST:
+        raise SystemExit("The database was lost.")
+
+
+def measure(
+    meter: Meter, name: str, add: Callable[[int], None], prefetch: int = 0
+) -> tuple[Cost, Cost]:
+    """Print what a feature costs; return what enqueueing and running a job cost."""
+    from django.db import connection
 
     meter.connection.execute(EMPTY)
     connection.close()  # the server counts the time of a session when it ends
     before = meter.size()
     added = meter.cost(lambda: (add(meter.jobs), connection.close()))
-    ran = meter.cost(lambda: drain(concurrency=SLOTS))
+    ran = meter.cost(lambda: run(prefetch))
     size = (meter.size() - before) / meter.jobs
     say(f"{name:26}{added} {ran} {size:9.0f}")
-    return added.server + ran.server
+    return added, ran
 
 
-def measure_end(meter: Meter) -> float:
-    """Print what it costs to get rid of finished jobs; return the server's time."""
+def measure_end(meter: Meter) -> tuple[Cost, Cost]:
+    """Print what it costs to get rid of finished jobs; return both costs."""
     from pgjobs.conf import FINISHED
     from pgjobs.queue import upkeep
     from pgjobs.queue.statements import execute_on
@@ -153,11 +172,23 @@ def measure_end(meter: Meter) -> float:
     vacuumed = meter.cost(lambda: meter.connection.execute("VACUUM pgjobs_job"))
     say(f"{'prune':26}{pruned}")
     say(f"{'vacuum':26}{vacuumed}")
-    return pruned.server + vacuumed.server
+    return pruned, vacuumed
 
 
-def measure_connections(meter: Meter) -> None:
-    """Print how many sessions an idle worker has."""
+def measure_plain(meter: Meter, add: Callable[[int], None]) -> Cost:
+    """Print what a plain job costs; return that of its worker and all of its server."""
+    added, ran = measure(meter, "enqueue_many", add)
+    parts = [added, ran, *measure_end(meter)]
+    server = [each.server for each in parts if each.server is not None]
+    return Cost(
+        ran.here,
+        sum(server) if len(server) == len(parts) else None,
+        sum(each.wal for each in parts),
+    )
+
+
+def measure_connections(meter: Meter) -> int:
+    """Print how many sessions an idle worker has, and return it."""
     import threading
 
     from pgjobs.worker import Loop, WorkerOptions
@@ -170,14 +201,40 @@ def measure_connections(meter: Meter) -> None:
     loop.stop()
     thread.join()
     say(f"\nSessions of an idle worker: {number}, and up to one for each slot.")
+    return number
 
 
-def print_model(server_time: float) -> None:
-    """Print what a number of jobs a second needs, by the time that was measured."""
-    say(f"\nAt {UTILISATION:.0%} of the server's cores, {server_time:.0f} us per job:")
-    say("jobs/s      cores of servers")
+def print_model(job: Cost, sessions: int) -> None:
+    """Print what a number of jobs a second needs, in Markdown.
+
+    `job`: what a plain one costs a worker, and the server from its enqueue to its end.
+    `sessions`: of an idle worker.
+    """
+    if job.server is None:
+        say(f"\nThe server's time for a job is {UNKNOWN}: there is no model.")
+        return
+    say(
+        f"\nPlain jobs, enqueued by enqueue_many, with pruning: {job.server:.0f} us of "
+        f"the server and {job.here:.0f} us of a worker. {UTILISATION:.0%} of the "
+        f"server's cores are used. A worker process has {SLOTS} slots, does not "
+        f"prefetch, and gets {WORKER_CORES:g} cores.\n"
+    )
+    shards = f"shards of {CORES_OF_A_SHARD} cores"
+    processes = f"worker processes | sessions, {SLOTS} slots each"
+    say(f"| jobs/s | cores of servers | WAL, MB/s | {shards} | {processes} |")
+    say("|---|---|---|---|---|---|")
     for rate in RATES:
-        say(f"{rate:9,}   {rate * server_time / 1e6 / UTILISATION:10.2f}")
+        cores = rate * job.server / 1e6 / UTILISATION
+        workers = math.ceil(rate * job.here / 1e6 / WORKER_CORES)
+        say(
+            f"| {rate:,} | {two_digits(cores)} | {two_digits(rate * job.wal / 1e6)} "
+            f"| {math.ceil(cores / CORES_OF_A_SHARD)} | {workers:,} "
+            f"| {workers * (sessions + SLOTS):,} |"
+        )
+
+
+def two_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def say(line: str) -> None:
@@ -213,9 +270,9 @@ def main(jobs: int, url: str | None, **server: Any) -> int:
         heads = f"{'app us':>8} {'server us':>9} {'WAL bytes':>9}"
         say(f"{'':26}{heads} {heads.replace('   app', 'worker')} {'at rest':>9}")
         (plain, *others) = features().items()
-        server_time = measure(meter, *plain) + measure_end(meter)
+        job = measure_plain(meter, plain[1])
+        measure(meter, f"worker --prefetch {PREFETCH}", plain[1], PREFETCH)
         for each in others:
             measure(meter, *each)
-        measure_connections(meter)
-        print_model(server_time)
+        print_model(job, measure_connections(meter))
     return 0

@@ -1,13 +1,26 @@
 """What benchmarks say about their figures, and what they measure them on."""
 
+import os
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
 
+from benchmarks import capacity
 from benchmarks.report import as_json, as_markdown
 from benchmarks.rounds import Results
 from benchmarks.workers import spread
 from pgjobs.models import Schedule
+from tests.processes import ROOT, database_url
+
+# A server elsewhere: its process is not among those of this machine.
+CAPACITY_OF_A_SERVER_ELSEWHERE = """
+import sys
+from benchmarks import capacity
+capacity.Server.pid = None
+capacity.main(10, sys.argv[1])
+"""
 
 
 @pytest.mark.django_db
@@ -60,3 +73,37 @@ def test_processor_time_of_the_server_is_judged_for_several_workers_too():
     for workers, value in ((2, 44), (4, 47)):
         goal = f"drain, prefetch, {workers} workers: server CPU, us/job"
         assert f"| {goal} | <= 20 | {value} | **no** |" in text
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+def test_capacity_says_what_it_cannot_know_of_a_server_elsewhere():
+    done = subprocess.run(
+        [sys.executable, "-c", CAPACITY_OF_A_SERVER_ELSEWHERE, database_url()],
+        cwd=ROOT,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if "not known" in line]
+    assert [row.split("  ")[0] for row in rows[:2]] == ["enqueue_many", "prune"]
+    assert any("--prefetch" in row for row in rows)
+    assert "no model" in done.stdout
+    assert "cores of servers" not in done.stdout
+
+
+def test_model_of_capacity_foresees_what_each_rate_needs(capsys):
+    job = capacity.Cost(here=108, server=172, wal=1_424)
+    capacity.print_model(job, sessions=3)
+    printed = capsys.readouterr().out
+    assert "172 us of the server and 108 us of a worker" in printed
+    for row in (
+        "| 10 | 0.0034 | 0.014 | 1 | 1 | 13 |",
+        "| 1,000 | 0.34 | 1.4 | 1 | 1 | 13 |",
+        "| 10,000 | 3.4 | 14 | 1 | 3 | 39 |",
+        "| 100,000 | 34 | 142 | 2 | 22 | 286 |",
+        "| 1,000,000 | 344 | 1,424 | 11 | 216 | 2,808 |",
+    ):
+        assert row in printed
