@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = {
     "atomic": "m.JOBS, m.ROUNDS, m.TRACED_JOBS = 2, 1, 2; m.main()",
     "capacity": "m.main(10, os.environ['DATABASE_URL'])",
+    "commits": "m.WARM_UP = 0.1; m.main(['--clients', '2', '--workers', '2',"
+    " '--seconds', '0.2', '--rounds', '1'])",
     "desk": "m.ROUNDS = 1; sys.argv[1:] = ['--jobs', '20000', 'of queue']; m.main()",
     "events": "FIGURES['publishing'] = partial(m.publishing, 2, 1);"
     "m.main(['publishing'], 'benchmarks.events_tasks')",
