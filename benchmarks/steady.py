@@ -41,7 +41,8 @@ ROWS = """
 SELECT n_live_tup, n_dead_tup, autovacuum_count FROM pg_stat_user_tables
 WHERE relname = 'pgjobs_job'
 """
-# Of all time in statements. Commits are not in it, so pruning looks dearer than it is.
+# By the time of statements. That includes their waits, and leaves out commits: pruning
+# looks dearer than it is.
 PRUNING = f"""
 SELECT
     coalesce(sum(total_exec_time) FILTER (
@@ -64,13 +65,13 @@ class Plan(NamedTuple):
 
 
 class Used(NamedTuple):
-    """Processor time in seconds, and time of statements, until a moment."""
+    """Seconds of the processor, and of statements, until a moment. None: not known."""
 
-    server: float
-    vacuum: float
+    server: float | None
+    vacuum: float | None
     worker: float
-    pruning: float
-    statements: float
+    pruning: float | None
+    statements: float | None
 
 
 @dataclass
@@ -90,10 +91,11 @@ class Window:
     wait_p99: float
     wait_max: float
     probe_p99: float  # milliseconds by which a short sleep of the driver is late
-    server: float  # cores
+    server: float | None  # cores; None, here and below: not known
     worker: float
-    prune: float  # shares of the server's time
-    vacuum: float
+    statements: float | None  # seconds that all statements took
+    prune: float | None  # share of that time
+    vacuum: float | None  # share of the server's processor time
 
     def __str__(self) -> str:
         return (
@@ -101,8 +103,9 @@ class Window:
             f"{self.heap / 1e6:8.1f}{self.indexes / 1e6:8.1f}"
             f"{self.live_rows:9,}{self.dead_rows:9,}{self.vacuums:4}"
             f"{self.wait_p50:8.2f}{self.wait_p99:8.1f}{self.wait_max:8.0f}"
-            f"{self.probe_p99:8.1f}{self.server:7.3f}{self.worker:7.3f}"
-            f"{self.prune:7.1%}{self.vacuum:7.1%}"
+            f"{self.probe_p99:8.1f}{shown(self.server, '.3f', '-'):>7}"
+            f"{self.worker:7.3f}{shown(self.prune, '.1%', '-'):>7}"
+            f"{shown(self.vacuum, '.1%', '-'):>7}"
         )
 
 
@@ -180,10 +183,8 @@ class Steady:
         before, self.used = self.used, self.look()
         since, self.at = self.at, time.monotonic()
         seconds = self.at - since
-        server = self.used.server - before.server or 1e-9
-        vacuum = (self.used.vacuum - before.vacuum) / server
-        statements = self.used.statements - before.statements or 1e-9
-        pruning = (self.used.pruning - before.pruning) / statements
+        server = grown(before.server, self.used.server)
+        statements = grown(before.statements, self.used.statements)
         heap, indexes, index_sizes = self.sizes()
         live, dead, vacuums = self.execute(ROWS)[0]
         return Window(
@@ -200,10 +201,11 @@ class Steady:
             wait_p99=centile(99, waits),
             wait_max=max(waits, default=0.0),
             probe_p99=centile(99, probes),
-            server=server / seconds,
+            server=share(server, seconds),
             worker=(self.used.worker - before.worker) / seconds,
-            prune=pruning * (1 - vacuum),
-            vacuum=vacuum,
+            statements=statements,
+            prune=share(grown(before.pruning, self.used.pruning), statements),
+            vacuum=share(grown(before.vacuum, self.used.vacuum), server),
         )
 
     def sizes(self) -> tuple[int, int, dict[str, int]]:
@@ -213,15 +215,16 @@ class Steady:
         return heap, indexes, dict(self.execute(INDEXES))
 
     def look(self) -> Used:
-        pruning, statements = 0.0, 0.0
+        pruning, statements = None, None
         if self.counts:
             name = self.stage.connection.info.dbname
             connection = self.stage.server.connection
-            pruning, statements = connection.execute(PRUNING, [name]).fetchone()
+            row = connection.execute(PRUNING, [name]).fetchone()
+            pruning, statements = (milliseconds / 1e3 for milliseconds in row)
         pid = self.stage.server.pid
         return Used(
-            server=cpu_seconds_of_tree(pid) if pid else 0.0,
-            vacuum=vacuum_seconds(pid) if pid else 0.0,
+            server=cpu_seconds_of_tree(pid) if pid else None,
+            vacuum=vacuum_seconds(pid) if pid else None,
             worker=sum(worker.cpu_seconds for worker in self.stage.workers),
             pruning=pruning,
             statements=statements,
@@ -247,6 +250,18 @@ def is_autovacuum(pid: int) -> bool:
         return b"autovacuum worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+
+
+def grown(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
+
+
+def share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def shown(value: float | None, how: str, otherwise: str = "not known") -> str:
+    return otherwise if value is None else format(value, how)
 
 
 def centile(which: int, values: list[float]) -> float:
@@ -285,21 +300,40 @@ def summary(windows: list[Window]) -> str:
     for phase in dict.fromkeys(each.phase for each in windows):
         some = [each for each in windows if each.phase == phase]
         half = some[len(some) // 2 :]
-        server = sum(each.server for each in some)
-        shares = [
-            sum(getattr(each, name) * each.server for each in some) / server
-            for name in ("prune", "vacuum")
-        ]
         largest = max(each.heap + each.indexes for each in half)
         middle = half[0].heap + half[0].indexes
         waits = statistics.median(each.wait_p99 for each in some)
         lines.append(
-            f"{phase}: prune {shares[0]:.1%} and vacuum {shares[1]:.1%} of the server, "
-            f"{server / len(some):.3f} cores; second half at most "
+            f"{phase}: {shares(some)} second half at most "
             f"{largest / middle:.3f} of its first size; median of p99 {waits:.1f} ms, "
             f"worst {max(each.wait_p99 for each in some):.1f} ms"
         )
     return "\n".join(lines)
+
+
+def shares(windows: list[Window]) -> str:
+    """Return what pruning and vacuum took. The two are shares of different things."""
+    prune, vacuum = mean(windows, "prune", "statements"), mean(windows, "vacuum")
+    of_statements = "" if prune is None else " of the time of statements"
+    of_server = "" if vacuum is None else " of the server's processor time"
+    cores = [each.server for each in windows if each.server is not None]
+    server = statistics.mean(cores) if cores else None
+    return (
+        f"prune {shown(prune, '.1%')}{of_statements}; "
+        f"vacuum {shown(vacuum, '.1%')}{of_server}; "
+        f"server {shown(server, '.3f')}{'' if server is None else ' cores'};"
+    )
+
+
+def mean(windows: list[Window], name: str, whole: str = "server") -> float | None:
+    """Return the mean of a share, weighted by what it is a share of."""
+    known = [
+        (getattr(each, name), getattr(each, whole))
+        for each in windows
+        if getattr(each, name) is not None
+    ]
+    parts = sum(part * weight for part, weight in known)
+    return share(parts, sum(weight for _, weight in known))
 
 
 def main(plan: Plan, output: Path | None, url: str | None, **server) -> int:

@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from datetime import timedelta
 
 import pytest
 
-from benchmarks import capacity
+from benchmarks import capacity, steady
 from benchmarks.report import as_json, as_markdown
 from benchmarks.rounds import Results
 from benchmarks.workers import spread
@@ -17,7 +18,7 @@ from tests.processes import ROOT, database_url
 # A server elsewhere: its process is not among those of this machine.
 CAPACITY_OF_A_SERVER_ELSEWHERE = """
 import sys
-from benchmarks import capacity
+from benchmarks import capacity, steady
 capacity.Server.pid = None
 capacity.main(10, sys.argv[1])
 """
@@ -107,3 +108,30 @@ def test_model_of_capacity_foresees_what_each_rate_needs(capsys):
         "| 1,000,000 | 344 | 1,424 | 11 | 216 | 2,808 |",
     ):
         assert row in printed
+
+
+def window(**figures) -> steady.Window:
+    """Return half a minute in which all figures are zero but for these."""
+    zero = {field.name: 0 for field in fields(steady.Window)} | {"heap": 1}
+    return steady.Window(**zero | {"phase": "steady"} | figures)
+
+
+def test_pruning_is_a_share_of_statements_and_vacuum_one_of_processor_time():
+    text = steady.summary(
+        [
+            window(prune=0.1, statements=30.0, vacuum=0.02, server=0.1),
+            window(prune=0.2, statements=10.0, vacuum=0.08, server=0.2),
+        ]
+    )
+    assert "prune 12.5% of the time of statements;" in text
+    assert "vacuum 6.0% of the server's processor time;" in text
+    assert "server 0.150 cores;" in text
+
+
+def test_what_a_server_does_not_tell_is_no_zero():
+    unknown = window(prune=None, vacuum=None, server=None)
+    text = steady.summary([unknown])
+    assert "prune not known;" in text
+    assert "vacuum not known;" in text
+    assert "server not known;" in text
+    assert str(unknown).split()[-4:] == ["-", "0.000", "-", "-"]
