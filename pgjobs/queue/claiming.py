@@ -139,8 +139,7 @@ def claim_statement(
       has room for all. A look along the line counts none.
     - `skips_expired`: do not report jobs that were not started in time, because
       cancelling them fails at present.
-    - `ahead`: what may be claimed beyond the limit. Only a look along the line does so,
-      and none that takes a part of it along.
+    - `ahead`: what may be claimed beyond the limit. Only a look along the line does so.
     """
     look = look or first_look(limit)
     parameters = {
@@ -155,16 +154,15 @@ def claim_statement(
         name = "claim_by_queue" if look.by_queue else "claim_plain"
         return statement(name), parameters | unit_parameters(units)
     parameters |= success_parameters(worker_id, successes, worker_name)
-    if look.is_part:
-        return statement("record_and_claim_part"), parameters
+    name = "record_and_claim_part" if look.is_part else "record_and_claim"
     if ahead is not None:
-        return statement("record_and_claim_ahead"), parameters | {
+        return statement(f"{name}_ahead"), parameters | {
             "most_ahead": ahead.most,
             "seconds": ahead.seconds,
             "tasks": list(ahead.costs),
             "costs": array(ahead.costs.values()),
         }
-    return statement("record_and_claim"), parameters
+    return statement(name), parameters
 
 
 def unit_parameters(units: HostUnits | None) -> dict:

@@ -20,7 +20,7 @@ class Range(NamedTuple):
     highest: int
     lowest: int
     first_turn: int
-    last_turn: int | None = None  # only of a single priority. None: there is none.
+    last_turn: int | None = None  # of one priority alone. None: no end.
 
 
 EVERYWHERE = (Range(HIGHEST_PRIORITY, LOWEST_PRIORITY, 0),)
@@ -89,5 +89,6 @@ def look_parameters(look: Look) -> dict[str, Any]:
             "first_turns": array(first_turns),
         }
         if look.is_part:
-            parameters["last_turns"] = list(last_turns)
+            ends = ["NULL" if turn is None else turn for turn in last_turns]
+            parameters["last_turns"] = array(ends)
     return parameters

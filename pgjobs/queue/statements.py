@@ -36,7 +36,7 @@ class DjangoClient:
         return [self.execute(*each) for each in statements]
 
 
-def array(numbers: Iterable[float]) -> str:
+def array(numbers: Iterable[object]) -> str:
     """Return an array literal. The type of a list would depend on its numbers."""
     return "{" + ",".join(map(str, numbers)) + "}"
 

@@ -98,7 +98,8 @@ class ClaimCursors:
         self.seconds = 0.0  # of the server, for looks since the last complete one
         self.slow_share = 0.0  # of the latest complete looks
         self.rested_at = -inf
-        self.rewind_at = -inf  # when a complete look is due
+        self.rewind_at = -inf  # when a complete look, or the next part of one, is due
+        self.stuck_at = -inf  # when a complete look is due instead of that part
         self.forget()
 
     def forget(self) -> None:
@@ -120,26 +121,23 @@ class ClaimCursors:
         self, limit: int, now: float, must_see_all: bool = False, ahead: int = 0
     ) -> Look:
         """Return where to look for `limit` jobs, and some ahead of the slots."""
-        may_rewind = limit > 0 and now >= self.rewind_at
-        look = self.wanted_look(limit + ahead, now, may_rewind, must_see_all)
+        look = self.wanted_look(limit + ahead, now, must_see_all)
         if look.by_queue and self.backoff.is_waiting(now):
             look = plain_look(limit + ahead)
         self.latest = look
         return look
 
-    def wanted_look(
-        self, number: int, now: float, may_rewind: bool, must_see_all: bool
-    ) -> Look:
+    def wanted_look(self, number: int, now: float, must_see_all: bool) -> Look:
         if not number:
             return first_look(0)
         if self.follow_up:
             return self.follow_up
         may_be_partial = self.are_set and not must_see_all
-        if may_be_partial and not may_rewind:
+        if may_be_partial and now < self.rewind_at:
             return self.look_at_cursors(number)
         if self.minds_units or now < self.by_queue_until:
             return first_look(number, by_queue=True)
-        if may_be_partial and self.rewind.is_cut:
+        if may_be_partial and self.rewind.is_cut and now < self.stuck_at:
             look = self.look_at_cursors(number, self.rewind.part)
             sees_overdue = self.rewind.is_at_last_part
             return look._replace(is_part=True, sees_overdue=sees_overdue)
@@ -186,7 +184,10 @@ class ClaimCursors:
 
     def looked(self, look: Look, claimed: Claimed, limit: int, now: float) -> None:
         """Note what a look for `limit` jobs brought."""
-        if not limit:
+        if not limit and not claimed.jobs:
+            # Nothing was to be claimed ahead. That does not say what is in line.
+            if look.is_complete or look.is_part:
+                self.rewind_at = now + REST * claimed.seconds
             return
         if look.by_queue:
             self.backoff.passed()
@@ -199,12 +200,13 @@ class ClaimCursors:
         if look.is_complete and not claimed.has_more:
             self.judge(self.seconds, claimed, now)
             self.seconds = 0.0
-        if look.is_part:
-            self.note_part(claimed, limit, now)
+        part = self.rewind.part if look.is_part else None
+        if part:
+            self.note_part(claimed, now)
         if self.is_collecting and not look.is_plain:
             self.priorities.update(job.priority for job in claimed.jobs)
             self.horizon.saw(claimed, now)
-            self.advance(look, claimed, limit)
+            self.advance(look, claimed, limit, part)
             self.note_duration(look, claimed)
 
     def after_more(self, look: Look, claimed: Claimed, now: float) -> Look | None:
@@ -240,55 +242,58 @@ class ClaimCursors:
             self.forget()
         elif self.slow_share > MOST:
             self.is_collecting = not self.minds_units
-        another = claimed.met_locked or not is_slow
-        self.plan_rewind(now - seconds, seconds, another, now)
+        must_follow = claimed.met_locked or not is_slow
+        self.plan_rewind(now - seconds, seconds, must_follow, now)
 
     def plan_rewind(
-        self, begun_at: float, seconds: float, another: bool, now: float
+        self, begun_at: float, seconds: float, must_follow: bool, now: float
     ) -> None:
         """Decide when the line is walked again, after the latest look took so long.
 
-        `begun_at`: when the last walk began. `another`: one should follow it soon.
+        `begun_at`: when the last walk began. `must_follow`: another one, and soon.
         """
         latest = begun_at + self.poll
         self.rested_at = min(now + REST * seconds, latest)
-        wait = 0.0 if another else REWIND_SECONDS
+        wait = 0.0 if must_follow else REWIND_SECONDS
         self.rewind_at = min(max(now + wait, self.rested_at), latest)
+        self.stuck_at = self.rewind_at + self.poll
 
-    def note_part(self, claimed: Claimed, limit: int, now: float) -> None:
+    def note_part(self, claimed: Claimed, now: float) -> None:
         """Decide when the next part of the rewind is due, or the next rewind."""
         rewind, seconds = self.rewind, claimed.seconds
         rewind.is_stale |= claimed.met_locked
-        if not self.has_seen_part(claimed, limit):
-            self.rewind_at = now + REST * seconds
+        if claimed.has_more or claimed.met_suspect:  # the part comes again
+            self.rested_at = self.rewind_at = now + REST * seconds
         elif rewind.saw_part(own_seconds(claimed), self.highest, now):
             self.plan_rewind(rewind.begun_at, seconds, rewind.is_stale, now)
             rewind.is_stale = False
         else:
-            self.rewind_at = now + rewind.pause(seconds, now)
-
-    def has_seen_part(self, claimed: Claimed, limit: int) -> bool:
-        """Whether a look has left no job in the part of the line that it took along."""
-        if claimed.has_more or claimed.met_suspect:
-            return False
-        if len(claimed.jobs) < limit:
-            return True
-        last, lowest = claimed.jobs[-1], min(self.turns)
-        return (-last.priority, last.turn) >= (-lowest, self.turns[lowest])
+            self.rested_at = self.rewind_at = now + rewind.pause(seconds, now)
+            self.stuck_at = self.rewind_at + self.poll
 
     def note_duration(self, look: Look, claimed: Claimed) -> None:
         """Let the rewind know what looks take, so that it can be cut into parts."""
-        if look.is_complete:
+        if look.is_complete and not claimed.has_more:
             if look.is_along_line and self.are_set:
-                self.rewind.saw_all(own_seconds(claimed), self.highest)
-        elif not look.is_part:
-            self.rewind.usual = own_seconds(claimed)
+                self.rewind.saw_line(own_seconds(claimed), self.highest)
+            else:
+                self.rewind.saw_all()
+        elif not (look.is_complete or look.is_part):
+            self.rewind.saw_cursors(own_seconds(claimed))
 
-    def advance(self, look: Look, claimed: Claimed, limit: int) -> None:
-        """Move the cursors to where a look has left nothing behind it."""
+    def advance(
+        self, look: Look, claimed: Claimed, limit: int, part: Part | None = None
+    ) -> None:
+        """Move the cursors to where a look has left nothing behind it.
+
+        `part`: what the look took along. Where the look has ended before it, the next
+        ones begin there.
+        """
         known = {} if look.is_complete else self.turns
         if not (claimed.has_more or claimed.met_suspect):
             last = claimed.jobs[-1] if len(claimed.jobs) >= limit else None
+            if part and last:
+                known = dict(turns_before(known, part, last))
             reached = dict(turns_reached(self.priorities, last, self.horizon.turn))
             known = {
                 priority: max(known.get(priority, 0), reached.get(priority, 0))
@@ -300,6 +305,22 @@ class ClaimCursors:
 def own_seconds(claimed: Claimed) -> float:
     """Return how long a look took, less some time for each job that it brought."""
     return max(claimed.seconds - len(claimed.jobs) * SLOW_SECONDS_PER_JOB, 0.0)
+
+
+def turns_before(
+    cursors: Mapping[int, int], part: Part, last: ClaimedJob
+) -> Iterator[tuple[int, int]]:
+    """Yield the cursors, moved back to where a full look has ended before them.
+
+    `part`: what it took along. `last`: the last job that it claimed.
+    """
+    for priority, turn in cursors.items():
+        if priority == last.priority:
+            yield priority, min(turn, last.turn)
+        elif priority < last.priority:
+            yield priority, min(turn, max(part.first, 1))
+        else:
+            yield priority, turn
 
 
 def turns_reached(

@@ -182,6 +182,7 @@ class Claimer:
         self.recorder.close(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))
         if claimed.met_expired:
             self.note(Effects(expired=True))
+        self.cursors.looked(look, claimed, limit, monotonic())
         if limit:
             self.plan(look, claimed, limit, promoted)
 
@@ -201,14 +202,13 @@ class Claimer:
             self.upkeep.new_queues.meet({job.queue_name for job in jobs})
 
     def where_to_look(self, limit: int, ahead: int) -> Look:
-        may_end = self.options.drain and self.in_flight.is_empty
+        may_end = self.lifetime.ends_when_idle and self.in_flight.is_stuck
         must_see_all = self.cannot_expire or self.poll_schedule.must_see_all(may_end)
         return self.cursors.next_look(limit, monotonic(), must_see_all, ahead)
 
     def plan(self, look: Look, claimed: Claimed, limit: int, promoted: bool) -> None:
         """Decide where and when to look next, after a look for `limit` jobs."""
         now = monotonic()
-        self.cursors.looked(look, claimed, limit, now)
         if self.promotion.backoff.is_waiting(now):
             # The promotion itself asks when to go on.
             claimed, promoted = claimed._replace(next_due=None), True

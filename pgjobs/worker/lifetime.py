@@ -55,6 +55,11 @@ class Lifetime:
         return self.left_to_claim <= 0
 
     @property
+    def ends_when_idle(self) -> bool:
+        """Whether the worker ends once there is nothing left to run."""
+        return self.options.drain or self.has_given_up
+
+    @property
     def has_given_up(self) -> bool:
         """Whether code of a job runs on although the job has ended.
 

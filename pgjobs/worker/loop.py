@@ -192,8 +192,7 @@ class Loop:
     def is_done(self) -> bool:
         if self.in_flight.is_empty and self.lifetime.is_over:
             return True
-        ends_when_idle = self.options.drain or self.lifetime.has_given_up
-        if not (ends_when_idle and self.poll_schedule.is_empty):
+        if not (self.lifetime.ends_when_idle and self.poll_schedule.is_empty):
             return False
         if not self.in_flight.is_empty:
             return self.in_flight.is_stuck

@@ -21,6 +21,7 @@ class PollSchedule:
     def __init__(self, poll: float):
         self.poll = poll
         self.look_at = 0.0  # when the next look is due if no event comes before
+        self.poll_at = 0.0  # and the next poll; looks at a part do not postpone it
         self.promote_at = 0.0  # and the next promotion of scheduled jobs
         self.may_hold_more = True  # the last look did not show all there is
         self.waits_for_idle = False  # a suspect is next in line
@@ -34,7 +35,7 @@ class PollSchedule:
         return min(self.look_at, self.promote_at)
 
     def is_poll_due(self, now: float) -> bool:
-        return now >= self.look_at
+        return now >= self.poll_at
 
     def is_promotion_due(self, now: float) -> bool:
         return now >= self.promote_at
@@ -76,7 +77,7 @@ class PollSchedule:
 
         `next_due`: seconds until a scheduled job may run.
         """
-        self.look_at = now + self.poll * random.uniform(0.8, 1)
+        self.look_at = self.poll_at = now + self.poll * random.uniform(0.8, 1)
         if next_due is not None:
             self.promote_at = min(self.promote_at, now + next_due)
 
@@ -103,9 +104,11 @@ class PollSchedule:
             or claimed.has_more
             or (claimed.met_expired and not self.met_expired)
         )
-        self.look_at = now + self.poll * random.uniform(0.8, 1)
         self.met_expired = claimed.met_expired
         self.is_partial = rewind_at is not None
+        if now >= self.poll_at or rewind_at is None:
+            self.poll_at = now + self.poll * random.uniform(0.8, 1)
+        self.look_at = self.poll_at
         if rewind_at is not None:
             self.look_at = min(self.look_at, rewind_at)
         due = inf if claimed.next_due is None else claimed.next_due

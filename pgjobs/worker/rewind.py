@@ -25,13 +25,10 @@ class Part(NamedTuple):
     seconds: float = 0.0  # by which it has made the last look longer
 
     def halves(self) -> list["Part"]:
-        """Return the newer half, and the older one."""
         middle = (self.first + self.last) // 2
         seconds = self.seconds / 2
-        return [
-            Part(middle + 1, self.last, seconds),
-            Part(self.first, middle, seconds),
-        ]
+        older = Part(self.first, middle, seconds)
+        return [older, Part(middle + 1, self.last, seconds)]
 
 
 class Rewind:
@@ -39,8 +36,10 @@ class Rewind:
 
     def __init__(self, poll: float):
         self.poll = poll  # seconds
-        self.left: list[Part] = []  # of this rewind; the next one is the last
-        self.seen: list[Part] = []  # of this rewind, from the newest to the oldest
+        # The parts of this rewind, from the oldest to the newest. The last one of those
+        # that are left comes next.
+        self.left: list[Part] = []
+        self.seen: list[Part] = []
         self.usual = inf  # seconds of a look at the cursors alone, once it is known
         self.begun_at = 0.0
         # Another one must follow: jobs may have come in that this one does not see.
@@ -64,22 +63,33 @@ class Rewind:
     def is_at_last_part(self) -> bool:
         return len(self.left) == 1
 
-    def saw_all(self, seconds: float, highest: int) -> None:
+    def saw_cursors(self, seconds: float) -> None:
+        """Note a look at the cursors alone. One that was slow may have had to wait."""
+        if seconds < self.usual:
+            self.usual = seconds
+        else:
+            self.usual += (seconds - self.usual) / 10
+
+    def saw_line(self, seconds: float, highest: int) -> None:
         """Note a complete look along the line. `highest`: the highest cursor."""
         whole = Part(0, highest, seconds - self.usual)
-        if not self.is_cut and self.is_long(whole):
+        if not self.is_cut and self.pays_to_cut(whole):
             self.seen = whole.halves()
+        self.saw_all()
+
+    def saw_all(self) -> None:
+        """Note a complete look."""
         self.begin_anew()
         self.is_stale = False
 
     def saw_part(self, seconds: float, highest: int, now: float) -> bool:
-        """Note a look that saw the next part; return whether the rewind is complete."""
+        """Note a look that took the next part along; return whether it was the last."""
         part = self.left.pop()._replace(seconds=max(seconds - self.usual, 0.0))
         if part.last == LAST_TURN:
             self.begun_at = now - seconds
             part = part._replace(last=highest)
-        if self.is_long(part):
-            self.seen += part.halves()
+        if self.pays_to_cut(part):
+            self.seen[:0] = part.halves()
         elif part.first <= part.last:
             self.add_or_join(part)
         if self.left:
@@ -89,14 +99,13 @@ class Rewind:
 
     def begin_anew(self) -> None:
         """Let the next part be the newest one; it ends where the cursors are then."""
-        parts = [*self.left, *reversed(self.seen)]
+        parts = self.left + self.seen
         if parts and parts[-1].last < LAST_TURN:
             parts.append(Part(parts[-1].last + 1, LAST_TURN))
         self.left = parts if len(parts) > 2 else []
         self.seen = []
 
-    def is_long(self, part: Part) -> bool:
-        """Whether it pays to cut the part."""
+    def pays_to_cut(self, part: Part) -> bool:
         number = len(self.left) + len(self.seen)
         return (
             part.seconds > PART_SECONDS
@@ -106,12 +115,12 @@ class Rewind:
 
     def add_or_join(self, part: Part) -> None:
         if self.seen:
-            newer = self.seen[-1]
-            seconds = newer.seconds + part.seconds
+            newer = self.seen[0]
+            seconds = part.seconds + newer.seconds
             if seconds < PART_SECONDS / 2:
-                self.seen[-1] = Part(part.first, newer.last, seconds)
+                self.seen[0] = Part(part.first, newer.last, seconds)
                 return
-        self.seen.append(part)
+        self.seen.insert(0, part)
 
     def pause(self, seconds: float, now: float) -> float:
         """Return the pause after a look that took so long; all end within a poll."""

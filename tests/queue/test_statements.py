@@ -15,7 +15,7 @@ from pgjobs.base.connections import connect
 from pgjobs.models import Job, Queue, Worker
 from pgjobs.queue import claiming
 from pgjobs.queue.claiming import Ahead, claim_statement
-from pgjobs.queue.looks import Look, first_look
+from pgjobs.queue.looks import Look, Range, first_look
 from pgjobs.queue.parts import OLDEST
 from pgjobs.queue.recording import Success
 from pgjobs.queue.upkeep import LOCK_CLASS
@@ -393,6 +393,19 @@ def own_connection():
     yield own
     own.close()
     watchdog.stop()
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+@pytest.mark.parametrize("last_turn", [None, 5])
+@pytest.mark.parametrize("is_part", [False, True])
+def test_claim_can_be_prepared_together_with_others(
+    own_connection, is_part, last_turn, is_ahead
+):
+    """PostgreSQL takes the types from the parameters, whatever their values."""
+    look = Look(4, ranges=[Range(0, 0, 1, last_turn)], is_part=is_part)
+    ahead = Ahead(2, 1.0, {"tests.noop": 0.001}) if is_ahead else None
+    claim = claim_statement(1, limit=2, look=look, ahead=ahead)
+    own_connection.together([("SELECT 1", {}), claim])
 
 
 def test_loop_has_nothing_compiled(own_connection):

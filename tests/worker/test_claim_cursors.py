@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
 
@@ -13,7 +14,8 @@ from pgjobs.queue.looks import EVERYWHERE, Look, Range, first_look, plain_look
 from pgjobs.worker import claim_cursors as module
 from pgjobs.worker import rewind
 from pgjobs.worker.claim_cursors import ClaimCursors, ranges_from
-from pgjobs.worker.rewind import Part
+from pgjobs.worker.in_flight import InFlight
+from pgjobs.worker.rewind import LAST_TURN, Part
 from tests import tasks
 from tests.actors import Hand, session
 from tests.processes import (
@@ -28,6 +30,8 @@ from tests.processes import (
 NEVER = 600.0
 POLL = 60.0
 INSERT = "INSERT INTO pgjobs_job (task) VALUES ('tests.noop')"
+HOLD = "SELECT id FROM pgjobs_job WHERE id = ANY (%(ids)s) FOR UPDATE"
+INSERT_URGENT = "INSERT INTO pgjobs_job (task, priority) VALUES ('tests.noop', 9)"
 INSERT_SCHEDULED = """
 INSERT INTO pgjobs_job (task, run_after)
 VALUES ('tests.noop', clock_timestamp() + interval '0.1 s')
@@ -207,6 +211,119 @@ def test_drain_leaves_no_job_of_a_thousand_queues():
     assert not Job.objects.ready().exists()
 
 
+def set_cursors_of(loop, *priorities: int) -> None:
+    """Return when looks begin behind all that there is of these priorities."""
+    last = Job.objects.values_list("turn", flat=True).get(pk=enqueue(tasks.noop).pk)
+
+    def are_set():
+        for priority in priorities:
+            enqueue(tasks.noop.using(priority=priority))
+        cursors = loop.cursors
+        turns = [cursors.turns.get(priority, 0) for priority in priorities]
+        return min(turns) > last and (cursors.rewind.is_cut or not in_parts())
+
+    wait_for(are_set, "there are cursors")
+
+
+def in_parts() -> bool:
+    return rewind.PART_SECONDS < 0
+
+
+@shared_queue
+def test_urgent_job_that_is_committed_late_overtakes_a_backlog(slow):
+    slow(0.1)
+    with session() as late, running_worker(poll=1.0, slots=2) as loop:
+        late.begin()
+        late.execute(INSERT_URGENT)
+        set_cursors_of(loop, 9, 0, -5)
+        wait_for_all("SUCCESSFUL")
+        # All looks are full, and end at priority 0.
+        enqueue_many([tasks.sleep.bind(0.01) for _ in range(2_000)])
+        wait_for(Job.objects.running().exists)
+        late.commit()
+        wait_for_status(Job.objects.get(priority=9, status="READY"), "SUCCESSFUL")
+        assert Job.objects.ready().exists()
+
+
+@shared_queue
+def test_worker_whose_slots_are_never_free_rewinds(slow):
+    """It claims ahead of its slots each time, and for no slot."""
+    slow(0.1)
+    with (
+        session() as late,
+        running_worker(poll=1.0, slots=2, prefetch="auto") as loop,
+    ):
+        late.begin()
+        late.execute(INSERT)
+        enqueue_many([tasks.sleep.bind(0.001) for _ in range(100)])
+        set_cursors_of(loop, 0)
+        wait_for_all("SUCCESSFUL")
+        enqueue_many([tasks.sleep.bind(0.001) for _ in range(10_000)])
+        wait_for(Job.objects.running().exists)
+        late.commit()
+        old = Job.objects.ready().order_by("turn").first()
+        wait_for_status(old, "SUCCESSFUL")
+        assert Job.objects.ready().exists()
+
+
+@shared_queue
+def test_admission_passes_beside_each_part(slow, caplog):
+    slow(0.1)
+    with running_worker(poll=NEVER) as loop:
+        set_cursors_of(loop, 0)
+        wait_for_all("SUCCESSFUL")
+        enqueue_many([tasks.sleep.using(lock="one").bind(0.01) for _ in range(50)])
+        wait_for_all("SUCCESSFUL")
+    assert "admit" not in caplog.text
+
+
+@shared_queue
+def test_worker_that_has_given_up_a_job_ends_after_a_complete_look(slow):
+    slow(0.1)
+    with running_worker(poll=NEVER) as loop:
+        set_cursors_of(loop, 0)
+        wait_for_all("SUCCESSFUL")
+        loop.executor.given_up = 1
+        wait_for(lambda: loop.phase == "stopped", "the worker has ended")
+
+
+@shared_queue
+def test_drain_ends_while_a_job_cannot_be_recorded(slow, tmp_path, monkeypatch):
+    slow(0.1)
+    path = tmp_path / "go"
+    enqueue(tasks.hold, str(path))
+    with running_worker(poll=NEVER, slots=2, drain=True) as loop:
+        set_cursors_of(loop, 0)
+        unfinished = Job.objects.exclude(status="SUCCESSFUL")
+        wait_for(lambda: unfinished.count() == 1 == len(loop.in_flight.jobs))
+        monkeypatch.setattr(InFlight, "is_stuck", True)
+        wait_for(lambda: loop.is_done or loop.phase == "stopped", "it ends")
+        tasks.let_go(path)
+
+
+@shared_queue
+@pytest.mark.parametrize("slow", [True], indirect=True)
+def test_looks_at_parts_are_no_polls(slow):
+    slow(0.05)
+    with running_worker(poll=NEVER) as loop:
+        set_cursors_of(loop, 0)
+        wait_for_all("SUCCESSFUL")
+        polls, looked = loop.claimer.poll_wakeups, []
+        loop.cursors.looked = observed(loop.cursors.looked, looked)
+        wait_for(lambda: len(looked) > 20)
+        assert loop.claimer.poll_wakeups == polls
+
+
+def observed(function, seen: list):
+    """Return a function that does the same, and notes each call."""
+
+    def observing(*args):
+        seen.append(args)
+        return function(*args)
+
+    return observing
+
+
 # What a look at cursors brings
 
 
@@ -222,23 +339,44 @@ def test_look_at_cursors_brings_the_same_in_the_same_order():
     assert [job.priority for job in at_cursors] == [5, 5, 0, 0, -5, -5]
 
 
+PRIORITIES = (100, 7, 6, 0, -1, -100)
+
+
 @shared_queue
-def test_look_that_takes_a_part_along_brings_the_same_in_the_same_order():
-    for priority in (0, 5, -5, 0, 5, -5, 0, 0):
-        enqueue(tasks.noop.using(priority=priority))
-    everywhere = Hand("one").record_and_claim(limit=9).jobs
-    Job.objects.update(status="READY", worker=None)
-    turns = [job.turn for job in everywhere if not job.priority]
-    for limit in (9, 3):
-        part = Part(turns[0], turns[2])
-        ranges = list(ranges_from({0: turns[3], -5: turns[0]}, part))
-        look = Look(9, ranges=ranges, is_part=True)
-        with session() as other:
-            other.begin()
-            hand = Hand("two", execute=other.execute)
-            brought = hand.record_and_claim(limit=limit, look=look).jobs
-            other.rollback()
-        assert [job.id for job in brought] == [job.id for job in everywhere][:limit]
+@pytest.mark.parametrize("seed", range(8))
+def test_look_that_takes_a_part_along_brings_what_stands_there(seed):
+    draw = Random(seed)
+    for _ in range(60):
+        enqueue(tasks.noop.using(priority=draw.choice(PRIORITIES)))
+    rows = list(Job.objects.order_by("-priority", "turn"))
+    turns = sorted(row.turn for row in rows)
+    for _ in range(15):
+        some = draw.sample((*PRIORITIES, 50), draw.randint(1, 6))
+        cursors = {priority: draw.choice(turns) + 1 for priority in some}
+        first = draw.choice([0, *turns])
+        part = Part(first, draw.choice([LAST_TURN, first, first + 20]))
+        wanted = [
+            row.pk
+            for row in rows
+            if row.turn >= cursors.get(row.priority, 0)
+            or part.first <= row.turn <= part.last
+        ]
+        limit, held = draw.randint(1, 60), draw.sample(wanted, len(wanted) // 9)
+        look = Look(70, ranges=list(ranges_from(cursors, part)), is_part=True)
+        brought = looked_beside(held, limit, look)
+        free = [id for id in wanted if id not in held]
+        assert [each.id for each in brought.jobs] == free[:limit]
+        assert brought.met_locked == (len(free) < limit and bool(held))
+        assert not brought.has_more
+
+
+def looked_beside(held: list[int], limit: int, look: Look) -> Claimed:
+    """Return what a look brings while a rival holds these jobs; nothing is claimed."""
+    with session() as rival, session() as own:
+        rival.begin()
+        rival.execute(HOLD, {"ids": held})
+        own.begin()
+        return Hand("own", execute=own.execute).record_and_claim(limit=limit, look=look)
 
 
 @shared_queue
@@ -438,9 +576,9 @@ def test_look_that_leaves_jobs_of_limited_queues_moves_no_cursor():
 # When complete looks are made in parts
 
 
-def looks_in_parts() -> Looks:
+def looks_in_parts(poll: float = POLL) -> Looks:
     """Return looks at cursors of the priorities 0 and 1, when the first part is due."""
-    looks = Looks().slow_ones()
+    looks = Looks(poll).slow_ones()
     looks.bring(*(job(500 + n, n % 2, seconds_ago=5.0) for n in range(4)))
     looks.bring(seconds=0.0005)
     looks.now = looks.cursors.rewind_at
@@ -479,28 +617,66 @@ def test_worker_rests_after_each_part():
     assert rewinds(looks.next())
 
 
-@pytest.mark.parametrize(
-    "what, is_seen",
-    [
-        ({}, True),
-        ({"jobs": [job(40)]}, True),
-        ({"met_suspect": True}, False),
-        ({"has_more": True}, False),
-        ({"jobs": [job(40 + n) for n in range(4)]}, False),
-        ({"jobs": [job(900 + n, priority=1) for n in range(4)]}, False),
-        ({"jobs": [job(900 + n) for n in range(4)]}, True),
-        ({"jobs": [job(40 + n, priority=-1) for n in range(4)]}, True),
-    ],
-)
-def test_part_comes_again_unless_the_look_has_left_no_job_in_it(what, is_seen):
+@pytest.mark.parametrize("what", [{"met_suspect": True}, {"has_more": True}])
+def test_part_comes_again_after_a_look_that_did_not_see_all_of_it(what):
     looks = looks_in_parts()
     part = looks.cursors.rewind.part
-    looks.bring(*what.pop("jobs", ()), seconds=0.001, **what)
-    assert (looks.cursors.rewind.part != part) == is_seen
-    if not is_seen and not what:
-        assert not rewinds(looks.next()), "it does not burden each look"
+    looks.bring(job(40), seconds=0.001, **what)
+    assert looks.cursors.rewind.part == part
+    assert not rewinds(looks.next()), "it does not burden each look"
+    looks.cursors.invalidate()
+    assert not rewinds(looks.next())
+    looks.now = looks.cursors.rewind_at
+    assert looks.next().is_part
+
+
+def test_complete_look_follows_if_no_look_sees_a_part_for_a_poll():
+    looks = looks_in_parts()
+    end = looks.now + POLL
+    while looks.now < end:
+        assert looks.bring(job(40), seconds=0.1, has_more=True).is_part
         looks.now = looks.cursors.rewind_at
-        assert rewinds(looks.next())
+    assert looks.bring().is_complete
+    looks.now = looks.cursors.rewind_at
+    assert looks.next().is_part
+
+
+@pytest.mark.parametrize(
+    "claimed, cursors",
+    [
+        # The look ended in the part: the next ones begin where it ended.
+        ([job(turn) for turn in (40, 41, 42, 43)], {0: 43, 1: 903}),
+        ([job(turn, priority=1) for turn in (40, 41, 42, 43)], {0: 1, 1: 43}),
+        # It ended before the part of a lower priority.
+        ([job(turn, priority=1) for turn in (900, 901, 902, 903)], {0: 1, 1: 903}),
+        # It saw all of the part.
+        ([job(turn) for turn in (900, 901, 902, 903)], {0: 903, 1: 903}),
+        ([job(40)], {0: 903, 1: 903}),
+    ],
+)
+def test_full_look_moves_the_cursors_back_to_where_it_ended(claimed, cursors):
+    looks = looks_in_parts()
+    looks.bring(*(job(900 + n, n % 2, seconds_ago=5.0) for n in range(4)))
+    looks.bring(job(903, 1, seconds_ago=5.0), job(903, seconds_ago=5.0))
+    while looks.cursors.rewind.part.first:
+        looks.now = looks.cursors.rewind_at
+        looks.bring(seconds=0.003)
+    looks.now = looks.cursors.rewind_at
+    assert looks.bring(*claimed, seconds=0.003).is_part
+    assert looks.cursors.turns == cursors
+
+
+@pytest.mark.parametrize("jobs", [[], [job(40)]])
+def test_look_for_jobs_ahead_alone_rewinds_and_rests(jobs):
+    looks = looks_in_parts()
+    look = looks.cursors.next_look(0, looks.now, ahead=3)
+    assert look.is_part
+    part = looks.cursors.rewind.part
+    looks.cursors.looked(look, brought(*jobs, seconds=0.001), 0, looks.now)
+    assert not rewinds(looks.cursors.next_look(0, looks.now, ahead=3))
+    assert (looks.cursors.rewind.part == part) == (not jobs)
+    looks.now = looks.cursors.rewind_at
+    assert rewinds(looks.cursors.next_look(0, looks.now, ahead=3))
 
 
 def wait_after_rewind(looks: Looks, **what) -> float:
@@ -527,8 +703,7 @@ def test_rewind_follows_at_once_if_jobs_may_have_come_in_during_the_last_one():
 
 
 def test_rewind_begins_at_most_a_poll_after_the_one_before_it_has_begun():
-    looks = looks_in_parts()
-    looks.cursors.poll = 1.0
+    looks = looks_in_parts(poll=1.0)
     begun_at = looks.now
     wait_after_rewind(looks)
     assert looks.cursors.rewind_at <= begun_at + 1.0

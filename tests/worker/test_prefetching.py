@@ -344,3 +344,14 @@ def test_job_that_was_claimed_ahead_is_recorded_as_any_other():
     assert hand.succeed(claimed)
     job = Job.objects.get()
     assert job.last_attempted_at < job.started_at <= job.finished_at
+
+
+@shared_queue
+def test_admission_passes_beside_claims_ahead(caplog):
+    with running_worker(slots=2, prefetch="auto"):
+        enqueue_many([tasks.noop.bind() for _ in range(50)])
+        wait_for_all("SUCCESSFUL")  # so the worker knows that the task is short
+        enqueue_many([tasks.noop.bind() for _ in range(1_000)])
+        enqueue_many([tasks.noop.using(lock="one").bind() for _ in range(20)])
+        wait_for_all("SUCCESSFUL")
+    assert "admit" not in caplog.text

@@ -35,7 +35,7 @@ def cut(line: Line, poll: float = POLL) -> Rewind:
     """Return the rewind after a complete look along the line."""
     rewind = Rewind(poll)
     rewind.usual = USUAL
-    rewind.saw_all(line.look_at_all(), line.highest)
+    rewind.saw_line(line.look_at_all(), line.highest)
     return rewind
 
 
@@ -62,7 +62,7 @@ def test_complete_look_that_takes_little_is_not_cut():
 
 def test_complete_look_is_not_cut_before_it_is_known_what_looks_take():
     rewind = Rewind(POLL)
-    rewind.saw_all(1.0, HIGHEST)
+    rewind.saw_line(1.0, HIGHEST)
     assert not rewind.is_cut
 
 
@@ -73,6 +73,14 @@ def test_no_part_takes_long_after_some_rewinds():
         assert are_all(parts := make(rewind, line))
     assert max(map(line.seconds, parts)) < USUAL + PART_SECONDS
     assert len(parts) < 250, "all entries take a hundred times as long as a part may"
+
+
+def test_one_slow_look_at_the_cursors_does_not_change_what_is_usual():
+    rewind = cut(Line())
+    rewind.saw_cursors(10 * USUAL)
+    assert rewind.usual < 2 * USUAL
+    rewind.saw_cursors(USUAL / 2)
+    assert rewind.usual == USUAL / 2
 
 
 def test_parts_become_one_once_they_take_little():
@@ -88,7 +96,7 @@ def test_parts_become_one_once_they_take_little():
 def test_slow_looks_are_not_cut_if_looks_at_the_cursors_take_as_long():
     rewind = cut(Line())
     rewind.usual = 0.5
-    rewind.saw_all(0.5, HIGHEST)
+    rewind.saw_line(0.5, HIGHEST)
     assert not rewind.is_cut
 
 
@@ -107,7 +115,7 @@ def test_complete_look_in_between_begins_the_rewind_anew():
         before = make(rewind, line)
     rewind.saw_part(line.seconds(rewind.part), HIGHEST, 0.0)
     rewind.is_stale = True
-    rewind.saw_all(line.look_at_all(), HIGHEST)
+    rewind.saw_line(line.look_at_all(), HIGHEST)
     assert not (rewind.is_under_way or rewind.is_stale)
     assert are_all(after := make(rewind, line))
     assert len(after) >= len(before) > 5
@@ -150,12 +158,12 @@ def test_each_rewind_goes_everywhere_whatever_looks_take(steps, lived):
     line = Line(range(10**7), highest=1_000)
     rewind = Rewind(POLL)
     rewind.usual = USUAL
-    rewind.saw_all(1.0, line.highest)
+    rewind.saw_line(1.0, line.highest)
     for forward, back, per_entry in steps:
         line.highest = max(line.highest + forward - back, 1)
         old = [turn for turn in lived if turn < line.highest]
         if not rewind.is_cut:
-            rewind.saw_all(1.0, line.highest)
+            rewind.saw_line(1.0, line.highest)
             continue
         parts, is_over = [], False
         while not is_over:

@@ -1,4 +1,4 @@
--- Record and claim, as record_and_claim.sql does, and look at a part of the line that
+-- Record and claim, as record_and_claim.sql does, and take a part of the line along that
 -- stands before the cursors.
 WITH recorded AS (
     \ir record/success.sql

@@ -15,7 +15,7 @@ picked AS MATERIALIZED (
         FROM pgjobs_job
         WHERE id = ANY (ARRAY(SELECT id FROM eligible)) AND status || '' = 'READY'
         ORDER BY priority DESC, turn
-        LIMIT least(%(limit)s + %(most_ahead)s, (
+        LIMIT least(%(limit)s::bigint + %(most_ahead)s, (
             \ir before_suspect.sql
         ))
         FOR NO KEY UPDATE SKIP LOCKED
