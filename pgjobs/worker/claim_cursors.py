@@ -100,6 +100,8 @@ class ClaimCursors:
         self.rested_at = -inf
         self.rewind_at = -inf  # when a complete look, or the next part of one, is due
         self.stuck_at = -inf  # when a complete look is due instead of that part
+        # A look ahead of the slots came upon jobs that need a slot at once.
+        self.needs_slot = False
         self.forget()
 
     def forget(self) -> None:
@@ -184,11 +186,13 @@ class ClaimCursors:
 
     def looked(self, look: Look, claimed: Claimed, limit: int, now: float) -> None:
         """Note what a look for `limit` jobs brought."""
-        if not limit and not claimed.jobs:
-            # Nothing was to be claimed ahead. That does not say what is in line.
-            if look.is_complete or look.is_part:
-                self.rewind_at = now + REST * claimed.seconds
+        if not look.reach:
             return
+        if not limit and not claimed.jobs:
+            # That does not say what is in line. Where it matters, wait for a slot.
+            self.needs_slot = look.is_complete or look.is_part
+            return
+        self.needs_slot = False
         if look.by_queue:
             self.backoff.passed()
         if look.is_complete:
@@ -202,7 +206,7 @@ class ClaimCursors:
             self.seconds = 0.0
         part = self.rewind.part if look.is_part else None
         if part:
-            self.note_part(claimed, now)
+            self.note_part(claimed, limit, now)
         if self.is_collecting and not look.is_plain:
             self.priorities.update(job.priority for job in claimed.jobs)
             self.horizon.saw(claimed, now)
@@ -258,18 +262,21 @@ class ClaimCursors:
         self.rewind_at = min(max(now + wait, self.rested_at), latest)
         self.stuck_at = self.rewind_at + self.poll
 
-    def note_part(self, claimed: Claimed, now: float) -> None:
+    def note_part(self, claimed: Claimed, limit: int, now: float) -> None:
         """Decide when the next part of the rewind is due, or the next rewind."""
         rewind, seconds = self.rewind, claimed.seconds
-        rewind.is_stale |= claimed.met_locked
+        is_full = len(claimed.jobs) >= limit
+        # A full look sees nothing of lower priorities, and nothing of them is due.
+        is_cut_off = is_full and min(self.turns) < claimed.jobs[-1].priority
+        rewind.is_stale |= claimed.met_locked or is_cut_off
         if claimed.has_more or claimed.met_suspect:  # the part comes again
             self.rested_at = self.rewind_at = now + REST * seconds
-        elif rewind.saw_part(own_seconds(claimed), self.highest, now):
+        elif rewind.saw_part(own_seconds(claimed), self.highest, now, is_full):
             self.plan_rewind(rewind.begun_at, seconds, rewind.is_stale, now)
             rewind.is_stale = False
         else:
             self.rested_at = self.rewind_at = now + rewind.pause(seconds, now)
-            self.stuck_at = self.rewind_at + self.poll
+            self.stuck_at = rewind.begun_at + max(self.poll, 2 * rewind.duration)
 
     def note_duration(self, look: Look, claimed: Claimed) -> None:
         """Let the rewind know what looks take, so that it can be cut into parts."""
@@ -286,14 +293,15 @@ class ClaimCursors:
     ) -> None:
         """Move the cursors to where a look has left nothing behind it.
 
-        `part`: what the look took along. Where the look has ended before it, the next
-        ones begin there.
+        `part`: what the look took along. If it has ended in it, the next ones begin
+        there.
         """
         known = {} if look.is_complete else self.turns
         if not (claimed.has_more or claimed.met_suspect):
             last = claimed.jobs[-1] if len(claimed.jobs) >= limit else None
-            if part and last:
-                known = dict(turns_before(known, part, last))
+            if part and last and last.priority in known:
+                turn = min(known[last.priority], last.turn)
+                known = {**known, last.priority: turn}
             reached = dict(turns_reached(self.priorities, last, self.horizon.turn))
             known = {
                 priority: max(known.get(priority, 0), reached.get(priority, 0))
@@ -305,22 +313,6 @@ class ClaimCursors:
 def own_seconds(claimed: Claimed) -> float:
     """Return how long a look took, less some time for each job that it brought."""
     return max(claimed.seconds - len(claimed.jobs) * SLOW_SECONDS_PER_JOB, 0.0)
-
-
-def turns_before(
-    cursors: Mapping[int, int], part: Part, last: ClaimedJob
-) -> Iterator[tuple[int, int]]:
-    """Yield the cursors, moved back to where a full look has ended before them.
-
-    `part`: what it took along. `last`: the last job that it claimed.
-    """
-    for priority, turn in cursors.items():
-        if priority == last.priority:
-            yield priority, min(turn, last.turn)
-        elif priority < last.priority:
-            yield priority, min(turn, max(part.first, 1))
-        else:
-            yield priority, turn
 
 
 def turns_reached(

@@ -124,7 +124,8 @@ class Claimer:
     def ahead(self, limit: int, being_recorded: int) -> Ahead | None:
         """Return what may be claimed beyond `limit`, the number of free slots."""
         held = len(self.in_flight) - being_recorded
-        if not (limit or self.poll_schedule.may_hold_more) or not self.may_claim(held):
+        may_look = self.poll_schedule.may_hold_more and not self.cursors.needs_slot
+        if not (limit or may_look) or not self.may_claim(held):
             return None
         return self.prefetching.ahead(held, self.lifetime.left_to_claim - limit)
 
@@ -183,8 +184,7 @@ class Claimer:
         if claimed.met_expired:
             self.note(Effects(expired=True))
         self.cursors.looked(look, claimed, limit, monotonic())
-        if limit:
-            self.plan(look, claimed, limit, promoted)
+        self.plan(look, claimed, limit, promoted)
 
     def begin(self, jobs: Sequence[ClaimedJob]) -> None:
         """Hand jobs that were claimed to the slots."""
@@ -331,7 +331,6 @@ class Claimer:
                 return False
             self.note(attempt(self.promotion, self.connection))
             has_more = self.promotion.was_full
-        self.cursors.invalidate()
         return self.promotion.backoff.since is None
 
     def look_for_forgotten(self) -> None:

@@ -91,9 +91,36 @@ class PollSchedule:
     ) -> None:
         """Decide when to look again, after a look for `limit` jobs.
 
+        A look for none, but for jobs ahead of the slots, only tells when to promote.
         `promoted`: a promotion came before the look. `rewind_at`: when the next
         complete look is due. It is None after a complete look.
         """
+        due = inf if claimed.next_due is None else claimed.next_due
+        # Overdue: the promotion comes late, or another transaction has locked the job.
+        is_overdue = due <= 0
+        if limit:
+            self.plan_look(claimed, limit, is_overdue, now, rewind_at)
+        if not is_overdue:
+            # A partial look does not see jobs that are long overdue.
+            is_all_known = promoted or rewind_at is None
+            known = inf if is_all_known else self.promote_at
+            self.promote_at = min(known, now + due)
+        elif promoted:
+            self.promote_at = now + self.look_again
+        else:  # a busy worker looks each millisecond and must not keep postponing it
+            self.promote_at = min(self.promote_at, now + self.look_again)
+        if limit and self.passed_over:
+            self.look_again = min(2 * self.look_again, LONGEST_LOOK_AGAIN)
+
+    def plan_look(
+        self,
+        claimed: Claimed,
+        limit: int,
+        is_overdue: bool,
+        now: float,
+        rewind_at: float | None,
+    ) -> None:
+        """Decide when to look again for jobs that are READY."""
         # Expired jobs are cancelled before the next look, but for those that another
         # transaction has locked.
         is_held = claimed.met_locked or (claimed.met_expired and self.met_expired)
@@ -111,22 +138,8 @@ class PollSchedule:
         self.look_at = self.poll_at
         if rewind_at is not None:
             self.look_at = min(self.look_at, rewind_at)
-        due = inf if claimed.next_due is None else claimed.next_due
-        # Overdue: the promotion comes late, or another transaction has locked the job.
-        is_overdue = due <= 0
         self.passed_over = is_held or is_overdue
         if claimed.jobs or not self.passed_over:
             self.look_again = FIRST_LOOK_AGAIN
         if is_held:
             self.look_at = min(self.look_at, now + self.look_again)
-        if not is_overdue:
-            # A partial look does not see jobs that are long overdue.
-            is_all_known = promoted or rewind_at is None
-            known = inf if is_all_known else self.promote_at
-            self.promote_at = min(known, now + due)
-        elif promoted:
-            self.promote_at = now + self.look_again
-        else:  # a busy worker looks each millisecond and must not keep postponing it
-            self.promote_at = min(self.promote_at, now + self.look_again)
-        if self.passed_over:
-            self.look_again = min(2 * self.look_again, LONGEST_LOOK_AGAIN)

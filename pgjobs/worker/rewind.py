@@ -82,12 +82,19 @@ class Rewind:
         self.begin_anew()
         self.is_stale = False
 
-    def saw_part(self, seconds: float, highest: int, now: float) -> bool:
-        """Note a look that took the next part along; return whether it was the last."""
-        part = self.left.pop()._replace(seconds=max(seconds - self.usual, 0.0))
+    def saw_part(
+        self, seconds: float, highest: int, now: float, is_full: bool = False
+    ) -> bool:
+        """Note a look that took the next part along; return whether it was the last.
+
+        `is_full`: the look may have ended in the part, or before it.
+        """
+        part = self.left.pop()
         if part.last == LAST_TURN:
             self.begun_at = now - seconds
             part = part._replace(last=highest)
+        extra = max(seconds - self.usual, 0.0)
+        part = part._replace(seconds=max(part.seconds, extra) if is_full else extra)
         if self.pays_to_cut(part):
             self.seen[:0] = part.halves()
         elif part.first <= part.last:
@@ -121,6 +128,12 @@ class Rewind:
                 self.seen[0] = Part(part.first, newer.last, seconds)
                 return
         self.seen.insert(0, part)
+
+    @property
+    def duration(self) -> float:
+        """How long all parts take, without the pauses between them."""
+        parts = self.left + self.seen
+        return sum(part.seconds for part in parts) + len(parts) * self.usual
 
     def pause(self, seconds: float, now: float) -> float:
         """Return the pause after a look that took so long; all end within a poll."""

@@ -31,7 +31,9 @@ NEVER = 600.0
 POLL = 60.0
 INSERT = "INSERT INTO pgjobs_job (task) VALUES ('tests.noop')"
 HOLD = "SELECT id FROM pgjobs_job WHERE id = ANY (%(ids)s) FOR UPDATE"
-INSERT_URGENT = "INSERT INTO pgjobs_job (task, priority) VALUES ('tests.noop', 9)"
+INSERT_URGENT = """
+INSERT INTO pgjobs_job (task, priority) VALUES ('tests.noop', 9) RETURNING id
+"""
 INSERT_SCHEDULED = """
 INSERT INTO pgjobs_job (task, run_after)
 VALUES ('tests.noop', clock_timestamp() + interval '0.1 s')
@@ -234,34 +236,29 @@ def test_urgent_job_that_is_committed_late_overtakes_a_backlog(slow):
     slow(0.1)
     with session() as late, running_worker(poll=1.0, slots=2) as loop:
         late.begin()
-        late.execute(INSERT_URGENT)
+        ((urgent,),) = late.execute(INSERT_URGENT)
         set_cursors_of(loop, 9, 0, -5)
         wait_for_all("SUCCESSFUL")
         # All looks are full, and end at priority 0.
         enqueue_many([tasks.sleep.bind(0.01) for _ in range(2_000)])
         wait_for(Job.objects.running().exists)
         late.commit()
-        wait_for_status(Job.objects.get(priority=9, status="READY"), "SUCCESSFUL")
+        wait_for_status(Job.objects.get(pk=urgent), "SUCCESSFUL")
         assert Job.objects.ready().exists()
 
 
 @shared_queue
-def test_worker_whose_slots_are_never_free_rewinds(slow):
-    """It claims ahead of its slots each time, and for no slot."""
+def test_worker_whose_slots_are_never_free_finds_what_is_put_back(slow):
+    """It claims ahead of its slots, but a retry may not wait in a worker."""
     slow(0.1)
-    with (
-        session() as late,
-        running_worker(poll=1.0, slots=2, prefetch="auto") as loop,
-    ):
-        late.begin()
-        late.execute(INSERT)
+    old = enqueue(tasks.noop)
+    with running_worker(poll=1.0, slots=2, prefetch="auto") as loop:
         enqueue_many([tasks.sleep.bind(0.001) for _ in range(100)])
         set_cursors_of(loop, 0)
         wait_for_all("SUCCESSFUL")
         enqueue_many([tasks.sleep.bind(0.001) for _ in range(10_000)])
         wait_for(Job.objects.running().exists)
-        late.commit()
-        old = Job.objects.ready().order_by("turn").first()
+        assert old.retry()
         wait_for_status(old, "SUCCESSFUL")
         assert Job.objects.ready().exists()
 
@@ -646,10 +643,9 @@ def test_complete_look_follows_if_no_look_sees_a_part_for_a_poll():
     [
         # The look ended in the part: the next ones begin where it ended.
         ([job(turn) for turn in (40, 41, 42, 43)], {0: 43, 1: 903}),
-        ([job(turn, priority=1) for turn in (40, 41, 42, 43)], {0: 1, 1: 43}),
-        # It ended before the part of a lower priority.
-        ([job(turn, priority=1) for turn in (900, 901, 902, 903)], {0: 1, 1: 903}),
-        # It saw all of the part.
+        ([job(turn, priority=1) for turn in (40, 41, 42, 43)], {0: 903, 1: 43}),
+        # It saw all of the part, or all of its higher priority.
+        ([job(turn, priority=1) for turn in (900, 901, 902, 903)], {0: 903, 1: 903}),
         ([job(turn) for turn in (900, 901, 902, 903)], {0: 903, 1: 903}),
         ([job(40)], {0: 903, 1: 903}),
     ],
@@ -666,27 +662,72 @@ def test_full_look_moves_the_cursors_back_to_where_it_ended(claimed, cursors):
     assert looks.cursors.turns == cursors
 
 
-@pytest.mark.parametrize("jobs", [[], [job(40)]])
-def test_look_for_jobs_ahead_alone_rewinds_and_rests(jobs):
+def test_rewind_follows_at_once_if_lower_priorities_were_cut_off():
     looks = looks_in_parts()
-    look = looks.cursors.next_look(0, looks.now, ahead=3)
+    urgent = [job(900 + n, priority=1) for n in range(4)]
+    assert wait_after_rewind(looks, jobs=urgent) < 0.1
+
+
+def test_look_ahead_that_brings_nothing_waits_for_a_slot():
+    looks = looks_in_parts()
+    cursors, part = looks.cursors, looks.cursors.rewind.part
+    look = cursors.next_look(0, looks.now, ahead=3)
     assert look.is_part
-    part = looks.cursors.rewind.part
-    looks.cursors.looked(look, brought(*jobs, seconds=0.001), 0, looks.now)
-    assert not rewinds(looks.cursors.next_look(0, looks.now, ahead=3))
-    assert (looks.cursors.rewind.part == part) == (not jobs)
-    looks.now = looks.cursors.rewind_at
-    assert rewinds(looks.cursors.next_look(0, looks.now, ahead=3))
+    cursors.looked(look, brought(seconds=0.001), 0, looks.now)
+    assert cursors.needs_slot
+    cursors.looked(cursors.next_look(0, looks.now), brought(), 0, looks.now)
+    assert cursors.needs_slot, "to record brings no slot"
+    assert looks.bring(seconds=0.001).is_part
+    assert not cursors.needs_slot
+    assert cursors.rewind.part != part
 
 
-def wait_after_rewind(looks: Looks, **what) -> float:
-    """Make the rest of a rewind; return when the next one is due, in seconds."""
+def test_look_ahead_that_brings_jobs_passes_its_part():
+    looks = looks_in_parts()
+    cursors, part = looks.cursors, looks.cursors.rewind.part
+    look = cursors.next_look(0, looks.now, ahead=3)
+    cursors.looked(look, brought(job(900), seconds=0.001), 0, looks.now)
+    assert not cursors.needs_slot
+    assert cursors.rewind.part != part
+
+
+def test_statement_that_only_records_changes_no_plan_of_looks():
+    looks = looks_in_parts()
+    looks.bring(seconds=0.001)
+    rewind_at = looks.cursors.rewind_at
+    looks.cursors.looked(looks.cursors.next_look(0, 10.0), brought(), 0, 10.0)
+    assert looks.cursors.rewind_at == rewind_at
+
+
+@pytest.mark.parametrize("seconds_of_a_job", [0.05, 1.0, 7.0])
+def test_busy_worker_has_rewound_after_two_polls_and_a_job(seconds_of_a_job):
+    """It makes one look for each job, so it may not wait for a look for each part."""
+    looks = looks_in_parts(poll=5.0)
+    rewind = looks.cursors.rewind
+    while len(rewind.left) < 30 or rewind.is_under_way:
+        looks.bring(seconds=0.1 if looks.next().is_part else 0.0005)
+        looks.now = looks.cursors.rewind_at
+    seen, begun_at = 0, looks.now
+    while not seen:
+        look = looks.next()
+        part = looks.cursors.rewind.part if look.is_part else None
+        looks.bring(*(job(2_000 + n) for n in range(4)), seconds=0.003)
+        seen = look.is_complete or (part is not None and not part.first)
+        looks.now += seconds_of_a_job
+    assert looks.now - begun_at <= 2 * 5.0 + seconds_of_a_job
+
+
+def wait_after_rewind(looks: Looks, jobs=(), **what) -> float:
+    """Make the rest of a rewind; return when the next one is due, in seconds.
+
+    The first look brings these jobs.
+    """
     is_last = False
     while not is_last:
         looks.now = looks.cursors.rewind_at
-        look = looks.bring(seconds=0.003, **what)
+        look = looks.bring(*jobs, seconds=0.003, **what)
         assert look.is_part
-        is_last, what = look.sees_overdue, {}
+        is_last, jobs, what = look.sees_overdue, (), {}
     return looks.cursors.rewind_at - looks.now
 
 

@@ -26,16 +26,17 @@ def job(crashes: int = 0) -> ClaimedJob:
 
 def after(
     *jobs: ClaimedJob,
+    limit: int = LIMIT,
     rewind_at: float | None = None,
     promoted: bool = False,
     schedule: PollSchedule | None = None,
     **what,
 ) -> PollSchedule:
-    """Return the schedule after a look for two jobs that brought this."""
+    """Return the schedule after a look, for two jobs at first, that brought this."""
     schedule = schedule or PollSchedule(POLL)
     claimed = Claimed(set(), False, None, False, False, False, False, 0.0, AT, [])
     claimed = claimed._replace(jobs=list(jobs), **what)
-    schedule.plan(claimed, LIMIT, promoted, NOW, rewind_at)
+    schedule.plan(claimed, limit, promoted, NOW, rewind_at)
     return schedule
 
 
@@ -114,6 +115,15 @@ def test_promotion_is_due_with_the_next_scheduled_job():
     assert not schedule.is_promotion_due(NOW + 2.9)
     assert schedule.is_promotion_due(NOW + 3.0)
     assert after().promote_at == inf, "none is scheduled"
+
+
+def test_look_ahead_of_the_slots_tells_no_more_than_when_to_promote():
+    schedule = PollSchedule(POLL)
+    after(limit=0, next_due=3.0, promoted=True, schedule=schedule)
+    assert schedule.promote_at == NOW + 3.0
+    assert schedule.look_at == 0.0
+    after(limit=0, next_due=-1.0, promoted=True, schedule=schedule)
+    assert NOW < schedule.promote_at < NOW + 1
 
 
 def test_promotion_that_left_a_due_job_is_tried_again_soon():

@@ -100,6 +100,17 @@ def test_slow_looks_are_not_cut_if_looks_at_the_cursors_take_as_long():
     assert not rewind.is_cut
 
 
+def test_look_that_ended_before_its_part_does_not_join_it_with_others():
+    line = Line(range(HIGHEST))
+    rewind = cut(line)
+    for _ in range(10):
+        parts = make(rewind, line)
+    for _ in range(3):
+        while not rewind.saw_part(USUAL, line.highest, 0.0, is_full=True):
+            pass
+    assert len(make(rewind, line)) >= len(parts) > 10
+
+
 def test_parts_are_not_so_many_that_their_number_takes_a_poll():
     line = Line(range(HIGHEST))
     rewind = cut(line, poll=100 * USUAL)
