@@ -190,7 +190,7 @@ class ClaimCursors:
             return
         if not limit and not claimed.jobs:
             # That does not say what is in line. Where it matters, wait for a slot.
-            self.needs_slot = look.is_complete or look.is_part
+            self.needs_slot = self.are_set and (look.is_complete or look.is_part)
             return
         self.needs_slot = False
         if look.by_queue:
@@ -265,18 +265,22 @@ class ClaimCursors:
     def note_part(self, claimed: Claimed, limit: int, now: float) -> None:
         """Decide when the next part of the rewind is due, or the next rewind."""
         rewind, seconds = self.rewind, claimed.seconds
-        is_full = len(claimed.jobs) >= limit
-        # A full look sees nothing of lower priorities, and nothing of them is due.
-        is_cut_off = is_full and min(self.turns) < claimed.jobs[-1].priority
-        rewind.is_stale |= claimed.met_locked or is_cut_off
+        rewind.is_stale |= claimed.met_locked
+        ended_early = len(claimed.jobs) >= limit and self.is_before(claimed.jobs[-1])
         if claimed.has_more or claimed.met_suspect:  # the part comes again
             self.rested_at = self.rewind_at = now + REST * seconds
-        elif rewind.saw_part(own_seconds(claimed), self.highest, now, is_full):
+        elif rewind.saw_part(own_seconds(claimed), self.highest, now, ended_early):
             self.plan_rewind(rewind.begun_at, seconds, rewind.is_stale, now)
             rewind.is_stale = False
         else:
             self.rested_at = self.rewind_at = now + rewind.pause(seconds, now)
-            self.stuck_at = rewind.begun_at + max(self.poll, 2 * rewind.duration)
+            needed = min(2 * rewind.duration, 2 * self.poll)
+            self.stuck_at = rewind.begun_at + max(self.poll, needed)
+
+    def is_before(self, job: ClaimedJob) -> bool:
+        """Whether the job stands before the cursor of its or of a lower priority."""
+        turn = self.turns.get(job.priority, 0)
+        return job.turn < turn or min(self.turns) < job.priority
 
     def note_duration(self, look: Look, claimed: Claimed) -> None:
         """Let the rewind know what looks take, so that it can be cut into parts."""
@@ -294,12 +298,16 @@ class ClaimCursors:
         """Move the cursors to where a look has left nothing behind it.
 
         `part`: what the look took along. If it has ended in it, the next ones begin
-        there.
+        there. A full look sees nothing of lower priorities. None of these is due while
+        looks are full, so their cursors stay, and the next rewind will do.
         """
         known = {} if look.is_complete else self.turns
         if not (claimed.has_more or claimed.met_suspect):
             last = claimed.jobs[-1] if len(claimed.jobs) >= limit else None
-            if part and last and last.priority in known:
+            if last and look.is_complete:
+                lower = [each for each in self.turns if each < last.priority]
+                known = {priority: self.turns[priority] for priority in lower}
+            elif last and part and last.priority in known:
                 turn = min(known[last.priority], last.turn)
                 known = {**known, last.priority: turn}
             reached = dict(turns_reached(self.priorities, last, self.horizon.turn))

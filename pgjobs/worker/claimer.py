@@ -331,6 +331,7 @@ class Claimer:
                 return False
             self.note(attempt(self.promotion, self.connection))
             has_more = self.promotion.was_full
+        self.cursors.invalidate()  # another worker may have promoted them
         return self.promotion.backoff.since is None
 
     def look_for_forgotten(self) -> None:

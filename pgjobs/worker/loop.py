@@ -261,7 +261,6 @@ class Loop:
         if self.is_nudged:
             self.is_nudged = False
             self.poll_schedule.wake_for_promotion()
-            self.cursors.invalidate()
 
     def has_work(self) -> bool:
         """Whether a pass would find something to do."""

@@ -83,18 +83,21 @@ class Rewind:
         self.is_stale = False
 
     def saw_part(
-        self, seconds: float, highest: int, now: float, is_full: bool = False
+        self, seconds: float, highest: int, now: float, ended_early: bool = False
     ) -> bool:
         """Note a look that took the next part along; return whether it was the last.
 
-        `is_full`: the look may have ended in the part, or before it.
+        `ended_early`: the look has ended in the part, or before it. Then the part is
+        neither cut nor joined for what it did not take.
         """
         part = self.left.pop()
         if part.last == LAST_TURN:
             self.begun_at = now - seconds
             part = part._replace(last=highest)
         extra = max(seconds - self.usual, 0.0)
-        part = part._replace(seconds=max(part.seconds, extra) if is_full else extra)
+        if ended_early:
+            extra = max(extra, min(part.seconds, PART_SECONDS))
+        part = part._replace(seconds=extra)
         if self.pays_to_cut(part):
             self.seen[:0] = part.halves()
         elif part.first <= part.last:

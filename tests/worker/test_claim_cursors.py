@@ -34,6 +34,7 @@ HOLD = "SELECT id FROM pgjobs_job WHERE id = ANY (%(ids)s) FOR UPDATE"
 INSERT_URGENT = """
 INSERT INTO pgjobs_job (task, priority) VALUES ('tests.noop', 9) RETURNING id
 """
+PROMOTE = "UPDATE pgjobs_job SET status = 'READY' WHERE id = %(id)s"
 INSERT_SCHEDULED = """
 INSERT INTO pgjobs_job (task, run_after)
 VALUES ('tests.noop', clock_timestamp() + interval '0.1 s')
@@ -229,6 +230,28 @@ def set_cursors_of(loop, *priorities: int) -> None:
 
 def in_parts() -> bool:
     return rewind.PART_SECONDS < 0
+
+
+@shared_queue
+def test_worker_finds_what_a_rival_has_promoted(slow):
+    slow(NEVER)
+    with running_worker(poll=NEVER) as loop:
+        later = enqueue(tasks.noop.using(run_after=timedelta(seconds=0.5)))
+        set_cursors_of(loop, 0)
+        promotion = loop.claimer.promotion
+        promotion.do = after_a_rival(promotion.do, later)
+        wait_for_status(later, "SUCCESSFUL")
+
+
+def after_a_rival(do, job: Job):
+    """Return a promotion that comes too late: a rival has promoted the job."""
+
+    def promote(*args):
+        with session() as rival:
+            rival.execute(PROMOTE, {"id": job.pk})
+        return do(*args)
+
+    return promote
 
 
 @shared_queue
@@ -662,10 +685,20 @@ def test_full_look_moves_the_cursors_back_to_where_it_ended(claimed, cursors):
     assert looks.cursors.turns == cursors
 
 
-def test_rewind_follows_at_once_if_lower_priorities_were_cut_off():
+def test_full_complete_look_keeps_the_cursors_of_lower_priorities():
     looks = looks_in_parts()
-    urgent = [job(900 + n, priority=1) for n in range(4)]
-    assert wait_after_rewind(looks, jobs=urgent) < 0.1
+    looks.bring(*(job(900 + n, n % 2, seconds_ago=5.0) for n in range(4)))
+    looks.now = looks.cursors.stuck_at
+    urgent = [job(950 + n, priority=1, seconds_ago=5.0) for n in range(4)]
+    assert looks.bring(*urgent).is_complete
+    assert looks.cursors.turns == {0: 503, 1: 953}
+
+
+def test_look_ahead_without_cursors_does_not_wait_for_a_slot():
+    looks = Looks()
+    look = looks.cursors.next_look(0, looks.now, ahead=3)
+    looks.cursors.looked(look, brought(), 0, looks.now)
+    assert not looks.cursors.needs_slot
 
 
 def test_look_ahead_that_brings_nothing_waits_for_a_slot():
@@ -717,17 +750,14 @@ def test_busy_worker_has_rewound_after_two_polls_and_a_job(seconds_of_a_job):
     assert looks.now - begun_at <= 2 * 5.0 + seconds_of_a_job
 
 
-def wait_after_rewind(looks: Looks, jobs=(), **what) -> float:
-    """Make the rest of a rewind; return when the next one is due, in seconds.
-
-    The first look brings these jobs.
-    """
+def wait_after_rewind(looks: Looks, **what) -> float:
+    """Make the rest of a rewind; return when the next one is due, in seconds."""
     is_last = False
     while not is_last:
         looks.now = looks.cursors.rewind_at
-        look = looks.bring(*jobs, seconds=0.003, **what)
+        look = looks.bring(seconds=0.003, **what)
         assert look.is_part
-        is_last, jobs, what = look.sees_overdue, (), {}
+        is_last, what = look.sees_overdue, {}
     return looks.cursors.rewind_at - looks.now
 
 

@@ -100,13 +100,25 @@ def test_slow_looks_are_not_cut_if_looks_at_the_cursors_take_as_long():
     assert not rewind.is_cut
 
 
+def test_looks_that_ended_early_do_not_cut_parts_without_end():
+    line = Line(range(HIGHEST))
+    rewind = cut(line)
+    parts = make(rewind, line)
+    rewind.saw_part(1.0, HIGHEST, 0.0)  # something kept this look waiting
+    for _ in range(20):
+        while not rewind.saw_part(USUAL, line.highest, 0.0, ended_early=True):
+            pass
+    assert len(rewind.left) < 4 * len(parts)
+    assert rewind.duration < 1.0
+
+
 def test_look_that_ended_before_its_part_does_not_join_it_with_others():
     line = Line(range(HIGHEST))
     rewind = cut(line)
     for _ in range(10):
         parts = make(rewind, line)
     for _ in range(3):
-        while not rewind.saw_part(USUAL, line.highest, 0.0, is_full=True):
+        while not rewind.saw_part(USUAL, line.highest, 0.0, ended_early=True):
             pass
     assert len(make(rewind, line)) >= len(parts) > 10
 
