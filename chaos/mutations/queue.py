@@ -40,8 +40,8 @@ BUGS = [
         "stuck",
         (
             (
-                "AND turn >= first_turn",
-                "AND turn >= first_turn AND priority > -100",
+                "END = is_held",
+                "END = is_held AND priority > -100",
             ),
             # Where workers with units, or with many queues, look.
             (
@@ -57,8 +57,8 @@ BUGS = [
         "overlooked",
         (
             (
-                "AND turn >= first_turn",
-                "AND turn >= first_turn AND (priority > -100\n"
+                "END = is_held",
+                "END = is_held AND (priority > -100\n"
                 "OR enqueued_at < clock_timestamp() - interval '8 s')",
             ),
             (
