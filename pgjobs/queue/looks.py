@@ -77,7 +77,7 @@ def look_parameters(look: Look) -> dict[str, Any]:
         "overdue": EVER if sees_overdue else OVERDUE_SECONDS,
     }
     if look.is_along_line:
-        # Once for the jobs that nobody holds, and once for the others.
+        # Once for the jobs that no transaction holds, and once for the others.
         highest, lowest, first_turns, last_turns = zip(
             *look.ranges, *look.ranges, strict=True
         )

@@ -204,13 +204,12 @@ class ClaimCursors:
         if look.is_complete and not claimed.has_more:
             self.judge(self.seconds, claimed, now)
             self.seconds = 0.0
-        part = self.rewind.part if look.is_part else None
-        if part:
+        if look.is_part:
             self.note_part(claimed, limit, now)
         if self.is_collecting and not look.is_plain:
             self.priorities.update(job.priority for job in claimed.jobs)
             self.horizon.saw(claimed, now)
-            self.advance(look, claimed, limit, part)
+            self.advance(look, claimed, limit)
             self.note_duration(look, claimed)
 
     def after_more(self, look: Look, claimed: Claimed, now: float) -> Look | None:
@@ -274,8 +273,8 @@ class ClaimCursors:
             rewind.is_stale = False
         else:
             self.rested_at = self.rewind_at = now + rewind.pause(seconds, now)
-            needed = min(2 * rewind.duration, 2 * self.poll)
-            self.stuck_at = rewind.begun_at + max(self.poll, needed)
+            longest = min(max(self.poll, 2 * rewind.duration), 2 * self.poll)
+            self.stuck_at = rewind.begun_at + longest
 
     def is_before(self, job: ClaimedJob) -> bool:
         """Whether the job stands before the cursor of its or of a lower priority."""
@@ -292,22 +291,20 @@ class ClaimCursors:
         elif not (look.is_complete or look.is_part):
             self.rewind.saw_cursors(own_seconds(claimed))
 
-    def advance(
-        self, look: Look, claimed: Claimed, limit: int, part: Part | None = None
-    ) -> None:
+    def advance(self, look: Look, claimed: Claimed, limit: int) -> None:
         """Move the cursors to where a look has left nothing behind it.
 
-        `part`: what the look took along. If it has ended in it, the next ones begin
-        there. A full look sees nothing of lower priorities. None of these is due while
-        looks are full, so their cursors stay, and the next rewind will do.
+        If it has ended in the part that it took along, the next ones begin there. A
+        full look sees nothing of lower priorities. None of these is due while looks are
+        full, so their cursors stay, and the next rewind will do.
         """
         known = {} if look.is_complete else self.turns
         if not (claimed.has_more or claimed.met_suspect):
             last = claimed.jobs[-1] if len(claimed.jobs) >= limit else None
             if last and look.is_complete:
-                lower = [each for each in self.turns if each < last.priority]
-                known = {priority: self.turns[priority] for priority in lower}
-            elif last and part and last.priority in known:
+                cursors = self.turns.items()
+                known = {each: turn for each, turn in cursors if each < last.priority}
+            elif last and look.is_part and last.priority in known:
                 turn = min(known[last.priority], last.turn)
                 known = {**known, last.priority: turn}
             reached = dict(turns_reached(self.priorities, last, self.horizon.turn))

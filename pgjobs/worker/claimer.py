@@ -183,7 +183,6 @@ class Claimer:
         self.recorder.close(successes, dict.fromkeys(claimed.recorded, "SUCCESSFUL"))
         if claimed.met_expired:
             self.note(Effects(expired=True))
-        self.cursors.looked(look, claimed, limit, monotonic())
         self.plan(look, claimed, limit, promoted)
 
     def begin(self, jobs: Sequence[ClaimedJob]) -> None:
@@ -209,6 +208,7 @@ class Claimer:
     def plan(self, look: Look, claimed: Claimed, limit: int, promoted: bool) -> None:
         """Decide where and when to look next, after a look for `limit` jobs."""
         now = monotonic()
+        self.cursors.looked(look, claimed, limit, now)
         if self.promotion.backoff.is_waiting(now):
             # The promotion itself asks when to go on.
             claimed, promoted = claimed._replace(next_due=None), True

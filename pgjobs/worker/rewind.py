@@ -79,7 +79,7 @@ class Rewind:
 
     def saw_all(self) -> None:
         """Note a complete look."""
-        self.begin_anew()
+        self.restart()
         self.is_stale = False
 
     def saw_part(
@@ -104,10 +104,10 @@ class Rewind:
             self.add_or_join(part)
         if self.left:
             return False
-        self.begin_anew()
+        self.restart()
         return True
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Let the next part be the newest one; it ends where the cursors are then."""
         parts = self.left + self.seen
         if parts and parts[-1].last < LAST_TURN:

@@ -64,13 +64,16 @@ def slow(monkeypatch, request):
     return every
 
 
-def set_cursors(loop) -> None:
-    """Return when the worker's looks begin behind all that was enqueued so far."""
+def set_cursors(loop, *priorities: int) -> None:
+    """Return when looks begin behind all that there is of these priorities, or of 0."""
     last = Job.objects.values_list("turn", flat=True).get(pk=enqueue(tasks.noop).pk)
+    priorities = priorities or (0,)
 
     def are_set():
-        enqueue(tasks.noop)
-        return loop.cursors.turns.get(0, 0) >= last
+        for priority in priorities:
+            enqueue(tasks.noop.using(priority=priority))
+        turns = loop.cursors.turns
+        return min(turns.get(priority, 0) for priority in priorities) >= last
 
     wait_for(are_set, "there are cursors")
 
@@ -214,18 +217,14 @@ def test_drain_leaves_no_job_of_a_thousand_queues():
     assert not Job.objects.ready().exists()
 
 
-def set_cursors_of(loop, *priorities: int) -> None:
-    """Return when looks begin behind all that there is of these priorities."""
-    last = Job.objects.values_list("turn", flat=True).get(pk=enqueue(tasks.noop).pk)
+def cut_rewind(loop) -> None:
+    """Return when complete looks are made in parts, if this test has them so."""
 
-    def are_set():
-        for priority in priorities:
-            enqueue(tasks.noop.using(priority=priority))
-        cursors = loop.cursors
-        turns = [cursors.turns.get(priority, 0) for priority in priorities]
-        return min(turns) > last and (cursors.rewind.is_cut or not in_parts())
+    def is_cut():
+        enqueue(tasks.noop)
+        return loop.cursors.rewind.is_cut or not in_parts()
 
-    wait_for(are_set, "there are cursors")
+    wait_for(is_cut, "the rewind is cut")
 
 
 def in_parts() -> bool:
@@ -237,7 +236,8 @@ def test_worker_finds_what_a_rival_has_promoted(slow):
     slow(NEVER)
     with running_worker(poll=NEVER) as loop:
         later = enqueue(tasks.noop.using(run_after=timedelta(seconds=0.5)))
-        set_cursors_of(loop, 0)
+        set_cursors(loop)
+        cut_rewind(loop)
         promotion = loop.claimer.promotion
         promotion.do = after_a_rival(promotion.do, later)
         wait_for_status(later, "SUCCESSFUL")
@@ -260,7 +260,8 @@ def test_urgent_job_that_is_committed_late_overtakes_a_backlog(slow):
     with session() as late, running_worker(poll=1.0, slots=2) as loop:
         late.begin()
         ((urgent,),) = late.execute(INSERT_URGENT)
-        set_cursors_of(loop, 9, 0, -5)
+        set_cursors(loop, 9, 0, -5)
+        cut_rewind(loop)
         wait_for_all("SUCCESSFUL")
         # All looks are full, and end at priority 0.
         enqueue_many([tasks.sleep.bind(0.01) for _ in range(2_000)])
@@ -277,7 +278,8 @@ def test_worker_whose_slots_are_never_free_finds_what_is_put_back(slow):
     old = enqueue(tasks.noop)
     with running_worker(poll=1.0, slots=2, prefetch="auto") as loop:
         enqueue_many([tasks.sleep.bind(0.001) for _ in range(100)])
-        set_cursors_of(loop, 0)
+        set_cursors(loop)
+        cut_rewind(loop)
         wait_for_all("SUCCESSFUL")
         enqueue_many([tasks.sleep.bind(0.001) for _ in range(10_000)])
         wait_for(Job.objects.running().exists)
@@ -290,7 +292,8 @@ def test_worker_whose_slots_are_never_free_finds_what_is_put_back(slow):
 def test_admission_passes_beside_each_part(slow, caplog):
     slow(0.1)
     with running_worker(poll=NEVER) as loop:
-        set_cursors_of(loop, 0)
+        set_cursors(loop)
+        cut_rewind(loop)
         wait_for_all("SUCCESSFUL")
         enqueue_many([tasks.sleep.using(lock="one").bind(0.01) for _ in range(50)])
         wait_for_all("SUCCESSFUL")
@@ -301,7 +304,8 @@ def test_admission_passes_beside_each_part(slow, caplog):
 def test_worker_that_has_given_up_a_job_ends_after_a_complete_look(slow):
     slow(0.1)
     with running_worker(poll=NEVER) as loop:
-        set_cursors_of(loop, 0)
+        set_cursors(loop)
+        cut_rewind(loop)
         wait_for_all("SUCCESSFUL")
         loop.executor.given_up = 1
         wait_for(lambda: loop.phase == "stopped", "the worker has ended")
@@ -313,7 +317,8 @@ def test_drain_ends_while_a_job_cannot_be_recorded(slow, tmp_path, monkeypatch):
     path = tmp_path / "go"
     enqueue(tasks.hold, str(path))
     with running_worker(poll=NEVER, slots=2, drain=True) as loop:
-        set_cursors_of(loop, 0)
+        set_cursors(loop)
+        cut_rewind(loop)
         unfinished = Job.objects.exclude(status="SUCCESSFUL")
         wait_for(lambda: unfinished.count() == 1 == len(loop.in_flight.jobs))
         monkeypatch.setattr(InFlight, "is_stuck", True)
@@ -326,7 +331,8 @@ def test_drain_ends_while_a_job_cannot_be_recorded(slow, tmp_path, monkeypatch):
 def test_looks_at_parts_are_no_polls(slow):
     slow(0.05)
     with running_worker(poll=NEVER) as loop:
-        set_cursors_of(loop, 0)
+        set_cursors(loop)
+        cut_rewind(loop)
         wait_for_all("SUCCESSFUL")
         polls, looked = loop.claimer.poll_wakeups, []
         loop.cursors.looked = observed(loop.cursors.looked, looked)
