@@ -1,5 +1,6 @@
 """What workers do for all jobs: promote, expire, rescue and prune."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,9 @@ from .statements import Execute, array
 
 # The class of the advisory locks that living workers hold ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
+# What chores.sql notifies of: the worker's id, how many are alive, and the milliseconds
+# until a schedule has to be looked at, and until a scheduled job may run. -1: none.
+SURVEY = re.compile(r"(\d{1,19}) (\d{1,9}) (\d{1,13}|-1) (\d{1,13}|-1)", re.ASCII)
 BATCH = 1_000  # rows that one statement touches
 MOST_TOO_HEAVY = 100  # jobs that one warning names
 
@@ -58,6 +62,14 @@ class Chores(NamedTuple):
     has_ready: bool  # there are READY jobs in any queue
     next_due: float | None  # seconds until a scheduled job may run
     workers: int  # that are alive
+    is_idle: bool  # there is nothing to do, for any worker, and no job is READY
+
+
+class Told(NamedTuple):
+    """What a worker that has found nothing to do notifies the others of."""
+
+    worker_id: int
+    found: Chores
 
 
 class Rescued(NamedTuple):
@@ -94,10 +106,29 @@ def expire(execute: Execute, batch: Batch = ALL_DUE) -> list[int]:
     return [id for (id,) in execute(statement("expire"), batch.parameters())]
 
 
-def chores(execute: Execute, worker_id: int, looks: bool) -> Chores:
-    """Return which chores have something to do. `looks`: look for READY jobs, too."""
-    parameters = {"worker_id": worker_id, "looks": looks}
-    return Chores._make(execute(statement("chores"), parameters)[0])
+def chores(
+    execute: Execute, worker_id: int, looks: bool, tells: bool = False
+) -> Chores:
+    """Return which chores have something to do.
+
+    - `looks`: look for READY jobs, too.
+    - `tells`: if there is nothing to do, and no job is READY, notify the other workers.
+    """
+    parameters = {"worker_id": worker_id, "looks": looks, "tells": tells}
+    return Chores._make(execute(statement("chores"), parameters)[0][:-1])
+
+
+def read_survey(payload: str) -> Told | None:
+    """Return what a worker has told, or None if no worker can have sent this."""
+    if (match := SURVEY.fullmatch(payload)) is None:
+        return None
+    worker_id, workers = int(match[1]), int(match[2])
+    next_fire, next_due = (
+        None if each == "-1" else int(each) / 1_000 for each in match.group(3, 4)
+    )
+    nothing = (False,) * 4
+    found = Chores(*nothing, next_fire, False, next_due, workers, is_idle=True)
+    return Told(worker_id, found)
 
 
 def rescue(execute: Execute, worker_id: int, batch: Batch = ALL_DUE) -> list[Rescued]:

@@ -17,6 +17,7 @@ class Notifications:
         self.steps = {
             Listener.CHANNEL: self.look,
             Listener.ADMISSION: self.admitting.hear,
+            Listener.SURVEY: claimer.upkeep.survey.hear,
             own_channel(claimer.worker_id): self.cancel_requests.hear,
             Listener.MISSED: self.look_everywhere,
         }

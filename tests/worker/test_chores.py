@@ -51,8 +51,24 @@ def test_worker_that_is_left_alone_does_its_chore_soon():
     timer = Timer(interval=10.0)
     timer.take_turns(5, now=100.0)
     timer.done(now=100.0)
+    assert 140 <= timer.due <= 150
     timer.take_turns(1, now=101.0)
-    assert timer.due == 111.0
+    assert 101 + 39 / 5 <= timer.due <= 101 + 49 / 5
+
+
+def test_workers_that_start_together_do_a_chore_by_turns_from_the_beginning():
+    timer = Timer(interval=10.0)
+    timer.due = 104.0
+    timer.take_turns(64, now=100.0)
+    assert timer.due == 140.0
+
+
+@pytest.mark.parametrize("due", [0.0, 100.0, inf])
+def test_turns_do_not_move_a_chore_that_is_due_or_that_nobody_expects(due):
+    timer = Timer(interval=10.0)
+    timer.due = due
+    timer.take_turns(5, now=100.0)
+    assert timer.due == due
 
 
 @pytest.mark.parametrize(

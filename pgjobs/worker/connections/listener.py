@@ -45,6 +45,7 @@ class Listener:
 
     CHANNEL = "pgjobs"
     ADMISSION = "pgjobs_admission"
+    SURVEY = "pgjobs_survey"  # of a worker that has found nothing to do
     ECHO = "pgjobs_echo"  # of the heartbeats of all workers
     MISSED = ""  # in place of a channel: notifications may have been missed
     LONGEST_PAUSE = 10.0  # seconds between two tries to connect
@@ -75,7 +76,7 @@ class Listener:
         self.refused_statement = ""  # until it works, pauses grow
         self.next_try = 0.0
         self.next_look = 0.0
-        self.heard = 0  # notifications so far
+        self.heard = 0  # notifications of jobs so far
 
     def ring(self) -> None:
         """Wake the loop if it sleeps. Call this after putting down its work."""
@@ -145,8 +146,8 @@ class Listener:
     def hear_all(self, notifications: Iterable[psycopg.Notify]) -> None:
         for each in notifications:
             self.heartbeat.last_heard = monotonic()
+            self.heard += each.channel in (self.CHANNEL, self.ADMISSION)
             if each.channel != self.ECHO:
-                self.heard += 1
                 self.hear(each.channel, each.payload)
 
     def keep_connected(self) -> None:
@@ -198,7 +199,8 @@ class Listener:
                 "PGJOBS['LISTEN'] can name a direct connection."
             )
             return
-        for channel in (self.CHANNEL, self.ADMISSION, self.ECHO, self.own_channel):
+        shared = self.CHANNEL, self.ADMISSION, self.SURVEY, self.ECHO
+        for channel in (*shared, self.own_channel):
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
         queues = {"queues": list(self.options.queues or [""]), "was_looking": False}
         connection.execute(statement("want_notifications"), queues)

@@ -70,8 +70,11 @@ class Timer:
 
         The loops of the others may be stuck, so a worker does not count on many.
         """
-        self.turns = min(max(workers, 1), MOST_TURNS)
-        self.due = min(self.due, now + self.turns * self.interval)
+        turns = min(max(workers, 1), MOST_TURNS)
+        if now < self.due < inf:
+            # Many that start together do not all begin with it, either.
+            self.due = now + (self.due - now) * turns / self.turns
+        self.turns = turns
 
     def note(self, there_is_something: bool, now: float) -> None:
         """Note whether there is anything to do; a worker asks again before long."""

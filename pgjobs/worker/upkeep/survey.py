@@ -1,6 +1,13 @@
-"""Asks in one statement which chores have something to do."""
+"""Asks in one statement which chores have something to do.
 
+Many idle workers need not all ask. One that finds nothing to do notifies the others of
+that, and they ask a little later than it will ask again. So mostly the same worker
+asks. If it dies, the next one asks soon.
+"""
+
+import random
 from collections.abc import Callable, Sequence
+from math import inf
 from time import monotonic
 
 from ...conf import settings
@@ -13,11 +20,20 @@ from .late_events import LateDelivery
 from .rescue import Rescue
 from .schedules import Scheduler
 
+# When to ask next, in intervals: a worker that has told the others, and one that was
+# told. A lost worker's jobs are to be rescued within two heartbeats. After 1.3 of them
+# others take it for dead, and 1.6 intervals are 0.64 heartbeats.
+FIRST = 1.2, 1.25
+LATER = 1.3, 1.6
+BELIEF = 60  # intervals without asking, for a worker that is told all the time
+
 
 class Survey(Chore):
     """Puts off the chores that have nothing to do.
 
-    While the survey fails, each chore runs at its own interval.
+    While the survey fails, each chore runs at its own interval. What others notify may
+    be outdated, or even wrong. So a worker believes it only for a while after it has
+    found nothing to do by itself.
     """
 
     name = "survey"
@@ -46,12 +62,35 @@ class Survey(Chore):
         self.looks_for_jobs = looks_for_jobs  # whether to ask for READY jobs, too
         # Called with the seconds until a job is due, or None, and the time.
         self.saw_no_jobs = saw_no_jobs
+        self.heard_at = -inf  # when another worker has notified this one
+        self.believes_until = 0.0
 
     def run(self, connection: OwnConnection) -> Effects:
         looks = self.looks_for_jobs()
-        found = upkeep.chores(connection.execute, self.worker_id, looks)
+        tells = monotonic() > self.heard_at + max(FIRST) * self.interval
+        found = upkeep.chores(connection.execute, self.worker_id, looks, tells)
         now = monotonic()
         self.done(now)
+        self.believes_until = now + BELIEF * self.interval if found.is_idle else 0.0
+        if found.is_idle and found.workers > 1:
+            self.ask_after(FIRST, now)
+        self.note_found(found, looks, now)
+        return NOTHING
+
+    def hear(self, payload: str) -> None:
+        """Take the notification of a worker that has found nothing to do."""
+        told = upkeep.read_survey(payload)
+        if told is None or told.worker_id == self.worker_id:
+            return
+        self.heard_at = now = monotonic()
+        if now < self.believes_until:
+            self.ask_after(LATER, now)
+            self.note_found(told.found, self.looks_for_jobs(), now)
+
+    def ask_after(self, intervals: tuple[float, float], now: float) -> None:
+        self.due = now + self.interval * random.uniform(*intervals)
+
+    def note_found(self, found: upkeep.Chores, looks: bool, now: float) -> None:
         self.rescue.note(found.rescue, now)
         if found.rescue:
             self.rescue.expect()
@@ -63,4 +102,3 @@ class Survey(Chore):
             each.take_turns(found.workers, now)
         if looks and not found.has_ready:
             self.saw_no_jobs(found.next_due, now)
-        return NOTHING
