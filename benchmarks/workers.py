@@ -27,6 +27,7 @@ from benchmarks.processes import cpu_seconds_of_tree
 NUMBERS = (1, 4, 16, 64)
 STARTING = 600.0  # seconds, for all of them
 SETTLING = 15.0
+SETTLING_IDLE = 60.0  # until each has done, or put off, what it does after its start
 AT_ONCE = 8  # that start at the same time
 SUBSCRIPTIONS = """
 INSERT INTO pgjobs_subscription (task, event)
@@ -38,11 +39,13 @@ FROM generate_series(1, %s) AS number
 @figure
 def idle(seconds: float = 60) -> None:
     """Measure what workers without jobs cost the server, all of them together."""
+    execute("CHECKPOINT", [])
     without = share_of_server(seconds)
     report("server without workers", without, "% of a core")
     for number in NUMBERS:
         with workers(number, "--concurrency", "4") as processes:
-            time.sleep(SETTLING)
+            time.sleep(SETTLING_IDLE)
+            execute("CHECKPOINT", [])  # of what their start has written
             begun = seconds_of(processes)
             share = share_of_server(seconds) - without
             ended = seconds_of(processes)

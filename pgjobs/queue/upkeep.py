@@ -11,9 +11,12 @@ from .statements import Execute, array
 
 # The class of the advisory locks that living workers hold ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
-# What chores.sql notifies of: the worker's id, how many are alive, and the milliseconds
-# until a schedule has to be looked at, and until a scheduled job may run. -1: none.
-SURVEY = re.compile(r"(\d{1,19}) (\d{1,9}) (\d{1,13}|-1) (\d{1,13}|-1)", re.ASCII)
+# What chores.sql notifies of: the installation, the worker's id, when it has asked (in
+# milliseconds), how many workers are alive, and the milliseconds until a schedule has
+# to be looked at, and until a scheduled job may run (-1: none).
+SURVEY = re.compile(
+    r"(\d{1,10}) (\d{1,19}) (\d{1,15}) (\d{1,9}) (\d{1,13}|-1) (\d{1,13}|-1)", re.ASCII
+)
 BATCH = 1_000  # rows that one statement touches
 MOST_TOO_HEAVY = 100  # jobs that one warning names
 
@@ -62,6 +65,8 @@ class Chores(NamedTuple):
     has_ready: bool  # there are READY jobs in any queue
     next_due: float | None  # seconds until a scheduled job may run
     workers: int  # that are alive
+    at: float  # when this was asked: seconds by the server's clock
+    installation: int  # the oid of its table of workers: a database may have several
     is_idle: bool  # there is nothing to do, for any worker, and no job is READY
 
 
@@ -122,12 +127,21 @@ def read_survey(payload: str) -> Told | None:
     """Return what a worker has told, or None if no worker can have sent this."""
     if (match := SURVEY.fullmatch(payload)) is None:
         return None
-    worker_id, workers = int(match[1]), int(match[2])
-    next_fire, next_due = (
-        None if each == "-1" else int(each) / 1_000 for each in match.group(3, 4)
+    installation, worker_id, at, workers, *times = map(int, match.groups())
+    next_fire, next_due = (None if each < 0 else each / 1_000 for each in times)
+    found = Chores(
+        rescue=False,
+        admit=False,
+        expire=False,
+        deliver_late=False,
+        next_fire=next_fire,
+        has_ready=False,
+        next_due=next_due,
+        workers=workers,
+        at=at / 1_000,
+        installation=installation,
+        is_idle=True,
     )
-    nothing = (False,) * 4
-    found = Chores(*nothing, next_fire, False, next_due, workers, is_idle=True)
     return Told(worker_id, found)
 
 

@@ -124,6 +124,7 @@ class Loop:
             cancel=self.executor.cancel,
             looks_for_jobs=lambda: not self.cursors.are_set,
             saw_no_jobs=self.poll_schedule.saw_none,
+            listens=lambda: self.listener.connection is not None,
         )
         self.claimer = Claimer(
             session,
@@ -255,12 +256,15 @@ class Loop:
         if self.faults.pause:
             self.sleep_off_fault()
         elif not (self.is_done or self.has_work()):
-            timeout = max(self.next_event - monotonic(), 0.0)
-            self.awake_at = monotonic() + timeout
-            self.listener.wait(timeout, self.has_work)
+            self.listener.wait(self.wakes_at, self.has_work)
         if self.is_nudged:
             self.is_nudged = False
             self.poll_schedule.wake_for_promotion()
+
+    def wakes_at(self) -> float:
+        """Return when the next pass is due; what is notified may change that."""
+        self.awake_at = max(self.next_event, monotonic())
+        return self.awake_at
 
     def has_work(self) -> bool:
         """Whether a pass would find something to do."""
@@ -293,5 +297,5 @@ class Loop:
         """Sleep until the database may be back; only signals cut it short."""
         deadline = self.awake_at = monotonic() + self.faults.pause
         signals = self.lifetime.signals
-        while signals == self.lifetime.signals and (left := deadline - monotonic()) > 0:
-            self.listener.wait(left, lambda: False)
+        while signals == self.lifetime.signals and monotonic() < deadline:
+            self.listener.wait(lambda: deadline, lambda: False)

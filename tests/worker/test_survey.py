@@ -1,5 +1,6 @@
 """Many idle workers do not all ask what there is to do: one tells the others."""
 
+import time
 from collections.abc import Callable
 from math import inf
 from time import monotonic
@@ -9,10 +10,10 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgjobs.models import Event, Job, Schedule, Worker
+from pgjobs.models import Event, Job, Rate, Schedule, Worker
 from pgjobs.queue import upkeep
 from pgjobs.worker import Loop
-from pgjobs.worker.upkeep.survey import BELIEF, FIRST, LATER
+from pgjobs.worker.upkeep.survey import BELIEF, FIRST, LATER, LONGEST_DELAY
 from tests.actors import Hand, execute, hours, job_that_is, session
 from tests.processes import (
     running_worker,
@@ -38,10 +39,10 @@ def loop(settings):
 
 
 def ask(loop: Loop) -> None:
-    """Let a worker ask what there is to do, and wait for the answer."""
+    """Let a worker ask what there is to do, and wait until it sleeps again."""
     loop.upkeep.survey.due = 0
     loop.bell.ring()
-    wait_for(lambda: loop.upkeep.survey.due, "it has asked")
+    wait_for(lambda: loop.upkeep.survey.due and loop.listener.alarm, "it has asked")
 
 
 def living(name: str) -> Hand:
@@ -50,8 +51,24 @@ def living(name: str) -> Hand:
     return Hand(name, heartbeat_interval=600, lease_until=leased)
 
 
-def told_by(worker_id: int, *, fire: int = -1, due: int = -1) -> str:
-    return f"{worker_id} 2 {fire} {due}"
+def tell(hand: Hand) -> None:
+    assert upkeep.chores(execute, hand.id, looks=True, tells=True).is_idle
+
+
+def told_to(loop: Loop, seconds: float = 0.01, **changes) -> str:
+    """Return what another worker tells so much later than the worker has asked."""
+    found = loop.upkeep.survey.found
+    assert found is not None
+    values = {
+        "installation": found.installation,
+        "worker_id": 0,
+        "at": int(1_000 * (found.at + seconds)) + 1,
+        "workers": 2,
+        "next_fire": -1,
+        "next_due": -1,
+        **changes,
+    }
+    return " ".join(str(each) for each in values.values())
 
 
 # Who tells
@@ -65,7 +82,9 @@ def test_worker_that_finds_nothing_to_do_tells_the_others():
         assert found.is_idle
         [(channel, payload)] = other.heard()
     assert channel == "pgjobs_survey"
-    assert upkeep.read_survey(payload) == (asking.id, found)
+    told = upkeep.read_survey(payload)
+    assert told == (asking.id, found._replace(at=told.found.at))
+    assert found.at - 0.002 < told.found.at <= found.at
 
 
 def test_worker_tells_when_there_will_be_something_to_do():
@@ -110,7 +129,17 @@ def leave_a_job_in_line() -> None:
 
 
 def leave_an_expired_job() -> None:
-    job_that_is("READY", expires_at=timezone.now() - hours(1))
+    """It is not due yet, and will not run."""
+    job_that_is("SCHEDULED", expires_at=timezone.now() - hours(1))
+
+
+def leave_a_note() -> None:
+    execute("INSERT INTO pgjobs_note DEFAULT VALUES")
+
+
+def leave_a_rate_that_opens() -> None:
+    long_ago = timezone.now() - hours(1)
+    Rate.objects.create(key="a", full_at=long_ago, opens_at=long_ago)
 
 
 def leave_an_overdue_job() -> None:
@@ -130,6 +159,8 @@ def leave_a_schedule_due() -> None:
         leave_a_silent_worker,
         leave_a_job_in_line,
         leave_an_expired_job,
+        leave_a_note,
+        leave_a_rate_that_opens,
         leave_an_overdue_job,
         leave_a_schedule_due,
         lambda: job_that_is("READY"),
@@ -179,25 +210,56 @@ def test_worker_tells_nobody_if_alone_or_without_a_look_or_if_told_just_now(
 @pytest.mark.listening
 def test_worker_that_is_told_asks_later(loop):
     ask(loop)
-    survey, teller = loop.upkeep.survey, living("teller")
-    survey.due = monotonic() + 30
-    before = monotonic()
-    upkeep.chores(execute, teller.id, looks=True, tells=True)
-    wait_for(lambda: survey.heard_at > before, "it is told")
+    survey, before = loop.upkeep.survey, monotonic()
     earliest, latest = (each * survey.interval for each in LATER)
-    assert before + earliest < survey.due <= monotonic() + latest
+    tell(living("teller"))
+    wait_for(lambda: survey.due > before + earliest, "it is told")
+    assert survey.due <= monotonic() + latest
 
 
 @pytest.mark.listening
-def test_worker_that_is_told_again_and_again_asks_nothing(loop):
-    ask(loop)
-    survey, teller = loop.upkeep.survey, living("teller")
-    with statements_of_workers() as executed:
-        for _ in range(5):
-            survey.due = soon = monotonic() + 30
-            upkeep.chores(execute, teller.id, looks=True, tells=True)
-            wait_for(lambda soon=soon: survey.due > soon, "it is told")
-    assert "loop chores" not in executed
+def test_worker_that_is_told_again_and_again_asks_nothing(settings):
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 2, "LEASE_DURATION": 60}
+    with running_worker(queues=("none",), poll=600) as loop:
+        ask(loop)
+        survey, teller = loop.upkeep.survey, living("teller")
+        until = monotonic() + 5 * survey.interval
+        with statements_of_workers() as executed:
+            while monotonic() < until and "loop chores" not in executed:
+                # Half as long as it would sleep: a busy machine may be late.
+                before = survey.heard_at
+                tell(teller)
+                wait_for(lambda before=before: survey.heard_at > before, "it hears")
+                time.sleep(survey.interval / 4)
+        asked = executed.count("loop chores")
+    assert not asked
+
+
+@pytest.mark.listening
+def test_worker_that_was_told_asks_by_itself_when_nobody_tells_any_more(settings):
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.5, "LEASE_DURATION": 60}
+    with running_worker(queues=("none",), poll=600) as loop:
+        ask(loop)
+        survey, before = loop.upkeep.survey, loop.upkeep.survey.heard_at
+        tell(living("teller"))
+        wait_for(lambda: survey.heard_at > before, "it is told")
+        asked_at = survey.asked_at
+        wait_for(lambda: survey.asked_at > asked_at, "it asks by itself")
+
+
+@pytest.mark.listening
+def test_job_of_the_worker_that_asked_for_all_is_taken_back_after_its_death(settings):
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.5, "LEASE_DURATION": 60}
+    with running_worker(queues=("none",), poll=600) as loop:
+        ask(loop)
+        survey, before = loop.upkeep.survey, loop.upkeep.survey.heard_at
+        teller = living("teller")
+        tell(teller)
+        wait_for(lambda: survey.heard_at > before, "it is told")
+        job = job_that_is("READY")
+        assert teller.claim()
+        teller.vanish()
+        wait_for(Job.objects.filter(pk=job.pk, status="READY", crashes=1).exists)
 
 
 def test_other_workers_ask_soon_after_the_one_that_asked_has_died():
@@ -206,56 +268,127 @@ def test_other_workers_ask_soon_after_the_one_that_asked_has_died():
     assert max(FIRST) < min(LATER), "mostly the same worker asks"
 
 
-def test_worker_that_has_something_to_do_believes_nothing(loop):
-    job_that_is("READY", expires_at=timezone.now() - hours(1))
-    survey = loop.upkeep.survey
-    loop.upkeep.expiry.backoff.retry_at = inf
+@pytest.mark.listening
+def test_worker_that_has_told_asks_first(loop):
+    living("other")
     ask(loop)
-    before = survey.due
-    survey.hear(told_by(0))
-    assert survey.due == before
-    assert not loop.upkeep.expiry.is_put_off
+    survey = loop.upkeep.survey
+    earliest, latest = (each * survey.interval for each in FIRST)
+    assert earliest <= survey.due - survey.asked_at
+    assert survey.due - monotonic() <= latest
+
+
+@pytest.mark.listening
+def test_worker_that_was_told_just_now_tells_nobody(loop):
+    living("other")
+    ask(loop)
+    survey = loop.upkeep.survey
+    survey.hear(told_to(loop))
+    with session() as other:
+        other.listen("pgjobs_survey")
+        ask(loop)
+        assert other.heard() == []
+        survey.heard_at = -inf
+        ask(loop)
+        assert len(other.heard()) == 1
+
+
+def test_worker_that_cannot_listen_tells_nobody(settings):
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    with running_worker(queues=("none",), poll=600, listen=False) as loop:
+        living("other")
+        with session() as other:
+            other.listen("pgjobs_survey")
+            ask(loop)
+            assert other.heard() == []
+
+
+def test_worker_that_has_something_to_do_believes_nothing(loop):
+    ask(loop)
+    told = told_to(loop)
+    job_that_is("READY")
+    ask(loop)
+    before = loop.upkeep.survey.due
+    loop.upkeep.survey.hear(told)
+    assert loop.upkeep.survey.due == before
 
 
 def test_worker_asks_now_and_then_whatever_it_is_told(loop):
     ask(loop)
     survey = loop.upkeep.survey
-    assert survey.believes_until <= monotonic() + BELIEF * survey.interval
-    survey.believes_until = monotonic()
-    before = survey.due
-    survey.hear(told_by(0))
+    before, later = survey.due, BELIEF * survey.interval + 1
+    survey.asked_at -= later
+    survey.hear(told_to(loop, later))
+    assert survey.due == before
+    survey.asked_at += 2
+    survey.hear(told_to(loop, later - 2))
+    assert survey.due > before
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        {"worker_id": "itself"},
+        {"installation": 1},  # in another schema of the same database
+        {"seconds": -0.5},  # asked before it has asked by itself
+        {"seconds": 5},  # the server's clock was set
+    ],
+)
+def test_worker_does_not_believe_what_does_not_concern_it(loop, why):
+    ask(loop)
+    if why == {"worker_id": "itself"}:
+        why = {"worker_id": loop.id}
+    survey, before = loop.upkeep.survey, loop.upkeep.survey.due
+    survey.hear(told_to(loop, **why))
     assert survey.due == before
 
 
-def test_worker_does_not_believe_itself(loop):
+def test_worker_does_not_believe_what_it_hears_late(loop):
     ask(loop)
     survey, before = loop.upkeep.survey, loop.upkeep.survey.due
-    survey.hear(told_by(loop.id))
+    told = told_to(loop)
+    survey.asked_at -= 2 * LONGEST_DELAY  # it was frozen meanwhile
+    survey.hear(told)
     assert survey.due == before
 
 
-def test_worker_that_is_told_of_a_job_promotes_it_in_time(loop):
+@pytest.mark.listening
+@pytest.mark.parametrize("soon", ["next_due", "next_fire"])
+def test_sleeping_worker_that_is_told_when_something_is_due_does_it_in_time(loop, soon):
     ask(loop)
-    begun = monotonic()
-    loop.upkeep.survey.hear(told_by(0, due=1_500))
-    assert loop.poll_schedule.promote_at <= monotonic() + 1.5
-    loop.upkeep.survey.hear(told_by(0, fire=2_500))
-    assert loop.poll_schedule.promote_at <= begun + 2.5
-    assert loop.upkeep["schedules"].due <= monotonic() + 2.5
+    survey, schedules = loop.upkeep.survey, loop.upkeep["schedules"]
+    assert min(schedules.due, loop.poll_schedule.promote_at) > monotonic() + 60
+    name = "promote" if soon == "next_due" else "next_fire"
+    with statements_of_workers() as executed, session() as other:
+        told = told_to(loop, monotonic() - survey.asked_at, **{soon: 300})
+        other.execute(f"NOTIFY pgjobs_survey, '{told}'")
+        wait_for(lambda: f"loop {name}" in executed, "it does it")
 
 
 def test_worker_told_of_no_job_still_looks_if_it_was_woken(loop):
     ask(loop)
     loop.poll_schedule.wake()
-    loop.upkeep.survey.hear(told_by(0))
+    loop.upkeep.survey.hear(told_to(loop))
     assert loop.poll_schedule.deserves_look(is_idle=True, now=monotonic())
 
 
-@given(st.text() | st.from_regex(r"\A[0-9 -]*\Z"))
+def test_worker_that_must_look_everywhere_keeps_its_poll(loop, monkeypatch):
+    ask(loop)
+    poll_at = loop.poll_schedule.poll_at
+    loop.upkeep.survey.looks_for_jobs = lambda: False
+    loop.upkeep.survey.hear(told_to(loop))
+    assert loop.poll_schedule.poll_at == poll_at
+    loop.upkeep.survey.looks_for_jobs = lambda: True
+    loop.upkeep.survey.hear(told_to(loop))
+    assert loop.poll_schedule.poll_at != poll_at
+
+
+@given(st.text() | st.from_regex(upkeep.SURVEY, fullmatch=True))
 def test_any_text_may_be_notified(payload):
     told = upkeep.read_survey(payload)
     if told is not None:
-        seconds = told.found.next_fire, told.found.next_due
+        found = told.found
+        seconds = found.next_fire, found.next_due, found.at
         assert all(each is None or 0 <= each < 1e12 for each in seconds)
 
 
@@ -265,7 +398,7 @@ def test_notification_that_says_nothing_changes_nothing(loop):
     survey = loop.upkeep.survey
     before, echoed = survey.due, loop.heartbeat.last_heard
     with session() as other:
-        for payload in ("", "nan", "1 2", "1 2 -1 -1 -1", "-1 2 -1 -1", "1 2 1e9 inf"):
+        for payload in ("", "nan", "1 2", "1 2 3 4 -1 -1 -1", "1 2 3 4 1e9 inf"):
             other.execute(f"NOTIFY pgjobs_survey, '{payload}'")
     wait_for(lambda: loop.heartbeat.last_heard > echoed, "it has heard them")
     assert survey.due == before

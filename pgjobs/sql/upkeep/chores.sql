@@ -75,7 +75,11 @@ survey AS MATERIALIZED (
             SELECT count(*) FROM pgjobs_worker
             WHERE heartbeat_at
                 > clock_timestamp() - make_interval(secs => 2 * heartbeat_interval)
-        ) AS workers
+        ) AS workers,
+        -- When it was asked, by the server's clock.
+        extract(epoch FROM statement_timestamp())::float8 AS at,
+        -- Several installations may share a database, each in a schema of its own.
+        'pgjobs_worker'::regclass::oid::bigint AS installation
 ),
 -- Whether no worker has anything to do: not even for this one, if it were dead.
 verdict AS MATERIALIZED (
@@ -88,13 +92,15 @@ verdict AS MATERIALIZED (
     FROM survey
 )
 SELECT
-    rescue, admit, expire, deliver_late, next_fire, has_ready, next_due, workers,
-    is_idle,
+    rescue, admit, expire, deliver_late, next_fire, has_ready, next_due, workers, at,
+    installation, is_idle,
     -- Then the others need not ask so soon: worker/upkeep/survey.py.
     (
         SELECT pg_notify('pgjobs_survey', concat_ws(
             ' ',
+            installation,
             %(worker_id)s::bigint,
+            floor(1000 * at)::bigint,
             workers,
             CASE WHEN next_fire < 1e9 THEN floor(1000 * next_fire)::bigint ELSE -1 END,
             CASE WHEN next_due < 1e9 THEN floor(1000 * next_due)::bigint ELSE -1 END

@@ -88,17 +88,17 @@ class Listener:
             # not switch off the alarm of the next sleep.
             alarm.clear()
 
-    def wait(self, timeout: float, has_work: Callable[[], bool]) -> None:
-        """Sleep until the bell, the time-out, or a notification that makes work.
+    def wait(self, wakes_at: Callable[[], float], has_work: Callable[[], bool]) -> None:
+        """Sleep until the bell, a time, or a notification that makes work.
 
+        `wakes_at` returns the time (monotonic); it is asked again after notifications.
         `has_work` is asked after the alarm is set, so that no event is slept through.
         """
         self.keep_connected()
         self.take_notified()
-        deadline = monotonic() + timeout
         self.alarm = ["set"]
         try:
-            while not has_work() and (remaining := deadline - monotonic()) > 0:
+            while not has_work() and (remaining := wakes_at() - monotonic()) > 0:
                 readable = self.sleep(remaining)
                 if self.bell.read_end in readable:
                     self.bell.clear()

@@ -55,6 +55,7 @@ class Chores(Upkeep):
         cancel: Callable[[int], None],
         looks_for_jobs: Callable[[], bool],
         saw_no_jobs: Callable[[float | None, float], None],
+        listens: Callable[[], bool],
     ):
         self.cancel_requests = CancelRequests(worker_id, held_ids, cancel)
         self.new_queues = NewQueues()
@@ -76,6 +77,7 @@ class Chores(Upkeep):
             shared=pruning,
             looks_for_jobs=looks_for_jobs,
             saw_no_jobs=saw_no_jobs,
+            listens=listens,
         )
         super().__init__(
             self.cancel_requests,

@@ -25,7 +25,8 @@ from .schedules import Scheduler
 # others take it for dead, and 1.6 intervals are 0.64 heartbeats.
 FIRST = 1.2, 1.25
 LATER = 1.3, 1.6
-BELIEF = 60  # intervals without asking, for a worker that is told all the time
+BELIEF = 30  # intervals without asking, for a worker that is told all the time
+LONGEST_DELAY = 1.0  # seconds from a survey until the others hear of it
 
 
 class Survey(Chore):
@@ -50,6 +51,7 @@ class Survey(Chore):
         shared: Sequence[Chore],
         looks_for_jobs: Callable[[], bool],
         saw_no_jobs: Callable[[float | None, float], None],
+        listens: Callable[[], bool],
     ):
         super().__init__(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
         self.worker_id = worker_id
@@ -62,30 +64,42 @@ class Survey(Chore):
         self.looks_for_jobs = looks_for_jobs  # whether to ask for READY jobs, too
         # Called with the seconds until a job is due, or None, and the time.
         self.saw_no_jobs = saw_no_jobs
-        self.heard_at = -inf  # when another worker has notified this one
-        self.believes_until = 0.0
+        # Whether this worker hears what others tell. If not, it need not tell either:
+        # perhaps none of them does.
+        self.listens = listens
+        self.heard_at = -inf  # when it believed another worker for the last time
+        self.asked_at = -inf
+        self.found: upkeep.Chores | None = None  # then, if there was nothing to do
 
     def run(self, connection: OwnConnection) -> Effects:
-        looks = self.looks_for_jobs()
-        tells = monotonic() > self.heard_at + max(FIRST) * self.interval
+        begun, looks = monotonic(), self.looks_for_jobs()
+        tells = self.listens() and begun > self.heard_at + max(FIRST) * self.interval
         found = upkeep.chores(connection.execute, self.worker_id, looks, tells)
         now = monotonic()
-        self.done(now)
-        self.believes_until = now + BELIEF * self.interval if found.is_idle else 0.0
-        if found.is_idle and found.workers > 1:
+        self.asked_at, self.found = begun, found if found.is_idle else None
+        if tells and found.is_idle and found.workers > 1:
             self.ask_after(FIRST, now)
+        else:
+            self.done(now)
         self.note_found(found, looks, now)
         return NOTHING
 
     def hear(self, payload: str) -> None:
         """Take the notification of a worker that has found nothing to do."""
-        told = upkeep.read_survey(payload)
-        if told is None or told.worker_id == self.worker_id:
-            return
-        self.heard_at = now = monotonic()
-        if now < self.believes_until:
+        told, now = upkeep.read_survey(payload), monotonic()
+        if told is not None and self.believes(told, now):
+            self.heard_at = now
             self.ask_after(LATER, now)
             self.note_found(told.found, self.looks_for_jobs(), now)
+
+    def believes(self, told: upkeep.Told, now: float) -> bool:
+        own, found, seconds = self.found, told.found, now - self.asked_at
+        if own is None or seconds > BELIEF * self.interval:
+            return False
+        if told.worker_id == self.worker_id or found.installation != own.installation:
+            return False
+        later = found.at - own.at
+        return later > 0 and abs(seconds - later) < LONGEST_DELAY
 
     def ask_after(self, intervals: tuple[float, float], now: float) -> None:
         self.due = now + self.interval * random.uniform(*intervals)
