@@ -89,7 +89,13 @@ ALTER TABLE pgjobs_job SET (
     autovacuum_analyze_scale_factor = 0.02,
     vacuum_truncate = off
 );
-ALTER TABLE pgjobs_worker SET (fillfactor = 50, vacuum_truncate = off);
+-- Heartbeats write each row again and again. To analyze the table each minute would let
+-- each session of each worker plan its statements anew.
+ALTER TABLE pgjobs_worker SET (
+    fillfactor = 50,
+    autovacuum_analyze_threshold = 100000,
+    vacuum_truncate = off
+);
 ALTER TABLE pgjobs_progress SET (fillfactor = 50, vacuum_truncate = off);
 ALTER TABLE pgjobs_attempt SET (vacuum_truncate = off);
 ALTER TABLE pgjobs_queue SET (vacuum_truncate = off);

@@ -16,7 +16,7 @@ logger = logging.getLogger("pgjobs.worker")
 RESCUE_PER_HEARTBEAT = 0.4  # often enough to rescue within two heartbeats
 FIRST_PAUSE = 0.5  # seconds after the first error of a chore; each next pause doubles
 LONGEST_PAUSE = 60.0
-MOST_TURNS = 10  # how many workers, at most, do a chore by turns
+MOST_TURNS = 50  # how many workers, at most, do a chore by turns
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Survey(Chore):
         # Whether this worker hears what others tell. If not, it need not tell either:
         # perhaps none of them does.
         self.listens = listens
-        self.heard_at = -inf  # when it believed another worker for the last time
+        self.heard_at = -inf  # when another worker has told it something credible
         self.asked_at = -inf
         self.found: upkeep.Chores | None = None  # then, if there was nothing to do
 
@@ -87,19 +87,21 @@ class Survey(Chore):
     def hear(self, payload: str) -> None:
         """Take the notification of a worker that has found nothing to do."""
         told, now = upkeep.read_survey(payload), monotonic()
-        if told is not None and self.believes(told, now):
-            self.heard_at = now
+        if told is None or not self.is_credible(told, now):
+            return
+        self.heard_at = now
+        if now < self.asked_at + BELIEF * self.interval:
             self.ask_after(LATER, now)
             self.note_found(told.found, self.looks_for_jobs(), now)
 
-    def believes(self, told: upkeep.Told, now: float) -> bool:
-        own, found, seconds = self.found, told.found, now - self.asked_at
-        if own is None or seconds > BELIEF * self.interval:
+    def is_credible(self, told: upkeep.Told, now: float) -> bool:
+        own, found = self.found, told.found
+        if own is None:
             return False
         if told.worker_id == self.worker_id or found.installation != own.installation:
             return False
         later = found.at - own.at
-        return later > 0 and abs(seconds - later) < LONGEST_DELAY
+        return later > 0 and abs(now - self.asked_at - later) < LONGEST_DELAY
 
     def ask_after(self, intervals: tuple[float, float], now: float) -> None:
         self.due = now + self.interval * random.uniform(*intervals)
