@@ -36,6 +36,7 @@ from .upkeep.admission import Admitting
 from .upkeep.announcer import Announcer
 from .upkeep.chore import NOTHING, Effects, attempt
 from .upkeep.chores import Chores
+from .upkeep.survey import View
 from .wakefulness import Wakefulness
 
 logger = logging.getLogger("pgjobs.worker")
@@ -122,9 +123,11 @@ class Loop:
             held=lambda: self.in_flight.jobs,
             held_ids=held_ids,
             cancel=self.executor.cancel,
-            looks_for_jobs=lambda: not self.cursors.are_set,
-            saw_no_jobs=self.poll_schedule.saw_none,
-            listens=lambda: self.listener.connection is not None,
+            view=View(
+                looks_for_jobs=lambda: not self.cursors.are_set,
+                saw_no_jobs=self.poll_schedule.saw_none,
+                listens=lambda: self.listener.connection is not None,
+            ),
         )
         self.claimer = Claimer(
             session,

@@ -372,13 +372,14 @@ def test_worker_told_of_no_job_still_looks_if_it_was_woken(loop):
     assert loop.poll_schedule.deserves_look(is_idle=True, now=monotonic())
 
 
-def test_worker_that_must_look_everywhere_keeps_its_poll(loop, monkeypatch):
+def test_worker_that_must_look_everywhere_keeps_its_poll(loop):
     ask(loop)
     poll_at = loop.poll_schedule.poll_at
-    loop.upkeep.survey.looks_for_jobs = lambda: False
+    survey = loop.upkeep.survey
+    survey.view = survey.view._replace(looks_for_jobs=lambda: False)
     loop.upkeep.survey.hear(told_to(loop))
     assert loop.poll_schedule.poll_at == poll_at
-    loop.upkeep.survey.looks_for_jobs = lambda: True
+    survey.view = survey.view._replace(looks_for_jobs=lambda: True)
     loop.upkeep.survey.hear(told_to(loop))
     assert loop.poll_schedule.poll_at != poll_at
 

@@ -29,7 +29,7 @@ from .pruning import (
 )
 from .rescue import ReleaseOrphans, Rescue
 from .schedules import Scheduler
-from .survey import Survey
+from .survey import Survey, View
 
 PRUNING = (
     PruneJobs,
@@ -53,9 +53,7 @@ class Chores(Upkeep):
         held: Callable[[], Iterable[int]],
         held_ids: Callable[[], list[int]],
         cancel: Callable[[int], None],
-        looks_for_jobs: Callable[[], bool],
-        saw_no_jobs: Callable[[float | None, float], None],
-        listens: Callable[[], bool],
+        view: View,
     ):
         self.cancel_requests = CancelRequests(worker_id, held_ids, cancel)
         self.new_queues = NewQueues()
@@ -75,9 +73,7 @@ class Chores(Upkeep):
             admitting=admitting,
             scheduler=self.scheduler,
             shared=pruning,
-            looks_for_jobs=looks_for_jobs,
-            saw_no_jobs=saw_no_jobs,
-            listens=listens,
+            view=view,
         )
         super().__init__(
             self.cancel_requests,

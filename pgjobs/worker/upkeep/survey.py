@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic
+from typing import NamedTuple
 
 from ...conf import settings
 from ...queue import upkeep
@@ -27,6 +28,17 @@ FIRST = 1.2, 1.25
 LATER = 1.3, 1.6
 BELIEF = 30  # intervals without asking, for a worker that is told all the time
 LONGEST_DELAY = 1.0  # seconds from a survey until the others hear of it
+
+
+class View(NamedTuple):
+    """How the worker sees the queue, and what it is told of it."""
+
+    looks_for_jobs: Callable[[], bool]  # whether to ask for READY jobs, too
+    # Called with the seconds until a job is due, or None, and the time.
+    saw_no_jobs: Callable[[float | None, float], None]
+    # Whether it hears what others tell. If not, it need not tell either: perhaps none
+    # of them does.
+    listens: Callable[[], bool]
 
 
 class Survey(Chore):
@@ -49,9 +61,7 @@ class Survey(Chore):
         admitting: Admitting,
         scheduler: Scheduler,
         shared: Sequence[Chore],
-        looks_for_jobs: Callable[[], bool],
-        saw_no_jobs: Callable[[float | None, float], None],
-        listens: Callable[[], bool],
+        view: View,
     ):
         super().__init__(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
         self.worker_id = worker_id
@@ -61,19 +71,16 @@ class Survey(Chore):
         self.admitting = admitting
         self.scheduler = scheduler
         self.shared = shared  # the chores that all workers do by turns
-        self.looks_for_jobs = looks_for_jobs  # whether to ask for READY jobs, too
-        # Called with the seconds until a job is due, or None, and the time.
-        self.saw_no_jobs = saw_no_jobs
-        # Whether this worker hears what others tell. If not, it need not tell either:
-        # perhaps none of them does.
-        self.listens = listens
+        self.view = view
         self.heard_at = -inf  # when another worker has told it something credible
         self.asked_at = -inf
         self.found: upkeep.Chores | None = None  # then, if there was nothing to do
 
     def run(self, connection: OwnConnection) -> Effects:
-        begun, looks = monotonic(), self.looks_for_jobs()
-        tells = self.listens() and begun > self.heard_at + max(FIRST) * self.interval
+        begun, looks = monotonic(), self.view.looks_for_jobs()
+        tells = (
+            self.view.listens() and begun > self.heard_at + max(FIRST) * self.interval
+        )
         found = upkeep.chores(connection.execute, self.worker_id, looks, tells)
         now = monotonic()
         self.asked_at, self.found = begun, found if found.is_idle else None
@@ -92,7 +99,7 @@ class Survey(Chore):
         self.heard_at = now
         if now < self.asked_at + BELIEF * self.interval:
             self.ask_after(LATER, now)
-            self.note_found(told.found, self.looks_for_jobs(), now)
+            self.note_found(told.found, self.view.looks_for_jobs(), now)
 
     def is_credible(self, told: upkeep.Told, now: float) -> bool:
         own, found = self.found, told.found
@@ -117,4 +124,4 @@ class Survey(Chore):
         for each in self.shared:
             each.take_turns(found.workers, now)
         if looks and not found.has_ready:
-            self.saw_no_jobs(found.next_due, now)
+            self.view.saw_no_jobs(found.next_due, now)
