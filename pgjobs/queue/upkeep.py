@@ -12,8 +12,9 @@ from .statements import Execute, array
 # The class of the advisory locks that living workers hold ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
 # What chores.sql notifies of: the installation, the worker's id, when it has asked (in
-# milliseconds), how many workers are alive, and the milliseconds until a schedule has
-# to be looked at, and until a scheduled job may run (-1: none).
+# milliseconds since 1970, by the server's clock), how many workers are alive, and the
+# milliseconds until a schedule has to be looked at, and until a scheduled job may run
+# (-1: none).
 SURVEY = re.compile(
     r"(\d{1,10}) (\d{1,19}) (\d{1,15}) (\d{1,9}) (\d{1,13}|-1) (\d{1,13}|-1)", re.ASCII
 )

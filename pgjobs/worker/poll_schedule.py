@@ -77,7 +77,8 @@ class PollSchedule:
 
         `next_due`: seconds until a scheduled job may run.
         """
-        self.look_at = self.poll_at = now + self.poll * random.uniform(0.8, 1)
+        if self.is_empty:  # or the last look asks for another one, and only that tells
+            self.look_at = self.poll_at = now + self.poll * random.uniform(0.8, 1)
         if next_due is not None:
             self.promote_at = min(self.promote_at, now + next_due)
 

@@ -154,6 +154,16 @@ def test_survey_that_saw_no_job_postpones_the_poll():
     assert schedule.promote_at == NOW + 35, "as planned before"
 
 
+@pytest.mark.parametrize("why", ["passed_over", "is_partial", "waits_for_idle"])
+def test_survey_does_not_postpone_a_look_that_has_to_see_more(why):
+    """A drain ends only after such a look, however often others see no job."""
+    schedule = after()
+    setattr(schedule, why, True)
+    schedule.look_at = NOW + 0.02
+    schedule.saw_none(next_due=None, now=NOW)
+    assert schedule.look_at == NOW + 0.02
+
+
 def test_events_wake_the_schedule():
     schedule = after(next_due=50.0)
     schedule.wake()

@@ -55,10 +55,13 @@ def tell(hand: Hand) -> None:
     assert upkeep.chores(execute, hand.id, looks=True, tells=True).is_idle
 
 
-def told_to(loop: Loop, seconds: float = 0.01, **changes) -> str:
-    """Return what another worker tells so much later than the worker has asked."""
-    found = loop.upkeep.survey.found
+def told_to(loop: Loop, seconds: float | None = None, **changes) -> str:
+    """Return what another worker tells, now or so long after this one has asked."""
+    survey = loop.upkeep.survey
+    found = survey.found
     assert found is not None
+    if seconds is None:
+        seconds = monotonic() - survey.asked_at
     values = {
         "installation": found.installation,
         "worker_id": 0,
@@ -300,6 +303,9 @@ def test_worker_that_cannot_listen_tells_nobody(settings):
         with session() as other:
             other.listen("pgjobs_survey")
             ask(loop)
+            found = loop.upkeep.survey.found
+            assert found is not None, "there is nothing to do"
+            assert found.workers > 1
             assert other.heard() == []
 
 
@@ -316,13 +322,15 @@ def test_worker_that_has_something_to_do_believes_nothing(loop):
 def test_worker_asks_now_and_then_whatever_it_is_told(loop):
     ask(loop)
     survey = loop.upkeep.survey
-    before, later = survey.due, BELIEF * survey.interval + 1
-    survey.asked_at -= later
-    survey.hear(told_to(loop, later))
+    shortest, longest = (each * survey.interval for each in BELIEF)
+    assert shortest <= survey.believes_until - survey.asked_at <= longest
+    before, survey.believes_until = survey.due, monotonic()
+    survey.hear(told_to(loop))
     assert survey.due == before
-    survey.asked_at += 2
-    survey.hear(told_to(loop, later - 2))
-    assert survey.due > before
+    assert survey.heard_at >= survey.believes_until, "so it need not tell the others"
+    survey.believes_until = monotonic() + 60
+    survey.hear(told_to(loop))
+    assert survey.due != before
 
 
 @pytest.mark.parametrize(
@@ -331,7 +339,7 @@ def test_worker_asks_now_and_then_whatever_it_is_told(loop):
         {"worker_id": "itself"},
         {"installation": 1},  # in another schema of the same database
         {"seconds": -0.5},  # asked before it has asked by itself
-        {"seconds": 5},  # the server's clock was set
+        {"seconds": 300},  # the server's clock was set
     ],
 )
 def test_worker_does_not_believe_what_does_not_concern_it(loop, why):
@@ -347,7 +355,7 @@ def test_worker_does_not_believe_what_it_hears_late(loop):
     ask(loop)
     survey, before = loop.upkeep.survey, loop.upkeep.survey.due
     told = told_to(loop)
-    survey.asked_at -= 2 * LONGEST_DELAY  # it was frozen meanwhile
+    survey.asked_at -= LONGEST_DELAY * survey.interval + 1  # it was frozen meanwhile
     survey.hear(told)
     assert survey.due == before
 
@@ -356,11 +364,11 @@ def test_worker_does_not_believe_what_it_hears_late(loop):
 @pytest.mark.parametrize("soon", ["next_due", "next_fire"])
 def test_sleeping_worker_that_is_told_when_something_is_due_does_it_in_time(loop, soon):
     ask(loop)
-    survey, schedules = loop.upkeep.survey, loop.upkeep["schedules"]
+    schedules = loop.upkeep["schedules"]
     assert min(schedules.due, loop.poll_schedule.promote_at) > monotonic() + 60
     name = "promote" if soon == "next_due" else "next_fire"
     with statements_of_workers() as executed, session() as other:
-        told = told_to(loop, monotonic() - survey.asked_at, **{soon: 300})
+        told = told_to(loop, **{soon: 300})
         other.execute(f"NOTIFY pgjobs_survey, '{told}'")
         wait_for(lambda: f"loop {name}" in executed, "it does it")
 
@@ -369,7 +377,35 @@ def test_worker_told_of_no_job_still_looks_if_it_was_woken(loop):
     ask(loop)
     loop.poll_schedule.wake()
     loop.upkeep.survey.hear(told_to(loop))
+    assert loop.upkeep.survey.heard_at > 0
     assert loop.poll_schedule.deserves_look(is_idle=True, now=monotonic())
+
+
+def test_worker_that_is_told_puts_off_no_chore_that_is_due(loop):
+    ask(loop)
+    for name in ("expire", "schedules"):
+        chore = loop.upkeep[name]
+        chore.due, chore.backoff.retry_at = 0.0, inf  # it would run at once
+        loop.upkeep.survey.hear(told_to(loop))
+        assert chore.due == 0.0
+
+
+def test_worker_that_is_told_late_counts_from_when_it_was_asked(loop):
+    ask(loop)
+    survey, schedules = loop.upkeep.survey, loop.upkeep["schedules"]
+    told = told_to(loop, next_fire=30_000)
+    survey.asked_at -= 60  # and so was what it is told
+    survey.hear(told)
+    assert schedules.due <= monotonic()
+    assert survey.due <= monotonic() - 60 + max(LATER) * survey.interval
+
+
+def test_worker_must_not_take_what_it_is_told_for_the_number_of_workers(loop):
+    """Whoever may notify could put off all pruning."""
+    ask(loop)
+    turns = loop.upkeep["prune"].turns
+    loop.upkeep.survey.hear(told_to(loop, workers=1_000))
+    assert loop.upkeep["prune"].turns == turns
 
 
 def test_worker_that_must_look_everywhere_keeps_its_poll(loop):

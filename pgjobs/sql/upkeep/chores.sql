@@ -81,7 +81,7 @@ survey AS MATERIALIZED (
         -- Several installations may share a database, each in a schema of its own.
         'pgjobs_worker'::regclass::oid::bigint AS installation
 ),
--- Whether no worker has anything to do: not even for this one, if it were dead.
+-- Whether no worker has anything to do, and this one is not silent itself.
 verdict AS MATERIALIZED (
     SELECT
         %(looks)s AND NOT (

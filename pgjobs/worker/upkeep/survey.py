@@ -26,12 +26,13 @@ from .schedules import Scheduler
 # others take it for dead, and 1.6 intervals are 0.64 heartbeats.
 FIRST = 1.2, 1.25
 LATER = 1.3, 1.6
-BELIEF = 30  # intervals without asking, for a worker that is told all the time
-LONGEST_DELAY = 1.0  # seconds from a survey until the others hear of it
+LONGEST_DELAY = 0.5  # intervals from a survey until another worker hears of it
+# Intervals without asking, for a worker that is told all the time.
+BELIEF = 20.0, 30.0
 
 
 class View(NamedTuple):
-    """How the worker sees the queue, and what it is told of it."""
+    """What a survey has to do with the rest of its worker."""
 
     looks_for_jobs: Callable[[], bool]  # whether to ask for READY jobs, too
     # Called with the seconds until a job is due, or None, and the time.
@@ -73,45 +74,25 @@ class Survey(Chore):
         self.shared = shared  # the chores that all workers do by turns
         self.view = view
         self.heard_at = -inf  # when another worker has told it something credible
-        self.asked_at = -inf
+        self.asked_at = self.believes_until = -inf
         self.found: upkeep.Chores | None = None  # then, if there was nothing to do
 
     def run(self, connection: OwnConnection) -> Effects:
         begun, looks = monotonic(), self.view.looks_for_jobs()
-        tells = (
-            self.view.listens() and begun > self.heard_at + max(FIRST) * self.interval
-        )
+        was_told = begun < self.heard_at + max(FIRST) * self.interval
+        tells = self.view.listens() and not was_told
         found = upkeep.chores(connection.execute, self.worker_id, looks, tells)
         now = monotonic()
         self.asked_at, self.found = begun, found if found.is_idle else None
-        if tells and found.is_idle and found.workers > 1:
-            self.ask_after(FIRST, now)
+        self.believes_until = begun + self.interval * random.uniform(*BELIEF)
+        if found.is_idle and found.workers > 1 and (tells or was_told):
+            self.ask_after(FIRST if tells else LATER, now)
         else:
             self.done(now)
+        for each in self.shared:
+            each.take_turns(found.workers, now)
         self.note_found(found, looks, now)
         return NOTHING
-
-    def hear(self, payload: str) -> None:
-        """Take the notification of a worker that has found nothing to do."""
-        told, now = upkeep.read_survey(payload), monotonic()
-        if told is None or not self.is_credible(told, now):
-            return
-        self.heard_at = now
-        if now < self.asked_at + BELIEF * self.interval:
-            self.ask_after(LATER, now)
-            self.note_found(told.found, self.view.looks_for_jobs(), now)
-
-    def is_credible(self, told: upkeep.Told, now: float) -> bool:
-        own, found = self.found, told.found
-        if own is None:
-            return False
-        if told.worker_id == self.worker_id or found.installation != own.installation:
-            return False
-        later = found.at - own.at
-        return later > 0 and abs(now - self.asked_at - later) < LONGEST_DELAY
-
-    def ask_after(self, intervals: tuple[float, float], now: float) -> None:
-        self.due = now + self.interval * random.uniform(*intervals)
 
     def note_found(self, found: upkeep.Chores, looks: bool, now: float) -> None:
         self.rescue.note(found.rescue, now)
@@ -121,7 +102,43 @@ class Survey(Chore):
         self.late_delivery.note(found.deliver_late, now)
         self.admitting.sweeping.note(found.admit, now)
         self.scheduler.note_next(found.next_fire, now)
-        for each in self.shared:
-            each.take_turns(found.workers, now)
         if looks and not found.has_ready:
             self.view.saw_no_jobs(found.next_due, now)
+
+    # What other workers have found
+
+    def hear(self, payload: str) -> None:
+        """Take the notification of a worker that has found nothing to do."""
+        told, now = upkeep.read_survey(payload), monotonic()
+        if told is None or (asked_at := self.when_asked(told, now)) is None:
+            return
+        self.heard_at = now
+        if now < self.believes_until:
+            self.ask_after(LATER, asked_at)
+            self.put_off(told.found, asked_at)
+
+    def when_asked(self, told: upkeep.Told, now: float) -> float | None:
+        """Return when another worker has asked, or None if this one must not care."""
+        own, found = self.found, told.found
+        if own is None or told.worker_id == self.worker_id:
+            return None
+        asked_at = self.asked_at + found.at - own.at
+        is_recent = abs(now - asked_at) < LONGEST_DELAY * self.interval
+        if found.installation != own.installation or asked_at <= self.asked_at:
+            return None
+        return min(asked_at, now) if is_recent else None
+
+    def put_off(self, found: upkeep.Chores, asked_at: float) -> None:
+        """Put off all chores but those that are due: something new may be to do."""
+        now = monotonic()
+        sweeping = self.admitting.sweeping
+        for each in (self.rescue, self.expiry, self.late_delivery, sweeping):
+            if now < each.due:
+                each.note(False, asked_at)
+        if now < self.scheduler.due:
+            self.scheduler.note_next(found.next_fire, asked_at)
+        if self.view.looks_for_jobs():
+            self.view.saw_no_jobs(found.next_due, asked_at)
+
+    def ask_after(self, intervals: tuple[float, float], now: float) -> None:
+        self.due = now + self.interval * random.uniform(*intervals)
