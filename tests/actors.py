@@ -317,6 +317,20 @@ def job_that_is(status: str, **columns) -> Job:
     return job
 
 
+def forget_a_job_in_line(queue_name: str = "default") -> None:
+    """Leave a job in line that no note names, as after a fault."""
+    execute("ALTER TABLE pgjobs_job DISABLE TRIGGER USER")
+    Job.objects.create(
+        task="tests.noop",
+        queue_name=queue_name,
+        status="WAITING",
+        waiting_for="lock",
+        keys={"lock": "a", "is_ordered": True},
+        line="lock a",
+    )
+    execute("ALTER TABLE pgjobs_job ENABLE TRIGGER USER")
+
+
 def finished_job(status: str) -> Job:
     hand = Hand()
     job = noop.using(priority=100).enqueue()

@@ -11,12 +11,9 @@ from .statements import Execute, array
 
 # The class of the advisory locks that living workers hold ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
-# What chores.sql notifies of: the installation, the worker's id, when it has asked (in
-# milliseconds since 1970, by the server's clock), how many workers are alive, and the
-# milliseconds until a schedule has to be looked at, and until a scheduled job may run
-# (-1: none).
+# What chores.sql notifies of: the columns of Told, times in milliseconds, -1 for none.
 SURVEY = re.compile(
-    r"(\d{1,10}) (\d{1,19}) (\d{1,15}) (\d{1,9}) (\d{1,13}|-1) (\d{1,13}|-1)", re.ASCII
+    r"(\d{1,10}) (\d{1,19}) (\d{1,15}) (\d{1,13}|-1) (\d{1,13}|-1)", re.ASCII
 )
 BATCH = 1_000  # rows that one statement touches
 MOST_TOO_HEAVY = 100  # jobs that one warning names
@@ -74,8 +71,11 @@ class Chores(NamedTuple):
 class Told(NamedTuple):
     """What a worker that has found nothing to do notifies the others of."""
 
+    installation: int
     worker_id: int
-    found: Chores
+    at: float
+    next_fire: float | None
+    next_due: float | None
 
 
 class Rescued(NamedTuple):
@@ -128,22 +128,9 @@ def read_survey(payload: str) -> Told | None:
     """Return what a worker has told, or None if no worker can have sent this."""
     if (match := SURVEY.fullmatch(payload)) is None:
         return None
-    installation, worker_id, at, workers, *times = map(int, match.groups())
+    installation, worker_id, at, *times = map(int, match.groups())
     next_fire, next_due = (None if each < 0 else each / 1_000 for each in times)
-    found = Chores(
-        rescue=False,
-        admit=False,
-        expire=False,
-        deliver_late=False,
-        next_fire=next_fire,
-        has_ready=False,
-        next_due=next_due,
-        workers=workers,
-        at=at / 1_000,
-        installation=installation,
-        is_idle=True,
-    )
-    return Told(worker_id, found)
+    return Told(installation, worker_id, at / 1_000, next_fire, next_due)
 
 
 def rescue(execute: Execute, worker_id: int, batch: Batch = ALL_DUE) -> list[Rescued]:

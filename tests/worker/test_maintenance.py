@@ -12,7 +12,14 @@ from pgjobs.models import Delivery, Event, Job, Schedule, Subscription
 from pgjobs.queue import upkeep
 from pgjobs.worker import Loop
 from pgjobs.worker.upkeep.chore import Chore
-from tests.actors import Hand, execute, hours, job_that_is, pass_time
+from tests.actors import (
+    Hand,
+    execute,
+    forget_a_job_in_line,
+    hours,
+    job_that_is,
+    pass_time,
+)
 from tests.processes import (
     SOON,
     running_worker,
@@ -73,16 +80,7 @@ def leave_jobs_of_the_dead() -> Callable[[], bool]:
 
 
 def leave_a_forgotten_job_in_line() -> Callable[[], bool]:
-    execute("ALTER TABLE pgjobs_job DISABLE TRIGGER USER")
-    Job.objects.create(
-        task="tests.noop",
-        queue_name="none",
-        status="WAITING",
-        waiting_for="lock",
-        keys={"lock": "a", "is_ordered": True},
-        line="lock a",
-    )
-    execute("ALTER TABLE pgjobs_job ENABLE TRIGGER USER")
+    forget_a_job_in_line(queue_name="none")
     return Job.objects.filter(status="SUCCESSFUL").exists
 
 

@@ -10,11 +10,18 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgjobs.models import Event, Job, Rate, Schedule, Worker
+from pgjobs.models import Event, Job, Rate, Schedule
 from pgjobs.queue import upkeep
 from pgjobs.worker import Loop
 from pgjobs.worker.upkeep.survey import BELIEF, FIRST, LATER, LONGEST_DELAY
-from tests.actors import Hand, execute, hours, job_that_is, session
+from tests.actors import (
+    Hand,
+    execute,
+    forget_a_job_in_line,
+    hours,
+    job_that_is,
+    session,
+)
 from tests.processes import (
     running_worker,
     shared_queue,
@@ -46,7 +53,7 @@ def ask(loop: Loop) -> None:
 
 
 def living(name: str) -> Hand:
-    """Return a worker that nobody takes for dead while the test lasts."""
+    """Return a worker that counts as alive for as long as the test lasts."""
     leased = timezone.now() + hours(1)
     return Hand(name, heartbeat_interval=600, lease_until=leased)
 
@@ -66,7 +73,6 @@ def told_to(loop: Loop, seconds: float | None = None, **changes) -> str:
         "installation": found.installation,
         "worker_id": 0,
         "at": int(1_000 * (found.at + seconds)) + 1,
-        "workers": 2,
         "next_fire": -1,
         "next_due": -1,
         **changes,
@@ -86,8 +92,8 @@ def test_worker_that_finds_nothing_to_do_tells_the_others():
         [(channel, payload)] = other.heard()
     assert channel == "pgjobs_survey"
     told = upkeep.read_survey(payload)
-    assert told == (asking.id, found._replace(at=told.found.at))
-    assert found.at - 0.002 < told.found.at <= found.at
+    assert told == (found.installation, asking.id, told.at, None, None)
+    assert found.at - 0.002 < told.at <= found.at
 
 
 def test_worker_tells_when_there_will_be_something_to_do():
@@ -100,8 +106,8 @@ def test_worker_tells_when_there_will_be_something_to_do():
         [(_, payload)] = other.heard()
     told = upkeep.read_survey(payload)
     assert told is not None
-    assert 3_500 < told.found.next_due <= 3_600
-    assert 7_100 < told.found.next_fire <= 7_200
+    assert 3_500 < told.next_due <= 3_600
+    assert 7_100 < told.next_fire <= 7_200
 
 
 def leave_a_job_of_the_dead() -> None:
@@ -112,23 +118,7 @@ def leave_a_job_of_the_dead() -> None:
 
 
 def leave_a_silent_worker() -> None:
-    silent = Hand("silent")
-    long_ago = timezone.now() - hours(1)
-    Worker.objects.filter(pk=silent.id).update(
-        heartbeat_at=long_ago, lease_until=long_ago
-    )
-
-
-def leave_a_job_in_line() -> None:
-    execute("ALTER TABLE pgjobs_job DISABLE TRIGGER USER")
-    Job.objects.create(
-        task="tests.noop",
-        status="WAITING",
-        waiting_for="lock",
-        keys={"lock": "a", "is_ordered": True},
-        line="lock a",
-    )
-    execute("ALTER TABLE pgjobs_job ENABLE TRIGGER USER")
+    Hand("silent").fall_silent(3_600)
 
 
 def leave_an_expired_job() -> None:
@@ -160,7 +150,7 @@ def leave_a_schedule_due() -> None:
     [
         leave_a_job_of_the_dead,
         leave_a_silent_worker,
-        leave_a_job_in_line,
+        forget_a_job_in_line,
         leave_an_expired_job,
         leave_a_note,
         leave_a_rate_that_opens,
@@ -170,7 +160,9 @@ def leave_a_schedule_due() -> None:
         lambda: Event.objects.create(name="x", payload={}, handlers=0),
     ],
 )
-def test_worker_that_finds_something_to_do_tells_nobody(leave: Callable[[], object]):
+def test_worker_that_finds_something_to_do_notifies_no_other(
+    leave: Callable[[], object],
+):
     asking, _ = living("asking"), living("other")
     leave()
     with session() as other:
@@ -179,13 +171,10 @@ def test_worker_that_finds_something_to_do_tells_nobody(leave: Callable[[], obje
         assert other.heard() == []
 
 
-def test_worker_that_others_may_take_for_dead_tells_nobody():
+def test_worker_that_others_may_take_for_dead_notifies_no_other():
     """It would keep them from asking, and so from its own jobs."""
     asking, _ = living("asking"), living("other")
-    long_ago = timezone.now() - hours(1)
-    Worker.objects.filter(pk=asking.id).update(
-        heartbeat_at=long_ago, lease_until=long_ago
-    )
+    asking.fall_silent(7_200)
     with session() as other:
         other.listen("pgjobs_survey")
         assert not upkeep.chores(execute, asking.id, looks=True, tells=True).is_idle
@@ -195,7 +184,7 @@ def test_worker_that_others_may_take_for_dead_tells_nobody():
 @pytest.mark.parametrize(
     ("others", "looks", "tells"), [(0, True, True), (1, False, True), (1, True, False)]
 )
-def test_worker_tells_nobody_if_alone_or_without_a_look_or_if_told_just_now(
+def test_worker_notifies_no_other_if_alone_or_without_a_look_or_if_told_just_now(
     others, looks, tells
 ):
     asking = living("asking")
@@ -239,7 +228,7 @@ def test_worker_that_is_told_again_and_again_asks_nothing(settings):
 
 
 @pytest.mark.listening
-def test_worker_that_was_told_asks_by_itself_when_nobody_tells_any_more(settings):
+def test_worker_that_was_told_asks_by_itself_when_the_other_falls_silent(settings):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.5, "LEASE_DURATION": 60}
     with running_worker(queues=("none",), poll=600) as loop:
         ask(loop)
@@ -282,7 +271,7 @@ def test_worker_that_has_told_asks_first(loop):
 
 
 @pytest.mark.listening
-def test_worker_that_was_told_just_now_tells_nobody(loop):
+def test_worker_that_was_told_just_now_notifies_no_other(loop):
     living("other")
     ask(loop)
     survey = loop.upkeep.survey
@@ -296,7 +285,7 @@ def test_worker_that_was_told_just_now_tells_nobody(loop):
         assert len(other.heard()) == 1
 
 
-def test_worker_that_cannot_listen_tells_nobody(settings):
+def test_worker_that_cannot_listen_notifies_no_other(settings):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     with running_worker(queues=("none",), poll=600, listen=False) as loop:
         living("other")
@@ -400,12 +389,14 @@ def test_worker_that_is_told_late_counts_from_when_it_was_asked(loop):
     assert survey.due <= monotonic() - 60 + max(LATER) * survey.interval
 
 
-def test_worker_must_not_take_what_it_is_told_for_the_number_of_workers(loop):
-    """Whoever may notify could put off all pruning."""
+def test_what_a_worker_is_told_does_not_put_off_its_pruning(loop):
+    """Any role of the database could prevent it."""
     ask(loop)
-    turns = loop.upkeep["prune"].turns
-    loop.upkeep.survey.hear(told_to(loop, workers=1_000))
+    turns, due = loop.upkeep["prune"].turns, loop.upkeep["prune"].due
+    loop.upkeep.survey.hear(told_to(loop))
+    assert loop.upkeep.survey.heard_at > 0
     assert loop.upkeep["prune"].turns == turns
+    assert loop.upkeep["prune"].due == due
 
 
 def test_worker_that_must_look_everywhere_keeps_its_poll(loop):
@@ -424,8 +415,7 @@ def test_worker_that_must_look_everywhere_keeps_its_poll(loop):
 def test_any_text_may_be_notified(payload):
     told = upkeep.read_survey(payload)
     if told is not None:
-        found = told.found
-        seconds = found.next_fire, found.next_due, found.at
+        seconds = told.next_fire, told.next_due, told.at
         assert all(each is None or 0 <= each < 1e12 for each in seconds)
 
 
@@ -435,7 +425,7 @@ def test_notification_that_says_nothing_changes_nothing(loop):
     survey = loop.upkeep.survey
     before, echoed = survey.due, loop.heartbeat.last_heard
     with session() as other:
-        for payload in ("", "nan", "1 2", "1 2 3 4 -1 -1 -1", "1 2 3 4 1e9 inf"):
+        for payload in ("", "nan", "1 2", "1 2 3 -1 -1 -1", "1 2 3 1e9 inf"):
             other.execute(f"NOTIFY pgjobs_survey, '{payload}'")
     wait_for(lambda: loop.heartbeat.last_heard > echoed, "it has heard them")
     assert survey.due == before

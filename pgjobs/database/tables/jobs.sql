@@ -89,8 +89,8 @@ ALTER TABLE pgjobs_job SET (
     autovacuum_analyze_scale_factor = 0.02,
     vacuum_truncate = off
 );
--- Heartbeats write each row again and again. To analyze the table each minute would let
--- each session of each worker plan its statements anew.
+-- Heartbeats write each row again and again. If the table were analyzed each minute,
+-- each session of each worker would have to plan its statements again.
 ALTER TABLE pgjobs_worker SET (
     fillfactor = 50,
     autovacuum_analyze_threshold = 100000,

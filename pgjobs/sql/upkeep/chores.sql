@@ -101,7 +101,6 @@ SELECT
             installation,
             %(worker_id)s::bigint,
             floor(1000 * at)::bigint,
-            workers,
             CASE WHEN next_fire < 1e9 THEN floor(1000 * next_fire)::bigint ELSE -1 END,
             CASE WHEN next_due < 1e9 THEN floor(1000 * next_due)::bigint ELSE -1 END
         ))

@@ -115,20 +115,20 @@ class Survey(Chore):
         self.heard_at = now
         if now < self.believes_until:
             self.ask_after(LATER, asked_at)
-            self.put_off(told.found, asked_at)
+            self.put_off(told, asked_at)
 
     def when_asked(self, told: upkeep.Told, now: float) -> float | None:
         """Return when another worker has asked, or None if this one must not care."""
-        own, found = self.found, told.found
+        own = self.found
         if own is None or told.worker_id == self.worker_id:
             return None
-        asked_at = self.asked_at + found.at - own.at
+        asked_at = self.asked_at + told.at - own.at
         is_recent = abs(now - asked_at) < LONGEST_DELAY * self.interval
-        if found.installation != own.installation or asked_at <= self.asked_at:
+        if told.installation != own.installation or asked_at <= self.asked_at:
             return None
         return min(asked_at, now) if is_recent else None
 
-    def put_off(self, found: upkeep.Chores, asked_at: float) -> None:
+    def put_off(self, told: upkeep.Told, asked_at: float) -> None:
         """Put off all chores but those that are due: something new may be to do."""
         now = monotonic()
         sweeping = self.admitting.sweeping
@@ -136,9 +136,9 @@ class Survey(Chore):
             if now < each.due:
                 each.note(False, asked_at)
         if now < self.scheduler.due:
-            self.scheduler.note_next(found.next_fire, asked_at)
+            self.scheduler.note_next(told.next_fire, asked_at)
         if self.view.looks_for_jobs():
-            self.view.saw_no_jobs(found.next_due, asked_at)
+            self.view.saw_no_jobs(told.next_due, asked_at)
 
     def ask_after(self, intervals: tuple[float, float], now: float) -> None:
         self.due = now + self.interval * random.uniform(*intervals)
