@@ -4162,7 +4162,7 @@ CALLS = [
 FILES = {
     "constraints/holds_key.sql": "232a8973b8223d6f171d76530d89df8fa53949a2a9ce6af45332cd05082b5ab0",
     "constraints/is_job.sql": "fd082cb2a8dd301b5ec46b2dc199ddb94ee5dd4cbf1d4e166130d3c535dfbf18",
-    "tables/jobs.sql": "3ec76c4d9627e02a4476d15a185dabede8893050774086fa602372b4b2e463fb",
+    "tables/jobs.sql": "d5aa9c87bf0a0f07c9b575a768adde7858e12abf2ca7aaeaa469808e0e3e2f69",
     "tables/admission.sql": "020c642d819f5692aa97a4c7f66ea49dcbe8254c9a273f0394d37d67efd36797",
     "tables/schedules.sql": "44acd465abe0d2c30c2e0e94d980b7044c5b4fe2e7cc0a773009668d5d536472",
     "tables/events.sql": "4f8b70e6115abf540e3a473c6288e5509e48d428bb2b1da29df2bd41d7a0d676",
