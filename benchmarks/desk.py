@@ -159,6 +159,7 @@ def pages(execute) -> Iterator[tuple[str, str]]:
         "rare queue": "queue_name=nothing",
         "task and status": "task=shop.task_7&status=FAILED",
         "error": "status=FAILED&error=shop.Error3",
+        "no exception": "status=FAILED&error=-",
         "error and task": "status=FAILED&error=shop.Error3&task=shop.task_0",
         "enqueued": "enqueued=hour",
         "ended": "ended=day",

@@ -121,7 +121,7 @@ class JobColumns(TableAdmin):
         url = page_of_remark(why, self.admin_site)
         return format_html('{} (<a href="{}">{}</a>)', text, url, label)
 
-    @admin.display(description=_("latest"))
+    @admin.display(description=_("latest"), ordering="finished_at")
     def latest(self, job: Job) -> str:
         word, column = LATEST[job.status]
         text = format_html("{} {}", word, ago(getattr(job, column)))

@@ -13,13 +13,15 @@ from ..conf import FINISHED
 from ..models import ErrorGroup, Job, Schedule, Status, Worker
 from ..reports.errors import failures
 from ..reports.job_filters import FILTERS as MEANINGS
-from ..reports.job_filters import (
+from ..reports.job_filters import NO_EXCEPTION, UNINDEXED, InvalidFilter, ended_since
+from ..reports.newest import (
+    BY_STATUS,
     LOOKED_AT_BY_END,
     LOOKED_AT_BY_NAME,
-    NO_EXCEPTION,
-    UNINDEXED,
-    InvalidFilter,
+    MOST_FOUND,
+    ended_last,
     newest,
+    parts_with_error,
 )
 from ..reports.status import living_workers
 from ..reports.texts import excerpt
@@ -27,6 +29,16 @@ from ..tasks.registry import registry
 
 MOST_CHOICES = 100
 LONGEST_CHOICE = 40
+WITH_ONE_STATUS = ("status", "error", "group")
+OF_ENDED_JOBS = ("ended", "error", "group")  # no other jobs are in their lists
+
+# By what the indexes of unfinished jobs are sorted first.
+INDEXED = {
+    Status.READY: ("queue_name",),
+    Status.SCHEDULED: ("run_after",),
+    Status.WAITING: ("line",),
+    Status.RUNNING: ("worker",),
+}
 
 # The queues that have READY jobs, by hopping along the index from name to name, and
 # those from which a worker has ever claimed.
@@ -91,23 +103,41 @@ def matches_of(request) -> list[Q]:
     return getattr(request, "pgjobs_matches", [])
 
 
+def add_match(request, match: Q) -> None:
+    request.pgjobs_matches = [*matches_of(request), match]
+
+
 def among_newest(request, rows, match: Q | None):
-    """Return the rows that the filters without an index leave, and the match if any."""
+    """Return the rows that a list shows of those that match.
+
+    If all have ended, these are the ones that ended last. The filters without an index,
+    and the match, are compared with the newest rows only.
+    """
     matches = [*matches_of(request), *([match] if match else [])]
-    if not matches:
-        return rows
     if reads_all(request):
         return rows.filter(*matches)
     by_end = have_ended(request)
     looked_at = LOOKED_AT_BY_END if by_end else LOOKED_AT_BY_NAME
+    if parts := getattr(request, "pgjobs_parts", None):
+        rows = ended_last(rows, parts, looked_at if matches else MOST_FOUND)
+    if not matches:
+        return rows
     found = newest(rows, Q(*matches), looked_at, by_end)
     request.pgjobs_cut_at = looked_at if found.is_cut else None
     return found.jobs
 
 
 def have_ended(request) -> bool:
-    """Whether the list has one finished status: these have an index by their end."""
-    return request.GET.get("status") in FINISHED
+    """Whether all jobs of the list have ended: it is sorted by their end."""
+    has_filter = any(name in request.GET for name in OF_ENDED_JOBS)
+    return has_filter or request.GET.get("status") in FINISHED
+
+
+def order_of_index(request) -> tuple[str, ...]:
+    """Return the first column of the index that has the jobs of the list, if any."""
+    if have_ended(request):
+        return ("finished_at",)
+    return INDEXED.get(request.GET.get("status"), ())
 
 
 class StatusFilter(JobFilter):
@@ -129,8 +159,7 @@ class ListFilter(JobFilter):
         narrowed = super().queryset(request, queryset)
         if self.value() is None or reads_all(request):
             return narrowed
-        match = UNINDEXED[self.parameter_name](self.value())
-        request.pgjobs_matches = [*matches_of(request), match]
+        add_match(request, UNINDEXED[self.parameter_name](self.value()))
         return queryset
 
 
@@ -186,6 +215,14 @@ class EnqueuedFilter(ListFilter, AgeFilter):
 class EndedFilter(AgeFilter):
     title = _("ended")
     parameter_name = "ended"
+
+    def queryset(self, request, queryset):
+        narrowed = super().queryset(request, queryset)
+        has_one_status = any(name in request.GET for name in WITH_ONE_STATUS)
+        if self.value() is None or reads_all(request) or has_one_status:
+            return narrowed
+        request.pgjobs_parts = BY_STATUS
+        return queryset.filter(ended_since(self.value()))
 
 
 class IdFilter(JobFilter):
@@ -259,6 +296,16 @@ class ErrorFilter(JobFilter):
 
     title = _("error")
     parameter_name = "error"
+
+    def queryset(self, request, queryset):
+        narrowed = super().queryset(request, queryset)
+        if self.value() is None or reads_all(request):
+            return narrowed
+        if self.value() == NO_EXCEPTION:
+            add_match(request, Q(error_group=None))  # no index lists these
+        else:
+            request.pgjobs_parts = parts_with_error(queryset.db, self.value())
+        return queryset.failed()
 
     def lookups(self, request, model_admin):
         value = request.GET.get(self.parameter_name)

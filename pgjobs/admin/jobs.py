@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
-from django.contrib.admin.views.main import PAGE_VAR
+from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import transaction
 from django.db.models import (
@@ -63,7 +63,7 @@ from .definitions import is_known
 from .details import details
 from .export import export
 from .family import tree
-from .filters import FILTERS, among_newest, have_ended
+from .filters import FILTERS, among_newest, have_ended, order_of_index
 from .graph import graph
 from .job_fields import fieldsets
 from .links import job_links, list_url
@@ -93,6 +93,14 @@ LARGE = 2_000  # bytes of arguments
 LONGEST_QUERY = 8_000
 
 
+class JobList(ChangeList):
+    """The list of jobs. An address cannot sort it by another column than people can."""
+
+    def get_ordering_field(self, field_name):
+        is_sortable = field_name in self.sortable_by
+        return super().get_ordering_field(field_name) if is_sortable else None
+
+
 @admin.register(Job)
 class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     """Jobs. Their columns, buttons and confirmations stand in modules of their own."""
@@ -101,7 +109,6 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     list_display_links = ("id", "task_name")
     list_filter = FILTERS
     ordering = ("-id",)
-    sortable_by = ("id",)
     # `get_search_results` decides what is searched.
     search_fields = ("id", "task")
     search_help_text = _(
@@ -127,6 +134,25 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return request.user.has_perm("pgjobs.delete_job") and not is_running
 
     # Pages
+
+    def get_ordering(self, request):
+        """Sort the newest first; where all jobs have ended, those that ended last.
+
+        Indexes have these orders. By the ids of ended jobs PostgreSQL would walk over
+        all newer jobs that the list does not show.
+        """
+        return ("-finished_at", "-id") if have_ended(request) else self.ordering
+
+    def get_sortable_by(self, request):
+        return ("latest",) if have_ended(request) else ("id",)
+
+    def get_changelist(self, request, **kwargs):
+        return JobList
+
+    def get_paginator(self, request, *args, **kwargs):
+        paginator = super().get_paginator(request, *args, **kwargs)
+        paginator.counted_in = order_of_index(request)
+        return paginator
 
     def get_queryset(self, request):
         # The deferred columns can be large, and SQL may have stored JSON there that

@@ -6,7 +6,8 @@ from django.utils.translation import gettext
 from ..base.ids import read_id
 from ..models import Job, TaskDefinition
 from ..reports.job_filters import LARGE as LARGE_ARGUMENTS
-from ..reports.job_filters import LOOKED_AT, terms_of, uses_index
+from ..reports.job_filters import terms_of, uses_index
+from ..reports.newest import LOOKED_AT
 from ..reports.texts import excerpt
 from ..tasks.registry import registry
 

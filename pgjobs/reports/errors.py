@@ -90,15 +90,24 @@ def with_error(jobs: JobQuerySet, exception_class: str) -> JobQuerySet:
     """
     if not exception_class:
         return jobs.failed().filter(error_group=None)
+    return in_groups(jobs, groups_with(jobs.db, exception_class))
+
+
+def groups_with(database: str, exception_class: str) -> list[int]:
+    """Return the ids of the groups of this class, with or without its module."""
     is_it = Q(exception_class=exception_class)
     is_it |= Q(exception_class__endswith=f".{exception_class}")
-    kinds = ErrorGroup.objects.using(jobs.db).filter(is_it)
-    return in_groups(jobs, list(kinds.values_list("pk", flat=True)))
+    kinds = ErrorGroup.objects.using(database).filter(is_it)
+    return list(kinds.values_list("pk", flat=True))
 
 
 def in_groups(jobs: JobQuerySet, ids: list[int]) -> JobQuerySet:
     """Filter the jobs that failed as these groups did; there is an index for it."""
-    return jobs.failed().filter(error_group__isnull=False, error_group__in=ids)
+    return jobs.failed().filter(is_in_groups(ids))
+
+
+def is_in_groups(ids: list[int]) -> Q:
+    return Q(error_group__isnull=False, error_group__in=ids)
 
 
 def last_failure(database: str, task: str) -> Job | None:

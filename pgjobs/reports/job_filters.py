@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Case, Func, IntegerField, Model, Q, When
+from django.db.models import Func, IntegerField, Model, Q
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 from django.db.models.lookups import LessThan
@@ -27,29 +27,15 @@ from ..models.schedule import Schedule
 from ..models.worker import Worker
 from .errors import in_groups, with_error
 from .json_text import is_secret
+from .newest import LOOKED_AT, MOST_FOUND, newest
 from .reading import read
 
-# How many jobs, the newest, the admin reads to search texts without an index.
-LOOKED_AT = 10_000
 LARGE = 20_000  # bytes of arguments that are not searched
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 LONGEST_AGE = 100 * 365 * 86_400  # seconds
 AGES = {"hour": "1h", "day": "1d", "week": "7d"}  # the names in addresses of the list
 NO_EXCEPTION = "-"  # the value of the filter by error, since none may be empty
 TERM = re.compile(r'([\w.-]{1,200}):("[^"]*"|\S+)')
-
-
-# The same for names without an index, which take less time to compare.
-LOOKED_AT_BY_NAME = 100_000
-# By their end, jobs lie in as many places of the table: each takes a look of its own.
-LOOKED_AT_BY_END = 30_000
-MOST_FOUND = 10_001  # one more than a list counts
-NEWEST = """
-SELECT (array_agg(pk) FILTER (WHERE is_match))[:{1}], count(*)
-FROM ({0}) AS looked_at (pk, is_match)
-"""
-
-
 # Of a GIN index that a project may make: docs/admin.md. A broken one finds nothing.
 ARGUMENTS_INDEX = "pgjobs_job_arguments"
 HAS_INDEX = """
@@ -161,9 +147,13 @@ def named(model: type[Model], jobs: JobQuerySet, text: str) -> list[int]:
     return list(rows.values_list("pk", flat=True))
 
 
+def ended_since(text: str) -> Q:
+    return Q(finished_at__gte=Now() - age(text))
+
+
 def by_ended(jobs: JobQuerySet, text: str) -> JobQuerySet:
     """Filter by the age of the end. By these statuses PostgreSQL finds the index."""
-    return jobs.filter(status__in=FINISHED, finished_at__gte=Now() - age(text))
+    return jobs.filter(ended_since(text), status__in=FINISHED)
 
 
 def by_since(jobs: JobQuerySet, text: str) -> JobQuerySet:
@@ -303,13 +293,6 @@ def terms_of(text: str) -> list[Term]:
     return [Term(key, value.strip('"')) for key, value in TERM.findall(text)]
 
 
-class Found(NamedTuple):
-    """The jobs that match, of the newest ones that were looked at."""
-
-    jobs: JobQuerySet
-    is_cut: bool  # there are older ones
-
-
 def with_terms(
     jobs: JobQuerySet, terms: list[Term], by_end: bool = False
 ) -> JobQuerySet:
@@ -341,20 +324,3 @@ def ids_of(database: str, arguments: Q) -> RawSQL:
     text, parameters = jobs.values_list("pk")[:MOST_FOUND].query.sql_with_params()
     ids = [id for (id,) in read(database, text, parameters)]
     return RawSQL("SELECT unnest(%s::bigint[])", [ids])
-
-
-def newest(jobs: JobQuerySet, match: Q, looked_at: int, by_end: bool = False) -> Found:
-    """Return those of the newest jobs that match, MOST_FOUND at most.
-
-    They are compared where they are read. With a WHERE clause the planner, which cannot
-    know how few match, would walk over the whole table to find them. `by_end`: all jobs
-    have ended, and the newest are those that ended last, for which there is an index.
-    """
-    is_match = Case(When(match, then=True), default=False)
-    order = "-finished_at" if by_end else "-pk"
-    some = jobs.order_by(order).annotate(is_match=is_match)[:looked_at]
-    text, parameters = some.values_list("pk", "is_match").query.sql_with_params()
-    found = NEWEST.format(text, MOST_FOUND)
-    ((ids, number),) = read(jobs.db, found, parameters)
-    matching = RawSQL("SELECT unnest(%s::bigint[])", [ids or []])
-    return Found(jobs.filter(pk__in=matching), number == looked_at)

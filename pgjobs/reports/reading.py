@@ -6,6 +6,10 @@ from django.db import connections, transaction
 
 from ..sql import statement
 
+QUICKLY = "SET LOCAL jit = off"
+IN_ORDER = f"{QUICKLY}; SET LOCAL enable_sort = off"
+AS_BEFORE = "SET LOCAL enable_sort TO DEFAULT"
+
 
 def rows_of(database: str, name: str, parameters: dict[str, Any]) -> list[tuple]:
     """Run a statement of `sql/reports/`."""
@@ -20,6 +24,20 @@ def read(database: str, text: str, parameters: Any) -> list[tuple]:
     """
     whole = transaction.atomic(using=database, savepoint=False)
     with whole, connections[database].cursor() as cursor:
-        cursor.execute("SET LOCAL jit = off")
+        cursor.execute(QUICKLY)
         cursor.execute(text, parameters)
         return cursor.fetchall()
+
+
+def read_in_order(database: str, text: str, parameters: Any) -> list[tuple]:
+    """Run a statement and return its rows, read in the order of indexes.
+
+    PostgreSQL would rather sort if it expects few rows, and there can be many.
+    """
+    whole = transaction.atomic(using=database, savepoint=False)
+    with whole, connections[database].cursor() as cursor:
+        cursor.execute(IN_ORDER)
+        cursor.execute(text, parameters)
+        rows = cursor.fetchall()
+        cursor.execute(AS_BEFORE)  # the transaction may be the caller's
+        return rows

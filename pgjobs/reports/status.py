@@ -180,8 +180,9 @@ def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
 
 def linked_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
     """Return how many jobs wait for predecessors, and for dependencies."""
-    waiting = Job.objects.using(database).waiting().some(MOST_COUNTED)
-    rows = waiting.filter(waiting_for__in=("predecessor", "dependency"))
+    waiting = Job.objects.using(database).waiting().order_by("line")
+    some = waiting.some(MOST_COUNTED)
+    rows = some.filter(waiting_for__in=("predecessor", "dependency"))
     counted = rows.order_by("waiting_for").values_list("waiting_for")
     found = list(counted.annotate(Count("pk"), Min("pk")))
     now = obstacles(database, [first for _, _, first in found])

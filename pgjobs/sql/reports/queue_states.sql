@@ -81,13 +81,16 @@ UNION ALL
 SELECT queue_name, 'WAITING', count(*), NULL, sum(count(*)) OVER () >= %(most)s
 FROM (
     SELECT queue_name FROM pgjobs_job
-    WHERE status = 'WAITING' AND line IS NOT NULL LIMIT %(most)s
+    -- CASE: see IS_WAITING in models/job_set.py.
+    WHERE CASE status WHEN 'WAITING' THEN true ELSE false END AND line IS NOT NULL
+    ORDER BY line LIMIT %(most)s
 ) AS job
 GROUP BY queue_name
 UNION ALL
 SELECT queue_name, 'RUNNING', count(*), NULL, sum(count(*)) OVER () >= %(most)s
 FROM (
-    SELECT queue_name FROM pgjobs_job WHERE status = 'RUNNING' LIMIT %(most)s
+    SELECT queue_name FROM pgjobs_job WHERE status = 'RUNNING'
+    ORDER BY worker_id LIMIT %(most)s
 ) AS job
 GROUP BY queue_name
 UNION ALL

@@ -1,18 +1,28 @@
 -- How many jobs there are of each status, up to a number. Each count names the condition
--- of an index.
+-- of an index, and its order. Otherwise PostgreSQL may walk over the table, since it does
+-- not know that the newest jobs stand at its end.
 SELECT 'READY', count(*)
-FROM (SELECT FROM pgjobs_job WHERE status = 'READY' LIMIT %(most)s) AS job
+FROM (
+    SELECT FROM pgjobs_job WHERE status = 'READY' ORDER BY queue_name LIMIT %(most)s
+) AS job
 UNION ALL
 SELECT 'SCHEDULED', count(*)
-FROM (SELECT FROM pgjobs_job WHERE status = 'SCHEDULED' LIMIT %(most)s) AS job
+FROM (
+    SELECT FROM pgjobs_job WHERE status = 'SCHEDULED' ORDER BY run_after LIMIT %(most)s
+) AS job
 UNION ALL
 SELECT 'WAITING', count(*)
 FROM (
-    SELECT FROM pgjobs_job WHERE status = 'WAITING' AND line IS NOT NULL LIMIT %(most)s
+    SELECT FROM pgjobs_job
+    -- CASE: see IS_WAITING in models/job_set.py.
+    WHERE CASE status WHEN 'WAITING' THEN true ELSE false END AND line IS NOT NULL
+    ORDER BY line LIMIT %(most)s
 ) AS job
 UNION ALL
 SELECT 'RUNNING', count(*)
-FROM (SELECT FROM pgjobs_job WHERE status = 'RUNNING' LIMIT %(most)s) AS job
+FROM (
+    SELECT FROM pgjobs_job WHERE status = 'RUNNING' ORDER BY worker_id LIMIT %(most)s
+) AS job
 UNION ALL
 SELECT ended.status, job.number
 FROM unnest(ARRAY['SUCCESSFUL', 'FAILED', 'CANCELLED']) AS ended (status)
@@ -20,7 +30,6 @@ CROSS JOIN LATERAL (
     SELECT count(*) FROM (
         SELECT FROM pgjobs_job
         WHERE status = ended.status AND finished_at IS NOT NULL
-        -- Otherwise the whole table may be read for a status that is rare.
         ORDER BY finished_at LIMIT %(most)s
     ) AS found
 ) AS job (number)

@@ -1,0 +1,91 @@
+"""What a list shows of many jobs: the newest, or those that ended last.
+
+It reads no more of the table than that, however many jobs its filters leave.
+"""
+
+from typing import NamedTuple
+
+from django.db.models import Case, Q, When
+from django.db.models.expressions import RawSQL
+
+from ..conf import FINISHED
+from ..models.job_set import JobQuerySet
+from .errors import groups_with, is_in_groups
+from .reading import read, read_in_order
+
+# How many jobs, the newest, the admin reads to search texts without an index.
+LOOKED_AT = 10_000
+# The same for names without an index, which take less time to compare.
+LOOKED_AT_BY_NAME = 100_000
+# By their end, jobs lie in as many places of the table: each takes a look of its own.
+LOOKED_AT_BY_END = 30_000
+MOST_FOUND = 10_001  # one more than a list counts
+MOST_MERGED = 100  # parts of a list
+NEWEST = """
+SELECT (array_agg(pk) FILTER (WHERE is_match))[:{1}], count(*)
+FROM ({0}) AS looked_at (pk, is_match)
+"""
+# Of each part, as much as could be needed of it. The parts are merged.
+PART = "({} LIMIT {})"
+LAST = "SELECT * FROM ({}) AS merged (at) ORDER BY at DESC OFFSET {} LIMIT 1"
+
+
+class Found(NamedTuple):
+    """The jobs that match, of the newest ones that were looked at."""
+
+    jobs: JobQuerySet
+    is_cut: bool  # there are older ones
+
+
+def newest(jobs: JobQuerySet, match: Q, looked_at: int, by_end: bool = False) -> Found:
+    """Return those of the newest jobs that match, MOST_FOUND at most.
+
+    They are compared where they are read. With a WHERE clause the planner, which cannot
+    know how few match, would walk over the whole table to find them. `by_end`: all jobs
+    have ended, and the newest are those that ended last, for which there is an index.
+    """
+    is_match = Case(When(match, then=True), default=False)
+    order = "-finished_at" if by_end else "-pk"
+    some = jobs.order_by(order).annotate(is_match=is_match)[:looked_at]
+    text, parameters = some.values_list("pk", "is_match").query.sql_with_params()
+    found = NEWEST.format(text, MOST_FOUND)
+    ((ids, number),) = read(jobs.db, found, parameters)
+    matching = RawSQL("SELECT unnest(%s::bigint[])", [ids or []])
+    return Found(jobs.filter(pk__in=matching), number == looked_at)
+
+
+class Parts(NamedTuple):
+    """Ended jobs in parts: an index sorts the jobs of each by their end."""
+
+    whole: Q
+    parts: list[Q]
+
+
+BY_STATUS = Parts(Q(status__in=FINISHED), [Q(status=status) for status in FINISHED])
+
+
+def parts_with_error(database: str, exception_class: str) -> Parts:
+    """Return the failed jobs with this exception, in parts by their group."""
+    ids = groups_with(database, exception_class)
+    return Parts(is_in_groups(ids), [is_in_groups([id]) for id in ids])
+
+
+def ended_last(jobs: JobQuerySet, parts: Parts, most: int) -> JobQuerySet:
+    """Return those of the jobs in these parts that ended last, `most` or one more.
+
+    PostgreSQL merges the parts and stops where it has enough. To sort them, it would
+    read all of them.
+    """
+    whole = jobs.filter(parts.whole)
+    if len(parts.parts) < 2:
+        return whole
+    is_few = len(parts.parts) <= MOST_MERGED
+    texts, values = [], []
+    for part in parts.parts if is_few else [parts.whole]:
+        ends = jobs.filter(part).order_by("-finished_at").values_list("finished_at")
+        text, parameters = ends.query.sql_with_params()
+        texts.append(PART.format(text, most + 1))
+        values += parameters
+    last = LAST.format(" UNION ALL ".join(texts), most)
+    found = (read_in_order if is_few else read)(jobs.db, last, values)
+    return whole.filter(finished_at__gte=found[0][0]) if found else whole

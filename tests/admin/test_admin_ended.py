@@ -1,0 +1,148 @@
+"""Lists of ended jobs: by their end, and no more of a large table than they show."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from pgjobs.admin import filters
+from pgjobs.models import Batch, ErrorGroup, Job
+from pgjobs.reports import newest
+from tests.operators import LIST, insert, operator, text_of
+
+pytestmark = pytest.mark.django_db
+
+BY_ID, BY_END = "1", "5"  # columns
+
+
+def found(client, **query) -> list[int]:
+    response = client.get(LIST, query)
+    assert response.status_code == 200
+    return [job.pk for job in response.context["cl"].result_list]
+
+
+def ended(minutes: float, status: str = "FAILED", **columns) -> int:
+    """Store a job that ended so many minutes ago; return its id."""
+    finished_at = f"now() - interval '{minutes} min'"
+    texts = {name: str(value) for name, value in columns.items()}
+    return insert(status=f"'{status}'", finished_at=finished_at, **texts)
+
+
+@pytest.fixture
+def client():
+    return operator("view_job", "retry_job")
+
+
+@pytest.fixture
+def failed(monkeypatch) -> list[int]:
+    """Store failed jobs of six groups, two of them of one class; the newest first.
+
+    A list counts two jobs that ended, and shows one more.
+    """
+    monkeypatch.setattr(filters, "MOST_FOUND", 3)
+    for id in range(6):
+        exception_class = "shop.Declined" if id < 2 else f"shop.Other{id}"
+        ErrorGroup.objects.create(id=id, exception_class=exception_class)
+    return [ended(age, error_group=age % 6) for age in range(24)]
+
+
+# Their order
+
+
+def test_ended_jobs_are_sorted_by_their_end(client):
+    first, last, middle = ended(3), ended(1), ended(2)
+    insert()
+    for query in ({"status": "FAILED"}, {"ended": "day"}, {"error": "-"}):
+        assert found(client, **query) == [last, middle, first]
+
+
+def test_people_sort_by_the_id_or_where_all_have_ended_by_the_end(client):
+    first, last, middle = ended(3), ended(1), ended(2)
+    assert found(client, o=BY_ID) == [first, last, middle]
+    assert found(client, status="FAILED", o=BY_END) == [first, middle, last]
+    page = text_of(client.get(LIST, {"status": "FAILED", "o": BY_END}))
+    assert f"o=-{BY_END}" in page
+    assert f"o={BY_ID}" not in page
+
+
+def test_address_sorts_no_list_by_what_has_no_index(client):
+    first, last, middle = ended(3), ended(1), ended(2)
+    assert found(client, o=BY_END) == [middle, last, first]
+    assert found(client, status="FAILED", o=BY_ID) == [last, middle, first]
+
+
+@pytest.mark.parametrize("query", ["status=FAILED", "status=SUCCESSFUL", "group=0"])
+def test_an_index_has_the_order(query, failed, client):
+    with CaptureQueriesContext(connection) as queries:
+        client.get(f"{LIST}?{query}")
+    (rows,) = [each["sql"] for each in queries if "reason_start" in each["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("SET LOCAL enable_sort = off")
+        cursor.execute(f"EXPLAIN {rows}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    name = "error" if "group" in query else "finished"
+    assert f"Index Scan Backward using pgjobs_job_{name}" in plan
+
+
+# What they leave out
+
+
+@pytest.mark.parametrize("most_merged", [1, 100])
+def test_list_of_an_error_shows_those_of_all_groups_that_ended_last(
+    most_merged, failed, client, monkeypatch
+):
+    monkeypatch.setattr(newest, "MOST_MERGED", most_merged)
+    of_error = [id for age, id in enumerate(failed) if age % 6 < 2]
+    assert found(client, error="Declined") == of_error[:4]
+    monkeypatch.setattr(filters, "MOST_FOUND", 8)
+    assert found(client, error="Declined") == of_error
+
+
+def test_list_of_what_ended_shows_those_of_all_statuses_that_ended_last(failed, client):
+    done, gone = ended(0.5, "SUCCESSFUL"), ended(1.5, "CANCELLED")
+    expected = [failed[0], done, failed[1], gone]
+    assert found(client, ended="day") == expected
+    assert found(client, ended="59s") == expected[:2]
+    assert found(client, ended="day", status="FAILED") == failed
+    assert found(client, ended="day", status="READY") == []
+
+
+def test_other_filters_count_before_the_list_is_cut(failed, client):
+    oldest = failed[-6]  # of the first group
+    batch = Batch.objects.create()
+    Job.objects.filter(pk=oldest).update(task="tests.rare", batch=batch)
+    for query in ({"error": "Declined"}, {"ended": "day"}):
+        assert found(client, **query, batch=batch.pk) == [oldest]
+        assert found(client, **query, task="tests.rare") == [oldest]
+    assert found(client, ended="day", error="Declined", batch=batch.pk) == [oldest]
+
+
+def test_error_of_one_group_or_of_none_is_found(failed, client):
+    assert found(client, error="Other3") == failed[3::6]
+    assert found(client, error="Unknown") == []
+
+
+def test_failures_without_an_exception_are_searched_among_the_last(
+    failed, client, monkeypatch
+):
+    plain = ended(60)
+    assert found(client, error="-") == [plain]
+    monkeypatch.setattr(filters, "LOOKED_AT_BY_END", 24)
+    response = client.get(LIST, {"error": "-"})
+    assert "among the newest 24" in text_of(response)
+    assert found(client, error="-") == []
+
+
+@pytest.mark.parametrize("query", ["error=Declined", "ended=day", "error=-"])
+def test_acts_on_all_matching_jobs_leave_none_out(query, failed, client, monkeypatch):
+    monkeypatch.setattr(filters, "LOOKED_AT_BY_END", 3)
+    plain = [ended(60) for _ in range(5)]
+    expected = {"error=Declined": 8, "ended=day": 29, "error=-": 5}[query]
+    data = {
+        "action": "retry_selected",
+        "select_across": "1",
+        "_selected_action": plain[:1],
+        "confirmed": "yes",
+    }
+    client.post(f"{LIST}?{query}", data)
+    assert Job.objects.ready().count() == expected
