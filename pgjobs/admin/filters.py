@@ -30,6 +30,7 @@ from ..tasks.registry import registry
 MOST_CHOICES = 100
 LONGEST_CHOICE = 40
 WITH_ONE_STATUS = ("status", "error", "group")
+OF_A_ROW = ("worker", "schedule", "event", "batch")  # of another table
 OF_ENDED_JOBS = ("ended", "error", "group")  # no other jobs are in their lists
 
 # By what the indexes of unfinished jobs are sorted first.
@@ -107,11 +108,12 @@ def add_match(request, match: Q) -> None:
     request.pgjobs_matches = [*matches_of(request), match]
 
 
-def among_newest(request, rows, match: Q | None):
+def among_newest(request, rows, match: Q | None, has_index: bool = False):
     """Return the rows that a list shows of those that match.
 
     If all have ended, these are the ones that ended last. The filters without an index,
-    and the match, are compared with the newest rows only.
+    and the match, are compared with the newest rows only. `has_index`: the search finds
+    few rows, by an index.
     """
     matches = [*matches_of(request), *([match] if match else [])]
     if reads_all(request):
@@ -119,7 +121,11 @@ def among_newest(request, rows, match: Q | None):
     by_end = have_ended(request)
     looked_at = LOOKED_AT_BY_END if by_end else LOOKED_AT_BY_NAME
     if parts := getattr(request, "pgjobs_parts", None):
-        rows = ended_last(rows, parts, looked_at if matches else MOST_FOUND)
+        # An index of another filter finds fewer rows than the order by the end.
+        if has_index or any(name in request.GET for name in OF_A_ROW):
+            rows = rows.filter(parts.whole)
+        else:
+            rows = ended_last(rows, parts, looked_at if matches else MOST_FOUND)
     if not matches:
         return rows
     found = newest(rows, Q(*matches), looked_at, by_end)

@@ -30,11 +30,7 @@ from django.utils.translation import gettext_lazy as _
 from ..exceptions import UnknownTask
 from ..fields import HoldsKey
 from ..models import Job, Status, TaskDefinition
-from ..reports.job_filters import (
-    InvalidFilter,
-    terms_of,
-    with_terms,
-)
+from ..reports.job_filters import InvalidFilter, terms_of, uses_index, with_terms
 from ..reports.json_text import is_secret
 from ..reports.reasons import reasons, turn_of
 from ..reports.texts import excerpt
@@ -197,9 +193,10 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         terms = terms_of(term)
         if id_of(term) is not None or (len(term) > LONGEST_TERM and not terms):
             queryset = by_id_or_beginning(queryset, term, "task")
-            return among_newest(request, queryset, None), False
+            return among_newest(request, queryset, None, has_index=True), False
         match = None if terms or not term else has_name(term)
-        queryset = among_newest(request, queryset, match)
+        has_index = uses_index(queryset.db, terms)
+        queryset = among_newest(request, queryset, match, has_index)
         if not terms:
             return queryset, False
         try:

@@ -5,6 +5,7 @@ It reads no more of the table than that, however many jobs its filters leave.
 
 from typing import NamedTuple
 
+from django.core.exceptions import EmptyResultSet
 from django.db.models import Case, Q, When
 from django.db.models.expressions import RawSQL
 
@@ -47,7 +48,10 @@ def newest(jobs: JobQuerySet, match: Q, looked_at: int, by_end: bool = False) ->
     is_match = Case(When(match, then=True), default=False)
     order = "-finished_at" if by_end else "-pk"
     some = jobs.order_by(order).annotate(is_match=is_match)[:looked_at]
-    text, parameters = some.values_list("pk", "is_match").query.sql_with_params()
+    try:
+        text, parameters = some.values_list("pk", "is_match").query.sql_with_params()
+    except EmptyResultSet:  # another filter leaves none, and Django knows it
+        return Found(jobs.none(), False)
     found = NEWEST.format(text, MOST_FOUND)
     ((ids, number),) = read(jobs.db, found, parameters)
     matching = RawSQL("SELECT unnest(%s::bigint[])", [ids or []])

@@ -7,11 +7,14 @@ from django.test.utils import CaptureQueriesContext
 from pgjobs.admin import filters
 from pgjobs.models import Batch, ErrorGroup, Job
 from pgjobs.reports import newest
+from pgjobs.reports.job_filters import ARGUMENTS_INDEX
+from pgjobs.reports.reading import IN_ORDER
 from tests.operators import LIST, insert, operator, text_of
 
 pytestmark = pytest.mark.django_db
 
 BY_ID, BY_END = "1", "5"  # columns
+ON_ARGUMENTS = "ON pgjobs_job USING gin (kwargs jsonb_path_ops)"
 
 
 def found(client, **query) -> list[int]:
@@ -117,9 +120,35 @@ def test_other_filters_count_before_the_list_is_cut(failed, client):
     assert found(client, ended="day", error="Declined", batch=batch.pk) == [oldest]
 
 
+def test_search_finds_jobs_that_ended_before_those_of_the_list(failed, client):
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE INDEX {ARGUMENTS_INDEX} {ON_ARGUMENTS}")
+    oldest = failed[-6]
+    Job.objects.filter(pk=oldest).update(kwargs={"order_id": 87})
+    searches = operator("view_job", "view_job_arguments")
+    for query in ({"error": "Declined"}, {"ended": "day"}):
+        assert found(client, **query, q=oldest) == [oldest]
+        assert found(searches, **query, q="order_id:87") == [oldest]
+
+
+@pytest.mark.parametrize("search", ["batch=1", "event=1", "schedule=1", "q=4711"])
+@pytest.mark.parametrize("query", ["ended=week", "error=Declined"])
+def test_postgresql_is_not_told_to_read_by_the_end_what_another_index_finds(
+    query, search, failed, client
+):
+    with CaptureQueriesContext(connection) as queries:
+        client.get(f"{LIST}?{query}&{search}")
+    assert IN_ORDER not in [each["sql"] for each in queries]
+    with CaptureQueriesContext(connection) as queries:
+        client.get(f"{LIST}?{query}&q=noop")
+    assert IN_ORDER in [each["sql"] for each in queries]
+
+
 def test_error_of_one_group_or_of_none_is_found(failed, client):
     assert found(client, error="Other3") == failed[3::6]
-    assert found(client, error="Unknown") == []
+    for query in ({}, {"q": "noop"}, {"q": "reason:x"}, {"task": "tests.noop"}):
+        assert found(client, error="Unknown", **query) == []
+    assert found(client, q="x" * 300, task="tests.noop") == []
 
 
 def test_failures_without_an_exception_are_searched_among_the_last(
