@@ -13,7 +13,13 @@ from ..conf import FINISHED
 from ..models import ErrorGroup, Job, Schedule, Status, Worker
 from ..reports.errors import failures
 from ..reports.job_filters import FILTERS as MEANINGS
-from ..reports.job_filters import NO_EXCEPTION, UNINDEXED, InvalidFilter, ended_since
+from ..reports.job_filters import (
+    NO_EXCEPTION,
+    UNINDEXED,
+    InvalidFilter,
+    checked,
+    ended_since,
+)
 from ..reports.newest import (
     BY_STATUS,
     LOOKED_AT_BY_END,
@@ -30,7 +36,8 @@ from ..tasks.registry import registry
 MOST_CHOICES = 100
 LONGEST_CHOICE = 40
 WITH_ONE_STATUS = ("status", "error", "group")
-OF_A_ROW = ("worker", "schedule", "event", "batch")  # of another table
+WITHOUT_EXCEPTION = ("", NO_EXCEPTION)
+OF_A_ROW = ("worker", "schedule", "event", "batch")
 OF_ENDED_JOBS = ("ended", "error", "group")  # no other jobs are in their lists
 
 # By what the indexes of unfinished jobs are sorted first.
@@ -83,15 +90,22 @@ class JobFilter(SimpleListFilter):
     """A filter of jobs; what it means stands in `reports/job_filters.py`."""
 
     def queryset(self, request, queryset):
-        if self.value() is None:
+        text = self.value()
+        if text is None:
             return queryset
         try:
-            return self.narrow(queryset, self.value())
+            if reads_all(request):
+                return self.narrow(queryset, text)
+            return self.narrow_list(request, queryset, text)
         except InvalidFilter as error:
             raise IncorrectLookupParameters from error
 
     def narrow(self, rows, text: str):
         return MEANINGS[self.parameter_name](rows, text)
+
+    def narrow_list(self, request, rows, text: str):
+        """Narrow the rows of a list, which `among_newest` may narrow further."""
+        return self.narrow(rows, text)
 
 
 def reads_all(request) -> bool:
@@ -122,7 +136,7 @@ def among_newest(request, rows, match: Q | None, has_index: bool = False):
     looked_at = LOOKED_AT_BY_END if by_end else LOOKED_AT_BY_NAME
     if parts := getattr(request, "pgjobs_parts", None):
         # An index of another filter finds fewer rows than the order by the end.
-        if has_index or any(name in request.GET for name in OF_A_ROW):
+        if has_index or has_row(request):
             rows = rows.filter(parts.whole)
         else:
             rows = ended_last(rows, parts, looked_at if matches else MOST_FOUND)
@@ -133,6 +147,22 @@ def among_newest(request, rows, match: Q | None, has_index: bool = False):
     return found.jobs
 
 
+def has_row(request) -> bool:
+    """Whether the list has the jobs of a row of another table."""
+    return any(name in request.GET for name in OF_A_ROW)
+
+
+def is_in_parts(request) -> bool:
+    """Whether the list has ended jobs of several parts: see `Parts`.
+
+    These are its statuses, or the groups of its error.
+    """
+    if request.GET.get("error", NO_EXCEPTION) not in WITHOUT_EXCEPTION:
+        return True
+    has_one_status = any(name in request.GET for name in WITH_ONE_STATUS)
+    return "ended" in request.GET and not has_one_status
+
+
 def have_ended(request) -> bool:
     """Whether all jobs of the list have ended: it is sorted by their end."""
     has_filter = any(name in request.GET for name in OF_ENDED_JOBS)
@@ -141,6 +171,8 @@ def have_ended(request) -> bool:
 
 def order_of_index(request) -> tuple[str, ...]:
     """Return the first column of the index that has the jobs of the list, if any."""
+    if has_row(request):  # which has an index of its own
+        return ()
     if have_ended(request):
         return ("finished_at",)
     return INDEXED.get(request.GET.get("status"), ())
@@ -161,12 +193,9 @@ class ListFilter(JobFilter):
     them: see `among_newest`.
     """
 
-    def queryset(self, request, queryset):
-        narrowed = super().queryset(request, queryset)
-        if self.value() is None or reads_all(request):
-            return narrowed
-        add_match(request, UNINDEXED[self.parameter_name](self.value()))
-        return queryset
+    def narrow_list(self, request, rows, text: str):
+        add_match(request, UNINDEXED[self.parameter_name](text))
+        return rows
 
 
 class NameFilter(JobFilter):
@@ -222,13 +251,11 @@ class EndedFilter(AgeFilter):
     title = _("ended")
     parameter_name = "ended"
 
-    def queryset(self, request, queryset):
-        narrowed = super().queryset(request, queryset)
-        has_one_status = any(name in request.GET for name in WITH_ONE_STATUS)
-        if self.value() is None or reads_all(request) or has_one_status:
-            return narrowed
+    def narrow_list(self, request, rows, text: str):
+        if not is_in_parts(request):
+            return self.narrow(rows, text)
         request.pgjobs_parts = BY_STATUS
-        return queryset.filter(ended_since(self.value()))
+        return rows.filter(ended_since(text))
 
 
 class IdFilter(JobFilter):
@@ -303,15 +330,12 @@ class ErrorFilter(JobFilter):
     title = _("error")
     parameter_name = "error"
 
-    def queryset(self, request, queryset):
-        narrowed = super().queryset(request, queryset)
-        if self.value() is None or reads_all(request):
-            return narrowed
-        if self.value() == NO_EXCEPTION:
+    def narrow_list(self, request, rows, text: str):
+        if text in WITHOUT_EXCEPTION:
             add_match(request, Q(error_group=None))  # no index lists these
         else:
-            request.pgjobs_parts = parts_with_error(queryset.db, self.value())
-        return queryset.failed()
+            request.pgjobs_parts = parts_with_error(rows.db, checked(text))
+        return rows.failed()
 
     def lookups(self, request, model_admin):
         value = request.GET.get(self.parameter_name)

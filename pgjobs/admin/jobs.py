@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
-from django.contrib.admin.views.main import PAGE_VAR, ChangeList
+from django.contrib.admin.views.main import PAGE_VAR
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import transaction
 from django.db.models import (
@@ -59,9 +59,16 @@ from .definitions import is_known
 from .details import details
 from .export import export
 from .family import tree
-from .filters import FILTERS, among_newest, have_ended, order_of_index
+from .filters import (
+    FILTERS,
+    among_newest,
+    have_ended,
+    is_in_parts,
+    order_of_index,
+)
 from .graph import graph
 from .job_fields import fieldsets
+from .job_list import JobList
 from .links import job_links, list_url
 from .listing import LONGEST_TERM, ReadOnlyAdmin, by_id_or_beginning
 from .muting import mute_view
@@ -87,14 +94,6 @@ LONGEST_NAME = 80
 LARGE = 2_000  # bytes of arguments
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
-
-
-class JobList(ChangeList):
-    """The list of jobs. An address cannot sort it by another column than people can."""
-
-    def get_ordering_field(self, field_name):
-        is_sortable = field_name in self.sortable_by
-        return super().get_ordering_field(field_name) if is_sortable else None
 
 
 @admin.register(Job)
@@ -140,6 +139,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return ("-finished_at", "-id") if have_ended(request) else self.ordering
 
     def get_sortable_by(self, request):
+        if is_in_parts(request):
+            return ()
         return ("latest",) if have_ended(request) else ("id",)
 
     def get_changelist(self, request, **kwargs):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # The cheap part first: most jobs have no key.
 HOLDS_KEY = Q(unique_key__isnull=False) & Q(HoldsKey())
-# Nearly all jobs in a line wait. PostgreSQL does not know that: by an equation it would
-# expect a few of them, and read them all where a LIMIT asks for some.
+# Nearly all jobs in a line wait. PostgreSQL does not know that: from an equality it
+# would expect only a few, and read them all where a LIMIT asks for some.
 IS_WAITING = Q(Case(When(status=Status.WAITING, then=True), default=False))
 
 

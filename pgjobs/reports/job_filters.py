@@ -28,7 +28,7 @@ from ..models.worker import Worker
 from .errors import in_groups, with_error
 from .json_text import is_secret
 from .newest import LOOKED_AT, MOST_FOUND, newest
-from .reading import read
+from .reading import read, text_of
 
 LARGE = 20_000  # bytes of arguments that are not searched
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -321,6 +321,6 @@ def ids_of(database: str, arguments: Q) -> RawSQL:
     that few have them.
     """
     jobs = JobQuerySet(Job, using=database).filter(arguments).order_by()
-    text, parameters = jobs.values_list("pk")[:MOST_FOUND].query.sql_with_params()
+    text, parameters = text_of(jobs.values_list("pk")[:MOST_FOUND])
     ids = [id for (id,) in read(database, text, parameters)]
     return RawSQL("SELECT unnest(%s::bigint[])", [ids])

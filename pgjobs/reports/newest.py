@@ -3,7 +3,7 @@
 It reads no more of the table than that, however many jobs its filters leave.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
 from django.db.models import Case, Q, When
@@ -12,7 +12,7 @@ from django.db.models.expressions import RawSQL
 from ..conf import FINISHED
 from ..models.job_set import JobQuerySet
 from .errors import groups_with, is_in_groups
-from .reading import read, read_in_order
+from .reading import read, read_in_order, text_of
 
 # How many jobs, the newest, the admin reads to search texts without an index.
 LOOKED_AT = 10_000
@@ -49,7 +49,7 @@ def newest(jobs: JobQuerySet, match: Q, looked_at: int, by_end: bool = False) ->
     order = "-finished_at" if by_end else "-pk"
     some = jobs.order_by(order).annotate(is_match=is_match)[:looked_at]
     try:
-        text, parameters = some.values_list("pk", "is_match").query.sql_with_params()
+        text, parameters = text_of(some.values_list("pk", "is_match"))
     except EmptyResultSet:  # another filter leaves none, and Django knows it
         return Found(jobs.none(), False)
     found = NEWEST.format(text, MOST_FOUND)
@@ -75,19 +75,20 @@ def parts_with_error(database: str, exception_class: str) -> Parts:
 
 
 def ended_last(jobs: JobQuerySet, parts: Parts, most: int) -> JobQuerySet:
-    """Return those of the jobs in these parts that ended last, `most` or one more.
+    """Return those of the jobs in these parts that ended last: more than `most`.
 
     PostgreSQL merges the parts and stops where it has enough. To sort them, it would
-    read all of them.
+    read all of them. One part needs no cut, since an index has its order.
     """
     whole = jobs.filter(parts.whole)
     if len(parts.parts) < 2:
         return whole
     is_few = len(parts.parts) <= MOST_MERGED
-    texts, values = [], []
+    texts: list[str] = []
+    values: list[Any] = []
     for part in parts.parts if is_few else [parts.whole]:
         ends = jobs.filter(part).order_by("-finished_at").values_list("finished_at")
-        text, parameters = ends.query.sql_with_params()
+        text, parameters = text_of(ends)
         texts.append(PART.format(text, most + 1))
         values += parameters
     last = LAST.format(" UNION ALL ".join(texts), most)

@@ -3,12 +3,21 @@
 from typing import Any
 
 from django.db import connections, transaction
+from django.db.models import QuerySet
 
 from ..sql import statement
 
 QUICKLY = "SET LOCAL jit = off"
-IN_ORDER = f"{QUICKLY}; SET LOCAL enable_sort = off"
+IN_ORDER = "SET LOCAL enable_sort = off"
 AS_BEFORE = "SET LOCAL enable_sort TO DEFAULT"
+
+
+def text_of(rows: QuerySet) -> tuple[str, tuple]:
+    """Return the statement and its parameters, for the database of the rows.
+
+    Raises Django's EmptyResultSet where it knows that there are no rows.
+    """
+    return rows.query.get_compiler(using=rows.db).as_sql()
 
 
 def rows_of(database: str, name: str, parameters: dict[str, Any]) -> list[tuple]:
@@ -36,6 +45,7 @@ def read_in_order(database: str, text: str, parameters: Any) -> list[tuple]:
     """
     whole = transaction.atomic(using=database, savepoint=False)
     with whole, connections[database].cursor() as cursor:
+        cursor.execute(QUICKLY)
         cursor.execute(IN_ORDER)
         cursor.execute(text, parameters)
         rows = cursor.fetchall()

@@ -1,5 +1,8 @@
 """Lists of ended jobs: by their end, and no more of a large table than they show."""
 
+import json
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -73,7 +76,7 @@ def test_address_sorts_no_list_by_what_has_no_index(client):
     assert found(client, status="FAILED", o=BY_ID) == [last, middle, first]
 
 
-@pytest.mark.parametrize("query", ["status=FAILED", "status=SUCCESSFUL", "group=0"])
+@pytest.mark.parametrize("query", ["status=FAILED", "status=SUCCESSFUL"])
 def test_an_index_has_the_order(query, failed, client):
     with CaptureQueriesContext(connection) as queries:
         client.get(f"{LIST}?{query}")
@@ -83,8 +86,22 @@ def test_an_index_has_the_order(query, failed, client):
         cursor.execute("SET LOCAL enable_sort = off")
         cursor.execute(f"EXPLAIN {rows}")
         plan = "\n".join(line for (line,) in cursor.fetchall())
-    name = "error" if "group" in query else "finished"
-    assert f"Index Scan Backward using pgjobs_job_{name}" in plan
+    assert "Index Scan Backward using pgjobs_job_finished" in plan
+
+
+def test_heads_of_columns_show_the_order_and_turn_it(client):
+    ended(1)
+    page = text_of(client.get(LIST, {"status": "FAILED"}))
+    assert re.search(r"column-latest sorted descending", page)
+    assert re.search(r"column-id sorted descending", text_of(client.get(LIST)))
+
+
+@pytest.mark.parametrize("query", [{"error": "Declined"}, {"ended": "day"}])
+def test_list_that_is_cut_at_its_end_cannot_begin_there(query, failed, client):
+    jobs = found(client, **query)
+    for column in (BY_ID, BY_END):
+        assert found(client, **query, o=column) == jobs
+        assert f"o={column}" not in text_of(client.get(LIST, query))
 
 
 # What they leave out
@@ -151,27 +168,91 @@ def test_error_of_one_group_or_of_none_is_found(failed, client):
     assert found(client, q="x" * 300, task="tests.noop") == []
 
 
+def test_transaction_of_the_caller_sorts_again(failed, client):
+    found(client, error="Declined")
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW enable_sort")
+        assert cursor.fetchone() == ("on",)
+
+
 def test_failures_without_an_exception_are_searched_among_the_last(
     failed, client, monkeypatch
 ):
     plain = ended(60)
-    assert found(client, error="-") == [plain]
+    assert found(client, error="-") == found(client, error="") == [plain]
     monkeypatch.setattr(filters, "LOOKED_AT_BY_END", 24)
     response = client.get(LIST, {"error": "-"})
     assert "among the newest 24" in text_of(response)
     assert found(client, error="-") == []
 
 
-@pytest.mark.parametrize("query", ["error=Declined", "ended=day", "error=-"])
-def test_acts_on_all_matching_jobs_leave_none_out(query, failed, client, monkeypatch):
+ALL_MATCHING = {"error=Declined": 8, "ended=day": 29, "error=-": 5, "error=": 5}
+
+
+@pytest.mark.parametrize("query", ALL_MATCHING)
+def test_acts_and_exports_leave_no_matching_job_out(query, failed, client, monkeypatch):
     monkeypatch.setattr(filters, "LOOKED_AT_BY_END", 3)
     plain = [ended(60) for _ in range(5)]
-    expected = {"error=Declined": 8, "ended=day": 29, "error=-": 5}[query]
+    exported = b"".join(client.get(f"{LIST}export.json?{query}").streaming_content)
+    assert len(json.loads(exported)) == ALL_MATCHING[query]
     data = {
         "action": "retry_selected",
         "select_across": "1",
         "_selected_action": plain[:1],
         "confirmed": "yes",
     }
-    client.post(f"{LIST}?{query}", data)
-    assert Job.objects.ready().count() == expected
+    with CaptureQueriesContext(connection) as queries:
+        client.post(f"{LIST}?{query}", data)
+    assert Job.objects.ready().count() == ALL_MATCHING[query]
+    # The act reads its jobs by id. The list would sort all of them.
+    assert not any("reason_start" in each["sql"] for each in queries)
+
+
+# Counts
+
+
+@pytest.mark.parametrize(
+    ("query", "order"),
+    [
+        ("status=READY", "queue_name"),
+        ("status=SCHEDULED", "run_after"),
+        ("status=WAITING", "line"),
+        ("status=RUNNING", "worker_id"),
+        ("status=FAILED", "finished_at"),
+        ("error=Declined", "finished_at"),
+    ],
+)
+def test_jobs_are_counted_in_the_order_of_an_index(query, order, failed, client):
+    with CaptureQueriesContext(connection) as queries:
+        client.get(f"{LIST}?{query}")
+    texts = [each["sql"] for each in queries]
+    (count,) = [each for each in texts if each.startswith("SELECT COUNT(*)")]
+    assert f'ORDER BY "pgjobs_job"."{order}" ASC LIMIT' in count
+
+
+def test_jobs_of_a_row_are_counted_by_the_index_of_the_row(failed, client):
+    with CaptureQueriesContext(connection) as queries:
+        client.get(f"{LIST}?status=FAILED&batch=1")
+    texts = [each["sql"] for each in queries]
+    (count,) = [each for each in texts if each.startswith("SELECT COUNT(*)")]
+    assert "ORDER BY" not in count
+
+
+def test_some_waiting_jobs_are_found_without_reading_them_all():
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(MANY_JOBS)
+        cursor.execute("ANALYZE pgjobs_job")
+    some = Job.objects.waiting().order_by("line").values("pk")[:40]
+    assert "Index Scan using pgjobs_job_line" in some.explain()
+
+
+MANY_JOBS = """
+INSERT INTO pgjobs_job (task, turn, status, waiting_for, line)
+SELECT 'tests.noop', 0, each.status, CASE each.status WHEN 'WAITING' THEN 'lock' END,
+    CASE each.status WHEN 'WAITING' THEN 'lock default ' || i END
+FROM generate_series(1, 20000) AS i
+CROSS JOIN LATERAL (
+    SELECT CASE i % 20 WHEN 0 THEN 'WAITING' ELSE 'READY' END
+) AS each (status)
+"""
