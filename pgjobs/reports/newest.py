@@ -19,7 +19,7 @@ LOOKED_AT = 10_000
 # The same for names without an index, which take less time to compare.
 LOOKED_AT_BY_NAME = 100_000
 # By their end, jobs lie in as many places of the table: each takes a look of its own.
-LOOKED_AT_BY_END = 30_000
+LOOKED_AT_BY_END = 20_000
 MOST_FOUND = 10_001  # one more than a list counts
 MOST_MERGED = 100  # parts of a list
 NEWEST = """
