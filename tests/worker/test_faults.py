@@ -197,8 +197,10 @@ def test_listening_that_went_silent_is_noticed_by_the_missing_echo(start_worker,
     worker = start_worker("--poll", "600", settings=BRISK, DATABASE_URL=proxy.url)
     wait_until_listening(proxy)
     proxy.freeze("listen")
-    wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
-    assert "LISTEN connection lost, polling: no echo" in worker.printed
+    job = enqueue(tasks.noop)
+    lost = "LISTEN connection lost, polling: no echo"
+    wait_for(lambda: lost in worker.printed, "it notices")
+    wait_for_status(job, "SUCCESSFUL", timeout=SOON)
     assert worker.stop() == 0
 
 
