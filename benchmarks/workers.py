@@ -24,7 +24,8 @@ from benchmarks.figures import (
 )
 from benchmarks.processes import cpu_seconds_of_tree
 
-NUMBERS = (1, 4, 16, 64)
+NUMBERS = (1, 4, 16, 64)  # of workers
+CROWDS = (10, 100, 1_000)  # of schedules, and of subscriptions
 STARTING = 600.0  # seconds, for all of them
 SETTLING = 15.0
 SETTLING_IDLE = 60.0  # until each has done, or put off, what it does after its start
@@ -92,24 +93,26 @@ FROM pgjobs_job
 
 
 @figure
-def schedules(number: int = 1_000, seconds: float = 60) -> None:
+def schedules(seconds: float = 60) -> None:
     """Measure schedules that are due once a minute, with four workers."""
     from pgjobs.models import Job, Schedule
 
     with workers(4, "--concurrency", "4"):
         time.sleep(SETTLING)
         without = share_of_server(seconds)
-        spread(number, task="benchmarks.noop")
-        time.sleep(SETTLING)
-        before = Job.objects.count()
-        share = share_of_server(seconds) - without
-        runs = Job.objects.count() - before
-    what = f"{number:,} schedules of a minute"
-    report(f"{what}: runs in {seconds:g} s", runs, "")
-    report(f"{what}: server", share, "% of a core")
-    report(f"{what}: server", share / 100 * seconds / max(runs, 1) * 1e6, "us/run")
-    Schedule.objects.filter(task="benchmarks.noop").delete()
-    Job.objects.all().delete()
+        for number in CROWDS:
+            spread(number, task="benchmarks.noop")
+            time.sleep(SETTLING)
+            before = Job.objects.count()
+            share = share_of_server(seconds) - without
+            runs = Job.objects.count() - before
+            of_run = share / 100 * seconds / max(runs, 1) * 1e6
+            what = f"{number:,} schedules of a minute"
+            report(f"{what}: runs in {seconds:g} s", runs, "")
+            report(f"{what}: server", share, "% of a core")
+            report(f"{what}: server", of_run, "us/run")
+            Schedule.objects.filter(task="benchmarks.noop").delete()
+            Job.objects.all().delete()
 
 
 def spread(number: int, task: str) -> None:
@@ -133,26 +136,29 @@ def spread(number: int, task: str) -> None:
 
 
 @figure
-def subscribers(number: int = 1_000, events: int = 200) -> None:
-    """Measure publishing beside subscriptions to other events, and to many of them."""
+def subscribers(events: int = 200) -> None:
+    """Measure publishing beside subscriptions to other events, and to this one."""
+    publish_beside("no subscription", events)
+    for number in CROWDS:
+        execute(SUBSCRIPTIONS, ["other.", True, number])
+        publish_beside(f"{number:,} to other events", events)
+        execute(SUBSCRIPTIONS, ["crowd", False, number])
+        publish_beside(f"{number:,} to this event", events // 20)
+
+
+def publish_beside(what: str, times: int) -> None:
+    """Measure publishing beside the subscriptions that exist, and remove them."""
     from pgjobs import publish
     from pgjobs.models import Event, Job, Subscription
 
-    for what, pattern, is_own, times in (
-        ("no subscription", "none.", True, events),
-        (f"{number:,} to other events", "other.", True, events),
-        (f"{number:,} to this event", "crowd", False, events // 20),
-    ):
-        if pattern != "none.":
-            execute(SUBSCRIPTIONS, [pattern, is_own, number])
-        begun = server_seconds()
-        for each in range(times):
-            publish("crowd", {"number": each})
-        used = (server_seconds() - begun) / times * 1e6
-        report(f"publish beside {what}: server", used, "us")
-        Job.objects.all().delete()
-        Event.objects.all().delete()
-        Subscription.objects.filter(task__startswith="benchmarks.task ").delete()
+    begun = server_seconds()
+    for each in range(times):
+        publish("crowd", {"number": each})
+    used = (server_seconds() - begun) / times * 1e6
+    report(f"publish beside {what}: server", used, "us")
+    Job.objects.all().delete()
+    Event.objects.all().delete()
+    Subscription.objects.filter(task__startswith="benchmarks.task ").delete()
 
 
 # What they are made of
