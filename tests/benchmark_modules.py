@@ -43,10 +43,11 @@ MODULES = {
     "ten_thousand": "m.SIZES = ((2, 4), (3, 6), (4, 8));"
     "m.main([next(iter(m.crowds.CROWDS))])",
     "turns": "m.JOBS, m.ROUNDS = {10: 20}, 1; m.main()",
-    "workers": "m.NUMBERS, m.SETTLING = (1,), 0.1;"
+    "workers": "m.NUMBERS, m.SETTLING, m.SETTLING_IDLE = (1,), 0.1, 0.1;"
     "FIGURES['idle'] = partial(m.idle, 0.1); FIGURES['busy'] = partial(m.busy, 20);"
-    "FIGURES['schedules'] = partial(m.schedules, 3, 0.1);"
-    "m.main(['idle', 'busy', 'schedules'], 'benchmarks.workers_tasks')",
+    "m.CROWDS = (2, 3); FIGURES['schedules'] = partial(m.schedules, 0.1);"
+    "FIGURES['subscribers'] = partial(m.subscribers, 20);"
+    "m.main(['idle', 'busy', 'schedules', 'subscribers'], 'benchmarks.workers_tasks')",
 }
 LOCKS = [
     "enqueueing 1,000-limit-keys 4",
