@@ -4,6 +4,7 @@ from django.contrib.auth.models import Permission, User
 from django.contrib.messages import get_messages
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -82,6 +83,35 @@ def insert(**columns: str) -> int:
             f"INSERT INTO pgjobs_job ({names}) VALUES ({values}) RETURNING id"
         )
         return cursor.fetchone()[0]
+
+
+def found(client, **query) -> list[int]:
+    """Return the ids of the jobs that a list shows."""
+    response = client.get(LIST, query)
+    assert response.status_code == 200
+    return [job.pk for job in response.context["cl"].result_list]
+
+
+def statements_of(client, query: str = "") -> list[str]:
+    """Return the statements that a list runs."""
+    with CaptureQueriesContext(connection) as queries:
+        client.get(f"{LIST}?{query}")
+    return [each["sql"] for each in queries]
+
+
+def statement_of_rows(client, query: str = "") -> str:
+    """Return the statement with which a list reads the rows of its page."""
+    (rows,) = [each for each in statements_of(client, query) if "reason_start" in each]
+    return rows
+
+
+def plan_of(sql: str, *without: str) -> str:
+    """Return the plan of a statement; `without`: what PostgreSQL must do without."""
+    with connection.cursor() as cursor:
+        for each in without:
+            cursor.execute(f"SET LOCAL enable_{each} = off")
+        cursor.execute(f"EXPLAIN {sql}")
+        return "\n".join(line for (line,) in cursor.fetchall())
 
 
 def page_of(job) -> str:

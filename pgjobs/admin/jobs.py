@@ -30,12 +30,11 @@ from django.utils.translation import gettext_lazy as _
 from ..exceptions import UnknownTask
 from ..fields import HoldsKey
 from ..models import Job, Status, TaskDefinition
-from ..reports.job_filters import InvalidFilter, terms_of, uses_index, with_terms
-from ..reports.json_text import is_secret
+from ..reports.job_filters import InvalidFilter, terms_of, uses_index
 from ..reports.reasons import reasons, turn_of
 from ..reports.texts import excerpt
 from ..tasks.registry import registry
-from ..tasks.sensitive import all_sensitive_words, sensitive_by_task
+from ..tasks.sensitive import sensitive_by_task
 from .acting import (
     ActingAdmin,
     counted,
@@ -82,6 +81,7 @@ from .searching import (
     may_see_arguments,
     no_match,
     search_note,
+    searched,
 )
 from .tabs import status_tabs
 
@@ -195,27 +195,19 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         if id_of(term) is not None or (len(term) > LONGEST_TERM and not terms):
             queryset = by_id_or_beginning(queryset, term, "task")
             return among_newest(request, queryset, None, has_index=True), False
-        match = None if terms or not term else has_name(term)
-        has_index = uses_index(queryset.db, terms)
-        queryset = among_newest(request, queryset, match, has_index)
         if not terms:
-            return queryset, False
+            match = has_name(term) if term else None
+            return among_newest(request, queryset, match), False
+        has_index = uses_index(queryset.db, terms)
+        queryset = among_newest(request, queryset, None, has_index)
         try:
-            found = self.searched(request, queryset, terms)
+            found = searched(request, queryset, terms, has_index)
         except InvalidFilter:
             found = queryset.none()
         return found, False
 
     def empty_note(self, changelist):
         return no_match(changelist.query) or super().empty_note(changelist)
-
-    def searched(self, request, rows, terms):
-        words = all_sensitive_words()
-        if any(is_secret(each.key, words) and not each.is_open for each in terms):
-            return rows.none()  # what is masked cannot be searched
-        if may_see_arguments(request) or all(each.is_open for each in terms):
-            return with_terms(rows, terms, have_ended(request))
-        return rows.none()
 
     def changelist_view(self, request, extra_context=None):
         if len(request.META.get("QUERY_STRING", "")) > LONGEST_QUERY:

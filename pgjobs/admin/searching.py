@@ -6,16 +6,34 @@ from django.utils.translation import gettext
 from ..base.ids import read_id
 from ..models import Job, TaskDefinition
 from ..reports.job_filters import LARGE as LARGE_ARGUMENTS
-from ..reports.job_filters import terms_of, uses_index
+from ..reports.job_filters import Term, terms_of, uses_index, with_arguments, with_terms
+from ..reports.json_text import is_secret
 from ..reports.newest import LOOKED_AT
 from ..reports.texts import excerpt
 from ..tasks.registry import registry
+from ..tasks.sensitive import all_sensitive_words
+from .filters import have_ended
 
 LONGEST_SHOWN = 80
 
 
 def may_see_arguments(request) -> bool:
     return request.user.has_perm("pgjobs.view_job_arguments")
+
+
+def searched(request, rows, terms: list[Term], has_index: bool):
+    """Return the rows that match all terms, as far as the user may see their arguments.
+
+    `has_index`: the project has made the index of arguments.
+    """
+    words = all_sensitive_words()
+    if any(is_secret(each.key, words) and not each.is_open for each in terms):
+        return rows.none()  # what is masked cannot be searched
+    if not may_see_arguments(request) and not all(each.is_open for each in terms):
+        return rows.none()
+    if has_index:
+        return with_arguments(rows, terms)
+    return with_terms(rows, terms, have_ended(request))
 
 
 def filter_note(request) -> str:

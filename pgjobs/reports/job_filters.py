@@ -28,7 +28,7 @@ from ..models.worker import Worker
 from .errors import in_groups, with_error
 from .json_text import is_secret
 from .newest import LOOKED_AT, MOST_FOUND, newest
-from .reading import read, text_of
+from .reading import read, sql_of
 
 LARGE = 20_000  # bytes of arguments that are not searched
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -296,15 +296,16 @@ def terms_of(text: str) -> list[Term]:
 def with_terms(
     jobs: JobQuerySet, terms: list[Term], by_end: bool = False
 ) -> JobQuerySet:
-    """Return those of the newest jobs that match all terms. `by_end`: see `newest`.
-
-    With the index of arguments all jobs are searched that have those of the terms.
-    """
+    """Return those of the newest jobs that match all terms. `by_end`: see `newest`."""
     match = Q(*(term.match for term in terms))
-    if uses_index(jobs.db, terms):
-        arguments = Q(*(term.match for term in terms if term.is_argument))
-        return jobs.filter(match, pk__in=ids_of(jobs.db, arguments))
     return newest(jobs, match, LOOKED_AT, by_end).jobs
+
+
+def with_arguments(jobs: JobQuerySet, terms: list[Term]) -> JobQuerySet:
+    """Return those of all jobs that match all terms, by the index of arguments."""
+    arguments = Q(*(term.match for term in terms if term.is_argument))
+    match = Q(*(term.match for term in terms))
+    return jobs.filter(match, pk__in=ids_of(jobs.db, arguments))
 
 
 def uses_index(database: str, terms: list[Term]) -> bool:
@@ -321,6 +322,6 @@ def ids_of(database: str, arguments: Q) -> RawSQL:
     that few have them.
     """
     jobs = JobQuerySet(Job, using=database).filter(arguments).order_by()
-    text, parameters = text_of(jobs.values_list("pk")[:MOST_FOUND])
+    text, parameters = sql_of(jobs.values_list("pk")[:MOST_FOUND])
     ids = [id for (id,) in read(database, text, parameters)]
     return RawSQL("SELECT unnest(%s::bigint[])", [ids])

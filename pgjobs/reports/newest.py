@@ -12,7 +12,7 @@ from django.db.models.expressions import RawSQL
 from ..conf import FINISHED
 from ..models.job_set import JobQuerySet
 from .errors import groups_with, is_in_groups
-from .reading import read, read_in_order, text_of
+from .reading import read, read_in_order, sql_of
 
 # How many jobs, the newest, the admin reads to search texts without an index.
 LOOKED_AT = 10_000
@@ -49,7 +49,7 @@ def newest(jobs: JobQuerySet, match: Q, looked_at: int, by_end: bool = False) ->
     order = "-finished_at" if by_end else "-pk"
     some = jobs.order_by(order).annotate(is_match=is_match)[:looked_at]
     try:
-        text, parameters = text_of(some.values_list("pk", "is_match"))
+        text, parameters = sql_of(some.values_list("pk", "is_match"))
     except EmptyResultSet:  # another filter leaves none, and Django knows it
         return Found(jobs.none(), False)
     found = NEWEST.format(text, MOST_FOUND)
@@ -88,7 +88,7 @@ def ended_last(jobs: JobQuerySet, parts: Parts, most: int) -> JobQuerySet:
     values: list[Any] = []
     for part in parts.parts if is_few else [parts.whole]:
         ends = jobs.filter(part).order_by("-finished_at").values_list("finished_at")
-        text, parameters = text_of(ends)
+        text, parameters = sql_of(ends)
         texts.append(PART.format(text, most + 1))
         values += parameters
     last = LAST.format(" UNION ALL ".join(texts), most)

@@ -7,12 +7,12 @@ from django.db.models import QuerySet
 
 from ..sql import statement
 
-QUICKLY = "SET LOCAL jit = off"
+WITHOUT_JIT = "SET LOCAL jit = off"
 IN_ORDER = "SET LOCAL enable_sort = off"
 AS_BEFORE = "SET LOCAL enable_sort TO DEFAULT"
 
 
-def text_of(rows: QuerySet) -> tuple[str, tuple]:
+def sql_of(rows: QuerySet) -> tuple[str, tuple]:
     """Return the statement and its parameters, for the database of the rows.
 
     Raises Django's EmptyResultSet where it knows that there are no rows.
@@ -33,7 +33,7 @@ def read(database: str, text: str, parameters: Any) -> list[tuple]:
     """
     whole = transaction.atomic(using=database, savepoint=False)
     with whole, connections[database].cursor() as cursor:
-        cursor.execute(QUICKLY)
+        cursor.execute(WITHOUT_JIT)
         cursor.execute(text, parameters)
         return cursor.fetchall()
 
@@ -45,9 +45,7 @@ def read_in_order(database: str, text: str, parameters: Any) -> list[tuple]:
     """
     whole = transaction.atomic(using=database, savepoint=False)
     with whole, connections[database].cursor() as cursor:
-        cursor.execute(QUICKLY)
         cursor.execute(IN_ORDER)
-        cursor.execute(text, parameters)
-        rows = cursor.fetchall()
+        rows = read(database, text, parameters)
         cursor.execute(AS_BEFORE)  # the transaction may be the caller's
         return rows

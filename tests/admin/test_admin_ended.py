@@ -12,18 +12,21 @@ from pgjobs.models import Batch, ErrorGroup, Job
 from pgjobs.reports import newest
 from pgjobs.reports.job_filters import ARGUMENTS_INDEX
 from pgjobs.reports.reading import IN_ORDER
-from tests.operators import LIST, insert, operator, text_of
+from tests.operators import (
+    LIST,
+    found,
+    insert,
+    operator,
+    plan_of,
+    statement_of_rows,
+    statements_of,
+    text_of,
+)
 
 pytestmark = pytest.mark.django_db
 
 BY_ID, BY_END = "1", "5"  # columns
 ON_ARGUMENTS = "ON pgjobs_job USING gin (kwargs jsonb_path_ops)"
-
-
-def found(client, **query) -> list[int]:
-    response = client.get(LIST, query)
-    assert response.status_code == 200
-    return [job.pk for job in response.context["cl"].result_list]
 
 
 def ended(minutes: float, status: str = "FAILED", **columns) -> int:
@@ -78,14 +81,7 @@ def test_address_sorts_no_list_by_what_has_no_index(client):
 
 @pytest.mark.parametrize("query", ["status=FAILED", "status=SUCCESSFUL"])
 def test_an_index_has_the_order(query, failed, client):
-    with CaptureQueriesContext(connection) as queries:
-        client.get(f"{LIST}?{query}")
-    (rows,) = [each["sql"] for each in queries if "reason_start" in each["sql"]]
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("SET LOCAL enable_sort = off")
-        cursor.execute(f"EXPLAIN {rows}")
-        plan = "\n".join(line for (line,) in cursor.fetchall())
+    plan = plan_of(statement_of_rows(client, query), "seqscan", "sort")
     assert "Index Scan Backward using pgjobs_job_finished" in plan
 
 
@@ -153,12 +149,8 @@ def test_search_finds_jobs_that_ended_before_those_of_the_list(failed, client):
 def test_postgresql_is_not_told_to_read_by_the_end_what_another_index_finds(
     query, search, failed, client
 ):
-    with CaptureQueriesContext(connection) as queries:
-        client.get(f"{LIST}?{query}&{search}")
-    assert IN_ORDER not in [each["sql"] for each in queries]
-    with CaptureQueriesContext(connection) as queries:
-        client.get(f"{LIST}?{query}&q=noop")
-    assert IN_ORDER in [each["sql"] for each in queries]
+    assert IN_ORDER not in statements_of(client, f"{query}&{search}")
+    assert IN_ORDER in statements_of(client, f"{query}&q=noop")
 
 
 def test_error_of_one_group_or_of_none_is_found(failed, client):
@@ -223,19 +215,18 @@ def test_acts_and_exports_leave_no_matching_job_out(query, failed, client, monke
     ],
 )
 def test_jobs_are_counted_in_the_order_of_an_index(query, order, failed, client):
-    with CaptureQueriesContext(connection) as queries:
-        client.get(f"{LIST}?{query}")
-    texts = [each["sql"] for each in queries]
-    (count,) = [each for each in texts if each.startswith("SELECT COUNT(*)")]
+    (count,) = counts_of(client, query)
     assert f'ORDER BY "pgjobs_job"."{order}" ASC LIMIT' in count
 
 
 def test_jobs_of_a_row_are_counted_by_the_index_of_the_row(failed, client):
-    with CaptureQueriesContext(connection) as queries:
-        client.get(f"{LIST}?status=FAILED&batch=1")
-    texts = [each["sql"] for each in queries]
-    (count,) = [each for each in texts if each.startswith("SELECT COUNT(*)")]
+    (count,) = counts_of(client, "status=FAILED&batch=1")
     assert "ORDER BY" not in count
+
+
+def counts_of(client, query: str) -> list[str]:
+    texts = statements_of(client, query)
+    return [each for each in texts if each.startswith("SELECT COUNT(*)")]
 
 
 def test_some_waiting_jobs_are_found_without_reading_them_all():

@@ -17,6 +17,8 @@ from tests.operators import (
     make_worker,
     messages_of,
     operator,
+    plan_of,
+    statement_of_rows,
     text_of,
 )
 
@@ -83,28 +85,15 @@ def test_no_query_reads_arguments_or_sorts_by_anything_but_the_id(admin_client):
 
 def test_the_list_reads_the_primary_key_from_its_end(admin_client):
     make_many(3)
-    with CaptureQueriesContext(connection) as queries:
-        admin_client.get(LIST)
-    (rows,) = [each["sql"] for each in queries if "reason_start" in each["sql"]]
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("SET LOCAL enable_sort = off")
-        cursor.execute(f"EXPLAIN {rows}")
-        plan = "\n".join(line for (line,) in cursor.fetchall())
+    plan = plan_of(statement_of_rows(admin_client), "seqscan", "sort")
     assert "Index Scan Backward using pgjobs_job_pkey" in plan
 
 
 @pytest.mark.parametrize("status", ["SUCCESSFUL", "FAILED", "CANCELLED", "WAITING"])
 def test_a_status_is_found_by_an_index(admin_client, status):
     make_many(3)
-    with CaptureQueriesContext(connection) as queries:
-        admin_client.get(LIST, {"status": status})
-    (rows,) = [each["sql"] for each in queries if "reason_start" in each["sql"]]
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("SET LOCAL enable_indexscan = off")
-        cursor.execute(f"EXPLAIN {rows}")
-        plan = "\n".join(line for (line,) in cursor.fetchall())
+    rows = statement_of_rows(admin_client, f"status={status}")
+    plan = plan_of(rows, "seqscan", "indexscan")
     name = "line" if status == "WAITING" else "finished"
     assert f"Bitmap Index Scan on pgjobs_job_{name}" in plan
 

@@ -9,17 +9,21 @@ from django.test.utils import CaptureQueriesContext
 from pgjobs.models import ErrorGroup, Event, Schedule, TaskDefinition, Tick
 from pgjobs.models.event import Delivery
 from pgjobs.reports import job_filters
-from tests.operators import LIST, insert, make_job, make_worker, operator, text_of
+from tests.operators import (
+    LIST,
+    found,
+    insert,
+    make_job,
+    make_worker,
+    operator,
+    plan_of,
+    statements_of,
+    text_of,
+)
 
 pytestmark = pytest.mark.django_db
 
 MAY_SEARCH = ("view_job", "view_job_arguments")
-
-
-def found(client, **query) -> list[int]:
-    response = client.get(LIST, query)
-    assert response.status_code == 200
-    return [job.pk for job in response.context["cl"].result_list]
 
 
 @pytest.mark.parametrize(
@@ -108,9 +112,7 @@ def test_search_takes_the_index_of_arguments_however_few_jobs_match(admin_client
         assert len(found(admin_client, q="order_id:17")) == 1
     looked = next(each["sql"] for each in queries if "@>" in each["sql"])
     assert looked.endswith("LIMIT 10001")
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN {looked}")
-        plan = "\n".join(line for (line,) in cursor.fetchall())
+    plan = plan_of(looked)
     assert job_filters.ARGUMENTS_INDEX in plan and "Seq Scan" not in plan
 
 
@@ -243,14 +245,8 @@ def test_tabs_of_a_filtered_list_count_nothing_and_keep_the_filter():
 
 def test_tabs_count_by_indexes_only(admin_client):
     make_job()
-    with CaptureQueriesContext(connection) as queries:
-        admin_client.get(LIST)
-    (counts,) = [each["sql"] for each in queries if "ended (status)" in each["sql"]]
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(f"EXPLAIN {counts}")
-        plan = "\n".join(line for (line,) in cursor.fetchall())
-    assert "Seq Scan on pgjobs_job" not in plan
+    (counts,) = [sql for sql in statements_of(admin_client) if "ended (status)" in sql]
+    assert "Seq Scan on pgjobs_job" not in plan_of(counts, "seqscan")
 
 
 def test_running_job_shows_its_worker_and_its_progress():
