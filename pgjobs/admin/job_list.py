@@ -8,7 +8,7 @@ from .filters import reads_all
 
 
 class JobList(ChangeList):
-    """The list of jobs. An address cannot sort it by another column than people can."""
+    """The list of jobs. No address sorts it by a column that its heads do not sort."""
 
     queryset: Any  # of the jobs that the filters and the search leave
 
