@@ -704,9 +704,9 @@ $$;
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_move(candidates pgjobs_candidate[]) RETURNS void
 LANGUAGE plpgsql
-SET pgjobs.admits = on
 AS $$
 BEGIN
+    PERFORM set_config('pgjobs.admits', 'on', true);  -- as in record.sql
     UPDATE pgjobs_job AS job
     SET status = CASE WHEN obstacle IS NULL THEN 'READY' ELSE 'WAITING' END,
         waiting_for = CASE obstacle
@@ -731,6 +731,7 @@ BEGIN
         OFFSET 0
     ) AS decided
     WHERE job.ctid = place AND decided.line IS DISTINCT FROM next_line;
+    PERFORM set_config('pgjobs.admits', '', true);
 END
 $$;
 """,
@@ -1108,9 +1109,9 @@ $$;
     OUT recorded bigint[], OUT touched jsonb[], OUT linked bigint[],
     OUT batches bigint[]
 ) LANGUAGE plpgsql
-SET pgjobs.admits = on
 AS $$
 BEGIN
+    PERFORM set_config('pgjobs.admits', 'on', true);
     WITH stored AS (
         UPDATE pgjobs_job
         SET status = 'SUCCESSFUL',
@@ -1134,6 +1135,7 @@ BEGIN
         array_agg(DISTINCT batch_id) FILTER (WHERE batch_id IS NOT NULL)
     INTO recorded, touched, linked, batches
     FROM stored;
+    PERFORM set_config('pgjobs.admits', '', true);
 END
 $$;
 """,

@@ -4,9 +4,9 @@
 -- empty.
 CREATE OR REPLACE FUNCTION pgjobs_move(candidates pgjobs_candidate[]) RETURNS void
 LANGUAGE plpgsql
-SET pgjobs.admits = on
 AS $$
 BEGIN
+    PERFORM set_config('pgjobs.admits', 'on', true);  -- as in record.sql
     UPDATE pgjobs_job AS job
     SET status = CASE WHEN obstacle IS NULL THEN 'READY' ELSE 'WAITING' END,
         waiting_for = CASE obstacle
@@ -31,5 +31,6 @@ BEGIN
         OFFSET 0
     ) AS decided
     WHERE job.ctid = place AND decided.line IS DISTINCT FROM next_line;
+    PERFORM set_config('pgjobs.admits', '', true);
 END
 $$;

@@ -1,15 +1,19 @@
 -- Record jobs that succeeded, as record_and_claim.sql does, at the beginning of an
 -- admission. If it `admits`, it sees to their keys and successors at once, so that no
 -- row has to say that they have ended. Otherwise they stand in the line "recorded".
+--
+-- The setting tells the trigger pgjobs_queue_changed who writes. A SET clause would put it
+-- back by itself, but only a superuser may give one for a setting of our own. After an
+-- error the savepoint puts it back, or the end of the transaction.
 CREATE OR REPLACE FUNCTION pgjobs_record(
     worker bigint, ids bigint[], lease_tokens bigint[], return_values text[],
     admits boolean,
     OUT recorded bigint[], OUT touched jsonb[], OUT linked bigint[],
     OUT batches bigint[]
 ) LANGUAGE plpgsql
-SET pgjobs.admits = on
 AS $$
 BEGIN
+    PERFORM set_config('pgjobs.admits', 'on', true);
     WITH stored AS (
         UPDATE pgjobs_job
         SET status = 'SUCCESSFUL',
@@ -33,5 +37,6 @@ BEGIN
         array_agg(DISTINCT batch_id) FILTER (WHERE batch_id IS NOT NULL)
     INTO recorded, touched, linked, batches
     FROM stored;
+    PERFORM set_config('pgjobs.admits', '', true);
 END
 $$;
