@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections import Counter
 
-import psycopg
 import pytest
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -16,8 +15,8 @@ from pgjobs import conf
 from pgjobs.models import Schedule, Subscription, Worker
 from pgjobs.queue import admitting
 from pgjobs.tasks import events, registry
-from tests import declared_rows, emptying, kept_connections, kept_rows
-from tests.processes import AROUND, ROOT, WorkerProcess, database_url, wait_for
+from tests import declared_rows, emptying, harness, kept_connections, kept_rows
+from tests.processes import AROUND, ROOT, WorkerProcess, wait_for
 from tests.settings import POOLER
 
 # Without it each process that a test starts, and each of those that run tests, would
@@ -26,6 +25,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 DatabaseOperations.sql_flush = emptying.sql_flush
+DatabaseOperations.execute_sql_flush = emptying.execute_sql_flush
 declared_rows.install()
 kept_rows.install()
 
@@ -122,8 +122,11 @@ def pytest_configure(config):
     Dropping a database takes a checkpoint, which waits for the disk and all writers.
     """
     leave_out_what_is_slow(config)
-    if "DATABASE_URL" not in os.environ and not hasattr(config, "workerinput"):
-        with psycopg.connect(database_url(), autocommit=True) as server:
+    if hasattr(config, "workerinput"):
+        return
+    harness.make_owner()
+    if "DATABASE_URL" not in os.environ:
+        with harness.connect() as server:
             server.execute("ALTER SYSTEM SET fsync = off")
             server.execute("SELECT pg_reload_conf()")
 
@@ -174,6 +177,8 @@ def pytest_sessionfinish(session):
 def django_db_setup(django_db_setup, django_db_blocker):
     with django_db_blocker.unblock():
         kept_connections.install()
+    yield
+    harness.let_go()
 
 
 @pytest.fixture(autouse=True)

@@ -74,7 +74,7 @@ def wait_for_all(status: str, timeout: float = PATIENCE) -> None:
 
 
 def database_url(host: str | None = None, port: str | int | None = None) -> str:
-    """Return the URL of the tests' server, or of what stands before it."""
+    """Return the owner's URL of the tests' server, or of what stands before it."""
     database = test_settings.DATABASES["default"]
     host = quote(host or database["HOST"] or "", safe="")
     port = port or database["PORT"]
@@ -82,6 +82,26 @@ def database_url(host: str | None = None, port: str | int | None = None) -> str:
     if database["PASSWORD"]:
         user += f":{quote(database['PASSWORD'], safe='')}"
     return f"postgresql://{user}@{host}{f':{port}' if port else ''}/postgres"
+
+
+def process_environment(
+    settings: dict | None = None, **environment: str
+) -> dict[str, str]:
+    """Return the environment of a process that works on the test's database.
+
+    `settings`: what it has in PGJOBS. `environment`: what goes before all of this.
+    """
+    return {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'example_project'}",
+        "PYTHONUNBUFFERED": "1",
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "DATABASE_URL": database_url(),
+        "PGJOBS_IN_TEST_PROCESS": "1",
+        "PGJOBS_TEST_DATABASE": test_settings.TEST_DATABASE,
+        "PGJOBS_TEST_SETTINGS": json.dumps({**AROUND, **(settings or {})}),
+        **environment,
+    }
 
 
 class WorkerProcess:
@@ -102,17 +122,7 @@ class WorkerProcess:
             arguments += ("--poll", str(OFTEN))  # the last one counts
         self.process = subprocess.Popen(
             [*command, *arguments],
-            env={
-                **os.environ,
-                "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'example_project'}",
-                "PYTHONUNBUFFERED": "1",
-                "DJANGO_SETTINGS_MODULE": "tests.settings",
-                "DATABASE_URL": database_url(),
-                "PGJOBS_IN_TEST_PROCESS": "1",
-                "PGJOBS_TEST_DATABASE": test_settings.TEST_DATABASE,
-                "PGJOBS_TEST_SETTINGS": json.dumps({**AROUND, **(settings or {})}),
-                **environment,
-            },
+            env=process_environment(settings, **environment),
             cwd=ROOT,
             stdin=terminal,
             stdout=self.log if terminal is None else terminal,

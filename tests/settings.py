@@ -5,8 +5,9 @@ import os
 import sys
 from pathlib import Path
 
+import dj_database_url
 import django
-from example.database import database_settings
+from example.database import embedded_server_url
 from psycopg.conninfo import conninfo_to_dict
 
 # The app of which the documentation's examples speak.
@@ -53,8 +54,18 @@ USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
+# The superuser's way to the server, for tests/harness.py alone.
+SERVER_URL = os.environ.get("DATABASE_URL") or embedded_server_url(
+    Path(__file__).resolve().parent / ".pgdata"
+)
+# An ordinary role owns the database and does the rest: migrations, tests, workers.
+OWNER = "pgjobs_tests"
 DATABASES = {
-    "default": database_settings(Path(__file__).resolve().parent / ".pgdata"),
+    "default": {
+        **dj_database_url.parse(SERVER_URL, conn_max_age=60, conn_health_checks=True),
+        "USER": OWNER,
+        "PASSWORD": OWNER,
+    },
 }
 # Another name lets two runs of the suite share a server.
 TEST_DATABASE = os.environ.get("PGJOBS_TEST_DATABASE", "test_pgjobs")
@@ -80,7 +91,8 @@ POOLER = os.environ.get("PGJOBS_TEST_POOLER", "")
 DIRECT: dict = {}
 if POOLER:
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
-    DIRECT = conninfo_to_dict(os.environ["PGJOBS_TEST_DIRECT"])
+    SERVER_URL = os.environ["PGJOBS_TEST_DIRECT"]
+    DIRECT = {**conninfo_to_dict(SERVER_URL), "user": OWNER, "password": OWNER}
     del DIRECT["dbname"]
 # What a test's worker process is to have in PGJOBS, as JSON.
 PGJOBS = json.loads(os.environ.get("PGJOBS_TEST_SETTINGS", "{}"))

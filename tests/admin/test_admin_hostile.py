@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -25,6 +24,7 @@ from pgjobs.models import (
     TaskDefinition,
 )
 from pgjobs.models.event import Delivery
+from tests.actors import leave_out_triggers
 from tests.operators import LIST, make_job, make_worker
 
 pytestmark = pytest.mark.django_db
@@ -50,8 +50,8 @@ MOST = 500_000  # characters of a page
 def addresses(no_schedules) -> list[str]:
     """Return all lists and pages; each row holds hostile and large values."""
     now = timezone.now()
-    with connection.cursor() as cursor:  # what a worker and the triggers would refuse
-        cursor.execute("SET LOCAL session_replication_role = replica")
+    # What a worker and the triggers would refuse.
+    leave_out_triggers("pgjobs_job", "pgjobs_subscription", "pgjobs_queue")
     name = BAD[:200]
     worker = make_worker(LARGE, host=LARGE, queues="", version=name)
     queue = Queue.objects.create(

@@ -40,7 +40,7 @@ from pgjobs.queue.parts import OLDEST
 from pgjobs.queue.unclaimable import first_in_line, unclaimable
 from pgjobs.sql import statement
 from pgjobs.worker.figures import Figures
-from tests import dependent_tasks
+from tests import dependent_tasks, harness
 from tests.actors import Hand, admit, execute, hours, job_that_is
 from tests.database.test_sql_roles import GRANTS
 from tests.processes import STATEMENTS
@@ -53,7 +53,7 @@ pytestmark = pytest.mark.django_db
 
 PARTS = [Range(100, 1, 0), Range(0, 0, 0, 9), Range(0, 0, 10), Range(-1, -100, 0)]
 AHEAD = Ahead(200, 1_000.0, {"tests.noop": 0.001})
-ROLE = f"fuzzer_of_{TEST_DATABASE}"
+ROLE = f"hostile_{TEST_DATABASE}"
 LARGE = ("-9223372036854775808", "-1", "0", "1", "9223372036854775807")
 NUMBERS = ("NaN", "Infinity", "-1", "0", "1e-310", "1e-9", "1e300", "3153600001", "50")
 WORDS = ("READY", "RUNNING", "WAITING", "default", "arrived", "unlinked", "undecided")
@@ -576,9 +576,14 @@ def drawn(data, kinds: dict[str, str]) -> dict[str, str]:
     }
 
 
-def test_no_value_that_a_producer_may_write_stops_a_worker(busy):
+@pytest.fixture
+def producer():
+    with harness.role("hostile"):
+        yield
+
+
+def test_no_value_that_a_producer_may_write_stops_a_worker(producer, busy):
     """The producer has the rights of docs/sql.md. What it may not write is refused."""
-    psql(f"CREATE ROLE {ROLE}")
     psql(GRANTS["producer"].replace("producer", ROLE))
     kinds = columns()["pgjobs_job"]
     with undone():

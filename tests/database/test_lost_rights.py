@@ -11,6 +11,7 @@ from pgjobs import current_job, enqueue, enqueue_many, task
 from pgjobs.database import roles
 from pgjobs.models import Attempt, ErrorGroup, Job
 from pgjobs.worker.upkeep.chore import LONGEST_PAUSE
+from tests import harness
 from tests.actors import execute
 from tests.dependent_tasks import refresh_client
 from tests.processes import running_worker, shared_queue, wait_for
@@ -20,7 +21,7 @@ from tests.tasks import fail_with, noop
 pytestmark = shared_queue
 
 PASSWORD = "secret"
-ROLE = f"losing_of_{TEST_DATABASE}"
+ROLE = f"worker_{TEST_DATABASE}"
 SLOTS = 2
 SEVERAL = 2 * SLOTS + 1  # fill the slots, and as many outcomes as a worker keeps
 SOON = 10.0  # seconds, as promised
@@ -55,14 +56,10 @@ TABLES = sorted({table for _, table in rights()})
 def worker_role(transactional_db) -> Iterator[None]:
     """Let the worker and its jobs connect as a role with no more than it needs."""
     before = dict(connection.settings_dict)
-    execute(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}'")
-    try:
+    with harness.role("worker", f"LOGIN PASSWORD '{PASSWORD}'"):
         execute(roles.grants("worker", ROLE, "public"))
         yield
-    finally:
         connection.settings_dict.update(before)
-        execute(f"DROP OWNED BY {ROLE}")
-        execute(f"DROP ROLE {ROLE}")
 
 
 @contextmanager

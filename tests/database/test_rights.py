@@ -4,13 +4,13 @@ import pytest
 from django.db import transaction
 
 from pgjobs.worker.connections.connection import PATH_OF_FUNCTIONS
+from tests import harness
 from tests.actors import execute, session
 from tests.settings import TEST_DATABASE
 
 pytestmark = pytest.mark.django_db
 
-# Roles are the server's: those of runs side by side must not meet.
-ROLE = f"writer_of_{TEST_DATABASE}"
+ROLE = f"writer_{TEST_DATABASE}"
 PUBLIC = """
 SELECT proname FROM pg_proc
 WHERE proname LIKE 'pgjobs%' AND has_function_privilege('public', oid, 'EXECUTE')
@@ -43,10 +43,15 @@ NEEDED_BY_WRITERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def new_role():
+    with harness.role("writer"):
+        yield
+
+
 @pytest.fixture
-def role(db):
-    """A role of the test's transaction that may write rows, and nothing else."""
-    execute(f"CREATE ROLE {ROLE}")
+def role(new_role, db):
+    """A role that may write rows in the test's transaction, and nothing else."""
     tables = "pgjobs_job, pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite"
     execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {ROLE}")
     execute(

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -17,7 +17,7 @@ from pgjobs import chain, enqueue, enqueue_many, publish
 from pgjobs.database import roles
 from pgjobs.models import Attempt, Job, Queue, Schedule
 from pgjobs.queue.id_blocks import use_of_block
-from tests import dependent_tasks
+from tests import dependent_tasks, harness
 from tests.actors import admit, execute, session
 from tests.database.test_sql_roles import GRANTS
 from tests.processes import shared_queue, wait_for
@@ -32,7 +32,7 @@ MODULES = {"TASK_MODULES": ["tests.dependent_tasks", "tests.handled"]}
 
 def role_of(kind: str) -> str:
     """Return a name; roles are the server's, and runs side by side must not meet."""
-    return f"{kind}_of_{TEST_DATABASE}"
+    return f"{kind}_{TEST_DATABASE}"
 
 
 @pytest.fixture(autouse=True)
@@ -42,18 +42,12 @@ def all_roles(transactional_db) -> Iterator[None]:
     Up to PostgreSQL 14 everybody may create objects in `public`. The documentation, and
     a system check, ask for this REVOKE.
     """
-    made = []
-    execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-    try:
+    harness.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    with ExitStack() as made:
         for kind in roles.KINDS:
-            execute(f"CREATE ROLE {role_of(kind)} LOGIN PASSWORD '{PASSWORD}'")
-            made.append(role_of(kind))
+            made.enter_context(harness.role(kind, f"LOGIN PASSWORD '{PASSWORD}'"))
             execute(printed(f"{kind}={role_of(kind)}"))
         yield
-    finally:
-        for name in made:
-            execute(f"DROP OWNED BY {name}")
-            execute(f"DROP ROLE {name}")
 
 
 def printed(*given: str) -> str:

@@ -13,7 +13,7 @@ from pgjobs.models import Job, Note, Prerequisite
 from pgjobs.queue.upkeep import prune_left_rows
 from pgjobs.tasks.definitions import store_definitions
 from pgjobs.tasks.events import store_declared
-from tests import dependent_tasks
+from tests import dependent_tasks, harness
 from tests.actors import Hand, execute, statuses
 from tests.settings import TEST_DATABASE
 from tests.sql import enqueued, psql, refused
@@ -28,18 +28,22 @@ GRANTS = dict(
         r"```sql\n-- grants: ([^\n]*)\n(.*?)```", DOCUMENT.read_text(), re.DOTALL
     )
 )
-# Roles are the server's: those of runs side by side must not meet.
-ROLE = f"producer_of_{TEST_DATABASE}"
+ROLE = f"producer_{TEST_DATABASE}"
 CALLS = (
     "SELECT * FROM pgjobs_enqueue('tests.add', '{\"a\": 1}')",
     "CALL pgjobs_insert_job('tests', 'add', 1, '{\"a\": 1}')",
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def role():
+    """A role whose rights go with the test's transaction."""
+    with harness.role("producer"):
+        yield
+
+
 @pytest.fixture(autouse=True)
-def role(db):
-    """A role of the test's transaction, which goes with it."""
-    psql(f"CREATE ROLE {ROLE}")
+def tasks(role, db):
     declare_tasks()
     store_definitions("default")
 

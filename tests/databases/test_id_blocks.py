@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from pgjobs.queue.id_blocks import NUMBERED, SIZE, begin_block, block_of
 from pgjobs.reports.status import overview
+from tests import harness
 from tests.databases.test_commands import run
 
 pytestmark = pytest.mark.django_db(databases=["default", "eu"])
@@ -89,16 +90,21 @@ def test_only_database_of_a_project_needs_no_blocks(block):
     assert not any("sequence" in each["sql"] for each in queries)
 
 
-def test_role_sees_the_problem_of_the_sequences_that_it_may_read(block):
+@pytest.fixture(scope="module")
+def blind():
+    with harness.role("blind") as name:
+        yield name
+
+
+def test_role_sees_the_problem_of_the_sequences_that_it_may_read(blind, block):
     with connections["eu"].cursor() as cursor:
-        cursor.execute("CREATE ROLE pgjobs_blind; GRANT pgjobs_blind TO CURRENT_USER")
-        cursor.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO pgjobs_blind")
+        cursor.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {blind}")
         use(block, LIMIT)
-        cursor.execute("SET LOCAL ROLE pgjobs_blind")
+        cursor.execute(f"SET LOCAL ROLE {blind}")
         assert overview("eu").problems == []
         cursor.execute("RESET ROLE")
-        cursor.execute("GRANT SELECT ON SEQUENCE pgjobs_job_id_seq TO pgjobs_blind")
-        cursor.execute("SET LOCAL ROLE pgjobs_blind")
+        cursor.execute(f"GRANT SELECT ON SEQUENCE pgjobs_job_id_seq TO {blind}")
+        cursor.execute(f"SET LOCAL ROLE {blind}")
         (problem,) = overview("eu").problems
         cursor.execute("RESET ROLE")
     assert f"has used 90 % of the ids of block {block}." in problem

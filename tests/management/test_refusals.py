@@ -11,7 +11,7 @@ from django.db import connection
 from psycopg import sql
 
 from pgjobs.models import Job
-from tests import settings as test_settings
+from tests import harness
 from tests.actors import session
 from tests.processes import shared_queue, wait_for
 
@@ -49,14 +49,10 @@ def owner():
 @pytest.fixture
 def stranger(owner, connect_with):
     """Act as a role that may only connect. Its name must be quoted."""
-    name = f'{test_settings.TEST_DATABASE}"stranger'
-    quoted = sql.Identifier(name).as_string(None)
-    owner.execute(f"CREATE ROLE {quoted}")
-    connect_with(assume_role=name)
-    yield quoted
-    connection.close()
-    owner.execute(f"DROP OWNED BY {quoted}")
-    owner.execute(f"DROP ROLE {quoted}")
+    with harness.role('stranger"') as name:
+        connect_with(assume_role=name)
+        yield sql.Identifier(name).as_string(None)
+        connection.close()
 
 
 def refusal(command: tuple[str, ...]) -> str:

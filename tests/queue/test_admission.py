@@ -15,6 +15,7 @@ from pgjobs.models import Job, Note, Predecessor, Queue, Rate
 from pgjobs.queue import admitting, recording
 from pgjobs.queue.claiming import ClaimedJob
 from pgjobs.worker.connections.connection import OwnConnection, Watchdog, plan_once
+from tests import harness
 from tests.actors import (
     Hand,
     admit,
@@ -682,14 +683,10 @@ def test_end_that_any_isolation_level_brings_is_seen():
 @pytest.fixture
 def clerk():
     """A session of a role that may insert jobs, and nothing else."""
-    execute("CREATE ROLE admission_clerk LOGIN")
-    try:
-        execute("GRANT INSERT ON pgjobs_job TO admission_clerk")
-        with session(user="admission_clerk") as made:
+    with harness.role("admission_clerk", "LOGIN PASSWORD 'clerk'") as name:
+        execute(f"GRANT INSERT ON pgjobs_job TO {name}")
+        with session(user=name, password="clerk") as made:
             yield made
-    finally:
-        execute("DROP OWNED BY admission_clerk")
-        execute("DROP ROLE admission_clerk")
 
 
 @pytest.mark.parametrize("keys", [*KEYS.values(), {"after": [1]}])

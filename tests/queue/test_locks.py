@@ -11,7 +11,7 @@ from pgjobs import enqueue, enqueue_many, group
 from pgjobs.models import Batch, Job, Note, Predecessor
 from pgjobs.queue import admitting, upkeep
 from pgjobs.worker.upkeep.admission import FIRST_PAUSE
-from tests import tasks
+from tests import harness, tasks
 from tests.actors import Hand, admit, execute, hours, session, statuses, stored_statuses
 from tests.processes import (
     drain,
@@ -44,14 +44,10 @@ def served():
 @pytest.fixture
 def clerk():
     """A session of a role that has one right."""
-    execute("CREATE ROLE clerk LOGIN")
-    try:
-        execute("GRANT INSERT ON pgjobs_job TO clerk")
-        with session(user="clerk") as made:
+    with harness.role("clerk", "LOGIN PASSWORD 'clerk'") as name:
+        execute(f"GRANT INSERT ON pgjobs_job TO {name}")
+        with session(user=name, password="clerk") as made:
             yield made
-    finally:
-        execute("DROP OWNED BY clerk")
-        execute("DROP ROLE clerk")
 
 
 # One after the other

@@ -13,8 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests import harness
 from tests.processes import LONGEST_TEST, ROOT, database_url, wait_for
-from tests.settings import TEST_DATABASE
+from tests.settings import OWNER, TEST_DATABASE
 
 pytestmark = pytest.mark.slow
 
@@ -46,9 +47,13 @@ FAULTS = (" ERROR ", " CRITICAL ", " FAILED ", " RETRY ", "Traceback")
 
 def last_release() -> str:
     """Return the commit of the last release; until there is one, the latest commit."""
+    return WANTED or ["HEAD", *named_releases()][-1]
+
+
+def named_releases() -> list[str]:
+    """Return the commits of the releases, the oldest first."""
     lines = (HERE / "releases.txt").read_text().splitlines()
-    named = [line.split()[1] for line in lines if line and not line.startswith("#")]
-    return WANTED or (named[-1] if named else "HEAD")
+    return [line.split()[1] for line in lines if line and not line.startswith("#")]
 
 
 def git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -58,14 +63,21 @@ def git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
 @pytest.fixture(scope="module")
 def release(tmp_path_factory) -> Path:
     """The package as it was released."""
+    return package_of(last_release(), tmp_path_factory.mktemp("release"))
+
+
+def first_release(directory: Path) -> Path:
+    return package_of(named_releases()[0], directory / "first")
+
+
+def package_of(commit: str, directory: Path) -> Path:
+    """Put the package as it was in a commit into a directory; return that."""
     if not (ROOT / ".git").exists():
         pytest.skip("there is no history here")
     if git("rev-parse", "--is-shallow-repository").stdout.strip() == b"true":
         pytest.skip("this clone has only the end of the history")
-    commit = last_release()
     done = git("archive", commit, "pgjobs")
     assert done.returncode == 0, f"{commit} is not in the history: fetch all of it."
-    directory = tmp_path_factory.mktemp("release")
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(directory, filter="data")
     return directory
@@ -107,9 +119,26 @@ class Site:
             stderr=subprocess.STDOUT,
         )
 
-    def migrate(self) -> None:
+    def migrate(self, **changes: str) -> None:
+        assert self.code_of_migrate(**changes) == 0, self.printed("migrate.log")
+
+    def code_of_migrate(self, **changes: str) -> int:
+        """Run `migrate`; `changes`: of the environment. Return the exit code."""
+        self.environment, before = self.environment | changes, self.environment
         process = self.start("migrate.log", "django", "migrate", "-v", "0")
-        assert process.wait(LONGEST_TEST * 2) == 0, self.printed("migrate.log")
+        self.environment = before
+        return process.wait(LONGEST_TEST * 2)
+
+    def migrate_as_superuser(self) -> None:
+        """Migrate as 0.9.0 needed it, and give everything to the owner."""
+        url = self.environment["DATABASE_URL"]
+        database = url.rpartition("/")[2]
+        attributes = "SUPERUSER LOGIN PASSWORD 'secret'"
+        with harness.role("installer", attributes, database) as name:
+            as_installer = url.replace(f"{OWNER}:{OWNER}@", f"{name}:secret@")
+            self.migrate(DATABASE_URL=as_installer)
+            with harness.connect(database) as server:
+                server.execute(f"REASSIGN OWNED BY {name} TO {OWNER}")
 
     def printed(self, log: str) -> str:
         return (self.directory / log).read_text()
@@ -136,7 +165,7 @@ def catalogue(url: str) -> list[tuple]:
 def test_release_is_upgraded_under_load(release, tmp_path):
     with fresh_database("upgrade") as url:
         old, new = Site(release, url, tmp_path), Site(ROOT, url, tmp_path)
-        old.migrate()
+        old.migrate_as_superuser()
         started = {}
 
         def start(site: Site, log: str, *command: str) -> None:
@@ -184,6 +213,27 @@ def upgrade(new: Site, old: Site, start, end, url: str) -> None:
 
 def test_upgraded_release_has_what_a_new_installation_has(release, tmp_path):
     with fresh_database("upgraded") as upgraded, fresh_database("new") as new:
-        for package, url in ((release, upgraded), (ROOT, upgraded), (ROOT, new)):
-            Site(package, url, tmp_path).migrate()
+        Site(release, upgraded, tmp_path).migrate_as_superuser()
+        for url in (upgraded, new):
+            Site(ROOT, url, tmp_path).migrate()
         assert catalogue(upgraded) == catalogue(new)
+
+
+def test_owner_whose_migration_of_the_first_release_was_refused_goes_on(tmp_path):
+    with fresh_database("refused") as refused, fresh_database("new") as new:
+        first = first_release(tmp_path)
+        assert Site(first, refused, tmp_path).code_of_migrate() != 0
+        for url in (refused, new):
+            Site(ROOT, url, tmp_path).migrate()
+        assert catalogue(refused) == catalogue(new)
+
+
+def test_owner_who_restored_a_dump_of_the_first_release_gets_what_it_lacks(tmp_path):
+    """Two functions of 0.9.0 could be restored by superusers alone."""
+    with fresh_database("restored") as restored, fresh_database("new") as new:
+        Site(first_release(tmp_path), restored, tmp_path).migrate_as_superuser()
+        with psycopg.connect(restored) as own:
+            own.execute("DROP FUNCTION pgjobs_record, pgjobs_move")
+        for url in (restored, new):
+            Site(ROOT, url, tmp_path).migrate()
+        assert catalogue(restored) == catalogue(new)

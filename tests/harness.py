@@ -1,0 +1,85 @@
+"""The superuser of the tests' server. No code of the package ever runs as this role.
+
+It makes roles and databases, empties tables, fills them without triggers, reads
+counters, and breaks things. Everything else is done by the ordinary role that owns the
+tests' databases: `tests.settings.OWNER`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import sql
+
+from tests.settings import OWNER, SERVER_URL, TEST_DATABASE
+
+# One that is kept for each database, because to connect takes longer than most tests.
+kept: dict[str, psycopg.Connection] = {}
+
+
+def server_url(database: str = "postgres") -> str:
+    """Return the superuser's URL of a database."""
+    return urlsplit(SERVER_URL)._replace(path=f"/{database}").geturl()
+
+
+def connect(database: str = "postgres") -> psycopg.Connection:
+    """Connect as the superuser, who commits each statement by itself."""
+    return psycopg.connect(server_url(database), autocommit=True)
+
+
+def keep(database: str) -> psycopg.Connection:
+    """Return the superuser's connection to a database, which stays open."""
+    if database not in kept or kept[database].broken or kept[database].closed:
+        kept[database] = connect(database)
+    return kept[database]
+
+
+def let_go() -> None:
+    """Close what is kept: nobody can drop a database that a session uses."""
+    while kept:
+        kept.popitem()[1].close()
+
+
+def execute(
+    query: str, parameters: dict | list | None = None, database: str = TEST_DATABASE
+) -> list[tuple]:
+    """Run a statement as the superuser in a transaction of its own; return its rows."""
+    cursor = keep(database).execute(query, parameters)
+    return cursor.fetchall() if cursor.description else []
+
+
+def make_owner() -> None:
+    """Make the role that owns the tests' databases, without any further right."""
+    with connect() as server:
+        if not server.execute(
+            "SELECT FROM pg_roles WHERE rolname = %s", [OWNER]
+        ).rowcount:
+            server.execute(f"CREATE ROLE {OWNER}")
+        server.execute(
+            f"ALTER ROLE {OWNER} LOGIN CREATEDB NOSUPERUSER NOCREATEROLE"
+            f" NOREPLICATION NOBYPASSRLS PASSWORD '{OWNER}'"
+        )
+
+
+@contextmanager
+def role(
+    name: str, attributes: str = "", database: str = TEST_DATABASE
+) -> Iterator[str]:
+    """Make a role for the length of a block. Without LOGIN the owner may become it.
+
+    `database`: where the role may get rights, which it loses at the end. Gives its
+    name, which no other run on the server uses.
+    """
+    name = f"{name}_{TEST_DATABASE}"
+    quoted = sql.Identifier(name)
+    with connect() as server:
+        server.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(quoted))
+        server.execute(sql.SQL(f"CREATE ROLE {{}} {attributes}").format(quoted))
+        server.execute(sql.SQL("GRANT {} TO {}").format(quoted, sql.Identifier(OWNER)))
+    try:
+        yield name
+    finally:
+        with connect(database) as server:
+            server.execute(sql.SQL("DROP OWNED BY {}").format(quoted))
+            server.execute(sql.SQL("DROP ROLE {}").format(quoted))
