@@ -9,6 +9,8 @@ one (`track_commit_timestamp`) must be clearly before the other's statement bega
 
 **Time.** A fault steps the server's clock. Each version says by how many seconds it was
 wrong (`drift`), by the machine's uptime, so that the checker has true times.
+
+All of this belongs to the superuser. The project, an ordinary role, writes through it.
 """
 
 from typing import Any
@@ -17,6 +19,7 @@ import psycopg
 from psycopg.rows import namedtuple_row
 
 from .clocks import started_at
+from .server import OWNER
 
 # Of a job, as SQL calls it; the names of a Version's fields with it.
 COLUMNS = {
@@ -50,7 +53,8 @@ COLUMNS = {
 TABLES = """
 CREATE SCHEMA chaos;
 -- The time, whatever the server's clock says; to a hundredth of a second.
-CREATE FUNCTION chaos.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$
+CREATE FUNCTION chaos.now() RETURNS timestamptz LANGUAGE sql VOLATILE
+SECURITY DEFINER AS $$
     SELECT to_timestamp(
         {started_at} + split_part(pg_read_file('/proc/uptime'), ' ', 1)::float8
     )
@@ -74,9 +78,14 @@ SELECT 0::bigint AS seq, xid8 '1' AS transaction, ''::text AS operation,
     id AS job_id, {columns}
 FROM pgjobs_job AS job LIMIT 0;
 CREATE SEQUENCE chaos.version_seq OWNED BY chaos.version.seq;
+-- The project's tasks note what they do.
+GRANT USAGE ON SCHEMA chaos TO {owner};
+GRANT INSERT ON chaos.effect TO {owner};
+GRANT USAGE ON SEQUENCE chaos.effect_seq_seq TO {owner};
 """
 TRIGGERS = """
-CREATE FUNCTION chaos.keep_version() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION chaos.keep_version() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER AS $$
 DECLARE
     job pgjobs_job := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 BEGIN
@@ -90,7 +99,8 @@ $$;
 CREATE TRIGGER zz_chaos AFTER INSERT OR UPDATE OR DELETE ON pgjobs_job
     FOR EACH ROW EXECUTE FUNCTION chaos.keep_version();
 
-CREATE FUNCTION chaos.keep_worker() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION chaos.keep_worker() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER AS $$
 DECLARE
     worker pgjobs_worker := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 BEGIN
@@ -104,7 +114,8 @@ $$;
 CREATE TRIGGER zz_chaos AFTER INSERT OR DELETE ON pgjobs_worker
     FOR EACH ROW EXECUTE FUNCTION chaos.keep_worker();
 
-CREATE FUNCTION chaos.keep_pause() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION chaos.keep_pause() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO chaos.pause (name, is_paused)
     VALUES (NEW.name, NEW.paused_at IS NOT NULL);
@@ -157,7 +168,9 @@ ORDER BY event.id, delivery.task
 def install(connection: psycopg.Connection) -> None:
     """Make the tables and triggers that keep everything."""
     named = ", ".join(f"{code} AS {name}" for name, code in COLUMNS.items())
-    connection.execute(TABLES.format(columns=named, started_at=started_at()))
+    connection.execute(
+        TABLES.format(columns=named, started_at=started_at(), owner=OWNER)
+    )
     connection.execute(TRIGGERS.format(columns=", ".join(COLUMNS.values())))
 
 

@@ -79,6 +79,9 @@ class Pair:
         self.primary.start()
         self.add_standby()
 
+    def make_owner(self) -> None:
+        self.primary.make_owner()
+
     def add_standby(self, port: int | None = None) -> None:
         """Make a standby; return once it follows, and is waited for if it must be."""
         self.standby = Standby(self.primary, self.megabytes, port)

@@ -87,6 +87,7 @@ class Run:
         self.server = self.new_server()
         self.stack.callback(self.server.remove)
         self.server.start()
+        self.server.make_owner()
         self.make_tables()
         self.network = Network(self.server.port)
         self.stack.callback(self.network.close)

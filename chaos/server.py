@@ -36,6 +36,8 @@ SETTINGS = DURABILITY | {
     "track_commit_timestamp": "on",
     "log_line_prefix": "%m %a ",
 }
+# Who owns the database: the project's role, which may do nothing else.
+OWNER = "chaos_owner"
 KEPT_MEGABYTES = 16  # that the filler leaves at first; the server uses them up
 
 
@@ -108,6 +110,14 @@ class Server:
 
     def connect(self, name: str = "chaos:harness") -> psycopg.Connection:
         return psycopg.connect(self.url(name=name), autocommit=True)
+
+    def make_owner(self) -> None:
+        """Give the database to an ordinary role, as which the project connects."""
+        with self.connect() as connection:
+            connection.execute(
+                f"CREATE ROLE {OWNER} LOGIN CREATEDB PASSWORD '{self.password}'"
+            )
+            connection.execute(f"ALTER DATABASE postgres OWNER TO {OWNER}")
 
     def start(self) -> None:
         settings = SETTINGS | {"port": str(self.port)}

@@ -124,9 +124,9 @@ def pytest_configure(config):
     leave_out_what_is_slow(config)
     if hasattr(config, "workerinput"):
         return
-    harness.make_owner()
-    if "DATABASE_URL" not in os.environ:
-        with harness.connect() as server:
+    with harness.connect() as server:
+        harness.make_owner(server)
+        if "DATABASE_URL" not in os.environ:
             server.execute("ALTER SYSTEM SET fsync = off")
             server.execute("SELECT pg_reload_conf()")
 

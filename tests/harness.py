@@ -14,6 +14,7 @@ from psycopg import sql
 
 from tests.settings import OWNER, SERVER_URL, TEST_DATABASE
 
+POWERLESS = f"{OWNER}_powerless"
 # One that is kept for each database, because to connect takes longer than most tests.
 kept: dict[str, psycopg.Connection] = {}
 
@@ -49,17 +50,20 @@ def execute(
     return cursor.fetchall() if cursor.description else []
 
 
-def make_owner() -> None:
-    """Make the role that owns the tests' databases, without any further right."""
-    with connect() as server:
-        if not server.execute(
-            "SELECT FROM pg_roles WHERE rolname = %s", [OWNER]
-        ).rowcount:
-            server.execute(f"CREATE ROLE {OWNER}")
-        server.execute(
-            f"ALTER ROLE {OWNER} LOGIN CREATEDB NOSUPERUSER NOCREATEROLE"
-            f" NOREPLICATION NOBYPASSRLS PASSWORD '{OWNER}'"
-        )
+def make_owner(server: psycopg.Connection) -> None:
+    """Make the role that owns the tests' databases, without any further right.
+
+    It may become a role that may do nothing.
+    """
+    for name in (OWNER, POWERLESS):
+        known = "SELECT FROM pg_roles WHERE rolname = %s"
+        if not server.execute(known, [name]).rowcount:
+            server.execute(f"CREATE ROLE {name}")
+    server.execute(
+        f"ALTER ROLE {OWNER} LOGIN CREATEDB NOSUPERUSER NOCREATEROLE"
+        f" NOREPLICATION NOBYPASSRLS PASSWORD '{OWNER}'"
+    )
+    server.execute(f"GRANT {POWERLESS} TO {OWNER}")
 
 
 @contextmanager

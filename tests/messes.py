@@ -9,6 +9,7 @@ from django.utils import timezone, translation
 from psycopg import sql
 
 from pgjobs import task
+from tests import harness
 
 MESSES = {}
 
@@ -34,7 +35,7 @@ statement("setting in a block", "DO $$ BEGIN SET statement_timeout = '9s'; END $
 statement("setting after another", "SELECT 1; SET statement_timeout = '9s'")
 statement("search path", "SET search_path TO pg_catalog")
 statement("time zone of the session", "SET TIME ZONE 'Asia/Tokyo'")
-statement("role", "SET ROLE pg_monitor")
+statement("role", f"SET ROLE {harness.POWERLESS}")
 statement("read only", "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
 statement("temporary table", "CREATE TEMPORARY TABLE left_behind (id int)")
 statement("temporary result", "SELECT 1 AS id INTO TEMP left_behind")

@@ -12,12 +12,13 @@ from pgjobs.models import Queue, Schedule, Subscription, TaskDefinition
 from pgjobs.tasks import events
 from pgjobs.tasks.definitions import declared
 from pgjobs.tasks.events import row_of
-from tests import emptying
+from tests import emptying, harness
 from tests.actors import execute, in_thread, session
 from tests.conftest import LONGEST
 from tests.emptying import FEW_PAGES
 from tests.kept_connections import tidy
 from tests.processes import ROOT, shared_queue, wait_for
+from tests.settings import OWNER, TEST_DATABASE
 from tests.tasks import noop
 
 pytestmark = shared_queue
@@ -101,28 +102,28 @@ WHERE datname = current_database() AND locktype = 'relation'
 
 
 def empty_before_deadlocks_of_others() -> None:
-    execute("SET deadlock_timeout = '1s'")
+    harness.execute("SET deadlock_timeout = '1s'")
     empty()
 
 
 def test_deadlock_with_a_worker_that_still_ends_goes_on_after_its_end():
     names = connection.introspection.django_table_names(only_existing=True)
     last = [name for name in names if name.startswith("pgjobs_")][-1]
-    with session() as other:
+    with harness.connect(TEST_DATABASE) as other:
         other.execute("SET deadlock_timeout = '1min'")
-        other.begin()
+        other.execute("BEGIN")
         other.execute(f"SELECT FROM {last}")
         with in_thread(empty_before_deadlocks_of_others) as emptied:
             held = wait_for(lambda: execute(HELD), "it has locked some tables")
             other.execute(f"SELECT FROM {held[0][0]}")
-            other.commit()
+            other.execute("COMMIT")
             emptied.result(timeout=60)
 
 
 def test_connection_is_kept_as_good_as_new():
     kept = connection.connection
     zone = execute("SHOW timezone")
-    execute("SET SESSION AUTHORIZATION pg_monitor")
+    execute(f"SET ROLE {harness.POWERLESS}")
     execute("SET statement_timeout = '10min'")
     execute("SET timezone = 'Asia/Tokyo'")
     execute("LISTEN there")
@@ -130,9 +131,7 @@ def test_connection_is_kept_as_good_as_new():
     execute("SELECT pg_advisory_lock(1)")
     tidy(None)
     assert connection.connection is kept
-    assert execute("SELECT current_user = 'pg_monitor', to_regclass('here')") == [
-        (False, None)
-    ]
+    assert execute("SELECT current_user, to_regclass('here')") == [(OWNER, None)]
     assert execute("SHOW statement_timeout") == [("0",)]
     assert execute("SHOW timezone") == zone
     assert execute("SELECT pg_listening_channels()") == []

@@ -26,7 +26,7 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": "postgres",
-        "USER": "postgres",
+        "USER": "chaos_owner",
         "PASSWORD": os.environ.get("CHAOS_PASSWORD", ""),
         "HOST": ",".join("127.0.0.1" for _ in PORTS.split(",")),
         "PORT": PORTS,

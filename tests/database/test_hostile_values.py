@@ -576,7 +576,7 @@ def drawn(data, kinds: dict[str, str]) -> dict[str, str]:
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def producer():
     with harness.role("hostile"):
         yield

@@ -55,7 +55,7 @@ class Reader:
             "HOME": os.environ["HOME"],
             "PATH": tools,
             "PGHOST": str(server.socket_directory),
-            "PGUSER": "postgres",
+            "PGUSER": "ada",
             "DJANGO_SUPERUSER_USERNAME": "ada",
             "DJANGO_SUPERUSER_EMAIL": "ada@example.com",
             "DJANGO_SUPERUSER_PASSWORD": "correct horse",
@@ -267,6 +267,8 @@ def main(wheel: str) -> None:
     """Follow the page on a server of its own."""
     server = PrivateServer()
     try:
+        with server.connect() as superuser:
+            superuser.execute("CREATE ROLE ada LOGIN CREATEDB")
         with tempfile.TemporaryDirectory() as folder:
             reader = Reader(Path(folder), server, Path(wheel).resolve())
             try:

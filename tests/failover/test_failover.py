@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from chaos.pair import Pair
-from chaos.server import Unusable
+from chaos.server import OWNER, Unusable
 from tests import tasks
 from tests.processes import ROOT, SOON, WorkerProcess, wait_for
 
@@ -29,6 +29,7 @@ def running_pair(is_synchronous: bool) -> Iterator[Pair]:
         pytest.skip(str(error))
     try:
         pair.start()
+        pair.make_owner()
         migrate(pair)
         yield pair
     finally:
@@ -46,7 +47,7 @@ def environment(pair) -> dict[str, str]:
     both = {
         "HOST": "127.0.0.1,127.0.0.1",
         "PORT": pair.ports,
-        "USER": "postgres",
+        "USER": OWNER,
         "PASSWORD": pair.password,
         "NAME": "postgres",
         "OPTIONS": {"target_session_attrs": "read-write"},

@@ -14,6 +14,8 @@ from tests.server import PrivateServer
 @pytest.fixture
 def server():
     server = PrivateServer()
+    with server.connect() as superuser:
+        superuser.execute("CREATE ROLE owner LOGIN CREATEDB")
     yield server
     server.remove()
 
@@ -23,7 +25,7 @@ def test_jobs_and_schedules_of_other_queues_are_taken_once(server):
     for name in NAMES:
         pytest.importorskip(name)
     host = str(server.socket_directory)
-    environment = {**os.environ, "PGUSER": "postgres", "PGHOST": host}
+    environment = {**os.environ, "PGUSER": "owner", "PGHOST": host}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     ended = subprocess.run(
         [sys.executable, "-m", "tests.management.other_queues"],

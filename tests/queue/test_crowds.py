@@ -8,7 +8,9 @@ import pytest
 from benchmarks import busy_cases, crowds
 from pgjobs.base.connections import connect
 from pgjobs.worker.connections.connection import ONE_PLAN
+from tests import harness
 from tests.processes import shared_queue
+from tests.settings import TEST_DATABASE
 
 pytestmark = shared_queue
 
@@ -23,7 +25,7 @@ def own():
     """A connection of a worker, and empty tables afterwards."""
     with connect("default", "test", "crowds") as connection:
         yield connection
-        crowds.empty(connection)
+        crowds.empty(harness.keep(TEST_DATABASE))
 
 
 KNOWN: dict[str, int] = {}
@@ -39,7 +41,7 @@ def few(own) -> dict[str, int]:
 
 
 def blocks_beside(own, crowd: str, number: int, waiting: int) -> dict[str, int]:
-    crowds.fill(own, crowd, number, waiting)
+    crowds.fill(harness.keep(TEST_DATABASE), crowd, number, waiting)
     return dict(crowds.measured(own))
 
 
@@ -82,7 +84,7 @@ UNSEEN = (
 
 
 def rows_read_unseen(own, crowd: str, number: int, waiting: int) -> dict[str, int]:
-    crowds.fill_unseen(own, crowd, number, waiting)
+    crowds.fill_unseen(harness.keep(TEST_DATABASE), crowd, number, waiting)
     return dict(busy_cases.all_rows_read(own))
 
 
@@ -107,7 +109,7 @@ def nodes(plan: dict) -> list[dict]:
 
 
 def test_pruning_reads_only_the_old_jobs_of_its_part(own):
-    crowds.fill(own, "jobs that finished long ago", 1, 5_000)
+    crowds.fill(harness.keep(TEST_DATABASE), "jobs that finished long ago", 1, 5_000)
     own.execute(ONE_PLAN)
     # PostgreSQL 15 did without this sort, and read all old jobs for each part.
     own.execute("SET enable_incremental_sort = off")

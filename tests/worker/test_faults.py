@@ -19,7 +19,7 @@ from pgjobs.models import Attempt, Job, Worker
 from pgjobs.worker.connections import listener as listening
 from pgjobs.worker.connections.bell import Bell
 from pgjobs.worker.connections.connection import OwnConnection, Watchdog, cut
-from tests import pooler, tasks
+from tests import harness, pooler, tasks
 from tests.processes import (
     ROOT,
     SOON,
@@ -32,6 +32,7 @@ from tests.processes import (
 )
 from tests.proxy import Proxy
 from tests.server import PrivateServer
+from tests.settings import OWNER
 
 pytestmark = shared_queue
 
@@ -350,6 +351,9 @@ def test_claims_that_fail_are_tried_at_growing_intervals_and_logged_once(caplog)
 @pytest.fixture(scope="module")
 def server():
     server = PrivateServer()
+    with server.connect() as superuser:
+        harness.make_owner(superuser)
+        superuser.execute(f"ALTER DATABASE postgres OWNER TO {OWNER}")
     subprocess.run(
         [sys.executable, "-m", "django", "migrate", "pgjobs", "-v", "0"],
         check=True,
