@@ -17,7 +17,7 @@ from pgjobs.queue import admitting
 from pgjobs.tasks import events, registry
 from tests import declared_rows, emptying, harness, kept_connections, kept_rows
 from tests.processes import AROUND, ROOT, WorkerProcess, wait_for
-from tests.settings import POOLER
+from tests.settings import POOLER, SCHEMA
 
 # Without it each process that a test starts, and each of those that run tests, would
 # compile all modules again.
@@ -126,6 +126,8 @@ def pytest_configure(config):
         return
     with harness.connect() as server:
         harness.make_owner(server)
+        if SCHEMA != "public":
+            harness.make_template(server)
         if "DATABASE_URL" not in os.environ:
             server.execute("ALTER SYSTEM SET fsync = off")
             server.execute("SELECT pg_reload_conf()")

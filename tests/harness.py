@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg import sql
 
-from tests.settings import OWNER, SERVER_URL, TEST_DATABASE
+from tests.settings import OWNER, SCHEMA, SERVER_URL, TEST_DATABASE
 
 POWERLESS = f"{OWNER}_powerless"
 # One that is kept for each database, because to connect takes longer than most tests.
@@ -26,7 +26,9 @@ def server_url(database: str = "postgres") -> str:
 
 def connect(database: str = "postgres") -> psycopg.Connection:
     """Connect as the superuser, who commits each statement by itself."""
-    return psycopg.connect(server_url(database), autocommit=True)
+    return psycopg.connect(
+        server_url(database), autocommit=True, options=f"-c search_path={SCHEMA}"
+    )
 
 
 def keep(database: str) -> psycopg.Connection:
@@ -64,6 +66,15 @@ def make_owner(server: psycopg.Connection) -> None:
         f" NOREPLICATION NOBYPASSRLS PASSWORD '{OWNER}'"
     )
     server.execute(f"GRANT {POWERLESS} TO {OWNER}")
+
+
+def make_template(server: psycopg.Connection) -> None:
+    """Make the database of which those of the tests are copies: it has their schema."""
+    name = f"{OWNER}_template"
+    server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    server.execute(f"CREATE DATABASE {name} OWNER {OWNER}")
+    with connect(name) as template:
+        template.execute(f"CREATE SCHEMA {SCHEMA} AUTHORIZATION {OWNER}")
 
 
 @contextmanager

@@ -70,6 +70,11 @@ DATABASES = {
 # Another name lets two runs of the suite share a server.
 TEST_DATABASE = os.environ.get("PGJOBS_TEST_DATABASE", "test_pgjobs")
 DATABASES["default"]["TEST"] = {"NAME": TEST_DATABASE}
+# The schema of all tables. Another one than `public` comes from a template.
+SCHEMA = os.environ.get("PGJOBS_TEST_SCHEMA", "public")
+if SCHEMA != "public":
+    DATABASES["default"]["OPTIONS"] = {"options": f"-c search_path={SCHEMA}"}
+    DATABASES["default"]["TEST"]["TEMPLATE"] = f"{OWNER}_template"
 # Set for the workers that tests start: they work on the test's database, and need
 # only the apps with tasks for them, which lets them start faster.
 if os.environ.get("PGJOBS_IN_TEST_PROCESS"):

@@ -10,6 +10,7 @@ from pgjobs.database.install import HERE, InstallSQL, definitions
 from pgjobs.sql.columns import filled
 from tests.actors import execute
 from tests.database.catalogue import catalogue, run
+from tests.settings import SCHEMA
 
 pytestmark = pytest.mark.django_db
 
@@ -88,16 +89,18 @@ def test_two_schemas_of_a_database_have_functions_of_their_own():
         migrate(MigrationExecutor(connection).loader.graph.leaf_nodes("pgjobs"))
         other = catalogue()
         assert other.keys() == public.keys()
-        path = """SET search_path TO 'public', 'pg_temp'"""
-        assert {name for name in public if path in public[name]} == {
-            name for name in other if path.replace("public", "Other one") in other[name]
+        path = f"""SET search_path TO '{SCHEMA}', 'pg_temp'"""
+        changed = path.replace(SCHEMA, "Other one")
+        with_path = {name for name in public if path in public[name]}
+        assert with_path and with_path == {
+            name for name in other if changed in other[name]
         }
-        assert "public" not in "".join(other.values()).replace("TO PUBLIC", "")
+        assert f" {SCHEMA}." not in "".join(other.values())
         execute("INSERT INTO pgjobs_job (task, keys) VALUES ('a', '{\"lock\": \"b\"}')")
         assert execute("SELECT status FROM pgjobs_job") == [("WAITING",)]
         migrate([("pgjobs", None)])
         assert catalogue() == {}
-        execute("SET LOCAL search_path = public")
+        execute(f"SET LOCAL search_path = {SCHEMA}")
         assert catalogue() == public
         transaction.set_rollback(True)
 
