@@ -9,6 +9,7 @@ from django.db import connections
 from psycopg import sql
 
 from pgjobs.models import Worker
+from tests import harness
 from tests.processes import LONGEST_TEST, WorkerProcess, database_url
 from tests.settings import TEST_DATABASE
 
@@ -20,10 +21,18 @@ def on_server(statement: str, name: str) -> None:
         server.execute(sql.SQL(statement).format(sql.Identifier(name)))
 
 
+def drop(name: str) -> None:
+    """Drop a database, as the superuser: only a superuser ends a session of its own."""
+    harness.let_go()
+    with harness.connect() as server:
+        statement = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+        server.execute(statement.format(sql.Identifier(name)))
+
+
 @pytest.fixture(scope="session")
 def second_database(django_db_setup, django_db_blocker):
     """Create the database "eu" and migrate it, as a project adds a shard."""
-    on_server("DROP DATABASE IF EXISTS {} WITH (FORCE)", SECOND)
+    drop(SECOND)
     on_server("CREATE DATABASE {}", SECOND)
     default = connections["default"].settings_dict
     connections.databases["eu"] = {**default, "NAME": SECOND}
@@ -32,7 +41,7 @@ def second_database(django_db_setup, django_db_blocker):
         connections["eu"].close()
     yield
     del connections.databases["eu"]
-    on_server("DROP DATABASE {} WITH (FORCE)", SECOND)
+    drop(SECOND)
 
 
 @pytest.fixture(autouse=True)
