@@ -1,6 +1,8 @@
 """The options of `manage.py jobs` that say which jobs: the filters of the admin."""
 
 from argparse import ArgumentParser, ArgumentTypeError
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -26,6 +28,8 @@ OPTIONS = {
     "event": ("--event", "ID", "jobs that deliver this event"),
     "batch": ("--batch", "ID", "jobs of this batch"),
 }
+# A job has one of each, so to repeat the option adds jobs.
+SINGLE = ("status", "queue_name", "task")
 
 
 def job_id(text: str) -> int:
@@ -38,7 +42,9 @@ def job_id(text: str) -> int:
 def add_filters(parser: ArgumentParser) -> None:
     parser.add_argument("ids", nargs="*", type=job_id, metavar="ID", help="id of a job")
     group = parser.add_argument_group(
-        "filters", "Jobs that match all of them; each may be repeated."
+        "filters",
+        "Jobs that match all of them. Each may be repeated; several statuses, queues "
+        "or tasks mean the jobs of each of them.",
     )
     for name, (option, metavar, text) in OPTIONS.items():
         group.add_argument(
@@ -67,10 +73,23 @@ def chosen(alias: str, options: dict[str, Any]) -> JobQuerySet:
     jobs = Job.objects.using(alias).all()
     if options["ids"]:
         jobs = jobs.filter(pk__in=options["ids"])
-    for name, (option, _metavar, _text) in OPTIONS.items():
-        for text in options[f"by_{name}"] or ():
-            try:
-                jobs = COMMAND_FILTERS[name](jobs, text)
-            except InvalidFilter as error:
-                raise CommandError(f"{option}: {error}", returncode=2) from error
+    for name in OPTIONS:
+        if texts := options[f"by_{name}"]:
+            jobs = filtered(jobs, name, texts)
     return jobs
+
+
+def filtered(jobs: JobQuerySet, name: str, texts: list[str]) -> JobQuerySet:
+    """Return the jobs that match a filter with all texts, or with one if a job has one.
+
+    Raises CommandError.
+    """
+    match, option = COMMAND_FILTERS[name], OPTIONS[name][0]
+    if not all(map(str.strip, texts)):
+        raise CommandError(f"{option}: must not be empty.", returncode=2)
+    try:
+        if name in SINGLE:
+            return reduce(or_, [match(jobs, text) for text in texts])
+        return reduce(match, texts, jobs)
+    except InvalidFilter as error:
+        raise CommandError(f"{option}: {error}", returncode=2) from error

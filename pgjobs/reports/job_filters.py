@@ -239,6 +239,8 @@ def has_unique_key(text: str) -> Q:
 
 
 def has_reason(text: str) -> Q:
+    if not text.strip():
+        raise InvalidFilter(_("An empty text would match every job."))
     return Q(reason__icontains=checked(text))
 
 

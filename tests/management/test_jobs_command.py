@@ -9,6 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from pgjobs.management import job_options
 from pgjobs.models import ErrorGroup, Job
 from tests.operators import insert, make_job, make_worker, status_of
 
@@ -109,6 +110,25 @@ def test_secrets_are_masked():
 )
 def test_filter_that_cannot_be_read_is_refused_by_its_name(filters):
     assert refused("list", *filters).startswith(f"{filters[0]}: ")
+
+
+@pytest.mark.parametrize("option", job_options.OPTIONS.values())
+def test_filter_without_a_text_is_refused(option):
+    """A script whose variable is empty must not mean every job."""
+    job = make_job(reason="no route")
+    assert refused("delete", option[0], "") == f"{option[0]}: must not be empty."
+    assert refused("retry", option[0], " ") == f"{option[0]}: must not be empty."
+    assert status_of(job) == "FAILED"
+
+
+def test_repeated_names_mean_the_jobs_of_each():
+    one, other = make_job("READY"), make_job("READY", task="tests.add", queue_name="b")
+    make_job("READY", task="tests.echo", queue_name="c")
+    ids = [one.pk, other.pk]
+    assert listed("--task", "tests.noop", "--task", "tests.add") == ids
+    assert listed("--queue", "default", "--queue", "b") == ids
+    failed = make_job("FAILED")
+    assert listed("--status", "failed", "--status", "successful") == [failed.pk]
 
 
 # Show
