@@ -9,6 +9,7 @@ from ..models.job_choices import QUEUED
 from ..tasks.task import Task
 from .differences import missing_text, unwanted_text
 from .expectations import TOLERANCE, Expected, expected_job
+from .seen import seen_jobs
 
 AnyTask = Task[Any, Any, Any] | str | None
 
@@ -26,7 +27,8 @@ def enqueued(
 ) -> list[Job]:
     """Return the jobs in the queue that are like this, in the order of their ids.
 
-    In the queue are jobs that are READY, SCHEDULED or WAITING.
+    In the queue are jobs that are READY, SCHEDULED or WAITING. A project with queues in
+    several databases has the jobs of all of them here.
 
     - `task`: or its name; by default any. Of its arguments name those that matter, in
       `arguments` if they are called like an option here. `unittest.mock.ANY` fits all.
@@ -118,5 +120,4 @@ def refute_enqueued(
 
 
 def fitting(expected: Expected) -> list[Job]:
-    queued = Job.objects.filter(status__in=QUEUED).order_by("pk")
-    return [job for job in queued if expected.fits(job)]
+    return [job for job in seen_jobs(QUEUED) if expected.fits(job)]

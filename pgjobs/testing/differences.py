@@ -9,6 +9,7 @@ from ..models.job_choices import QUEUED
 from .clock import clock_ahead
 from .execution import waiting_hooks
 from .expectations import Expected
+from .seen import seen_jobs
 
 MOST_SHOWN = 5
 LONGEST_ARGUMENTS = 100  # characters
@@ -16,7 +17,7 @@ LONGEST_ARGUMENTS = 100  # characters
 
 def missing_text(expected: Expected, fitting: Sequence[Job], count: int | None) -> str:
     """Return why `assert_enqueued` fails."""
-    jobs = Job.objects.order_by("pk")
+    jobs = seen_jobs()
     names = () if expected.task is None else expected.task.names
     own = [job for job in jobs if not names or job.task in names]
     if fitting:

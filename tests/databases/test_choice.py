@@ -22,7 +22,7 @@ from pgjobs.base.connections import listen_changes
 from pgjobs.exceptions import AmbiguousDatabase, InvalidTask
 from pgjobs.models import Batch, Event, Job, Schedule
 from pgjobs.tasks import events, schedules
-from pgjobs.testing import perform, run_jobs
+from pgjobs.testing import assert_enqueued, perform, refute_enqueued, run_jobs
 from tests.processes import drain as drain_with_worker
 from tests.tasks import add, enqueue_noop, noop
 
@@ -322,3 +322,20 @@ def test_wrong_list_of_databases_is_refused(value):
 def test_listener_goes_around_the_pooler_of_its_own_database():
     assert listen_changes("eu") == {"host": "direct"}
     assert listen_changes("default") == {}
+
+
+@both
+def test_assertions_see_the_jobs_of_all_databases():
+    enqueue(add.using(database="eu"), 1, 2)
+    assert_enqueued(add, 1, 2)
+    with pytest.raises(AssertionError, match="what it should not have"):
+        refute_enqueued(add)
+    with pytest.raises(AssertionError, match="There are:"):
+        assert_enqueued(add, 5)
+
+
+@pytest.mark.django_db
+def test_assertions_leave_out_databases_that_the_test_may_not_use():
+    refute_enqueued(add)
+    enqueue(add.using(database="default"), 1, 2)
+    assert_enqueued(add, 1, 2)
