@@ -99,7 +99,10 @@ class PgJobsBackend(BaseTaskBackend):
         (job,) = self.jobs.insert([new_job])
         if not job.is_new:
             return self.result_of(job)
-        result = self.new_result(task, job, positional, named)
+        if job.finished_at is None:
+            result = self.new_result(task, job, positional, named)
+        else:  # it has run inline
+            result = self.result_of(job)
         if is_heard(task_enqueued, log_task_enqueued, logging.DEBUG):
             signals.send(task_enqueued, type(self), task_result=result)
         return result

@@ -206,7 +206,8 @@ class Job(JobColumns, Returning[Value]):
         """Wait for the end of the job and return its result.
 
         `timeout`: seconds or a timedelta. None waits for ever. Raises JobFailed,
-        JobCancelled or TimeoutError, and RuntimeError inside a transaction.
+        JobCancelled or TimeoutError. Inside a transaction only a job that has ended has
+        a result: for any other one RuntimeError is raised.
         """
         return waiting.wait(self, timeout)
 

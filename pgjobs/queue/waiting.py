@@ -39,6 +39,10 @@ SELECT status, return_value::text, reason, awaited OR EXISTS (SELECT FROM asked)
 FROM pgjobs_job WHERE id = %(id)s
 """
 
+SEE = """
+SELECT status, return_value::text, reason, false FROM pgjobs_job WHERE id = %(id)s
+"""
+
 
 class State(NamedTuple):
     status: str
@@ -49,7 +53,8 @@ class State(NamedTuple):
 
 def wait(job: "Job", timeout: float | timedelta | None) -> Any:
     """Return the result of the job once it has ended; see `Job.wait`."""
-    refuse_transaction(job)
+    if ended := ended_in_transaction(job):
+        return result_of(job, ended)
     seconds = None if timeout is None else non_negative_seconds("timeout", timeout)
     deadline = math.inf if seconds is None else monotonic() + seconds
     with listening(database_of(job), job.pk) as connection:
@@ -69,18 +74,31 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
 async def await_result(job: "Job", timeout: float | timedelta | None) -> Any:
     """Return the result of the job once it has ended, from async code."""
     # In the thread of the caller's transaction.
-    await sync_to_async(refuse_transaction)(job)
+    if ended := await sync_to_async(ended_in_transaction)(job):
+        return result_of(job, ended)
     return await sync_to_async(wait, thread_sensitive=False)(job, timeout)
 
 
-def refuse_transaction(job: "Job") -> None:
-    if connections[database_of(job)].in_atomic_block:
+def ended_in_transaction(job: "Job") -> State | None:
+    """Return how the job has ended, as the caller's transaction sees it.
+
+    Returns None outside of a transaction. Raises RuntimeError if the caller would wait
+    inside of one.
+    """
+    connection = connections[database_of(job)]
+    if not connection.in_atomic_block:
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(SEE, {"id": job.pk})
+        row = cursor.fetchone()
+    if row is None or row[0] not in FINISHED:
         raise RuntimeError(
             f"Waiting for job {job.pk} inside a transaction could last for ever: "
             "what this transaction enqueued starts when it commits. In a test, call "
             "pgjobs.testing.run_jobs() and look at job.return_value, or let the test "
             "commit: TransactionTestCase, or @pytest.mark.django_db(transaction=True)."
         )
+    return State._make(row)
 
 
 def database_of(job: "Job") -> str:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Group
 from django.core import mail
 from django.core.checks import run_checks
@@ -10,6 +11,7 @@ from django.db import connection, transaction
 
 from pgjobs import Retry, aenqueue, chain, current_job, enqueue, enqueue_many, publish
 from pgjobs import task as declare
+from pgjobs.exceptions import JobFailed
 from pgjobs.models import Job, Worker
 from pgjobs.queue.quiet import quiet
 from pgjobs.testing import (
@@ -18,7 +20,7 @@ from pgjobs.testing import (
     override_mode,
     run_jobs,
 )
-from tests import tasks
+from tests import standard_tasks, tasks
 from tests.actors import session
 
 pytestmark = pytest.mark.django_db
@@ -212,3 +214,30 @@ def test_mode_is_warned_of_where_debug_is_off(settings, monkeypatch):
     assert "no worker runs the jobs" in messages()["pgjobs.W046"]
     settings.DEBUG = True
     assert messages() == {}
+
+
+@override_mode("inline")
+def test_job_that_has_run_inline_has_a_result_to_wait_for():
+    assert enqueue(tasks.add, 2, b=3).wait(timeout=2) == 5
+    assert async_to_sync(enqueue(tasks.add, 2, b=3).await_result)() == 5
+
+
+def test_job_that_has_run_in_the_test_has_a_result_to_wait_for():
+    job = enqueue(tasks.add, 2, b=3)
+    with pytest.raises(RuntimeError, match="inside a transaction"):
+        job.wait(timeout=2)
+    run_jobs()
+    assert job.wait(timeout=2) == 5
+
+
+def test_failure_of_a_job_that_has_run_in_the_test_is_raised_by_wait():
+    job = enqueue(tasks.fail_with.using(max_attempts=1), "no")
+    run_jobs(raise_errors=False)
+    with pytest.raises(JobFailed, match="no"):
+        job.wait()
+
+
+@override_mode("inline")
+def test_result_of_a_task_of_django_that_has_run_inline_is_final():
+    result = standard_tasks.add.enqueue(1, b=2)
+    assert (result.status, result.return_value) == ("SUCCESSFUL", 3)
