@@ -16,6 +16,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
+from django.utils.translation import get_language
 
 from ..exceptions import LONGEST_DELAY
 
@@ -63,7 +64,12 @@ class Timetable:
 
     @property
     def explained(self) -> str:
-        """What the cron expression says, in plain (English) words."""
+        """What the cron expression says, in words where the reader's language has some.
+
+        CronSim has English ones alone.
+        """
+        if not (get_language() or "en").startswith("en"):
+            return self.cron
         try:
             return CronSim(self.cron, datetime(2000, 1, 1)).explain()
         except CronSimError:
