@@ -27,6 +27,7 @@ from tests.settings_matrix import tasks  # noqa: E402
 
 MOST_PAGES = 150
 ADDRESS = re.compile(r'(?:href|action)="(/admin/pgjobs/[^"#]*)"')
+VALUE = re.compile(r"=[^&]*")
 NUMBER = re.compile(r"\d+")
 faults: list[str] = []
 
@@ -104,7 +105,7 @@ def visit(client: Client) -> None:
     waiting, seen = ["/admin/pgjobs/", *forms()], set()
     while waiting and len(seen) < MOST_PAGES:
         address = waiting.pop(0).replace("&amp;", "&")
-        if (kind := NUMBER.sub("0", address)) in seen:
+        if (kind := VALUE.sub("", NUMBER.sub("0", address))) in seen:
             continue
         seen.add(kind)
         with noting(address):
