@@ -9,6 +9,7 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from .base.database_choice import has_tables, queue_databases
+from .base.readable import watch_connections
 from .tasks import events, schedules
 from .tasks.definitions import store_definitions
 from .tasks.registry import registry
@@ -22,6 +23,7 @@ class PgjobsConfig(AppConfig):
     def ready(self) -> None:
         from . import checks  # noqa: F401  (registers them)
 
+        watch_connections()
         registry.discover()
         import_backends()
         post_migrate.connect(store_declared, sender=self)
