@@ -177,7 +177,12 @@ def has_tables(alias: str) -> bool:
     connection = connections[alias]
     key = (alias, str(connection.settings_dict["NAME"]))
     if not known_to_have.get(key):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT to_regclass('pgjobs_job') IS NOT NULL")
-            (known_to_have[key],) = cursor.fetchone()
+        known_to_have[key] = sees_tables(connection)
     return known_to_have[key]
+
+
+def sees_tables(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the tables are there, by the present search path."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass('pgjobs_job') IS NOT NULL")
+        return cursor.fetchone()[0]

@@ -23,6 +23,7 @@ from .obstacles import described, lines, obstacles
 from .pauses import with_person
 from .reading import rows_of
 from .remarks import Remark
+from .sequences import sequence_problems
 from .units import too_heavy, units_in_use
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
@@ -275,6 +276,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
         )
         found.append(Remark(text % number, "job", filters={"status": "WAITING"}))
     found += move_problems(jobs.db, now) + block_problems(jobs.db)
+    found += sequence_problems(jobs.db)
     latest = now - PATIENCE
     known = [each.pk for each in workers if instant(each.lease_until) > latest]
     orphans = jobs.running().exclude(worker_id__in=known)

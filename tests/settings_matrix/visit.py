@@ -7,6 +7,7 @@ import argparse
 import io
 import json
 import re
+import sys
 import traceback
 from contextlib import contextmanager
 
@@ -37,7 +38,7 @@ def noting(what: str):
     """Go on after a fault, so that one run shows all of them."""
     try:
         yield
-    except (Exception, SystemExit):
+    except (Exception, SystemExit):  # noqa: BLE001  (a page may fail in any way)
         lines = traceback.format_exc().strip().splitlines()
         faults.append(f"{what}: " + " | ".join(lines[-5:]))
 
@@ -172,5 +173,5 @@ if __name__ == "__main__":
         prepare()
     else:
         look()
-    print("\n".join(faults))
+    sys.stdout.write("\n".join(faults))
     raise SystemExit(len(faults))
