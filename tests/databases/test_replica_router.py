@@ -9,6 +9,7 @@ from pgjobs.base.database_choice import database_to_change
 from pgjobs.base.queue_database import database_of_acts
 from pgjobs.conf import settings
 from pgjobs.models import Job, Queue, Schedule
+from pgjobs.queue.waiting import database_of
 from tests.operators import make_job
 from tests.tasks import noop
 
@@ -74,6 +75,14 @@ def test_queues_and_schedules_are_changed_where_the_router_writes():
 def test_job_that_was_read_from_the_replica_may_come_before_another():
     first = as_read(make_job("READY"))
     assert enqueue(noop.using(after=first)).status == "WAITING"
+
+
+@ROUTED
+@both
+def test_job_that_was_read_from_a_replica_is_waited_for_where_it_runs():
+    job = as_read(make_job("SUCCESSFUL", return_value=42))
+    assert database_of(job) == "default"
+    assert job.wait(timeout=10) == 42
 
 
 def test_row_of_a_queue_is_changed_where_it_is():
