@@ -138,19 +138,13 @@ def case(request):
 
 
 def remove(case: Case) -> None:
-    on_server(
-        case,
-        "DROP DATABASE IF EXISTS {database} WITH (FORCE)",
-        "DROP ROLE IF EXISTS {group}",
-    )
+    on_server(case, "DROP DATABASE IF EXISTS {database} WITH (FORCE)")
     with psycopg.connect(database_url(), autocommit=True) as server:
-        found = server.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [case.role])
-        if found.fetchone():
-            server.execute(
-                sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(
-                    sql.Identifier(case.role)
-                )
-            )
+        for role in (case.role, f"{case.database}_group"):
+            found = server.execute("SELECT FROM pg_roles WHERE rolname = %s", [role])
+            if found.fetchone() is not None:
+                drop = sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}")
+                server.execute(drop.format(sql.Identifier(role)))
 
 
 def run(case: Case, *words: str, code: int = 0) -> str:
