@@ -4,11 +4,13 @@ from django.apps import AppConfig
 from django.conf import settings as django_settings
 from django.db import connections
 from django.db.migrations.loader import MigrationLoader
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, pre_migrate
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
-from .base.database_choice import has_tables, queue_databases
+from .base.database_choice import has_tables, queue_databases, sees_tables
+from .base.readable import watch_connections
+from .database.schema import follow_schema
 from .tasks import events, schedules
 from .tasks.definitions import store_definitions
 from .tasks.registry import registry
@@ -22,8 +24,10 @@ class PgjobsConfig(AppConfig):
     def ready(self) -> None:
         from . import checks  # noqa: F401  (registers them)
 
+        watch_connections()
         registry.discover()
         import_backends()
+        pre_migrate.connect(heal_functions, sender=self)
         post_migrate.connect(store_declared, sender=self)
 
 
@@ -39,6 +43,12 @@ def import_backends() -> None:
                 import_string(path)
 
 
+def heal_functions(using: str, **kwargs) -> None:
+    """Let the functions follow their tables if someone has renamed the schema."""
+    if using in queue_databases() and connections[using].vendor == "postgresql":
+        follow_schema(connections[using])
+
+
 def store_declared(using: str, apps=None, **kwargs) -> None:
     """Store what the code declares, if the database has all migrations."""
     connection = connections[using]
@@ -52,6 +62,12 @@ def store_declared(using: str, apps=None, **kwargs) -> None:
 
 
 def is_migrated(connection) -> bool:
+    """Whether the database has all migrations, and here the tables that they made.
+
+    A project with a schema for each tenant may note migrations where it made no table.
+    """
+    if not sees_tables(connection):
+        return False
     loader = MigrationLoader(connection)
     return all(
         node in loader.applied_migrations for node in loader.graph.leaf_nodes("pgjobs")

@@ -16,6 +16,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
 from .base.addresses import id_of
+from .base.moments import instant
 from .base.plain_json import dump
 from .conf import settings
 from .models import Job, Status
@@ -159,7 +160,7 @@ def finite(number: float | None) -> float | None:
 
 
 def iso(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None
+    return instant(moment).isoformat() if moment else None
 
 
 def seconds_to_wait(job: Job) -> int:

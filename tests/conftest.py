@@ -45,6 +45,7 @@ conf.SETTINGS.update(
 # Of xdist's own order, the files with most tests first, those come last that take
 # longest: a few tests with processes and servers. So these begin.
 LONGEST = (
+    "settings_matrix/test_matrix.py",
     "failover/test_failover.py",
     "database/test_hostile_values.py",
     "upgrades/test_upgrade.py",

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
+import django
 from admin_actions.admin import ActionsModelAdmin
 from django.contrib import admin
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
@@ -32,6 +33,8 @@ from .listing import TableAdmin
 FROM_PAGE = "from=page"  # rather than from a row of the list
 ROW_TEMPLATE = "admin/pgjobs/row_buttons.html"
 LONGEST_NAME = 80
+# Where a version of Django has other markup around a page than the one before.
+MARKUP = f"admin/pgjobs/markup_{'5.2' if django.VERSION < (6, 1) else '6.1'}"
 
 
 def button(
@@ -122,7 +125,7 @@ class ButtonsAdmin(TableAdmin, ActionsModelAdmin):
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "media": self.media,
-            "has_view_permission": True,
+            "markup": MARKUP,
             "title": title,
         }
         return TemplateResponse(request, template, frame | context)

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext as _
 
+from ..base.moments import instant
 from ..reports.durations import seconds_in_words
 from ..reports.figures import Period, Sums
 
@@ -36,7 +37,8 @@ class History(NamedTuple):
             return []
         first = int(self.spans[0].key)
         whole = len(self.spans) * self.period.step
-        found = (((at.timestamp() - first) / whole, name) for at, name in self.marks)
+        marks = ((instant(at).timestamp(), name) for at, name in self.marks)
+        found = (((at - first) / whole, name) for at, name in marks)
         return [(share, name) for share, name in found if 0 <= share <= 1]
 
 

@@ -5,6 +5,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..base.moments import instant
 from ..exceptions import UnknownTask
 from ..models import Job, Status
 from ..reports.json_text import readable
@@ -140,7 +141,7 @@ class JobColumns(TableAdmin):
         """Return how long the last attempt of a finished job took."""
         if job.finished_at is None or job.last_attempted_at is None:
             return ""
-        took = lasting(job.finished_at - job.last_attempted_at)
+        took = lasting(instant(job.finished_at) - instant(job.last_attempted_at))
         return gettext("after %(time)s") % {"time": took}
 
     @admin.display(description=_("attempts"))

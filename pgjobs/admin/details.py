@@ -8,6 +8,7 @@ from django.db.models.functions import Cast, Left, Right
 from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
 
+from ..base.moments import instant
 from ..models import Attempt, Job, Predecessor, Status, Step
 from ..reports.json_text import plain, readable
 from ..reports.texts import block, excerpt, visible
@@ -202,7 +203,7 @@ def with_times(attempt: Attempt) -> Attempt:
     attempt.shown_start = exactly(attempt.started_at)
     if attempt.started_at is not None:
         end = attempt.finished_at or now()
-        attempt.shown_duration = lasting(end - attempt.started_at)
+        attempt.shown_duration = lasting(instant(end) - instant(attempt.started_at))
     return attempt
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 
+from ..base.moments import instant
 from ..reports.job_rows import COLUMNS, TEXTS, json_lines, rows_of
 from ..tasks.sensitive import sensitive_words
 
@@ -42,7 +43,7 @@ def csv_lines(names, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 def csv_cell(value) -> Any:
     if hasattr(value, "isoformat"):
-        return value.isoformat()
+        return instant(value).isoformat()
     if isinstance(value, str) and value.startswith(FORMULAS):
         return f"'{value}"
     return value

@@ -7,9 +7,10 @@ from django.contrib import admin
 from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
-from django.utils.timezone import localtime, now
+from django.utils.timezone import now
 from django.utils.translation import gettext
 
+from ..base.moments import instant, local
 from ..reports.durations import seconds_in_words
 from ..reports.texts import block, excerpt
 
@@ -66,11 +67,14 @@ def ago(time: datetime | None) -> str:
     """Return how long ago a time was, or in how long it will be; exactly as a title."""
     if time is None:
         return ""
-    age = now() - time
+    age = instant(now()) - instant(time)
     words = gettext("%(age)s ago") if age >= NO_TIME else gettext("in %(age)s")
     text = words % {"age": lasting(abs(age))}
     return format_html(
-        '<time datetime="{}" title="{}">{}</time>', time.isoformat(), exact(time), text
+        '<time datetime="{}" title="{}">{}</time>',
+        instant(time).isoformat(),
+        exact(time),
+        text,
     )
 
 
@@ -83,7 +87,7 @@ def exactly(time: datetime | None) -> str:
 
 def exact(time: datetime, zone: tzinfo | None = None) -> str:
     """Return a time to the second with its zone: a given one, or the user's."""
-    return f"{localtime(time, zone):%Y-%m-%d %H:%M:%S %Z}"
+    return f"{local(time, zone):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def lasting(age: timedelta) -> str:

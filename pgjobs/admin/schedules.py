@@ -157,11 +157,12 @@ class ScheduleAdmin(ActingAdmin):
         if request.method == "GET" and may_see and not self.chosen_task(request):
             if not self.has_add_permission(request):
                 raise PermissionDenied
+            title = gettext("Add schedule")
             context = {
                 "form": TaskForm(),
+                "original": title,
                 "url_back": list_url("schedule", self.admin_site),
             }
-            title = gettext("Add schedule")
             return self.page(request, TASK_TEMPLATE, title, context)
         return super().add_view(request, form_url, extra_context)
 

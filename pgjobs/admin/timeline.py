@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from django.utils.timezone import now
 from django.utils.translation import gettext as _
 
+from ..base.moments import instant
 from ..models import Attempt, Job, Status
 from .markup import ago, exact, lasting
 
@@ -27,7 +28,7 @@ class Moment(NamedTuple):
 
 def timeline(job: Job, attempts: Iterable[Attempt]) -> list[Moment]:
     moments = [*of_columns(job), *of_attempts(attempts)]
-    return sorted(moments, key=lambda moment: moment.at)
+    return sorted(moments, key=lambda moment: instant(moment.at))
 
 
 def of_columns(job: Job) -> Iterator[Moment]:
@@ -49,7 +50,7 @@ def of_attempts(attempts: Iterable[Any]) -> Iterator[Moment]:
         values = {
             "number": each.number,
             "outcome": each.outcome_word,
-            "time": lasting(end - each.started_at),
+            "time": lasting(instant(end) - instant(each.started_at)),
         }
         text = _("Attempt %(number)d: %(outcome)s after %(time)s")
         if each.finished_at is None:

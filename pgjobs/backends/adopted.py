@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from django.utils import timezone
-
+from ..base.moments import aware
 from ..queue.new_job import NewJob
 from ..tasks.arguments import Stored
 from ..tasks.options import Options
@@ -67,7 +65,7 @@ class AdoptedTask(NativeTask[..., Any, Any]):
             job = job._replace(
                 queue_name=task.queue_name,
                 priority=int(task.priority),
-                run_after=aware(task.run_after),
+                run_after=task.run_after and aware(task.run_after),
             )
         if chosen.options.has_keys:
             job = job._replace(**chosen.key_columns(stored, args, kwargs))
@@ -92,10 +90,3 @@ class AdoptedTask(NativeTask[..., Any, Any]):
 
 def name_of(alias: str, path: str) -> str:
     return f"{alias}{SEPARATOR}{path}"
-
-
-def aware(moment: datetime | None) -> datetime | None:
-    """Return a time with its zone; where USE_TZ is off, Django's have none."""
-    if moment is None or timezone.is_aware(moment):
-        return moment
-    return timezone.make_aware(moment)

@@ -9,6 +9,7 @@ from django.db import connections
 from psycopg import sql
 
 from ..conf import is_by_alias, settings
+from .readable import make_readable
 
 LONGEST_APPLICATION_NAME = 63
 
@@ -49,6 +50,7 @@ def connect(
     connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
     try:
         with guard(connection):
+            make_readable(connection)
             assume_role(alias, connection)
     except BaseException:
         connection.close()

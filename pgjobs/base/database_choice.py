@@ -40,6 +40,33 @@ def database_to_read() -> str:
         return settings.get("DATABASE")
 
 
+def database_to_change(alias: str) -> str:
+    """Return the database in which rows that were read from this alias are changed.
+
+    Routers read from replicas, where nothing can be changed. Their rows are changed
+    where the router writes. Raises AmbiguousDatabase.
+    """
+    return alias if takes_changes(alias) else database_to_write()
+
+
+def takes_changes(alias: str) -> bool:
+    """Whether rows of this alias are its own, and not those of another database."""
+    if settings.database_in_use == alias or alias in (given_databases() or ()):
+        return True
+    if (chosen := routed("db_for_write")) is None or chosen == alias:
+        return True
+    if given_databases() is not None or not may_be_migrated(alias):
+        return False
+    return not is_read_only(alias)
+
+
+def is_read_only(alias: str) -> bool:
+    """Whether sessions of this alias can change nothing, as on a standby."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT current_setting('transaction_read_only')::boolean")
+        return cursor.fetchone()[0]
+
+
 def certain_database() -> str | None:
     """Return the database of the running job, or the only one that there is."""
     if in_use := settings.database_in_use:
@@ -150,7 +177,12 @@ def has_tables(alias: str) -> bool:
     connection = connections[alias]
     key = (alias, str(connection.settings_dict["NAME"]))
     if not known_to_have.get(key):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT to_regclass('pgjobs_job') IS NOT NULL")
-            (known_to_have[key],) = cursor.fetchone()
+        known_to_have[key] = sees_tables(connection)
     return known_to_have[key]
+
+
+def sees_tables(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the tables are there, by the present search path."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass('pgjobs_job') IS NOT NULL")
+        return cursor.fetchone()[0]

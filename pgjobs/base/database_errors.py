@@ -2,6 +2,7 @@
 
 import psycopg
 from psycopg.errors import (
+    FeatureNotSupported,
     LockNotAvailable,
     QueryCanceled,
     ReadOnlySqlTransaction,
@@ -11,6 +12,7 @@ from psycopg.errors import (
 # SQLSTATE classes of errors that a single row can cause: data exceptions, violated
 # constraints, program limits, and what functions and triggers raise.
 ROW_ERRORS = ("22", "23", "54", "P0")
+OF_ENCODINGS = "mbutils.c"  # the file of PostgreSQL that converts characters
 PASSING_ERRORS = (LockNotAvailable, TransactionRollback)
 
 
@@ -31,7 +33,16 @@ def is_of_row(error: BaseException) -> bool:
         return False
     if error.sqlstate is None:  # the driver cannot read a value
         return isinstance(error, psycopg.DataError)
-    return error.sqlstate.startswith(ROW_ERRORS)
+    return error.sqlstate.startswith(ROW_ERRORS) or is_of_encoding(error)
+
+
+def is_of_encoding(error: psycopg.Error) -> bool:
+    """Whether the database has no code for a character, as one of SQL_ASCII has none.
+
+    Other errors of the same class are of statements: a plan that a migration outdates.
+    """
+    is_unsupported = isinstance(error, FeatureNotSupported)
+    return is_unsupported and error.diag.source_file == OF_ENCODINGS
 
 
 def is_too_slow(error: BaseException) -> bool:

@@ -19,6 +19,7 @@ from cronsim import CronSim, CronSimError
 from django.utils.translation import get_language
 
 from ..exceptions import LONGEST_DELAY
+from .moments import instant
 
 LONGEST_CRON = 200
 SHORTEST_INTERVAL = timedelta(seconds=1)
@@ -51,8 +52,14 @@ class Timetable:
     start: datetime | None = None
     end: datetime | None = None  # the first moment that is too late
 
+    def __post_init__(self) -> None:
+        for name in ("origin", "start", "end"):
+            if (moment := getattr(self, name)) is not None:
+                object.__setattr__(self, name, instant(moment))
+
     def after(self, moment: datetime) -> datetime | None:
         """Return the first tick later than the moment, or None if there is none."""
+        moment = instant(moment)
         if self.start is not None:
             moment = max(moment, self.start - INSTANT)
         try:
@@ -89,7 +96,7 @@ class Timetable:
         `count` is the most. It looks back in steps, each twice as long as the one
         before, because millions of ticks may lie between the two.
         """
-        reach = timedelta(hours=1)
+        first, until, reach = instant(first), instant(until), timedelta(hours=1)
         while True:
             begin = max(first, until - reach) if reach < until - first else first
             ticks = list(self.between(begin, until))

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from textwrap import shorten
 
 import psycopg
+from django.apps import apps
+from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -11,6 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ..base.connections import pool_size
 from ..base.database_choice import queue_databases
 from ..conf import problems, settings
+from ..database.schema import functions_astray
 
 SUPPORTED_SERVER = 140000
 ISOLATION_LEVELS = (psycopg.IsolationLevel.READ_COMMITTED, None)
@@ -92,6 +95,24 @@ def pool_problems(alias: str) -> Iterator[CheckMessage]:
         )
 
 
+@register("pgjobs")
+def check_tenants(**kwargs) -> list[CheckMessage]:
+    """Check that all tenants share one queue (django-tenants and its like)."""
+    config = apps.get_app_config("pgjobs")
+    names = {config.name, f"{type(config).__module__}.{type(config).__qualname__}"}
+    if names.isdisjoint(getattr(django_settings, "TENANT_APPS", ())):
+        return []
+    return [
+        Error(
+            "pgjobs is in TENANT_APPS: jobs would be stored in the schema of each "
+            "tenant, where no worker looks for them.",
+            hint="Put 'pgjobs' into SHARED_APPS only. PGJOBS['META'] and "
+            "['MIDDLEWARE'] carry the tenant to its job.",
+            id="pgjobs.E026",
+        )
+    ]
+
+
 @register("pgjobs", "database")
 def check_server(databases=None, **kwargs) -> list[CheckMessage]:
     """Check the servers themselves. Only `check --database` and `migrate` do so."""
@@ -114,6 +135,8 @@ def problems_of_server(alias: str) -> list[CheckMessage]:
         *old_server(connection),
         *isolation_of_server(connection),
         *makers_of_functions(connection),
+        *ascii_only(connection),
+        *functions_left_behind(connection),
     ]
 
 
@@ -136,8 +159,37 @@ def isolation_of_server(connection) -> Iterator[CheckMessage]:
             f"Transactions on the database {connection.alias!r} begin as {level}: "
             "two of them that change the same job at a time would raise an error.",
             hint="Set default_transaction_isolation to 'read committed' for the "
-            "database or the role.",
+            "database or the role, or only for these connections: OPTIONS['options'] = "
+            "'-c default_transaction_isolation=read\\ committed'.",
             id="pgjobs.E015",
+        )
+
+
+def ascii_only(connection) -> Iterator[CheckMessage]:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW server_encoding")
+        (encoding,) = cursor.fetchone()
+    if encoding == "SQL_ASCII":
+        yield Warning(
+            f"The encoding of the database {connection.alias!r} is SQL_ASCII. Servers "
+            "before PostgreSQL 16 refuse other characters in arguments there, and "
+            "errors and logs of jobs are stored with escapes for them.",
+            hint="Dump the database and restore it into one whose encoding is UTF8.",
+            id="pgjobs.W024",
+        )
+
+
+def functions_left_behind(connection) -> Iterator[CheckMessage]:
+    """Check that the functions look for tables where the tables are."""
+    if found := functions_astray(connection):
+        functions = shorten(", ".join(name for name, _ in found), 200)
+        yield Warning(
+            f"The tables of pgjobs are in the schema {found[0][1]}, but functions look "
+            f"for them elsewhere, as after ALTER SCHEMA ... RENAME: {functions}. No "
+            "worker can start.",
+            hint=f"Run 'manage.py migrate --database {connection.alias}', which lets "
+            "them follow the tables.",
+            id="pgjobs.W025",
         )
 
 

@@ -19,6 +19,7 @@ from sentry_sdk.integrations.logging import ignore_logger
 from sentry_sdk.scope import should_send_default_pii
 
 from .. import signals
+from ..base.moments import instant
 from ..exceptions import UnknownTask
 from ..queue import meta, sending
 from ..queue.new_job import NewJob
@@ -152,7 +153,7 @@ def report_failure(
                 "attempts": job.attempts,
                 "failures": job.failures,
                 "crashes": job.crashes,
-                "enqueued_at": job.enqueued_at.isoformat(),
+                "enqueued_at": instant(job.enqueued_at).isoformat(),
                 "arguments": masked(job),
             },
         )

@@ -11,6 +11,7 @@ from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 
+from ..base.connections import connect
 from ..base.texts import storable
 from ..conf import MOST_UNITS, settings
 from ..exceptions import InvalidTask, non_negative_seconds
@@ -19,6 +20,13 @@ from ..worker.modes import refuse_mode
 from ..worker.process.http import LAST_PORT, LOOPBACK, Address
 from .refusals import explained
 
+# Where the tables are, by the search path of a session.
+SCHEMA = """
+SELECT (
+    SELECT relnamespace::regnamespace::text FROM pg_class
+    WHERE oid = to_regclass('pgjobs_job')
+)
+"""
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SIZES = {
     prefix: base**power
@@ -173,6 +181,24 @@ def check_mode() -> None:
         refuse_mode()
     except ImproperlyConfigured as error:
         raise CommandError(str(error), returncode=1) from None
+
+
+def check_schema(alias: str) -> None:
+    """Refuse a schema that a backend has chosen for Django's connections alone."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(SCHEMA)
+        (of_django,) = cursor.fetchone()
+    with connect(alias, "look", "schema") as own:
+        ((of_worker,),) = own.execute(SCHEMA).fetchall()
+    if of_worker != of_django:
+        raise CommandError(
+            f"Code would enqueue into the schema {of_django}, but workers look into "
+            f"{of_worker or 'one without tables of pgjobs'}: something changes the "
+            "search_path of Django's connections, as backends for tenants do. Tenants "
+            "share one queue: put 'pgjobs' into SHARED_APPS only, and start the worker "
+            "outside of a tenant.",
+            returncode=1,
+        )
 
 
 def check_migrations(alias: str) -> None:

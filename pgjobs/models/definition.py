@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from django.db import connections, models, transaction
 from django.utils.translation import gettext_lazy as _
 
-from ..base.queue_database import QueueManager, declare_alone
+from ..base.queue_database import QueueManager, QueueSet, declare_alone
 from ..sql import statement
 from .table import Table
 
@@ -21,7 +21,7 @@ class Synced(NamedTuple):
     gone: list[str]
 
 
-class DefinitionQuerySet(models.QuerySet["TaskDefinition"]):
+class DefinitionQuerySet(QueueSet["TaskDefinition"]):
     def active(self):
         """Filter the tasks that code declares."""
         return self.filter(gone_at__isnull=True)

@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.translation import gettext_lazy as _
 
-from ..base.queue_database import QueueManager
+from ..base.queue_database import QueueManager, QueueSet, database_of_acts
 from ..conf import FINISHED
 from ..fields import LenientDecoder
 from ..queue import events as event_queue
@@ -57,7 +57,7 @@ class Origin(models.TextChoices):
     REPLAYED = "replayed", _("when it was replayed or redelivered")
 
 
-class EventQuerySet(models.QuerySet["Event"]):
+class EventQuerySet(QueueSet["Event"]):
     def unhandled(self):
         """Filter those that no task has subscribed to."""
         return self.filter(handlers=0)
@@ -108,9 +108,10 @@ class EventQuerySet(models.QuerySet["Event"]):
         Deliveries on their way stay as they are. Returns how many it made or ran again.
         """
         changed = skipped = 0
-        ids = list(self.order_by("pk").values_list("pk", flat=True))
+        events = self.to_change()
+        ids = list(events.order_by("pk").values_list("pk", flat=True))
         for at in range(0, len(ids), BATCH):
-            delivered = deliver_again(self.db, ids[at : at + BATCH])
+            delivered = deliver_again(events.db, ids[at : at + BATCH])
             changed += delivered.made + delivered.again
             skipped += delivered.skipped
         return Changed(changed, skipped)
@@ -251,7 +252,7 @@ class Event(Table):
     @property
     def alone(self) -> EventQuerySet:
         """The set of this event only."""
-        database = self._state.db or Event.objects.db
+        database = database_of_acts(self)
         return Event.objects.using(database).filter(pk=self.pk)
 
 

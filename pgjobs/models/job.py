@@ -11,6 +11,7 @@ from django.db.models.base import ModelState
 from django.utils.translation import gettext_lazy as _
 
 from ..base.addresses import status_url
+from ..base.queue_database import database_of_acts
 from ..conf import FINISHED
 from ..queue import waiting
 from .job_columns import JobColumns
@@ -184,7 +185,7 @@ class Job(JobColumns, Returning[Value]):
 
     def _act(self, verb: str, *arguments) -> bool:
         """Return whether the act changed the job; the instance is fresh afterwards."""
-        database = self._state.db or Job.objects.db
+        database = database_of_acts(self)
         this = Job.objects.using(database).filter(pk=self.pk)
         changed = getattr(this, verb)(*arguments).changed == 1
         with contextlib.suppress(Job.DoesNotExist):

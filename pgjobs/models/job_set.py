@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from django.db import models
 from django.db.models import Case, Q, When
 
-from ..base.queue_database import QueueManager
+from ..base.queue_database import QueueManager, QueueSet
 from ..conf import FINISHED
 from ..fields import HoldsKey
 from ..queue import acts, claiming, inserting
@@ -24,7 +23,7 @@ HOLDS_KEY = Q(unique_key__isnull=False) & Q(HoldsKey())
 IS_WAITING = Q(Case(When(status=Status.WAITING, then=True), default=False))
 
 
-class JobQuerySet(models.QuerySet["Job"]):
+class JobQuerySet(QueueSet["Job"]):
     """Jobs to look at, and to act on as one.
 
     The acts change the jobs whose status allows it, skip the others, and return how

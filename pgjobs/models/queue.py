@@ -6,7 +6,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from ..base.queue_database import QueueManager
+from ..base.queue_database import QueueManager, QueueSet, database_of_acts
 from .table import Table
 
 NAME = RegexValidator(
@@ -15,7 +15,7 @@ NAME = RegexValidator(
 )
 
 
-class QueueQuerySet(models.QuerySet["Queue"]):
+class QueueQuerySet(QueueSet["Queue"]):
     def pause(self) -> int:
         """Stop workers from claiming the queues' jobs; return how many changed."""
         return self.filter(paused_at=None).update(paused_at=Now())
@@ -98,7 +98,7 @@ class Queue(Table):
         return self._act("resume")
 
     def _act(self, verb: str) -> bool:
-        database = self._state.db or Queue.objects.db
+        database = database_of_acts(self)
         this = Queue.objects.using(database).filter(pk=self.pk)
         changed = getattr(this, verb)() == 1
         self.refresh_from_db(using=database)

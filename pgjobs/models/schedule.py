@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..base.queue_database import database_time
+from ..base.queue_database import database_of_acts, database_time
 from ..base.timetable import LONGEST_INTERVAL, SHORTEST_INTERVAL, Timetable
 from ..fields import LenientDecoder
 from ..queue.schedules import cannot_fire
@@ -333,7 +333,7 @@ class Schedule(Table):
         return self._act("resume")
 
     def _act(self, verb: str) -> bool:
-        database = self._state.db or Schedule.objects.db
+        database = database_of_acts(self)
         this = Schedule.objects.using(database).filter(pk=self.pk)
         changed = getattr(this, verb)() == 1
         self.refresh_from_db(using=database)

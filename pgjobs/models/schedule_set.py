@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING, Any
 
-from django.db import models, transaction
+from django.db import transaction
 
-from ..base.queue_database import QueueManager, database_time, declare_alone
+from ..base.queue_database import QueueManager, QueueSet, database_time, declare_alone
 from .schedule_units import as_declared
 
 if TYPE_CHECKING:
     from .schedule import Schedule
 
 
-class ScheduleQuerySet(models.QuerySet["Schedule"]):
+class ScheduleQuerySet(QueueSet["Schedule"]):
     def active(self):
         """Filter those that fire when their time comes."""
         return self.filter(paused=False, orphaned=False)
@@ -26,10 +26,11 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
     def resume(self) -> int:
         """Make paused schedules fire again, from the next tick on; return how many."""
-        now, resumed = database_time(self.db), 0
-        for schedule in self.filter(paused=True):
+        schedules, resumed = self.to_change(), 0
+        now = database_time(schedules.db)
+        for schedule in schedules.filter(paused=True):
             schedule.plan_next(now)
-            resumed += self.filter(pk=schedule.pk, paused=True).update(
+            resumed += schedules.filter(pk=schedule.pk, paused=True).update(
                 paused=False,
                 next_run_at=schedule.next_run_at,
                 error=schedule.error,

@@ -1,13 +1,15 @@
 """The parts of a schedule's declaration that people may change, each as one."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, NamedTuple
 
 from django.db.models import Choices
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext, ngettext_lazy
+
+from ..base.moments import instant
 
 INTERVALS = (
     (604_800, ngettext_lazy("%(count)d week", "%(count)d weeks", "count")),
@@ -51,7 +53,7 @@ def json_value(value: Any) -> Any:
         case timedelta():
             return value.total_seconds()
         case datetime():
-            return value.astimezone(UTC).isoformat()
+            return instant(value).isoformat()
         case Choices():
             return str(value)
     return value

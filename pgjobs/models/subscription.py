@@ -7,7 +7,7 @@ from django.db import models, transaction
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from ..base.queue_database import QueueManager, declare_alone
+from ..base.queue_database import QueueManager, QueueSet, declare_alone
 from ..fields import LenientDecoder
 from ..queue import events as event_queue
 from .table import Table
@@ -15,7 +15,7 @@ from .table import Table
 DECLARED_FIELDS = (*event_queue.HANDLER_OPTIONS, "is_ordered", "keys")
 
 
-class SubscriptionQuerySet(models.QuerySet["Subscription"]):
+class SubscriptionQuerySet(QueueSet["Subscription"]):
     def active(self):
         """Filter those that the code still declares."""
         return self.filter(inactive_at__isnull=True)

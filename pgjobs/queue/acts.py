@@ -37,6 +37,7 @@ def act(verb: str, queryset: "QuerySet[Job]", **parameters) -> Changed:
         parameters["return_value"] = result_text(parameters["return_value"])
     if "reason" in parameters:
         parameters["reason"] = storable(str(parameters["reason"]), LONGEST_REASON)
+    queryset = queryset.to_change()
     seen = changed = 0
     run = put_back if verb == "retry" else act_on
     for ids in batches(queryset):

@@ -7,6 +7,7 @@ connections, the others on Django's.
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from ..base.moments import instant
 from ..base.queue_database import database_time
 from ..sql import statement
 from ..sql.columns import SUBSCRIBED
@@ -66,7 +67,7 @@ def catch_up(database: str, task: str, since: datetime, grace: float) -> int:
     Events that were published more than `grace` seconds ago are skipped.
     """
     earliest = database_time(database) - timedelta(seconds=grace)
-    batches = replayable(database, task, max(since, earliest), None)
+    batches = replayable(database, task, max(instant(since), earliest), None)
     return sum(deliver(database, ids, task, "late") for ids in batches)
 
 

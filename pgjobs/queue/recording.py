@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 from django.db import connections
@@ -189,6 +189,14 @@ def still_owned(database: str, id: int, lease_token: int) -> bool:
     with connections[database].cursor() as cursor:
         cursor.execute(statement("still_owned"), {"id": id, "lease_token": lease_token})
         return cursor.fetchone()[0]
+
+
+def report_in_ascii(report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report with escapes, as `Unsuccessful.in_ascii`."""
+    return {
+        name: escaped(value) if isinstance(value, str) else value
+        for name, value in report.items()
+    }
 
 
 def report(execute: Execute, worker_id: int, reports: Sequence[dict]) -> set[int]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from django.db import connections
 
+from ..base.moments import instant
 from ..base.plain_json import dump
 from ..base.timetable import Timetable
 from ..sql import statement
@@ -140,13 +141,13 @@ def plan_from_end(due: DueSchedule) -> Plan:
     if due.is_unfinished:
         return Plan(due.id, due.next_run_at, None, skips=1)
     if is_missed(due, due.next_run_at):
-        return Plan(due.id, due.next_run_at, due.now + due.every)
+        return Plan(due.id, due.next_run_at, instant(due.now) + due.every)
     return Plan(due.id, due.next_run_at, None, [due.next_run_at])
 
 
 def is_missed(due: DueSchedule, tick: datetime) -> bool:
     """Whether the tick is skipped because no worker fired it in time."""
-    return due.catch_up == "none" and due.now - tick > PUNCTUAL
+    return due.catch_up == "none" and instant(due.now) - instant(tick) > PUNCTUAL
 
 
 def fire(

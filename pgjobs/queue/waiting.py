@@ -13,6 +13,7 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 
 from ..base import connections as own_connections
+from ..base.database_choice import database_to_change
 from ..conf import FINISHED, settings
 from ..exceptions import JobCancelled, JobFailed, non_negative_seconds
 
@@ -102,7 +103,8 @@ def ended_in_transaction(job: "Job") -> State | None:
 
 
 def database_of(job: "Job") -> str:
-    return job._state.db or settings.DATABASE
+    """Return where the job runs: a replica tells nobody that a job has ended."""
+    return database_to_change(job._state.db) if job._state.db else settings.DATABASE
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from django.db.models import Case, Func, IntegerField, TextField, Value, When
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import LessThan
 
+from ..base.moments import instant
 from ..models.job import Job
 from ..models.job_set import JobQuerySet
 from ..queue.acts import batches
@@ -75,7 +76,7 @@ def json_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 def json_object(row: dict[str, Any]) -> str:
     # The arguments are masked JSON already, which Python need not be able to read.
     arguments = row.pop("arguments", None)
-    text = json.dumps(row, default=lambda time: time.isoformat())
+    text = json.dumps(row, default=lambda time: instant(time).isoformat())
     if arguments is None:
         return text
     return f'{text[:-1]}, "arguments": {arguments}}}'

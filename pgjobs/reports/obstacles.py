@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db import connections
-from django.utils.timezone import localtime, now
+from django.utils.timezone import now
 from django.utils.translation import gettext, ngettext
 
+from ..base.moments import local
 from ..models.worker import Worker
 from ..sql import statement
 
@@ -128,6 +129,6 @@ def moment(time: datetime | None) -> str:
     """Return the local time, with the date unless it is today's."""
     if time is None:
         return "?"
-    local = localtime(time)
-    is_today = local.date() == localtime(now()).date()
-    return f"{local:%H:%M}" if is_today else f"{local:%Y-%m-%d %H:%M}"
+    shown = local(time)
+    is_today = shown.date() == local(now()).date()
+    return f"{shown:%H:%M}" if is_today else f"{shown:%Y-%m-%d %H:%M}"

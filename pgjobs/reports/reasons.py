@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Q
 from django.utils.translation import gettext, ngettext
 
+from ..base.moments import instant
 from ..base.queue_database import database_time
 from ..models.job import Job
 from ..models.job_choices import QUEUED, Status
@@ -49,7 +50,7 @@ class Situation:
     def is_late(self, job: Job) -> bool:
         if job.run_after is None or self.now is None:
             return False
-        return job.run_after < self.now - PATIENCE
+        return instant(job.run_after) < self.now - PATIENCE
 
     def queue_reason(self, name: str) -> Remark | None:
         """Return what holds back all jobs of a queue."""

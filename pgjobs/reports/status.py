@@ -8,6 +8,7 @@ from django.db.models.functions import Greatest, Now
 from django.utils.translation import gettext, ngettext
 
 from ..base.database_choice import queue_databases
+from ..base.moments import instant
 from ..base.queue_database import database_time
 from ..models.batch import Batch, progress_of
 from ..models.event import Event
@@ -22,6 +23,7 @@ from .obstacles import described, lines, obstacles
 from .pauses import with_person
 from .reading import rows_of
 from .remarks import Remark
+from .sequences import sequence_problems
 from .units import too_heavy, units_in_use
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
@@ -155,7 +157,7 @@ def queue_statuses(
             queue.capped.append(state.lower())
         if since is not None:
             column = f"oldest_{state.lower()}_seconds"
-            setattr(queue, column, (now - since).total_seconds())
+            setattr(queue, column, (now - instant(since)).total_seconds())
     return [queues[name] for name in sorted(queues)]
 
 
@@ -216,7 +218,7 @@ def add_known(found: list[QueueStatus], known, now: datetime) -> list[QueueStatu
         queue = queues.setdefault(row.name, QueueStatus(row.name))
         queue.id, queue.max_running, queue.note = row.pk, row.max_running, row.note
         if row.paused_at is not None:
-            queue.paused_seconds = (now - row.paused_at).total_seconds()
+            queue.paused_seconds = (now - instant(row.paused_at)).total_seconds()
             queue.paused_by = row.paused_by
     return [queues[name] for name in sorted(queues)]
 
@@ -234,8 +236,8 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
             running=running.get(worker.pk, 0),
             units=worker.units,
             units_in_use=in_use[worker.host],
-            heartbeat_seconds=(now - worker.heartbeat_at).total_seconds(),
-            is_alive=worker.lease_until > now,
+            heartbeat_seconds=(now - instant(worker.heartbeat_at)).total_seconds(),
+            is_alive=instant(worker.lease_until) > now,
             memory=worker.memory,
         )
         for worker in workers
@@ -244,7 +246,7 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
 
 def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
     """Return what an operator should look at."""
-    alive = [worker for worker in workers if worker.lease_until > now]
+    alive = [worker for worker in workers if instant(worker.lease_until) > now]
     found = [unserved(queue) for queue in queues if is_unserved(queue, alive)]
     found += [Remark(text, "worker") for text in too_heavy(jobs.db, alive)]
     overdue = jobs.scheduled().filter(run_after__lt=now - PATIENCE)
@@ -274,7 +276,9 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
         )
         found.append(Remark(text % number, "job", filters={"status": "WAITING"}))
     found += move_problems(jobs.db, now) + block_problems(jobs.db)
-    known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
+    found += sequence_problems(jobs.db)
+    latest = now - PATIENCE
+    known = [each.pk for each in workers if instant(each.lease_until) > latest]
     orphans = jobs.running().exclude(worker_id__in=known)
     if number := orphans.values("pk")[:MOST_COUNTED].count():
         text = ngettext(
@@ -302,7 +306,7 @@ def move_problems(database: str, now: datetime) -> list[Remark]:
         )
         values = {
             "database": move.destination,
-            "minutes": (now - move.begun_at).total_seconds() / 60,
+            "minutes": (now - instant(move.begun_at)).total_seconds() / 60,
             "number": move.jobs,
         }
         found.append(Remark(text % values))

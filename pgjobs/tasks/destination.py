@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import connections
 
-from ..base.database_choice import database_to_write, queue_databases
+from ..base.database_choice import (
+    database_to_write,
+    queue_databases,
+    takes_changes,
+)
 from ..exceptions import InvalidTask
 from . import tables
 from .predecessors import Predecessors
@@ -54,8 +58,9 @@ class Destination(Predecessors):
             others.append(self.batch)
         for each in others:
             # Not a replica, from which it may have been read.
-            if each._state.db in queue_databases():
-                yield f"{type(each).__name__} {each.pk}", each._state.db
+            alias = each._state.db
+            if alias in queue_databases() and takes_changes(alias):
+                yield f"{type(each).__name__} {each.pk}", alias
 
 
 def check_database(alias: Any) -> None:

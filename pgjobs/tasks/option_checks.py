@@ -5,8 +5,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.utils.timezone import is_naive
 
+from ..base.moments import aware
 from ..base.timetable import EARLIEST, LATEST
 from ..exceptions import InvalidTask
 from .hints import UNRESOLVED
@@ -29,14 +31,19 @@ def check_whole(name: str, value: Any, least: int, most: int) -> None:
         )
 
 
+def has_no_zone(moment: datetime) -> bool:
+    """Whether nobody knows its zone. With USE_TZ off it is that of the project."""
+    return is_naive(moment) and settings.USE_TZ
+
+
 def check_moment(name: str, value: Any, expected: str = "an aware datetime") -> None:
     """Refuse what is no aware datetime; `expected` says what the option takes."""
-    if not isinstance(value, datetime) or is_naive(value):
+    if not isinstance(value, datetime) or has_no_zone(value):
         raise InvalidTask(
             f"{name} must be {expected}, got {value!r}. "
             "django.utils.timezone.now() is aware."
         )
-    if not EARLIEST <= value < LATEST:
+    if not EARLIEST <= aware(value) < LATEST:
         raise InvalidTask(f"{name} must lie in the years 1970 to 9998, got {value!r}.")
 
 

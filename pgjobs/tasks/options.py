@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from ..base.moments import aware
 from ..conf import MOST_UNITS, log_level
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..queue.new_job import NewJob
@@ -359,7 +360,7 @@ def check_expires(value: Any, run_after: Any) -> None:
     if (
         isinstance(value, datetime)
         and isinstance(run_after, datetime)
-        and value <= run_after
+        and aware(value) <= aware(run_after)
     ):
         raise InvalidTask(
             f"expires must be later than run_after, got {value!r} and {run_after!r}."
@@ -377,7 +378,7 @@ def exception_classes(name: str, value: Any) -> tuple[type[BaseException], ...]:
 
 
 def moment(value: datetime | timedelta | None) -> datetime | None:
-    return None if isinstance(value, timedelta) else value
+    return aware(value) if isinstance(value, datetime) else None
 
 
 def delay(value: datetime | timedelta | None) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from django.conf import settings as django_settings
 
+from ..base.moments import aware
 from ..base.timetable import checked_timezone, checked_when
 from ..exceptions import InvalidTask, non_negative_seconds
 from .destination import check_database
@@ -95,8 +96,8 @@ class Recurrence:
             "overlap": self.overlap,
             "catch_up": self.catch_up,
             "jitter": self.jitter,
-            "start_at": self.start,
-            "end_at": self.end,
+            "start_at": self.start and aware(self.start),
+            "end_at": self.end and aware(self.end),
         }
 
 
@@ -113,7 +114,7 @@ def check_dates(start: Any, end: Any) -> None:
     for name, value in (("start", start), ("end", end)):
         if value is not None:
             check_moment(f"{name} of a schedule", value)
-    if start is not None and end is not None and start >= end:
+    if start is not None and end is not None and aware(start) >= aware(end):
         raise InvalidTask(
             f"start of a schedule must be before its end, got {start!r} and {end!r}."
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django.db import transaction
 
 from ..base.plain_json import check_text, dump, shortened
+from ..base.queue_database import database_of_acts
 from ..exceptions import InvalidArguments, InvalidTask, UnknownTask
 from ..queue.new_job import NewJob
 from ..queue.schedules import Fired, note_run
@@ -187,7 +188,7 @@ def run_now(schedule: "Schedule") -> "Job":
 
     Raises AlreadyEnqueued if another job holds its unique key.
     """
-    database = schedule._state.db or tables.Schedule.objects.db
+    database = database_of_acts(schedule)
     stored = Stored(dump(schedule.args), dump(schedule.kwargs))
     new_job = scheduled(schedule.task, stored)._replace(on_conflict="raise")
     with transaction.atomic(using=database):

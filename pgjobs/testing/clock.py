@@ -12,10 +12,12 @@ from math import ceil, inf
 
 from django.utils import timezone
 
+from ..base.moments import instant
 from ..base.queue_database import database_time
 from ..exceptions import non_negative_seconds
 from ..models import Job
 from ..sql import statement
+from ..tasks.option_checks import has_no_zone
 from .caller import CallerWorker
 
 MOVED = timedelta(seconds=10)  # a larger difference is no difference of two computers
@@ -72,12 +74,12 @@ def from_now(until: datetime | timedelta | None) -> timedelta:
     if until is None:
         return timedelta(0)
     if isinstance(until, datetime):
-        if timezone.is_naive(until):
+        if has_no_zone(until):
             raise ValueError(
                 f"until must be an aware datetime or a timedelta, got {until!r}: "
                 "django.utils.timezone.now() is aware."
             )
-        return check_length(max(until - timezone.now(), timedelta(0)))
+        return check_length(max(instant(until) - instant(timezone.now()), timedelta(0)))
     return check_length(timedelta(seconds=non_negative_seconds("until", until)))
 
 
@@ -89,7 +91,7 @@ def check_length(span: timedelta) -> timedelta:
 
 def clock_ahead(database: str) -> timedelta:
     """Return by how much Python's clock is ahead, if something has moved it."""
-    difference = timezone.now() - database_time(database)
+    difference = instant(timezone.now()) - database_time(database)
     return timedelta(0) if abs(difference) < MOVED else difference
 
 

@@ -7,12 +7,12 @@ from inspect import Parameter
 from typing import Any
 from unittest.mock import ANY
 
-from django.utils import timezone
-
+from ..base.moments import instant
 from ..base.plain_json import shortened
 from ..exceptions import InvalidArguments, InvalidTask, non_negative_seconds
 from ..models import Job
 from ..models.job_choices import QUEUED
+from ..tasks.option_checks import has_no_zone
 from ..tasks.registry import registry
 from ..tasks.task import Task
 
@@ -52,9 +52,10 @@ class Expected:
     def difference_of_time(
         self, job: Job, expected: datetime | timedelta
     ) -> Iterator[str]:
-        found = job.run_after or job.enqueued_at
+        found = instant(job.run_after or job.enqueued_at)
         if isinstance(expected, timedelta):
-            expected += job.enqueued_at
+            expected += instant(job.enqueued_at)
+        expected = instant(expected)
         if abs(found - expected) > self.tolerance:
             said = "not set" if job.run_after is None else f"{found:%F %T} UTC"
             off = "later" if found > expected else "earlier"
@@ -88,7 +89,7 @@ def expected_job(
     found = found_task(task)
     if arguments is None and found is not None:
         refuse_ambiguous(found, {"run_after": run_after, **others})
-    if isinstance(run_after, datetime) and timezone.is_naive(run_after):
+    if isinstance(run_after, datetime) and has_no_zone(run_after):
         raise ValueError(f"run_after must be an aware datetime, got {run_after!r}.")
     return Expected(
         task=found,

@@ -295,7 +295,7 @@ class Recorder:
                 self.store_these_reports(taken[middle:])
                 taken = ()
             elif is_of_row(error):
-                log_lost_report(taken[0][0], error)
+                self.store_in_ascii(*taken[0], error)
                 taken = ()
             else:
                 self.postpone_reports(error)
@@ -303,6 +303,14 @@ class Recorder:
             for job, report in taken:
                 if job.id not in stored and job.lease_token in self.in_flight.jobs:
                     job.put_back(report)
+
+    def store_in_ascii(
+        self, job: RunningJob, report: dict, error: psycopg.Error
+    ) -> None:
+        """Store a report with escapes, for a database of another encoding."""
+        if (plain := recording.report_in_ascii(report)) == report:
+            return log_lost_report(job, error)
+        return self.store_these_reports([(job, plain)])
 
     def postpone_reports(self, error: psycopg.Error) -> None:
         now = monotonic()

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from django.core.management.base import CommandError
 from django.db.models import Count
 from django.db.models.functions import Left
-from django.utils.timezone import localtime
 
+from ...base.moments import instant, local
 from ...conf import FINISHED
 from ...models import Attempt, Job, Status
 from ...models.job_choices import QUEUED
@@ -183,7 +183,9 @@ class Command(QueueCommand):
         worker = one_line(attempt.worker_name)
         took = ""
         if attempt.started_at is not None:
-            seconds = (attempt.finished_at - attempt.started_at).total_seconds()
+            seconds = (
+                instant(attempt.finished_at) - instant(attempt.started_at)
+            ).total_seconds()
             took = f" after {seconds:.3f} s"
         self.stdout.write(
             f"\nattempt {attempt.number} of life {attempt.life}: {attempt.outcome}"
@@ -276,7 +278,7 @@ def is_asked(options: dict[str, Any]) -> bool:
 
 
 def moment(time) -> str:
-    return "" if time is None else f"{localtime(time):%Y-%m-%d %H:%M:%S %Z}"
+    return "" if time is None else f"{local(time):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def attempts_of(job: Job) -> list[Attempt]:
@@ -291,8 +293,8 @@ def as_json(attempt: Attempt) -> dict[str, Any]:
         "number": attempt.number,
         "outcome": attempt.outcome,
         "worker": attempt.worker_name,
-        "started_at": attempt.started_at and attempt.started_at.isoformat(),
-        "finished_at": attempt.finished_at.isoformat(),
+        "started_at": attempt.started_at and instant(attempt.started_at).isoformat(),
+        "finished_at": instant(attempt.finished_at).isoformat(),
         "exception_class": attempt.exception_class,
         "message": attempt.message,
         "traceback": attempt.traceback,

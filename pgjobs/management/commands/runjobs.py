@@ -29,7 +29,7 @@ from ...worker.process.http import LAST_PORT, Address
 from ...worker.process.pipe import SupervisorPipe
 from ...worker.process.supervisor import STOPPING_SIGNALS, Supervisor
 from ..databases import chosen_databases
-from ..parameters import check_migrations, check_mode
+from ..parameters import check_migrations, check_mode, check_schema
 from ..refusals import explained
 from ..reloading import watch
 from ..running import (
@@ -142,6 +142,7 @@ class Command(BaseCommand):
         """Raise CommandError for faults that time does not cure."""
         check_mode()
         check_migrations(chosen.database)
+        check_schema(chosen.database)
         size = resident_bytes()
         if chosen.max_memory is not None and chosen.max_memory < size:
             raise CommandError(

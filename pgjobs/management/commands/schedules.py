@@ -1,11 +1,11 @@
 import difflib
 import json
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from django.core.management.base import CommandError
 from django.db.models import F
-from django.utils.timezone import localtime
 
+from ...base.moments import instant, local
 from ...exceptions import AlreadyEnqueued
 from ...models import Schedule
 from ...reports.zones import zone_of
@@ -142,11 +142,15 @@ def row(schedule: Schedule) -> tuple:
 
 
 def moment(value, zone: tzinfo | None = None) -> str:
-    return "-" if value is None else f"{localtime(value, zone):%Y-%m-%d %H:%M:%S %Z}"
+    return "-" if value is None else f"{local(value, zone):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def differing(schedule: Schedule) -> str:
     return "differs from the code" if schedule.differences else ""
+
+
+def iso(value: datetime | None) -> str | None:
+    return None if value is None else instant(value).isoformat()
 
 
 def as_json(schedule: Schedule) -> dict:
@@ -157,8 +161,8 @@ def as_json(schedule: Schedule) -> dict:
         "cron": schedule.cron or None,
         "timezone": schedule.timezone,
         "state": str(schedule.state),
-        "next_runs": [each.isoformat() for each in schedule.next_runs(NEXT_RUNS)],
-        "last_run_at": schedule.last_run_at and schedule.last_run_at.isoformat(),
+        "next_runs": [iso(each) for each in schedule.next_runs(NEXT_RUNS)],
+        "last_run_at": iso(schedule.last_run_at),
         "last_job_id": schedule.last_job_id,
         "last_status": schedule.last_status,
         "last_reason": schedule.last_reason,

@@ -1,0 +1,77 @@
+"""`jobstatus --check` where logical replication has brought rows but no sequence."""
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from pgjobs import enqueue
+from pgjobs.models import Job
+from pgjobs.queue.id_blocks import SIZE
+from pgjobs.reports.sequences import sequence_problems
+from tests.operators import make_worker
+from tests.tasks import noop
+
+pytestmark = pytest.mark.django_db
+
+ID = "pgjobs_job_id_seq"
+
+
+def set_back(sequence: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT setval(%s, 1, false)", [sequence])
+
+
+def texts() -> list[str]:
+    return [remark.text for remark in sequence_problems("default")]
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_afterwards(db):
+    """Let other tests draw the numbers that they would have drawn."""
+    names = (ID, "pgjobs_lease_token", "pgjobs_turn")
+    with connection.cursor() as cursor:
+        last = []
+        for name in names:
+            cursor.execute("SELECT nextval(%s)", [name])
+            last.append(cursor.fetchone()[0])
+    yield
+    with connection.cursor() as cursor:
+        for name, number in zip(names, last, strict=True):
+            cursor.execute("SELECT setval(%s, %s)", [name, number + 1_000])
+
+
+def test_sequences_that_are_right_are_no_problem():
+    enqueue(noop)
+    assert texts() == []
+
+
+def test_table_without_rows_is_no_problem():
+    set_back(ID)
+    assert texts() == []
+
+
+@pytest.mark.parametrize("sequence", [ID, "pgjobs_turn"])
+def test_sequence_behind_the_rows_is_named(sequence):
+    enqueue(noop)
+    set_back(sequence)
+    (text,) = texts()
+    assert sequence in text
+    with pytest.raises(CommandError, match=sequence):
+        call_command("jobstatus", "--check")
+
+
+def test_token_of_a_running_job_is_looked_at():
+    enqueue(noop)
+    assert Job.objects.claim(make_worker())
+    set_back("pgjobs_lease_token")
+    (text,) = texts()
+    assert "pgjobs_lease_token" in text
+
+
+def test_job_that_has_moved_here_from_another_block_is_no_problem():
+    job = enqueue(noop)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE pgjobs_job SET id = %s WHERE id = %s", [7 * SIZE + 5, job.pk]
+        )
+    assert texts() == []
