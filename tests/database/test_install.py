@@ -95,7 +95,7 @@ def test_two_schemas_of_a_database_have_functions_of_their_own():
         assert with_path and with_path == {
             name for name in other if changed in other[name]
         }
-        assert f" {SCHEMA}." not in "".join(other.values())
+        assert f"{SCHEMA}.pgjobs" not in "".join(other.values())
         execute("INSERT INTO pgjobs_job (task, keys) VALUES ('a', '{\"lock\": \"b\"}')")
         assert execute("SELECT status FROM pgjobs_job") == [("WAITING",)]
         migrate([("pgjobs", None)])

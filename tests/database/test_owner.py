@@ -44,7 +44,7 @@ WHERE datname = current_database() AND application_name LIKE 'pgjobs:%'
 ATTRIBUTES = """
 SELECT rolsuper, rolcreaterole, rolreplication, rolbypassrls, (
     SELECT count(*) FROM pg_auth_members WHERE member = pg_roles.oid
-        AND roleid IN (SELECT oid FROM pg_roles WHERE rolsuper OR rolname LIKE 'pg_%')
+        AND roleid IN (SELECT oid FROM pg_roles WHERE rolsuper OR rolname ~ '^pg_')
 )
 FROM pg_roles WHERE rolname = current_user
 """

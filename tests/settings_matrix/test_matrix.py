@@ -14,7 +14,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.processes import LONGEST_TEST, ROOT, database_url
+from tests import harness
+from tests.processes import LONGEST_TEST, ROOT
 from tests.settings import DATABASES, TEST_DATABASE
 
 READ_COMMITTED = "-c default_transaction_isolation=read\\ committed"
@@ -99,7 +100,6 @@ CASES = (
             "CREATE ROLE {group}",
             "GRANT {group} TO {role}",
             "GRANT CREATE ON SCHEMA public TO {group}",
-            "GRANT SET ON PARAMETER pgjobs.admits TO {group}",
         ),
     ),
     Case("unfold", {"theme": ["unfold"]}),
@@ -114,7 +114,7 @@ def on_server(case: Case, *statements: str, database: str = "") -> None:
         "group": sql.Identifier(f"{case.database}_group"),
     }
     where = {"dbname": database} if database else {}
-    with psycopg.connect(database_url(), autocommit=True, **where) as server:
+    with psycopg.connect(harness.server_url(), autocommit=True, **where) as server:
         for each in statements:
             server.execute(sql.SQL(each).format(**names))
 
@@ -127,7 +127,6 @@ def case(request):
     on_server(
         case,
         "CREATE ROLE {role} LOGIN",
-        "GRANT SET ON PARAMETER pgjobs.admits TO {role}",
         *("ALTER ROLE {role} SET " + each for each in case.of_role),
         "CREATE DATABASE {database} OWNER {role} TEMPLATE template0 "
         f"ENCODING '{case.encoding}' {locale}",
@@ -139,7 +138,7 @@ def case(request):
 
 def remove(case: Case) -> None:
     on_server(case, "DROP DATABASE IF EXISTS {database} WITH (FORCE)")
-    with psycopg.connect(database_url(), autocommit=True) as server:
+    with harness.connect() as server:
         for role in (case.role, f"{case.database}_group"):
             found = server.execute("SELECT FROM pg_roles WHERE rolname = %s", [role])
             if found.fetchone() is not None:
