@@ -57,15 +57,14 @@ def make_owner(server: psycopg.Connection) -> None:
 
     It may become a role that may do nothing.
     """
-    for name in (OWNER, POWERLESS):
-        known = "SELECT FROM pg_roles WHERE rolname = %s"
-        if not server.execute(known, [name]).rowcount:
-            server.execute(f"CREATE ROLE {name}")
+    known = "SELECT FROM pg_auth_members WHERE member = to_regrole(%s)"
+    if server.execute(known, [OWNER]).rowcount:
+        return
     server.execute(
-        f"ALTER ROLE {OWNER} LOGIN CREATEDB NOSUPERUSER NOCREATEROLE"
-        f" NOREPLICATION NOBYPASSRLS PASSWORD '{OWNER}'"
+        f"CREATE ROLE {OWNER} LOGIN CREATEDB NOSUPERUSER NOCREATEROLE"
+        f" NOREPLICATION NOBYPASSRLS PASSWORD '{OWNER}';"
+        f"CREATE ROLE {POWERLESS} ROLE {OWNER}"
     )
-    server.execute(f"GRANT {POWERLESS} TO {OWNER}")
 
 
 def make_template(server: psycopg.Connection) -> None:
