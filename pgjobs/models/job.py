@@ -161,6 +161,8 @@ class Job(JobColumns, Returning[Value]):
     def save(self, *, force_insert=False, update_fields=None, **options: Any) -> None:
         """Insert the job, or store the columns that `update_fields` names.
 
+        `force_insert` and `options` are those of Django's `save()`.
+
         Raises ValueError for a stored job without `update_fields`: it would write all
         columns as the instance knows them, and so undo what has happened since.
         """
