@@ -25,6 +25,8 @@ from typing import Any, Protocol
 
 from django.dispatch import Signal
 
+from .base.transactions import sparing_transactions
+
 logger = logging.getLogger("pgjobs.signals")
 
 # Cached, because each job asks whether there are receivers.
@@ -68,8 +70,14 @@ end_listeners: list[EndListener] = []
 
 
 def send(signal: Signal, sender: type, **named) -> None:
-    """Send a signal; log what its receivers raise."""
-    for receiver, result in signal.send_robust(sender, **named):
+    """Send a signal; log what its receivers raise.
+
+    A statement of theirs that fails undoes what they all did in a transaction that is
+    open, and spares what others did in it.
+    """
+    with sparing_transactions():
+        results = signal.send_robust(sender, **named)
+    for receiver, result in results:
         if isinstance(result, Exception):
             name = getattr(receiver, "__qualname__", receiver)
             logger.error("Signal receiver=%s failed", name, exc_info=result)

@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from django.db import connections
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
+from psycopg.pq import TransactionStatus
 
 # What may stand before the first word of a statement; for verbose expressions.
 BEFORE_STATEMENT = r"(\s | \( | --[^\n]*\n | /\*.*?\*/)*"
@@ -43,3 +45,42 @@ def refuse_writes(other: str, alias: str):
         return execute(sql, params, many, context)
 
     return wrapper
+
+
+@contextmanager
+def sparing_transactions() -> Iterator[None]:
+    """Undo what fails here in the open transactions, and nothing else in them.
+
+    Each gets a savepoint before the first statement, and none without a statement.
+    """
+    with ExitStack() as stack:
+        for connection in connections.all(initialized_only=True):
+            if connection.connection is not None and not connection.autocommit:
+                stack.enter_context(savepoint_at_first_statement(connection))
+        yield
+
+
+@contextmanager
+def savepoint_at_first_statement(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    has_begun = False
+    with ExitStack() as stack:
+
+        def wrapper(execute, sql, params, many, context):
+            nonlocal has_begun
+            if not has_begun:
+                has_begun = True
+                stack.enter_context(transaction.atomic(connection.alias))
+            return execute(sql, params, many, context)
+
+        with connection.execute_wrapper(wrapper):
+            yield
+        if has_begun and is_aborted(connection):
+            # The code has caught the error, and would leave the transaction broken.
+            transaction.set_rollback(True, connection.alias)
+
+
+def is_aborted(connection: BaseDatabaseWrapper) -> bool:
+    """Whether a statement has failed, so that the server refuses all others."""
+    if connection.vendor != "postgresql" or connection.connection is None:
+        return False
+    return connection.connection.info.transaction_status == TransactionStatus.INERROR

@@ -4,6 +4,7 @@
 -- - is_job and holds_key: a constraint and an index of pgjobs_job call them;
 -- - provide, first_obstacle, first_line, leave_note and follow_up: triggers of pgjobs_job
 --   call them with the rights of the statement that fires them;
+-- - token_beyond: claims name it, and a role may have been made before it was;
 -- - free_keys and replace_held: `enqueue` calls them where a unique key is taken.
 --
 -- All of these run with their caller's rights, and lend none. (A trigger function needs
@@ -19,7 +20,8 @@ BEGIN
                 WHEN proname IN (
                     'pgjobs_is_job', 'pgjobs_holds_key', 'pgjobs_provide',
                     'pgjobs_first_obstacle', 'pgjobs_first_line', 'pgjobs_leave_note',
-                    'pgjobs_free_keys', 'pgjobs_replace_held', 'pgjobs_follow_up'
+                    'pgjobs_free_keys', 'pgjobs_replace_held', 'pgjobs_follow_up',
+                    'pgjobs_token_beyond'
                 )
                     THEN 'GRANT EXECUTE ON ROUTINE %s TO PUBLIC'
                 ELSE 'REVOKE ALL ON ROUTINE %s FROM PUBLIC'

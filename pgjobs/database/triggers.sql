@@ -40,6 +40,29 @@ CREATE OR REPLACE TRIGGER pgjobs_check_job
     ON pgjobs_job
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 
+-- What undoes the row: `save()` of an older instance, for one, names all columns. These
+-- are the columns that neither a claim nor a success names, and PostgreSQL reads the
+-- condition only for a statement that names one of them. See functions/jobs/undone.sql;
+-- functions/jobs/notify_changed.sql sees to those who name the status alone.
+CREATE OR REPLACE TRIGGER pgjobs_undone
+    AFTER UPDATE OF
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
+        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
+        meta, failures, crashes, error_group, awaited
+    ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.life < OLD.life
+        OR NEW.life = OLD.life AND (
+            NEW.attempts < OLD.attempts
+            OR NEW.lease_token < OLD.lease_token
+            OR OLD.finished_at IS NOT NULL AND NEW.status <> OLD.status
+            AND (OLD.status, NEW.status) <> ('CANCELLED', 'WAITING')
+        )
+    )
+    EXECUTE FUNCTION pgjobs_undone();
+
 CREATE OR REPLACE TRIGGER pgjobs_check_subscription
     AFTER INSERT OR UPDATE ON pgjobs_subscription
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_subscription();

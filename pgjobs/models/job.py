@@ -27,8 +27,8 @@ TAKES_UNITS = models.ExpressionWrapper(
 class Job(JobColumns, Returning[Value]):
     """One request to run a task.
 
-    `enqueue` and SQL insert rows. The acts below, and workers, change them. `save()`
-    must not be used to change a status.
+    `enqueue` and SQL insert rows. The acts below, and workers, change them. `save()` of
+    a stored job takes `update_fields`.
     """
 
     objects = JobManager()
@@ -158,6 +158,23 @@ class Job(JobColumns, Returning[Value]):
         job._state = ModelState()
         job._state.db, job._state.adding = database, False
         return job
+
+    def save(self, *, force_insert=False, update_fields=None, **options: Any) -> None:
+        """Insert the job, or store the columns that `update_fields` names.
+
+        `force_insert` and `options` are those of Django's `save()`.
+
+        Raises ValueError for a stored job without `update_fields`: it would write all
+        columns as the instance knows them, and so undo what has happened since.
+        """
+        is_insert = self._state.adding or self.pk is None or force_insert
+        if not is_insert and update_fields is None:
+            raise ValueError(
+                f"save() would undo what has happened to job {self.pk} since it was "
+                "read. Use retry(), cancel(), fail(), succeed() or run_now(), or name "
+                'the columns: save(update_fields=["priority"]).'
+            )
+        super().save(force_insert=force_insert, update_fields=update_fields, **options)
 
     @property
     def is_finished(self) -> bool:

@@ -16,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from ..base.dotted import named_in
 from ..base.plain_json import check_json, dump
+from ..base.transactions import sparing_transactions
 from ..conf import settings
 from .new_job import NewJob
 
@@ -26,6 +27,8 @@ LARGEST = 2_000  # bytes of JSON. PostgreSQL writes it with spaces, and takes 4,
 Source = ContextVar[Any] | Callable[[], Any]
 # What other modules add, such as `pgjobs.contrib.otel`.
 added: list[Callable[[], dict[str, Any]]] = []
+# Whether a source is asked right now. A job that it enqueues asks none.
+is_asking: ContextVar[bool] = ContextVar("pgjobs_meta_is_asking", default=False)
 # Of the job that runs here, for the jobs that it enqueues.
 inherited: ContextVar[dict[str, Any]] = ContextVar("pgjobs_inherited_meta")
 
@@ -45,8 +48,13 @@ def collected() -> str | None:
     if parent is None and not added and not settings.META:
         return None
     meta = dict(parent or {})
-    for name, read in readers():
-        meta = joined(meta, name, read)
+    if not is_asking.get():
+        token = is_asking.set(True)
+        try:
+            for name, read in readers():
+                meta = joined(meta, name, read)
+        finally:
+            is_asking.reset(token)
     return dump(meta) if meta else None
 
 
@@ -61,10 +69,12 @@ def readers() -> Iterable[tuple[str, Callable[[], Any]]]:
 def joined(meta: dict[str, Any], name: str, read: Callable[[], Any]) -> dict[str, Any]:
     """Return `meta` with what one source adds.
 
-    A faulty source is logged and skipped, so that it keeps no job from being enqueued.
+    A faulty source is logged and skipped, so that it keeps no job from being enqueued,
+    and costs the caller's transaction nothing but what the source did in it.
     """
     try:
-        found = read() or {}
+        with sparing_transactions():
+            found = read() or {}
         if not isinstance(found, dict):
             raise TypeError(f"it must return a dict, got {type(found).__name__}")
         check_json(found)

@@ -52,6 +52,7 @@ class DueSchedule(NamedTuple):
     next_run_at: datetime
     is_unfinished: bool  # its last run
     now: datetime  # by the clock of the database
+    last_job_id: int | None = None
 
     @property
     def timetable(self) -> Timetable:
@@ -74,6 +75,7 @@ class Plan(NamedTuple):
     ticks: Sequence[datetime] = ()  # the ticks that get a job
     skips: int = 0
     error: str = ""
+    after: int | None = None  # the job whose end those of the ticks wait for
 
 
 class NextFire(NamedTuple):
@@ -127,11 +129,19 @@ def plan(due: DueSchedule) -> Plan:
 def plan_fixed(due: DueSchedule) -> Plan:
     timetable = due.timetable
     next_run_at = timetable.after(due.now)
+    passed = timetable.latest(due.next_run_at, due.now, MOST_CAUGHT_UP) or [
+        due.next_run_at
+    ]
+    ticks = passed if due.catch_up == "all" else passed[-1:]
     if due.is_unfinished and due.overlap == "skip":
-        return Plan(due.id, due.next_run_at, next_run_at, skips=1)
-    count = MOST_CAUGHT_UP if due.catch_up == "all" else 1
-    passed = timetable.latest(due.next_run_at, due.now, count) or [due.next_run_at]
-    ticks = [] if is_missed(due, passed[-1]) else passed
+        # While workers live, one tick passes at a time. Of several, the others were
+        # missed, and the last run began before them: its worker is gone, or none has
+        # begun it.
+        if len(passed) == 1 or due.catch_up == "none":
+            return Plan(due.id, due.next_run_at, next_run_at, skips=len(passed))
+        return Plan(due.id, due.next_run_at, next_run_at, ticks, after=due.last_job_id)
+    if is_missed(due, passed[-1]):
+        return Plan(due.id, due.next_run_at, next_run_at, skips=len(passed))
     return Plan(due.id, due.next_run_at, next_run_at, ticks)
 
 
@@ -163,9 +173,13 @@ def fire(
     """
     won = [Fired._make(row) for row in execute(statement("fire"), columns(plans))]
     fired = [each for each in won if each.tick_id is not None]
+    after = {each.id: each.after for each in plans}
     ids: list[int | None] = []
     if fired:
-        new_jobs = [with_name(bind(each), each.name) for each in fired]
+        new_jobs = [
+            behind(after[each.schedule_id], with_name(bind(each), each.name))
+            for each in fired
+        ]
         if any(each.unique_key for each in new_jobs):
             execute(SHORT_WAIT, {})
         ids = insert_free(execute, new_jobs)
@@ -178,6 +192,14 @@ def fire(
 def with_name(new_job: NewJob, name: str) -> NewJob:
     """Return a new job that says in its `meta` which schedule made it."""
     return new_job._replace(meta=dump({"schedule": name}))
+
+
+def behind(job_id: int | None, new_job: NewJob) -> NewJob:
+    """Return a new job that waits for the end of another one, if there is one."""
+    if job_id is None:
+        return new_job
+    keys = {**(new_job.keys or {}), "after": [job_id], "needs": "end"}
+    return new_job._replace(keys=keys)
 
 
 def note_run(database: str, schedule_id: int, job_id: int) -> None:

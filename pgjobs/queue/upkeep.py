@@ -143,10 +143,15 @@ def rescue(execute: Execute, worker_id: int, batch: Batch = ALL_DUE) -> list[Res
 def prune(execute: Execute, ages: dict[str, float | None]) -> int:
     """Delete the jobs finished longer ago than their status's age, batch by batch.
 
-    Jobs to which tables of the project refer are skipped. Return how many went.
+    Jobs to which tables of the project refer are skipped, and so are those whose end
+    another job has still to learn. Return how many went.
     """
     limited = limited_ages(ages)
-    return sum(prune_status(execute, status, age) for status, age in limited.items())
+    total, number = 0, -1
+    while number:  # what has gone may have kept others
+        number = sum(prune_status(execute, *each) for each in limited.items())
+        total += number
+    return total
 
 
 def prune_status(execute: Execute, status: str, age: float) -> int:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .task import Task
 
 FOLLOW_UPS = ("on_success", "on_failure")
+KEYS = ("lock", "unique_key", "limit_key", "rate_key")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +74,10 @@ def faults() -> Iterator[tuple[str, str, "Task"]]:
                 hint = "Declare it as def task(job_id: int): it gets the job's id."
                 yield f"{says}, which cannot be enqueued with job_id alone.", hint, task
             else:
+                for key in KEYS:
+                    if callable(getattr(target.options, key)):
+                        hint = "The database, which makes its jobs, cannot call it."
+                        yield f"{says}, whose {key} is a function.", hint, task
                 if leads_to_itself(target):
                     hint = "Jobs that follow each other would never end."
                     yield f"{says}, which leads back to itself.", hint, task

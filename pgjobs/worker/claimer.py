@@ -356,10 +356,9 @@ class Claimer:
         was_ahead = self.prefetching.failed(error)
         if error.sqlstate is None:  # the driver cannot read what was claimed
             self.note(Effects(in_doubt=True))
-        if successes and isinstance(error, LockNotAvailable):
-            self.recorder.skip_locked()
-        elif successes:
-            self.recorder.record_successes(successes)
+        if successes:
+            if not self.recorder.found_locked(successes, error):
+                self.recorder.record_successes(successes)
         elif not was_ahead and not (is_of_row(error) and self.fail_unclaimable()):
             if not self.cursors.can_do_without(error, monotonic()):
                 self.postpone(error)

@@ -12,7 +12,13 @@ from time import monotonic, sleep
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from ..base.database_errors import is_lost, is_of_row, is_of_some_rows, text_of
+from ..base.database_errors import (
+    is_lost,
+    is_of_row,
+    is_of_some_rows,
+    passes_by_itself,
+    text_of,
+)
 from ..base.texts import storable
 from ..conf import FINISHED
 from ..queue import recording
@@ -145,11 +151,16 @@ class Recorder:
         try:
             self.store_by_halves(outcomes, record)
         except LockNotAvailable as error:
-            self.skip_locked()
-            kept = self.in_flight.kept
-            if not any(each.lease_token in kept for each in outcomes):
-                # It is not their rows that another transaction holds.
+            if self.found_locked(outcomes, error):
+                return
+            # It is not their rows that another transaction holds, but what one of them
+            # makes: the unique key of its follow-up.
+            if len(outcomes) == 1:
                 self.keep_for_later(outcomes, error)
+            else:
+                middle = len(outcomes) // 2
+                self.store(outcomes[:middle], record)
+                self.store(outcomes[middle:], record)
         else:
             if not self.in_flight.failing:
                 self.backoff.passed()
@@ -199,12 +210,21 @@ class Recorder:
             self.backoff.failed(now)
         self.in_flight.failing |= {each.lease_token for each in outcomes}
         ids = ", ".join(str(each.id) for each in outcomes)
-        logger.error(
+        logger.log(
+            logging.WARNING if passes_by_itself(error) else logging.ERROR,
             "Recording failed, the next try in %.1f s: jobs=%s: %s",
             self.backoff.retry_at - now,
             ids,
             text_of(error),
         )
+
+    def found_locked(self, outcomes: Sequence[Outcome], error: psycopg.Error) -> bool:
+        """Keep outcomes whose rows are locked for later; return if there are any."""
+        if not isinstance(error, LockNotAvailable):
+            return False
+        self.skip_locked()
+        kept = self.in_flight.kept
+        return any(each.lease_token in kept for each in outcomes)
 
     def skip_locked(self) -> None:
         """Keep for later the outcomes whose rows another transaction holds."""

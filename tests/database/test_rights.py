@@ -38,6 +38,8 @@ NEEDED_BY_WRITERS = {
     # Python's enqueue, where a unique key is taken.
     "pgjobs_replace_held": "SELECT pgjobs_replace_held('{key}', '{unfinished}', '{}',"
     " '{}', '{}', '{}', '{}', '{}', '{}')",
+    # Every claim, for a token that another server has given.
+    "pgjobs_token_beyond": "SELECT pgjobs_token_beyond(1)",
     "pgjobs_provide": "INSERT INTO pgjobs_job (task, dependencies) VALUES ('new',"
     """ '{"needs": [], "provides": [{"key": "k", "for": 5}]}')""",
 }
@@ -54,6 +56,7 @@ def role(new_role, db):
     """A role that may write rows in the test's transaction, and nothing else."""
     tables = "pgjobs_job, pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite"
     execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {ROLE}")
+    execute(f"GRANT USAGE ON SEQUENCE pgjobs_lease_token TO {ROLE}")
     execute(
         "INSERT INTO pgjobs_job (task, run_after, keys)"
         " VALUES ('later', now() + interval '1 hour', '{\"lock\": \"door\"}')"

@@ -17,7 +17,7 @@ from pgjobs.queue.schedules import DueSchedule
 from pgjobs.sql import statement
 from pgjobs.tasks import registry
 from pgjobs.tasks.schedules import bind, declarations, run_now, store_declared
-from tests.actors import execute, overlapping, session
+from tests.actors import Hand, execute, overlapping, session
 from tests.processes import (
     drain,
     running_worker,
@@ -477,6 +477,10 @@ def test_schedule_that_sql_has_broken_says_why_when_it_is_resumed():
     assert (made.state, made.error) == ("active", "")
 
 
+@task(lock="door")
+def held(): ...
+
+
 @task(unique=True)
 def alone(place: str = "here"): ...
 
@@ -579,6 +583,65 @@ def test_tick_that_overlap_skipped_was_not_missed():
     assert fire_due() == 0
     Job.objects.all().succeed()
     assert fire_due() == 0
+
+
+@pytest.mark.parametrize(("catch_up", "jobs"), [("latest", 1), ("all", 9), ("none", 0)])
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_ticks_missed_while_the_last_run_was_unfinished_run_after_it(
+    catch_up, jobs, has_begun
+):
+    """The workers went away before it began, or in the middle of it."""
+    made = make(catch_up=catch_up, task="tests.add", kwargs={"a": 1})
+    make_due(made)
+    assert fire_due() == 1
+    hand = Hand()
+    if has_begun:
+        assert hand.claim_one()
+    first = Job.objects.get()
+    tick = make_due(made, 8 * HOUR + timedelta(minutes=10))
+    assert fire_due() == jobs
+    made = fresh(made)
+    assert made.next_run_at == tick + 9 * HOUR
+    assert made.skip_count == (9 if catch_up == "none" else 0)
+    caught_up = Job.objects.exclude(pk=first.pk)
+    assert set(caught_up.values_list("status", "waiting_for")) <= {
+        ("WAITING", "predecessor")
+    }
+    make_due(made)
+    assert fire_due() == 0  # the ticks that come now are skipped
+    if has_begun:
+        hand.vanish()
+        Hand("other").rescue()
+    drain()
+    assert Job.objects.filter(status="SUCCESSFUL").count() == jobs + 1
+    assert all(job.started_at >= first_end(first) for job in caught_up.all())
+
+
+def first_end(job: Job) -> datetime:
+    job.refresh_from_db()
+    return job.finished_at
+
+
+def test_missed_ticks_wait_for_the_last_run_alone_and_keep_their_keys():
+    registry.add(held)
+    made = make(catch_up="latest", task=held.name)
+    make_due(made)
+    assert fire_due() == 1
+    make_due(made, 3 * HOUR)
+    assert fire_due() == 1
+    first, second = Job.objects.order_by("pk")
+    assert second.keys == {**first.keys, "after": [first.pk], "needs": "end"}
+    first.cancel()
+    drain()
+    second.refresh_from_db()
+    assert second.status != "CANCELLED"
+
+
+def test_skipped_ticks_are_all_counted():
+    made = make(catch_up="none")
+    make_due(made, 5 * HOUR + timedelta(minutes=10))
+    assert fire_due() == 0
+    assert fresh(made).skip_count == 6
 
 
 def test_years_of_missed_seconds_are_neither_walked_through_nor_all_made_jobs():

@@ -60,9 +60,9 @@ def test_job_is_claimed_as_it_is_admitted_and_has_all_that_a_claim_gives(hand):
     assert job.lease_token == claimed.lease_token > 0
     assert job.waiting_for is job.blocked_by_id is None
     assert job.started_at and job.last_attempted_at
-    Job.objects.update(status="READY", worker_id=None, attempts=0, started_at=None)
+    Job.objects.update(status="READY", worker_id=None, started_at=None)
     looked = other.claim_one()
-    new = {"lease_token": claimed.lease_token, "waited": claimed.waited}
+    new = {"lease_token": claimed.lease_token, "waited": claimed.waited, "attempt": 1}
     assert looked._replace(**new) == claimed
 
 

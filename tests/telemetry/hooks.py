@@ -3,8 +3,12 @@
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 
+from django.db import DatabaseError, connection, transaction
+
 from pgjobs import Snooze
+from pgjobs.models import Job
 from pgjobs.tasks.running_job import RunningJob
+from tests.tasks import noop
 
 seen: list[str] = []
 tenant: ContextVar[str] = ContextVar("tenant")
@@ -88,3 +92,32 @@ def returns_nul():
 
 def returns_much():
     return {"user": "x" * 10_000_000}
+
+
+def failing_query():
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO pgjobs_queue (name) VALUES ('of_the_hook')")
+        cursor.execute("SELECT 1 / 0")
+
+
+def caught_query():
+    with suppress(DatabaseError):
+        failing_query()
+    return {"seen": "no"}
+
+
+def good_query():
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        return {"seen": cursor.fetchone()[0]}
+
+
+def failing_block():
+    with suppress(DatabaseError), transaction.atomic(savepoint=False):
+        failing_query()
+    return {"seen": "no"}
+
+
+def enqueueing():
+    Job.objects.enqueue(noop)
+    return {"seen": "job"}

@@ -4,13 +4,14 @@ import asyncio
 import json
 import logging
 import threading
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
 from pgjobs import current_job, enqueue, enqueue_many, publish, subscribe, task
-from pgjobs.models import Event, Job
+from pgjobs.models import Event, Job, Queue
 from pgjobs.queue import meta
 from pgjobs.reports.job_filters import terms_of, with_terms
 from pgjobs.tasks import events
@@ -142,6 +143,46 @@ def test_hook_that_raises_or_returns_rubbish_is_logged_and_skipped(
     (record,) = (each for each in caplog.records if each.levelno == logging.ERROR)
     assert f"source=tests.telemetry.hooks.{name} failed" in record.getMessage()
     assert fault in str(record.exc_info[1])
+
+
+@pytest.mark.parametrize("name", ["failing_query", "caught_query", "failing_block"])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_query_of_a_hook_that_fails_leaves_the_callers_transaction_alone(
+    use, name, is_nested
+):
+    use("locale", name)
+    with transaction.atomic(), transaction.atomic() if is_nested else nullcontext():
+        before = enqueue(tasks.add, 1)
+        job = enqueue(tasks.noop)
+        after = enqueue(tasks.add, 2)
+    assert [stored(each)["locale"] for each in (before, job, after)] == ["de"] * 3
+    assert not Queue.objects.filter(name="of_the_hook").exists()
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_query_of_a_hook_is_part_of_the_callers_transaction(use, is_broken):
+    use("good_query")
+    with transaction.atomic(), suppress(ZeroDivisionError), transaction.atomic():
+        job = enqueue(tasks.noop)
+        assert job.meta == {"seen": 1}
+        if is_broken:
+            raise ZeroDivisionError
+    assert Job.objects.exists() is not is_broken
+    assert enqueue(tasks.noop).meta == {"seen": 1}  # in no transaction
+
+
+def test_hook_without_a_query_costs_no_savepoint(use, django_assert_num_queries):
+    use("locale", "tenant")
+    with transaction.atomic(), django_assert_num_queries(1):
+        enqueue(tasks.noop)
+
+
+def test_hook_may_enqueue_a_job_which_asks_no_hook(use):
+    use("enqueueing", "locale")
+    job = enqueue(tasks.noop)
+    assert stored(job) == {"seen": "job", "locale": "de"}
+    (other,) = Job.objects.exclude(pk=job.pk)
+    assert other.meta is None
 
 
 def test_largest_meta_is_stored(use, monkeypatch):

@@ -3,13 +3,14 @@
 import threading
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.db.backends.signals import connection_created
 
-from pgjobs import enqueue, signals, task
+from pgjobs import enqueue, enqueue_many, signals, task
 from pgjobs.models import Job, Worker
 from pgjobs.worker.upkeep import announcer
 from tests import tasks
+from tests.actors import execute
 from tests.processes import (
     ROOT,
     drain,
@@ -106,6 +107,17 @@ def test_receiver_that_raises_harms_nothing(connect, heard, caplog):
     assert run(tasks.fail_with, "no").status == "FAILED"
     assert "refuse failed" in caplog.text
     assert names(heard)[-1] == "job_failed"
+
+
+def test_query_of_a_receiver_that_fails_leaves_the_callers_transaction_alone(
+    connect, heard
+):
+    connect("job_enqueued", lambda **named: execute("SELECT 1 / 0"))
+    with transaction.atomic():
+        job = enqueue(tasks.noop)
+        enqueue_many([tasks.noop.bind()])
+    job.refresh_from_db()
+    assert Job.objects.count() == 2
 
 
 def test_receiver_that_exits_leaves_the_other_ends_to_be_announced(connect, heard):

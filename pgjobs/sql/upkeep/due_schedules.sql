@@ -8,7 +8,7 @@ SELECT schedule.id, schedule.name, schedule.every, schedule.cron, schedule.timez
         WHERE id = schedule.last_job_id AND finished_at IS NULL
         OFFSET 0  -- asked for each: no join with all jobs
     ) AS is_unfinished,
-    clock_timestamp() AS now
+    clock_timestamp() AS now, schedule.last_job_id
 FROM pgjobs_schedule AS schedule
 WHERE schedule.next_run_at IS NOT NULL
     AND schedule.next_run_at <= statement_timestamp()

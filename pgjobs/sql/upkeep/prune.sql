@@ -20,6 +20,18 @@ WITH near AS MATERIALIZED (
 seen AS MATERIALIZED (
     SELECT id, finished_at FROM near ORDER BY finished_at, id LIMIT %(limit)s
 ),
+-- What jobs name that no admission has seen: they have no links yet. Where that many wait
+-- for an admission, pruning waits, too.
+unlinked AS MATERIALIZED (
+    SELECT keys FROM pgjobs_job WHERE line = 'unlinked' LIMIT 10000
+),
+named (ids, all_seen) AS MATERIALIZED (
+    SELECT ARRAY(
+            SELECT each.id::bigint FROM unlinked
+            CROSS JOIN LATERAL jsonb_array_elements_text(keys -> 'after') AS each (id)
+        ),
+        (SELECT count(*) FROM unlinked) < 10000
+),
 -- The last run of a schedule stays: people see there how it ended.
 old AS MATERIALIZED (
     SELECT seen.id
@@ -35,6 +47,42 @@ old AS MATERIALIZED (
                 SELECT FROM pgjobs_schedule
                 WHERE last_job_id IS NOT NULL AND last_job_id = job.id
                 OFFSET 0  -- asked of each old job: no join with all schedules
+            )
+            -- Another job has still to learn how this one has ended.
+            AND (SELECT all_seen FROM named)
+            AND NOT job.id = ANY ((SELECT ids FROM named)::bigint[])
+            AND NOT EXISTS (
+                SELECT FROM pgjobs_predecessor
+                WHERE predecessor_id = job.id AND is_open
+                OFFSET 0
+            )
+            -- What the rest of its batch would say must not be better than what all said.
+            AND (
+                job.batch_id IS NULL
+                OR job.status = 'SUCCESSFUL'
+                OR NOT EXISTS (
+                    SELECT FROM pgjobs_job AS other
+                    WHERE other.batch_id = job.batch_id
+                        AND (
+                            other.status = 'SUCCESSFUL'
+                            OR other.status = 'READY'
+                            OR other.status = 'SCHEDULED'
+                            OR other.status = 'WAITING'
+                            OR other.status = 'RUNNING'
+                            OR other.status = 'CANCELLED' AND job.status = 'FAILED'
+                        )
+                    OFFSET 0
+                )
+            )
+            -- The retry of the job because of which it was cancelled would revive it.
+            AND (
+                job.status <> 'CANCELLED'
+                OR job.blocked_by_id IS NULL
+                OR NOT EXISTS (
+                    SELECT FROM pgjobs_job AS culprit
+                    WHERE culprit.id = job.blocked_by_id
+                    OFFSET 0
+                )
             )
             AND NOT /*referred*/ false  -- by other tables: see queue/references.py
             -- Or another one could be enqueued before the period is over.

@@ -12,6 +12,17 @@ pruned AS (
         SELECT id FROM seen
         WHERE enqueued_at < clock_timestamp() - interval '1 hour'
             AND NOT EXISTS (SELECT FROM pgjobs_job WHERE batch_id = seen.id OFFSET 0)
+            -- Another job has still to learn how it has ended.
+            AND NOT EXISTS (
+                SELECT FROM pgjobs_predecessor
+                WHERE batch_id = seen.id AND is_open
+                OFFSET 0
+            )
+            AND NOT EXISTS (
+                SELECT FROM pgjobs_job
+                WHERE line = 'unlinked' AND keys -> 'after_batches' @> to_jsonb(seen.id)
+                OFFSET 0
+            )
             AND NOT /*referred*/ false  -- by other tables: see queue/references.py
     ))
     RETURNING id

@@ -110,7 +110,11 @@ rescued AS (
     SET worker_id = NULL,
         -- Fenced: its worker may live after all, and a row without owner would
         -- look to it as if it had recorded the outcome itself.
-        lease_token = nextval('pgjobs_lease_token'),
+        lease_token = CASE
+            WHEN job.lease_token < nextval('pgjobs_lease_token')
+                THEN currval('pgjobs_lease_token')
+            ELSE pgjobs_token_beyond(job.lease_token)
+        END,
         (status, crashes, finished_at, reason) = (
             SELECT lost.next_status,
                 -- SQL may have stored more crashes than attempts, or the largest number.

@@ -1,13 +1,25 @@
 -- Notify the workers, and whatever waits for the job's end, of a change of status, and
--- enqueue what follows that end. This is one function for five purposes, because
--- PostgreSQL parses the condition of each trigger with each statement. It calls
--- pgjobs_provide and pgjobs_follow_up by their full names, because the search path is
+-- enqueue what follows that end. A job that goes back to the queue within its life keeps
+-- its attempts, and once it has ended it goes back only as one that was cancelled. This
+-- is one function for six purposes, because PostgreSQL parses the condition of each
+-- trigger with each statement. It calls pgjobs_provide and pgjobs_follow_up by their full names, because the search path is
 -- that of the statement that changes the job.
 CREATE OR REPLACE FUNCTION pgjobs_notify_changed() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE
     follow_up text;
 BEGIN
+    IF NEW.life = OLD.life AND (
+        NEW.attempts < OLD.attempts
+        OR OLD.finished_at IS NOT NULL AND NEW.finished_at IS NULL
+        AND (OLD.status, NEW.status) <> ('CANCELLED', 'WAITING')
+    ) THEN
+        RAISE 'Job % cannot go back from % to % within its life.',
+            OLD.id, OLD.status, NEW.status
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'pgjobs_is_job',
+                HINT = 'To run a finished job again, call job.retry() or '
+                    'pgjobs_retry(id).';
+    END IF;
     -- An admission itself notifies of the jobs that it makes READY. A job whose
     -- dependencies are known has provided something if it has ended, now or before.
     IF OLD.status = NEW.status OR (

@@ -41,10 +41,19 @@ BEGIN
     allowed AS MATERIALIZED (
         SELECT id FROM pgjobs_retake_keys(ARRAY(SELECT id FROM cancelled)) AS id
     ),
-    -- The next admission looks again at what had ended for a job before.
+    -- The next admission looks again at what had ended for a job before, but for what
+    -- was pruned since: an admission has seen how that ended.
     opened AS (
-        UPDATE pgjobs_predecessor SET is_open = true
+        UPDATE pgjobs_predecessor AS link SET is_open = true
         WHERE job_id = ANY (ARRAY(SELECT id FROM allowed))
+            AND (
+                EXISTS (
+                    SELECT FROM pgjobs_job WHERE id = link.predecessor_id OFFSET 0
+                )
+                OR EXISTS (
+                    SELECT FROM pgjobs_batch WHERE id = link.batch_id OFFSET 0
+                )
+            )
     ),
     linked AS (
         UPDATE pgjobs_predecessor AS link
