@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 
 from django.db import DatabaseError, connection, connections, transaction
-from django.db.models import F
 from django.utils import timezone
 from psycopg.errors import LockNotAvailable
 
@@ -275,9 +274,13 @@ def stored_statuses() -> list[str]:
 
 def pass_time(seconds: float) -> None:
     """Let time pass for the rates."""
-    step = timedelta(seconds=seconds)
-    Rate.objects.update(full_at=F("full_at") - step)
-    Rate.objects.update(opens_at=F("opens_at") - step)
+    execute(
+        "UPDATE pgjobs_rate SET full_at = full_at - span, opens_at = opens_at - span,"
+        " even_at = even_at - span,"
+        " starts = ARRAY(SELECT start - span FROM unnest(starts) AS start)"
+        " FROM make_interval(secs => %(seconds)s) AS span",
+        {"seconds": seconds},
+    )
 
 
 def hours(number: float) -> timedelta:

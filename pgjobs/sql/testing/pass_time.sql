@@ -21,7 +21,12 @@ jobs AS (
     FROM passed
 ),
 rates AS (
-    UPDATE pgjobs_rate SET full_at = full_at - span, opens_at = opens_at - span
+    UPDATE pgjobs_rate
+    SET full_at = full_at - span, opens_at = opens_at - span, even_at = even_at - span,
+        starts = CASE
+            WHEN starts IS NOT NULL
+                THEN ARRAY(SELECT start - span FROM unnest(starts) AS start)
+        END
     FROM passed
 )
 UPDATE pgjobs_prerequisite
