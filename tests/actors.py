@@ -10,7 +10,7 @@ from django.utils import timezone
 from psycopg.errors import LockNotAvailable
 
 from pgjobs.base.connections import connect
-from pgjobs.models import Attempt, Job, Rate, Status, Worker
+from pgjobs.models import Attempt, Job, Status, Worker
 from pgjobs.queue import admitting, claiming, looks, recording, statements, upkeep
 from pgjobs.queue.claiming import ClaimedJob
 from pgjobs.queue.recording import Recorded, Success, Unsuccessful
@@ -279,6 +279,12 @@ def pass_time(seconds: float) -> None:
         " even_at = even_at - span,"
         " starts = ARRAY(SELECT start - span FROM unnest(starts) AS start)"
         " FROM make_interval(secs => %(seconds)s) AS span",
+        {"seconds": seconds},
+    )
+    execute(
+        "UPDATE pgjobs_note SET keys = keys || jsonb_build_object('rate_started_at',"
+        " (keys -> 'rate_started_at')::float8 - %(seconds)s)"
+        " WHERE keys ? 'rate_started_at'",
         {"seconds": seconds},
     )
 

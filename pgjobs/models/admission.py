@@ -52,9 +52,7 @@ class Rate(Table):
     class Meta:
         verbose_name = _("rate")
         verbose_name_plural = _("rates")
-        db_table_comment = (
-            "When jobs of each rate started, counted in slices of time."
-        )
+        db_table_comment = "When jobs of each rate started, counted in slices of time."
         default_permissions = ()
         indexes = [
             models.Index(

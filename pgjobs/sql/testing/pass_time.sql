@@ -28,6 +28,12 @@ rates AS (
                 THEN ARRAY(SELECT start - span FROM unnest(starts) AS start)
         END
     FROM passed
+),
+notes AS (
+    UPDATE pgjobs_note SET keys = keys || jsonb_build_object(
+        'rate_started_at', (keys -> 'rate_started_at')::float8 - %(seconds)s
+    )
+    WHERE keys ? 'rate_started_at'
 )
 UPDATE pgjobs_prerequisite
 SET finished_at = finished_at - span, needed_until = needed_until - span

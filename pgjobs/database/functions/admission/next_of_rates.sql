@@ -1,5 +1,5 @@
 -- Return the jobs at the heads of the lines that wait for these rates, as many of each
--- as may start in its period if the first may start now. If that one has to wait, return
+-- as may start at once if the first may start now. If that one has to wait, return
 -- it alone where nobody knows yet until when, or where it is earlier than was known.
 CREATE OR REPLACE FUNCTION pgjobs_next_of_rates(rates jsonb[], most integer)
 RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
@@ -14,13 +14,13 @@ BEGIN
                 AND (opens_at <= next_at + interval '1 ms') IS NOT TRUE
         ),
         array_agg(line) FILTER (WHERE next_at <= at),
-        array_agg(least(most, number)) FILTER (WHERE next_at <= at)
+        array_agg(least(most, number, burst)) FILTER (WHERE next_at <= at)
     INTO ids, lines, numbers
     FROM (
-        SELECT head.id, head.line, number, state.opens_at, pgjobs_rate_opens(
+        SELECT head.id, head.line, number, burst, state.opens_at, pgjobs_rate_opens(
                 starts, counts, even_at, number,
                 number * (head.keys -> 'rate_interval')::float8,
-                (head.keys -> 'rate_burst')::integer, taken + 1, at
+                burst, taken + 1, at
             ) AS next_at
         FROM (
             SELECT array_agg(pgjobs_line('rate', rate_key)) AS lines,
@@ -31,7 +31,9 @@ BEGIN
         ) AS touched
         CROSS JOIN LATERAL pgjobs_heads(touched.lines, ones) AS head
         CROSS JOIN LATERAL (
-            SELECT pgjobs_rate_number(head.keys) AS number OFFSET 0
+            SELECT pgjobs_rate_number(head.keys) AS number,
+                (head.keys -> 'rate_burst')::integer AS burst
+            OFFSET 0
         ) AS own
         CROSS JOIN LATERAL pgjobs_rate_states(
             ARRAY[head.keys ->> 'rate_key'], 2147483647

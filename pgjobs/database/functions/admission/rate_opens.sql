@@ -10,27 +10,31 @@ CREATE OR REPLACE FUNCTION pgjobs_rate_opens(
     starts timestamptz[], counts integer[], even_at timestamptz,
     number integer, period double precision, burst integer,
     extra bigint, at timestamptz
-) RETURNS timestamptz LANGUAGE sql STABLE AS $$
-    SELECT greatest(
-        CASE
-            WHEN extra > number THEN at + make_interval(secs => period)
-            ELSE (
-                SELECT least(last_start, at) + make_interval(secs => period)
-                FROM (
-                    SELECT last_start, sum(count) OVER (ORDER BY last_start DESC) AS total
-                    FROM unnest(starts, counts) AS slice (last_start, count)
-                ) AS slice
-                WHERE total + extra > number
-                ORDER BY last_start DESC LIMIT 1
-            )
-        END,
-        CASE
-            WHEN burst < number
-                THEN greatest(
-                    least(even_at, at + make_interval(secs => period * burst / number)),
-                    at
-                ) + make_interval(secs => period / number * (extra - burst))
-        END,
-        '-infinity'
-    )
+) RETURNS timestamptz LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    opens_at timestamptz := at;
+    total bigint := extra;
+BEGIN
+    IF total > number THEN
+        opens_at := at + make_interval(secs => period);
+    ELSE
+        FOR place IN REVERSE coalesce(cardinality(starts), 0) .. 1 LOOP
+            total := total + counts[place];
+            IF total > number THEN
+                opens_at := greatest(at, least(starts[place], at)
+                    + make_interval(secs => period));
+                EXIT;
+            END IF;
+        END LOOP;
+    END IF;
+    IF burst < number THEN
+        opens_at := greatest(
+            opens_at,
+            greatest(
+                least(even_at, at + make_interval(secs => period * burst / number)), at
+            ) + make_interval(secs => period / number * (extra - burst))
+        );
+    END IF;
+    RETURN opens_at;
+END
 $$;
