@@ -18,7 +18,7 @@ BEGIN
         FROM (
             SELECT key, (
                     SELECT place FROM unnest(starts) WITH ORDINALITY AS slice (last, place)
-                    WHERE last >= start.at ORDER BY place LIMIT 1
+                    WHERE last >= start.at - interval '1 ms' ORDER BY place LIMIT 1
                 ) AS place
             FROM pgjobs_rate WHERE key = start.key
         ) AS found
