@@ -343,7 +343,7 @@ def test_rate_that_has_all_its_tokens_is_forgotten():
     start_next(3)
     upkeep.forget_rates(execute)
     assert Rate.objects.count() == 3
-    pass_time(3_601)
+    pass_time(7_201)
     Rate.objects.filter(key="customer-0").update(full_at="2100-01-01T00:00Z")
     with session() as other:
         other.begin()

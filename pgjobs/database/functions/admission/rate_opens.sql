@@ -31,7 +31,11 @@ BEGIN
         opens_at := greatest(
             opens_at,
             greatest(
-                least(even_at, at + make_interval(secs => period * burst / number)), at
+                least(
+                    coalesce(even_at, at),  -- none has started
+                    at + make_interval(secs => period * burst / number)
+                ),
+                at
             ) + make_interval(secs => period / number * (extra - burst))
         );
     END IF;
