@@ -1,9 +1,13 @@
 -- Leave a note that a READY job with a rate has started, for the next admission to count.
--- The claim of a plain job never comes here.
+-- The claim of a plain job never comes here. A role that may not insert notes leaves
+-- none: one job must not keep a claim from taking the others.
 CREATE OR REPLACE FUNCTION pgjobs_note_started() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
+    IF NOT has_table_privilege('pgjobs_note', 'INSERT') THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO pgjobs_note (keys) VALUES (jsonb_build_object(
         'rate_key', NEW.keys -> 'rate_key',
         'rate_interval', NEW.keys -> 'rate_interval',
