@@ -6,12 +6,11 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 
 from django.db import DatabaseError, connection, connections, transaction
-from django.db.models import F
 from django.utils import timezone
 from psycopg.errors import LockNotAvailable
 
 from pgjobs.base.connections import connect
-from pgjobs.models import Attempt, Job, Rate, Status, Worker
+from pgjobs.models import Attempt, Job, Status, Worker
 from pgjobs.queue import admitting, claiming, looks, recording, statements, upkeep
 from pgjobs.queue.claiming import ClaimedJob
 from pgjobs.queue.recording import Recorded, Success, Unsuccessful
@@ -275,9 +274,19 @@ def stored_statuses() -> list[str]:
 
 def pass_time(seconds: float) -> None:
     """Let time pass for the rates."""
-    step = timedelta(seconds=seconds)
-    Rate.objects.update(full_at=F("full_at") - step)
-    Rate.objects.update(opens_at=F("opens_at") - step)
+    execute(
+        "UPDATE pgjobs_rate SET full_at = full_at - span, opens_at = opens_at - span,"
+        " even_at = even_at - span,"
+        " starts = ARRAY(SELECT start - span FROM unnest(starts) AS start)"
+        " FROM make_interval(secs => %(seconds)s) AS span",
+        {"seconds": seconds},
+    )
+    execute(
+        "UPDATE pgjobs_note SET keys = keys || jsonb_build_object('rate_started_at',"
+        " (keys -> 'rate_started_at')::float8 - %(seconds)s)"
+        " WHERE keys ? 'rate_started_at'",
+        {"seconds": seconds},
+    )
 
 
 def hours(number: float) -> timedelta:

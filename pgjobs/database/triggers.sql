@@ -99,6 +99,13 @@ CREATE OR REPLACE TRIGGER pgjobs_notify_changed
     )
     EXECUTE FUNCTION pgjobs_notify_changed();
 
+-- Only the claim of a READY job that has a rate calls it.
+CREATE OR REPLACE TRIGGER pgjobs_note_started
+    AFTER UPDATE OF last_attempted_at ON pgjobs_job
+    FOR EACH ROW
+    WHEN (NEW.keys ? 'rate_key' AND OLD.status = 'READY')
+    EXECUTE FUNCTION pgjobs_note_started();
+
 -- A queue that may have more room than before wakes its workers.
 CREATE OR REPLACE TRIGGER pgjobs_notify_queue
     AFTER UPDATE OF paused_at, max_running OR DELETE ON pgjobs_queue

@@ -1,5 +1,6 @@
 """What admission keeps beside the jobs: see database/functions/admission/admit.sql."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -9,7 +10,7 @@ from .table import Table
 
 
 class Rate(Table):
-    """How many tokens of a rate are left. A rate without a row has all."""
+    """When jobs of a rate started. The jobs of a rate without a row did not."""
 
     id = None
     key = models.CharField(
@@ -18,12 +19,32 @@ class Rate(Table):
         db_comment="The key that the jobs of the rate share.",
     )
     full_at = models.DateTimeField(
-        db_comment="When the rate will have all tokens again. It gets one back each "
-        "interval."
+        db_comment="When none of the starts will count any more."
     )
     opens_at = models.DateTimeField(
         null=True,
-        db_comment="When the rate gets its next token. NULL while no job waits for it.",
+        db_comment="When the next job may start. NULL while none waits for it.",
+    )
+    starts = ArrayField(
+        models.DateTimeField(),
+        null=True,
+        db_comment="The last start in each slice of time. NULL: release 0.9.0 wrote "
+        "the row.",
+    )
+    counts = ArrayField(
+        models.IntegerField(),
+        null=True,
+        db_comment="How many jobs started in each slice of time.",
+    )
+    even_at = models.DateTimeField(
+        null=True,
+        db_comment="When all starts would be over if they were evenly spaced.",
+    )
+    shortest = models.FloatField(
+        null=True, db_comment="The shortest period of the key's rates, in seconds."
+    )
+    longest = models.FloatField(
+        null=True, db_comment="The longest period of the key's rates, in seconds."
     )
 
     objects = QueueManager()
@@ -31,9 +52,7 @@ class Rate(Table):
     class Meta:
         verbose_name = _("rate")
         verbose_name_plural = _("rates")
-        db_table_comment = (
-            "How many tokens of each rate are left. A rate without a row has all."
-        )
+        db_table_comment = "When jobs of each rate started, counted in slices of time."
         default_permissions = ()
         indexes = [
             models.Index(

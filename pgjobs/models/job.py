@@ -8,6 +8,7 @@ from typing import Any
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.base import ModelState
+from django.db.models.fields.json import KeyTextTransform
 from django.utils.translation import gettext_lazy as _
 
 from ..base.addresses import status_url
@@ -113,6 +114,12 @@ class Job(JobColumns, Returning[Value]):
                 "turn",
                 condition=Q(status="READY", process_units__isnull=False),
                 name="pgjobs_job_units",
+            ),
+            # The jobs that have taken a place of their rate, and have not started.
+            models.Index(
+                KeyTextTransform("rate_key", "keys"),
+                condition=Q(keys__has_key="rate_key", status="READY"),
+                name="pgjobs_job_rate",
             ),
             models.Index(
                 "status",

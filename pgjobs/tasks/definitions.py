@@ -8,7 +8,7 @@ from typing import Any
 from ..conf import settings
 from . import tables
 from .dependencies import Dependency
-from .flow_control import Key, read_rate
+from .flow_control import Key, numbers_of_rate
 from .options import TASK_OPTIONS
 from .registry import registry
 from .schemas import parameters_of, summary_of
@@ -111,10 +111,8 @@ def keys_of(task: Task) -> dict[str, Any]:
         found["limit_key"] = template_or_name(options.limit_key, task)
         found["max_running"] = options.max_running
     if options.rate is not None:
-        count, seconds = read_rate(options.rate)
         found["rate_key"] = template_or_name(options.rate_key, task)
-        found["rate_interval"] = seconds / count
-        found["rate_burst"] = count if options.burst is None else options.burst
+        found |= numbers_of_rate(options.rate, options.burst)
     return found | options.follow_up_keys
 
 

@@ -13,7 +13,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from ..base.plain_json import check_text, dump_sorted, load
-from ..exceptions import LONGEST_DELAY, InvalidArguments, InvalidTask
+from ..exceptions import InvalidArguments, InvalidTask
 from .option_checks import check_parameter, takes_any_name
 
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ class FlowControl:
     max_running: int | None = None
     #: Key of the jobs that share `max_running`.
     limit_key: Key | None = None
-    #: How many jobs of the task, or of each `rate_key`, may start: `"100/minute"`.
+    #: How many jobs of the task, or of each `rate_key`, may start: with
+    #: `"100/minute"` at most 100 in any 60 seconds, over all workers.
     rate: str | None = None
     #: Key of the jobs that share a rate.
     rate_key: Key | None = None
-    #: How many jobs may start at once after a pause.
+    #: How many jobs may start at once, from 1 (evenly spaced: with `"100/minute"` one
+    #: each 0.6 seconds) to the number of the rate (the default: no spacing).
     burst: int | None = None
 
     def __post_init__(self) -> None:
@@ -93,11 +95,9 @@ class FlowControl:
             columns["limit_key"] = signature.task_name if key is None else key
             columns["max_running"] = self.max_running
         if self.rate is not None:
-            count, seconds = read_rate(self.rate)
             key = maker.make("rate_key", self.rate_key)
             columns["rate_key"] = signature.task_name if key is None else key
-            columns["rate_interval"] = seconds / count
-            columns["rate_burst"] = count if self.burst is None else self.burst
+            columns |= numbers_of_rate(self.rate, self.burst)
         return columns
 
 
@@ -215,16 +215,28 @@ def check_rate(rate: Any) -> None:
 
 
 def check_burst(rate: str | None, burst: int | None) -> None:
-    """Raise InvalidTask for a burst that takes more than 100 years to come back."""
+    """Raise InvalidTask for a burst that is more than the rate admits in its period."""
     if rate is None or burst is None:
         return
-    count, seconds = read_rate(rate)
-    most = int(LONGEST_DELAY * count // seconds)
-    if burst > most:
+    count, _ = read_rate(rate)
+    if burst > count:
         raise InvalidTask(
-            f"burst must be at most {most} with rate={rate!r}, which is what it admits "
-            f"in 100 years, got {burst}."
+            f"burst must be at most {count} with rate={rate!r}, because no more jobs "
+            f"start in its period, got {burst}."
         )
+
+
+def numbers_of_rate(rate: str, burst: int | None) -> dict[str, Any]:
+    """Return the numbers of a rate, as the database reads them.
+
+    Without `rate_number` the burst is the number of the rate.
+    """
+    count, seconds = read_rate(rate)
+    numbers: dict[str, Any] = {"rate_interval": seconds / count}
+    numbers["rate_burst"] = count if burst is None else burst
+    if numbers["rate_burst"] != count:
+        numbers["rate_number"] = count
+    return numbers
 
 
 def read_rate(rate: str) -> tuple[int, int]:

@@ -24,6 +24,8 @@ INDEXES = {
     "pgjobs_job_expiring": "(expires_at) WHERE ((attempts = 0)"
     " AND (expires_at IS NOT NULL) AND (finished_at IS NULL))",
     "pgjobs_job_running": "(worker_id) WHERE status = 'RUNNING'",
+    "pgjobs_job_rate": "(((keys ->> 'rate_key'))) WHERE ((keys ? 'rate_key') AND "
+    "status = 'READY')",
     "pgjobs_job_units": "(queue_name, process_units, priority DESC, turn)"
     " WHERE (process_units IS NOT NULL AND status = 'READY')",
     "pgjobs_job_line": "(line, queue_name, priority DESC, turn)"

@@ -95,7 +95,7 @@ def test_using_changes_what_was_declared():
         ({"rate_key": "a"}, "rate_key needs rate"),
         ({"burst": 5}, "burst needs rate"),
         ({"rate": "5/second", "burst": 0}, "burst must be a whole number"),
-        ({"rate": "2/day", "burst": 73_001}, "burst must be at most 73000 with rate"),
+        ({"rate": "2/day", "burst": 73_001}, "burst must be at most 2 with rate"),
     ],
 )
 def test_what_cannot_work_is_refused_when_it_is_declared(options, message):

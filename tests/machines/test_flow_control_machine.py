@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 from pgjobs import enqueue_many
 from pgjobs.models import Job, Note, Queue, Rate, Worker
 from pgjobs.queue import upkeep
-from tests.actors import Hand, admit, execute, hours
+from tests.actors import Hand, admit, execute, hours, pass_time
 from tests.tasks import noop
 
 KEYS = st.fixed_dictionaries(
@@ -188,8 +188,7 @@ class FlowControlMachine(RuleBasedStateMachine):
             "UPDATE pgjobs_job SET run_after = now() - interval '1 hour'"
             " WHERE status = 'SCHEDULED'"
         )
-        execute("UPDATE pgjobs_rate SET full_at = full_at - interval '1 hour'")
-        execute("UPDATE pgjobs_rate SET opens_at = opens_at - interval '1 hour'")
+        pass_time(3_600)
         upkeep.promote(execute)
 
     @invariant()

@@ -37,6 +37,13 @@ def seconds_until_token(key: str = "tests.noop") -> int:
     return round((opens_at - timezone.now()).total_seconds())
 
 
+def start_next(number: int = 1) -> None:
+    """Let a worker start jobs that are READY."""
+    admit()
+    assert len(Hand().claim(number)) == number
+    admit()
+
+
 # Limits
 
 
@@ -177,10 +184,11 @@ def test_job_that_leaves_the_line_of_a_rate_for_a_limit_makes_way():
     admit()
     enqueue(tasks.noop.using(max_running=1))
     admit()
-    execute("UPDATE pgjobs_rate SET full_at = now(), opens_at = now()")
+    start_next()
+    pass_time(3_601)
     admit(sweeps=False)
     assert Job.objects.get(pk=jobs[0].pk).waiting_for == "limit"
-    assert stored_statuses() == ["READY", "WAITING", "READY", "READY"]
+    assert stored_statuses() == ["RUNNING", "WAITING", "READY", "READY"]
 
 
 def test_keys_take_turns():
@@ -244,14 +252,18 @@ def test_jobs_over_the_rate_wait_one_interval_after_the_other():
     assert seconds_until_token() == 3600
     jobs[1].refresh_from_db()
     assert jobs[1].waiting_for == "rate"
+    start_next()
     pass_time(3_601)
-    assert statuses() == ["READY", "READY", "WAITING"]
+    assert statuses() == ["RUNNING", "READY", "WAITING"]
     assert seconds_until_token() == 3600
 
 
 def test_burst_may_start_at_once():
     enqueue_many([slow.using(rate="6/hour", burst=2).bind() for _ in range(4)])
     assert statuses() == ["READY"] * 2 + ["WAITING"] * 2
+    start_next(2)
+    pass_time(601)
+    assert statuses() == ["RUNNING"] * 2 + ["READY", "WAITING"]
 
 
 def test_burst_is_the_number_of_the_rate_unless_it_is_given():
@@ -263,13 +275,15 @@ def test_waiting_jobs_are_admitted_when_their_tokens_are_there():
     enqueue_many([slow.bind() for _ in range(4)])
     assert statuses() == ["READY", "WAITING", "WAITING", "WAITING"]
     assert not upkeep.promote(execute).must_admit
+    start_next()
     pass_time(3_601)
     assert upkeep.promote(execute).must_admit
     assert admitting.admit(execute).admitted == 1
-    assert stored_statuses() == ["READY", "READY", "WAITING", "WAITING"]
+    assert stored_statuses() == ["RUNNING", "READY", "WAITING", "WAITING"]
     assert not upkeep.promote(execute).must_admit
+    start_next()
     pass_time(7_300)
-    assert statuses() == ["READY"] * 3 + ["WAITING"]  # burst: 1
+    assert statuses() == ["RUNNING"] * 2 + ["READY", "WAITING"]  # burst: 1
 
 
 def test_next_in_line_moves_up_when_one_before_it_is_cancelled():
@@ -278,18 +292,21 @@ def test_next_in_line_moves_up_when_one_before_it_is_cancelled():
     jobs[1].cancel()
     assert statuses() == ["READY", "CANCELLED", "WAITING"]
     assert seconds_until_token() == 3600
+    start_next()
     pass_time(3_601)
-    assert statuses() == ["READY", "CANCELLED", "READY"]
+    assert statuses() == ["RUNNING", "CANCELLED", "READY"]
 
 
 def test_job_of_higher_priority_goes_first_and_the_others_later():
     for task in (slow, slow, slow.using(priority=1)):
         enqueue(task)
         admit()
+    start_next()
     pass_time(3_601)
-    assert statuses() == ["READY", "WAITING", "READY"]
+    assert statuses() == ["RUNNING", "WAITING", "READY"]
+    start_next()
     pass_time(3_600)
-    assert statuses() == ["READY", "READY", "READY"]
+    assert statuses() == ["RUNNING", "READY", "RUNNING"]
 
 
 def test_worker_knows_when_the_next_token_comes():
@@ -323,10 +340,10 @@ def test_released_job_needs_another_token():
 def test_rate_that_has_all_its_tokens_is_forgotten():
     keyed = tasks.echo.using(rate="1/hour", rate_key="customer-{value}")
     enqueue_many([keyed.bind(number) for number in range(3)])
-    admit()
+    start_next(3)
     upkeep.forget_rates(execute)
     assert Rate.objects.count() == 3
-    pass_time(3_601)
+    pass_time(7_201)
     Rate.objects.filter(key="customer-0").update(full_at="2100-01-01T00:00Z")
     with session() as other:
         other.begin()

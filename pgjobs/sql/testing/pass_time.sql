@@ -21,8 +21,19 @@ jobs AS (
     FROM passed
 ),
 rates AS (
-    UPDATE pgjobs_rate SET full_at = full_at - span, opens_at = opens_at - span
+    UPDATE pgjobs_rate
+    SET full_at = full_at - span, opens_at = opens_at - span, even_at = even_at - span,
+        starts = CASE
+            WHEN starts IS NOT NULL
+                THEN ARRAY(SELECT start - span FROM unnest(starts) AS start)
+        END
     FROM passed
+),
+notes AS (
+    UPDATE pgjobs_note SET keys = keys || jsonb_build_object(
+        'rate_started_at', (keys -> 'rate_started_at')::float8 - %(seconds)s
+    )
+    WHERE keys ? 'rate_started_at'
 )
 UPDATE pgjobs_prerequisite
 SET finished_at = finished_at - span, needed_until = needed_until - span

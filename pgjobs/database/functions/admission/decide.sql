@@ -32,10 +32,12 @@ BEGIN
     END IF;
     IF found.are_rated THEN
         candidates := pgjobs_meet_rates(candidates, at);
-        PERFORM pgjobs_take_tokens(candidates, at);
     END IF;
     IF room > 0 AND found.are_ordinary THEN
         claimed := pgjobs_claim_admitted(candidates, worker, room, served, excluded);
+        IF found.are_rated AND claimed IS NOT NULL THEN
+            PERFORM pgjobs_count_claimed(candidates);
+        END IF;
     END IF;
     others := candidates;
     IF claimed IS NOT NULL THEN

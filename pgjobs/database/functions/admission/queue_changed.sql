@@ -41,6 +41,12 @@ BEGIN
     ELSE
         NULL;
     END CASE;
+    -- It was admitted and has not started: its place is free again.
+    IF OLD.status = 'READY' AND NEW.status <> 'READY' AND OLD.keys ? 'rate_key' THEN
+        PERFORM pgjobs_leave_note(NULL, jsonb_build_object(
+            'rate_key', OLD.keys -> 'rate_key'
+        ));
+    END IF;
     RETURN NEW;
 END
 $$;

@@ -55,6 +55,10 @@ BEGIN
             WHERE keys IS NOT NULL AND keys ->> 'limit_key' = key ->> 'limit_key'
                 AND status IN ('READY', 'RUNNING') AND status || '' = 'READY'
                 AND NOT pgjobs_is_served(queue_name)
+            UNION ALL
+            SELECT id FROM pgjobs_job
+            WHERE keys ? 'rate_key' AND keys ->> 'rate_key' = key ->> 'rate_key'
+                AND status = 'READY' AND NOT pgjobs_is_served(queue_name)
         ) AS job
         LIMIT most
     ))

@@ -19,6 +19,9 @@ BEGIN
         array_agg((keys ->> 'batch_id')::bigint) FILTER (WHERE keys ? 'batch_id'),
         coalesce(array_agg(keys) FILTER (WHERE keys IS NOT NULL), '{}')
     INTO number, ids, batches, touched FROM note;
+    IF EXISTS (SELECT FROM unnest(touched) AS keys WHERE keys ? 'rate_key') THEN
+        PERFORM pgjobs_take_starts(touched);
+    END IF;
     IF coalesce(ids, batches) IS NOT NULL THEN
         number := number - pgjobs_mark(ids);
         SELECT pgjobs_take_notes.number - found.number, found.followers, found.ended

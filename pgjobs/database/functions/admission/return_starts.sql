@@ -1,0 +1,28 @@
+-- Give back the places of jobs that were released before their bodies began: each takes
+-- one from the slice in which its start was counted.
+CREATE OR REPLACE FUNCTION pgjobs_return_starts(returned jsonb[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    start record;
+BEGIN
+    FOR start IN
+        SELECT keys ->> 'rate_key' AS key, count(*) AS number,
+            to_timestamp((keys -> 'rate_returned_at')::float8) AS at,
+            max((keys -> 'rate_interval')::float8) AS step
+        FROM unnest(returned) AS note (keys) GROUP BY 1, at
+    LOOP
+        UPDATE pgjobs_rate
+        SET counts[place] = greatest(0, counts[place] - start.number),
+            even_at = even_at - make_interval(secs => start.number * start.step),
+            opens_at = CASE WHEN opens_at IS NOT NULL THEN clock_timestamp() END
+        FROM (
+            SELECT key, (
+                    SELECT place FROM unnest(starts) WITH ORDINALITY AS slice (last, place)
+                    WHERE last >= start.at - interval '1 ms' ORDER BY place LIMIT 1
+                ) AS place
+            FROM pgjobs_rate WHERE key = start.key
+        ) AS found
+        WHERE pgjobs_rate.key = found.key AND place IS NOT NULL;
+    END LOOP;
+END
+$$;
