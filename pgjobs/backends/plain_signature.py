@@ -43,6 +43,14 @@ class PlainSignature:
         check_size(self.task_name, stored)
         return stored
 
+    def in_key_form(self, stored: Stored) -> Stored:
+        """Return the stored arguments: plain JSON has one form."""
+        return stored
+
+    def arriving(self, stored: Stored, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """Return the arguments for functions that make keys: as they were given."""
+        return args, kwargs
+
     def load(self, stored: Stored) -> tuple[tuple, dict]:
         """Return the arguments to call the task with; raise InvalidArguments."""
         try:

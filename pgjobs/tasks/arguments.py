@@ -111,6 +111,21 @@ class Signature:
                 return None
         return None if rest else named
 
+    def arriving(self, stored: Stored, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """Return the arguments for functions that make keys: as the task gets them."""
+        return self.load(stored)
+
+    def in_key_form(self, stored: Stored) -> Stored:
+        """Return stored arguments in the form that equal ones share, for keys."""
+        if not self.has_several_forms:
+            return stored
+        arguments = self.gather(load(stored.args), load(stored.kwargs))
+        for path, parameter, data in list(self.spread(arguments)):
+            parameter.put(arguments, path, parameter.hint.key_form(data))
+        positional = arguments.pop(self.var_positional, [])
+        named = arguments | arguments.pop(self.var_keyword, {})
+        return Stored(dump_checked(positional), dump_checked(named))
+
     def load(self, stored: Stored) -> tuple[tuple, dict]:
         """Return the positional and the named arguments to call the task with.
 
@@ -231,6 +246,11 @@ class Signature:
             variable = parameter and parameter.kind is Parameter.VAR_POSITIONAL
             if not parameter or variable or not is_known(parameter):
                 yield str(name), "is no parameter of this task"
+
+    @cached_property
+    def has_several_forms(self) -> bool:
+        """Whether equal arguments may be stored in several forms."""
+        return any(each.hint.has_several_forms for each in self.parameters.values())
 
     @cached_property
     def var_positional(self) -> str | None:

@@ -210,6 +210,9 @@ class Task(Generic[P, R, J]):
         """Return the columns of a job's keys. Raises InvalidArguments."""
         options = self.options
         columns: dict[str, Any] = {}
+        if options.has_callable_keys:
+            args, kwargs = self.signature.arriving(stored, args, kwargs)
+        stored = self.signature.in_key_form(stored)
         if options.has_flow_control:
             keys = options.flow_control_keys(self.signature, args, kwargs, stored)
             columns["keys"] = options.own_keys | keys
@@ -231,7 +234,9 @@ class Task(Generic[P, R, J]):
         return {
             "needs": [{"key": each.key, "within": each.seconds} for each in needs],
             "provides": provided_by(
-                self.name, stored, registry.provided.get(self.name, {})
+                self.name,
+                self.signature.in_key_form(stored),
+                registry.provided.get(self.name, {}),
             ),
         }
 
