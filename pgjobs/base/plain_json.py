@@ -82,6 +82,10 @@ class NotJson(ValueError):
         )
 
 
+class HasTuple(NotJson):
+    """The value, or a part of it, is a tuple, in place of which JSON has a list."""
+
+
 def check_json(value, depth: int = 0) -> None:
     """Raise ValueError unless the value is JSON that PostgreSQL and Python can read."""
     if value is None or isinstance(value, bool):
@@ -100,6 +104,8 @@ def check_json(value, depth: int = 0) -> None:
             check_json(each, depth + 1)
     elif isinstance(value, dict):
         check_object(value, depth)
+    elif isinstance(value, tuple):
+        raise HasTuple(value)
     else:
         raise NotJson(value)
 
