@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Model
 from django.utils.datastructures import MultiValueDict
+from django.utils.functional import Promise
 from pydantic_core import to_json
 
 DEEPEST = 100
@@ -75,11 +76,12 @@ class NotJson(ValueError):
     """The value, or a part of it, is of a type that JSON lacks."""
 
     def __init__(self, value: Any):
-        self.is_row = isinstance(value, Model)
-        cure = ": pass its primary key" if self.is_row else ""
-        super().__init__(
-            f"{type(value).__name__} is not JSON, got {shortened(value)}{cure}"
-        )
+        name, self.cure = type(value).__name__, ""
+        if isinstance(value, Model):
+            self.cure = ": pass its primary key"
+        elif isinstance(value, Promise):  # gettext_lazy, reverse_lazy
+            name, self.cure = "a lazy text", ": pass str() of it"
+        super().__init__(f"{name} is not JSON, got {shortened(value)}{self.cure}")
 
 
 class HasTuple(NotJson):

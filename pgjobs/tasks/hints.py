@@ -53,7 +53,7 @@ class AnyJson:
         try:
             check_json(value)
         except NotJson as error:
-            raise ValueError(f"{error}{'' if error.is_row else NEEDS_HINT}") from None
+            raise ValueError(f"{error}{'' if error.cure else NEEDS_HINT}") from None
         return value
 
     def load(self, data) -> Any:

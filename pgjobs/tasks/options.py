@@ -233,7 +233,7 @@ class TaskOptions(KeyOptions, total=False):
     sensitive: Iterable[str]
     dependencies: Dependency | list[Dependency]
     expires: timedelta | None
-    every: timedelta
+    every: float | timedelta
     cron: str
     timezone: str
     anchor: Literal["start", "end"]
