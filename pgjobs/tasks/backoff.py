@@ -85,7 +85,7 @@ def check_wait(backoff: Backoff) -> None:
         return
     try:
         wait = backoff(1)
-    except Exception:  # noqa: BLE001  (a function of the project may raise anything)
+    except (Exception, SystemExit):  # noqa: BLE001  (it may raise anything)
         return
     try:
         non_negative_seconds("backoff(1)", wait)

@@ -38,6 +38,7 @@ from tests.declaring.test_arguments import (
     Point,
     arrived,
     fault,
+    name_of,
     taking,
     through_postgres,
 )
@@ -149,7 +150,7 @@ def test_moment_arrives_in_the_nights_when_clocks_change():
         (datetime | None, lambda each: each, lambda got: got),
         (list[Place], lambda each: [Place(1, each)], lambda got: got[0].seen),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_moment_arrives_inside_of_others(hint, wrap, unwrap):
     for moment in moments_of_changes():

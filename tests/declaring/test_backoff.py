@@ -1,5 +1,6 @@
 """Backoff: how long a job waits after its first, second, ... failure."""
 
+import sys
 from datetime import timedelta
 
 import pytest
@@ -84,7 +85,12 @@ def test_backoff_that_gives_no_seconds_is_refused_at_its_declaration(backoff, be
 
 @pytest.mark.parametrize(
     "backoff",
-    [lambda failures: timedelta(1), lambda failures: 1 // (failures - 1), abs, float],
+    [
+        lambda failures: timedelta(1),
+        lambda failures: 1 // (failures - 1),
+        sys.exit,
+        abs,
+    ],
 )
 def test_backoff_that_works_or_breaks_later_is_accepted(backoff):
     assert task(backoff=backoff)(body).options.backoff is backoff

@@ -38,7 +38,9 @@ def test_name_that_no_task_has_is_answered_with_the_nearest(name, message):
 
 
 def test_name_is_no_task_but_get_task_is_named():
-    with pytest.raises(InvalidTask, match=r"get_task\('tests\.noop'\) is the task of"):
+    with pytest.raises(
+        InvalidTask, match=r"pass the task of that name, get_task\('tests"
+    ):
         enqueue("tests.noop")
 
 

@@ -422,6 +422,12 @@ def unable(failures):
     raise RuntimeError("no backoff")
 
 
+def turning(into):
+    """Return a backoff that gives seconds when it is declared, and then this."""
+    waits = iter([0])
+    return lambda failures: next(waits, into)
+
+
 def leaving(failures):
     raise SystemExit("no backoff")
 
@@ -436,17 +442,17 @@ def fail_with_backoff_that_exits():
     raise ValueError("no")
 
 
-@task(max_attempts=2, backoff=lambda failures: "soon")
+@task(max_attempts=2, backoff=turning("soon"))
 def fail_with_backoff_of_text():
     raise ValueError("no")
 
 
-@task(max_attempts=2, backoff=lambda failures: -1)
+@task(max_attempts=2, backoff=turning(-1))
 def fail_with_negative_backoff():
     raise ValueError("no")
 
 
-@task(max_attempts=2, backoff=lambda failures: float("nan"))
+@task(max_attempts=2, backoff=turning(float("nan")))
 def fail_with_backoff_of_nan():
     raise ValueError("no")
 
