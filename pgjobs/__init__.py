@@ -8,6 +8,7 @@ from .tasks.dependencies import Dependency, same
 from .tasks.django_options import task_options
 from .tasks.enqueueing import aenqueue, enqueue, enqueue_many
 from .tasks.events import apublish, current_event, publish, subscribe
+from .tasks.lookup import get_task
 from .tasks.running_job import current_job
 from .tasks.schedules import schedule
 from .tasks.task import task
@@ -32,6 +33,7 @@ __all__ = [
     "enqueue",
     "enqueue_many",
     "exponential",
+    "get_task",
     "group",
     "linear",
     "publish",

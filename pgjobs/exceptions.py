@@ -55,9 +55,10 @@ class AlreadyEnqueued(Exception):
 class UnknownTask(LookupError):
     """No task of that name is registered in this process."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, meant: str | None = None):
         self.name = name
-        super().__init__(f"No task registered as '{name}'.")
+        cure = f" Did you mean '{meant}'?" if meant else ""
+        super().__init__(f"No task registered as '{name}'.{cure}")
 
 
 class JobFailed(Exception):

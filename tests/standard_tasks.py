@@ -70,6 +70,11 @@ def return_what_django_normalises():
 
 
 @task
+def return_numbers_as_keys():
+    return {2024: {1: 2}, None: 1}
+
+
+@task
 def return_nan():
     return float("nan")
 

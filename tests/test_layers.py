@@ -64,7 +64,12 @@ LATE_IMPORTS = {
 }
 # The only modules that may import a package from outside.
 KEEPERS = {
-    "pydantic": ("tasks.hints", "tasks.object_hints", "tasks.schemas"),
+    "pydantic": (
+        "tasks.arrival",
+        "tasks.hints",
+        "tasks.object_hints",
+        "tasks.schemas",
+    ),
     "cronsim": ("base.timetable",),
     "admin_actions": ("admin",),
     "django.contrib.admin": ("admin",),

@@ -10,8 +10,9 @@ from asgiref.sync import sync_to_async
 
 from .. import signals
 from ..tasks.running_job import current_job
-from .compat import TaskContext, log_task_started, normalize_json, task_started
+from .compat import TaskContext, log_task_started, task_started
 from .hearing import is_heard, only_logs
+from .json_form import json_form
 from .plain_signature import PlainSignature
 from .results import JobResult
 
@@ -90,7 +91,7 @@ def json_of(value: Any) -> Any:
     if value is None:
         return None
     try:
-        return normalize_json(value)
+        return json_form(value)
     except (TypeError, ValueError) as error:
         setattr(error, UnstorableResult.MARK, True)
         raise

@@ -7,9 +7,8 @@ from typing import Any
 from ..base.plain_json import check_json, check_text, dump_checked, load
 from ..exceptions import InvalidArguments
 from ..tasks.arguments import Stored, check_size
-from .compat import Task, normalize_json
-
-PLAIN = {str, int, float, bool, type(None)}
+from .compat import Task
+from .json_form import PLAIN, json_form
 
 
 class PlainSignature:
@@ -43,6 +42,14 @@ class PlainSignature:
         check_size(self.task_name, stored)
         return stored
 
+    def in_key_form(self, stored: Stored) -> Stored:
+        """Return the stored arguments: plain JSON has one form."""
+        return stored
+
+    def arriving(self, stored: Stored, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """Return the arguments for functions that make keys: as they were given."""
+        return args, kwargs
+
     def load(self, stored: Stored) -> tuple[tuple, dict]:
         """Return the arguments to call the task with; raise InvalidArguments."""
         try:
@@ -72,19 +79,19 @@ class PlainSignature:
 
 
 def normalized(values: Any) -> Any:
-    """Return a list or dict of arguments as Django normalises it.
+    """Return a list or dict of arguments as Django stores it.
 
     Raises TypeError or ValueError.
     """
     each = values.values() if type(values) is dict else values
     if all(type(value) in PLAIN for value in each):
         return values  # most are, and Django asks each value what it is
-    return normalize_json(values)
+    return json_form(values)
 
 
 def is_json(value: Any) -> bool:
     try:
-        normalize_json(value)
+        json_form(value)
     except (TypeError, ValueError):
         return False
     return True

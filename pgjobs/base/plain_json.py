@@ -2,22 +2,34 @@
 
 import json
 import math
+import re
+from decimal import Decimal
 from typing import Any
 
 from django.db.models import Model
+from django.utils.datastructures import MultiValueDict
+from django.utils.functional import Promise
 from pydantic_core import to_json
 
 DEEPEST = 100
 LONGEST_INTEGER_BITS = 14_000  # about 4,200 digits; Python reads no more than 4,300
 
 
-# Compact JSON text of a value.
-dump = json.JSONEncoder(
+encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":")
 ).encode
 dump_sorted = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
 ).encode
+# A text, or a number that jsonb would give back as an integer or without its sign.
+TEXT_OR_FLOAT = re.compile(
+    r'"(?:[^"\\]|\\.)*"|(?P<float>-?\d+(?:\.\d+)?e\+\d+|-0\.0(?![\d]))'
+)
+
+
+def dump(value) -> str:
+    """Return compact JSON text of a value, as jsonb keeps it."""
+    return with_decimal_places(encode(value))
 
 
 def dump_checked(value) -> str:
@@ -25,7 +37,24 @@ def dump_checked(value) -> str:
 
     `dump` makes an encoder at each call, which takes five times as long.
     """
-    return to_json(value).decode()
+    return with_decimal_places(to_json(value).decode())
+
+
+def with_decimal_places(text: str) -> str:
+    """Return JSON with all digits of large floats, so that jsonb keeps them floats.
+
+    PostgreSQL would write 1e22 as an integer, and has no -0.0.
+    """
+    if "e+" not in text and "-0.0" not in text:
+        return text
+    return TEXT_OR_FLOAT.sub(written_out, text)
+
+
+def written_out(match: re.Match) -> str:
+    number = match["float"]
+    if number is None:
+        return match[0]
+    return "0.0" if number == "-0.0" else f"{Decimal(number):f}.0"
 
 
 def load(text: str) -> Any:
@@ -47,11 +76,16 @@ class NotJson(ValueError):
     """The value, or a part of it, is of a type that JSON lacks."""
 
     def __init__(self, value: Any):
-        self.is_row = isinstance(value, Model)
-        cure = ": pass its primary key" if self.is_row else ""
-        super().__init__(
-            f"{type(value).__name__} is not JSON, got {shortened(value)}{cure}"
-        )
+        name, self.cure = type(value).__name__, ""
+        if isinstance(value, Model):
+            self.cure = ": pass its primary key"
+        elif isinstance(value, Promise):  # gettext_lazy, reverse_lazy
+            name, self.cure = "a lazy text", ": pass str() of it"
+        super().__init__(f"{name} is not JSON, got {shortened(value)}{self.cure}")
+
+
+class HasTuple(NotJson):
+    """The value, or a part of it, is a tuple, in place of which JSON has a list."""
 
 
 def check_json(value, depth: int = 0) -> None:
@@ -72,16 +106,28 @@ def check_json(value, depth: int = 0) -> None:
             check_json(each, depth + 1)
     elif isinstance(value, dict):
         check_object(value, depth)
+    elif isinstance(value, tuple):
+        raise HasTuple(value)
     else:
         raise NotJson(value)
 
 
 def check_object(value: dict, depth: int) -> None:
+    check_mapping(value)
     for key, each in value.items():
         if not isinstance(key, str):
             raise ValueError(f"keys must be strings, got {shortened(key)}")
         check_text(key)
         check_json(each, depth + 1)
+
+
+def check_mapping(value) -> None:
+    """Refuse a dict that shows one value of a name and holds others, as POST data."""
+    if isinstance(value, MultiValueDict):
+        raise ValueError(
+            f"{type(value).__name__} is not JSON, got {shortened(value)}: pass its "
+            "dict(), with one value for each name, or dict(it.lists())"
+        )
 
 
 def check_integer(value: int) -> None:

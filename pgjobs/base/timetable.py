@@ -236,9 +236,15 @@ def checked_timezone(value: object) -> str:
 
 
 def checked_interval(value: object) -> timedelta:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            value = timedelta(seconds=value)
+        except (ValueError, OverflowError):  # NaN, or beyond all bounds
+            value = timedelta.max
     if not isinstance(value, timedelta):
         raise ValueError(
-            f"every must be a timedelta, such as timedelta(hours=2), got {value!r}."
+            "every must be seconds or a timedelta, such as timedelta(hours=2), got "
+            f"{value!r}."
         )
     if not SHORTEST_INTERVAL <= value <= LONGEST_INTERVAL:
         raise ValueError(f"every must be between 1 s and 100 years, got {value!r}.")

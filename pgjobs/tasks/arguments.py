@@ -16,6 +16,7 @@ from ..base.plain_json import check_text, dump_checked, load
 from ..conf import settings
 from ..exceptions import InvalidArguments, InvalidTask
 from .hints import AnyJson, Hint, signature_of
+from .other_queues import BIND, meant_argument
 from .write_all import ALL
 
 NO_ALL = "is ALL, which only enqueue takes, for parameters that write_all names"
@@ -45,6 +46,10 @@ def check_size(task_name: str, stored: Stored) -> None:
 
 class Signature:
     """The parameters of one task. It checks, stores and reads back arguments."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse what Celery's tasks have under this name."""
+        raise TypeError(f"A task has no signatures to call; {BIND}.")
 
     def __init__(self, task_name: str, function: Callable):
         self.task_name = task_name
@@ -110,6 +115,21 @@ class Signature:
             except ValueError:
                 return None
         return None if rest else named
+
+    def arriving(self, stored: Stored, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """Return the arguments for functions that make keys: as the task gets them."""
+        return self.load(stored)
+
+    def in_key_form(self, stored: Stored) -> Stored:
+        """Return stored arguments in the form that equal ones share, for keys."""
+        if not self.has_several_forms:
+            return stored
+        arguments = self.gather(load(stored.args), load(stored.kwargs))
+        for path, parameter, data in list(self.spread(arguments)):
+            parameter.put(arguments, path, parameter.hint.key_form(data))
+        positional = arguments.pop(self.var_positional, [])
+        named = arguments | arguments.pop(self.var_keyword, {})
+        return Stored(dump_checked(positional), dump_checked(named))
 
     def load(self, stored: Stored) -> tuple[tuple, dict]:
         """Return the positional and the named arguments to call the task with.
@@ -230,7 +250,14 @@ class Signature:
             parameter = self.parameters.get(name)
             variable = parameter and parameter.kind is Parameter.VAR_POSITIONAL
             if not parameter or variable or not is_known(parameter):
-                yield str(name), "is no parameter of this task"
+                known = [each for each in self.parameters if each not in names]
+                cure = meant_argument(str(name), known)
+                yield str(name), f"is no parameter of this task{cure}"
+
+    @cached_property
+    def has_several_forms(self) -> bool:
+        """Whether equal arguments may be stored in several forms."""
+        return any(each.hint.has_several_forms for each in self.parameters.values())
 
     @cached_property
     def var_positional(self) -> str | None:

@@ -4,6 +4,7 @@ A backoff is any callable that takes the number of failures so far (1 after the
 first) and returns seconds.
 """
 
+import inspect
 import random
 from collections.abc import Callable
 from datetime import timedelta
@@ -60,6 +61,38 @@ def constant(seconds: Seconds = 60) -> Backoff:
         return always
 
     return wait
+
+
+# What makes a backoff. Without parentheses it takes a number of failures, too.
+MAKERS = (exponential, linear, constant)
+
+
+def check_wait(backoff: Backoff) -> None:
+    """Raise InvalidTask unless the backoff gives seconds for the first failure.
+
+    What it raises itself may have its reason: it does not run in a job here.
+    """
+    if backoff in MAKERS:
+        name = backoff.__name__
+        raise InvalidTask(f"backoff={name} lacks parentheses: say {name}().")
+    try:
+        inspect.signature(backoff).bind(1)
+    except TypeError:
+        raise InvalidTask(
+            f"backoff must take one argument, the number of failures, got {backoff!r}."
+        ) from None
+    except ValueError:  # written in C, it has no signature
+        return
+    try:
+        wait = backoff(1)
+    except (Exception, SystemExit):  # noqa: BLE001  (it may raise anything)
+        return
+    try:
+        non_negative_seconds("backoff(1)", wait)
+    except ValueError as error:
+        if inspect.iscoroutine(wait):
+            wait.close()
+        raise InvalidTask(str(error)) from None
 
 
 def seconds_of(name: str, value: Seconds) -> float:

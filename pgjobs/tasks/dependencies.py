@@ -201,15 +201,17 @@ def needs_of(
     faults: dict[str, str] = {}
     needs = []
     for dependency, target in targets:
-        arguments = {}
+        arguments, forms = {}, {}
         for name, given in dependency.arguments.items():
             try:
                 value = value_of(name, given, own)
-                arguments[name] = hint_of(target.signature, name).store(value)
+                hint = hint_of(target.signature, name)
+                arguments[name] = hint.store(value)
+                forms[name] = hint.key_form(arguments[name])
             except Exception as error:  # noqa: BLE001  (arithmetic of any types)
                 why = str(error) if isinstance(error, ValueError) else repr(error)
                 faults[f"{name} of {target.name}"] = why
-        key = key_of_arguments(target.name, arguments)
+        key = key_of_arguments(target.name, forms)
         needs.append(Need(target, arguments, key, dependency.seconds))
     if faults:
         raise InvalidArguments(signature.task_name, faults)

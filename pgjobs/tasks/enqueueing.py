@@ -88,6 +88,8 @@ def checked_task(task: Any, args: tuple, kwargs: dict) -> Task | Chain | Group:
             )
         return task
     cure = "pass the task, then its arguments"
-    if callable(task):
+    if isinstance(task, str):
+        cure = f"pass the task of that name, get_task({task!r})"
+    elif callable(task):
         cure = "decorate the function with @task"
     raise InvalidTask(f"enqueue takes a task, got {task!r}: {cure}.")

@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,11 +12,13 @@ from ..base.plain_json import (
     NotJson,
     check_integer,
     check_json,
+    check_mapping,
     check_text,
     dump,
     shortened,
 )
 from ..exceptions import InvalidTask
+from .arrival import comparable, dropped, in_key_form, in_order, kinds_of
 
 # NaN must stay NaN, so that it is refused.
 ANYTHING: TypeAdapter[Any] = TypeAdapter(Any, config={"ser_json_inf_nan": "constants"})
@@ -43,16 +46,28 @@ if sys.version_info >= (3, 14):
 class AnyJson:
     """No hint, or `Any`: takes any JSON and leaves it unchanged."""
 
+    has_several_forms = False
+
     def store(self, value) -> Any:
         """Return the value; raise ValueError if it is not JSON."""
         try:
             check_json(value)
         except NotJson as error:
-            raise ValueError(f"{error}{'' if error.is_row else NEEDS_HINT}") from None
+            raise ValueError(f"{error}{'' if error.cure else NEEDS_HINT}") from None
         return value
 
     def load(self, data) -> Any:
         return data
+
+    def key_form(self, data) -> Any:
+        return data
+
+
+def check_taken(given, converted) -> None:
+    """Raise ValueError for parts of a value that its hint has no place for."""
+    faults = list(islice(dropped(given, converted), MOST_FAULTS))
+    if faults:
+        raise ValueError("; ".join(faults))
 
 
 class Hint:
@@ -63,6 +78,8 @@ class Hint:
         self.plain_type = hint if hint in PLAIN_TYPES else None
         self.check = CHECKS.get(self.plain_type)
         self.adapter = adapter_of(hint)
+        self.kinds = kinds_of(self.adapter.core_schema)
+        self.has_several_forms = self.kinds.has_several_forms
 
     def store(self, value) -> Any:
         """Return the value as JSON data; raise ValueError where it does not fit."""
@@ -73,32 +90,56 @@ class Hint:
             converted = self.convert(value)
         except ValidationError as error:
             raise ValueError(faults_of(error)) from None
-        data = self.adapter.dump_python(
-            converted, mode="json", by_alias=True, round_trip=True, warnings=False
-        )
+        data = self.dump(converted)
         check_json(data)
+        if self.kinds.has_sets:
+            data = in_order(converted, data)
         self.check_arrival(converted, data)
         return data
 
     def convert(self, value) -> Any:
         """Return the value as the hint wants it, from the value or its JSON form."""
+        check_mapping(value)
         try:
-            return self.adapter.validate_python(value, strict=True)
+            converted = self.adapter.validate_python(value, strict=True)
+            may_drop = self.kinds.takes_dicts
         except ValidationError:
             check_json(value)  # only plain JSON may pass in its JSON form
-            return self.adapter.validate_json(dump(value), strict=True)
+            converted = self.adapter.validate_json(dump(value), strict=True)
+            may_drop = True
+        if may_drop and not self.kinds.may_drop:
+            check_taken(value, converted)
+        return converted
+
+    def dump(self, converted) -> Any:
+        return self.adapter.dump_python(
+            converted, mode="json", by_alias=True, round_trip=True, warnings=False
+        )
 
     def check_arrival(self, value, data) -> None:
         """Raise ValueError unless the task would get this very value.
 
         JSON does not keep a tuple without a hint, a date where the hint also allows
-        `str`, or parts of an object that its hint does not name.
+        `str`, or the zone of a time whose offset depends on the day.
         """
         arriving = self.load(data)
-        if arriving != value:
+        if arriving == value and not self.kinds.hides_losses:
+            return
+        if comparable(arriving) != comparable(value):
             raise ValueError(
                 f"would arrive as {shortened(arriving)}, got {shortened(value)}"
             )
+
+    def key_form(self, data) -> Any:
+        """Return stored data in the form that equal values share, for keys."""
+        if not self.has_several_forms:
+            return data
+        try:
+            value = self.load(data)
+            # Anew, because its sets need not have the order of the data.
+            return in_key_form(value, self.dump(value))
+        except ValueError:  # a row that an older version of the code has made
+            return data
 
     def load(self, data) -> Any:
         """Return the value for the task; raise ValueError if the data does not fit."""

@@ -35,7 +35,7 @@ class ObjectHint(NamedTuple):
     """The fields of a class, and whether others are ignored, forbidden or allowed."""
 
     fields: list[Field]
-    extra: str = "ignore"
+    extra: str = "forbid"  # unless the class itself says otherwise
 
 
 def object_hint(hint: Any) -> ObjectHint | None:
@@ -88,7 +88,7 @@ def of_model(model: type[BaseModel]) -> ObjectHint | None:
     if None in fields:
         return None
     return ObjectHint(
-        [each for each in fields if each], model.model_config.get("extra") or "ignore"
+        [each for each in fields if each], model.model_config.get("extra") or "forbid"
     )
 
 

@@ -149,6 +149,12 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
         return self.has_flow_control or self.is_unique
 
     @cached_property
+    def has_callable_keys(self) -> bool:
+        """Whether a function makes a key of a job's arguments."""
+        keys = (self.lock, self.limit_key, self.rate_key, self.unique_key)
+        return any(map(callable, keys))
+
+    @cached_property
     def own_keys(self) -> dict[str, Any]:
         """The part of `Job.keys` that does not depend on the arguments."""
         return self.link_keys | self.follow_up_keys
@@ -228,7 +234,7 @@ class TaskOptions(KeyOptions, total=False):
     sensitive: Iterable[str]
     dependencies: Dependency | list[Dependency]
     expires: timedelta | None
-    every: timedelta
+    every: float | timedelta
     cron: str
     timezone: str
     anchor: Literal["start", "end"]

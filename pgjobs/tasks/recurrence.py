@@ -24,8 +24,8 @@ CHOICES = {
 class Recurrence:
     """One schedule of a task, as its code declares it. Raises InvalidTask."""
 
-    #: A `timedelta` between two runs.
-    every: timedelta | None = None
+    #: The time between two runs: seconds or a `timedelta`.
+    every: float | timedelta | None = None
     #: A cron expression, such as `"0 3 * * mon-fri"` or `"@weekly"`.
     cron: str | None = None
     #: Time zone of the cron expression. `None` takes the project's `TIME_ZONE`.

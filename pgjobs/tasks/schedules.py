@@ -54,8 +54,8 @@ def schedule(
 ) -> Callable[[Task[P, R, J]], Task[P, R, J]]:
     """Make a task run again and again. Stands above `@task`, as often as you like.
 
-    - `every` (a timedelta) or `cron` (five fields, or "@daily"), with `timezone`
-      (default: TIME_ZONE).
+    - `every` (seconds or a timedelta) or `cron` (five fields, or "@daily"), with
+      `timezone` (default: TIME_ZONE).
     - `arguments`: the arguments of the task, by name.
     - `name`: unique; the default is the task's name with the arguments.
     - `overlap`: "skip" (no run while the last one is unfinished) or "allow".

@@ -22,8 +22,11 @@ from django.apps import apps
 from ..exceptions import InvalidTask
 from ..queue.new_job import NewJob
 from .arguments import Signature, Stored
+from .backoff import check_wait
 from .dependencies import Need, needs_of, provided_by
 from .destination import jobs_in
+from .functions import check_function
+from .lookup import unpickled
 from .modules import is_late, warn_of_module
 from .options import (
     JobOptions,
@@ -62,8 +65,10 @@ else:
 class Task(Generic[P, R, J]):
     """A registered function, still callable as a plain function.
 
-    `using` never changes options. It returns a copy.
+    `using` never changes options. It returns a copy. A pickle has the task's name.
     """
+
+    changes: dict[str, Any] = {}  # by `using`
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class Task(Generic[P, R, J]):
         self.given_options: frozenset[str] = frozenset()
         self.options.check(function)
         self.options.check_sensitive(function)
+        check_wait(self.options.backoff)
         self.original = self  # copies that `using` makes share it
         self.is_late = is_late(function.__module__)
         if self.options.atomic and self.is_async:
@@ -98,6 +104,9 @@ class Task(Generic[P, R, J]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
+
+    def __reduce__(self) -> tuple:
+        return unpickled, (self.name, self.function.__module__, self.changes)
 
     if not TYPE_CHECKING:  # or every name would be an attribute
 
@@ -186,7 +195,9 @@ class Task(Generic[P, R, J]):
         changes = {name: value for name, value in options.items() if value is not None}
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.options = replace(self.options, **overridden(changes))
+        changes = overridden(changes)
+        other.options = replace(self.options, **changes)
+        other.changes = self.changes | changes
         other.options.check(self.function)
         check_given(set(changes), other.options)
         return other
@@ -210,6 +221,9 @@ class Task(Generic[P, R, J]):
         """Return the columns of a job's keys. Raises InvalidArguments."""
         options = self.options
         columns: dict[str, Any] = {}
+        if options.has_callable_keys:
+            args, kwargs = self.signature.arriving(stored, args, kwargs)
+        stored = self.signature.in_key_form(stored)
         if options.has_flow_control:
             keys = options.flow_control_keys(self.signature, args, kwargs, stored)
             columns["keys"] = options.own_keys | keys
@@ -231,7 +245,9 @@ class Task(Generic[P, R, J]):
         return {
             "needs": [{"key": each.key, "within": each.seconds} for each in needs],
             "provides": provided_by(
-                self.name, stored, registry.provided.get(self.name, {})
+                self.name,
+                self.signature.in_key_form(stored),
+                registry.provided.get(self.name, {}),
             ),
         }
 
@@ -370,22 +386,3 @@ def task(function=None, /, *, name=None, aliases=(), **options):
         return registry.add(made)
 
     return register if function is None else register(function)
-
-
-def check_function(function: Any) -> None:
-    """Raise InvalidTask unless a worker could find and run this function."""
-    if not inspect.isfunction(function):
-        raise InvalidTask(f"@task takes a function defined by def, got {function!r}.")
-    name = f"{function.__module__}.{function.__qualname__}"
-    if function.__qualname__ != function.__name__ or function.__name__ == "<lambda>":
-        raise InvalidTask(
-            f"@task takes a function of a module, got {name}: a worker could not "
-            "find a lambda, a method or a function inside another."
-        )
-    if function.__module__ == "__main__":
-        raise InvalidTask(
-            f"{name} stands in the main module, where a worker does not find it. "
-            "Move it into a tasks module."
-        )
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidTask(f"{name} is a generator: a job would never run its body.")

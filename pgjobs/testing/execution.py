@@ -91,7 +91,7 @@ class CallerExecution(Execution):
         function = self.task.function
         if self.task.is_async:
             function = async_to_sync(function)
-        return json_result(function(*self.args, **self.kwargs))
+        return json_result(function(*self.args, **self.kwargs), self.task)
 
     def atomic_result(self) -> str | None:
         """Call an atomic task; what it does is rolled back unless it may complete."""

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from pgjobs.models import Job
 from pgjobs.signals import job_enqueued
+from pgjobs.testing import run_jobs
 from tests import standard_tasks
 from tests.actors import session
 from tests.standard import (
@@ -22,6 +23,8 @@ from tests.standard import (
 )
 
 pytestmark = pytest.mark.django_db
+
+NAN = float("nan")
 
 
 def only_job() -> Job:
@@ -119,8 +122,8 @@ def test_argument_of_another_type_is_a_type_error(value):
 
 @pytest.mark.parametrize(
     "value",
-    [float("nan"), float("inf"), "\0", "\ud800", {1: "a"}, b"\xff", 10**5000],
-    ids=["NaN", "infinity", "NUL", "surrogate", "key", "bytes", "digits"],
+    [float("nan"), "\0", "\ud800", {1: "a", "1": "b"}, {NAN: 1}, b"\xff", 10**5000],
+    ids=["NaN", "NUL", "surrogate", "keys", "key", "bytes", "digits"],
 )
 def test_argument_that_postgresql_cannot_store_is_a_value_error(value):
     with transaction.atomic():
@@ -129,6 +132,22 @@ def test_argument_that_postgresql_cannot_store_is_a_value_error(value):
         with pytest.raises(ValueError):
             standard_tasks.noop.enqueue(key=value)
         assert not Job.objects.exists()  # the transaction goes on
+
+
+KEYS = {2024: "a", 1.5: {True: 1}, None: [{-3: 2}], "text": 1}
+AS_JSON = {"2024": "a", "1.5": {"true": 1}, "null": [{"-3": 2}], "text": 1}
+
+
+def test_keys_that_are_no_texts_arrive_as_json_writes_them():
+    result = standard_tasks.echo.enqueue(KEYS)
+    named = standard_tasks.echo.enqueue(value=[KEYS])
+    assert result.args == [AS_JSON]
+    assert [job.args for job in Job.objects.order_by("pk")] == [[AS_JSON], []]
+    run_jobs()
+    result.refresh()
+    named.refresh()
+    assert (result.return_value, named.return_value) == (AS_JSON, [AS_JSON])
+    assert result.args == [AS_JSON] == json.loads(json.dumps([KEYS]))
 
 
 def test_arguments_may_be_too_large(settings):

@@ -92,6 +92,11 @@ def test_result_is_normalised_as_django_does():
     assert result.return_value == {"bytes": "text", "tuple": [1, 2]}
 
 
+def test_result_may_have_numbers_as_keys():
+    result = run(standard_tasks.return_numbers_as_keys)
+    assert result.return_value == {"2024": {"1": 2}, "null": 1}
+
+
 def test_result_that_postgresql_cannot_store_fails_the_task():
     result = run(standard_tasks.return_nan)
     assert result.status == FAILED

@@ -1,5 +1,6 @@
 """Backoff: how long a job waits after its first, second, ... failure."""
 
+import sys
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,10 @@ from hypothesis import strategies as st
 from pgjobs import constant, exponential, linear, task
 from pgjobs.exceptions import InvalidTask
 from tests.tasks import noop
+
+
+async def waits_async(failures: int) -> int:
+    return 5
 
 
 def waits(backoff, failures: int = 4) -> list[float]:
@@ -52,6 +57,43 @@ def test_default_of_a_task_is_exponential_up_to_an_hour():
 def test_wait_is_never_negative_nor_beyond_the_cap(base, cap, failures, jitter):
     for backoff in (exponential(base, cap, jitter), linear(base, cap)):
         assert 0 <= backoff(failures) <= cap
+
+
+def body(): ...
+
+
+@pytest.mark.parametrize(
+    ("backoff", "because"),
+    [
+        (exponential, "backoff=exponential lacks parentheses: say exponential()."),
+        (linear, "say linear()"),
+        (constant, "say constant()"),
+        (lambda failures: constant, "backoff(1) must be seconds or a timedelta, got"),
+        (lambda failures: "5", "backoff(1) must be seconds or a timedelta, got '5'"),
+        (lambda failures: -1, "backoff(1) must be between 0 s and 100 years"),
+        (lambda failures: None, "got None"),
+        (lambda: 5, "backoff must take one argument, the number of failures"),
+        (lambda failures, job: 5, "backoff must take one argument"),
+        (waits_async, "backoff(1) must be seconds or a timedelta, got <coroutine"),
+    ],
+)
+def test_backoff_that_gives_no_seconds_is_refused_at_its_declaration(backoff, because):
+    with pytest.raises(InvalidTask) as refused:
+        task(backoff=backoff)(body)
+    assert because in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "backoff",
+    [
+        lambda failures: timedelta(1),
+        lambda failures: 1 // (failures - 1),
+        sys.exit,
+        abs,
+    ],
+)
+def test_backoff_that_works_or_breaks_later_is_accepted(backoff):
+    assert task(backoff=backoff)(body).options.backoff is backoff
 
 
 def test_durations_may_be_timedeltas():

@@ -73,6 +73,10 @@ class Point:
     x: int
 
 
+class Choosy(BaseModel, extra="ignore"):
+    x: int
+
+
 @dataclasses.dataclass
 class Tree:
     branches: "list[Tree]"
@@ -122,6 +126,16 @@ def of_hint(hint: Any) -> dict:
             {
                 "type": "object",
                 "title": "Point",
+                "properties": {"x": {"type": "integer"}},
+                "required": ["x"],
+                "additionalProperties": False,
+            },
+        ),
+        (
+            Choosy,
+            {
+                "type": "object",
+                "title": "Choosy",
                 "properties": {"x": {"type": "integer"}},
                 "required": ["x"],
                 "x-others": "dropped",

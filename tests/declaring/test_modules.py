@@ -8,6 +8,9 @@ from django.db import models
 
 from pgjobs import enqueue, task
 from pgjobs.exceptions import InvalidArguments, InvalidTask
+from pgjobs.tasks import other_queues
+from pgjobs.tasks.options import JOB_OPTIONS, RECURRENCE_OPTIONS, TASK_OPTIONS
+from pgjobs.tasks.task import Task
 from tests import tasks
 
 
@@ -77,14 +80,59 @@ def test_instance_of_a_model_is_refused_and_the_cure_named():
             tasks.echo.bind(value)
 
 
-@pytest.mark.parametrize("name", ["delay", "apply_async", "send", "defer"])
-def test_methods_of_other_queues_are_answered_with_ours(name):
-    with pytest.raises(
-        AttributeError, match=rf"no '{name}'; call enqueue\(task, \.\.\.\)"
-    ):
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("delay", "call enqueue(task, ...)"),
+        (
+            "delay_on_commit",
+            "call enqueue(task, ...) or task.enqueue(...): the job com",
+        ),
+        ("apply_async", "call enqueue(task.using(run_after=...), ...)"),
+        ("send", "call enqueue(task, ...)"),
+        ("defer", "call enqueue(task, ...)"),
+        ("s", "call task.bind(...)"),
+        ("si", "call task.bind(...)"),
+        ("retry", "raise Retry(after=...) in the task"),
+        ("request", "current_job() is the running job"),
+    ],
+)
+def test_methods_of_other_queues_are_answered_with_ours(name, cure):
+    with pytest.raises(AttributeError) as missing:
         getattr(tasks.noop, name)
-    with pytest.raises(AttributeError, match=r"A task has no 'nothing'\.$"):
-        tasks.noop.nothing  # noqa: B018
+    assert f"A task has no {name!r}; {cure}" in str(missing.value)
+
+
+def test_signature_is_none_of_celery():
+    with pytest.raises(TypeError, match=r"no signatures to call; call task\.bind"):
+        tasks.noop.signature(1)
+
+
+def test_words_of_other_queues_have_ours():
+    options = TASK_OPTIONS | JOB_OPTIONS | RECURRENCE_OPTIONS | {"name"}
+    assert set(other_queues.OPTIONS.values()) <= options
+    assert other_queues.OF_JOBS <= JOB_OPTIONS
+    assert not other_queues.CURES.keys() & options
+    assert not [name for name in other_queues.METHODS if name in dir(Task)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            {"countdown": 5},
+            "parameter of this task: options go into task.using(run_after",
+        ),
+        ({"queue": "mail"}, "options go into task.using(queue_name=...)"),
+        ({"priority": 5}, "options go into task.using(priority=...)"),
+        ({"valeu": 5}, "is no parameter of this task (did you mean 'value'?)"),
+        ({"zzz": 5}, "is no parameter of this task."),
+    ],
+)
+def test_options_among_arguments_are_told_where_they_belong(arguments, says):
+    with pytest.raises(InvalidArguments) as refused:
+        tasks.echo.bind(**arguments)
+    assert says in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +143,10 @@ def test_methods_of_other_queues_are_answered_with_ours(name):
         ({"priorty": 3}, "(did you mean 'priority'?)"),
         ({"retries": 3, "queue": "x"}, "(did you mean 'queue_name' and 'max_att"),
         ({"zzz": 3}, "no option 'zzz'; it has"),
+        ({"bind": True}, "(leave it out: current_job() is the running job); it has"),
+        ({"acks_late": True}, "(leave it out: a job stays in the table until its out"),
+        ({"ignore_result": True, "queue": "x"}, "return None; did you mean 'queue_na"),
+        ({"soft_time_limit": 5}, "(did you mean 'timeout'?)"),
     ],
 )
 def test_options_of_other_queues_are_answered_with_ours(options, says):

@@ -1,6 +1,7 @@
 """Schedules: what is stored of declarations, and what fires when."""
 
 import itertools
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -219,12 +220,22 @@ def test_migrate_stores_what_is_declared():
     assert Schedule.objects.filter(name="tests.report").exists()
 
 
+def test_interval_may_be_seconds():
+    for seconds in (3600, 3600.0):
+        made = schedule(every=seconds)(task(every=seconds)(report))
+        assert [each.every for each in made.recurrences] == [HOUR, HOUR]
+
+
 @pytest.mark.parametrize(
     ("when", "told"),
     [
         ({}, "either every= or cron="),
         ({"every": HOUR, "cron": "@daily"}, "either every= or cron="),
-        ({"every": 5}, "every must be a timedelta"),
+        ({"every": "5"}, "every must be seconds or a timedelta"),
+        ({"every": True}, "every must be seconds or a timedelta"),
+        ({"every": 0.5}, "every must be between 1 s and 100 years"),
+        ({"every": math.nan}, "every must be between 1 s and 100 years"),
+        ({"every": 1e300}, "every must be between 1 s and 100 years"),
         ({"cron": "@reboot"}, "knows @hourly"),
         ({"cron": "0 0 31 2 *"}, "never fires"),
         ({"cron": "@daily", "timezone": "Mars"}, "timezone must be"),

@@ -353,14 +353,22 @@ def test_time_zone_that_does_not_exist_is_refused(zone):
         timedelta(seconds=-1),
         timedelta(milliseconds=999),
         timedelta.max,
-        5,
+        0.5,
+        -5,
+        float("nan"),
+        float("inf"),
         "2h",
         True,
     ],
 )
-def test_interval_must_be_a_timedelta_of_a_second_or_more(every):
+def test_interval_must_be_a_second_or_more(every):
     with pytest.raises(ValueError, match="every must be"):
         checked_interval(every)
+
+
+@pytest.mark.parametrize("every", [90, 90.0, timedelta(seconds=90)])
+def test_interval_may_be_seconds(every):
+    assert checked_interval(every) == timedelta(seconds=90)
 
 
 @pytest.mark.parametrize(

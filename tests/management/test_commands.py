@@ -188,7 +188,11 @@ class TestEnqueuejob:
     @pytest.mark.parametrize(
         "arguments, complaint",
         [
-            (["tests.ad"], "No task registered as 'tests.ad'. There are: "),
+            (
+                ["tests.ad"],
+                "registered as 'tests.ad'. Did you mean 'tests.add'? There are: ",
+            ),
+            (["shop.noop_of_it"], "registered as 'shop.noop_of_it'. There are: "),
             (["tests.add", "--args", "[1"], "--args is not JSON"),
             (["tests.add", "--args", "[1]"], "--args must be a JSON object"),
             (["tests.add", "--args", "[" * 5000], "--args is not JSON"),

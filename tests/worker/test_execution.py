@@ -9,7 +9,9 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -31,6 +33,7 @@ from pgjobs import (
 )
 from pgjobs.models import Attempt, Job, Progress
 from pgjobs.queue import recording
+from pgjobs.testing import perform
 from pgjobs.worker.recorder import REPORT_SECONDS
 from pgjobs.worker.slots.execution import ThreadExecution
 from tests import dependent_tasks, tasks
@@ -144,6 +147,94 @@ ODDITIES = {
     "too large": lambda: "x" * 1_000_001,
     "a dict that changes meanwhile": lambda: Elusive(a=1),
 }
+
+
+class Place(NamedTuple):
+    x: int
+    y: float = 1.5
+
+
+@task
+def return_several():
+    return 1, "a", {"inner": (2, [Place(3)])}
+
+
+@task
+def return_pair() -> tuple[int, str]:
+    return 1, "a"
+
+
+@task
+def return_place() -> "Place | None":
+    return Place(1)
+
+
+@task(atomic=True)
+def return_sequence_atomically() -> Sequence[int]:
+    return 1, 2
+
+
+@task
+async def return_pair_async() -> "tuple[int, ...]":
+    return 1, 2
+
+
+@task
+def return_unknown() -> "Nowhere":  # noqa: F821
+    return 1, 2
+
+
+@pytest.mark.parametrize(
+    ("returning", "result"),
+    [
+        (return_several, [1, "a", {"inner": [2, [[3, 1.5]]]}]),
+        (return_pair, [1, "a"]),
+        (return_place, [1, 1.5]),
+        (return_sequence_atomically, [1, 2]),
+        (return_pair_async, [1, 2]),
+        (return_unknown, [1, 2]),
+    ],
+)
+def test_tuple_is_stored_as_a_list(returning, result):
+    job = enqueue(returning)
+    drain()
+    job.refresh_from_db()
+    assert (job.status, job.return_value) == ("SUCCESSFUL", result)
+    assert perform(returning.bind()).return_value == result
+
+
+@task
+def return_tuple_for_a_list() -> list[int]:
+    return 1, 2
+
+
+@task
+def return_tuple_for_a_text() -> str:
+    return ("text",)
+
+
+@pytest.mark.parametrize(
+    ("returning", "hint"),
+    [(return_tuple_for_a_list, "list"), (return_tuple_for_a_text, "str")],
+)
+def test_tuple_that_the_return_hint_does_not_allow_fails_the_job(returning, hint):
+    job = enqueue(returning)
+    drain()
+    job.refresh_from_db()
+    assert job.status == "FAILED"
+    assert f"a tuple, which does not fit the return hint {hint}" in job.reason
+
+
+@task
+def return_large_float():
+    return 1e22
+
+
+def test_large_float_is_a_float_as_a_result():
+    job = enqueue(return_large_float)
+    drain()
+    job.refresh_from_db()
+    assert repr(job.return_value) == "1e+22"
 
 
 @task
@@ -331,6 +422,12 @@ def unable(failures):
     raise RuntimeError("no backoff")
 
 
+def turning(into):
+    """Return a backoff that gives seconds when it is declared, and then this."""
+    waits = iter([0])
+    return lambda failures: next(waits, into)
+
+
 def leaving(failures):
     raise SystemExit("no backoff")
 
@@ -345,17 +442,17 @@ def fail_with_backoff_that_exits():
     raise ValueError("no")
 
 
-@task(max_attempts=2, backoff=lambda failures: "soon")
+@task(max_attempts=2, backoff=turning("soon"))
 def fail_with_backoff_of_text():
     raise ValueError("no")
 
 
-@task(max_attempts=2, backoff=lambda failures: -1)
+@task(max_attempts=2, backoff=turning(-1))
 def fail_with_negative_backoff():
     raise ValueError("no")
 
 
-@task(max_attempts=2, backoff=lambda failures: float("nan"))
+@task(max_attempts=2, backoff=turning(float("nan")))
 def fail_with_backoff_of_nan():
     raise ValueError("no")
 

@@ -7,9 +7,12 @@ from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
 from ...exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, UnknownTask
+from ...tasks.lookup import get_task
 from ...tasks.registry import registry
 from ..auditing import noting
 from ..parameters import add_database, ready_database, seconds
+
+MOST_NAMES = 20  # of tasks, in an error
 
 
 class Command(BaseCommand):
@@ -70,17 +73,27 @@ class Command(BaseCommand):
     def enqueue(self, options):
         arguments = arguments_of(options["arguments"]) | named_of(options["given"])
         try:
-            task = registry.get(options["name"])
+            task = get_task(options["name"])
             return task.using(
                 queue_name=options["queue_name"],
                 priority=options["priority"],
                 run_after=run_after_of(options["run_after"]),
             ).enqueue(**arguments)
         except UnknownTask as error:
-            known = ", ".join(sorted(task.name for task in registry.tasks.values()))
-            raise CommandError(f"{error} There are: {known or 'none'}.") from error
+            raise CommandError(f"{error} There are: {known_tasks()}.") from error
         except (AlreadyEnqueued, InvalidArguments, InvalidTask) as error:
             raise CommandError(str(error)) from error
+
+
+def known_tasks() -> str:
+    """Return the names of the tasks, but not a wall of them."""
+    names = sorted(task.name for task in registry.tasks.values())
+    listed = ", ".join(names[:MOST_NAMES]) or "none"
+    return (
+        f"{listed} and {len(names) - MOST_NAMES} more: see *Tasks* in the admin"
+        if (len(names) > MOST_NAMES)
+        else listed
+    )
 
 
 def arguments_of(text: str) -> dict:

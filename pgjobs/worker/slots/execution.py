@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 
 from ... import signals
+from ...base.plain_json import HasTuple
 from ...conf import database_of_context
 from ...exceptions import (
     Fail,
@@ -31,6 +32,7 @@ from ...tasks.arguments import Stored
 from ...tasks.middleware import Middleware
 from ...tasks.options import Options
 from ...tasks.registry import registry
+from ...tasks.results import with_lists
 from ...tasks.running_job import ReportHost, RunningJob, current
 from ...tasks.task import Task
 from ..job_log import log
@@ -212,7 +214,7 @@ class ThreadExecution(Execution):
     def result(self) -> str | None:
         """Call the task and return its result as JSON text."""
         self.host.began(self)
-        return json_result(run_stoppable(self.stopper, self.call))
+        return json_result(run_stoppable(self.stopper, self.call), self.task)
 
     def call(self):
         """Call the task. It can be interrupted only inside of this function."""
@@ -284,7 +286,7 @@ class CoroutineExecution(Execution):
 
     async def outcome(self) -> Outcome:
         self.host.began(self)
-        return self.succeeded(json_result(await self.call()))
+        return self.succeeded(json_result(await self.call(), self.task))
 
     async def call(self):
         """Await the task. It can be cancelled only inside of this function."""
@@ -301,10 +303,14 @@ class CoroutineExecution(Execution):
             self.stopper.close()
 
 
-def json_result(value) -> str | None:
+def json_result(value, task: Task | None) -> str | None:
     """Return a task's result as JSON text; raise Fail if it cannot be stored."""
     try:
-        return result_text(value)
+        try:
+            return result_text(value)
+        except HasTuple:
+            assert task is not None
+            return result_text(with_lists(task.function, value))
     except BaseException as error:  # a result's own methods run here
         why = str(error) if isinstance(error, ValueError) else describe(error)
         raise Fail(f"The result cannot be stored: {why}.") from error

@@ -53,15 +53,19 @@ BEGIN
     END IF;
     FOREACH arguments IN ARRAY coalesce(expanded, ARRAY[arguments]) LOOP
         job.kwargs := pgjobs_checked_arguments(definition, arguments);
+        IF lock IS NOT NULL OR unique_key IS NOT NULL OR options ?| '{keys, on_conflict}'
+        THEN
+            arguments := pgjobs_key_form(definition.parameters, job.kwargs);
+        END IF;
         job.keys := batch;
         IF lock IS NOT NULL OR options ? 'keys' THEN
             job.keys := coalesce(batch, '{}')
-                || pgjobs_keys(definition, job.kwargs, lock);
+                || pgjobs_keys(definition, arguments, lock);
         END IF;
         IF unique_key IS NOT NULL OR options ? 'on_conflict' THEN
             job.unique_key := coalesce(
                 pgjobs_checked_key('unique_key', unique_key),
-                pgjobs_unique_key(definition, job.kwargs)
+                pgjobs_unique_key(definition, arguments)
             );
             job.unique_for := coalesce(options ->> 'unique_for', 'unfinished');
             job.unique_until := statement_timestamp() + make_interval(

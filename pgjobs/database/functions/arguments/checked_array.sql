@@ -15,5 +15,14 @@ BEGIN
         ),
         each
     ) AS checked;
+    IF fault IS NULL AND schema ? 'uniqueItems' THEN  -- a set: it has one order
+        SELECT coalesce(
+            jsonb_agg(each ORDER BY pgjobs_json_text(each) COLLATE "C"), '[]'
+        )
+        INTO stored
+        FROM (
+            SELECT DISTINCT each FROM jsonb_array_elements(stored) AS item (each)
+        ) AS member;
+    END IF;
 END
 $$;
