@@ -2,7 +2,8 @@
 -- unserved queues are skipped. The queues of a line are found by hopping along the
 -- index from name to name.
 CREATE OR REPLACE FUNCTION pgjobs_heads_by_queue(lines text[], numbers integer[])
-RETURNS TABLE (line text, id bigint, keys jsonb) LANGUAGE plpgsql STABLE AS $$
+RETURNS TABLE (line text, id bigint, keys jsonb, place bigint)
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     WITH queue AS MATERIALIZED (
@@ -39,6 +40,7 @@ BEGIN
         ) AS head
         WHERE queue.name IN (SELECT served.name FROM served)
     )
-    SELECT ranked.line, ranked.id, ranked.keys FROM ranked WHERE place <= number;
+    SELECT ranked.line, ranked.id, ranked.keys, ranked.place FROM ranked
+    WHERE ranked.place <= ranked.number;
 END
 $$;
