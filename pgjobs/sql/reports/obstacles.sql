@@ -1,8 +1,11 @@
 -- What these WAITING jobs wait for at this moment, and the job in the way, if any.
 SELECT job.id,
     CASE
-        WHEN job.line = 'arrived' AND NOT pgjobs_is_served(job.queue_name) THEN 'unserved'
-        WHEN job.line IN ('arrived', 'unlinked') THEN 'arrived'
+        WHEN (job.line = 'arrived' OR job.line LIKE 'unserved %%')
+            AND NOT pgjobs_is_served(job.queue_name)
+            THEN 'unserved'
+        WHEN job.line IN ('arrived', 'unlinked') OR job.line LIKE 'unserved %%'
+            THEN 'arrived'
         WHEN job.line = 'undecided' OR link.number > 0 THEN job.waiting_for
         WHEN job.waiting_for = 'lock' AND blocker.id IS NOT NULL THEN 'lock'
         WHEN job.waiting_for = 'limit' AND flow.max_running <= (
@@ -36,7 +39,7 @@ CROSS JOIN LATERAL (
     FROM pgjobs_predecessor WHERE job_id = job.id AND is_open
 ) AS link
 LEFT JOIN pgjobs_job AS blocker ON blocker.id = CASE
-    WHEN job.line IN ('arrived', 'unlinked') THEN NULL
+    WHEN job.line IN ('arrived', 'unlinked') OR job.line LIKE 'unserved %%' THEN NULL
     WHEN link.number > 0 THEN link.predecessor_id
     ELSE coalesce(
         (
