@@ -18,8 +18,8 @@ SELECT 'tests.noop', 'queue-' || number, %(keys)s::jsonb
 FROM generate_series(1, %(many)s) AS number
 """
 PAUSE = """
-INSERT INTO pgjobs_queue (name, paused_at, paused_by, note)
-SELECT 'queue-' || number, now(), '', '' FROM generate_series(1, %(many)s) AS number
+INSERT INTO pgjobs_queue (name, paused_at, note)
+SELECT 'queue-' || number, now(), '' FROM generate_series(1, %(many)s) AS number
 """
 
 
@@ -92,3 +92,12 @@ def test_job_that_was_set_aside_and_moved_to_a_served_queue_is_admitted():
     assert statuses() == ["WAITING", "WAITING"]
     Job.objects.filter(pk=Job.objects.latest("pk").pk).update(queue_name="fast")
     assert statuses() == ["WAITING", "READY"]
+
+
+def test_job_of_a_queue_before_those_that_were_looked_at_is_not_forgotten():
+    """A hundred queues are looked at at a time."""
+    execute(INSERT, {"keys": '{"lock": "door"}', "many": 100})
+    position = admitting.admit(execute).position
+    enqueue(noop.using(lock="gate", queue_name="a"))
+    admission = admitting.admit(execute, position)
+    assert admission.admitted == 1 or admission.has_more

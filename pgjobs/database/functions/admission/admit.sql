@@ -116,6 +116,8 @@ BEGIN
     INTO some_arrived, may_have_left, some_noted, some_due;
     IF some_arrived THEN
         found := pgjobs_take_arrived(most, after_queue);
+        -- Jobs may have arrived in the queues before those that it began with.
+        has_more := has_more OR after_queue <> '';
         after_queue := found.after_queue;
         ids := ids || found.ids;
         touched := touched || found.touched;
@@ -123,6 +125,8 @@ BEGIN
         has_more := has_more OR after_queue <> '' OR found.number_unserved >= most;
         is_full := cardinality(found.ids) >= most;
         has_progress := has_progress OR found.has_linked;
+    ELSE
+        after_queue := '';
     END IF;
     IF some_noted THEN
         found := pgjobs_take_notes(most);
