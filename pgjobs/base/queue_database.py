@@ -7,6 +7,7 @@ from django.db import connections, models
 from .database_choice import database_to_read, database_to_write
 
 DECLARING_LOCK = 0x70676A73  # of an advisory lock ("pgjs" in ASCII)
+DECLARING_WAIT = "5s"  # for one that declares; each takes milliseconds
 
 
 class QueueManager(models.Manager):
@@ -36,6 +37,10 @@ def database_time(database: str) -> datetime:
 
 
 def declare_alone(database: str) -> None:
-    """Let no other process store declarations until the transaction ends."""
+    """Let no other process store declarations until the transaction ends.
+
+    Raises OperationalError, which LockNotAvailable has caused, if one does so for long.
+    """
     with connections[database].cursor() as cursor:
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [DECLARING_WAIT])
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DECLARING_LOCK])

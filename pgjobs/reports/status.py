@@ -18,6 +18,7 @@ from ..models.queue import Queue
 from ..models.schedule import Schedule
 from ..models.worker import Worker
 from ..queue.id_blocks import use_of_block
+from .held_locks import held_lock_problems
 from .obstacles import described, lines, obstacles
 from .pauses import with_person
 from .reading import rows_of
@@ -274,6 +275,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
         )
         found.append(Remark(text % number, "job", filters={"status": "WAITING"}))
     found += move_problems(jobs.db, now) + block_problems(jobs.db)
+    found += held_lock_problems(jobs.db)
     known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
     orphans = jobs.running().exclude(worker_id__in=known)
     if number := orphans.values("pk")[:MOST_COUNTED].count():
