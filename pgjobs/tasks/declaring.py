@@ -29,7 +29,7 @@ def store_all(database: str) -> bool:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
         logger.warning(
-            "The declared tasks, schedules and subscriptions are not stored yet, because "
+            "The declared tasks, schedules and subscriptions are not stored yet: "
             "another session is in the way (%s). The worker goes on and tries again.",
             ", ".join(in_the_way(database)) or "gone by now",
         )

@@ -1,4 +1,4 @@
-"""Jobs of one limit are admitted in their order, whatever limit each of them carries."""
+"""Jobs of one limit are admitted in their order, whatever limit each carries."""
 
 import pytest
 

@@ -29,6 +29,7 @@ from .pruning import (
     PruneJobs,
     PruneLeftRows,
 )
+from .replanning import Replanning
 from .rescue import ReleaseOrphans, Rescue
 from .schedules import Scheduler
 from .survey import Survey, View
@@ -91,6 +92,7 @@ class Chores(Upkeep):
             HeavyJobWarning(options),
             HeldLockWarning(admitting),
             DeclareAgain(options.database),
+            Replanning(),
             self.scheduler,
             self.dependencies,
         )
