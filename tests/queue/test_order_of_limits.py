@@ -4,6 +4,7 @@ import pytest
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Job
+from pgjobs.reports.obstacles import obstacles
 from tests.actors import Hand, admit, stored_statuses
 from tests.processes import shared_queue
 from tests.tasks import noop
@@ -91,3 +92,9 @@ def test_older_job_that_comes_back_is_admitted_before_younger_ones_in_line(hand)
     hand.succeed(second)
     admit(sweeps=False)
     assert stored_statuses() == ["READY", "SUCCESSFUL", "WAITING", "WAITING"]
+
+
+def test_job_that_is_held_up_by_one_with_a_smaller_limit_says_so():
+    (*_, last) = enqueue_and_admit(5, 1, 5)
+    now = obstacles("default", [last.pk])[last.pk]
+    assert (now.waiting_for, now.max_running) == ("limit", 1)
