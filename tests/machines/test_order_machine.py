@@ -59,7 +59,7 @@ WHERE status = 'WAITING' AND waiting_for = 'lock' AND pgjobs_is_served(queue_nam
 """
 FORGOTTEN_BY_RATE = """
 SELECT id, line FROM pgjobs_job
-WHERE status = 'WAITING' AND waiting_for = 'rate' AND NOT EXISTS (
+WHERE line LIKE 'rate %' AND pgjobs_is_served(queue_name) AND NOT EXISTS (
     SELECT FROM pgjobs_rate WHERE key = keys ->> 'rate_key' AND opens_at IS NOT NULL
 )
 """
