@@ -11,8 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from .base.database_choice import has_tables, queue_databases, sees_tables
 from .base.readable import watch_connections
 from .database.schema import follow_schema
-from .tasks import events, schedules
-from .tasks.definitions import store_definitions
+from .tasks import declaring
 from .tasks.registry import registry
 
 
@@ -56,9 +55,7 @@ def store_declared(using: str, apps=None, **kwargs) -> None:
         return
     # Without `apps` the signal follows a flush, which changes no migration.
     if has_tables(using) if apps is None else is_migrated(connection):
-        store_definitions(using)
-        schedules.store_declared(using)
-        events.store_declared(using)
+        declaring.store_all(using)
 
 
 def is_migrated(connection) -> bool:

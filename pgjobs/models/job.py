@@ -89,6 +89,15 @@ class Job(JobColumns, Returning[Value]):
                 condition=Q(line__isnull=False),
                 name="pgjobs_job_line",
             ),
+            # The lines of keys in their order, whatever queues their jobs are in. (The
+            # name of such a line has a space.) See functions/admission/heads.sql.
+            models.Index(
+                "line",
+                F("priority").desc(),
+                "turn",
+                condition=Q(line__contains=" "),
+                name="pgjobs_job_turn",
+            ),
             models.Index(
                 "batch",
                 "status",

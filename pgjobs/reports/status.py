@@ -19,6 +19,7 @@ from ..models.queue import Queue
 from ..models.schedule import Schedule
 from ..models.worker import Worker
 from ..queue.id_blocks import use_of_block
+from .held_locks import held_lock_problems
 from .obstacles import described, lines, obstacles
 from .pauses import with_person
 from .reading import rows_of
@@ -276,7 +277,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
         )
         found.append(Remark(text % number, "job", filters={"status": "WAITING"}))
     found += move_problems(jobs.db, now) + block_problems(jobs.db)
-    found += sequence_problems(jobs.db)
+    found += sequence_problems(jobs.db) + held_lock_problems(jobs.db)
     latest = now - PATIENCE
     known = [each.pk for each in workers if instant(each.lease_until) > latest]
     orphans = jobs.running().exclude(worker_id__in=known)

@@ -372,9 +372,9 @@ def test_job_that_leaves_the_line_makes_way_for_jobs_with_a_larger_limit():
     for task in (wide, narrow, wide, wide):
         jobs.append(enqueue(task))
         admit()
-    assert statuses() == ["READY", "WAITING", "READY", "WAITING"]
+    assert statuses() == ["READY", "WAITING", "WAITING", "WAITING"]
     jobs[0].cancel()
-    assert statuses() == ["CANCELLED", "WAITING", "READY", "WAITING"]
+    assert statuses() == ["CANCELLED", "READY", "READY", "WAITING"]
     jobs[1].cancel()
     assert statuses() == ["CANCELLED", "CANCELLED", "READY", "READY"]
 

@@ -64,7 +64,7 @@ def test_job_of_a_paused_queue_takes_no_room_until_it_is_resumed(task):
         ear.listen("pgjobs_admission")
         queue.resume()
         assert ("pgjobs_admission", "sweep") in ear.heard()
-    assert admitting.admit(execute).admitted == 1
+    assert admitting.admit(execute, sweeps=True).admitted == 1
     assert stored_statuses() == ["READY", "SUCCESSFUL"]
 
 

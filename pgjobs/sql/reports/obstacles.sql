@@ -1,22 +1,26 @@
 -- What these WAITING jobs wait for at this moment, and the job in the way, if any.
 SELECT job.id,
     CASE
-        WHEN job.line = 'arrived' AND NOT pgjobs_is_served(job.queue_name) THEN 'unserved'
-        WHEN job.line IN ('arrived', 'unlinked') THEN 'arrived'
+        WHEN (job.line = 'arrived' OR job.line LIKE 'unserved %%')
+            AND NOT pgjobs_is_served(job.queue_name)
+            THEN 'unserved'
+        WHEN job.line IN ('arrived', 'unlinked') OR job.line LIKE 'unserved %%'
+            THEN 'arrived'
         WHEN job.line = 'undecided' OR link.number > 0 THEN job.waiting_for
         WHEN job.waiting_for = 'lock' AND blocker.id IS NOT NULL THEN 'lock'
-        WHEN job.waiting_for = 'limit' AND flow.max_running <= (
+        WHEN job.waiting_for = 'limit'
+            AND least(flow.max_running, first.max_running) <= (
                 SELECT count(*) FROM (
                     SELECT FROM pgjobs_job
                     WHERE keys IS NOT NULL AND keys ->> 'limit_key' = flow.limit_key
                         AND status IN ('READY', 'RUNNING')
-                    LIMIT flow.max_running
+                    LIMIT least(flow.max_running, first.max_running)
                 ) AS running
             )
             THEN 'limit'
         WHEN job.waiting_for = 'rate' AND rate.opens_at > clock_timestamp() THEN 'rate'
     END,
-    rate.opens_at, flow.max_running,
+    rate.opens_at, least(flow.max_running, first.max_running),
     CASE job.waiting_for
         WHEN 'lock' THEN flow.lock
         WHEN 'limit' THEN flow.limit_key
@@ -29,6 +33,11 @@ CROSS JOIN LATERAL (
     SELECT keys ->> 'lock', keys ->> 'is_ordered' IS DISTINCT FROM 'false',
         keys ->> 'limit_key', (keys -> 'max_running')::integer, keys ->> 'rate_key'
 ) AS flow (lock, is_ordered, limit_key, max_running, rate_key)
+-- The first in line holds up the others, if it allows fewer jobs.
+LEFT JOIN LATERAL (
+    SELECT (keys -> 'max_running')::integer FROM pgjobs_heads(ARRAY[job.line], '{1}')
+    WHERE job.waiting_for = 'limit'
+) AS first (max_running) ON true
 LEFT JOIN pgjobs_rate AS rate ON rate.key = flow.rate_key
 CROSS JOIN LATERAL (
     SELECT min(batch_id) AS batch_id, min(predecessor_id) AS predecessor_id,
@@ -36,7 +45,7 @@ CROSS JOIN LATERAL (
     FROM pgjobs_predecessor WHERE job_id = job.id AND is_open
 ) AS link
 LEFT JOIN pgjobs_job AS blocker ON blocker.id = CASE
-    WHEN job.line IN ('arrived', 'unlinked') THEN NULL
+    WHEN job.line IN ('arrived', 'unlinked') OR job.line LIKE 'unserved %%' THEN NULL
     WHEN link.number > 0 THEN link.predecessor_id
     ELSE coalesce(
         (

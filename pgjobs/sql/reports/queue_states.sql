@@ -96,7 +96,14 @@ GROUP BY queue_name
 UNION ALL
 SELECT queue_name, 'ARRIVED', count(*), min(enqueued_at), sum(count(*)) OVER () >= %(most)s
 FROM (
-    SELECT queue_name, enqueued_at FROM pgjobs_job
-    WHERE line = 'arrived' ORDER BY line, queue_name LIMIT %(most)s
+    (
+        SELECT queue_name, enqueued_at FROM pgjobs_job
+        WHERE line = 'arrived' ORDER BY line, queue_name LIMIT %(most)s
+    )
+    UNION ALL
+    (
+        SELECT queue_name, enqueued_at FROM pgjobs_job
+        WHERE line > 'unserved ' AND line < 'unserved!' ORDER BY line LIMIT %(most)s
+    )
 ) AS job
 GROUP BY queue_name

@@ -28,6 +28,7 @@ class Admitting(Chore):
         super().__init__()
         self.due = 0.0
         self.pause = FIRST_PAUSE
+        self.kept_out_since: float | None = None  # another session has the lock
         self.position = BEGINNING
         # Lines may wait for this worker to serve their queues.
         self.sweeps_all = True
@@ -48,6 +49,11 @@ class Admitting(Chore):
     def is_failing(self, now: float) -> bool:
         """Whether the last admission failed and the next try is not due yet."""
         return self.backoff.is_waiting(now)
+
+    def is_kept_out(self, seconds: float, now: float) -> bool:
+        """Whether no admission has got its lock for so many seconds."""
+        since = self.kept_out_since
+        return since is not None and now - since >= seconds
 
     def hear(self, payload: str) -> None:
         """Take a notification of jobs that wait for an admission."""
@@ -79,8 +85,10 @@ class Admitting(Chore):
     def passed(self, admission: Admission, swept: bool, now: float) -> Effects:
         """Plan the next admission; return the effects of this one."""
         if admission.admitted is None:
+            self.kept_out_since = self.kept_out_since or now
             self.deferred(now)
             return effects_of(admission)
+        self.kept_out_since = None
         self.backoff.passed()
         self.position = admission.position
         if swept:

@@ -11,10 +11,12 @@ from ..options import WorkerOptions
 from .admission import Admitting
 from .cancel_requests import CancelRequests
 from .chore import Effects, Upkeep, attempt
+from .declaring import DeclareAgain
 from .dependencies import Depending
 from .expiry import Expiry
 from .figures import StoreFigures
 from .heavy_jobs import HeavyJobWarning
+from .held_locks import HeldLockWarning
 from .late_events import LateDelivery
 from .long_transactions import LongTransactionWarning
 from .new_queues import NewQueues
@@ -27,6 +29,7 @@ from .pruning import (
     PruneJobs,
     PruneLeftRows,
 )
+from .replanning import Replanning
 from .rescue import ReleaseOrphans, Rescue
 from .schedules import Scheduler
 from .survey import Survey, View
@@ -87,6 +90,9 @@ class Chores(Upkeep):
             *pruning,
             LongTransactionWarning(),
             HeavyJobWarning(options),
+            HeldLockWarning(admitting),
+            DeclareAgain(options.database),
+            Replanning(),
             self.scheduler,
             self.dependencies,
         )

@@ -7,10 +7,11 @@
 -- - A *line* is the jobs that wait for one thing: "lock door" (ordered), "mutex door",
 --   "limit mail", "rate mail", "predecessor". Jobs in "undecided" need a worker's
 --   Python to find or enqueue a dependency first.
--- - "arrived" has the jobs that no admission has looked at yet. Jobs of paused and
---   unserved queues stay there, where they take no room. "unlinked" has the jobs that
---   come after other jobs. An admission looks for these predecessors in whatever queue,
---   before they may be deleted.
+-- - "arrived" has the jobs that no admission has looked at yet. Those of paused and
+--   unserved queues go to "unserved mail", where they take no room and no time, until
+--   the sweep finds the queue served. "unlinked" has the jobs that come after other
+--   jobs. An admission looks for these predecessors in whatever queue, before they may
+--   be deleted.
 -- - "left" and "recorded" have the jobs that have ended, or have become SCHEDULED
 --   again, and whose keys and successors no admission has looked at yet.
 --
@@ -97,6 +98,17 @@ BEGIN
         ended := found.ended;
         has_progress := ids <> '{}';
     END IF;
+    met_undecided := false;
+    IF sweeps THEN
+        found := pgjobs_sweep(4 * most, after_line, after_link);
+        after_line := found.after_line;
+        after_link := found.after_link;
+        ids := ids || found.followers;
+        touched := touched || found.touched;
+        ended := ended || found.ended;
+        has_more := found.has_more;
+        met_undecided := EXISTS (SELECT FROM pgjobs_job WHERE line = 'undecided');
+    END IF;
     SELECT EXISTS (SELECT FROM pgjobs_job WHERE line IN ('arrived', 'unlinked')),
         EXISTS (SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left')),
         EXISTS (SELECT FROM pgjobs_note),
@@ -104,13 +116,17 @@ BEGIN
     INTO some_arrived, may_have_left, some_noted, some_due;
     IF some_arrived THEN
         found := pgjobs_take_arrived(most, after_queue);
+        -- Jobs may have arrived in the queues before those that it began with.
+        has_more := has_more OR after_queue <> '';
         after_queue := found.after_queue;
         ids := ids || found.ids;
         touched := touched || found.touched;
         ended := ended || found.ended;
-        has_more := after_queue <> '';
+        has_more := has_more OR after_queue <> '' OR found.number_unserved >= most;
         is_full := cardinality(found.ids) >= most;
         has_progress := has_progress OR found.has_linked;
+    ELSE
+        after_queue := '';
     END IF;
     IF some_noted THEN
         found := pgjobs_take_notes(most);
@@ -126,16 +142,6 @@ BEGIN
             SELECT jsonb_build_object('rate_key', key, 'rate_burst', most)
             FROM unnest(rate_keys) AS key
         );
-    END IF;
-    met_undecided := false;
-    IF sweeps THEN
-        found := pgjobs_sweep(4 * most, after_line, after_link);
-        after_line := found.after_line;
-        after_link := found.after_link;
-        ids := ids || found.followers;
-        touched := touched || found.touched;
-        ended := ended || found.ended;
-        met_undecided := EXISTS (SELECT FROM pgjobs_job WHERE line = 'undecided');
     END IF;
     may_have_left := may_have_left OR ended <> '{}';
     LOOP

@@ -18,6 +18,7 @@ DECLARE
     at timestamptz := clock_timestamp();
     found record := pgjobs_candidates(ids);
     candidates pgjobs_candidate[] := found.candidates;
+    met record;
     others pgjobs_candidate[];  -- that are not claimed
 BEGIN
     seen := found.seen;
@@ -28,7 +29,9 @@ BEGIN
         candidates := pgjobs_meet_locks(candidates);
     END IF;
     IF found.are_limited THEN
-        candidates := pgjobs_meet_limits(candidates);
+        met := pgjobs_meet_limits(candidates);
+        candidates := met.candidates;
+        touched := met.touched;
     END IF;
     IF found.are_rated THEN
         candidates := pgjobs_meet_rates(candidates, at);
@@ -55,7 +58,7 @@ BEGIN
         FROM unnest(others);
     END IF;
     IF found.are_limited OR found.are_rated THEN
-        touched := pgjobs_left_free(candidates);
+        touched := touched || pgjobs_left_free(candidates);
     END IF;
 END
 $$;

@@ -9,7 +9,7 @@ LANGUAGE sql IMMUTABLE AS $$
         WHEN 'limit' THEN pgjobs_line('limit', candidate.limit_key)
         WHEN 'rate' THEN pgjobs_line('rate', candidate.rate_key)
         WHEN 'dependency' THEN 'predecessor'
-        WHEN 'unserved' THEN 'arrived'
+        WHEN 'unserved' THEN pgjobs_line('unserved', candidate.queue_name)
         ELSE candidate.obstacle
     END
 $$;

@@ -1,9 +1,10 @@
 -- Look at a batch of lines whose keys may have room, and of links whose predecessor may
 -- have ended, although no row and no note says so. A READY job with a key goes back to
--- WAITING to make room if its queue is paused or unserved.
+-- WAITING to make room if its queue is paused or unserved. A job that was set aside goes
+-- back to "arrived" if its queue is served.
 CREATE OR REPLACE FUNCTION pgjobs_sweep(
     most integer, INOUT after_line text, INOUT after_link bigint,
-    OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
+    OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[], OUT has_more boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
     lines text[];
@@ -27,8 +28,9 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT keys FROM pgjobs_job WHERE line = name LIMIT 1
         ) AS sample
-        WHERE sample.keys IS NOT NULL
+        WHERE sample.keys IS NOT NULL AND NOT starts_with(name, 'unserved ')
     );
+    has_more := pgjobs_bring_back(lines, most) >= most;
     SELECT array_agg(id),
         array_agg(DISTINCT predecessor_id) FILTER (WHERE predecessor_id IS NOT NULL),
         array_agg(DISTINCT batch_id) FILTER (WHERE batch_id IS NOT NULL)

@@ -1,7 +1,9 @@
--- Return the jobs to decide about, and the keys that may have room.
+-- Return the jobs to decide about, and the keys that may have room. Jobs of paused and
+-- unserved queues leave for a line of their queue, where they are in no one's way. The
+-- sweep brings them back when their queue is served.
 CREATE OR REPLACE FUNCTION pgjobs_take_arrived(
     most integer, INOUT after_queue text, OUT ids bigint[], OUT touched jsonb[],
-    OUT ended bigint[], OUT has_linked boolean
+    OUT ended bigint[], OUT has_linked boolean, OUT number_unserved integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
     followers bigint[];
@@ -23,6 +25,7 @@ DECLARE
         )
         SELECT name FROM queue WHERE name IS NOT NULL
     );
+    served text[] := pgjobs_served_of(queues);
 BEGIN
     ids := ARRAY(
         SELECT id FROM pgjobs_job WHERE line = 'unlinked'
@@ -31,7 +34,7 @@ BEGIN
     has_linked := ids <> '{}';
     ids := ids || ARRAY(
         SELECT head.id
-        FROM unnest(queues) AS queue (name)
+        FROM unnest(served) AS queue (name)
         CROSS JOIN LATERAL (
             SELECT id, priority, turn, row_number() OVER () AS place
             FROM (
@@ -40,10 +43,10 @@ BEGIN
                 ORDER BY priority DESC, turn LIMIT most
             ) AS first
         ) AS head
-        WHERE pgjobs_is_served(queue.name)
         -- Each queue has its share: thousands that arrive in one delay no other queue.
-        ORDER BY place > most / cardinality(queues), priority DESC, turn LIMIT most
+        ORDER BY place > most / greatest(cardinality(served), 1), priority DESC, turn LIMIT most
     );
+    number_unserved := pgjobs_set_aside(queues, served, most);
     after_queue := CASE
         WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
     END;

@@ -1,0 +1,90 @@
+"""A session that holds what workers need is named, and nothing else stands still."""
+
+import logging
+
+import pytest
+
+from pgjobs import enqueue
+from pgjobs.models import TaskDefinition
+from pgjobs.reports.held_locks import held_lock_problems
+from pgjobs.tasks import declaring
+from pgjobs.worker.upkeep import held_locks as upkeep_locks
+from pgjobs.worker.upkeep.declaring import DeclareAgain
+from tests.actors import session
+from tests.processes import (
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_all,
+    wait_for_status,
+)
+from tests.tasks import noop
+
+pytestmark = shared_queue
+
+LOCKS = {
+    "admission": (0x70676A6B, 0),
+    "dependencies": (0x70676A64, 0),
+    "late events": (0x70676A65,),
+    "declarations": (0x70676A73,),
+    "limited queue": (0x70676A71, 12),
+    "process units": (0x70676A75, 34),
+    "failover": (0x70676A74, 0),
+}
+
+
+def hold(own, kind: str) -> int:
+    """Let a session take the lock; return its pid."""
+    numbers = ", ".join(str(each) for each in LOCKS[kind])
+    return own.execute(f"SELECT pg_backend_pid(), pg_advisory_lock({numbers})")[0][0]
+
+
+@pytest.mark.parametrize("kind", LOCKS)
+def test_check_names_the_session_that_holds_a_lock(kind):
+    with session() as own:
+        own.execute("SET application_name = 'stranger'")
+        pid = hold(own, kind)
+        (remark,) = held_lock_problems("default")
+        assert f"session {pid} " in remark.text and "stranger" in remark.text
+    wait_for(lambda: not held_lock_problems("default"), "the session is gone")
+
+
+def test_check_names_a_worker_only_if_its_transaction_is_old(monkeypatch):
+    with session() as own:
+        own.execute("SET application_name = 'pgjobs:loop:one'")
+        own.begin()
+        hold(own, "admission")
+        assert held_lock_problems("default", pause=lambda _: None) == []
+        monkeypatch.setattr("pgjobs.reports.held_locks.LONGEST_TURN", 0)
+        assert len(held_lock_problems("default")) == 1
+
+
+def test_worker_names_the_session_that_keeps_it_from_admitting(caplog, monkeypatch):
+    monkeypatch.setattr(upkeep_locks, "LOOK_SECONDS", 0.1)
+    with session() as own, running_worker():
+        pid = hold(own, "admission")
+        job = enqueue(noop.using(lock="door"))
+        enqueue(noop)
+        named = f"pid={pid} "
+        wait_for(lambda: named in caplog.text, "the worker names the session")
+        own.execute("SELECT pg_advisory_unlock_all()")
+        wait_for_all("SUCCESSFUL")
+    wait_for_status(job, "SUCCESSFUL")
+    assert caplog.text.count(named) == 1
+
+
+def test_worker_that_cannot_declare_goes_on_and_declares_later(caplog, monkeypatch):
+    monkeypatch.setattr("pgjobs.base.queue_database.DECLARING_WAIT", "10ms")
+    caplog.set_level(logging.WARNING, "pgjobs")
+    chore = DeclareAgain("default")
+    with session() as own:
+        pid = hold(own, "declarations")
+        assert not declaring.store_all("default")
+        assert f"pid={pid} " in caplog.text
+        declaring.unstored.add("default")
+        chore.run(None)
+        assert "default" in declaring.unstored
+    wait_for(lambda: not held_lock_problems("default"), "the session is gone")
+    chore.run(None)
+    assert "default" not in declaring.unstored
+    assert TaskDefinition.objects.active().exists()
