@@ -9,8 +9,6 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from .base.database_choice import has_tables, queue_databases
-from .tasks import events, schedules
-from .tasks.definitions import store_definitions
 from .tasks.registry import registry
 
 
@@ -46,9 +44,9 @@ def store_declared(using: str, apps=None, **kwargs) -> None:
         return
     # Without `apps` the signal follows a flush, which changes no migration.
     if has_tables(using) if apps is None else is_migrated(connection):
-        store_definitions(using)
-        schedules.store_declared(using)
-        events.store_declared(using)
+        from .tasks.declaring import store_for_an_hour  # needs the models
+
+        store_for_an_hour(using)
 
 
 def is_migrated(connection) -> bool:

@@ -15,8 +15,9 @@ from hypothesis import settings
 from pgjobs import conf
 from pgjobs.models import Schedule, Subscription, Worker
 from pgjobs.queue import admitting
-from pgjobs.tasks import events, registry
+from pgjobs.tasks import registry
 from tests import declared_rows, emptying, kept_connections, kept_rows
+from tests.declared import store_subscriptions
 from tests.processes import AROUND, ROOT, WorkerProcess, database_url, wait_for
 from tests.settings import POOLER
 
@@ -215,7 +216,7 @@ def no_subscriptions(db):
 @pytest.fixture
 def stored_handlers(db):
     """Store the handlers of the example, whose rows a committing test has emptied."""
-    events.store_declared("default")
+    store_subscriptions("default")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from django.db import connections, models
 from .database_choice import database_to_read, database_to_write
 
 DECLARING_LOCK = 0x70676A73  # of an advisory lock ("pgjs" in ASCII)
+LONGEST_WAIT = 5  # seconds, for what others lock while they declare
 
 
 class QueueManager(models.Manager):
@@ -36,6 +37,25 @@ def database_time(database: str) -> datetime:
 
 
 def declare_alone(database: str) -> None:
-    """Let no other process store declarations until the transaction ends."""
+    """Let no other process store declarations until the transaction ends.
+
+    From here on the transaction waits for no lock longer than LONGEST_WAIT. Then it
+    raises OperationalError, whose cause is LockNotAvailable.
+    """
     with connections[database].cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('lock_timeout', %s, true)", [f"{LONGEST_WAIT}s"]
+        )
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DECLARING_LOCK])
+
+
+def who_declares(database: str) -> list[int]:
+    """Return the process ids of the sessions that keep others from declaring."""
+    with connections[database].cursor() as cursor:
+        cursor.execute(
+            "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"
+            " AND classid = 0 AND objid = %s AND database = ("
+            "SELECT oid FROM pg_database WHERE datname = current_database())",
+            [DECLARING_LOCK],
+        )
+        return [pid for (pid,) in cursor.fetchall()]

@@ -30,12 +30,13 @@ class DefinitionQuerySet(models.QuerySet["TaskDefinition"]):
 class DefinitionManager(
     QueueManager.from_queryset(DefinitionQuerySet)  # type: ignore[misc]
 ):
-    def sync(self, declared: list[dict[str, Any]]) -> Synced:
-        """Store the tasks that code declares, in one statement; mark others as gone.
+    def sync(self, declared: list[dict[str, Any]], others_go: bool = True) -> Synced:
+        """Store the tasks that code declares, in one statement.
 
-        Processes of two releases may do so at the same time.
+        `others_go`: whether the other tasks are marked as gone. Several processes may
+        do so at the same time.
         """
-        columns = {
+        columns: dict[str, Any] = {
             field: [
                 json.dumps(each[field])
                 if field in ("parameters", "options")
@@ -47,7 +48,9 @@ class DefinitionManager(
         with transaction.atomic(using=self.db):
             declare_alone(self.db)
             with connections[self.db].cursor() as cursor:
-                cursor.execute(statement("sync_tasks"), columns)
+                cursor.execute(
+                    statement("sync_tasks"), {**columns, "others_go": others_go}
+                )
                 return synced(cursor.fetchall())
 
     def differences(self, declared: list[dict[str, Any]]) -> Synced:

@@ -30,6 +30,7 @@ from .pruning import (
 from .rescue import ReleaseOrphans, Rescue
 from .schedules import Scheduler
 from .survey import Survey, View
+from .versions import Versions
 
 PRUNING = (
     PruneJobs,
@@ -45,7 +46,7 @@ PRUNING = (
 class Chores(Upkeep):
     def __init__(
         self,
-        worker_id: int,
+        row: dict,
         options: WorkerOptions,
         *,
         figures: Figures,
@@ -55,6 +56,7 @@ class Chores(Upkeep):
         cancel: Callable[[int], None],
         view: View,
     ):
+        worker_id = row["id"]
         self.cancel_requests = CancelRequests(worker_id, held_ids, cancel)
         self.new_queues = NewQueues()
         self.rescue = Rescue(worker_id)
@@ -65,6 +67,7 @@ class Chores(Upkeep):
         self.dependencies = Depending()
         self.figures = StoreFigures(figures)
         pruning = [prune() for prune in PRUNING]
+        versions = Versions(row, options.database)
         self.survey = Survey(
             worker_id,
             rescue=self.rescue,
@@ -72,7 +75,7 @@ class Chores(Upkeep):
             late_delivery=self.late_delivery,
             admitting=admitting,
             scheduler=self.scheduler,
-            shared=pruning,
+            shared=[*pruning, versions],
             view=view,
         )
         super().__init__(
@@ -85,6 +88,7 @@ class Chores(Upkeep):
             self.orphans,
             self.figures,
             *pruning,
+            versions,
             LongTransactionWarning(),
             HeavyJobWarning(options),
             self.scheduler,
