@@ -36,6 +36,7 @@ class View(NamedTuple):
     is_stored: bool  # the manifest of the worker that looks
     may_judge: bool
     has_strangers: bool  # workers of which nobody knows what they declare
+    is_first: bool  # of the living workers that have stored theirs
     has_changed: bool
 
 

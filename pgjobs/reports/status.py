@@ -23,6 +23,7 @@ from .pauses import with_person
 from .reading import rows_of
 from .remarks import Remark
 from .units import too_heavy, units_in_use
+from .versions import version_problems
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
 MOST_QUEUES = 1_000
@@ -274,6 +275,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
         )
         found.append(Remark(text % number, "job", filters={"status": "WAITING"}))
     found += move_problems(jobs.db, now) + block_problems(jobs.db)
+    found += version_problems(jobs.db)
     known = [worker.pk for worker in workers if worker.lease_until > now - PATIENCE]
     orphans = jobs.running().exclude(worker_id__in=known)
     if number := orphans.values("pk")[:MOST_COUNTED].count():

@@ -92,12 +92,14 @@ def declare(database: str, *, lives: float, memory: float, others_go: bool) -> "
     """Store the manifest of this process, and bring the tables in line."""
     found = list(entries(database))
     digest = digest_of(sorted((*each[:3], each.value) for each in found))
+    execute = execute_on(database)
     with transaction.atomic(using=database):
         declare_alone(database)
+        view = manifests.look(execute, None)
         stored_ids[database] = manifests.store(
-            execute_on(database), settings.VERSION or digest, digest, found, lives
+            execute, settings.VERSION or digest, digest, found, lives
         )
-        synced, returned = apply(database, memory, others_go)
+        synced, returned = apply(database, memory, others_go and not view.has_strangers)
     deliver_missed(database, returned)
     return synced
 
@@ -109,7 +111,8 @@ def bring_in_line(database: str) -> None:
     """
     with transaction.atomic(using=database):
         declare_alone(database)
-        _, returned = apply(database, memory=0.0, others_go=True)
+        view = manifests.look(execute_on(database), None)
+        _, returned = apply(database, 0.0, others_go=not view.has_strangers)
     deliver_missed(database, returned)
 
 
@@ -119,27 +122,26 @@ def apply(
     """Store what the newest living versions declare; see `manifests.decided`.
 
     `others_go`: whether tasks, schedules and subscriptions that none of them declares
-    are gone. They stay while a worker lives of which nobody knows what it declares.
-    Returns the tasks that have changed, and the handlers that have returned.
+    are gone. They must stay while a worker lives of which nobody knows what it
+    declares. Returns the tasks that have changed, and the handlers that have returned.
     """
     execute = execute_on(database)
-    goes = others_go and not manifests.look(execute, None).has_strangers
     found = manifests.decided(execute, memory)
     synced = tables.TaskDefinition.objects.db_manager(database).sync(
-        [{"name": name, **value} for name, _, value in of_kind(TASK, found)], goes
+        [{"name": name, **value} for name, _, value in of_kind(TASK, found)], others_go
     )
     tables.Schedule.objects.db_manager(database).declare(
         {
             name: {"task": value["task"], **fields_of(value["declared"])}
             for name, _, value in of_kind(SCHEDULE, found)
         },
-        goes,
+        others_go,
     )
     returned = tables.Subscription.objects.db_manager(database).declare(
         {(name, event): value for name, event, value in of_kind(SUBSCRIPTION, found)},
-        goes,
+        others_go,
     )
-    if goes:
+    if others_go:
         manifests.settle(execute, memory)
     return synced, returned
 

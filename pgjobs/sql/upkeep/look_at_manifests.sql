@@ -1,8 +1,9 @@
 -- Let the manifests of living workers live on, and say whether tasks, schedules and
--- subscriptions are out of line with those that live. One worker does so for all.
+-- subscriptions are out of line with those that live.
 WITH alive AS MATERIALIZED (
-    SELECT DISTINCT manifest_id FROM pgjobs_worker
+    SELECT manifest_id, min(id) AS first_id FROM pgjobs_worker
     WHERE lease_until > clock_timestamp()
+    GROUP BY manifest_id
 ),
 renewed AS (
     UPDATE pgjobs_manifest
@@ -10,7 +11,7 @@ renewed AS (
     WHERE id = ANY (ARRAY(
         SELECT id FROM pgjobs_manifest
         WHERE id IN (SELECT manifest_id FROM alive)
-            AND lives_until < clock_timestamp() + make_interval(secs => %(lives)s / 2)
+            AND lives_until < clock_timestamp() + make_interval(secs => 0.8 * %(lives)s)
         FOR NO KEY UPDATE SKIP LOCKED
     ))
 )
@@ -30,6 +31,10 @@ SELECT
     ) AS may_judge,
     -- Nobody knows what these declare: workers of 0.9.0, and those that could not say.
     EXISTS (SELECT FROM alive WHERE manifest_id IS NULL) AS has_strangers,
+    -- So that one of many does what all could do.
+    %(worker_id)s = (
+        SELECT min(first_id) FROM alive WHERE manifest_id IS NOT NULL
+    ) AS is_first,
     EXISTS (
         SELECT FROM pgjobs_manifest
         WHERE is_applied <> (

@@ -67,7 +67,6 @@ class Chores(Upkeep):
         self.dependencies = Depending()
         self.figures = StoreFigures(figures)
         pruning = [prune() for prune in PRUNING]
-        versions = Versions(row, options.database)
         self.survey = Survey(
             worker_id,
             rescue=self.rescue,
@@ -75,7 +74,7 @@ class Chores(Upkeep):
             late_delivery=self.late_delivery,
             admitting=admitting,
             scheduler=self.scheduler,
-            shared=[*pruning, versions],
+            shared=pruning,
             view=view,
         )
         super().__init__(
@@ -88,7 +87,7 @@ class Chores(Upkeep):
             self.orphans,
             self.figures,
             *pruning,
-            versions,
+            Versions(row, options.database),
             LongTransactionWarning(),
             HeavyJobWarning(options),
             self.scheduler,

@@ -14,7 +14,7 @@ LOOK_SECONDS = 60.0
 
 
 class Versions(Chore):
-    """One statement a minute, which workers send by turns. See tasks/declaring.py."""
+    """One statement a minute. What it does is in tasks/declaring.py."""
 
     name = "versions"
 
@@ -27,7 +27,8 @@ class Versions(Chore):
     def run(self, connection: OwnConnection) -> Effects:
         view = manifests.look(connection.execute, self.row["id"])
         self.done(monotonic())
-        is_out_of_line = view.has_changed or view.has_strangers
+        # Strangers let go at their start what they do not declare, as often as they like.
+        is_out_of_line = view.is_first if view.has_strangers else view.has_changed
         if not view.is_stored:
             self.on_django(declaring.store_declared)
             self.row["manifest_id"] = declaring.stored_ids.get(self.database)
