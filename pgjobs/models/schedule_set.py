@@ -5,10 +5,23 @@ from typing import TYPE_CHECKING, Any
 from django.db import models, transaction
 
 from ..base.queue_database import QueueManager, database_time, declare_alone
-from .schedule_units import as_declared
+from .schedule_units import UNITS, as_declared
 
 if TYPE_CHECKING:
     from .schedule import Schedule
+
+
+BATCH = 1_000  # rows that one statement stores
+# What `Schedule.take_over` sets.
+DECLARED_FIELDS = [
+    "task",
+    *(field for unit in UNITS.values() for field in unit.fields),
+    "declared",
+    "orphaned",
+    "origin_at",
+    "next_run_at",
+    "error",
+]
 
 
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
@@ -57,10 +70,19 @@ class ScheduleManager(
             rows = self.filter(name__in=names & declared.keys()).select_for_update()
             stored: dict[str, Schedule] = {each.name: each for each in rows}
             now = database_time(self.db)
+            changed = []
             for name in sorted(names & declared.keys()):
                 schedule = stored.get(name) or self.model(name=name)
                 schedule.take_over(declared[name], now)
-                schedule.save(using=self.db)
+                changed.append(schedule)
+            # There may be thousands.
+            self.bulk_create(
+                changed,
+                BATCH,
+                update_conflicts=True,
+                unique_fields=["name"],
+                update_fields=DECLARED_FIELDS,
+            )
             gone = names - declared.keys()
             self.declared().filter(name__in=gone).update(orphaned=True)
 

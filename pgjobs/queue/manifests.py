@@ -21,6 +21,13 @@ class Entry(NamedTuple):
     value: str  # JSON
 
 
+class Stored(NamedTuple):
+    """A manifest that a process has stored."""
+
+    id: int
+    is_in_force: bool  # another process has stored it, and nothing of it has gone
+
+
 class Decided(NamedTuple):
     """What the newest version says that declares a name."""
 
@@ -46,14 +53,14 @@ def store(
     digest: str,
     entries: Sequence[Entry],
     lives: float,
-) -> int:
-    """Store a manifest that lives for so many seconds, at least; return its id.
+) -> Stored:
+    """Store a manifest that lives for so many seconds, at least.
 
     The caller holds the lock of `declare_alone`.
     """
     times = {"remembered": REMEMBERED, "lives": lives}
     execute(statement("forget_manifests"), times)
-    ((id, is_empty),) = execute(
+    ((id, is_empty, has_lived),) = execute(
         statement("store_manifest"), {"version": version, "digest": digest, **times}
     )
     if is_empty and entries:
@@ -61,7 +68,8 @@ def store(
             name: [getattr(each, name) for each in entries] for name in Entry._fields
         }
         execute(statement("store_entries"), {"manifest": id, **columns})
-    return id
+    ((misses_any,),) = execute(statement("misses_entries"), {"manifest": id})
+    return Stored(id, is_in_force=has_lived and not misses_any)
 
 
 def look(execute: Execute, worker_id: int | None) -> View:

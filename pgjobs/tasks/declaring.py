@@ -8,14 +8,16 @@ says more.
 import json
 import logging
 from collections.abc import Iterator
+from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import OperationalError, transaction
 from psycopg.errors import LockNotAvailable
 
 from ..base.queue_database import declare_alone, who_declares
 from ..conf import settings
+from ..models.definition import Synced
 from ..models.schedule_units import as_declared, fields_of
 from ..queue import manifests
 from ..queue.events import BATCH, catch_up, deliver_late
@@ -23,12 +25,7 @@ from ..queue.manifests import FOREVER, LIVES, REMEMBERED, Decided, Entry
 from ..queue.statements import execute_on
 from . import definitions, events, schedules, tables
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ..models.definition import Synced
-
-    Returned = tuple[str, datetime]  # a task, and since when it handled no events
+Returned = tuple[str, datetime]  # a task, and since when it handled no events
 
 logger = logging.getLogger("pgjobs.tasks")
 
@@ -80,7 +77,7 @@ def store_declared(database: str) -> None:
         )
 
 
-def store_for_an_hour(database: str) -> "Synced":
+def store_for_an_hour(database: str) -> Synced:
     """Store what this process declares, as if a worker of it lived for an hour.
 
     What nobody has declared for an hour goes. Returns which tasks have changed.
@@ -88,7 +85,7 @@ def store_for_an_hour(database: str) -> "Synced":
     return declare(database, lives=REMEMBERED, memory=REMEMBERED, others_go=True)
 
 
-def declare(database: str, *, lives: float, memory: float, others_go: bool) -> "Synced":
+def declare(database: str, *, lives: float, memory: float, others_go: bool) -> Synced:
     """Store the manifest of this process, and bring the tables in line."""
     found = list(entries(database))
     digest = digest_of(sorted((*each[:3], each.value) for each in found))
@@ -96,9 +93,12 @@ def declare(database: str, *, lives: float, memory: float, others_go: bool) -> "
     with transaction.atomic(using=database):
         declare_alone(database)
         view = manifests.look(execute, None)
-        stored_ids[database] = manifests.store(
+        stored = manifests.store(
             execute, settings.VERSION or digest, digest, found, lives
         )
+        stored_ids[database] = stored.id
+        if stored.is_in_force and not (others_go or view.has_strangers):
+            return Synced([], [], [])  # so that thousands of tasks start in no time
         synced, returned = apply(database, memory, others_go and not view.has_strangers)
     deliver_missed(database, returned)
     return synced
@@ -118,7 +118,7 @@ def bring_in_line(database: str) -> None:
 
 def apply(
     database: str, memory: float, others_go: bool
-) -> tuple["Synced", list["Returned"]]:
+) -> tuple[Synced, list[Returned]]:
     """Store what the newest living versions declare; see `manifests.decided`.
 
     `others_go`: whether tasks, schedules and subscriptions that none of them declares
@@ -152,7 +152,7 @@ def of_kind(kind: str, found: list[Decided]) -> Iterator[tuple[str, str, Any]]:
             yield each.name, each.event, json.loads(each.value)
 
 
-def deliver_missed(database: str, returned: list["Returned"]) -> None:
+def deliver_missed(database: str, returned: list[Returned]) -> None:
     """Deliver the events that handlers have missed.
 
     New subscribers get the events of the last UNHANDLED_EVENT_GRACE seconds that had no

@@ -355,3 +355,21 @@ def test_version_that_is_gone_for_good_is_forgotten(start):
     names = ManifestEntry.objects.values_list("name", flat=True)
     assert "versions.only_old" not in set(names)
     assert HOUR.total_seconds() == manifests.REMEMBERED
+
+
+def test_start_of_a_version_that_lives_compares_nothing_but_mends_what_went(start):
+    start(OLD)
+    later = database_time("default") + HOUR
+    Schedule.objects.filter(name="versions.both").update(next_run_at=later)
+    before = in_force()
+    start(OLD)
+    assert in_force() == before
+    Schedule.objects.filter(name="versions.both").update(orphaned=True)
+    TaskDefinition.objects.filter(name="versions.only_old").delete()
+    Subscription.objects.filter(task="versions.handle").update(
+        inactive_at=database_time("default")
+    )
+    start(OLD)
+    assert active_schedules().keys() == {"versions.both", "versions.only_old"}
+    assert "versions.only_old" in active_tasks()
+    assert active_handlers().keys() == {"versions.handle", "versions.handle_as_before"}

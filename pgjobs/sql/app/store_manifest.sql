@@ -25,6 +25,11 @@ ON CONFLICT (version, digest) DO UPDATE SET
     lives_until = greatest(manifest.lives_until, excluded.lives_until)
 RETURNING
     id,
+    -- As they were when the statement began.
     NOT EXISTS (
         SELECT FROM pgjobs_manifestentry WHERE manifest_id = manifest.id
-    ) AS is_empty
+    ) AS is_empty,
+    EXISTS (
+        SELECT FROM pgjobs_manifest AS before
+        WHERE before.id = manifest.id AND before.lives_until > clock_timestamp()
+    ) AS has_lived

@@ -27,7 +27,7 @@ class Versions(Chore):
     def run(self, connection: OwnConnection) -> Effects:
         view = manifests.look(connection.execute, self.row["id"])
         self.done(monotonic())
-        # Strangers let go at their start what they do not declare, as often as they like.
+        # Each start of a stranger lets go what it does not declare itself.
         is_out_of_line = view.is_first if view.has_strangers else view.has_changed
         if not view.is_stored:
             self.on_django(declaring.store_declared)
