@@ -282,7 +282,7 @@ SETTINGS = {
         "",
         version,
         "Version of the project's code, such as a git revision. The charts mark when "
-        "it first ran, and muted errors return in a new one.",
+        "it first ran, muted errors return in a new one, and the newest declares.",
     ),
     "AUDIT_RETENTION": Setting(
         timedelta(days=365).total_seconds(),

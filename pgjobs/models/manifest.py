@@ -15,6 +15,10 @@ class Manifest(Table):
     tasks/declaring.py.
     """
 
+    # Made of version and digest, so that a dump may be loaded beside what is there.
+    id = models.BigIntegerField(
+        primary_key=True, db_comment="Made of the version and the digest."
+    )
     version = models.CharField(
         _("version"),
         max_length=200,
@@ -27,6 +31,11 @@ class Manifest(Table):
         _("appeared"),
         db_comment="When the version appeared. One that was away for an hour appears "
         "anew.",
+    )
+    stored_at = models.DateTimeField(
+        _("stored"),
+        db_comment="When it was stored. Of several manifests of one version the last "
+        "one decides.",
     )
     lives_until = models.DateTimeField(
         _("lives until"),
@@ -47,11 +56,6 @@ class Manifest(Table):
         verbose_name_plural = _("manifests")
         db_table_comment = "What each version of the code declares."
         default_permissions = ()
-        constraints = [
-            models.UniqueConstraint(
-                fields=["version", "digest"], name="pgjobs_manifest_once"
-            )
-        ]
 
     def __str__(self) -> str:
         return self.version
@@ -60,12 +64,14 @@ class Manifest(Table):
 class ManifestEntry(Table):
     """A task, a schedule or a subscription of a manifest."""
 
+    id = models.BigIntegerField(
+        primary_key=True, db_comment="Made of the manifest, the kind and the names."
+    )
     # Rows go with their manifest: sql/app/forget_manifests.sql.
     manifest = models.ForeignKey(
         Manifest,
         models.CASCADE,
         related_name="entries",
-        db_index=False,  # the constraint has it
         verbose_name=_("manifest"),
         db_comment="The manifest that it is in.",
     )
@@ -98,12 +104,6 @@ class ManifestEntry(Table):
         verbose_name_plural = _("entries of manifests")
         db_table_comment = "The tasks, schedules and subscriptions of manifests."
         default_permissions = ()
-        constraints = [
-            models.UniqueConstraint(
-                fields=["manifest", "kind", "name", "event"],
-                name="pgjobs_manifestentry_once",
-            )
-        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

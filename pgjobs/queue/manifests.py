@@ -1,6 +1,7 @@
 """Manifests in the database: what the versions of the code declare, and which live."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import NamedTuple
 
 from ..sql import statement
@@ -60,16 +61,23 @@ def store(
     """
     times = {"remembered": REMEMBERED, "lives": lives}
     execute(statement("forget_manifests"), times)
-    ((id, is_empty, has_lived),) = execute(
-        statement("store_manifest"), {"version": version, "digest": digest, **times}
-    )
+    id = id_of(version, digest)
+    own = {"id": id, "version": version, "digest": digest}
+    ((is_empty, has_lived),) = execute(statement("store_manifest"), {**own, **times})
     if is_empty and entries:
         columns = {
             name: [getattr(each, name) for each in entries] for name in Entry._fields
         }
-        execute(statement("store_entries"), {"manifest": id, **columns})
+        ids = [id_of(str(id), each.kind, each.name, each.event) for each in entries]
+        execute(statement("store_entries"), {"manifest": id, "id": ids, **columns})
     ((misses_any,),) = execute(statement("misses_entries"), {"manifest": id})
     return Stored(id, is_in_force=has_lived and not misses_any)
+
+
+def id_of(*texts: str) -> int:
+    """Return a number for these texts that no other texts have."""
+    found = sha256("\0".join(texts).encode()).digest()
+    return int.from_bytes(found[:8], signed=True)
 
 
 def look(execute: Execute, worker_id: int | None) -> View:

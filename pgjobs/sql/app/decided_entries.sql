@@ -8,4 +8,4 @@ WHERE lives_until > clock_timestamp()
         is_applied
         AND lives_until > clock_timestamp() - make_interval(secs => %(memory)s)
     )
-ORDER BY kind, name, event, appeared_at DESC, manifest.id DESC
+ORDER BY kind, name, event, appeared_at DESC, stored_at DESC, manifest.id
