@@ -8,6 +8,7 @@ says more.
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -62,18 +63,25 @@ def digest_of(value: Any) -> str:
 def store_declared(database: str) -> None:
     """Store what the process of a worker declares, before it starts.
 
-    Nothing that others have declared goes. If another session holds the lock, the
-    worker starts all the same, and tries again each minute.
+    Nothing that others have declared goes. If another session holds a lock, the worker
+    starts all the same, and tries again each minute.
     """
-    try:
+    with giving_up(database):
         declare(database, lives=LIVES, memory=FOREVER, others_go=False)
+
+
+@contextmanager
+def giving_up(database: str) -> Iterator[None]:
+    """Log that a lock is held for too long, instead of raising."""
+    try:
+        yield
     except OperationalError as error:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
         logger.warning(
-            "What the code declares is not stored, since sessions pids=%s hold a lock "
-            "that this needs. Workers try again each minute.",
-            ",".join(map(str, who_declares(database))),
+            "What the code declares is not stored: another session holds a lock for "
+            "too long (who declares now: pids=%s). Workers try again each minute.",
+            ",".join(map(str, who_declares(database))) or "none",
         )
 
 
@@ -109,11 +117,12 @@ def bring_in_line(database: str) -> None:
 
     For a worker that may judge whether others live. What none of them declares goes.
     """
-    with transaction.atomic(using=database):
-        declare_alone(database)
-        view = manifests.look(execute_on(database), None)
-        _, returned = apply(database, 0.0, others_go=not view.has_strangers)
-    deliver_missed(database, returned)
+    with giving_up(database):
+        with transaction.atomic(using=database):
+            declare_alone(database)
+            view = manifests.look(execute_on(database), None)
+            _, returned = apply(database, 0.0, others_go=not view.has_strangers)
+        deliver_missed(database, returned)
 
 
 def apply(
