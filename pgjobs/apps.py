@@ -11,7 +11,6 @@ from django.utils.translation import gettext_lazy as _
 from .base.database_choice import has_tables, queue_databases, sees_tables
 from .base.readable import watch_connections
 from .database.schema import follow_schema
-from .tasks import declaring
 from .tasks.registry import registry
 
 
@@ -55,7 +54,9 @@ def store_declared(using: str, apps=None, **kwargs) -> None:
         return
     # Without `apps` the signal follows a flush, which changes no migration.
     if has_tables(using) if apps is None else is_migrated(connection):
-        declaring.store_all(using)
+        from .tasks.declaring import store_for_an_hour  # needs the models
+
+        store_for_an_hour(using)
 
 
 def is_migrated(connection) -> bool:

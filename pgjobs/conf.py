@@ -281,8 +281,8 @@ SETTINGS = {
     "VERSION": Setting(
         "",
         version,
-        "Version of the project's code, such as a git revision. The charts mark when "
-        "it first ran, and muted errors return in a new one.",
+        "Version of the code, such as a git revision. Charts mark when it first ran, "
+        "muted errors return in a new one, and of several the newest decides.",
     ),
     "AUDIT_RETENTION": Setting(
         timedelta(days=365).total_seconds(),

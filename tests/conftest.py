@@ -14,8 +14,9 @@ from hypothesis import settings
 from pgjobs import conf
 from pgjobs.models import Schedule, Subscription, Worker
 from pgjobs.queue import admitting
-from pgjobs.tasks import events, registry
+from pgjobs.tasks import registry
 from tests import declared_rows, emptying, harness, kept_connections, kept_rows
+from tests.declared import store_subscriptions
 from tests.processes import AROUND, ROOT, WorkerProcess, wait_for
 from tests.settings import POOLER, SCHEMA
 
@@ -223,7 +224,7 @@ def no_subscriptions(db):
 @pytest.fixture
 def stored_handlers(db):
     """Store the handlers of the example, whose rows a committing test has emptied."""
-    events.store_declared("default")
+    store_subscriptions("default")
 
 
 @pytest.fixture

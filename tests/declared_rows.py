@@ -11,8 +11,8 @@ from django.db.models.signals import post_migrate
 from pgjobs.apps import store_declared
 from pgjobs.base.database_choice import queue_databases
 from pgjobs.conf import settings
-from pgjobs.tasks import schedules
 from pgjobs.tasks.registry import registry
+from tests.declared import store_schedules
 
 MODELS = ("TaskDefinition", "Subscription")
 ANY_ROW = (
@@ -38,7 +38,7 @@ def store_or_copy(using: str, **how) -> None:
     key = (name, settings.MAX_ARGUMENT_BYTES, *registry.tasks.items())
     if key in copies:
         paste(using, copies[key])
-        schedules.store_declared(using)  # their next runs are in the future
+        store_schedules(using)  # their next runs are in the future
     else:
         store_declared(using, **how)
         copies[key] = {table: copy(using, table) for table in map(columns_of, MODELS)}

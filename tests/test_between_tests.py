@@ -39,7 +39,7 @@ def test_what_is_declared_is_stored_again():
             (task.name, subscribed.event): row_of(task, subscribed)
             for task, subscribed in events.declarations()
         }
-        assert not Subscription.objects.is_news(rows)
+        assert not Subscription.objects.differences(rows, others_go=True)
         assert Schedule.objects.exists()
 
 

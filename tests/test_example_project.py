@@ -41,9 +41,9 @@ from pyarrow import csv, parquet
 
 from pgjobs.models import Event, Job
 from pgjobs.models.event import State
-from pgjobs.tasks import events
 from pgjobs.tasks.schedules import declarations
 from pgjobs.testing import assert_enqueued, run_jobs
+from tests.declared import store_subscriptions
 from tests.processes import database_url
 
 CBERS_2 = """CBERS 2
@@ -74,7 +74,7 @@ JSON = {"Accept": "application/json"}
 @pytest.fixture
 def handlers(db):
     """The tests before may have emptied the table that says who subscribes."""
-    events.store_declared("default")
+    store_subscriptions("default")
 
 
 @pytest.fixture

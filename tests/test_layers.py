@@ -51,8 +51,9 @@ LATE_IMPORTS = {
     ("tasks.tables", "models"),
     ("draining", "worker"),
     ("draining", "worker.observer"),
-    # The checks need the models. Django imports the app's configuration first of all.
+    # These need the models. Django imports the app's configuration first of all.
     ("apps", "checks"),
+    ("apps", "tasks.declaring"),
     # Extras: their packages may not be there.
     ("management.serving", "contrib.prometheus"),
     # On Django 5.2 it needs the package django-tasks, which may be missing.

@@ -14,7 +14,7 @@ from .moments import instant
 
 Row = TypeVar("Row", bound=models.Model)
 DECLARING_LOCK = 0x70676A73  # of an advisory lock ("pgjs" in ASCII)
-DECLARING_WAIT = "5s"  # for one that declares; each takes milliseconds
+LONGEST_WAIT = 5  # seconds, for what others lock while they declare
 
 
 class QueueSet(models.QuerySet[Row]):
@@ -65,8 +65,11 @@ def database_time(database: str) -> datetime:
 def declare_alone(database: str) -> None:
     """Let no other process store declarations until the transaction ends.
 
-    Raises OperationalError, which LockNotAvailable has caused, if one does so for long.
+    From here on the transaction waits for no lock longer than LONGEST_WAIT. Then it
+    raises OperationalError, whose cause is LockNotAvailable.
     """
     with connections[database].cursor() as cursor:
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [DECLARING_WAIT])
+        cursor.execute(
+            "SELECT set_config('lock_timeout', %s, true)", [f"{LONGEST_WAIT * 1000:.0f}ms"]
+        )
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DECLARING_LOCK])

@@ -14,6 +14,7 @@ from .event import Delivery, Event
 from .figure import Figure
 from .job import Job
 from .job_choices import Status
+from .manifest import Manifest, ManifestEntry
 from .move import Move, Parcel
 from .predecessor import Predecessor
 from .progress import Progress
@@ -34,6 +35,8 @@ __all__ = [
     "Event",
     "Figure",
     "Job",
+    "Manifest",
+    "ManifestEntry",
     "Move",
     "Note",
     "Parcel",

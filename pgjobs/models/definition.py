@@ -4,10 +4,12 @@ import json
 from typing import Any, NamedTuple
 
 from django.db import connections, models, transaction
+from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager, QueueSet, declare_alone
 from ..sql import statement
+from .manifest import ManifestEntry
 from .table import Table
 
 FIELDS = ("name", "origin", "description", "parameters", "options")
@@ -30,12 +32,13 @@ class DefinitionQuerySet(QueueSet["TaskDefinition"]):
 class DefinitionManager(
     QueueManager.from_queryset(DefinitionQuerySet)  # type: ignore[misc]
 ):
-    def sync(self, declared: list[dict[str, Any]]) -> Synced:
-        """Store the tasks that code declares, in one statement; mark others as gone.
+    def sync(self, declared: list[dict[str, Any]], others_go: bool = True) -> Synced:
+        """Store the tasks that code declares, in one statement.
 
-        Processes of two releases may do so at the same time.
+        `others_go`: whether the other tasks are marked as gone. Several processes may
+        do so at the same time.
         """
-        columns = {
+        columns: dict[str, Any] = {
             field: [
                 json.dumps(each[field])
                 if field in ("parameters", "options")
@@ -47,15 +50,24 @@ class DefinitionManager(
         with transaction.atomic(using=self.db):
             declare_alone(self.db)
             with connections[self.db].cursor() as cursor:
-                cursor.execute(statement("sync_tasks"), columns)
+                cursor.execute(
+                    statement("sync_tasks"), {**columns, "others_go": others_go}
+                )
                 return synced(cursor.fetchall())
 
     def differences(self, declared: list[dict[str, Any]]) -> Synced:
-        """Return what `sync` would change."""
+        """Return what `sync` would change.
+
+        A task that another version of the code declares, which lives, is not gone.
+        """
         stored = {row[0]: row for row in self.active().values_list(*FIELDS)}
         rows = {
             each["name"]: tuple(each[field] for field in FIELDS) for each in declared
         }
+        living = ManifestEntry.objects.using(self.db).filter(
+            manifest__lives_until__gt=Now(), kind="task"
+        )
+        elsewhere = set(living.values_list("name", flat=True))
         return synced(
             [(name, "new") for name in rows.keys() - stored.keys()]
             + [
@@ -63,7 +75,7 @@ class DefinitionManager(
                 for name in rows.keys() & stored.keys()
                 if rows[name] != stored[name]
             ]
-            + [(name, "gone") for name in stored.keys() - rows.keys()]
+            + [(name, "gone") for name in stored.keys() - rows.keys() - elsewhere]
         )
 
 

@@ -5,10 +5,23 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 
 from ..base.queue_database import QueueManager, QueueSet, database_time, declare_alone
-from .schedule_units import as_declared
+from .schedule_units import UNITS, as_declared
 
 if TYPE_CHECKING:
     from .schedule import Schedule
+
+
+BATCH = 1_000  # rows that one statement stores
+# What `Schedule.take_over` sets.
+DECLARED_FIELDS = [
+    "task",
+    *(field for unit in UNITS.values() for field in unit.fields),
+    "declared",
+    "orphaned",
+    "origin_at",
+    "next_run_at",
+    "error",
+]
 
 
 class ScheduleQuerySet(QueueSet["Schedule"]):
@@ -41,30 +54,49 @@ class ScheduleQuerySet(QueueSet["Schedule"]):
 class ScheduleManager(
     QueueManager.from_queryset(ScheduleQuerySet)  # type: ignore[misc]
 ):
-    def declare(self, declared: dict[str, dict[str, Any]]) -> None:
+    def declare(
+        self, declared: dict[str, dict[str, Any]], others_go: bool = True
+    ) -> None:
         """Store what the code declares: {name: {"task": ..., field: value}}.
 
-        Fields that were changed by hand stay changed. Schedules that the code no longer
-        declares are orphaned. Several processes may do so at the same time.
+        Fields that were changed by hand stay changed. `others_go`: whether the other
+        schedules that code once declared are orphaned. Several processes may do so at
+        the same time.
         """
-        if not self.is_news(declared):
+        if not self.differences(declared, others_go):
             return
         with transaction.atomic(using=self.db):
             declare_alone(self.db)
+            names = self.differences(declared, others_go)
+            rows = self.filter(name__in=names & declared.keys()).select_for_update()
+            stored: dict[str, Schedule] = {each.name: each for each in rows}
             now = database_time(self.db)
-            stored: dict[str, Schedule]
-            stored = {each.name: each for each in self.select_for_update()}
-            for name, values in declared.items():
+            changed = []
+            for name in sorted(names & declared.keys()):
                 schedule = stored.get(name) or self.model(name=name)
-                schedule.take_over(values, now)
-                schedule.save(using=self.db)
-            gone = stored.keys() - declared.keys()
+                schedule.take_over(declared[name], now)
+                changed.append(schedule)
+            # There may be thousands.
+            self.bulk_create(
+                changed,
+                BATCH,
+                update_conflicts=True,
+                unique_fields=["name"],
+                update_fields=DECLARED_FIELDS,
+            )
+            gone = names - declared.keys()
             self.declared().filter(name__in=gone).update(orphaned=True)
 
-    def is_news(self, declared: dict[str, dict[str, Any]]) -> bool:
-        stored = self.declared().filter(orphaned=False)
-        rows = stored.values_list("name", "task", "declared")
-        return {name: (task, values) for name, task, values in rows} != {
-            name: (values["task"], as_declared(values))
+    def differences(
+        self, declared: dict[str, dict[str, Any]], others_go: bool
+    ) -> set[str]:
+        """Return the names of the schedules whose rows `declare` would change."""
+        active = self.declared().filter(orphaned=False)
+        rows = active.values_list("name", "task", "declared")
+        stored = {name: (task, values) for name, task, values in rows}
+        changed = {
+            name
             for name, values in declared.items()
+            if stored.get(name) != (values["task"], as_declared(values))
         }
+        return changed | (stored.keys() - declared.keys() if others_go else set())

@@ -34,6 +34,7 @@ UNITS = {
     "jitter": Unit(_("jitter"), ("jitter",)),
     "dates": Unit(_("start and end"), ("start_at", "end_at")),
 }
+DURATIONS = ("every", "jitter")
 TIMING_FIELDS = (*UNITS["when"].fields, *UNITS["dates"].fields)
 
 
@@ -57,6 +58,23 @@ def json_value(value: Any) -> Any:
         case Choices():
             return str(value)
     return value
+
+
+def fields_of(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a schedule from what `as_declared` has made of them."""
+    fields = {}
+    for name, unit in UNITS.items():
+        if len(unit.fields) == 1:
+            fields[unit.fields[0]] = declared[name]
+        else:
+            fields |= declared[name]
+    for name in DURATIONS:
+        if fields[name] is not None:
+            fields[name] = timedelta(seconds=fields[name])
+    for name in UNITS["dates"].fields:
+        if fields[name] is not None:
+            fields[name] = datetime.fromisoformat(fields[name])
+    return fields
 
 
 def interval(duration: timedelta) -> str:

@@ -25,24 +25,26 @@ class SubscriptionManager(
     QueueManager.from_queryset(SubscriptionQuerySet)  # type: ignore[misc]
 ):
     def declare(
-        self, declared: dict[tuple[str, str], dict[str, Any]]
+        self,
+        declared: dict[tuple[str, str], dict[str, Any]],
+        others_go: bool = True,
     ) -> list[tuple[str, datetime]]:
         """Store what the code declares: {(task, event): {field: value}}.
 
-        A subscription that is no longer declared gets no further events. Returns the
+        `others_go`: whether the other subscriptions get no further events. Returns the
         tasks that were inactive and are declared again, each with the time since when
         it was inactive. Several processes may do so at the same time.
         """
-        if not self.is_news(declared):
+        if not self.differences(declared, others_go):
             return []
         with transaction.atomic(using=self.db):
             declare_alone(self.db)
+            keys = self.differences(declared, others_go)
             stored = {(each.task, each.event): each for each in self.all()}
-            for (task, event), values in declared.items():
-                self.update_or_create(
-                    task=task, event=event, defaults={**values, "inactive_at": None}
-                )
-            gone = [stored[key].pk for key in stored.keys() - declared.keys()]
+            for task, event in sorted(keys & declared.keys()):
+                values = {**declared[task, event], "inactive_at": None}
+                self.update_or_create(task=task, event=event, defaults=values)
+            gone = [stored[key].pk for key in keys - declared.keys()]
             self.active().filter(pk__in=gone).update(inactive_at=Now())
         return [
             (each.task, each.inactive_at)
@@ -50,9 +52,14 @@ class SubscriptionManager(
             if key in declared and each.inactive_at is not None
         ]
 
-    def is_news(self, declared: dict[tuple[str, str], dict[str, Any]]) -> bool:
+    def differences(
+        self, declared: dict[tuple[str, str], dict[str, Any]], others_go: bool
+    ) -> set[tuple[str, str]]:
+        """Return the subscriptions whose rows `declare` would change."""
         rows = self.active().values("task", "event", *DECLARED_FIELDS)
-        return {(row.pop("task"), row.pop("event")): row for row in rows} != declared
+        stored = {(row.pop("task"), row.pop("event")): row for row in rows}
+        changed = {key for key in declared if stored.get(key) != declared[key]}
+        return changed | (stored.keys() - declared.keys() if others_go else set())
 
 
 class Subscription(Table):

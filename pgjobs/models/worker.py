@@ -80,6 +80,14 @@ class Worker(Table):
         "before the first.",
     )
 
+    # No constraint: the manifest may be gone.
+    manifest_id = models.BigIntegerField(
+        _("manifest"),
+        null=True,
+        blank=True,
+        db_comment="The manifest of what its code declares. NULL: it has stored none.",
+    )
+
     objects = QueueManager()
 
     class Meta:

@@ -6,7 +6,6 @@ from string import Formatter
 from typing import Any
 
 from ..conf import settings
-from . import tables
 from .dependencies import Dependency
 from .flow_control import Key, numbers_of_rate
 from .options import TASK_OPTIONS
@@ -148,8 +147,3 @@ def template(key: Key) -> dict[str, Any]:
         return {"parts": [[key, None]]}
     parts = [[text, name] for text, name, _, _ in Formatter().parse(key)]
     return {"parts": parts}
-
-
-def store_definitions(database: str) -> None:
-    """Store the definitions of all tasks; raise InvalidTask."""
-    tables.TaskDefinition.objects.db_manager(database).sync(declared())

@@ -10,8 +10,7 @@ from asgiref.sync import sync_to_async
 from ..base.plain_json import check_text, dump, shortened
 from ..conf import settings
 from ..exceptions import InvalidEvent, InvalidTask
-from ..queue.events import BATCH, HANDLER_OPTIONS, catch_up, deliver_late
-from ..queue.statements import execute_on
+from ..queue.events import HANDLER_OPTIONS
 from . import tables
 from .arguments import Stored
 from .destination import check_database
@@ -206,24 +205,12 @@ def declarations() -> Iterator[tuple[Task, Subscribed]]:
             yield task, subscribed
 
 
-def store_declared(database: str) -> None:
-    """Store the declared subscriptions.
-
-    New subscribers get the events of the last UNHANDLED_EVENT_GRACE seconds that had no
-    subscriber. Returning subscribers get those that were published while they were not
-    declared, as when a worker of an older release starts in the middle of a deploy.
-    """
-    declared = {
+def declared() -> dict[tuple[str, str], dict[str, Any]]:
+    """Return {(task, event): columns} of the subscriptions that are declared."""
+    return {
         (task.name, subscribed.event): row_of(task, subscribed)
         for task, subscribed in declarations()
     }
-    grace = settings.UNHANDLED_EVENT_GRACE
-    returned = tables.Subscription.objects.db_manager(database).declare(declared)
-    for task_name, inactive_at in returned:
-        catch_up(database, task_name, inactive_at, grace)
-    execute = execute_on(database)
-    while deliver_late(execute, grace) == BATCH:
-        pass  # there may be more
 
 
 def row_of(task: Task, subscribed: Subscribed) -> dict[str, Any]:

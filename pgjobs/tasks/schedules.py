@@ -118,18 +118,17 @@ def clashes() -> dict[str, list[Declaration]]:
     return {name: found for name, found in by_name.items() if len(found) > 1}
 
 
-def store_declared(database: str) -> None:
-    """Store the schedules that are declared for this database.
+def declared(database: str) -> dict[str, dict[str, Any]]:
+    """Return {name: fields} of the schedules that are declared for this database.
 
     Raises InvalidTask if two have the same name.
     """
     for name, found in clashes().items():
         tasks = " and ".join(each.task.name for each in found)
         raise InvalidTask(f"{len(found)} schedules have the name {name!r}: {tasks}.")
-    declared = {
+    return {
         each.name: each.values for each in declarations() if each.belongs_in(database)
     }
-    tables.Schedule.objects.db_manager(database).declare(declared)
 
 
 # Jobs of schedules

@@ -116,7 +116,7 @@ class Loop:
             self.note,
         )
         self.upkeep = Chores(
-            self.id,
+            session.row,
             options,
             figures=self.recorder.figures,
             admitting=self.admitting,

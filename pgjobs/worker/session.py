@@ -10,6 +10,7 @@ import psycopg
 from ..base.database_errors import text_of
 from ..conf import settings
 from ..sql import statement
+from ..tasks import declaring
 from .connections.connection import (
     OwnConnection,
     Watchdog,
@@ -103,4 +104,5 @@ def worker_row(options: WorkerOptions) -> dict:
         "lease": settings.LEASE_DURATION,
         "heartbeat_interval": settings.HEARTBEAT_INTERVAL,
         "version": settings.VERSION,
+        "manifest_id": declaring.stored_ids.get(options.database),
     }

@@ -6,10 +6,9 @@ from django.contrib.admin.models import LogEntry
 from pgjobs import publish, subscribe, task
 from pgjobs.models import Event, Job, Subscription
 from pgjobs.models.event import State
-from pgjobs.tasks.events import store_declared
 from pgjobs.tasks.schedules import run_now
-from pgjobs.tasks.schedules import store_declared as store_schedules
 from tests.actors import hours
+from tests.declared import store_schedules, store_subscriptions
 from tests.operators import messages_of, operator, page_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +30,7 @@ def notify(satellite_id: int):
 def handlers(no_schedules, no_subscriptions):
     subscribe("tle.refreshed", ordered_by="aggregate")(task(recompute))
     subscribe("tle.*")(task(notify))
-    store_declared("default")
+    store_subscriptions("default")
 
 
 def published(**how) -> Event:
@@ -156,7 +155,7 @@ def test_page_says_that_no_task_subscribed_and_that_a_delivery_is_late():
     event = publish("unheard.event")
     assert "No task had subscribed" in text_of(operator(*ALL).get(page(event)))
     subscribe("unheard.*")(task(notify))
-    store_declared("default")
+    store_subscriptions("default")
     text = text_of(operator(*ALL).get(page(event)))
     assert "late: the handler had not subscribed when it was published" in text
 

@@ -15,7 +15,8 @@ from pgjobs.base.queue_database import database_time
 from pgjobs.checks.tasks import check_schedules
 from pgjobs.models import Job, Schedule
 from pgjobs.reports.status import overview
-from pgjobs.tasks.schedules import run_now, store_declared
+from pgjobs.tasks.schedules import run_now
+from tests.declared import store_schedules
 from tests.operators import messages_of, operator, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
@@ -65,7 +66,7 @@ def login(user: str, password: str):
 @pytest.fixture
 def declared() -> Schedule:
     task(every=HOUR)(report)
-    store_declared("default")
+    store_schedules("default")
     return Schedule.objects.get(name="tests.report")
 
 
@@ -125,7 +126,7 @@ def test_change_by_hand_says_that_it_differs_from_the_code(declared):
     fields = FIELDS | {"cron": "", "every": "00:05:00", "timezone": "UTC"}
     fields["argument-region"] = "north"
     assert client.post(page_of(declared), fields).status_code == 302
-    store_declared("default")
+    store_schedules("default")
     changed = Schedule.objects.get()
     assert changed.every == timedelta(minutes=5)
     assert changed.name == "tests.report"  # not up to people

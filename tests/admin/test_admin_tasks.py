@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from pgjobs import task
 from pgjobs.models import ErrorGroup, Job, TaskDefinition
-from pgjobs.tasks.definitions import store_definitions
+from tests.declared import store_definitions
 from tests.operators import make_job, messages_of, operator, text_of
 from tests.tasks import export_data, generate_monthly
 

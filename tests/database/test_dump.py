@@ -18,10 +18,9 @@ from pgjobs.models import (
     Schedule,
     Step,
     Subscription,
-    TaskDefinition,
     Tick,
 )
-from pgjobs.tasks.definitions import declared
+from pgjobs.tasks import declaring
 from tests.actors import Hand, admit, execute, hours, session, statuses
 from tests.dependent_tasks import refresh_client, send_client
 from tests.processes import drain
@@ -83,7 +82,7 @@ def leave_a_row_in_every_table(path: str) -> None:
     enqueue(group([noop.bind()]))
     event = publish("nothing.heard")
     drain()
-    TaskDefinition.objects.sync(declared())
+    declaring.store_declared("default")
     Delivery.objects.create(event=event, job=failed, task="a")
     Subscription.objects.create(event="order.paid", task="a")
     chain(noop.using(run_after=hours(1)).bind(), noop.bind()).enqueue()

@@ -10,8 +10,8 @@ from django.utils import timezone
 import pgjobs
 from pgjobs import ALL, chain, task
 from pgjobs.models import Job, Progress, Status
-from pgjobs.tasks.definitions import store_definitions
 from tests.actors import Hand, admit, overlapping, session
+from tests.declared import store_definitions
 from tests.operators import STATUSES, make_job
 from tests.processes import shared_queue, wait_for
 from tests.sql import enqueued, psql, refused

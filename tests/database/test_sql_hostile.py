@@ -3,8 +3,8 @@
 import pytest
 
 from pgjobs.models import Job, TaskDefinition
-from pgjobs.tasks.definitions import store_definitions
 from tests.actors import Hand, admit, session
+from tests.declared import store_definitions
 from tests.processes import drain, shared_queue, wait_for
 from tests.sql import enqueued, psql, refused
 from tests.tasks import add, echo

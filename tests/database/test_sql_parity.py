@@ -22,8 +22,8 @@ from typing_extensions import TypedDict
 
 from pgjobs import task
 from pgjobs.exceptions import InvalidArguments
-from pgjobs.tasks.definitions import store_definitions
 from tests.actors import execute
+from tests.declared import store_definitions
 
 pytestmark = pytest.mark.django_db
 

@@ -11,10 +11,9 @@ from psycopg.types.json import Jsonb
 from pgjobs import chain, subscribe, task
 from pgjobs.models import Job, Note, Prerequisite
 from pgjobs.queue.upkeep import prune_left_rows
-from pgjobs.tasks.definitions import store_definitions
-from pgjobs.tasks.events import store_declared
 from tests import dependent_tasks, harness
 from tests.actors import Hand, execute, statuses
+from tests.declared import store_definitions, store_subscriptions
 from tests.settings import TEST_DATABASE
 from tests.sql import enqueued, psql, refused
 from tests.tasks import add
@@ -207,7 +206,7 @@ PUBLISH = "SELECT pgjobs_publish('a.b', '{\"a\": 1}', aggregate_id => 'c')"
 
 def test_publishing_needs_more():
     subscribe("a.*", ordered_by="aggregate")(task(name="tests.handler")(handler))
-    store_declared("default")
+    store_subscriptions("default")
     grant("producer")
     with refused("42501"):
         call(PUBLISH)

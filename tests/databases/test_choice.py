@@ -21,8 +21,8 @@ from pgjobs import (
 from pgjobs.base.connections import listen_changes
 from pgjobs.exceptions import AmbiguousDatabase, InvalidTask
 from pgjobs.models import Batch, Event, Job, Schedule
-from pgjobs.tasks import events, schedules
 from pgjobs.testing import assert_enqueued, perform, refute_enqueued, run_jobs
+from tests.declared import store_schedules, store_subscriptions
 from tests.processes import drain as drain_with_worker
 from tests.tasks import add, enqueue_noop, noop
 
@@ -268,8 +268,8 @@ def test_result_is_waited_for_in_the_database_of_the_job():
 @both
 def test_event_is_delivered_in_its_database():
     subscribe("tests.happened")(task(name="tests.handler")(nothing))
-    events.store_declared("default")
-    events.store_declared("eu")
+    store_subscriptions("default")
+    store_subscriptions("eu")
     event = publish("tests.happened", database="eu")
     assert Event.objects.using("default").count() == 0
     (job,) = Job.objects.using("eu").filter(task="tests.handler")
@@ -287,7 +287,7 @@ def test_schedule_is_in_each_database_or_in_one(no_schedules):
     schedule(cron="@daily", name="only eu", database="eu")(here)
     task(name="tests.there", database="eu", cron="@daily")(enqueue_something)
     for alias in ("default", "eu"):
-        schedules.store_declared(alias)
+        store_schedules(alias)
     names = {
         alias: sorted(
             Schedule.objects.using(alias)

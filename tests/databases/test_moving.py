@@ -50,9 +50,9 @@ from pgjobs.queue.moving import (
 )
 from pgjobs.reports.errors import failures
 from pgjobs.reports.status import overview
-from pgjobs.tasks import events, schedules
 from pgjobs.testing.caller import CallerWorker
 from tests.actors import admit, overlapping
+from tests.declared import store_schedules, store_subscriptions
 from tests.processes import drain as drain_with_worker
 from tests.tasks import noop
 
@@ -236,7 +236,7 @@ def test_jobs_that_are_tied_to_others_are_named_and_stay(work):
 def test_events_move_with_their_deliveries(work, no_subscriptions):
     handler = task(name="tests.after_event")(after_event)
     subscribe("tests.event")(handler)
-    events.store_declared("default")
+    store_subscriptions("default")
     event = publish("tests.event", TENANT)
     stays = publish("tests.event", {"tenant": 8})
     found = mover().move()
@@ -283,7 +283,7 @@ def test_schedule_that_code_declares_for_the_old_database_alone_is_named(
             when = {"cron": "@daily", "name": name, "database": database}
             schedule(arguments={"tenant": tenant}, **when)(work)
         for alias in ALIASES:
-            schedules.store_declared(alias)
+            store_schedules(alias)
 
     declare("default")
     assert moved_by_command() == (
@@ -470,7 +470,7 @@ def delete_rows() -> None:
 def test_move_goes_on_after_a_kill_at_any_point(work, no_subscriptions, no_schedules):
     subscribe("tests.event")(task(name="tests.after_event")(after_event))
     for alias in ALIASES:
-        events.store_declared(alias)
+        store_subscriptions(alias)
     delete_rows()  # a schedule of the example
     nothing = rows_in("eu")
     kills = 0

@@ -19,10 +19,10 @@ from pgjobs.tasks.definitions import (
     declared,
     definition_of,
     options_of,
-    store_definitions,
 )
 from pgjobs.tasks.schemas import parameters_of
 from tests.actors import in_thread, overlapping
+from tests.declared import store_definitions
 from tests.processes import shared_queue
 from tests.tasks import generate_monthly
 

@@ -41,9 +41,9 @@ from pgjobs.signals import job_enqueued
 from pgjobs.sql import statement
 from pgjobs.tasks import events as declaring
 from pgjobs.tasks import registry
-from pgjobs.tasks.definitions import store_definitions
 from tests import tasks
 from tests.actors import Hand, admit, execute, hours, in_thread, session
+from tests.declared import store_definitions, store_subscriptions
 from tests.processes import (
     database_url,
     drain,
@@ -83,7 +83,7 @@ def handler(function, event: str = REFRESHED, *, ordered_by=None, **options):
 
 def store() -> None:
     """Do what `migrate` and workers do as they start."""
-    declaring.store_declared("default")
+    store_subscriptions("default")
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from pgjobs.queue import upkeep
 from pgjobs.queue.schedules import DueSchedule
 from pgjobs.sql import statement
 from pgjobs.tasks import registry
-from pgjobs.tasks.schedules import bind, declarations, run_now, store_declared
+from pgjobs.tasks.schedules import bind, declarations, run_now
 from tests.actors import Hand, execute, overlapping, session
+from tests.declared import store_schedules
 from tests.processes import (
     drain,
     running_worker,
@@ -86,7 +87,7 @@ def finish(job: Job) -> None:
 def test_task_with_an_interval_has_a_schedule_of_its_own():
     task(every=timedelta(hours=2), name="tests.report")(report)
     before = database_time("default")
-    store_declared("default")
+    store_schedules("default")
     stored = Schedule.objects.get(name="tests.report")
     assert stored.task == "tests.report"
     assert stored.every == timedelta(hours=2)
@@ -101,7 +102,7 @@ def test_task_has_several_schedules_with_their_own_arguments():
     schedule(cron="0 3 * * mon-fri", timezone="Europe/Berlin")(made)
     schedule(every=HOUR, arguments={"region": "north"})(made)
     schedule(every=HOUR, arguments={"region": "south"}, name="the south")(made)
-    store_declared("default")
+    store_schedules("default")
     stored = {each.name: each for each in Schedule.objects.all()}
     assert set(stored) == {
         "tests.report",
@@ -132,16 +133,16 @@ def test_schedule_that_code_creates_by_the_model_has_its_first_run():
 
 def test_schedules_are_stored_once_and_left_alone():
     task(every=HOUR)(report)
-    store_declared("default")
+    store_schedules("default")
     before = Schedule.objects.values().get()
-    store_declared("default")
+    store_schedules("default")
     assert Schedule.objects.values().get() == before
 
 
 def redeclare(**when) -> Schedule:
     """Declare the task again, as changed code does."""
     task(**when)(report)
-    store_declared("default")
+    store_schedules("default")
     return Schedule.objects.get(name="tests.report")
 
 
@@ -155,9 +156,9 @@ def test_declaration_that_changed_is_taken_over():
 
 def test_task_that_was_renamed_takes_its_named_schedule_along():
     schedule(every=HOUR, name="steady")(task(name="tests.before")(report))
-    store_declared("default")
+    store_schedules("default")
     schedule(every=HOUR, name="steady")(task(name="tests.after")(report))
-    store_declared("default")
+    store_schedules("default")
     assert Schedule.objects.get().task == "tests.after"
 
 
@@ -186,7 +187,7 @@ def test_change_of_the_options_does_not_move_the_next_run():
 def test_declaration_that_vanished_is_orphaned_and_fires_no_more():
     stored = redeclare(every=HOUR)
     del registry.tasks[(report.__module__, "report")]
-    store_declared("default")
+    store_schedules("default")
     make_due(stored)
     assert fire_due() == 0
     assert fresh(stored).orphaned
@@ -195,7 +196,7 @@ def test_declaration_that_vanished_is_orphaned_and_fires_no_more():
 def test_declaration_that_returns_fires_from_its_next_tick_on():
     stored = redeclare(every=HOUR)
     del registry.tasks[(report.__module__, "report")]
-    store_declared("default")
+    store_schedules("default")
     make_due(stored, timedelta(days=3))
     stored = redeclare(every=HOUR)
     assert not stored.orphaned
@@ -204,13 +205,13 @@ def test_declaration_that_returns_fires_from_its_next_tick_on():
 
 def test_schedule_made_by_hand_is_no_orphan():
     make()
-    store_declared("default")
+    store_schedules("default")
     assert not Schedule.objects.get().orphaned
 
 
 def test_two_processes_may_store_the_same_declaration_at_the_same_time():
     task(every=HOUR)(report)
-    overlapping(lambda: store_declared("default"), lambda: store_declared("default"))
+    overlapping(lambda: store_schedules("default"), lambda: store_schedules("default"))
     assert Schedule.objects.count() == 1
 
 
@@ -265,14 +266,14 @@ def test_decorator_below_task_says_where_it_belongs():
 def test_arguments_that_do_not_fit_the_task_are_refused():
     schedule(every=HOUR, arguments={"region": 5})(task(report))
     with pytest.raises(InvalidArguments, match="region"):
-        store_declared("default")
+        store_schedules("default")
 
 
 def test_two_schedules_of_one_name_are_refused():
     schedule(every=HOUR)(task(every=timedelta(hours=2))(report))
     assert len(list(declarations())) == 2
     with pytest.raises(InvalidTask, match="2 schedules have the name"):
-        store_declared("default")
+        store_schedules("default")
 
 
 # What fires

@@ -18,9 +18,9 @@ from pgjobs import enqueue
 from pgjobs.contrib import prometheus
 from pgjobs.models import Job
 from pgjobs.reports.metrics import Gauge
-from pgjobs.tasks.definitions import store_definitions
 from pgjobs.worker import Loop, WorkerOptions
 from pgjobs.worker.figures import Sums
+from tests.declared import store_definitions
 from tests.processes import drain, shared_queue
 
 pytestmark = shared_queue

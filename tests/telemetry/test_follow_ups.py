@@ -6,11 +6,10 @@ from django.db import IntegrityError, transaction
 from pgjobs import enqueue, enqueue_many, publish, subscribe, task
 from pgjobs.exceptions import InvalidTask
 from pgjobs.models import Job, TaskDefinition
-from pgjobs.tasks import events
-from pgjobs.tasks.definitions import store_definitions
 from pgjobs.tasks.registry import registry
 from tests import tasks
 from tests.actors import Hand, execute
+from tests.declared import store_definitions, store_subscriptions
 from tests.processes import drain, run, shared_queue
 from tests.sql import psql
 from tests.test_checks import found
@@ -141,7 +140,7 @@ def test_job_that_crashes_for_the_last_time_is_followed():
 @pytest.mark.usefixtures("defined")
 def test_sql_and_events_make_jobs_that_are_followed():
     subscribe("alarm.raised")(declared(on_success=care))
-    events.store_declared("default")
+    store_subscriptions("default")
     psql("SELECT pgjobs_enqueue('tests.watched')")
     publish("alarm.raised")
     drain()

@@ -14,10 +14,9 @@ from pgjobs import current_job, enqueue, enqueue_many, publish, subscribe, task
 from pgjobs.models import Event, Job, Queue
 from pgjobs.queue import meta
 from pgjobs.reports.job_filters import terms_of, with_terms
-from pgjobs.tasks import events
-from pgjobs.tasks.definitions import store_definitions
 from tests import tasks
 from tests.actors import execute
+from tests.declared import store_definitions, store_subscriptions
 from tests.processes import ROOT, drain, run, shared_queue, statements_of_workers
 from tests.sql import psql, refused
 from tests.telemetry import hooks
@@ -266,7 +265,7 @@ def test_jobs_of_an_event_inherit_its_meta_and_correlation_id(use):
 
     hear.__qualname__ = "hear"
     subscribe("meta.told")(task(name="tests.hear_meta")(hear))
-    events.store_declared("default")
+    store_subscriptions("default")
     use("tenant")
     within(lambda: publish("meta.told", correlation_id="c1"))
     job = Job.objects.get()

@@ -10,9 +10,9 @@ from pgjobs import Snooze, enqueue, task
 from pgjobs.contrib import sentry
 from pgjobs.contrib.sentry import PgJobsIntegration, install, uninstall
 from pgjobs.models import Job, Schedule
-from pgjobs.tasks import schedules
 from tests import tasks
 from tests.actors import Hand, execute
+from tests.declared import store_schedules
 from tests.processes import drain, run, running_worker, shared_queue, wait_for
 from tests.telemetry.collectors import collecting
 
@@ -91,7 +91,7 @@ def fire():
 
     def fire(function, **options) -> Job:
         declared = task(name=f"tests.{function.__name__}", **options)(function)
-        schedules.store_declared("default")
+        store_schedules("default")
         Schedule.objects.exclude(name=declared.name).update(paused=True)
         execute(
             "UPDATE pgjobs_schedule SET next_run_at = now() - interval '1 s'"

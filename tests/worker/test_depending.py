@@ -20,12 +20,12 @@ from pgjobs.queue.dependencies import look_up
 from pgjobs.reports.obstacles import described, obstacles
 from pgjobs.reports.status import overview
 from pgjobs.tasks import registry
-from pgjobs.tasks.definitions import store_definitions
 from pgjobs.worker.upkeep import dependencies as depending
 from pgjobs.worker.upkeep.dependencies import Deciding
 from tests import dependent_tasks as dependent
 from tests import tasks
 from tests.actors import Hand, admit, execute, hours, overlapping, session
+from tests.declared import store_definitions
 from tests.processes import (
     drain,
     running_worker,

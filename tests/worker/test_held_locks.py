@@ -5,11 +5,11 @@ import logging
 import pytest
 
 from pgjobs import enqueue
+from pgjobs.base import queue_database
 from pgjobs.models import TaskDefinition
 from pgjobs.reports.held_locks import held_lock_problems
 from pgjobs.tasks import declaring
 from pgjobs.worker.upkeep import held_locks as upkeep_locks
-from pgjobs.worker.upkeep.declaring import DeclareAgain
 from tests.actors import session
 from tests.processes import (
     running_worker,
@@ -73,18 +73,15 @@ def test_worker_names_the_session_that_keeps_it_from_admitting(caplog, monkeypat
     assert caplog.text.count(named) == 1
 
 
-def test_worker_that_cannot_declare_goes_on_and_declares_later(caplog, monkeypatch):
-    monkeypatch.setattr("pgjobs.base.queue_database.DECLARING_WAIT", "10ms")
+def test_worker_that_cannot_declare_goes_on_and_names_who_is_in_the_way(
+    caplog, monkeypatch
+):
+    monkeypatch.setattr(queue_database, "LONGEST_WAIT", 0.01)
     caplog.set_level(logging.WARNING, "pgjobs")
-    chore = DeclareAgain("default")
     with session() as own:
         pid = hold(own, "declarations")
-        assert not declaring.store_all("default")
+        declaring.store_declared("default")
         assert f"pid={pid} " in caplog.text
-        declaring.unstored.add("default")
-        chore.run(None)
-        assert "default" in declaring.unstored
     wait_for(lambda: not held_lock_problems("default"), "the session is gone")
-    chore.run(None)
-    assert "default" not in declaring.unstored
+    declaring.store_declared("default")
     assert TaskDefinition.objects.active().exists()

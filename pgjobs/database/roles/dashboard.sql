@@ -17,10 +17,11 @@ GRANT SELECT (
 -- Of the audit trail, which person has paused a queue.
 GRANT SELECT (id, at, actor, act, model, object_id) ON pgjobs_auditentry TO {role};
 GRANT SELECT ON
-    pgjobs_batch, pgjobs_codeversion, pgjobs_delivery, pgjobs_figure, pgjobs_move, pgjobs_note,
+    pgjobs_batch, pgjobs_codeversion, pgjobs_delivery, pgjobs_figure, pgjobs_manifest, pgjobs_move, pgjobs_note,
     pgjobs_predecessor, pgjobs_prerequisite, pgjobs_queue, pgjobs_rate, pgjobs_schedule, pgjobs_subscription,
     pgjobs_taskdefinition, pgjobs_tick, pgjobs_worker
 TO {role};
+GRANT SELECT (id, manifest_id, kind, name, event, digest) ON pgjobs_manifestentry TO {role};
 GRANT SELECT (id, move_id, "table") ON pgjobs_parcel TO {role};
 -- How much of its block of ids the database has used.
 GRANT SELECT ON SEQUENCE

@@ -4,11 +4,12 @@ GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT ON django_migrations TO {role};
 GRANT SELECT ON
     pgjobs_attempt, pgjobs_auditentry, pgjobs_batch, pgjobs_codeversion, pgjobs_delivery,
-    pgjobs_errorgroup, pgjobs_event, pgjobs_figure, pgjobs_job, pgjobs_note,
-    pgjobs_predecessor, pgjobs_prerequisite, pgjobs_progress, pgjobs_queue, pgjobs_rate,
+    pgjobs_errorgroup, pgjobs_event, pgjobs_figure, pgjobs_job, pgjobs_manifest,
+    pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite, pgjobs_progress, pgjobs_queue, pgjobs_rate,
     pgjobs_schedule, pgjobs_step, pgjobs_subscription, pgjobs_taskdefinition, pgjobs_tick,
     pgjobs_worker
 TO {role};
+GRANT SELECT (id, manifest_id, kind, name, event, digest) ON pgjobs_manifestentry TO {role};
 GRANT INSERT, UPDATE, DELETE ON
     pgjobs_batch, pgjobs_job, pgjobs_predecessor, pgjobs_prerequisite, pgjobs_schedule
 TO {role};

@@ -5,7 +5,7 @@ GRANT SELECT ON django_migrations TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     pgjobs_attempt, pgjobs_auditentry, pgjobs_batch, pgjobs_codeversion, pgjobs_delivery,
     pgjobs_errorgroup, pgjobs_event, pgjobs_figure, pgjobs_job,
-    pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite, pgjobs_progress, pgjobs_rate, pgjobs_schedule,
+    pgjobs_manifest, pgjobs_manifestentry, pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite, pgjobs_progress, pgjobs_rate, pgjobs_schedule,
     pgjobs_step, pgjobs_subscription, pgjobs_tick, pgjobs_worker
 TO {role};
 GRANT SELECT, INSERT, UPDATE ON pgjobs_taskdefinition TO {role};

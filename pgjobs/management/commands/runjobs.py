@@ -18,7 +18,7 @@ from ...base.connections import pool_size
 from ...conf import settings
 from ...models import Job
 from ...reports.status import LIVE
-from ...tasks import declaring
+from ...tasks.declaring import store_declared
 from ...tasks.registry import registry
 from ...worker import ExitCode, Loop, WorkerOptions
 from ...worker.connections.bell import Bell
@@ -152,8 +152,7 @@ class Command(BaseCommand):
         if options["child"] is None or options["first"]:
             self.warn_of_unknown_queues(chosen.database, options)
             self.warn_of_small_pool(chosen)
-        if not declaring.store_all(chosen.database):
-            declaring.unstored.add(chosen.database)  # the worker tries again
+        store_declared(chosen.database)
         connections[chosen.database].close()
 
     def run_loop(self, loop: Loop, serving: Serving) -> ExitCode:

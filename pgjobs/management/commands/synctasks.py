@@ -3,6 +3,7 @@ from django.core.management.base import CommandError
 from ...exceptions import InvalidTask
 from ...models import TaskDefinition
 from ...models.definition import Synced
+from ...tasks.declaring import store_for_an_hour
 from ...tasks.definitions import declared
 from ..databases import QueueCommand
 from ..parameters import add_database, ready_database
@@ -34,7 +35,7 @@ class Command(QueueCommand):
             if options["check"]:
                 self.check_synced(definitions.differences(tasks), options["verbosity"])
                 return
-            self.report(definitions.sync(tasks), len(tasks), options["verbosity"])
+            self.report(store_for_an_hour(alias), len(tasks), options["verbosity"])
 
     def check_synced(self, found: Synced, verbosity: int) -> None:
         self.print_names(found, verbosity)

@@ -1,6 +1,5 @@
--- Store the tasks that code declares, and mark the others as gone.
--- Rows that are up to date are not written. One process does so at a time, because two
--- releases may declare different tasks.
+-- Store the tasks that code declares, and mark the others as gone if `others_go`.
+-- Rows that are up to date are not written. One process does so at a time.
 WITH declared AS MATERIALIZED (
     SELECT name, origin, description, parameters::jsonb, options::jsonb
     FROM unnest(
@@ -10,7 +9,8 @@ WITH declared AS MATERIALIZED (
 ),
 gone AS (
     UPDATE pgjobs_taskdefinition SET gone_at = statement_timestamp()
-    WHERE gone_at IS NULL AND name NOT IN (SELECT name FROM declared)
+    WHERE %(others_go)s
+        AND gone_at IS NULL AND name NOT IN (SELECT name FROM declared)
     RETURNING name
 ),
 stored AS (

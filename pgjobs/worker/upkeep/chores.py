@@ -11,7 +11,6 @@ from ..options import WorkerOptions
 from .admission import Admitting
 from .cancel_requests import CancelRequests
 from .chore import Effects, Upkeep, attempt
-from .declaring import DeclareAgain
 from .dependencies import Depending
 from .expiry import Expiry
 from .figures import StoreFigures
@@ -33,6 +32,7 @@ from .replanning import Replanning
 from .rescue import ReleaseOrphans, Rescue
 from .schedules import Scheduler
 from .survey import Survey, View
+from .versions import Versions
 
 PRUNING = (
     PruneJobs,
@@ -48,7 +48,7 @@ PRUNING = (
 class Chores(Upkeep):
     def __init__(
         self,
-        worker_id: int,
+        row: dict,
         options: WorkerOptions,
         *,
         figures: Figures,
@@ -58,6 +58,7 @@ class Chores(Upkeep):
         cancel: Callable[[int], None],
         view: View,
     ):
+        worker_id = row["id"]
         self.cancel_requests = CancelRequests(worker_id, held_ids, cancel)
         self.new_queues = NewQueues()
         self.rescue = Rescue(worker_id)
@@ -88,10 +89,10 @@ class Chores(Upkeep):
             self.orphans,
             self.figures,
             *pruning,
+            Versions(row, options.database),
             LongTransactionWarning(),
             HeavyJobWarning(options),
             HeldLockWarning(admitting),
-            DeclareAgain(options.database),
             Replanning(),
             self.scheduler,
             self.dependencies,

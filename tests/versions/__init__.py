@@ -1,0 +1,1 @@
+"""Versions of a project's code, whose workers run side by side."""
