@@ -21,6 +21,8 @@ class TaskSource(Protocol):
 
     def find_task(self, name: str) -> "Task | None": ...
 
+    def load_tasks(self) -> None: ...
+
     def queue_names(self) -> set[str]: ...
 
 
@@ -107,6 +109,11 @@ class Registry:
             except ImportError as error:
                 error.add_note(f"PGJOBS['TASK_MODULES'] names {module!r}.")
                 raise
+
+    def load_sources(self) -> None:
+        """Import what else declares tasks, before this process looks at any row."""
+        for source in self.sources:
+            source.load_tasks()
 
     def clashes(self) -> "dict[str, list[Task]]":
         """Return the names that more than one task claims."""
