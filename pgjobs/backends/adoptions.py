@@ -1,7 +1,7 @@
 """The tasks of `django.tasks` that one backend has adopted, and their options."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from django.core.exceptions import ImproperlyConfigured
@@ -11,7 +11,12 @@ from ..tasks.django_options import check_declared, options_of
 from .adopted import AdoptedOptions, AdoptedTask
 from .compat import InvalidTask, Task
 from .django_task import NO_OPTIONS
-from .finding import find_declared, import_declared, is_importable
+from .finding import (
+    declared_paths,
+    find_declared,
+    import_declared,
+    is_importable,
+)
 
 logger = logging.getLogger("pgjobs.tasks")
 
@@ -101,6 +106,12 @@ class Adoptions:
         except (Exception, SystemExit):  # from the project's module
             logger.exception("The task %s cannot be loaded", path)
         return self.find(path)
+
+    def known_tasks(self) -> Iterator[AdoptedTask]:
+        """Yield the tasks that are adopted, or declared in modules with tasks."""
+        for path in declared_paths():
+            self.find(path)
+        yield from list(self.by_path.values())
 
     def adopt(self, task: Task) -> AdoptedTask:
         """Return the task that a worker finds by the path of this one.

@@ -193,6 +193,12 @@ class DjangoTasks:
         if found:
             import_declaring_modules()
 
+    def known_tasks(self) -> Iterator[AdoptedTask]:
+        """Yield the tasks that the backends have adopted, or can find."""
+        for alias in task_backends.settings:
+            if adoptions := find_adoptions(alias):
+                yield from adoptions.known_tasks()
+
     def queue_names(self) -> set[str]:
         """Return the queues that the settings of the backends name."""
         found = map(find_adoptions, task_backends.settings)

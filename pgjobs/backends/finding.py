@@ -75,6 +75,16 @@ def import_declaring_modules() -> None:
             logger.exception("The module %s, which has tasks, cannot be loaded", name)
 
 
+def declared_paths() -> Iterator[str]:
+    """Yield the paths of the tasks in the imported modules of the project."""
+    packages = roots()
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in packages or name in task_modules():
+            for each in list(vars(module).values()):
+                if isinstance(each, Task) and each.func.__module__ == name:
+                    yield each.module_path
+
+
 def declaring_modules() -> Iterator[str]:
     """Yield the modules of the project whose source declares tasks of Django's."""
     for package, folder in folders().items():

@@ -2,59 +2,115 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .json_text import MASK, is_secret
+from .encodings import encoded, pattern_of, quoted
+from .json_text import MASK, is_secret, on_one_line
 
 # A shorter value, such as 1 or "no", stands in many texts and says nothing there. It is
 # masked only where it is a whole line, or all that follows a colon.
 SHORTEST = 4
+# A value of this length is masked also as a part of a word.
+LONG = 8
+DIGEST = ":sha256:"
 MOST_VALUES = 1_000
+TEXT_MASK = MASK.strip('"')
+# What may stand before a short value: no letter or digit, unless an escape ends there.
+BEFORE = (
+    r"(?:(?<!\w)|(?<=\\[nrtabfv0])|(?<=%[0-9A-Fa-f]{2})|(?<=\\x[0-9A-Fa-f]{2})"
+    r"|(?<=\\u[0-9A-Fa-f]{4}))"
+)
+NO_NAME = re.compile(r"\d|\W")
 
 
 class Hiding:
     """Masks the values of sensitive arguments; reads these at the first text only.
 
-    `arguments`: JSON text. `words`: what the task calls sensitive.
+    `arguments`: JSON texts, or None. `words`: what the task says of names.
     """
 
-    def __init__(self, arguments: str, words: tuple[str, ...]):
+    def __init__(self, words: tuple[str, ...], *arguments: str | None):
         self.arguments = arguments
         self.words = words
         self.mask: Callable[[str], str] | None = None
 
     def __call__(self, text: str) -> str:
         if self.mask is None:
-            self.mask = hiding(self.arguments, self.words)
+            self.mask = hiding(self.words, *self.arguments)
         return self.mask(text)
 
 
-def hiding(arguments: str, words: tuple[str, ...]) -> Callable[[str], str]:
+def hiding(words: tuple[str, ...], *arguments: str | None) -> Callable[[str], str]:
     """Return what masks the values of sensitive arguments in a text."""
-    values = sensitive_values(arguments, words)
+    return hiding_values(sensitive_values(words, arguments))
+
+
+def hiding_values(values: Iterable[str]) -> Callable[[str], str]:
+    """Return what masks these values in a text, however they are written there."""
+    values = set(values)
     if not values:
         return str
-    mask = MASK.strip('"')
-    anywhere = re.compile(f"(?<!\\w)(?:{listed(values, SHORTEST)})(?!\\w)")
-    alone = re.compile(f"(?m)^(.*: )?['\"]?(?:{listed(values)})['\"]?$")
-    return lambda text: alone.sub(rf"\1{mask}", anywhere.sub(mask, text))
+    long = [value for value in values if len(value) >= LONG]
+    short = [value for value in values if SHORTEST <= len(value) < LONG]
+    written = {form for value in long for form in (*quoted(value), *encoded(value))}
+    anywhere = re.compile(listed(written))
+    as_a_word = re.compile(f"{BEFORE}(?:{listed(forms_of(short))})(?!\\w)")
+    alone = re.compile(f"(?m)^(.*: )?['\"]?(?:{listed(forms_of(values))})['\"]?$")
+
+    def mask(text: str) -> str:
+        text = as_a_word.sub(TEXT_MASK, anywhere.sub(TEXT_MASK, text))
+        return alone.sub(rf"\1{TEXT_MASK}", text)
+
+    return mask
 
 
-def listed(values: set[str], shortest: int = 0) -> str:
-    """Return a pattern for any of the values; one that nothing matches for none."""
-    found = sorted((v for v in values if len(v) >= shortest), key=len, reverse=True)
-    return "|".join(map(re.escape, found)) or "(?!)"
+def masked_key(key: str, words: tuple[str, ...], *arguments: str | None) -> str:
+    """Return a key of a job without the values of its sensitive arguments.
+
+    Short values are masked, too: keys are made of arguments.
+    """
+    if DIGEST in key and any(names_secret(text, words) for text in arguments):
+        return key.partition(DIGEST)[0] + DIGEST + TEXT_MASK  # a short value is guessed
+    values = sensitive_values(words, arguments)
+    return re.sub(listed(forms_of(values)), TEXT_MASK, key)
 
 
-def sensitive_values(arguments: str, words: tuple[str, ...]) -> set[str]:
-    """Return the values, as a text would quote them."""
-    try:
-        read = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return set()
-    found = {text for value in values_of(read, words) for text in quoted(value)}
-    return set(sorted(found)[:MOST_VALUES])
+def names_secret(text: str | None, words: tuple[str, ...]) -> bool:
+    return MASK in on_one_line(text or "", words)
+
+
+def forms_of(values: Iterable[str]) -> set[str]:
+    return {form for value in values for form in quoted(value)}
+
+
+def listed(forms: set[str]) -> str:
+    """Return a pattern for any of these; one that nothing matches for none."""
+    found = sorted(filter(None, forms), key=len, reverse=True)
+    return "|".join(map(pattern_of, found)) or "(?!)"
+
+
+def sensitive_values(
+    words: tuple[str, ...], arguments: Iterable[str | None]
+) -> set[str]:
+    """Return the texts of all values that are masked, MOST_VALUES of them at most."""
+    found: set[str] = set()
+    for text in filter(None, arguments):
+        try:
+            # Numbers as they are: Python converts none of thousands of digits.
+            read = json.loads(text, parse_int=str)
+        except (ValueError, RecursionError):
+            continue
+        found.update(texts_of(read, words))
+    # The longest ones say most.
+    return set(sorted(found, key=len, reverse=True)[:MOST_VALUES])
+
+
+def texts_of(read: Any, words: tuple[str, ...]) -> Iterator[str]:
+    """Yield the texts of the values of sensitive keys."""
+    for value in values_of(read, words):
+        if value is not None and not isinstance(value, bool):
+            yield from filter(None, {str(value), repr(value).strip("'\"")})
 
 
 def holds_secret(value: Any, words: tuple[str, ...]) -> bool:
@@ -65,22 +121,29 @@ def holds_secret(value: Any, words: tuple[str, ...]) -> bool:
 def values_of(value: Any, words: tuple[str, ...]) -> Iterator[Any]:
     """Yield the values of sensitive keys, however deep.
 
-    No recursion: Python reads arguments that are deeper than its calls may be.
+    Of an object among them also the keys, unless they are mere names. No recursion:
+    Python reads arguments that are deeper than its calls may be.
     """
     left = [(value, False)]
     while left:
         value, is_within = left.pop()
         if isinstance(value, dict):
             left += ((v, is_within or is_secret(k, words)) for k, v in value.items())
+            if is_within:
+                yield from filter(NO_NAME.search, value)
         elif isinstance(value, list):
             left += ((each, is_within) for each in value)
         elif is_within:
             yield value
 
 
-def quoted(value: Any) -> Iterator[str]:
-    if value is None or isinstance(value, bool):
-        return
-    for text in (str(value), repr(value).strip("'\"")):
-        if text:
-            yield text
+def keys_in(value: Any) -> Iterator[str]:
+    """Yield the keys of all objects in it, however deep."""
+    left = [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            yield from value
+            left += value.values()
+        elif isinstance(value, list):
+            left += value

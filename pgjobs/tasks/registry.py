@@ -23,6 +23,8 @@ class TaskSource(Protocol):
 
     def load_tasks(self) -> None: ...
 
+    def known_tasks(self) -> "Iterator[Task]": ...
+
     def queue_names(self) -> set[str]: ...
 
 
@@ -90,6 +92,12 @@ class Registry:
     def dependencies(self) -> "Iterator[Dependency]":
         for task in self.tasks.values():
             yield from task.options.dependencies
+
+    def all_tasks(self) -> "Iterator[Task]":
+        """Yield the tasks of this process, also those of the sources."""
+        yield from self.tasks.values()
+        for source in self.sources:
+            yield from source.known_tasks()
 
     def names(self) -> list[str]:
         """Return the names and aliases of all tasks."""

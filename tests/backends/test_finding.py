@@ -148,6 +148,9 @@ def test_no_lock_is_held_while_a_task_is_looked_up(monkeypatch):
         def load_tasks(self):
             pass
 
+        def known_tasks(self):
+            return []
+
         def queue_names(self):
             return set()
 
