@@ -12,7 +12,7 @@ from ..models import Job, Status
 from ..reports.json_text import readable
 from ..reports.remarks import Remark
 from ..reports.secrets import masked_key
-from ..reports.texts import excerpt
+from ..reports.texts import block, excerpt
 from ..tasks.registry import registry
 from ..tasks.sensitive import sensitive_words
 from .links import page, page_of_remark
@@ -94,7 +94,7 @@ class JobColumns(TableAdmin):
 
     @admin.display(description=_("unique key"))
     def masked_unique_key(self, job: Job) -> str:
-        return breakable(excerpt(masked_key_of(job, job.unique_key), LONGEST_REASON))
+        return block(masked_key_of(job, job.unique_key), LONGEST_REASON)
 
     @admin.display(description=_("task"))
     def task_and_state(self, job: Job) -> str:

@@ -91,7 +91,7 @@ class DeclaredWords:
 
 def uniquely_secret() -> set[str]:
     """Return the tasks whose unique key is made of all their arguments, or of some."""
-    found = set()
+    found: set[str] = set()
     for task in registry.all_tasks():
         options = task.options
         names = task.signature.parameters if options.unique is True else options.unique
