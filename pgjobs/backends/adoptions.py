@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from django.core.exceptions import ImproperlyConfigured
 
+from ..base.texts import in_a_log
 from ..exceptions import InvalidTask as InvalidOption
 from ..tasks.django_options import check_declared, options_of
 from .adopted import AdoptedOptions, AdoptedTask
@@ -93,7 +94,9 @@ class Adoptions:
         try:
             return self.add(declared) if declared else None
         except Exception:  # no row may stop a worker
-            logger.exception("The task %s has options that it cannot have", path)
+            logger.exception(
+                "The task %s has options that it cannot have", in_a_log(path)
+            )
             return None
 
     def find_named(self, path: str) -> AdoptedTask | None:

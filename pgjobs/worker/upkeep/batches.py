@@ -13,7 +13,7 @@ from time import monotonic
 import psycopg
 
 from ...base.database_errors import is_lost, is_of_row, is_too_slow, text_of
-from ...base.texts import storable
+from ...base.texts import in_a_log, storable
 from ...queue import upkeep
 from ...queue.statements import Execute
 from ...queue.upkeep import Batch
@@ -136,5 +136,5 @@ def fail_culprit(
             raise
         return False
     if has_ended:
-        logger.error("Job id=%s FAILED: %s", id, reason, extra={"job_id": id})
+        logger.error("Job id=%s FAILED: %s", id, in_a_log(reason), extra={"job_id": id})
     return has_ended
