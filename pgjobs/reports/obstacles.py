@@ -17,11 +17,16 @@ from django.utils.translation import gettext, ngettext
 from ..models.job import Job
 from ..models.worker import Worker
 from ..sql import statement
+from .reading import read
 from .secrets import masked_key
 from .task_words import Known
 
 MOST_KEYS = 20
 MOST_COUNTED = 1_000
+MAY_READ_ARGUMENTS = """
+SELECT has_column_privilege('pgjobs_job', 'kwargs', 'SELECT')
+    AND has_column_privilege('pgjobs_job', 'args', 'SELECT')
+"""
 
 
 class Obstacle(NamedTuple):
@@ -70,7 +75,12 @@ def lines(database: str) -> list[Line]:
 
 
 def with_masked_keys(database: str, found: dict[int, Obstacle]) -> dict[int, Obstacle]:
-    """Return the obstacles, their keys without values that are masked elsewhere."""
+    """Return the obstacles, their keys without values that are masked elsewhere.
+
+    A role that may not read arguments gets no keys, because they are made of these.
+    """
+    if not read(database, MAY_READ_ARGUMENTS, {})[0][0]:
+        return {id: each._replace(key=None) for id, each in found.items()}
     jobs = Job.objects.using(database).filter(pk__in=found)
     texts = {f"{name}_text": Cast(name, TextField()) for name in ("kwargs", "args")}
     rows = jobs.annotate(**texts).values_list("pk", "task", *texts)
