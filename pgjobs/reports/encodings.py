@@ -1,31 +1,49 @@
-"""How a text may stand in another one: quoted, escaped, or encoded."""
+"""How a text may stand in another one: quoted, escaped, encoded, even several times."""
 
-import json
-import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator
+from functools import cache
 from html import escape
-from urllib.parse import quote, quote_plus
+from re import escape as literal
 
-# Escapes with hexadecimal digits, which some programs write in capitals.
-ESCAPE = re.compile(
-    r"(%[0-9A-Fa-f]{2}|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}|&#x[0-9a-f]+;)"
-)
+NAMED_ESCAPES = dict(zip("\a\b\t\n\v\f\r\0", "abtnvfr0", strict=True))
 
 
-def quoted(text: str) -> Iterator[str]:
-    """Yield the ways in which reprs, JSON, HTML and URLs write a text."""
-    yield text
-    yield from (repr(text)[1:-1], ascii(text)[1:-1])
-    yield from (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
-    yield from (escape(text), escape(text, quote=False))
-    yield escape(text).replace("&#x27;", "&#39;")
-    try:
-        encoded = text.encode()
-    except UnicodeEncodeError:
-        return  # a lone surrogate, which no URL can hold
-    yield repr(encoded)[2:-1]
-    yield from (quote(encoded), quote(encoded, safe=""), quote_plus(encoded))
+def pattern_of(text: str) -> str:
+    """Return a pattern that a text matches however reprs, JSON, HTML or URLs write it.
+
+    Each character may be written in another way, because the ways are combined: the
+    repr of a list quotes JSON, which a URL contains.
+    """
+    return "".join(map(character, text))
+
+
+@cache
+def character(each: str) -> str:
+    if each.isascii() and each.isalnum():
+        return each
+    return f"(?:{'|'.join(ways(each))})"
+
+
+def ways(each: str) -> Iterator[str]:
+    """Yield patterns for one character; of any number of backslashes before it."""
+    code = ord(each)
+    content = each.encode(errors="surrogatepass")
+    yield "".join(f"%(?:25)*(?i:{byte:02x})" for byte in content)
+    yield "".join(rf"\\+x(?i:{byte:02x})" for byte in content)
+    if code < 0x100:
+        yield rf"\\+x(?i:{code:02x})"
+    yield rf"\\+U(?i:{code:08x})"
+    units = each.encode("utf-16-be", errors="surrogatepass").hex()
+    yield "".join(rf"\\+u(?i:{units[i : i + 4]})" for i in range(0, len(units), 4))
+    if each in NAMED_ESCAPES:
+        yield rf"\\+{NAMED_ESCAPES[each]}"
+    yield rf"&(?:amp;)*\#(?:{code}|[xX](?i:{code:x}));"
+    if (entity := escape(each)) != each:
+        yield f"&(?:amp;)*{entity[1:]}"
+    if each == " ":
+        yield r"\+"
+    yield r"\\+" if each == "\\" else rf"\\*{literal(each)}"
 
 
 def encoded(text: str) -> Iterator[str]:
@@ -38,12 +56,3 @@ def encoded(text: str) -> Iterator[str]:
         end = len(padded) * 8 // 6
         yield b64encode(padded)[start:end].decode()
         yield urlsafe_b64encode(padded)[start:end].decode()
-
-
-def pattern_of(text: str) -> str:
-    """Return a pattern for a text, its hexadecimal escapes in either case."""
-    parts = ESCAPE.split(text)
-    return "".join(
-        f"(?i:{re.escape(part)})" if number % 2 else re.escape(part)
-        for number, part in enumerate(parts)
-    )

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .encodings import encoded, pattern_of, quoted
+from .encodings import encoded, pattern_of
 from .json_text import MASK, is_secret, on_one_line
 
 # A shorter value, such as 1 or "no", stands in many texts and says nothing there. It is
@@ -13,6 +13,7 @@ from .json_text import MASK, is_secret, on_one_line
 SHORTEST = 4
 # A value of this length is masked also as a part of a word.
 LONG = 8
+LONGEST = 500
 DIGEST = ":sha256:"
 MOST_VALUES = 1_000
 TEXT_MASK = MASK.strip('"')
@@ -53,10 +54,10 @@ def hiding_values(values: Iterable[str]) -> Callable[[str], str]:
         return str
     long = [value for value in values if len(value) >= LONG]
     short = [value for value in values if SHORTEST <= len(value) < LONG]
-    written = {form for value in long for form in (*quoted(value), *encoded(value))}
-    anywhere = re.compile(listed(written))
-    as_a_word = re.compile(f"{BEFORE}(?:{listed(forms_of(short))})(?!\\w)")
-    alone = re.compile(f"(?m)^(.*: )?['\"]?(?:{listed(forms_of(values))})['\"]?$")
+    coded = {form for value in long for form in encoded(value)}
+    anywhere = re.compile(listed({*long, *coded}))
+    as_a_word = re.compile(f"{BEFORE}(?:{listed(short)})(?!\\w)")
+    alone = re.compile(f"(?m)^(.*: )?['\"]?(?:{listed(values)})['\"]?$")
 
     def mask(text: str) -> str:
         text = as_a_word.sub(TEXT_MASK, anywhere.sub(TEXT_MASK, text))
@@ -73,21 +74,27 @@ def masked_key(key: str, words: tuple[str, ...], *arguments: str | None) -> str:
     if DIGEST in key and any(names_secret(text, words) for text in arguments):
         return key.partition(DIGEST)[0] + DIGEST + TEXT_MASK  # a short value is guessed
     values = sensitive_values(words, arguments)
-    return re.sub(listed(forms_of(values)), TEXT_MASK, key)
+    return re.sub(listed(values), TEXT_MASK, key)
 
 
 def names_secret(text: str | None, words: tuple[str, ...]) -> bool:
     return MASK in on_one_line(text or "", words)
 
 
-def forms_of(values: Iterable[str]) -> set[str]:
-    return {form for value in values for form in quoted(value)}
-
-
-def listed(forms: set[str]) -> str:
+def listed(values: Iterable[str]) -> str:
     """Return a pattern for any of these; one that nothing matches for none."""
-    found = sorted(filter(None, forms), key=len, reverse=True)
+    found = sorted(filter(None, pieces(values)), key=len, reverse=True)
     return "|".join(map(pattern_of, found)) or "(?!)"
+
+
+def pieces(values: Iterable[str]) -> set[str]:
+    """Return the values; long ones in pieces, which are masked one by one."""
+    return {
+        value[start : start + LONGEST]
+        for value in values
+        for start in range(0, len(value), LONGEST)
+        if start == 0 or len(value) - start >= SHORTEST
+    }
 
 
 def sensitive_values(
