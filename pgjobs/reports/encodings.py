@@ -1,49 +1,92 @@
 """How a text may stand in another one: quoted, escaped, encoded, even several times."""
 
+import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator
-from functools import cache
-from html import escape
-from re import escape as literal
+from html import unescape
+from typing import NamedTuple
 
-NAMED_ESCAPES = dict(zip("\a\b\t\n\v\f\r\0", "abtnvfr0", strict=True))
+# The ways of Python's reprs, JSON, URLs and HTML. They may be combined: the repr of a
+# list quotes JSON, so that there are more backslashes, or more of %25 and &amp;.
+WRITTEN = re.compile(
+    r"\\+u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\+u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|\\+u(?P<short>[0-9a-fA-F]{4})|\\+U(?P<long>000[0-9a-fA-F]{5})"
+    r"|\\+x(?P<byte>[0-9a-fA-F]{2})|\\+(?P<named>[abtnvfr])|(?P<slashes>\\+)"
+    r"|%(?:25)*(?P<url>[0-9a-fA-F]{2})|(?P<plus>\+)"
+    r"|&(?:amp;)*(?P<entity>\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|quot|apos|lt|gt|amp);"
+)
+NAMED = dict(zip("abtnvfr", "\a\b\t\n\v\f\r", strict=True))
 
 
-def pattern_of(text: str) -> str:
-    """Return a pattern that a text matches however reprs, JSON, HTML or URLs write it.
+class Plain(NamedTuple):
+    """A text with nothing quoted, as UTF-8, and where each byte of it comes from."""
 
-    Each character may be written in another way, because the ways are combined: the
-    repr of a list quotes JSON, which a URL contains.
+    content: bytes
+    starts: list[int]
+    ends: list[int]
+
+
+def plain(text: str, x_is_byte: bool = False) -> Plain:
+    """Return the text with all that is quoted or escaped resolved.
+
+    `x_is_byte`: whether `\\xe9` is a byte, as in the repr of bytes, or a character.
     """
-    return "".join(map(character, text))
+    content = bytearray()
+    starts: list[int] = []
+    ends: list[int] = []
+
+    def add(piece: bytes, start: int, end: int) -> None:
+        content.extend(piece)
+        starts.extend([start] * len(piece))
+        ends.extend([end] * len(piece))
+
+    def add_raw(start: int, end: int) -> None:
+        raw = text[start:end]
+        if raw.isascii():
+            content.extend(raw.encode())
+            starts.extend(range(start, end))
+            ends.extend(range(start + 1, end + 1))
+        else:
+            for place, each in enumerate(raw, start):
+                add(utf8(each), place, place + 1)
+
+    position = 0
+    for found in WRITTEN.finditer(text):
+        add_raw(position, found.start())
+        add(resolved(found, x_is_byte), *found.span())
+        position = found.end()
+    add_raw(position, len(text))
+    return Plain(bytes(content), starts, ends)
 
 
-@cache
-def character(each: str) -> str:
-    if each.isascii() and each.isalnum():
-        return each
-    return f"(?:{'|'.join(ways(each))})"
+def resolved(found: re.Match[str], x_is_byte: bool) -> bytes:
+    """Return what one escape stands for. Backslashes alone stand for nothing."""
+    kind, given = found.lastgroup, found[found.lastgroup or 0]
+    match kind:
+        case "low":
+            high = int(found["high"], 16) - 0xD800
+            return utf8(chr(0x10000 + high * 0x400 + int(given, 16) - 0xDC00))
+        case "byte" | "url" if kind == "url" or x_is_byte:
+            return as_space(bytes([int(given, 16)]))
+        case "short" | "long" | "byte":
+            code = int(given, 16)
+            return as_space(utf8(chr(min(code, 0x10FFFF))))
+        case "named":
+            return NAMED[given].encode()
+        case "plus":
+            return b" "
+        case "entity":
+            return as_space(utf8(unescape(f"&{given};")))
+    return b""
 
 
-def ways(each: str) -> Iterator[str]:
-    """Yield patterns for one character; of any number of backslashes before it."""
-    code = ord(each)
-    content = each.encode(errors="surrogatepass")
-    yield "".join(f"%(?:25)*(?i:{byte:02x})" for byte in content)
-    yield "".join(rf"\\+x(?i:{byte:02x})" for byte in content)
-    if code < 0x100:
-        yield rf"\\+x(?i:{code:02x})"
-    yield rf"\\+U(?i:{code:08x})"
-    units = each.encode("utf-16-be", errors="surrogatepass").hex()
-    yield "".join(rf"\\+u(?i:{units[i : i + 4]})" for i in range(0, len(units), 4))
-    if each in NAMED_ESCAPES:
-        yield rf"\\+{NAMED_ESCAPES[each]}"
-    yield rf"&(?:amp;)*\#(?:{code}|[xX](?i:{code:x}));"
-    if (entity := escape(each)) != each:
-        yield f"&(?:amp;)*{entity[1:]}"
-    if each == " ":
-        yield r"\+"
-    yield r"\\+" if each == "\\" else rf"\\*{literal(each)}"
+def as_space(content: bytes) -> bytes:
+    """Return a space for a plus, because URLs write it so; no backslash."""
+    return {b"+": b" ", b"\\": b""}.get(content, content)
+
+
+def utf8(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
 
 
 def encoded(text: str) -> Iterator[str]:

@@ -3,9 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from .encodings import encoded, pattern_of
+from .encodings import encoded, plain
 from .json_text import MASK, is_secret, on_one_line
 
 # A shorter value, such as 1 or "no", stands in many texts and says nothing there. It is
@@ -13,15 +13,9 @@ from .json_text import MASK, is_secret, on_one_line
 SHORTEST = 4
 # A value of this length is masked also as a part of a word.
 LONG = 8
-LONGEST = 500
 DIGEST = ":sha256:"
 MOST_VALUES = 1_000
 TEXT_MASK = MASK.strip('"')
-# What may stand before a short value: no letter or digit, unless an escape ends there.
-BEFORE = (
-    r"(?:(?<!\w)|(?<=\\[nrtabfv0])|(?<=%[0-9A-Fa-f]{2})|(?<=\\x[0-9A-Fa-f]{2})"
-    r"|(?<=\\u[0-9A-Fa-f]{4}))"
-)
 NO_NAME = re.compile(r"\d|\W")
 
 
@@ -52,18 +46,60 @@ def hiding_values(values: Iterable[str]) -> Callable[[str], str]:
     values = set(values)
     if not values:
         return str
-    long = [value for value in values if len(value) >= LONG]
-    short = [value for value in values if SHORTEST <= len(value) < LONG]
-    coded = {form for value in long for form in encoded(value)}
-    anywhere = re.compile(listed({*long, *coded}))
-    as_a_word = re.compile(f"{BEFORE}(?:{listed(short)})(?!\\w)")
-    alone = re.compile(f"(?m)^(.*: )?['\"]?(?:{listed(values)})['\"]?$")
+    long = {value for value in values if len(value) >= LONG}
+    short = {value for value in values if SHORTEST <= len(value) < LONG}
+    finders = finders_of(
+        long | {form for each in long for form in encoded(each)}, short
+    )
+    quoted = {form for each in values for form in (each, repr(each)[1:-1])}
+    listed = "|".join(map(re.escape, sorted(quoted, key=len, reverse=True)))
+    alone = re.compile(f"(?m)^(.*: )?['\"]?(?:{listed})['\"]?$")
 
     def mask(text: str) -> str:
-        text = as_a_word.sub(TEXT_MASK, anywhere.sub(TEXT_MASK, text))
-        return alone.sub(rf"\1{TEXT_MASK}", text)
+        return alone.sub(rf"\1{TEXT_MASK}", without(finders, text))
 
     return mask
+
+
+class Finder(NamedTuple):
+    """Finds values in a text, read in one of two ways; see `plain`."""
+
+    x_is_byte: bool
+    pattern: re.Pattern[bytes]
+
+
+def finders_of(anywhere: set[str], as_words: set[str]) -> list[Finder]:
+    """Return what finds these values; `as_words` only where no letter is beside them."""
+    found = []
+    for x_is_byte in (False, True):
+        parts = [listed(anywhere, x_is_byte)]
+        parts.append(
+            rb"(?<![\w\x80-\xff])(?:%b)(?![\w\x80-\xff])" % listed(as_words, x_is_byte)
+        )
+        found.append(Finder(x_is_byte, re.compile(b"|".join(parts))))
+    return found
+
+
+def listed(values: Iterable[str], x_is_byte: bool) -> bytes:
+    """Return a pattern for any of these; one that nothing matches for none."""
+    contents = {plain(value, x_is_byte).content for value in values} - {b""}
+    return b"|".join(map(re.escape, sorted(contents, key=len, reverse=True))) or b"(?!)"
+
+
+def without(finders: list[Finder], text: str) -> str:
+    """Return the text with a mask for whatever is found."""
+    for finder in finders:
+        if finder.x_is_byte and "\\x" not in text:
+            continue
+        read = plain(text, finder.x_is_byte)
+        pieces, position = [], 0
+        for each in finder.pattern.finditer(read.content):
+            start, end = read.starts[each.start()], read.ends[each.end() - 1]
+            if start >= position:
+                pieces += [text[position:start], TEXT_MASK]
+            position = max(position, end)
+        text = "".join([*pieces, text[position:]])
+    return text
 
 
 def masked_key(key: str, words: tuple[str, ...], *arguments: str | None) -> str:
@@ -74,27 +110,11 @@ def masked_key(key: str, words: tuple[str, ...], *arguments: str | None) -> str:
     if DIGEST in key and any(names_secret(text, words) for text in arguments):
         return key.partition(DIGEST)[0] + DIGEST + TEXT_MASK  # a short value is guessed
     values = sensitive_values(words, arguments)
-    return re.sub(listed(values), TEXT_MASK, key)
+    return without(finders_of(values, set()), key) if values else key
 
 
 def names_secret(text: str | None, words: tuple[str, ...]) -> bool:
     return MASK in on_one_line(text or "", words)
-
-
-def listed(values: Iterable[str]) -> str:
-    """Return a pattern for any of these; one that nothing matches for none."""
-    found = sorted(filter(None, pieces(values)), key=len, reverse=True)
-    return "|".join(map(pattern_of, found)) or "(?!)"
-
-
-def pieces(values: Iterable[str]) -> set[str]:
-    """Return the values; long ones in pieces, which are masked one by one."""
-    return {
-        value[start : start + LONGEST]
-        for value in values
-        for start in range(0, len(value), LONGEST)
-        if start == 0 or len(value) - start >= SHORTEST
-    }
 
 
 def sensitive_values(
