@@ -13,6 +13,7 @@ from .json_text import MASK, is_secret, on_one_line
 SHORTEST = 4
 # A value of this length is masked also as a part of a word.
 LONG = 8
+LONGEST_ENCODED = 1_000  # characters of a value that are looked for in base64
 DIGEST = ":sha256:"
 MOST_VALUES = 1_000
 TEXT_MASK = MASK.strip('"')
@@ -49,7 +50,8 @@ def hiding_values(values: Iterable[str]) -> Callable[[str], str]:
     long = {value for value in values if len(value) >= LONG}
     short = {value for value in values if SHORTEST <= len(value) < LONG}
     finders = finders_of(
-        long | {form for each in long for form in encoded(each)}, short
+        long | {form for each in long for form in encoded(each[:LONGEST_ENCODED])},
+        short,
     )
     quoted = {form for each in values for form in (each, repr(each)[1:-1])}
     listed = "|".join(map(re.escape, sorted(quoted, key=len, reverse=True)))
@@ -69,7 +71,7 @@ class Finder(NamedTuple):
 
 
 def finders_of(anywhere: set[str], as_words: set[str]) -> list[Finder]:
-    """Return what finds these values; `as_words` only where no letter is beside them."""
+    """Return what finds these values, `as_words` where no letter is beside them."""
     found = []
     for x_is_byte in (False, True):
         parts = [listed(anywhere, x_is_byte)]
