@@ -6,9 +6,9 @@ from string import Formatter
 from typing import Any
 
 from ..exceptions import UnknownTask
-from ..models.definition import TaskDefinition
 from ..reports.json_text import is_secret
 from ..reports.task_words import Known, Words
+from . import tables
 from .registry import registry
 
 
@@ -30,7 +30,7 @@ def sensitive_by_task(tasks: Iterable[str]) -> dict[str, Words]:
         except UnknownTask:
             unknown.append(name)
     if unknown:
-        stored = TaskDefinition.objects.filter(name__in=unknown)
+        stored = tables.TaskDefinition.objects.filter(name__in=unknown)
         for name, options in stored.values_list("name", "options"):
             found[name] = tuple(options.get("sensitive") or ())
     return found
@@ -62,7 +62,7 @@ class DeclaredWords:
 
     def of_all(self) -> dict[str, Words]:
         load_sources()
-        stored = TaskDefinition.objects.values_list("name", "options")
+        stored = tables.TaskDefinition.objects.values_list("name", "options")
         found = {
             each: tuple(options.get("sensitive") or ())
             for name, options in stored
@@ -78,7 +78,9 @@ class DeclaredWords:
         load_sources()
         found = {
             each
-            for name, options in TaskDefinition.objects.values_list("name", "options")
+            for name, options in tables.TaskDefinition.objects.values_list(
+                "name", "options"
+            )
             if makes_of_secret(stored_key(options, kind), options.get("sensitive"))
             for each in (name, *(options.get("aliases") or ()))
         }
@@ -97,7 +99,7 @@ def uniquely_secret() -> set[str]:
         names = task.signature.parameters if options.unique is True else options.unique
         if names and any(is_secret(name, options.sensitive) for name in names):
             found.update(task.names)
-    for name, options in TaskDefinition.objects.values_list("name", "options"):
+    for name, options in tables.TaskDefinition.objects.values_list("name", "options"):
         words = tuple(options.get("sensitive") or ())
         names = options.get("unique")
         names = words if names is True else names or ()

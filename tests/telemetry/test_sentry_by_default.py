@@ -1,6 +1,8 @@
 """Sentry with its integrations on: the trace of a failure, and what it must not get."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -88,3 +90,9 @@ def texts_of(value):
     elif isinstance(value, list):
         for each in value:
             yield from texts_of(each)
+
+
+def test_integration_is_imported_before_there_are_settings():
+    """Projects call `sentry_sdk.init` in their settings."""
+    code = "from pgjobs.contrib.sentry import PgJobsIntegration as P; P.setup_once()"
+    subprocess.run([sys.executable, "-c", code], check=True)
