@@ -64,6 +64,10 @@ def passes_by_itself(error: BaseException) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    """Return what a log says of an error: no values of rows, whatever they are."""
-    text = VALUES.sub("", str(error)).strip()
-    return in_a_log(text) or type(error).__name__
+    """Return what a log says of an error."""
+    return in_a_log(message_of(error))
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of an error without values of rows, whatever they are."""
+    return VALUES.sub("", str(error)).strip() or type(error).__name__

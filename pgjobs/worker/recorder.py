@@ -12,7 +12,13 @@ from time import monotonic, sleep
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from ..base.database_errors import is_lost, is_of_row, is_of_some_rows, text_of
+from ..base.database_errors import (
+    is_lost,
+    is_of_row,
+    is_of_some_rows,
+    message_of,
+    text_of,
+)
 from ..base.texts import storable
 from ..conf import FINISHED
 from ..queue import recording
@@ -317,7 +323,9 @@ def substitutes(outcome: Outcome, error: psycopg.Error) -> Iterator[Unsuccessful
     """Yield what may be stored in place of an outcome that cannot be."""
     if isinstance(outcome, Unsuccessful) and outcome != outcome.in_ascii():
         yield outcome.in_ascii()
-    reason = storable(f"Its outcome cannot be stored: {text_of(error)}", LONGEST_REASON)
+    reason = storable(
+        f"Its outcome cannot be stored: {message_of(error)}", LONGEST_REASON
+    )
     yield Unsuccessful(outcome.id, outcome.lease_token, "FAIL", reason, message=reason)
 
 
