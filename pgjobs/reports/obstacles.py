@@ -79,6 +79,8 @@ def with_masked_keys(database: str, found: dict[int, Obstacle]) -> dict[int, Obs
 
     A role that may not read arguments gets no keys, because they are made of these.
     """
+    if all(each.key is None for each in found.values()):
+        return found
     if not read(database, MAY_READ_ARGUMENTS, {})[0][0]:
         return {id: each._replace(key=None) for id, each in found.items()}
     jobs = Job.objects.using(database).filter(pk__in=found)
