@@ -21,6 +21,7 @@ class PgjobsConfig(AppConfig):
 
     def ready(self) -> None:
         from . import checks  # noqa: F401  (registers them)
+        from .tasks import sensitive  # noqa: F401  (tells reports what tasks mask)
 
         watch_connections()
         registry.discover()

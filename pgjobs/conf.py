@@ -18,6 +18,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from .base.mask_names import names_to_mask
 from .exceptions import non_negative_seconds
 
 MOST_BYTES = 50_000_000  # of JSON that a row of the database may have
@@ -268,9 +269,7 @@ SETTINGS = {
         "`None` keeps none.",
     ),
     "SENSITIVE": Setting(
-        (),
-        texts,
-        "More names of arguments whose values the admin, exports and commands mask.",
+        (), names_to_mask, 'More names to mask. `"!s3_key"`: it only looks secret.'
     ),
     "MINUTE_FIGURES_RETENTION": Setting(
         172_800.0, positive_seconds, "How long the figures of each minute are kept."

@@ -2,6 +2,7 @@
 
 import logging
 
+from .base.texts import in_a_log
 from .tasks.running_job import RunningJob, current
 
 NAMES = ("job_id", "task", "queue", "attempt", "correlation_id")
@@ -26,7 +27,7 @@ def described(job: RunningJob | None) -> dict[str, object]:
         return dict.fromkeys(NAMES)
     return {
         "job_id": job.id,
-        "task": job.task_name,
+        "task": in_a_log(job.task_name),
         "queue": job.queue_name,
         "attempt": job.attempt,
         "correlation_id": job.meta.get("correlation_id"),

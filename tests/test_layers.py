@@ -54,6 +54,7 @@ LATE_IMPORTS = {
     # These need the models. Django imports the app's configuration first of all.
     ("apps", "checks"),
     ("apps", "tasks.declaring"),
+    ("apps", "tasks.sensitive"),
     # Extras: their packages may not be there.
     ("management.serving", "contrib.prometheus"),
     # On Django 5.2 it needs the package django-tasks, which may be missing.

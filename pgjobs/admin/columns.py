@@ -1,6 +1,8 @@
 """What the list and the page show of a job's columns."""
 
 from django.contrib import admin
+from django.db.models import TextField
+from django.db.models.functions import Cast
 from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -10,15 +12,16 @@ from ..exceptions import UnknownTask
 from ..models import Job, Status
 from ..reports.json_text import readable
 from ..reports.remarks import Remark
-from ..reports.texts import excerpt
+from ..reports.secrets import masked_key
+from ..reports.texts import block, excerpt
 from ..tasks.registry import registry
+from ..tasks.sensitive import sensitive_words
 from .links import page, page_of_remark
 from .listing import TableAdmin
 from .markup import (
     LONGEST_CELL,
     ago,
     breakable,
-    full,
     lasting,
     moment,
     preformatted,
@@ -56,6 +59,13 @@ def on_a_line(text: str, words: tuple[str, ...]) -> str:
     return " ".join(readable(text, words).split())[1:].removesuffix("}").strip()
 
 
+def masked_key_of(job: Job, key: str) -> str:
+    """Return a key of the job without the values of its masked arguments."""
+    texts = {f"{name}_text": Cast(name, TextField()) for name in ("kwargs", "args")}
+    row = Job.objects.filter(pk=job.pk).annotate(**texts).values_list(*texts).first()
+    return masked_key(key, sensitive_words(job.task), *(row or ()))
+
+
 def short_reason(job: Job) -> str:
     return excerpt(job.reason_start, LONGEST_CELL)
 
@@ -82,7 +92,10 @@ class JobColumns(TableAdmin):
     started = moment("started_at", _("first started"))
     last_attempted = moment("last_attempted_at", _("last started"))
     finished = moment("finished_at", _("finished"))
-    full_unique_key = full("unique_key", _("unique key"))
+
+    @admin.display(description=_("unique key"))
+    def masked_unique_key(self, job: Job) -> str:
+        return block(masked_key_of(job, job.unique_key), LONGEST_REASON)
 
     @admin.display(description=_("task"))
     def task_and_state(self, job: Job) -> str:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from ..base.moments import instant
 from ..models import Attempt, Job, Predecessor, Status, Step
 from ..reports.json_text import plain, readable
+from ..reports.secrets import masked_key
 from ..reports.texts import block, excerpt, visible
 from ..tasks.sensitive import sensitive_words
 from .markup import ago, exactly, lasting
@@ -100,6 +101,7 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
     arguments = {
         "named": beginning("kwargs"),
         "unnamed": beginning("args"),
+        "whole": Cast("kwargs", TextField()),
         "taken_along": beginning("meta"),
         "held_by": beginning(keys_without_links()),
         "result": beginning("return_value"),
@@ -143,7 +145,8 @@ def texts(row: dict[str, Any], words: tuple[str, ...]):
         )
     if row.get("held_by") not in (None, "{}"):
         # Many of these names end in "key". They are ours, and hold no secret.
-        text = block(plain(row["held_by"]), LONGEST_TEXT)
+        held_by = masked_key(row["held_by"], words, row["whole"], row["unnamed"])
+        text = block(plain(held_by), LONGEST_TEXT)
         yield Text(_("Lock, limit, rate and predecessors"), text)
     if row.get("result") is not None:
         yield Text(_("Result"), json_block(row["result"], words))

@@ -16,6 +16,7 @@ from ..models.event import EventQuerySet, Origin, State
 from ..queue.acts import Changed
 from ..reports.job_filters import age, checked
 from ..reports.texts import excerpt
+from ..tasks.sensitive import sensitive_by_task
 from .acting import ActingAdmin, permitted
 from .acts import Act
 from .details import beginning, json_block
@@ -190,7 +191,11 @@ class EventAdmin(ReadOnlyAdmin, ActingAdmin):
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         if request.user.has_perm("pgjobs.view_job_arguments"):
             texts = Event.objects.filter(pk=obj.pk).values_list(beginning("payload"))
-            context["payload"] = json_block(texts.first()[0])
+            tasks = obj.deliveries.values_list("task", flat=True)
+            words = sensitive_by_task(tasks)
+            # What one of its handlers calls sensitive, it is for the event, too.
+            together = tuple({word for each in words.values() for word in each})
+            context["payload"] = json_block(texts.first()[0], together)
         deliveries = list(deliveries_of(obj))
         context |= {
             "deliveries": deliveries[:MOST_DELIVERIES],

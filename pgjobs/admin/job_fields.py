@@ -19,7 +19,7 @@ TIMES = {
 }
 ASSIGNMENT = {"worker_id": "worker_link", "batch_id": "batch_link"}
 COUNTERS = {name: name for name in ("crashes", "timeout", "process_units")}
-KEY_FIELDS = (("full_unique_key", "unique_for", "unique_until", "holds_key"),)
+KEY_FIELDS = (("masked_unique_key", "unique_for", "unique_until", "holds_key"),)
 INTERNALS = (
     ("max_attempts", "max_crashes", "attempts", "failures"),
     ("life", "lease_token"),
@@ -27,12 +27,18 @@ INTERNALS = (
 LATER = "pgjobs-later"  # the class of fieldsets that come behind the attempts
 
 
-def fieldsets(job: Job) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield the groups of fields, without the columns that hold nothing."""
+def fieldsets(
+    job: Job, may_see_arguments: bool
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield the groups of fields, without the columns that hold nothing.
+
+    Keys are made of arguments, so only who may see these sees them.
+    """
+    has_key = job.unique_key and may_see_arguments
     groups = (
         (None, state_fields(job), ()),
         (_("Times"), filled(job, TIMES), (LATER,)),
-        (_("Uniqueness"), KEY_FIELDS if job.unique_key else (), (LATER,)),
+        (_("Uniqueness"), KEY_FIELDS if has_key else (), (LATER,)),
         (_("Internals"), INTERNALS, ("collapse",)),
     )
     for title, fields, classes in groups:

@@ -245,7 +245,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return export(jobs, kind, may_see_arguments(request))
 
     def get_fieldsets(self, request, obj=None):
-        return list(fieldsets(obj))
+        return list(fieldsets(obj, may_see_arguments(request)))
 
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         may_see = may_see_arguments(request)

@@ -1,17 +1,23 @@
 """The tasks of `django.tasks` that one backend has adopted, and their options."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from django.core.exceptions import ImproperlyConfigured
 
+from ..base.texts import in_a_log
 from ..exceptions import InvalidTask as InvalidOption
 from ..tasks.django_options import check_declared, options_of
 from .adopted import AdoptedOptions, AdoptedTask
 from .compat import InvalidTask, Task
 from .django_task import NO_OPTIONS
-from .finding import find_declared, is_importable
+from .finding import (
+    declared_paths,
+    find_declared,
+    import_declared,
+    is_importable,
+)
 
 logger = logging.getLogger("pgjobs.tasks")
 
@@ -80,16 +86,35 @@ class Adoptions:
     def find(self, path: str) -> AdoptedTask | None:
         """Return the task with this path.
 
-        Return None if there is none, or its module cannot be imported.
+        Return None if there is none, or its module is not imported in this process.
         """
         if path in self.by_path:
             return self.by_path[path]
+        declared = find_declared(path)
         try:
-            declared = find_declared(path)
             return self.add(declared) if declared else None
+        except Exception:  # no row may stop a worker
+            logger.exception(
+                "The task %s has options that it cannot have", in_a_log(path)
+            )
+            return None
+
+    def find_named(self, path: str) -> AdoptedTask | None:
+        """Return the task with this path, which the settings name.
+
+        Return None if there is none, or its module cannot be imported.
+        """
+        try:
+            import_declared(path)
         except (Exception, SystemExit):  # from the project's module
             logger.exception("The task %s cannot be loaded", path)
-            return None
+        return self.find(path)
+
+    def known_tasks(self) -> Iterator[AdoptedTask]:
+        """Yield the tasks that are adopted, or declared in modules with tasks."""
+        for path in declared_paths():
+            self.find(path)
+        yield from list(self.by_path.values())
 
     def adopt(self, task: Task) -> AdoptedTask:
         """Return the task that a worker finds by the path of this one.
@@ -103,7 +128,7 @@ class Adoptions:
                 f"{path}: workers do not import {module_name}, which is in no package "
                 "of INSTALLED_APPS. Name it in PGJOBS['TASK_MODULES']."
             )
-        declared = find_declared(path)
+        declared = import_declared(path)
         if declared is None or declared.func is not task.func:
             raise InvalidTask(
                 f"{path} is not this task: workers look it up there. Let the name of "

@@ -28,6 +28,7 @@ from .compat import (
 )
 from .django_task import PgJobsTask
 from .endings import Endings
+from .finding import import_declaring_modules
 from .hearing import is_heard
 from .plain_signature import normalized
 from .result_ids import read_result_id, result_id
@@ -185,6 +186,21 @@ class DjangoTasks:
         alias, separator, path = name.partition(SEPARATOR)
         adoptions = find_adoptions(alias) if separator else None
         return adoptions.find(path) if adoptions else None
+
+    def load_tasks(self) -> None:
+        """Import the modules that declare tasks, and those that the settings name."""
+        found = [each for each in map(find_adoptions, task_backends.settings) if each]
+        for adoptions in found:
+            for path in adoptions.by_task:
+                adoptions.find_named(path)
+        if found:
+            import_declaring_modules()
+
+    def known_tasks(self) -> Iterator[AdoptedTask]:
+        """Yield the tasks that the backends have adopted, or can find."""
+        for alias in task_backends.settings:
+            if adoptions := find_adoptions(alias):
+                yield from adoptions.known_tasks()
 
     def queue_names(self) -> set[str]:
         """Return the queues that the settings of the backends name."""

@@ -49,7 +49,7 @@ def database_problems(backend: "PgJobsBackend", where: str) -> Iterator[CheckMes
 
 def unknown_paths(backend: "PgJobsBackend", where: str) -> Iterator[CheckMessage]:
     for path in sorted(backend.adoptions.by_task):
-        if backend.adoptions.find(path) is None:
+        if backend.adoptions.find_named(path) is None:
             yield Warning(
                 f"{where}: OPTIONS['tasks'] names {path!r}, where no task is.",
                 hint="Write the path as the task's module_path has it.",

@@ -1,5 +1,7 @@
 """What errors of the database mean: what caused them, and what may help."""
 
+import re
+
 import psycopg
 from psycopg.errors import (
     FeatureNotSupported,
@@ -9,11 +11,19 @@ from psycopg.errors import (
     TransactionRollback,
 )
 
+from .texts import in_a_log
+
 # SQLSTATE classes of errors that a single row can cause: data exceptions, violated
 # constraints, program limits, and what functions and triggers raise.
 ROW_ERRORS = ("22", "23", "54", "P0")
 OF_ENCODINGS = "mbutils.c"  # the file of PostgreSQL that converts characters
 PASSING_ERRORS = (LockNotAvailable, TransactionRollback)
+
+# The detail of a violated constraint, in which PostgreSQL quotes a row.
+VALUES = re.compile(
+    r"^DETAIL: +(?:Failing row contains|Key ).*?(?=^(?:HINT|CONTEXT|LINE \d+):|\Z)",
+    re.M | re.S,
+)
 
 
 def is_lost(error: BaseException) -> bool:
@@ -65,4 +75,10 @@ def passes_by_itself(error: BaseException) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    return str(error).strip() or type(error).__name__
+    """Return what a log says of an error."""
+    return in_a_log(message_of(error))
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of an error without values of rows, whatever they are."""
+    return VALUES.sub("", str(error)).strip() or type(error).__name__

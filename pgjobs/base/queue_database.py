@@ -70,6 +70,7 @@ def declare_alone(database: str) -> None:
     """
     with connections[database].cursor() as cursor:
         cursor.execute(
-            "SELECT set_config('lock_timeout', %s, true)", [f"{LONGEST_WAIT * 1000:.0f}ms"]
+            "SELECT set_config('lock_timeout', %s, true)",
+            [f"{LONGEST_WAIT * 1000:.0f}ms"],
         )
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DECLARING_LOCK])

@@ -6,7 +6,8 @@
 opentelemetry-api is needed: `pip install pgjobs[otel]`.
 """
 
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..queue.new_job import NewJob
 from ..tasks import middleware
 from ..tasks.running_job import RunningJob
 from .attempts import is_failure, watching
+from .scrubbing import Scrubber
 
 NAME = "pgjobs"
 LONGEST_VALUE = 512  # characters that a job takes along: baggage may be long
@@ -98,7 +100,8 @@ class Tracing:
             inserted = [job for job in jobs if job is not None]
             if len(new_jobs) == 1 and inserted:
                 span.set_attribute("messaging.message.id", str(inserted[0].pk))
-            end(span, error, labels)
+            hide = Scrubber.of_new_jobs(new_jobs).text
+            end(span, error, labels, hide)
             self.sent.add(len(inserted), labels)
             self.sending_seconds.record(monotonic() - begun, labels)
 
@@ -128,21 +131,39 @@ class Tracing:
 
         def finish(error: BaseException | None) -> None:
             contexts.detach(token)
-            end(span, error if is_failure(error) else None, labels)
+            failure = error if is_failure(error) else None
+            end(span, failure, labels, Scrubber.of_attempt(job).text)
             self.consumed.add(1, labels)
             self.processing_seconds.record(monotonic() - begun, labels)
 
         return finish
 
 
-def end(span: Span, error: BaseException | None, labels: dict[str, Any]) -> None:
-    """End a span; an error goes into it, and its class into the labels."""
+def end(
+    span: Span,
+    error: BaseException | None,
+    labels: dict[str, Any],
+    hide: Callable[[str], str] = str,
+) -> None:
+    """End a span; an error goes into it, and its class into the labels.
+
+    `hide` masks what the error quotes.
+    """
     if error is not None:
         labels["error.type"] = type(error).__qualname__
         span.set_attribute("error.type", labels["error.type"])
-        span.record_exception(error)
+        span.record_exception(error, attributes=masked(error, hide))
         span.set_status(Status(StatusCode.ERROR))
     span.end()
+
+
+def masked(error: BaseException, hide: Callable[[str], str]) -> dict[str, str]:
+    """Return what replaces the texts that `record_exception` would send."""
+    text = "".join(traceback.format_exception(error))
+    return {
+        "exception.message": hide(str(error)),
+        "exception.stacktrace": hide(text),
+    }
 
 
 def labels_of_sending(new_jobs: Sequence[NewJob]) -> dict[str, Any]:

@@ -5,8 +5,10 @@
 Or `install()`, before or after `sentry_sdk.init()`.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import cache, partial
 from time import monotonic
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid5
@@ -20,18 +22,18 @@ from sentry_sdk.scope import should_send_default_pii
 
 from .. import signals
 from ..base.moments import instant
-from ..exceptions import UnknownTask
 from ..queue import meta, sending
 from ..queue.new_job import NewJob
 from ..tasks import middleware, schedules
-from ..tasks.registry import registry
 from ..tasks.running_job import RunningJob
 from .attempts import is_failure, watching
+from .scrubbing import FILTERED, Scrubber
+
+logger = logging.getLogger("pgjobs.sentry")
 
 HEADERS = ("sentry-trace", "baggage")
 LONGEST_HEADER = 1_000
 LONGEST_SLUG = 50
-FILTERED = "[Filtered]"
 
 
 class PgJobsIntegration(Integration):
@@ -104,6 +106,7 @@ def start_attempt(job: RunningJob):
     stack = ExitStack()
     scope = stack.enter_context(sentry_sdk.isolation_scope())
     scope.set_tags({"pgjobs.task": job.task_name, "pgjobs.queue": job.queue_name})
+    scope.add_event_processor(scrubbing(partial(Scrubber.of_attempt, job)))
     transaction = sentry_sdk.continue_trace(
         headers_of(job.meta), op="queue.process", name=job.task_name, source="task"
     )
@@ -142,7 +145,11 @@ def report_failure(
 ) -> None:
     """Send one event for a job that has failed for good."""
     with sentry_sdk.isolation_scope() as scope:
+        # Sentry's own integration with Django makes a span for each receiver, as this
+        # one is. The failure belongs to the trace of the job.
+        sentry_sdk.get_current_scope().span = None
         sentry_sdk.continue_trace(headers_of(job.meta))
+        scope.add_event_processor(scrubbing(partial(Scrubber.of_job, job)))
         scope.set_transaction_name(job.task, source="task")
         scope.set_tags({"pgjobs.task": job.task, "pgjobs.queue": job.queue_name})
         scope.fingerprint = fingerprint_of(job, error)
@@ -174,20 +181,26 @@ def fingerprint_of(job: Any, error: BaseException | None) -> list[str]:
 def masked(job: Any) -> dict[str, Any]:
     """Return the names of the arguments, with values if the client may send them.
 
-    What the task calls sensitive is never sent.
+    The scrubber masks what is sensitive among these.
     """
-    if not should_send_default_pii():
-        return dict.fromkeys(job.kwargs, FILTERED)
-    hidden = sensitive_names(job.task)
-    return {k: FILTERED if k in hidden else v for k, v in job.kwargs.items()}
+    if should_send_default_pii():
+        return job.kwargs
+    return dict.fromkeys(job.kwargs, FILTERED)
 
 
-def sensitive_names(task_name: str) -> Sequence[str]:
-    try:
-        options = registry.get(task_name).options
-    except UnknownTask:
-        return ()
-    return getattr(options, "sensitive", None) or ()
+def scrubbing(make: Callable[[], Scrubber]) -> Callable[[Any, Any], Any]:
+    """Return an event processor; it makes its scrubber with the first event."""
+    made = cache(make)
+
+    def process(event: Any, hint: Any) -> Any:
+        try:
+            return made().event(event)
+        except Exception:
+            # What cannot be scrubbed is not sent.
+            logger.exception("An event for Sentry could not be scrubbed")
+            return None
+
+    return process
 
 
 # Cron monitors

@@ -13,6 +13,7 @@ from django.db import connections
 
 from ..base.moments import instant
 from ..base.plain_json import dump
+from ..base.texts import in_a_log
 from ..base.timetable import Timetable
 from ..sql import statement
 from .inserting import insert_free
@@ -122,7 +123,7 @@ def plan(due: DueSchedule) -> Plan:
         return plan_from_end(due) if due.anchor == "end" else plan_fixed(due)
     except Exception as error:
         # SQL has stored an unknown time zone or a wrong cron expression.
-        logger.exception("Schedule name=%s cannot fire", due.name)
+        logger.exception("Schedule name=%s cannot fire", in_a_log(due.name))
         return Plan(due.id, due.next_run_at, None, error=cannot_fire(error))
 
 

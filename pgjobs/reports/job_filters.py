@@ -29,6 +29,8 @@ from .errors import in_groups, with_error
 from .json_text import is_secret
 from .newest import LOOKED_AT, MOST_FOUND, newest
 from .reading import read, sql_of
+from .secrets import keys_in
+from .task_words import Known
 
 LARGE = 20_000  # bytes of arguments that are not searched
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -191,23 +193,52 @@ FILTERS: dict[str, Callable[[JobQuerySet, str], JobQuerySet]] = {
 
 def has_argument(key: str, text: str) -> Q:
     """Match the value of an argument; `a.b` names the key b of the object a."""
-    if any(map(is_secret, checked(key).split("."))):
-        raise InvalidFilter(_("What is masked cannot be searched."))
+    names = checked(key).split(".")
+    values = list(values_of(checked(text)))
+    shown = is_shown([*names, *keys_in(values)])
     size = Func("kwargs", function="pg_column_size", output_field=IntegerField())
     holds = Q()
-    for value in values_of(checked(text)):
-        for name in reversed(key.split(".")):
+    for value in values:
+        for name in reversed(names):
             value = {name: value}
         holds |= Q(kwargs__contains=value)
-    return Q(LessThan(size, LARGE)) & holds
+    return shown & Q(LessThan(size, LARGE)) & holds
+
+
+def is_shown(names: list[str]) -> Q:
+    """Match the jobs whose tasks mask none of these names.
+
+    What is masked cannot be searched: whoever searches could guess it. A name that only
+    looks secret can be searched in the jobs of tasks that call it harmless.
+    """
+    if not any(map(is_secret, names)):
+        words = set(Known.tasks.of_all().values())
+        if not any(is_secret(name, each) for each in words for name in names):
+            return Q()
+        raise InvalidFilter(_("What is masked cannot be searched."))
+    open_tasks = [
+        task
+        for task, words in Known.tasks.of_all().items()
+        if not any(is_secret(name, words) for name in names)
+    ]
+    if not open_tasks:
+        raise InvalidFilter(_("What is masked cannot be searched."))
+    return Q(task__in=open_tasks)
+
+
+def is_open_key(kind: str) -> Q:
+    """Match the jobs of tasks that make such a key of nothing that is masked."""
+    return ~Q(task__in=Known.tasks.with_secret_key(kind))
 
 
 def has_meta(key: str, text: str) -> Q:
     """Match what the job took along; see `PGJOBS["META"]`."""
+    values = list(values_of(checked(text)))
     found = Q()
-    for value in values_of(checked(text)):
+    shown = is_shown([checked(key), *keys_in(values)])
+    for value in values:
         found |= Q(meta__contains={key: value})
-    return found
+    return shown & found
 
 
 def values_of(text: str) -> Iterator[Any]:
@@ -231,11 +262,12 @@ def has_pair(text: str) -> Q:
 
 
 def has_lock(text: str) -> Q:
-    return Q(keys__isnull=False, keys__lock=checked(text))
+    lock = Q(keys__isnull=False, keys__lock=checked(text))
+    return lock & is_open_key("lock")
 
 
 def has_unique_key(text: str) -> Q:
-    return Q(unique_key=checked(text))
+    return Q(unique_key=checked(text)) & is_open_key("unique_key")
 
 
 def has_reason(text: str) -> Q:

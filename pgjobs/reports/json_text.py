@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 
+from ..base.mask_names import HARMLESS
 from ..conf import settings
 
 TOKEN = re.compile(
@@ -71,13 +72,34 @@ def masked(
 
 
 def is_secret(key: str, words: tuple[str, ...] = ()) -> bool:
-    """Whether the values of this key are masked."""
-    return bool(SECRET.search(key)) or is_sensitive(key, words)
+    """Whether the values of this key are masked.
+
+    `words`: what the task says. `"!s3_key"` says that this very name is harmless.
+    """
+    verdict = said(key, words)
+    return bool(SECRET.search(key)) if verdict is None else verdict
 
 
 def is_sensitive(key: str, words: tuple[str, ...] = ()) -> bool:
     """Whether the project or the task calls the values of this key sensitive."""
-    return names_one_of((*settings.SENSITIVE, *words), key)
+    return bool(said(key, words))
+
+
+def said(key: str, words: tuple[str, ...]) -> bool | None:
+    """Return what project and task say of a key; None if they do not speak of it.
+
+    A name that one of them calls sensitive in full stays so, whatever else is said.
+    """
+    words = (*settings.SENSITIVE, *words)
+    if not words:
+        return None
+    name = snake_case(key.strip('"'))
+    sensitive = tuple(word for word in words if not word.startswith(HARMLESS))
+    if name in map(snake_case, sensitive):
+        return True
+    if any(name == snake_case(word[1:]) for word in words if word not in sensitive):
+        return False
+    return True if names_one_of(sensitive, key) else None
 
 
 def names_one_of(words: tuple[str, ...], key: str) -> bool:

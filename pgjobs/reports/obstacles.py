@@ -9,15 +9,25 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db import connections
+from django.db.models import TextField
+from django.db.models.functions import Cast
 from django.utils.timezone import now
 from django.utils.translation import gettext, ngettext
 
 from ..base.moments import local
+from ..models.job import Job
 from ..models.worker import Worker
 from ..sql import statement
+from .reading import read
+from .secrets import masked_key
+from .task_words import Known
 
 MOST_KEYS = 20
 MOST_COUNTED = 1_000
+MAY_READ_ARGUMENTS = """
+SELECT has_column_privilege('pgjobs_job', 'kwargs', 'SELECT')
+    AND has_column_privilege('pgjobs_job', 'args', 'SELECT')
+"""
 
 
 class Obstacle(NamedTuple):
@@ -61,8 +71,32 @@ def lines(database: str) -> list[Line]:
     """Return some of the locks, limits and rates that jobs wait for."""
     parameters = {"keys": MOST_KEYS, "most": MOST_COUNTED}
     numbers = dict(execute(database, "lines", parameters))
-    found = obstacles(database, numbers)
+    found = with_masked_keys(database, obstacles(database, numbers))
     return [Line(found[id], number) for id, number in numbers.items() if id in found]
+
+
+def with_masked_keys(database: str, found: dict[int, Obstacle]) -> dict[int, Obstacle]:
+    """Return the obstacles, their keys without values that are masked elsewhere.
+
+    A role that may not read arguments gets no keys, because they are made of these.
+    """
+    if all(each.key is None for each in found.values()):
+        return found
+    if not read(database, MAY_READ_ARGUMENTS, {})[0][0]:
+        return {id: each._replace(key=None) for id, each in found.items()}
+    jobs = Job.objects.using(database).filter(pk__in=found)
+    texts = {f"{name}_text": Cast(name, TextField()) for name in ("kwargs", "args")}
+    rows = jobs.annotate(**texts).values_list("pk", "task", *texts)
+    arguments = {id: (task, texts) for id, task, *texts in rows}
+    words = Known.tasks.of({task for task, _ in arguments.values()})
+    return {
+        id: each._replace(key=masked_key(each.key, words[task], *texts))
+        if each.key is not None
+        else each
+        for id, each in found.items()
+        for task, texts in (arguments.get(id, ("", [])),)
+        if task
+    }
 
 
 def execute(database: str, name: str, parameters: dict) -> list[tuple]:

@@ -21,6 +21,10 @@ class TaskSource(Protocol):
 
     def find_task(self, name: str) -> "Task | None": ...
 
+    def load_tasks(self) -> None: ...
+
+    def known_tasks(self) -> "Iterator[Task]": ...
+
     def queue_names(self) -> set[str]: ...
 
 
@@ -89,6 +93,12 @@ class Registry:
         for task in self.tasks.values():
             yield from task.options.dependencies
 
+    def all_tasks(self) -> "Iterator[Task]":
+        """Yield the tasks of this process, also those of the sources."""
+        yield from self.tasks.values()
+        for source in self.sources:
+            yield from source.known_tasks()
+
     def names(self) -> list[str]:
         """Return the names and aliases of all tasks."""
         return [name for task in self.tasks.values() for name in task.names]
@@ -107,6 +117,11 @@ class Registry:
             except ImportError as error:
                 error.add_note(f"PGJOBS['TASK_MODULES'] names {module!r}.")
                 raise
+
+    def load_sources(self) -> None:
+        """Import what else declares tasks, before this process looks at any row."""
+        for source in self.sources:
+            source.load_tasks()
 
     def clashes(self) -> "dict[str, list[Task]]":
         """Return the names that more than one task claims."""

@@ -1,39 +1,135 @@
 """What tasks call sensitive: `@task(sensitive=("iban",))`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
+from string import Formatter
+from typing import Any
 
 from ..exceptions import UnknownTask
-from ..models.definition import TaskDefinition
+from ..reports.json_text import is_secret
+from ..reports.task_words import Known, Words
+from . import tables
 from .registry import registry
 
 
-def sensitive_words(task: str) -> tuple[str, ...]:
+def sensitive_words(task: str) -> Words:
     """Return the names of a task's arguments that are masked."""
     return sensitive_by_task({task})[task]
 
 
-def sensitive_by_task(tasks: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def sensitive_by_task(tasks: Iterable[str]) -> dict[str, Words]:
     """Return the names by task; one query at most.
 
     Of a task whose code this process does not have, the database knows them.
     """
-    found: dict[str, tuple[str, ...]] = dict.fromkeys(tasks, ())
+    found: dict[str, Words] = dict.fromkeys(tasks, ())
     unknown = []
     for name in found:
         try:
-            found[name] = registry.get(name).options.sensitive
+            found[name] = known_task(name).options.sensitive
         except UnknownTask:
             unknown.append(name)
     if unknown:
-        stored = TaskDefinition.objects.filter(name__in=unknown)
+        stored = tables.TaskDefinition.objects.filter(name__in=unknown)
         for name, options in stored.values_list("name", "options"):
             found[name] = tuple(options.get("sensitive") or ())
     return found
 
 
-def all_sensitive_words() -> tuple[str, ...]:
-    """Return the names that any task here calls sensitive."""
-    words = {
-        word for task in registry.tasks.values() for word in task.options.sensitive
-    }
-    return tuple(sorted(words))
+def known_task(name: str):
+    """Return the task; raise UnknownTask.
+
+    A web process imports what else declares tasks when it is first asked for one that
+    it does not know. Otherwise it would show what that task calls sensitive.
+    """
+    try:
+        return registry.get(name)
+    except UnknownTask:
+        load_sources()
+        return registry.get(name)
+
+
+@cache
+def load_sources() -> None:
+    registry.load_sources()
+
+
+class DeclaredWords:
+    """What the code and the database say, for reports."""
+
+    def of(self, tasks: Iterable[str]) -> dict[str, Words]:
+        return sensitive_by_task(tasks)
+
+    def of_all(self) -> dict[str, Words]:
+        load_sources()
+        stored = tables.TaskDefinition.objects.values_list("name", "options")
+        found = {
+            each: tuple(options.get("sensitive") or ())
+            for name, options in stored
+            for each in (name, *(options.get("aliases") or ()))
+        }
+        return found | {
+            name: task.options.sensitive
+            for task in registry.all_tasks()
+            for name in task.names
+        }
+
+    def with_secret_key(self, kind: str) -> set[str]:
+        load_sources()
+        found = {
+            each
+            for name, options in tables.TaskDefinition.objects.values_list(
+                "name", "options"
+            )
+            if makes_of_secret(stored_key(options, kind), options.get("sensitive"))
+            for each in (name, *(options.get("aliases") or ()))
+        }
+        for task in registry.all_tasks():
+            key = getattr(task.options, kind)
+            if makes_of_secret(key, task.options.sensitive):
+                found.update(task.names)
+        return found | (uniquely_secret() if kind == "unique_key" else set())
+
+
+def uniquely_secret() -> set[str]:
+    """Return the tasks whose unique key is made of all their arguments, or of some."""
+    found: set[str] = set()
+    for task in registry.all_tasks():
+        options = task.options
+        names = task.signature.parameters if options.unique is True else options.unique
+        if names and any(is_secret(name, options.sensitive) for name in names):
+            found.update(task.names)
+    for name, options in tables.TaskDefinition.objects.values_list("name", "options"):
+        words = tuple(options.get("sensitive") or ())
+        names = options.get("unique")
+        names = words if names is True else names or ()
+        if any(is_secret(each, words) for each in names):
+            found.update((name, *(options.get("aliases") or ())))
+    return found
+
+
+def stored_key(options: dict[str, Any], kind: str) -> Any:
+    """Return a key as `definitions.template` has stored it."""
+    keys = options.get("keys") or {}
+    return options[kind] if kind in options else keys.get(kind)
+
+
+def makes_of_secret(key: Any, words: Iterable[str] | None) -> bool:
+    """Whether a key is made of a masked argument. A function may take any."""
+    words = tuple(words or ())
+    if key is None:
+        return False
+    if isinstance(key, str) or (isinstance(key, dict) and "parts" in key):
+        return any(is_secret(name, words) for name in placeholders(key))
+    return any(not word.startswith("!") for word in words)
+
+
+def placeholders(key: str | dict[str, Any]) -> Iterator[str]:
+    if isinstance(key, str):
+        parts = [(text, name) for text, name, *_ in Formatter().parse(key)]
+    else:
+        parts = key["parts"]
+    return (name for _, name in parts if name)
+
+
+Known.tasks = DeclaredWords()

@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from ..base.texts import in_a_log
 from ..queue.claiming import ClaimedJob
 from ..queue.dependencies import Decided
 from ..queue.recording import Unsuccessful
@@ -18,9 +19,9 @@ def log(level: int, job: ClaimedJob, event: str, **extra) -> None:
             level,
             "Job id=%s task=%s attempt=%s %s",
             job.id,
-            job.task,
+            in_a_log(job.task),
             job.attempt,
-            event,
+            in_a_log(event),
             extra={**described(job), **extra},
         )
 
@@ -40,11 +41,11 @@ def log_failure(job: ClaimedJob, event: str, outcome: Unsuccessful, **extra) -> 
         __file__,
         0,
         "Job id=%s task=%s attempt=%s %s",
-        (job.id, job.task, job.attempt, event),
+        (job.id, in_a_log(job.task), job.attempt, in_a_log(event)),
         None if error is None else (type(error), error, error.__traceback__),
         extra={**described(job), **extra},
     )
-    record.exc_text = outcome.traceback.rstrip("\n") or None
+    record.exc_text = in_a_log(outcome.traceback.rstrip("\n")) or None
     logger.handle(record)
 
 
@@ -70,4 +71,5 @@ def takes(handler: logging.Handler, level: int) -> bool:
 
 def described(job: ClaimedJob | Decided | HeavyJob | Rescued) -> dict[str, Any]:
     """Return the `extra` of a log record about a job."""
-    return {"job_id": job.id, "task": job.task, "queue": job.queue_name}
+    task = in_a_log(job.task)
+    return {"job_id": job.id, "task": task, "queue": job.queue_name}

@@ -14,6 +14,7 @@ import psycopg
 
 from .. import signals
 from ..exceptions import DatabaseLost
+from ..tasks.registry import registry
 from .claim_cursors import ClaimCursors
 from .claimer import Claimer
 from .connections.bell import Bell
@@ -89,6 +90,7 @@ class Loop:
 
     def start(self) -> None:
         refuse_mode()
+        registry.load_sources()
         self.session = Session(self.options, self.in_flight.doubt_all)
         self.id, self.connection = self.session.id, self.session.connection
         self.make_parts()

@@ -16,6 +16,7 @@ from ..base.database_errors import (
     is_lost,
     is_of_row,
     is_of_some_rows,
+    message_of,
     passes_by_itself,
     text_of,
 )
@@ -345,7 +346,9 @@ def substitutes(outcome: Outcome, error: psycopg.Error) -> Iterator[Unsuccessful
     """Yield what may be stored in place of an outcome that cannot be."""
     if isinstance(outcome, Unsuccessful) and outcome != outcome.in_ascii():
         yield outcome.in_ascii()
-    reason = storable(f"Its outcome cannot be stored: {text_of(error)}", LONGEST_REASON)
+    reason = storable(
+        f"Its outcome cannot be stored: {message_of(error)}", LONGEST_REASON
+    )
     yield Unsuccessful(outcome.id, outcome.lease_token, "FAIL", reason, message=reason)
 
 

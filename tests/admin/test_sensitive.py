@@ -1,16 +1,23 @@
 """What a task calls sensitive is shown nowhere."""
 
+import json
+from base64 import b64encode
 from io import StringIO
+from urllib.parse import quote
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+from django.utils.timezone import now
 
 from pgjobs import current_job, enqueue, task
 from pgjobs.base.addresses import status_url
 from pgjobs.exceptions import InvalidTask
-from pgjobs.models import ErrorGroup, Job
-from pgjobs.reports.secrets import hiding, values_of
+from pgjobs.models import ErrorGroup, Job, TaskDefinition
+from pgjobs.reports.json_text import is_secret
+from pgjobs.reports.secrets import Hiding, hiding, values_of
 from pgjobs.testing import run_jobs
+from tests.leaks import WRITTEN, in_capitals
 from tests.operators import LIST, operator, page_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -160,4 +167,220 @@ def test_sensitive_value_is_found_however_deep_it_is():
     ],
 )
 def test_short_value_is_masked_where_it_stands_alone(text, shown):
-    assert hiding('{"pin": 123, "note": "row"}', ("pin",))(text) == shown
+    assert hiding(("pin",), '{"pin": 123, "note": "row"}')(text) == shown
+
+
+HARD = 'Ada\'s "l+x"/é&<ñ>\n@example.org'
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("value", [HARD, "DE89370400440532013000", "x+y/1=ß?"])
+def test_value_is_masked_however_it_is_written(name, value):
+    hide = hiding(("iban",), json.dumps({"iban": value}))
+    for text in ("before {} after", "x{}y", "?a=b&c={}&d=e", "\\n{}\\t", "%3D{}%26"):
+        for written in (WRITTEN[name](value), in_capitals(WRITTEN[name](value))):
+            assert written not in hide(text.format(written)), text
+
+
+@pytest.mark.parametrize("padding", ["", "a", "ab"])
+def test_value_is_masked_within_base64(padding):
+    hide = hiding(("iban",), json.dumps({"iban": HARD}))
+    text = b64encode(f"{padding}{HARD}{padding}".encode()).decode()
+    assert hide(f"Basic {text}") != f"Basic {text}"
+    assert len(hide(text).replace("********", "")) <= 2 * len(padding) + 6
+
+
+@pytest.mark.parametrize("value", ["anna", "1234"])
+def test_short_value_is_masked_as_a_word_only(value):
+    hide = hiding(("name",), json.dumps({"name": value}))
+    assert hide(f"for {value}, sus{value}") == f"for ********, sus{value}"
+    assert hide(repr(f"\n{value} is here")) == r"'\n******** is here'"
+    assert hide(quote(f"a={value}&b")) == "a%3D********%26b"
+
+
+def test_key_within_a_sensitive_value_is_masked():
+    hide = hiding((), '{"tokens": {"sk_live_77": {"username": 1}}}')
+    assert hide("no sk_live_77 of username") == "no ******** of username"
+
+
+def test_what_meta_and_unnamed_arguments_hold_is_masked():
+    hide = Hiding((), "{}", '[{"password": "correct horse"}]', '{"token": "batteries"}')
+    assert hide("correct horse, batteries") == "********, ********"
+    assert Hiding((), "no JSON", None)("text") == "text"
+
+
+# Harmless names
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "is_masked"),
+    [
+        ("s3_key", (), True),
+        ("s3_key", ("!s3_key",), False),
+        ("s3Key", ("!s3_key",), False),
+        ("s3_key", ("!s3Key",), False),
+        ("old_s3_key", ("!s3_key",), True),
+        ("api_key", ("!key",), True),
+        ("key", ("!key",), False),
+        ("page_token", ("!page_token",), False),
+        ("page_token", ("!page_token", "page_token"), True),
+        ("email_template", ("email",), True),
+        ("email_template", ("email", "!email_template"), False),
+    ],
+)
+def test_name_that_only_looks_secret_can_be_harmless(key, words, is_masked, settings):
+    assert is_secret(key, words) == is_masked
+    settings.PGJOBS = {"SENSITIVE": []}
+    if not {f"!{word}" for word in words} & set(words):
+        settings.PGJOBS = {"SENSITIVE": words}
+        assert is_secret(key) == is_masked
+
+
+def test_task_cannot_publish_what_the_project_calls_sensitive(settings):
+    settings.PGJOBS = {"SENSITIVE": ["iban"]}
+    assert is_secret("iban", ("!iban",))
+    assert not is_secret("iban_format", ("!iban_format",))
+
+
+def list_files(s3_key: str, secret_key: str) -> dict:
+    return {"page_token": s3_key, "secret": secret_key}
+
+
+def test_harmless_values_are_shown_and_searched():
+    words = ("!s3_key", "!page_token")
+    declared = task(name="tests.list_files", sensitive=words)(list_files)
+    job = enqueue(declared, "photos/1", "hunter22")
+    run_jobs()
+    client = operator("view_job", "view_job_arguments")
+    page = text_of(client.get(page_of(job)))
+    assert page.count("photos/1") == 2
+    assert "hunter22" not in page
+    found = client.get(LIST, {"q": "s3_key:photos/1"}).context["cl"].result_list
+    assert list(found) == [job]
+
+
+@pytest.mark.parametrize("words", [("!",), ("iban", "!iban")])
+def test_harmless_names_are_checked(words):
+    with pytest.raises(InvalidTask, match="sensitive"):
+        task(name="tests.wrong", sensitive=words)(pay)
+
+
+# Searching
+
+
+@pytest.fixture
+def searcher():
+    return operator("view_job", "view_job_arguments")
+
+
+def found(client, term: str) -> list[int]:
+    result = client.get(LIST, {"q": term}).context["cl"].result_list
+    return [job.pk for job in result]
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        'customer:{"password":"1234"}',
+        'customer:{"cards":[{"pin_token":"9876"}]}',
+        'customer:{"password":{}}',
+        'customer.cards:[{"pin_token":"9876"}]',
+        'meta.user:{"token":"9876"}',
+        "meta.token:9876",
+    ],
+)
+def test_masked_value_cannot_be_guessed_within_an_object(term, searcher):
+    customer = {"password": "1234", "cards": [{"pin_token": "9876"}]}
+    meta = {"user": {"token": "9876"}, "token": "9876"}
+    Job.objects.create(task="tests.noop", kwargs={"customer": customer}, meta=meta)
+    name, _, value = term.partition(":")
+    assert found(searcher, f"{name}:{value}") == []
+    if not name.startswith("meta."):
+        with pytest.raises(CommandError, match="What is masked cannot be searched"):
+            call_command("jobs", "list", "--args", f"{name}={value}")
+
+
+def test_command_refuses_what_a_task_calls_sensitive(job):
+    with pytest.raises(CommandError, match="What is masked cannot be searched"):
+        call_command("jobs", "list", "--args", f"iban={SECRET}")
+
+
+def test_words_of_tasks_that_this_process_does_not_know_count(searcher):
+    TaskDefinition.objects.create(
+        name="gone.pay",
+        options={"sensitive": ["vat_id"], "aliases": ["older.pay"]},
+        parameters={},
+        synced_at=now(),
+    )
+    Job.objects.create(task="older.pay", kwargs={"vat_id": "12345678"})
+    assert found(searcher, "vat_id:12345678") == []
+
+
+def test_harmless_name_is_searched_only_where_it_is_harmless(searcher):
+    task(name="tests.list_files", sensitive=("!s3_key",))(list_files)
+    kwargs = {"s3_key": "photos/1"}
+    shown = Job.objects.create(task="tests.list_files", kwargs=kwargs)
+    Job.objects.create(task="tests.noop", kwargs=kwargs)
+    assert found(searcher, "s3_key:photos/1") == [shown.pk]
+
+
+# Keys
+
+
+def plain(n: int): ...
+def identify(pin_token: str, text: str): ...
+def pay_once(iban: str, amount: int): ...
+
+
+def with_keys(**options) -> Job:
+    declared = task(name="tests.pay_once", sensitive=("iban",), **options)(pay_once)
+    return enqueue(declared, SECRET, 5)
+
+
+KEYS = {
+    "unique_key": {"unique_key": "only-{iban}"},
+    "unique": {"unique": True},
+    "lock": {"lock": "acct-{iban}"},
+    "limit": {"limit_key": "acct-{iban}", "max_running": 1},
+    "rate": {"rate_key": "acct-{iban}", "rate": "1/hour"},
+}
+
+
+@pytest.mark.parametrize("options", KEYS.values(), ids=KEYS)
+def test_keys_show_no_sensitive_value(options, searcher):
+    with_keys(**options)
+    job = with_keys(**options)
+    run_jobs()
+    outputs = [
+        text_of(searcher.get(address))
+        for address in (LIST, page_of(job), reverse("admin:pgjobs_overview"))
+    ]
+    for command in (("jobstatus",), ("jobstatus", "--json"), ("jobs", "show", job.pk)):
+        output = StringIO()
+        call_command(*map(str, command), stdout=output)
+        outputs.append(output.getvalue())
+    for text in outputs:
+        assert SECRET not in text
+
+
+def test_unique_key_is_shown_to_those_only_who_may_see_arguments(searcher):
+    job = enqueue(task(name="tests.plain", unique_key="only-{n}")(plain), 777)
+    assert "only-777" in text_of(searcher.get(page_of(job)))
+    assert "only-777" not in text_of(operator("view_job").get(page_of(job)))
+
+
+def test_keys_of_sensitive_arguments_cannot_be_searched(searcher):
+    job = with_keys(unique_key="only-{iban}", lock="acct-{iban}")
+    assert found(searcher, f"unique:only-{SECRET}") == []
+    assert found(searcher, f"lock:acct-{SECRET}") == []
+    job.delete()
+    job = with_keys(unique_key="only-{amount}", lock="acct-{amount}")
+    assert found(searcher, "unique:only-5") == [job.pk]
+    assert found(searcher, "lock:acct-5") == [job.pk]
+
+
+def test_digest_of_sensitive_arguments_is_not_shown(searcher):
+    declared = task(name="tests.long", unique=True)(identify)
+    job = enqueue(declared, "1234", "long" * 200)
+    page = text_of(searcher.get(page_of(job)))
+    assert "tests.long:sha256:********" in page

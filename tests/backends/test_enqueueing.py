@@ -270,15 +270,15 @@ def test_module_that_workers_do_not_import_is_refused(settings):
         task(function).enqueue(1)
 
 
-def test_worker_imports_nothing_but_the_project(monkeypatch):
+@pytest.mark.parametrize(
+    "path", ["antigravity.fly", "os.system", "nothing", "tests.nowhere.task", "..", ""]
+)
+def test_looking_for_a_task_imports_nothing(path, monkeypatch):
     imported = []
     monkeypatch.setattr(
         "pgjobs.backends.finding.import_module", lambda name: imported.append(name)
     )
-    adoptions = default_task_backend.adoptions
-    assert adoptions.find("antigravity.fly") is None
-    assert adoptions.find("os.system") is None
-    assert adoptions.find("nothing") is None
+    assert default_task_backend.adoptions.find(path) is None
     assert imported == []
 
 

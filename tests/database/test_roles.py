@@ -185,6 +185,15 @@ def test_dashboard_sees_how_jobs_are():
         output = StringIO()
         call_command("jobstatus", json=True, stdout=output)
         assert '"waiting": 3' in output.getvalue()
+        assert "door" not in output.getvalue()  # keys are made of arguments
+
+
+def test_dashboard_sees_how_schedules_are():
+    with session(user=role_of("dashboard"), password=PASSWORD) as other:
+        other.execute("SELECT name, next_run_at, run_count, error FROM pgjobs_schedule")
+        other.execute("SELECT task, event, inactive_at FROM pgjobs_subscription")
+    with connected_as("dashboard"):
+        call_command("jobstatus", "--check", stdout=StringIO())
 
 
 def test_dashboard_sees_how_much_of_its_block_of_ids_a_database_has_used():
@@ -245,6 +254,15 @@ BEYOND = {
         "SELECT return_value FROM pgjobs_job",
         "SELECT traceback FROM pgjobs_attempt",
         "SELECT payload FROM pgjobs_event",
+        "SELECT args FROM pgjobs_job",
+        "SELECT meta FROM pgjobs_job",
+        "SELECT unique_key FROM pgjobs_job",
+        "SELECT args FROM pgjobs_schedule",
+        "SELECT kwargs FROM pgjobs_schedule",
+        "SELECT declared FROM pgjobs_schedule",
+        "SELECT keys FROM pgjobs_note",
+        "SELECT key FROM pgjobs_prerequisite",
+        "SELECT keys FROM pgjobs_subscription",
         "SELECT * FROM pgjobs_progress",
         "SELECT * FROM pgjobs_step",
         "SELECT * FROM pgjobs_auditentry",

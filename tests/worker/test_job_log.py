@@ -3,9 +3,12 @@
 import logging
 from collections.abc import Callable
 
+import psycopg
 import pytest
 
-from pgjobs import enqueue, task
+from pgjobs import Cancel, Fail, enqueue, task
+from pgjobs.base.database_errors import text_of
+from pgjobs.models import Job
 from pgjobs.worker.job_log import is_heard, logger
 from tests import tasks
 from tests.processes import drain, shared_queue
@@ -112,3 +115,55 @@ def test_exception_in_the_log_is_bounded_and_begins_at_the_task(records):
     assert len(text) < 50_000
     first_frame = text.partition("Traceback")[2].splitlines()[1]
     assert first_frame.endswith("in fail_at_length")
+
+
+# Forged records
+
+FORGED = "x\n2026-11-25 CRITICAL forged\r\x1b[31m\x85\u2028red"
+
+
+def lines_of(caplog) -> list[str]:
+    format = logging.Formatter(
+        "BEGIN %(task)s %(message)s", defaults={"task": ""}
+    ).format
+    return "\n".join(map(format, caplog.records)).splitlines()
+
+
+@task(name="tests.forge", max_attempts=1)
+def forge(how: str):
+    if how == "exception":
+        raise ValueError(FORGED)
+    raise {"fail": Fail, "cancel": Cancel, "retry": ValueError}[how](FORGED)
+
+
+@pytest.mark.parametrize("how", ["exception", "fail", "cancel", "retry"])
+def test_error_forges_no_record(how, caplog, settings):
+    options = {"max_attempts": 2} if how == "retry" else {}
+    with caplog.at_level(logging.DEBUG, "pgjobs"):
+        enqueue(forge.using(**options), how)
+        drain()
+    assert "forged" in caplog.text
+    for line in lines_of(caplog):
+        assert line.isprintable(), line
+        assert line.startswith(("BEGIN ", "  ", "Traceback ")), line
+
+
+def test_name_of_a_task_forges_no_record(caplog, settings):
+    settings.PGJOBS = {"UNKNOWN_TASK_GRACE": 0}
+    with caplog.at_level(logging.DEBUG, "pgjobs"):
+        Job.objects.create(task=FORGED)
+        drain()
+    assert "forged" in caplog.text
+    for line in lines_of(caplog):
+        assert line.isprintable(), line
+        assert line.startswith(("BEGIN ", "  ", "Traceback ")), line
+
+
+def test_database_error_quotes_no_row():
+    detail = (
+        'no\nDETAIL:  Failing row contains (1, {"iban": "DE89\nDE90"}).\nHINT:  Try.'
+    )
+    assert text_of(psycopg.DataError(detail)) == "no\n  HINT:  Try."
+    detail = "no\nDETAIL:  Key (unique_key)=(DE89) already exists."
+    assert text_of(psycopg.DataError(detail)) == "no"
+    assert text_of(psycopg.DataError("")) == "DataError"

@@ -17,10 +17,25 @@ GRANT SELECT (
 -- Of the audit trail, which person has paused a queue.
 GRANT SELECT (id, at, actor, act, model, object_id) ON pgjobs_auditentry TO {role};
 GRANT SELECT ON
-    pgjobs_batch, pgjobs_codeversion, pgjobs_delivery, pgjobs_figure, pgjobs_manifest, pgjobs_move, pgjobs_note,
-    pgjobs_predecessor, pgjobs_prerequisite, pgjobs_queue, pgjobs_rate, pgjobs_schedule, pgjobs_subscription,
-    pgjobs_taskdefinition, pgjobs_tick, pgjobs_worker
+    pgjobs_batch, pgjobs_codeversion, pgjobs_delivery, pgjobs_figure, pgjobs_manifest, pgjobs_move,
+    pgjobs_predecessor, pgjobs_queue, pgjobs_rate, pgjobs_taskdefinition, pgjobs_tick, pgjobs_worker
 TO {role};
+-- An older version gave whole tables.
+REVOKE SELECT ON
+    pgjobs_note, pgjobs_prerequisite, pgjobs_schedule, pgjobs_subscription
+FROM {role};
+-- No arguments, and no keys that are made of them: pgjobs_job alone shows those of locks,
+-- limits and rates, by which one sees what jobs wait for.
+GRANT SELECT (
+    id, name, task, every, cron, timezone, anchor, overlap, catch_up, jitter, start_at, end_at,
+    paused, orphaned, origin_at, next_run_at, last_run_at, run_count, skip_count, error
+) ON pgjobs_schedule TO {role};
+GRANT SELECT (id, job_id) ON pgjobs_note TO {role};
+GRANT SELECT (id, job_id, finished_at, needed_until) ON pgjobs_prerequisite TO {role};
+GRANT SELECT (
+    id, task, event, is_ordered, queue_name, priority, max_attempts, max_crashes, timeout,
+    expires_in, process_units, inactive_at, since
+) ON pgjobs_subscription TO {role};
 GRANT SELECT (id, manifest_id, kind, name, event, digest) ON pgjobs_manifestentry TO {role};
 GRANT SELECT (id, move_id, "table") ON pgjobs_parcel TO {role};
 -- How much of its block of ids the database has used.

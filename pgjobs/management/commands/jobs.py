@@ -16,7 +16,7 @@ from ...models.job_choices import QUEUED
 from ...models.job_set import JobQuerySet
 from ...queue.acts import Changed
 from ...reports.job_rows import COLUMNS, TEXTS, json_lines, json_object, some_rows
-from ...reports.json_text import readable
+from ...reports.json_text import plain
 from ...reports.reasons import reasons, turn_of
 from ...reports.texts import block, excerpt
 from ...tasks.sensitive import sensitive_words
@@ -176,7 +176,7 @@ class Command(QueueCommand):
                 value = row[name]
                 value = moment(value) if isinstance(value, datetime) else value
                 self.stdout.write(f"{name}: {one_line(str(value))}")
-        arguments = block(readable(row["arguments"]), LONGEST_TEXT)
+        arguments = block(plain(row["arguments"]), LONGEST_TEXT)
         self.stdout.write(f"arguments: {arguments}")
 
     def print_attempt(self, attempt: Attempt) -> None:

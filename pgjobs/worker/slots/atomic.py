@@ -11,6 +11,7 @@ from psycopg import ClientCursor
 from psycopg import Error as PostgreSQLError
 from psycopg.pq import ExecStatus, TransactionStatus
 
+from ...base.texts import in_a_log
 from ...base.transactions import writing_only_to
 from ...conf import settings
 from ...exceptions import Cancel, Fail, LeaseLost
@@ -64,7 +65,7 @@ def run(job: ClaimedJob, body: Callable[[], str | None]) -> Completed:
             "Job id=%s task=%s succeeded, but a function that it gave to on_commit "
             "failed; those after it were not called",
             job.id,
-            job.task,
+            in_a_log(job.task),
             extra=described(job),
         )
     finally:
@@ -154,7 +155,7 @@ def warn_of_long_transactions() -> None:
             "Job id=%s task=%s has been in its transaction for %.0f s: VACUUM can "
             "remove nothing that died since. Split it, or use steps",
             job.id,
-            job.task,
+            in_a_log(job.task),
             seconds,
             extra=described(job),
         )

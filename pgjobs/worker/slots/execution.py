@@ -96,7 +96,9 @@ class Execution:
             meta=loaded(job.meta),
         )
         # A method of this object would make a cycle for the garbage collector.
-        self.hide = self.running.hide = Hiding(job.kwargs, self.options.sensitive)
+        self.hide = self.running.hide = Hiding(
+            self.options.sensitive, job.kwargs, job.args, job.meta
+        )
         self.running.keeps_level = self.options.keeps_level or host.keeps_level
         if self.running.keeps_level is not None:
             kept_logs.handler.install()

@@ -13,6 +13,7 @@ from ...queue import recording
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Outcome, Unsuccessful, release
 from ...tasks.running_job import RunningJob
+from ...tasks.task import Task
 from ..job_log import log
 from .deadlines import Deadlines
 from .event_loop import EventLoop
@@ -38,6 +39,7 @@ class Executor(Surroundings):
         self.lock = threading.Lock()
         self.running: dict[int, Execution] = {}  # by lease token, as the other dicts
         self.waiting: OrderedDict[int, ClaimedJob] = OrderedDict()
+        self.tasks: dict[int, Task | None] = {}  # of the waiting jobs
         self.outcomes: deque[Outcome] = deque()
         self.reporting: dict[int, RunningJob] = {}
         # How long each job took, with its task, if that is asked for.
@@ -51,8 +53,11 @@ class Executor(Surroundings):
 
     def submit(self, jobs: Sequence[ClaimedJob]) -> None:
         """Run jobs in the free slots, and the others as soon as slots are free."""
+        # To look up a name may take time, so no lock is held.
+        found = {name: find_task(name) for name in {job.task for job in jobs}}
         with self.lock:
             self.waiting.update((job.lease_token, job) for job in jobs)
+            self.tasks.update((job.lease_token, found[job.task]) for job in jobs)
         self.fill_slots()
 
     def next_execution(self) -> Execution | None:
@@ -64,7 +69,7 @@ class Executor(Surroundings):
         return execution
 
     def execution_of(self, job: ClaimedJob) -> Execution:
-        task = find_task(job.task)
+        task = self.tasks.pop(job.lease_token)
         if task is None or not task.is_async:
             return ThreadExecution(job, task, self, self.default_limit)
         if self.event_loop is None:
@@ -136,6 +141,7 @@ class Executor(Surroundings):
         with self.lock:
             execution = self.running.get(lease_token)
             job = self.waiting.pop(lease_token, None)
+            self.tasks.pop(lease_token, None)
         if execution:
             execution.cancel()
         elif job:
@@ -207,6 +213,7 @@ class Executor(Surroundings):
         with self.lock:
             jobs = list(self.waiting.values())
             self.waiting.clear()
+            self.tasks.clear()
         return jobs
 
     def first_waiting(self) -> ClaimedJob | None:

@@ -45,7 +45,7 @@ def keep(job: RunningJob, record: logging.LogRecord) -> None:
         text = f"{shortened(record.msg)} <{type(error).__name__}>"
     job.log(f"{record.levelname} {record.name}: {text}")
     if record.exc_info and record.exc_info[1] is not None:
-        job.log(traceback_text(record.exc_info[1]))
+        job.log(traceback_text(record.exc_info[1], job.hide))
 
 
 handler = KeepingHandler()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from types import FrameType, TracebackType
 
-from ...base.texts import storable
+from ...base.texts import in_a_log, storable
 from ...exceptions import (
     Cancel,
     Fail,
@@ -63,7 +63,9 @@ def backoff_of(job: ClaimedJob, options: Options) -> float:
     try:
         return non_negative_seconds("backoff", options.backoff(failures))
     except BaseException:
-        logger.exception("Backoff of task=%s failed, using the default", job.task)
+        logger.exception(
+            "Backoff of task=%s failed, using the default", in_a_log(job.task)
+        )
         return Options().backoff(failures)
 
 

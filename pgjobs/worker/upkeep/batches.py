@@ -12,8 +12,14 @@ from time import monotonic
 
 import psycopg
 
-from ...base.database_errors import is_lost, is_of_row, is_too_slow, text_of
-from ...base.texts import storable
+from ...base.database_errors import (
+    is_lost,
+    is_of_row,
+    is_too_slow,
+    message_of,
+    text_of,
+)
+from ...base.texts import in_a_log, storable
 from ...queue import upkeep
 from ...queue.statements import Execute
 from ...queue.upkeep import Batch
@@ -126,7 +132,7 @@ def fail_culprit(
 
     Raises psycopg.Error if the database is lost.
     """
-    reason = f"A worker cannot go on with the job ({step}): {text_of(error)}"
+    reason = f"A worker cannot go on with the job ({step}): {message_of(error)}"
     try:
         has_ended = upkeep.fail(
             connection.execute, id, storable(reason, LONGEST_REASON)
@@ -136,5 +142,5 @@ def fail_culprit(
             raise
         return False
     if has_ended:
-        logger.error("Job id=%s FAILED: %s", id, reason, extra={"job_id": id})
+        logger.error("Job id=%s FAILED: %s", id, in_a_log(reason), extra={"job_id": id})
     return has_ended

@@ -12,7 +12,7 @@ from time import monotonic
 import psycopg
 
 from ...base.database_errors import is_of_row
-from ...base.texts import storable
+from ...base.texts import in_a_log, storable
 from ...exceptions import InvalidArguments, UnknownTask
 from ...models.job import HIGHEST_PRIORITY
 from ...queue import dependencies
@@ -88,8 +88,8 @@ def log_failure(job: Decided) -> None:
     logger.error(
         "Job id=%s task=%s FAILED: %s",
         job.id,
-        job.task,
-        job.reason,
+        in_a_log(job.task),
+        in_a_log(job.reason),
         extra=described(job),
     )
 

@@ -4,6 +4,7 @@ import logging
 from math import inf
 from time import monotonic
 
+from ...base.texts import in_a_log
 from ...queue import upkeep
 from ...queue.upkeep import HeavyJob
 from ..connections.connection import OwnConnection
@@ -41,7 +42,7 @@ class HeavyJobWarning(Chore):
             "Job id=%s task=%s takes units=%s and never runs here, where there "
             "are units=%s",
             job.id,
-            job.task,
+            in_a_log(job.task),
             job.units,
             self.units,
             extra=described(job),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from time import monotonic
 
+from ...base.texts import in_a_log
 from ...conf import FINISHED, settings
 from ...queue import recording, upkeep
 from ...queue.statements import Execute
@@ -48,7 +49,7 @@ def log_rescue(job: Rescued) -> None:
         logging.ERROR if job.status == "FAILED" else logging.WARNING,
         "Job id=%s task=%s lost its worker (crash %s), now %s",
         job.id,
-        job.task,
+        in_a_log(job.task),
         job.crashes,
         job.status,
         extra=described(job),
