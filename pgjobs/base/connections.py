@@ -9,6 +9,7 @@ from django.db import connections
 from psycopg import sql
 
 from ..conf import is_by_alias, settings
+from .forks import keep_private
 
 LONGEST_APPLICATION_NAME = 63
 
@@ -47,6 +48,7 @@ def connect(
     parameters = parameters_of(alias) | named(role, name) | changes
     # Behind a pooler a prepared statement would stay in a session of other clients.
     connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
+    keep_private(connection)
     try:
         with guard(connection):
             assume_role(alias, connection)
