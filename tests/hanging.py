@@ -34,7 +34,7 @@ def end_child_by_signal() -> int:
 @task
 def leave_thread():
     """Leave a thread that Python would wait for."""
-    threading.Thread(target=time.sleep, args=[600]).start()
+    threading.Thread(target=time.sleep, args=[600], daemon=False).start()
 
 
 @task(max_crashes=1)

@@ -293,10 +293,12 @@ class OwnConnection:
 
     def has_ended(self) -> bool:
         """Whether the session is over, once its socket is readable; close it then."""
-        if self.connection is None:
+        connection = self.connection
+        if connection is None:
             return True
         try:
-            self.connection.pgconn.consume_input()
+            with connection.lock:  # nobody waits for an answer then
+                connection.pgconn.consume_input()
         except psycopg.Error:
             self.close()
         return self.connection is None
