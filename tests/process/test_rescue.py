@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.db.models import F
 from django.utils import timezone
+from psycopg import OperationalError
 
 from pgjobs import current_job, enqueue, signals, task
 from pgjobs.base.connections import connect
@@ -341,20 +342,22 @@ def test_worker_whose_heartbeat_stays_cut_off_lives_by_its_other_sessions(
 @pytest.mark.direct
 def test_lost_connection_of_the_heartbeat_is_replaced_at_once(calm_worker, monkeypatch):
     """Otherwise other workers would take the pause for a death."""
-    beating, waits = calm_worker.heartbeat, []
+    beating, waits, outcomes = calm_worker.heartbeat, [], [True, False]
 
-    class Stopped:
-        def wait(self, seconds: float) -> bool:
-            waits.append(seconds)
-            return len(waits) == 3
+    def rest(seconds: float) -> bool:
+        waits.append(seconds)
+        return len(waits) == 3
 
-    backend = beating.connection.connection.info.backend_pid
-    execute("SELECT pg_terminate_backend(%s, 5000)", [backend])
+    def beat() -> None:
+        if outcomes.pop():
+            return
+        raise OperationalError("the connection is lost")
+
     with monkeypatch.context() as patched:
-        patched.setattr(beating, "stopped", Stopped())
+        patched.setattr(beating, "rest", rest)
+        patched.setattr(beating, "beat", beat)
         beating.run()
     assert waits == [600, 0, 600]
-    assert Worker.objects.get(pk=calm_worker.id).holds_session_lock
 
 
 def backends(name: str) -> list[tuple[int]]:

@@ -18,6 +18,7 @@ unlocked AS MATERIALIZED (
         SELECT id FROM pgjobs_worker
         WHERE %(sees_locks)s
             AND id <> %(worker_id)s
+            AND lock_key IS NOT NULL  -- or nothing at all would not be among no keys
             AND (unlocked_at IS NULL OR unlocked_at <= heartbeat_at)
             AND lock_key <> ALL (ARRAY(
                 SELECT (classid::bigint << 32) | objid::bigint

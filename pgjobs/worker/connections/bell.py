@@ -48,4 +48,5 @@ class Bell:
         ends = self.ends()
         self.read_end = self.write_end = -1
         for end in ends:
-            os.close(end)
+            if end >= 0:  # it is not closed yet
+                os.close(end)

@@ -25,11 +25,9 @@ class LastResort:
         self.thread: threading.Thread | None = None
 
     def end_within(self, seconds: float, code: int) -> None:
-        """End the process after that time; an earlier end that was set stays."""
+        """End the process after that time with this code; an earlier end stays."""
         with self.changed:
-            if (at := monotonic() + seconds) >= self.at:
-                return
-            self.at, self.code = at, code
+            self.at, self.code = min(self.at, monotonic() + seconds), code
             if self.thread is None:
                 self.thread = threading.Thread(
                     target=self.wait, name="pgjobs-last-resort", daemon=True
