@@ -51,7 +51,6 @@ class Victim:
 
     name: str
     pid: int
-    id: int
     jobs: list[tuple[int, int]]
 
 
@@ -67,8 +66,8 @@ class Stage:
         """Return the living workers, by name."""
         found: dict[str, Victim] = {}
         with self.server.connect() as connection:
-            for name, pid, id, job, token in connection.execute(RUNNING):
-                victim = found.setdefault(name, Victim(name, pid, id, []))
+            for name, pid, _, job, token in connection.execute(RUNNING):
+                victim = found.setdefault(name, Victim(name, pid, []))
                 if job is not None:
                     victim.jobs.append((job, token))
         return list(found.values())

@@ -30,7 +30,6 @@ class Planned(NamedTuple):
 
 KINDS = [
     Kind("kill a worker", weight=3),
-    Kind("kill the worker that asks for all"),
     Kind("kill a starting worker"),
     Kind("kill a supervisor"),
     Kind("kill a starting supervisor"),

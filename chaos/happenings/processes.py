@@ -6,30 +6,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from chaos.clocks import LIBRARY
-from chaos.faults import LONGEST_WAIT, Fault, Skipped, Stage, fault
+from chaos.faults import Fault, Skipped, Stage, fault
 from chaos.fleet import Member
 
 
 @fault("kill a worker")
 def kill_worker(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
     send(stage.victim(fault, draw).pid, signal.SIGKILL)
-    yield
-
-
-@fault("kill the worker that asks for all")
-def kill_asking_worker(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
-    """Of idle workers one asks what there is to do, and tells the others."""
-    with stage.server.connect() as connection:
-        connection.execute("LISTEN pgjobs_survey")
-        told = next(connection.notifies(timeout=LONGEST_WAIT, stop_after=1), None)
-        if told is None:
-            raise Skipped("no worker asks for all: each has something to do")
-        id = int(told.payload.split()[1])
-    victim = next((each for each in stage.victims() if each.id == id), None)
-    if victim is None:
-        raise Skipped("the worker that asks has just ended")
-    fault.target, fault.met, fault.pids = victim.name, victim.jobs, [victim.pid]
-    send(victim.pid, signal.SIGKILL)
     yield
 
 

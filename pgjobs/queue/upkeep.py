@@ -153,7 +153,7 @@ def rescue(execute: Execute, worker_id: int, batch: Batch = ALL_DUE) -> list[Res
 
 def left_listeners(execute: Execute) -> list[int]:
     """Return the process ids of the sessions that listen for workers that are dead."""
-    return [pid for (pid,) in execute(statement("left_listeners"))]
+    return [pid for (pid,) in execute(statement("left_listeners"), {})]
 
 
 def end_session(execute: Execute, pid: int) -> None:

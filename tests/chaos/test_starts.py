@@ -90,7 +90,7 @@ def test_worker_that_its_supervisor_starts_is_stopped(tmp_path):
         (first,) = children_of(member.process.pid)
         jobs = [(1, 1)]
         fault = Fault("stop a starting worker", 0.0)
-        stage = stage_of(fleet, lambda: [Victim("alpha.1", first, 1, jobs)])
+        stage = stage_of(fleet, lambda: [Victim("alpha.1", first, jobs)])
         with FAULTS[fault.kind](stage, fault, 0.3):
             (second,) = children_of(member.process.pid)
             wait_for(lambda: state_of(second) == "T", "it has stopped")
@@ -102,6 +102,6 @@ def test_process_that_has_registered_does_not_count_as_starting(tmp_path):
     member = Member("gamma", 0)
     with fleet_of(member, tmp_path) as fleet:
         fault = Fault("stop a starting worker", 0.0)
-        registered = lambda: [Victim("gamma", member.process.pid, 2, [])]  # noqa: E731
+        registered = lambda: [Victim("gamma", member.process.pid, [])]  # noqa: E731
         with FAULTS[fault.kind](stage_of(fleet, registered), fault, 0.3):
             assert not fault.has_met_start

@@ -19,11 +19,6 @@ from .chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
 
 logger = logging.getLogger("pgjobs.worker")
 
-MAY_NOT_END = (
-    "Session pid=%s listens for a dead worker, and this role may not end it (%s). "
-    "PostgreSQL keeps each notification until that session has taken it. Let a role "
-    "with the right end it: SELECT pg_terminate_backend(pid)."
-)
 # How much later a claim whose answer was lost may still be committed.
 DOUBT_SECONDS = 120.0
 
@@ -49,7 +44,12 @@ class Rescue(BatchChore):
             except InsufficientPrivilege as error:
                 if not self.is_refused:
                     self.is_refused = True
-                    logger.warning(MAY_NOT_END, pid, text_of(error))
+                    logger.warning(
+                        "Session pid=%s listens for a dead worker, and this role may "
+                        "not end it: %s",
+                        pid,
+                        text_of(error),
+                    )
             else:
                 logger.warning("Ended session pid=%s of a dead worker", pid)
 
