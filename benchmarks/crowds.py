@@ -421,7 +421,10 @@ def cases() -> dict[str, Case]:
         "admit": Case(*admit_statement(BEGINNING, False, nothing)),
         "admit after an end": Case(*admit_statement(BEGINNING, False, nothing), ended),
         "sweep": Case(*admit_statement(BEGINNING, True, nothing)),
-        "chores": Case(statement("chores"), {"looks": True, "tells": False, **OWN}),
+        "chores": Case(
+            statement("chores"),
+            {"looks": True, "tells": False, "sees_locks": True, **OWN},
+        ),
         "rescue": Case(statement("rescue"), {"lock_class": LOCK_CLASS, **OWN, **batch}),
         "expire": Case(statement("expire"), batch),
         "promote": Case(statement("promote"), batch),

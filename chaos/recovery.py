@@ -1,10 +1,14 @@
 """How long it took until work went on, after each kind of fault."""
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import NamedTuple
 
 from .checker.evidence import Evidence, FaultRow, Version
 from .timeline import NAMES
+
+# Finds a version among those after a fault, given the token of the broken attempt.
+Finder = Callable[[list[Version], int], Version | None]
 
 
 class Recovery(NamedTuple):
@@ -18,7 +22,9 @@ class Recovery(NamedTuple):
     starts_met: int  # faults that met a process before it had registered
     # From the end of the fault to the next claim by any worker.
     work_went_on: list[float]
-    # From its beginning until each job whose attempt it broke was started again.
+    # From its beginning until each job whose attempt it broke was taken back, and until
+    # it was started again: other jobs may come first, and its lock may be another's.
+    taken_back: list[float]
     started_again: list[float]
 
 
@@ -50,12 +56,8 @@ def recovery_of(kind: str, evidence: Evidence, claims: list[float]) -> Recovery:
             for fault in happened
             if (seconds := until_next(claims, fault.ended_at)) is not None
         ),
-        sorted(
-            seconds
-            for fault in happened
-            for job_id, token in fault.met
-            if (seconds := until_again(evidence, fault, job_id, token)) is not None
-        ),
+        until(taken_back, evidence, happened),
+        until(started_again, evidence, happened),
     )
 
 
@@ -64,18 +66,30 @@ def until_next(times: list[float], since: float) -> float | None:
     return times[place] - since if place < len(times) else None
 
 
-def until_again(
-    evidence: Evidence, fault: FaultRow, job_id: int, token: int
-) -> float | None:
-    """Return the seconds until a broken attempt was followed by another one."""
+def until(find: Finder, evidence: Evidence, happened: list[FaultRow]) -> list[float]:
+    """Return the seconds until what `find` finds of the attempts that were broken."""
+    return sorted(
+        found.committed_at - fault.began_at
+        for fault in happened
+        for job_id, token in fault.met
+        if (found := find(broken_since(evidence, fault, job_id), token)) is not None
+    )
+
+
+def broken_since(evidence: Evidence, fault: FaultRow, job_id: int) -> list[Version]:
+    """Return the versions of a job after the fault, if that broke its attempt."""
     versions = evidence.by_job.get(job_id, [])
     later = [version for version in versions if version.committed_at > fault.began_at]
-    if not was_broken(later):
-        return None
-    for version in later:
-        if version.is_running and version.token > token:
-            return version.committed_at - fault.began_at
-    return None
+    return later if was_broken(later) else []
+
+
+def taken_back(later: list[Version], token: int) -> Version | None:
+    return next((version for version in later if not version.is_running), None)
+
+
+def started_again(later: list[Version], token: int) -> Version | None:
+    running = (version for version in later if version.is_running)
+    return next((version for version in running if version.token > token), None)
 
 
 def was_broken(later: list[Version]) -> bool:

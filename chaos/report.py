@@ -93,15 +93,17 @@ def broken(judged: list[Judged]) -> Iterator[str]:
 def faults(found: list[Recovery]) -> Iterator[str]:
     yield (
         "| fault | times | met running jobs | jobs met "
-        "| work goes on after, p50 / p95 / max s | broken jobs started again |"
+        "| work goes on after, p50 / p95 / max s | broken jobs taken back "
+        "| started again |"
     )
-    yield "|---|---:|---:|---:|---:|---:|"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
     for each in found:
         skipped = f" ({each.skipped} skipped)" if each.skipped else ""
         yield (
             f"| {each.kind} | {each.happened}{skipped} | {each.met_running} "
             f"| {each.jobs_met} | {figures(each.work_went_on)} "
-            f"| {figures(each.started_again, with_number=True)} |"
+            f"| {figures(each.taken_back, with_number=True)} "
+            f"| {figures(each.started_again)} |"
         )
     if starting := [each for each in found if "starting" in each.kind]:
         met = (f"{each.kind} {each.starts_met} x" for each in starting)

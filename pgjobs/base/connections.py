@@ -9,6 +9,7 @@ from django.db import connections
 from psycopg import sql
 
 from ..conf import is_by_alias, settings
+from .forks import keep_private
 from .readable import make_readable
 
 LONGEST_APPLICATION_NAME = 63
@@ -48,6 +49,7 @@ def connect(
     parameters = parameters_of(alias) | named(role, name) | changes
     # Behind a pooler a prepared statement would stay in a session of other clients.
     connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
+    keep_private(connection)
     try:
         with guard(connection):
             make_readable(connection)

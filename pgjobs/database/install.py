@@ -89,10 +89,14 @@ class PostgreSQLOperation(Operation):
 
 
 class RunFiles(PostgreSQLOperation):
-    """Run files that never change, and drop what they created beside the tables."""
+    """Run files that never change, and drop what they created beside the tables.
 
-    def __init__(self, *paths: str):
+    - `undone_by`: a file that undoes what they have changed.
+    """
+
+    def __init__(self, *paths: str, undone_by: str | None = None):
         self.paths = paths
+        self.undone_by = undone_by
 
     def forwards(self) -> list[str]:
         return [read(path) for path in self.paths]
@@ -100,7 +104,8 @@ class RunFiles(PostgreSQLOperation):
     def backwards(self) -> list[str]:
         created = CREATED.findall("".join(self.forwards()))
         names = (f"{kind.lower()} {name}" for kind, name in created)
-        return [dropping(f"^({'|'.join(names)})$")]
+        undoing = [read(self.undone_by)] if self.undone_by else []
+        return [*undoing, dropping(f"^({'|'.join(names)})$")]
 
 
 class InstallSQL(PostgreSQLOperation):

@@ -64,6 +64,20 @@ class Worker(Table):
         db_comment="Whether it holds a session lock that dies with its process (no "
         "pooler between).",
     )
+    lock_key = models.BigIntegerField(
+        _("key of the session lock"),
+        null=True,
+        blank=True,
+        db_comment="Key of its session lock. NULL: none, or the one of release 0.9.0, "
+        "whose workers notice later that their sessions have ended.",
+    )
+    unlocked_at = models.DateTimeField(
+        _("without a session lock since"),
+        null=True,
+        blank=True,
+        db_comment="When another worker saw that nobody holds its session lock. A sign "
+        "of life after that voids it.",
+    )
     version = models.CharField(
         _("version"),
         max_length=200,

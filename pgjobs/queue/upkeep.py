@@ -65,6 +65,7 @@ class Chores(NamedTuple):
     workers: int  # that are alive
     at: float  # when this was asked: seconds by the server's clock
     installation: int  # the oid of its table of workers: a database may have several
+    doubt_ends_in: float | None  # seconds until a worker without its lock is dead
     is_idle: bool  # there is nothing to do, for any worker, and no job is READY
 
 
@@ -113,14 +114,24 @@ def expire(execute: Execute, batch: Batch = ALL_DUE) -> list[int]:
 
 
 def chores(
-    execute: Execute, worker_id: int, looks: bool, tells: bool = False
+    execute: Execute,
+    worker_id: int,
+    looks: bool,
+    tells: bool = False,
+    sees_locks: bool = True,
 ) -> Chores:
     """Return which chores have something to do.
 
     - `looks`: look for READY jobs, too.
     - `tells`: if there is nothing to do, and no job is READY, notify the other workers.
+    - `sees_locks`: look whether the other workers hold their session locks, too.
     """
-    parameters = {"worker_id": worker_id, "looks": looks, "tells": tells}
+    parameters = {
+        "worker_id": worker_id,
+        "looks": looks,
+        "tells": tells,
+        "sees_locks": sees_locks,
+    }
     return Chores._make(execute(statement("chores"), parameters)[0][:-1])
 
 
@@ -138,6 +149,16 @@ def rescue(execute: Execute, worker_id: int, batch: Batch = ALL_DUE) -> list[Res
     parameters = {"worker_id": worker_id, "lock_class": LOCK_CLASS}
     rows = execute(statement("rescue"), {**parameters, **batch.parameters()})
     return [Rescued._make(row) for row in rows]
+
+
+def left_listeners(execute: Execute) -> list[int]:
+    """Return the process ids of the sessions that listen for workers that are dead."""
+    return [pid for (pid,) in execute(statement("left_listeners"), {})]
+
+
+def end_session(execute: Execute, pid: int) -> None:
+    """End a session; raises psycopg.errors.InsufficientPrivilege."""
+    execute("SELECT pg_terminate_backend(%(pid)s)", {"pid": pid})
 
 
 def prune(execute: Execute, ages: dict[str, float | None]) -> int:

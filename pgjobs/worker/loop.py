@@ -42,8 +42,6 @@ from .wakefulness import Wakefulness
 
 logger = logging.getLogger("pgjobs.worker")
 
-LAST_SECONDS = 2.0  # seconds, for announcing the last jobs that ended
-
 
 class Loop:
     """One worker: claims jobs, hands them to its slots and records the outcomes."""
@@ -74,19 +72,24 @@ class Loop:
         """
         self.start()
         try:
-            while not self.is_done:
-                self.run_pass_or_wait()
-                if self.stopping.is_out_of_time:
-                    return self.stopping.abandon()
-                self.sleep()
-            is_drained = self.options.drain and self.poll_schedule.is_empty
-            is_renewed = self.lifetime.should_renew(is_drained)
-            return ExitCode.RESTART if is_renewed else ExitCode.STOPPED
+            code = self.work()
         except DatabaseLost:
             logger.critical("Worker name=%s lost its database", self.options.name)
-            return ExitCode.LOST
+            code = ExitCode.LOST
         finally:
             self.close()
+        return self.stopping.judged(code)
+
+    def work(self) -> ExitCode:
+        """Run passes until the worker has to end."""
+        while not self.is_done:
+            self.run_pass_or_wait()
+            if self.stopping.is_out_of_time:
+                return self.stopping.abandon()
+            self.sleep()
+        is_drained = self.options.drain and self.poll_schedule.is_empty
+        is_renewed = self.lifetime.should_renew(is_drained)
+        return ExitCode.RESTART if is_renewed else ExitCode.STOPPED
 
     def start(self) -> None:
         refuse_mode()
@@ -99,7 +102,8 @@ class Loop:
         logger.info("Worker name=%s id=%s started", self.options.name, self.id)
         self.observer.started()
         self.announcer.announce_worker(signals.worker_started, self.session.row)
-        self.announcer.wait()  # its receivers come before the first job
+        # Its receivers come before the first job.
+        self.announcer.wait(must_end=lambda: self.lifetime.signals > 0)
 
     def make_parts(self) -> None:
         """Make the parts that need the worker's id and its connection."""
@@ -175,12 +179,11 @@ class Loop:
         """Leave the queue. Jobs that still run here no longer belong to this worker."""
         self.phase = "stopped"
         self.announcer.announce_worker(signals.worker_stopping, self.session.row)
-        if self.stopping.has_abandoned_jobs or self.in_flight.still_running:
-            # The process has to end now.
-            self.announcer.stop(timeout=LAST_SECONDS)
-        else:
+        if not (self.stopping.has_abandoned_jobs or self.in_flight.still_running):
             self.executor.stop()
-            self.announcer.stop()
+        self.stopping.is_cut_off = not self.announcer.stop(
+            self.stopping.announces_until
+        )
         self.heartbeat.stop()
         if self.faults.since is None:
             self.upkeep.store_last_figures(self.connection)
@@ -286,6 +289,8 @@ class Loop:
     def next_event(self) -> float:
         """Return when the loop must run a pass even if nothing rings."""
         is_over = self.lifetime.is_over
+        if is_over and self.in_flight.is_empty:  # since the loop has last asked
+            return 0.0
         return min(
             self.recorder.next_event,
             self.claimer.next_event,

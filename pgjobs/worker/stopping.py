@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from math import inf
 from time import monotonic
 
 import psycopg
@@ -17,6 +18,7 @@ from .recorder import Recorder
 logger = logging.getLogger("pgjobs.worker")
 
 RELEASE_TRIES = 3
+LAST_SECONDS = 2.0  # for announcing the last jobs that ended, in a hurry
 
 
 class Stopping:
@@ -32,6 +34,8 @@ class Stopping:
         self.run_pass = run_pass
         self.stop_at: float | None = None  # end of the grace, once asked to stop
         self.has_abandoned_jobs = False  # whose threads run on
+        self.is_cut_off = False  # receivers of signals have not heard of all ends
+        self.closed_at = self.hurried_at = inf  # monotonic times
 
     @property
     def is_out_of_time(self) -> bool:
@@ -45,6 +49,36 @@ class Stopping:
                 self.observer.stopping(len(self.in_flight))
         over = signals > 1 or monotonic() >= self.stop_at
         return over and len(self.in_flight) > 0
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether the process has to end now."""
+        return (
+            self.lifetime.signals > 1
+            or self.has_abandoned_jobs
+            or bool(self.in_flight.still_running)
+        )
+
+    def announces_until(self) -> float:
+        """Return until when receivers may still hear of ends (monotonic time).
+
+        That is the end of the grace, and a moment later if that is over; after a second
+        signal, just the moment.
+        """
+        now = monotonic()
+        self.closed_at = min(self.closed_at, now)
+        if self.is_hurried:
+            self.hurried_at = min(self.hurried_at, now)
+            return self.hurried_at + LAST_SECONDS
+        grace_ends = self.stop_at or self.closed_at + self.options.grace
+        return max(grace_ends, self.closed_at + LAST_SECONDS)
+
+    def judged(self, code: ExitCode) -> ExitCode:
+        """Return how the worker ends if the loop has ended with `code`."""
+        if not (self.is_cut_off and self.lifetime.signals) or code != ExitCode.STOPPED:
+            return code
+        is_hurried = self.lifetime.signals > 1
+        return ExitCode.SECOND_SIGNAL if is_hurried else ExitCode.GRACE_OVER
 
     def release_unstarted(self) -> None:
         """Put the prefetched jobs that no slot has begun back in the queue."""

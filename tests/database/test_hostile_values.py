@@ -328,7 +328,9 @@ class Working:
         self.do("beat", self.hand.beat)
 
     def look(self) -> None:
-        self.run("chores", worker_id=self.hand.id, looks=True, tells=True)
+        everything = {"looks": True, "tells": True, "sees_locks": True}
+        self.run("chores", worker_id=self.hand.id, **everything)
+        self.run("left_listeners")
         self.run("next_fire", after=0, limit=100)
         self.run("due_schedules", limit=100)
         self.run("orphans", worker_id=self.hand.id, lease_tokens="{}")

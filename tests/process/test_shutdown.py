@@ -153,7 +153,7 @@ def test_job_that_ends_as_the_grace_does_is_not_run_again(path, monkeypatch):
 def test_ends_are_announced_before_a_worker_with_two_signals_ends(
     path, is_stuck, monkeypatch
 ):
-    monkeypatch.setattr("pgjobs.worker.loop.LAST_SECONDS", 0.5 if is_stuck else 20)
+    monkeypatch.setattr("pgjobs.worker.stopping.LAST_SECONDS", 0.5 if is_stuck else 20)
     begun, go_on, announced = threading.Event(), threading.Event(), []
 
     def receive(sender, job, **kwargs):
@@ -217,7 +217,7 @@ def test_worker_stops_although_the_announcement_of_an_end_is_stuck(monkeypatch, 
             enqueue(tasks.noop)
             assert begun.wait(SOON)
             worker.loop.stop()
-            assert worker.join(timeout=SOON) == ExitCode.STOPPED
+            assert worker.join(timeout=SOON) == ExitCode.GRACE_OVER
         assert not Worker.objects.exists()
         assert "A receiver of a signal is stuck" in caplog.text
     finally:

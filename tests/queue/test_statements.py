@@ -104,7 +104,7 @@ def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
         assert drain(slots=4, prefetch=12).finished == 400
     counted = Counter(each.split(maxsplit=1)[1].strip() for each in executed)
     assert counted.pop("record_and_claim") <= 100
-    assert counted.pop(HOLD_LOCK) == 2  # the loop's and the heartbeat's
+    assert counted.pop(HOLD_LOCK.strip()) == 2  # the loop's and the heartbeat's
     assert counted.pop("cancel_requests", 0) <= 1  # once it listens
     assert counted.pop("admit") <= 3  # as it starts, once it listens, before it ends
     assert counted.pop("record_successes", 0) <= 2  # by those, in the same round trip
@@ -359,8 +359,8 @@ def test_rescue_does_not_walk_over_what_living_workers_have_run(name):
         run_under_a_snapshot(5_000, held)
         rescuer = Hand("rescuer").id
         found = {"lock_class": LOCK_CLASS, "limit": 1_000}
-        found |= {"looks": False, "tells": False}
-        assert blocks_read_behind_a_snapshot(name, rescuer, **found) < 50
+        found |= {"looks": False, "tells": False, "sees_locks": True}
+        assert blocks_read_behind_a_snapshot(name, rescuer, **found) < 100
 
 
 def test_requests_to_stop_are_not_sought_among_what_the_worker_has_run():

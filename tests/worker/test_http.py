@@ -22,7 +22,12 @@ from pgjobs.models import Job, Worker
 from pgjobs.queue import claiming
 from pgjobs.worker import Loop, WorkerOptions
 from pgjobs.worker.process import health, http
-from pgjobs.worker.process.http import MOST_CLIENTS, Address, Server
+from pgjobs.worker.process.http import (
+    MOST_CLIENTS,
+    MOST_LINGERING,
+    Address,
+    Server,
+)
 from pgjobs.worker.upkeep.admission import Admitting
 from pgjobs.worker.upkeep.chore import Upkeep
 from tests import tasks
@@ -424,7 +429,7 @@ def test_silent_clients_hold_few_threads_and_for_a_short_time(server, monkeypatc
             clients.enter_context(socket.create_connection(server.address))
         wait_for(lambda: client_threads() == MOST_CLIENTS, "all threads are held")
         assert ask(server.address, "/healthz")[0] == 200
-    assert client_threads() <= MOST_CLIENTS
+    assert client_threads() <= MOST_CLIENTS + MOST_LINGERING
 
 
 def test_silent_clients_do_not_keep_a_probe_waiting(server, monkeypatch):
@@ -435,7 +440,43 @@ def test_silent_clients_do_not_keep_a_probe_waiting(server, monkeypatch):
             client = clients.enter_context(socket.create_connection(server.address))
             client.sendall(b"GET /healthz HTT")
         assert ask(server.address, "/healthz")[0] == 200
-        assert client_threads() <= MOST_CLIENTS
+        assert client_threads() <= MOST_CLIENTS + MOST_LINGERING
+
+
+def test_clients_that_were_answered_and_linger_keep_no_probe_waiting(
+    server, monkeypatch
+):
+    monkeypatch.setattr(http, "BODY_SECONDS", 600)
+    with ExitStack() as clients:
+        for _ in range(5 * MOST_CLIENTS):
+            client = clients.enter_context(socket.create_connection(server.address))
+            client.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert ask(server.address, "/healthz")[0] == 200
+        assert client_threads() <= MOST_CLIENTS + MOST_LINGERING
+
+
+class StuckMetrics:
+    """Metrics whose statement waits for a lock."""
+
+    content_type = "text/plain"
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    def answer(self, query: str) -> bytes:
+        self.go_on.wait()
+        return b""
+
+
+def test_metrics_that_are_stuck_keep_no_probe_waiting():
+    metrics = StuckMetrics()
+    loop = Loop(WorkerOptions())
+    with ExitStack() as clients, Server(ANYWHERE, loop, None, metrics) as server:
+        for _ in range(3 * MOST_CLIENTS):
+            client = clients.enter_context(socket.create_connection(server.address))
+            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert ask(server.address, "/healthz")[0] == 200
+        metrics.go_on.set()
 
 
 def test_client_that_sends_byte_by_byte_is_cut_off(server, monkeypatch):

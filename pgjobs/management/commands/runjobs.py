@@ -1,11 +1,9 @@
 import gc
 import math
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -21,12 +19,13 @@ from ...reports.status import LIVE
 from ...tasks.declaring import store_declared
 from ...tasks.registry import registry
 from ...worker import ExitCode, Loop, WorkerOptions
-from ...worker.connections.bell import Bell
 from ...worker.memory import resident_bytes
 from ...worker.observer import RunStats
 from ...worker.process.http import LAST_PORT, Address
+from ...worker.process.last_resort import LAST_SECONDS, LastResort, end_process
 from ...worker.process.pipe import SupervisorPipe
-from ...worker.process.supervisor import STOPPING_SIGNALS, Supervisor
+from ...worker.process.signals import stopping_on_signals
+from ...worker.process.supervisor import Supervisor
 from ..databases import chosen_databases
 from ..parameters import check_migrations, check_mode, check_schema
 from ..refusals import explained
@@ -54,6 +53,7 @@ class Command(BaseCommand):
         add_worker_arguments(parser)
 
     def handle(self, **options):
+        self.last_resort = LastResort()
         aliases = chosen_databases(options["database"], self.stderr)
         chosen = worker_options(aliases[0], options)
         is_child = options["child"] is not None
@@ -75,9 +75,14 @@ class Command(BaseCommand):
                 code = self.drain_all(aliases, options, output)
             else:
                 code = self.work(chosen, options, ConsoleReporter(*output))
+        if not self._called_from_command_line:
+            self.last_resort.lift()
+        else:
+            # Threads and children that jobs have left may keep Python from ending.
+            self.last_resort.end_within(chosen.grace + LAST_SECONDS, code)
         if code in THREADS_LEFT or self.has_given_up:
             flush()
-            os._exit(code)
+            end_process(code)
         if self._called_from_command_line:
             # Before it ends, Python would collect garbage twice. That would take longer
             # than all else from the signal to the end.
@@ -110,7 +115,7 @@ class Command(BaseCommand):
         reporter.print(*banner(chosen, who, options["verbosity"]))
         serving = Serving(options, reporter)
         loop = Loop(chosen, reporter)
-        with stopping_on_signals(loop.stop, loop.bell):
+        with stopping_on_signals(partial(self.stop, loop)):
             code = self.run_loop(loop, serving)
         self.print_end(chosen, reporter, reporter.stats)
         if code == ExitCode.RESTART and self.has_given_up:
@@ -132,10 +137,19 @@ class Command(BaseCommand):
         loop = Loop(chosen, reporter)
         pipe = reporter.pipe
         # Before check_start, which may have to wait for a lock in the database.
-        pipe.obey(loop.stop)
+        pipe.obey(partial(self.stop, loop))
         self.check_start(chosen, options)
-        with stopping_on_signals(pipe.signalled, pipe.bell):
+        with stopping_on_signals(pipe.signalled):
             return self.run_loop(loop, serving)
+
+    def stop(self, loop: Loop) -> None:
+        """Stop a worker; end the process if the worker does not end in time."""
+        loop.stop()
+        if loop.lifetime.signals > 1:
+            self.last_resort.end_within(LAST_SECONDS, ExitCode.SECOND_SIGNAL)
+        else:
+            grace = loop.options.grace + LAST_SECONDS
+            self.last_resort.end_within(grace, ExitCode.GRACE_OVER)
 
     def check_start(self, chosen: WorkerOptions, options: dict) -> None:
         """Raise CommandError for faults that time does not cure."""
@@ -314,23 +328,3 @@ def worker_options(alias: str, options: dict) -> WorkerOptions:
     }
     chosen = {name: value for name, value in given.items() if value is not None}
     return WorkerOptions(database=alias, **chosen)
-
-
-@contextmanager
-def stopping_on_signals(stop: Callable[[], None], bell: Bell) -> Iterator[None]:
-    """Let SIGTERM and SIGINT call `stop` and ring the bell, where Python allows it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    bell.hear_signals()
-    before = {
-        number: signal.signal(number, lambda *args: stop())
-        for number in STOPPING_SIGNALS
-    }
-    # A supervisor starts its workers with these blocked.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING_SIGNALS)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -10,10 +10,46 @@ WITH silent AS MATERIALIZED (
         )
         OR heartbeat_at > clock_timestamp()  -- the clock was set back
 ),
+-- Note when nobody holds the session lock of a worker. If it does not give a sign of
+-- life soon, it is dead: rescue.sql.
+unlocked AS MATERIALIZED (
+    UPDATE pgjobs_worker SET unlocked_at = clock_timestamp()
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_worker
+        WHERE %(sees_locks)s
+            AND id <> %(worker_id)s
+            AND lock_key IS NOT NULL  -- or nothing at all would not be among no keys
+            AND (unlocked_at IS NULL OR unlocked_at <= heartbeat_at)
+            AND lock_key <> ALL (ARRAY(
+                SELECT (classid::bigint << 32) | objid::bigint
+                FROM pg_catalog.pg_locks
+                WHERE locktype = 'advisory' AND objsubid = 1
+                    AND database = (
+                        SELECT oid FROM pg_catalog.pg_database
+                        WHERE datname = current_database()
+                    )
+            ))
+        FOR NO KEY UPDATE SKIP LOCKED
+    ))
+    RETURNING unlocked_at
+),
+-- The seconds until a worker without its lock is dead.
+doubt AS MATERIALIZED (
+    SELECT extract(
+        epoch FROM min(unlocked_at) + interval '2 seconds' - clock_timestamp()
+    )::float8 AS ends_in
+    FROM (
+        SELECT unlocked_at FROM unlocked
+        UNION ALL
+        SELECT unlocked_at FROM pgjobs_worker
+        WHERE unlocked_at > heartbeat_at AND id <> %(worker_id)s
+    ) AS noted
+),
 survey AS MATERIALIZED (
     SELECT
         -- A worker is silent, or the worker of running jobs has no row.
         EXISTS (SELECT FROM silent WHERE id <> %(worker_id)s)
+        OR coalesce((SELECT ends_in <= 0 FROM doubt), false)
         OR EXISTS (
             SELECT
             FROM (
@@ -88,12 +124,13 @@ verdict AS MATERIALIZED (
             rescue OR admit OR expire OR deliver_late OR has_ready
             OR coalesce(next_fire <= 0, false) OR coalesce(next_due <= 0, false)
             OR EXISTS (SELECT FROM silent)
+            OR (SELECT ends_in IS NOT NULL FROM doubt)
         ) AS is_idle
     FROM survey
 )
 SELECT
     rescue, admit, expire, deliver_late, next_fire, has_ready, next_due, workers, at,
-    installation, is_idle,
+    installation, (SELECT ends_in FROM doubt) AS doubt_ends_in, is_idle,
     -- Then the others need not ask so soon: worker/upkeep/survey.py.
     (
         SELECT pg_notify('pgjobs_survey', concat_ws(

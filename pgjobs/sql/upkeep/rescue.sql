@@ -2,7 +2,9 @@
 -- or its session lock is gone and no sign of life follows. The last two count only for
 -- a time in which the rescuer itself was alive, so that no worker is dead after an
 -- outage. The lock counts only since the rescuer's connection opened: whatever broke
--- the connection before may have broken those of the other workers, too.
+-- the connection before may have broken those of the other workers, too. A worker whose
+-- lock was seen to be gone (chores.sql) has two seconds to take it again: it notices at
+-- once that its sessions have ended. One of release 0.9.0 does so at its next heartbeat.
 WITH rescuer AS (
     SELECT beating_since,
         greatest(beating_since, (
@@ -28,9 +30,20 @@ dead_worker AS (
                 < clock_timestamp() - (worker.lease_until - worker.heartbeat_at)
             OR (
                 worker.holds_session_lock
-                AND greatest(known.heartbeat_at, rescuer.connected_since)
-                    < clock_timestamp()
+                AND rescuer.connected_since < clock_timestamp()
+                    - make_interval(secs => 1.3 * worker.heartbeat_interval)
+                AND (
+                    known.heartbeat_at < clock_timestamp()
                         - make_interval(secs => 1.3 * worker.heartbeat_interval)
+                    -- The clock was set back.
+                    OR known.heartbeat_at IS NULL
+                    OR (
+                        worker.lock_key IS NOT NULL
+                        AND worker.unlocked_at > known.heartbeat_at
+                        AND worker.unlocked_at
+                            < clock_timestamp() - interval '2 seconds'
+                    )
+                )
                 AND NOT EXISTS (
                     SELECT FROM pg_catalog.pg_locks
                     WHERE locktype = 'advisory'
@@ -38,9 +51,13 @@ dead_worker AS (
                             SELECT oid FROM pg_catalog.pg_database
                             WHERE datname = current_database()
                         )
-                        AND classid = %(lock_class)s
-                        AND objid = worker.id
-                        AND objsubid = 2
+                        AND CASE
+                            WHEN worker.lock_key IS NULL
+                                THEN classid = %(lock_class)s AND objid = worker.id
+                                    AND objsubid = 2
+                            ELSE objsubid = 1 AND worker.lock_key
+                                = (classid::bigint << 32) | objid::bigint
+                        END
                 )
             )
         )

@@ -1,13 +1,13 @@
 -- A worker's sign of life. If the row was deleted, it comes back.
 INSERT INTO pgjobs_worker AS worker
     (id, name, host, pid, queues, excluded, slots, units, started_at, heartbeat_at,
-     beating_since, lease_until, heartbeat_interval, holds_session_lock, version,
+     beating_since, lease_until, heartbeat_interval, holds_session_lock, lock_key, version,
      memory, manifest_id)
 VALUES
     (%(id)s, %(name)s, %(host)s, %(pid)s, %(queues)s, %(excluded)s, %(slots)s, %(units)s,
      clock_timestamp(), clock_timestamp(), clock_timestamp(),
      clock_timestamp() + make_interval(secs => %(lease)s), %(heartbeat_interval)s,
-     %(holds_session_lock)s, %(version)s, %(memory)s,
+     %(holds_session_lock)s, %(lock_key)s, %(version)s, %(memory)s,
      %(manifest_id)s::bigint)
 ON CONFLICT (id) DO UPDATE SET
     heartbeat_at = clock_timestamp(),
@@ -21,6 +21,7 @@ ON CONFLICT (id) DO UPDATE SET
     END,
     lease_until = excluded.lease_until,
     holds_session_lock = excluded.holds_session_lock,
+    lock_key = excluded.lock_key,
     memory = excluded.memory,
     manifest_id = excluded.manifest_id
 RETURNING

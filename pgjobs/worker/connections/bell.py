@@ -3,6 +3,8 @@
 import os
 import signal
 
+from ...base.forks import keep_private
+
 
 class Bell:
     """Ends a sleep. Any thread and any signal handler may ring: no lock is taken."""
@@ -12,6 +14,10 @@ class Bell:
         os.set_blocking(self.read_end, False)
         os.set_blocking(self.write_end, False)
         self.hears_signals = False
+        keep_private(self, Bell.ends)
+
+    def ends(self) -> tuple[int, int]:
+        return self.read_end, self.write_end
 
     def ring(self) -> None:
         try:
@@ -39,7 +45,8 @@ class Bell:
         """Close the pipe. A later ring must not write to another file."""
         if self.hears_signals:
             signal.set_wakeup_fd(-1)
-        ends = self.read_end, self.write_end
+        ends = self.ends()
         self.read_end = self.write_end = -1
         for end in ends:
-            os.close(end)
+            if end >= 0:  # it is not closed yet
+                os.close(end)

@@ -60,7 +60,16 @@ FROM pg_class WHERE oid = to_regclass('pgjobs_job')
 # A worker that is frozen inside a transaction must not lock its rows for long.
 BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
 PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
-HOLD_LOCK = "SELECT pg_try_advisory_lock_shared(%(lock_class)s, %(id)s)"
+# Several installations may share a database, each with workers from 1 on; so the oid of
+# the table is in the key. Workers of release 0.9.0 look for the other lock.
+HOLD_LOCK = """
+SELECT key, pg_try_advisory_lock_shared(key),
+    CASE
+        WHEN %(id)s::bigint < 2147483648
+            THEN pg_try_advisory_lock_shared(%(lock_class)s, %(id)s::bigint::int)
+    END
+FROM hashint8extended(%(id)s, 'pgjobs_worker'::regclass::oid::bigint) AS key
+"""
 
 
 class Watchdog:
@@ -282,6 +291,18 @@ class OwnConnection:
             raise
         return connection
 
+    def has_ended(self) -> bool:
+        """Whether the session is over, once its socket is readable; close it then."""
+        connection = self.connection
+        if connection is None:
+            return True
+        try:
+            with connection.lock:  # nobody waits for an answer then
+                connection.pgconn.consume_input()
+        except psycopg.Error:
+            self.close()
+        return self.connection is None
+
     def close_if_broken(self, error: psycopg.Error) -> None:
         """Close the connection unless only the statement failed."""
         if is_lost(error) or isinstance(error, psycopg.InternalError):
@@ -320,14 +341,15 @@ def keep_plans(own: OwnConnection) -> None:
         own.connection.execute(PLANNER)
 
 
-def hold_session_lock(own: OwnConnection, worker_id: int) -> bool:
+def hold_session_lock(own: OwnConnection, worker_id: int) -> int | None:
     """Hold the lock by which others see that this process lives.
 
     PostgreSQL releases the lock when the process dies. All sessions of the worker share
-    it, so that the worker does not look dead when one of them is cut. Returns False
-    behind a pooler, where the session may be another client's.
+    it, so that the worker does not look dead when one of them is cut. Returns its key,
+    or None behind a pooler, where the session may be another client's.
     """
     if own.pooled:
-        return False
+        return None
     parameters = {"lock_class": LOCK_CLASS, "id": worker_id}
-    return own.execute(HOLD_LOCK, parameters)[0][0]
+    key, is_held, _ = own.execute(HOLD_LOCK, parameters)[0]
+    return key if is_held else None

@@ -1,6 +1,7 @@
 """The worker's signs of life, on a thread and a connection of their own."""
 
 import logging
+import select
 import threading
 from collections.abc import Callable
 from math import inf
@@ -13,6 +14,7 @@ from ...conf import settings
 from ...sql import statement
 from ..memory import resident_bytes
 from ..options import WorkerOptions
+from .bell import Bell
 from .connection import OwnConnection, Watchdog, hold_session_lock, keep_plans
 
 logger = logging.getLogger("pgjobs.worker")
@@ -45,7 +47,7 @@ class Heartbeat:
         self.on_cancel = on_cancel
         self.last_beat = monotonic()
         self.last_heard = -inf  # the last notification; the listener sets it
-        self.has_lock = False
+        self.lock_key: int | None = None  # of the session lock, while it is held
         self.connection = OwnConnection(
             options.database,
             "heartbeat",
@@ -54,6 +56,7 @@ class Heartbeat:
             limit=max(2 * self.interval, LEAST_PATIENCE),
             prepare=keep_plans,
         )
+        self.bell = Bell()
         self.stopped = threading.Event()
         self.thread = threading.Thread(
             target=self.run, name="pgjobs-heartbeat", daemon=True
@@ -82,12 +85,14 @@ class Heartbeat:
 
     def stop(self) -> None:
         self.stopped.set()
+        self.bell.ring()
         self.thread.join()
+        self.bell.close()
         self.connection.close()
 
     def run(self) -> None:
         delay = self.interval
-        while not self.stopped.wait(delay):
+        while not self.rest(delay):
             try:
                 self.beat()
                 delay = self.interval
@@ -99,6 +104,26 @@ class Heartbeat:
                 logger.exception("Heartbeat failed")
                 delay = self.pause_after(delay)
 
+    def rest(self, seconds: float) -> bool:
+        """Wait until the next beat is due; return whether no other one follows.
+
+        It is due at once if the session ends: others see that nobody holds the session
+        lock, and take the worker for dead if it does not take the lock again.
+        """
+        ends_at = monotonic() + seconds
+        while not self.stopped.is_set() and (left := ends_at - monotonic()) > 0:
+            poll = select.poll()
+            poll.register(self.bell.read_end, select.POLLIN)
+            own = self.connection.connection
+            if own is not None:
+                poll.register(own.fileno(), select.POLLIN)
+            readable = [descriptor for descriptor, _ in poll.poll(1_000 * left)]
+            has_heard = any(each != self.bell.read_end for each in readable)
+            if has_heard and self.connection.has_ended():
+                logger.warning("Heartbeat connection lost")
+                break
+        return self.stopped.is_set()
+
     def pause_after(self, delay: float) -> float:
         """Return the wait before the next try.
 
@@ -109,14 +134,15 @@ class Heartbeat:
 
     def beat(self) -> None:
         if self.connection.connection is None:
-            self.has_lock = False
+            self.lock_key = None
             self.connection.open()
-        if not self.has_lock:
-            self.has_lock = hold_session_lock(self.connection, self.row["id"])
+        if self.lock_key is None:
+            self.lock_key = hold_session_lock(self.connection, self.row["id"])
         # Before the statement: the process may be frozen before its answer.
         begun = monotonic()
         now = {
-            "holds_session_lock": self.has_lock,
+            "holds_session_lock": self.lock_key is not None,
+            "lock_key": self.lock_key,
             "memory": resident_bytes(),
             "held": self.held_ids(),
             "echoes": begun - self.last_heard > ECHO_AGE * self.interval,

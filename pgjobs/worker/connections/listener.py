@@ -28,6 +28,13 @@ SUBSCRIBE_SECONDS = 10.0
 ASK_SECONDS = 5.0
 FIRST_PAUSE = 0.2  # seconds without a connection whose statement failed; it doubles
 BUSY_SECONDS = 0.01  # between two looks of a busy loop at what was notified
+# Shows whose session it is: sql/upkeep/left_listeners.sql.
+HOLD_LISTENING_LOCK = """
+SELECT pg_try_advisory_lock_shared(
+    hashint8('pgjobs_worker'::regclass::oid::bigint) # 1885825644,
+    (%(id)s::bigint & 2147483647)::int
+)
+"""
 LONGEST_SLEEP = 3_600.0  # seconds at a time; poll() refuses infinity
 
 
@@ -60,6 +67,7 @@ class Listener:
         hear: Callable[[str, str], None],
     ):
         self.options = options
+        self.worker_id = worker_id
         self.own_channel = own_channel(worker_id)
         self.watchdog = watchdog
         self.heartbeat = heartbeat
@@ -199,6 +207,7 @@ class Listener:
                 "PGJOBS['LISTEN'] can name a direct connection."
             )
             return
+        connection.execute(HOLD_LISTENING_LOCK, {"id": self.worker_id})
         shared = self.CHANNEL, self.ADMISSION, self.SURVEY, self.ECHO
         for channel in (*shared, self.own_channel):
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))

@@ -19,6 +19,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from time import monotonic, sleep
 from typing import Any, NamedTuple, Protocol
 
+from ...base.forks import keep_private
 from ..connections.bell import Bell
 from ..loop import Loop
 from . import health
@@ -28,6 +29,9 @@ logger = logging.getLogger("pgjobs.worker")
 LOOPBACK = "127.0.0.1"
 LAST_PORT = 65_535
 MOST_CLIENTS = 16  # at a time; the others wait in the socket's backlog
+# Of these, so that some can always answer a probe: metrics may wait for the database.
+MOST_SCRAPERS = 12
+MOST_LINGERING = 16  # clients that were answered and have not closed yet
 HEAD_SECONDS = 2.0  # how long a client may take to send its request
 LONGEST_HEAD = 16_384
 END_OF_HEAD = b"\r\n\r\n"
@@ -106,9 +110,13 @@ class Server(ThreadingMixIn, TCPServer):
         self.address_family, _, _, _, socket_address = found[0]
         super().__init__(socket_address, Handler)
         self.address = Address(*self.socket.getsockname()[:2])
+        keep_private(self.socket)
         self.vacancies = threading.Semaphore(MOST_CLIENTS)
+        self.scrapers = threading.Semaphore(MOST_SCRAPERS)
         # The clients that have not asked yet, the oldest first.
         self.silent: dict[socket.socket, None] = {}
+        # Those that were answered, but have not closed yet, the oldest first.
+        self.lingering: dict[socket.socket, None] = {}
         self.is_closing = False
         self.bell = Bell()
         self.thread = threading.Thread(target=self.run, name="pgjobs-http", daemon=True)
@@ -144,7 +152,7 @@ class Server(ThreadingMixIn, TCPServer):
 
     def process_request(self, request, client_address) -> None:
         if not self.vacancies.acquire(blocking=False):
-            self.dismiss_oldest()
+            dismiss_oldest(self.silent)
             self.vacancies.acquire()
         try:
             super().process_request(request, client_address)
@@ -152,18 +160,16 @@ class Server(ThreadingMixIn, TCPServer):
             self.vacancies.release()
             raise
 
-    def dismiss_oldest(self) -> None:
-        """Make room: drop the oldest of the clients that have not asked yet."""
-        oldest = next(iter(tuple(self.silent)), None)
-        if oldest is not None:
-            with suppress(OSError):
-                oldest.shutdown(socket.SHUT_RD)
-
     def process_request_thread(self, request, client_address) -> None:
+        keep_private(request)
         try:
-            super().process_request_thread(request, client_address)
+            self.finish_request(request, client_address)
+        except Exception:  # noqa: BLE001  (as the server's own method)
+            self.handle_error(request, client_address)
         finally:
+            # Before it closes: a client that lingers keeps no other one waiting.
             self.vacancies.release()
+        self.shutdown_request(request)
 
     def handle_error(self, request, client_address) -> None:
         # An OSError means that the client is gone.
@@ -176,10 +182,25 @@ class Server(ThreadingMixIn, TCPServer):
         Closing before everything is read would reset the connection, and the client
         might never see the answer.
         """
-        with suppress(OSError):
-            request.shutdown(socket.SHUT_WR)
-            receive(request, BODY_SECONDS, LONGEST_BODY)
+        if len(self.lingering) >= MOST_LINGERING:
+            dismiss_oldest(self.lingering)
+        self.lingering[request] = None
+        try:
+            with suppress(OSError):
+                request.shutdown(socket.SHUT_WR)
+                receive(request, BODY_SECONDS, LONGEST_BODY)
+        finally:
+            self.lingering.pop(request, None)
         self.close_request(request)
+
+
+def dismiss_oldest(clients: dict[socket.socket, None]) -> None:
+    """Make room: read nothing more from the client that has been there longest."""
+    oldest = next(iter(tuple(clients)), None)
+    if oldest is not None:
+        clients.pop(oldest, None)
+        with suppress(OSError):
+            oldest.shutdown(socket.SHUT_RD)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -230,7 +251,12 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(code, content, {"Allow": allowed} if allowed else {})
 
     def answer_metrics(self, metrics: Metrics, query: str) -> None:
-        body = metrics.answer(query)
+        if not self.server.scrapers.acquire(blocking=False):
+            return self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+        try:
+            body = metrics.answer(query)
+        finally:
+            self.server.scrapers.release()
         self.send(HTTPStatus.OK, body, {"Content-Type": metrics.content_type})
 
     def answer(self, status, content: dict, headers: dict | None = None) -> None:

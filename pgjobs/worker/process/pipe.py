@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import astuple
 from time import sleep
 
+from ...base.forks import keep_private
 from ..connections.bell import Bell
 from ..exit_code import ExitCode
 from ..observer import RunStats
@@ -31,6 +32,7 @@ class SupervisorPipe:
         # Processes that jobs start must not have it.
         os.set_inheritable(descriptor, False)
         self.socket = socket.socket(fileno=descriptor)
+        keep_private(self.socket)
         self.bell = Bell()
 
     def obey(self, stop: Callable[[], None]) -> None:

@@ -20,10 +20,10 @@ from ..connections.bell import Bell
 from ..exit_code import ExitCode
 from ..observer import RunStats
 from .pipe import SupervisorPipe
+from .signals import STOPPING_SIGNALS
 
 logger = logging.getLogger("pgjobs.supervisor")
 
-STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SHORTEST_PAUSE = 0.5  # seconds before another worker follows one that died
 LONGEST_PAUSE = 30.0
 HEALTHY_SECONDS = 30.0  # a worker that lived longer did not die of its start

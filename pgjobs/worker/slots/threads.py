@@ -7,12 +7,15 @@ from concurrent.futures import Executor as FutureExecutor
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
+from time import monotonic
 
 from django.db import connections
 
 from ...exceptions import Interruption
 from .cleaning import clean_connections
 from .interruption import ThreadStopper, run_stoppable
+
+STOP_SECONDS = 2.0  # for a thread to close its connections
 
 
 class Threads:
@@ -98,8 +101,9 @@ class Threads:
         self.is_stopping = True
         for _ in self.alive:
             self.calls.put(None)
+        ends_at = monotonic() + STOP_SECONDS
         for thread in self.alive:
-            thread.join()
+            thread.join(max(ends_at - monotonic(), 0))
 
 
 class BorrowedThread(FutureExecutor):

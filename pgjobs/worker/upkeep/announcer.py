@@ -2,9 +2,11 @@
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from queue import Empty, SimpleQueue
+from math import inf
+from time import monotonic
 from typing import Any, NamedTuple
 
 from django.db import connections
@@ -24,6 +26,12 @@ logger = logging.getLogger("pgjobs.worker")
 IDLE_SECONDS = 1.0
 # Seconds after which a worker that stops gives up on a call, and one that starts warns.
 LONGEST_CALL = 30.0
+# Receivers that are slower than the jobs do not fill the memory: each call that waits
+# holds an exception, perhaps, with all its frames.
+MOST_WAITING = 10_000
+LATE_SECONDS = 30.0  # for which a call may wait until the worker warns
+WARNING_INTERVAL = 60.0
+TICK = 0.1  # seconds after which a wait looks whether it must end
 
 
 class EndOfAttempt(NamedTuple):
@@ -39,7 +47,12 @@ class Announcer:
 
     def __init__(self, database: str):
         self.database = database
-        self.calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.changed = threading.Condition()
+        # With the time (monotonic) at which each was put; the oldest first.
+        self.calls: deque[tuple[float, Callable[[], None]]] = deque()
+        self.dropped = 0  # calls, since the last warning
+        self.warn_at = -inf
+        self.is_stopping = False
         self.thread: threading.Thread | None = None
         self.done = 0  # calls
 
@@ -62,12 +75,32 @@ class Announcer:
             self.put(partial(signals.send, signal, Worker, worker=worker))
 
     def put(self, call: Callable[[], None]) -> None:
+        now = monotonic()
+        with self.changed:
+            if len(self.calls) >= MOST_WAITING:
+                self.calls.popleft()
+                self.dropped += 1
+            self.calls.append((now, call))
+            self.changed.notify()
+            waited = now - self.calls[0][0]
         if self.thread is None:
             self.thread = threading.Thread(
                 target=self.run, name="pgjobs-announcer", daemon=True
             )
             self.thread.start()
-        self.calls.put(call)
+        if (waited > LATE_SECONDS or self.dropped) and now >= self.warn_at:
+            self.warn(waited, now)
+
+    def warn(self, waited: float, now: float) -> None:
+        """Say that receivers are slower than the jobs; not too often."""
+        self.warn_at = now + WARNING_INTERVAL
+        logger.warning(
+            "Receivers of signals are late: waiting=%s for %.0f s, dropped=%s",
+            len(self.calls),
+            waited,
+            self.dropped,
+        )
+        self.dropped = 0
 
     def run(self) -> None:
         while (call := self.next_call()) is not None:
@@ -82,42 +115,55 @@ class Announcer:
 
     def next_call(self) -> Callable[[], None] | None:
         """Wait for a call; None ends the thread."""
-        try:
-            return self.calls.get(timeout=IDLE_SECONDS)
-        except Empty:
-            connections.close_all()  # it is one more than the slots need
-            return self.calls.get()
+        with self.changed:
+            if not self.changed.wait_for(self.is_wanted, IDLE_SECONDS):
+                connections.close_all()  # it is one more than the slots need
+                self.changed.wait_for(self.is_wanted)
+            return self.calls.popleft()[1] if self.calls else None
 
-    def wait(self) -> None:
-        """Return when all that was put so far is announced."""
-        if self.thread is not None:
-            announced = threading.Event()
-            self.calls.put(announced.set)
-            while not announced.wait(LONGEST_CALL):
+    def is_wanted(self) -> bool:
+        return bool(self.calls) or self.is_stopping
+
+    def wait(self, must_end: Callable[[], bool]) -> None:
+        """Return when all that was put so far is announced, or at once if it must."""
+        if self.thread is None:
+            return
+        announced = threading.Event()
+        self.put(announced.set)
+        warn_at = monotonic() + LONGEST_CALL
+        while not announced.wait(TICK) and not must_end():
+            if monotonic() >= warn_at:
+                warn_at += LONGEST_CALL
                 logger.warning("A receiver of worker_started keeps the worker waiting")
 
-    def stop(self, timeout: float | None = None) -> None:
-        """Send what is left, for `timeout` seconds at most, then end.
+    def stop(self, ends_at: Callable[[], float]) -> bool:
+        """Send what is left, then end; return whether all was sent.
 
-        Without a time-out, give up on a call that does not end: its connection may have
+        `ends_at` returns until when (monotonic time); a signal may bring that forward.
+        A call that does not end for long is given up before: its connection may have
         gone silent.
         """
         if self.thread is None:
-            return
-        self.calls.put(None)
-        if timeout is None:
-            self.join_while_calls_end()
-        else:
-            self.thread.join(timeout)
-        if self.thread.is_alive():
-            logger.warning("A receiver of a signal is stuck")
+            return True
+        with self.changed:
+            self.is_stopping = True
+            self.changed.notify()
+        done, given_up_at = -1, inf
+        while self.thread.is_alive() and monotonic() < min(ends_at(), given_up_at):
+            if done != self.done:
+                done, given_up_at = self.done, monotonic() + LONGEST_CALL
+            self.thread.join(TICK)
+        return self.is_done()
 
-    def join_while_calls_end(self) -> None:
-        assert self.thread is not None
-        done = -1
-        while self.thread.is_alive() and done != self.done:
-            done = self.done
-            self.thread.join(LONGEST_CALL)
+    def is_done(self) -> bool:
+        """Whether the thread has ended. If not, it sends nothing more but this call."""
+        if self.thread is None or not self.thread.is_alive():
+            return True
+        with self.changed:
+            unsent = len(self.calls)
+            self.calls.clear()
+        logger.warning("A receiver of a signal is stuck, or slow: unsent=%s", unsent)
+        return False
 
 
 def has_receivers() -> bool:

@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterable
 from math import inf
 from time import monotonic
 
+from psycopg.errors import InsufficientPrivilege
+
+from ...base.database_errors import text_of
 from ...base.texts import in_a_log
 from ...conf import FINISHED, settings
 from ...queue import recording, upkeep
@@ -27,6 +30,29 @@ class Rescue(BatchChore):
     def __init__(self, worker_id: int):
         super().__init__(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
         self.worker_id = worker_id
+        self.is_refused = False  # this role may not end the sessions of the others
+
+    def run(self, connection: OwnConnection) -> Effects:
+        effects = super().run(connection)
+        self.end_listeners(connection)
+        return effects
+
+    def end_listeners(self, connection: OwnConnection) -> None:
+        """End the sessions that still listen for dead workers."""
+        for pid in upkeep.left_listeners(connection.execute):
+            try:
+                upkeep.end_session(connection.execute, pid)
+            except InsufficientPrivilege as error:
+                if not self.is_refused:
+                    self.is_refused = True
+                    logger.warning(
+                        "Session pid=%s listens for a dead worker, and this role may "
+                        "not end it: %s",
+                        pid,
+                        text_of(error),
+                    )
+            else:
+                logger.warning("Ended session pid=%s of a dead worker", pid)
 
     def do(self, execute: Execute, batch: Batch) -> tuple[Effects, int]:
         rescued = upkeep.rescue(execute, self.worker_id, batch)

@@ -27,8 +27,11 @@ from .schedules import Scheduler
 FIRST = 1.2, 1.25
 LATER = 1.3, 1.6
 LONGEST_DELAY = 0.5  # intervals from a survey until another worker hears of it
+# How many of the workers, when all are busy, look at the session locks each time.
+LOOKING_AT_LOCKS = 4
 # Intervals without asking, for a worker that is told all the time.
 BELIEF = 20.0, 30.0
+LEAST_DOUBT = 0.1  # seconds until the next survey while the death of a worker shows
 
 
 class View(NamedTuple):
@@ -76,23 +79,36 @@ class Survey(Chore):
         self.heard_at = -inf  # when another worker has told it something credible
         self.asked_at = self.believes_until = -inf
         self.found: upkeep.Chores | None = None  # then, if there was nothing to do
+        self.until_locks = 0  # surveys until it looks at the session locks again
 
     def run(self, connection: OwnConnection) -> Effects:
         begun, looks = monotonic(), self.view.looks_for_jobs()
         was_told = begun < self.heard_at + max(FIRST) * self.interval
         tells = self.view.listens() and not was_told
-        found = upkeep.chores(connection.execute, self.worker_id, looks, tells)
+        sees_locks = self.must_see_locks()
+        found = upkeep.chores(
+            connection.execute, self.worker_id, looks, tells, sees_locks
+        )
         now = monotonic()
+        if sees_locks:
+            self.until_locks = found.workers // LOOKING_AT_LOCKS
         self.asked_at, self.found = begun, found if found.is_idle else None
         self.believes_until = begun + self.interval * random.uniform(*BELIEF)
         if found.is_idle and found.workers > 1 and (tells or was_told):
             self.ask_after(FIRST if tells else LATER, now)
         else:
             self.done(now)
+        if found.doubt_ends_in is not None:
+            self.due = min(self.due, now + max(found.doubt_ends_in, LEAST_DOUBT))
         for each in self.shared:
             each.take_turns(found.workers, now)
         self.note_found(found, looks, now)
         return NOTHING
+
+    def must_see_locks(self) -> bool:
+        """Whether it is this worker's turn. An idle worker asks for all others."""
+        self.until_locks -= 1
+        return self.found is not None or self.until_locks < 0
 
     def note_found(self, found: upkeep.Chores, looks: bool, now: float) -> None:
         self.rescue.note(found.rescue, now)
