@@ -1,7 +1,7 @@
 """Kill workers that have the default times: `python -m chaos.deaths --times 20`.
 
 Prints how long it took until another worker had taken back what the dead one held. Of
-idle workers one asks for all whether anybody is dead: it is killed in half of them.
+idle workers one asks for all whether anybody is dead: it is killed in half the cases.
 With `--load N` so many processes keep the processors busy meanwhile.
 """
 
