@@ -40,6 +40,54 @@ CREATE OR REPLACE TRIGGER pgjobs_check_job
     ON pgjobs_job
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 
+CREATE OR REPLACE TRIGGER pgjobs_check_subscription
+    AFTER INSERT OR UPDATE ON pgjobs_subscription
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_subscription();
+
+-- The job was replaced by one with other keys, so the old keys are free.
+CREATE OR REPLACE TRIGGER pgjobs_note_changed
+    AFTER UPDATE OF keys ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        OLD.keys ->> 'lock' <> coalesce(NEW.keys ->> 'lock', '')
+        OR OLD.keys ->> 'limit_key' <> coalesce(NEW.keys ->> 'limit_key', '')
+    )
+    EXECUTE FUNCTION pgjobs_note_changed();
+
+-- Only a job with keys or dependencies can leave something behind.
+CREATE OR REPLACE TRIGGER pgjobs_note_deleted
+    AFTER DELETE ON pgjobs_job
+    FOR EACH ROW WHEN (OLD.keys IS NOT NULL OR OLD.dependencies IS NOT NULL)
+    EXECUTE FUNCTION pgjobs_note_deleted();
+
+-- Only the claim of a READY job that has a rate calls it.
+CREATE OR REPLACE TRIGGER pgjobs_note_started
+    AFTER UPDATE OF last_attempted_at ON pgjobs_job
+    FOR EACH ROW
+    WHEN (NEW.keys ? 'rate_key' AND OLD.status = 'READY')
+    EXECUTE FUNCTION pgjobs_note_started();
+
+-- The condition keeps claims, most successes, and the jobs that an admission makes
+-- READY, from paying for a call. It is shorter than what the function asks, because
+-- PostgreSQL parses it with each statement.
+CREATE OR REPLACE TRIGGER pgjobs_notify_changed
+    AFTER UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND CASE
+            WHEN NEW.finished_at IS NULL
+                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
+            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
+        END
+    )
+    EXECUTE FUNCTION pgjobs_notify_changed();
+
+-- A queue that may have more room than before wakes its workers.
+CREATE OR REPLACE TRIGGER pgjobs_notify_queue
+    AFTER UPDATE OF paused_at, max_running OR DELETE ON pgjobs_queue
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_notify_queue();
+
 -- What undoes the row: `save()` of an older instance, for one, names all columns. These
 -- are the columns that neither a claim nor a success names, and PostgreSQL reads the
 -- condition only for a statement that names one of them. See functions/jobs/undone.sql;
@@ -62,54 +110,6 @@ CREATE OR REPLACE TRIGGER pgjobs_undone
         )
     )
     EXECUTE FUNCTION pgjobs_undone();
-
-CREATE OR REPLACE TRIGGER pgjobs_check_subscription
-    AFTER INSERT OR UPDATE ON pgjobs_subscription
-    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_subscription();
-
--- The job was replaced by one with other keys, so the old keys are free.
-CREATE OR REPLACE TRIGGER pgjobs_note_changed
-    AFTER UPDATE OF keys ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        OLD.keys ->> 'lock' <> coalesce(NEW.keys ->> 'lock', '')
-        OR OLD.keys ->> 'limit_key' <> coalesce(NEW.keys ->> 'limit_key', '')
-    )
-    EXECUTE FUNCTION pgjobs_note_changed();
-
--- Only a job with keys or dependencies can leave something behind.
-CREATE OR REPLACE TRIGGER pgjobs_note_deleted
-    AFTER DELETE ON pgjobs_job
-    FOR EACH ROW WHEN (OLD.keys IS NOT NULL OR OLD.dependencies IS NOT NULL)
-    EXECUTE FUNCTION pgjobs_note_deleted();
-
--- The condition keeps claims, most successes, and the jobs that an admission makes
--- READY, from paying for a call. It is shorter than what the function asks, because
--- PostgreSQL parses it with each statement.
-CREATE OR REPLACE TRIGGER pgjobs_notify_changed
-    AFTER UPDATE OF status ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.worker_id IS NULL
-        AND CASE
-            WHEN NEW.finished_at IS NULL
-                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
-            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
-        END
-    )
-    EXECUTE FUNCTION pgjobs_notify_changed();
-
--- Only the claim of a READY job that has a rate calls it.
-CREATE OR REPLACE TRIGGER pgjobs_note_started
-    AFTER UPDATE OF last_attempted_at ON pgjobs_job
-    FOR EACH ROW
-    WHEN (NEW.keys ? 'rate_key' AND OLD.status = 'READY')
-    EXECUTE FUNCTION pgjobs_note_started();
-
--- A queue that may have more room than before wakes its workers.
-CREATE OR REPLACE TRIGGER pgjobs_notify_queue
-    AFTER UPDATE OF paused_at, max_running OR DELETE ON pgjobs_queue
-    FOR EACH ROW EXECUTE FUNCTION pgjobs_notify_queue();
 
 CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
     AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted

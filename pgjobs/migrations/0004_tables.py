@@ -4,6 +4,7 @@ import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.fields.json
 import pgjobs.fields
+from pgjobs.database.install import RunFiles
 from django.db import migrations, models
 
 
@@ -116,4 +117,5 @@ class Migration(migrations.Migration):
             name='manifest',
             field=models.ForeignKey(db_comment='The manifest that it is in.', on_delete=django.db.models.deletion.CASCADE, related_name='entries', to='pgjobs.manifest', verbose_name='manifest'),
         ),
+        RunFiles('tables/workers.sql', undone_by='tables/workers_undone.sql'),
     ]

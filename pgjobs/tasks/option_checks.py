@@ -74,3 +74,13 @@ def parameters_of(function: Callable) -> dict[str, Any]:
     """Return the kinds of a function's parameters by their names."""
     signature = inspect.signature(function, **UNRESOLVED)
     return {name: each.kind for name, each in signature.parameters.items()}
+
+
+def exception_classes(name: str, value: Any) -> tuple[type[BaseException], ...]:
+    classes = value if isinstance(value, tuple) else (value,)
+    for each in classes:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise InvalidTask(
+                f"{name} must be exception classes in a tuple, got {value!r}."
+            )
+    return classes

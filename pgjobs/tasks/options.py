@@ -23,6 +23,7 @@ from .option_checks import (
     check_choice,
     check_moment,
     check_whole,
+    exception_classes,
     named_parameters,
     no_parameter,
     takes_any_name,
@@ -378,16 +379,6 @@ def check_expires(value: Any, run_after: Any) -> None:
         raise InvalidTask(
             f"expires must be later than run_after, got {value!r} and {run_after!r}."
         )
-
-
-def exception_classes(name: str, value: Any) -> tuple[type[BaseException], ...]:
-    classes = value if isinstance(value, tuple) else (value,)
-    for each in classes:
-        if not (isinstance(each, type) and issubclass(each, BaseException)):
-            raise InvalidTask(
-                f"{name} must be exception classes in a tuple, got {value!r}."
-            )
-    return classes
 
 
 def moment(value: datetime | timedelta | None) -> datetime | None:

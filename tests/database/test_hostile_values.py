@@ -331,6 +331,9 @@ class Working:
         everything = {"looks": True, "tells": True, "sees_locks": True}
         self.run("chores", worker_id=self.hand.id, **everything)
         self.run("left_listeners")
+        self.run("held_locks", limit=100)
+        self.run("look_at_manifests", worker_id=self.hand.id, lives=150.0)
+        self.run("planned_schedules", after=0, limit=100)
         self.run("next_fire", after=0, limit=100)
         self.run("due_schedules", limit=100)
         self.run("orphans", worker_id=self.hand.id, lease_tokens="{}")
@@ -346,6 +349,7 @@ class Working:
         ticks = {"tick_schedules": ids, "tick_times": times}
         notes = {"skips": [0] * len(ids), "errors": [""] * len(ids)}
         fired = self.run("fire", **plans, **ticks, **notes)
+        self.run("replan", **plans)
         made = [tick for _, tick, *_ in fired if tick]
         self.run("link_ticks", ticks=made, jobs=[None] * len(made))
 
@@ -521,7 +525,8 @@ END $$
 """
 TABLES = (
     *("attempt", "auditentry", "batch", "codeversion", "delivery", "errorgroup"),
-    *("event", "figure", "job", "move", "note", "parcel", "predecessor"),
+    *("event", "figure", "job", "manifest", "manifestentry", "move", "note", "parcel"),
+    "predecessor",
     *("prerequisite", "progress", "queue", "rate", "schedule", "step"),
     *("subscription", "taskdefinition", "tick", "worker"),
 )

@@ -26,6 +26,7 @@ INDEXES = {
     "pgjobs_job_running": "(worker_id) WHERE status = 'RUNNING'",
     "pgjobs_job_rate": "(((keys ->> 'rate_key'))) WHERE ((keys ? 'rate_key') AND "
     "status = 'READY')",
+    "pgjobs_job_turn": "(line, priority DESC, turn) WHERE (line ~~ '% %')",
     "pgjobs_job_units": "(queue_name, process_units, priority DESC, turn)"
     " WHERE (process_units IS NOT NULL AND status = 'READY')",
     "pgjobs_job_line": "(line, queue_name, priority DESC, turn)"

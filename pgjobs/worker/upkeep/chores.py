@@ -58,11 +58,10 @@ class Chores(Upkeep):
         cancel: Callable[[int], None],
         view: View,
     ):
-        worker_id = row["id"]
-        self.cancel_requests = CancelRequests(worker_id, held_ids, cancel)
+        self.cancel_requests = CancelRequests(row["id"], held_ids, cancel)
         self.new_queues = NewQueues()
-        self.rescue = Rescue(worker_id)
-        self.orphans = ReleaseOrphans(worker_id, options.name, held)
+        self.rescue = Rescue(row["id"])
+        self.orphans = ReleaseOrphans(row["id"], options.name, held)
         self.expiry = Expiry()
         self.late_delivery = LateDelivery()
         self.scheduler = Scheduler()
@@ -70,7 +69,7 @@ class Chores(Upkeep):
         self.figures = StoreFigures(figures)
         pruning = [prune() for prune in PRUNING]
         self.survey = Survey(
-            worker_id,
+            row["id"],
             rescue=self.rescue,
             expiry=self.expiry,
             late_delivery=self.late_delivery,
