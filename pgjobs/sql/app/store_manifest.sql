@@ -3,11 +3,11 @@
 INSERT INTO pgjobs_manifest AS manifest
     (id, version, digest, appeared_at, stored_at, lives_until, is_applied)
 VALUES (
-    %(id)s, %(version)s, %(digest)s,
+    %(id)s, %(version)s::text, %(digest)s,
     coalesce(
         (
             SELECT min(appeared_at) FROM pgjobs_manifest
-            WHERE version = %(version)s AND lives_until
+            WHERE version = %(version)s::text AND lives_until
                 > clock_timestamp() - make_interval(secs => %(remembered)s)
         ),
         clock_timestamp()
