@@ -30,7 +30,7 @@ from pgjobs.contrib import sentry
 from pgjobs.contrib.otel import PgJobsInstrumentor
 from pgjobs.contrib.prometheus import metrics
 from pgjobs.models import Event, Job, Schedule
-from pgjobs.tasks import events
+from tests.declared import store_subscriptions
 from tests.leaks import leaks_of
 from tests.operators import LIST, operator, page_of, text_of
 from tests.processes import drain
@@ -144,7 +144,7 @@ def plant(planted: Planted) -> list[Job]:
         every=timedelta(days=1),
         kwargs={"iban": planted("schedule"), "customer": customer("schedule")},
     )
-    events.store_declared("default")
+    store_subscriptions("default")
     publish(
         "leaks.paid",
         {"iban": planted("event"), "tokens": [planted("nested event")]},

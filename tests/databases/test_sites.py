@@ -46,10 +46,10 @@ def failed_job(database: str, id: int, queue: str) -> Job:
     )
 
 
-@pytest.mark.parametrize("page", ["", "7/change/", "export.csv", "overview/"])
+@pytest.mark.parametrize("page", ["", "700700/change/", "export.csv", "overview/"])
 def test_page_of_a_site_shows_the_jobs_of_its_database(client, page):
     for database, queue in QUEUES.items():
-        failed_job(database, 7, queue)
+        failed_job(database, 700700, queue)
         noop.using(database=database, queue_name=queue).enqueue()
     shown = client.get(f"/eu/pgjobs/job/{page}").getvalue().decode()
     assert "atlantic" in shown
@@ -60,9 +60,9 @@ def test_page_of_a_site_shows_the_jobs_of_its_database(client, page):
 
 
 def test_button_acts_in_the_database_of_its_site(client):
-    failed_job("default", 7, "pacific")
-    failed_job("eu", 7, "atlantic")
-    client.post("/eu/pgjobs/job/retry/7/")
+    failed_job("default", 700700, "pacific")
+    failed_job("eu", 700700, "atlantic")
+    client.post("/eu/pgjobs/job/retry/700700/")
     assert Job.objects.using("eu").get().status == "READY"
     assert Job.objects.using("default").get().status == "FAILED"
     assert AuditEntry.objects.using("eu").get().act == "retry"
@@ -70,9 +70,9 @@ def test_button_acts_in_the_database_of_its_site(client):
 
 
 def test_selection_is_of_the_database_of_its_site(client):
-    failed_job("default", 7, "pacific")
-    failed_job("eu", 7, "atlantic")
-    form = {"action": "delete_selected", "_selected_action": "7", "confirmed": "1"}
+    failed_job("default", 700700, "pacific")
+    failed_job("eu", 700700, "atlantic")
+    form = {"action": "delete_selected", "_selected_action": "700700", "confirmed": "1"}
     client.post("/eu/pgjobs/job/", form)
     assert not Job.objects.using("eu").exists()
     assert Job.objects.using("default").exists()
@@ -117,9 +117,11 @@ def test_lists_and_overview_lead_to_the_same_page_of_each_database(client):
         )
 
 
-@pytest.mark.parametrize("page", ["job/", "job/overview/", "job/7/change/", "queue/"])
+@pytest.mark.parametrize(
+    "page", ["job/", "job/overview/", "job/700700/change/", "queue/"]
+)
 def test_all_other_links_stay_in_the_site(client, page):
-    failed_job("eu", 7, "atlantic")
+    failed_job("eu", 700700, "atlantic")
     shown = text_of(client.get(f"/eu/pgjobs/{page}"))
     others = set(re.findall('href="(/admin/[^"]*)"', shown))
     assert others <= {f"/admin/pgjobs/{page}"}  # the switch
@@ -140,7 +142,7 @@ def test_columns_of_the_project_read_from_the_database_of_the_site(client, setti
     settings.ROOT_URLCONF = (path("admin/", admin.site.urls), path("eu/", site.urls))
     client.force_login(User.objects.create_superuser("ada"))
     Queue.objects.using("eu").get_or_create(name="atlantic")
-    failed_job("eu", 7, "atlantic")
+    failed_job("eu", 700700, "atlantic")
     assert "1 counted" in text_of(client.get("/eu/pgjobs/queue/"))
 
 
@@ -152,8 +154,8 @@ def test_project_with_one_site_shows_no_switch(client, settings):
 
 
 def test_each_page_of_a_site_names_its_database(client):
-    failed_job("eu", 7, "atlantic")
-    for page in ("", "pgjobs/", "pgjobs/job/", "pgjobs/job/7/change/"):
+    failed_job("eu", 700700, "atlantic")
+    for page in ("", "pgjobs/", "pgjobs/job/", "pgjobs/job/700700/change/"):
         assert "Jobs of eu" in text_of(client.get(f"/eu/{page}"))
 
 
@@ -164,11 +166,11 @@ def test_site_needs_the_permissions_of_the_admin(settings):
 
 
 def test_replica_is_shown_and_refuses_acts(client):
-    failed_job("eu", 7, "atlantic")
+    failed_job("eu", 700700, "atlantic")
     with connections["eu"].cursor() as cursor:
         cursor.execute("SET LOCAL transaction_read_only = on")
-    assert "atlantic" in text_of(client.get("/eu/pgjobs/job/7/change/"))
-    response = client.post("/eu/pgjobs/job/retry/7/")
+    assert "atlantic" in text_of(client.get("/eu/pgjobs/job/700700/change/"))
+    response = client.post("/eu/pgjobs/job/retry/700700/")
     assert messages_of(response) == [
         "This database is a replica. Nothing can be changed here."
     ]

@@ -57,7 +57,7 @@ def test_inserts_of_jobs_take_their_lists_from_the_table_of_columns():
         for columns in re.findall(r"INTO pgjobs_job\s*\((.*?)\)", path.read_text())
     }
     # The job that cannot be enqueued as its task demands has the defaults of the table.
-    assert lists.pop("follow_up") == "task, kwargs"
+    assert lists.pop("enqueue_refused") == "task, kwargs, meta"
     assert {"enqueue", "insert", "deliver"} < lists.keys()
     assert all("columns" in columns for columns in lists.values())
 
