@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import locks
 from benchmarks.server import running_server
-from tests.processes import database_url
+from tests import harness
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -72,7 +72,7 @@ def test_benchmark_runs_to_its_end(module):
     ended = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": database_url()},
+        env={**os.environ, "DATABASE_URL": harness.server_url()},
         capture_output=True,
         text=True,
         timeout=300,
@@ -82,7 +82,7 @@ def test_benchmark_runs_to_its_end(module):
 
 
 def test_benchmark_of_locks_measures_each_figure():
-    with running_server(database_url()) as server:
+    with running_server(harness.server_url()) as server:
         for figure in [*LOCKS, f"whole 4 {server.pid}"]:
             assert locks.fresh(server, figure) is not None
         for name in ("locks", "tables"):

@@ -13,7 +13,8 @@ from benchmarks.report import as_json, as_markdown
 from benchmarks.rounds import Results
 from benchmarks.workers import spread
 from pgjobs.models import Schedule
-from tests.processes import ROOT, database_url
+from tests import harness
+from tests.processes import ROOT
 
 # A server elsewhere: its process is not among those of this machine.
 CAPACITY_OF_A_SERVER_ELSEWHERE = """
@@ -80,7 +81,7 @@ def test_processor_time_of_the_server_is_judged_for_several_workers_too():
 @pytest.mark.django_db
 def test_capacity_says_what_it_cannot_know_of_a_server_elsewhere():
     done = subprocess.run(
-        [sys.executable, "-c", CAPACITY_OF_A_SERVER_ELSEWHERE, database_url()],
+        [sys.executable, "-c", CAPACITY_OF_A_SERVER_ELSEWHERE, harness.server_url()],
         cwd=ROOT,
         env=os.environ,
         capture_output=True,

@@ -15,8 +15,9 @@ from benchmarks.locks import WITHOUT_FLOW_CONTROL
 from benchmarks.processes import cpu_seconds_of_tree
 from benchmarks.report import as_json, as_markdown, conditions
 from benchmarks.server import PREFIX, Unusable, refuse_remote, running_server
+from tests import harness
 from tests.actors import execute, hours, stored_statuses
-from tests.processes import ROOT, database_url
+from tests.processes import ROOT
 from tests.tasks import noop
 
 SMALL = cases.Sizes(
@@ -72,7 +73,7 @@ for said in ("begun", "ended"):
 
 @pytest.fixture(scope="module")
 def server():
-    with running_server(database_url()) as server:
+    with running_server(harness.server_url()) as server:
         yield server
 
 
@@ -347,7 +348,7 @@ def test_each_part_of_telemetry_is_measured():
             "--rounds",
             "1",
         ],
-        env={**os.environ, "DATABASE_URL": database_url()},
+        env={**os.environ, "DATABASE_URL": harness.server_url()},
         capture_output=True,
         text=True,
         timeout=300,
