@@ -329,6 +329,7 @@ class Working:
 
     def look(self) -> None:
         self.run("chores", worker_id=self.hand.id, looks=True, tells=True)
+        self.run("planned_schedules", after=0, limit=100)
         self.run("next_fire", after=0, limit=100)
         self.run("due_schedules", limit=100)
         self.run("orphans", worker_id=self.hand.id, lease_tokens="{}")
@@ -345,6 +346,7 @@ class Working:
         notes = {"skips": [0] * len(ids), "errors": [""] * len(ids)}
         fired = self.run("fire", **plans, **ticks, **notes)
         made = [tick for _, tick, *_ in fired if tick]
+        self.run("replan", **plans)
         self.run("link_ticks", ticks=made, jobs=[None] * len(made))
 
     def seek_culprits(self) -> None:
@@ -605,6 +607,7 @@ BEGINNING_AND_END = {"register_worker", "leave"}
 # These ask about locks of the server, and read no row.
 ABOUT_LOCKS = {
     "commits_wait",
+    "held_locks",
     "need_no_notifications",
     "silent_ones_ended",
     "want_notifications",
