@@ -617,6 +617,7 @@ BEGINNING_AND_END = {"register_worker", "leave"}
 # These ask about locks of the server, and read no row.
 ABOUT_LOCKS = {
     "commits_wait",
+    "held_locks",
     "need_no_notifications",
     "silent_ones_ended",
     "want_notifications",
