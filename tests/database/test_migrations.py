@@ -31,7 +31,6 @@ INDEXES = {
     " WHERE (process_units IS NOT NULL AND status = 'READY')",
     "pgjobs_job_line": "(line, queue_name, priority DESC, turn)"
     " WHERE (line IS NOT NULL)",
-    "pgjobs_job_turn": "(line, priority DESC, turn) WHERE (line ~~ '% %')",
     "pgjobs_job_lock": "(((keys ->> 'lock'))) WHERE (((keys ->> 'lock') IS NOT NULL)"
     " AND status IN ('READY', 'RUNNING'))",
     "pgjobs_job_lock_order": "(((keys ->> 'lock')), id)"
