@@ -2908,7 +2908,7 @@ FILES = {
     "tables/admission.sql": "020c642d819f5692aa97a4c7f66ea49dcbe8254c9a273f0394d37d67efd36797",
     "tables/schedules.sql": "44acd465abe0d2c30c2e0e94d980b7044c5b4fe2e7cc0a773009668d5d536472",
     "tables/events.sql": "4f8b70e6115abf540e3a473c6288e5509e48d428bb2b1da29df2bd41d7a0d676",
-    "tables/workers.sql": "459dee783d5b528f9d76985012d817d662ec8ab792e6acd78a80e4b4fb2547d8",
+    "tables/workers.sql": "eeaa1ffcc4e909686cbb359d2d6441e4bb188449e7626c6f353a42718a64d8b0",
 }
 
 

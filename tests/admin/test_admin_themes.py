@@ -5,8 +5,8 @@ from django.test import override_settings
 from django.urls import reverse
 
 from pgjobs.models import TaskDefinition
-from pgjobs.tasks.definitions import store_definitions
 from tests import settings as test_settings
+from tests.declared import store_definitions
 from tests.operators import make_job, text_of
 
 pytestmark = pytest.mark.django_db

@@ -209,6 +209,8 @@ def stored(sql: str, values: dict[str, str]) -> bool:
     try:
         with transaction.atomic():
             execute(sql, values)
+            execute("SET CONSTRAINTS ALL IMMEDIATE")  # as a COMMIT would find it
+            execute("SET CONSTRAINTS ALL DEFERRED")
     except Error:
         return False
     return True

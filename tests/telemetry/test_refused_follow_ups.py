@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from pgjobs import enqueue, task
 from pgjobs.models import Job, TaskDefinition
-from pgjobs.tasks.definitions import store_definitions
 from tests import tasks
 from tests.actors import Hand, execute, session
+from tests.declared import store_definitions
 from tests.processes import (
     drain,
     run,

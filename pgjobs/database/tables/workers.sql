@@ -2,7 +2,7 @@
 -- 64. And with the column that a survey reads.
 ALTER TABLE pgjobs_worker DROP CONSTRAINT pgjobs_worker_values;
 ALTER TABLE pgjobs_worker ADD CONSTRAINT pgjobs_worker_columns CHECK (
-    id >= 1
+    id BETWEEN 1 AND 9223372036854775806
     AND least(started_at, heartbeat_at, beating_since, lease_until, unlocked_at)
         >= '1970-01-01 00:00+00'
     AND greatest(started_at, heartbeat_at, beating_since, lease_until, unlocked_at)
