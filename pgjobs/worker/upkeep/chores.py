@@ -17,7 +17,7 @@ from .figures import StoreFigures
 from .heavy_jobs import HeavyJobWarning
 from .late_events import LateDelivery
 from .long_transactions import LongTransactionWarning
-from .new_queues import NewQueues
+from .new_queues import NewQueues, WaitingQueues
 from .pruning import (
     ForgetRates,
     PruneAudit,
@@ -64,7 +64,7 @@ class Chores(Upkeep):
         self.scheduler = Scheduler()
         self.dependencies = Depending()
         self.figures = StoreFigures(figures)
-        pruning = [prune() for prune in PRUNING]
+        by_turns = [WaitingQueues(), *(prune() for prune in PRUNING)]
         self.survey = Survey(
             worker_id,
             rescue=self.rescue,
@@ -72,7 +72,7 @@ class Chores(Upkeep):
             late_delivery=self.late_delivery,
             admitting=admitting,
             scheduler=self.scheduler,
-            shared=pruning,
+            shared=by_turns,
             view=view,
         )
         super().__init__(
@@ -84,7 +84,7 @@ class Chores(Upkeep):
             self.rescue,
             self.orphans,
             self.figures,
-            *pruning,
+            *by_turns,
             LongTransactionWarning(),
             HeavyJobWarning(options),
             self.scheduler,
