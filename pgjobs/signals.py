@@ -19,10 +19,12 @@ Of workers, sent by `Worker` with `worker=`, in the worker's process:
 - `worker_stopping`: after the last job has ended, as the last signal of all.
 """
 
+import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from asgiref.sync import async_to_sync
 from django.dispatch import Signal
 
 logger = logging.getLogger("pgjobs.signals")
@@ -67,12 +69,42 @@ class EndListener(Protocol):
 end_listeners: list[EndListener] = []
 
 
+# What a receiver may raise beside `Exception` without an effect. A time limit, and
+# Ctrl+C in a web process, are not the receiver's and go through.
+EXITS = (SystemExit, GeneratorExit, asyncio.CancelledError)
+
+
 def send(signal: Signal, sender: type, **named) -> None:
-    """Send a signal; log what its receivers raise."""
-    for receiver, result in signal.send_robust(sender, **named):
-        if isinstance(result, Exception):
-            name = getattr(receiver, "__qualname__", receiver)
-            logger.error("Signal receiver=%s failed", name, exc_info=result)
+    """Send a signal; log what its receivers raise.
+
+    `Signal.send_robust` would let `SystemExit` through: it would end what sends.
+    """
+    if not signal.has_listeners(sender):
+        return
+    receivers, coroutines = signal._live_receivers(sender)
+    named |= {"signal": signal, "sender": sender}
+    for receiver in receivers:
+        try:
+            receiver(**named)
+        except (Exception, *EXITS) as error:  # noqa: BLE001
+            log_failure(receiver, error)
+    if coroutines:
+        async_to_sync(call_together)(coroutines, named)
+
+
+async def call_together(receivers: Iterable[Callable], named: dict[str, Any]) -> None:
+    async def call(receiver: Callable) -> None:
+        try:
+            await receiver(**named)
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001
+            log_failure(receiver, error)
+
+    await asyncio.gather(*map(call, receivers))
+
+
+def log_failure(receiver: Callable, error: BaseException) -> None:
+    name = getattr(receiver, "__qualname__", receiver)
+    logger.error("Signal receiver=%s failed", name, exc_info=error)
 
 
 def is_heard(end: str, sender: type) -> bool:
