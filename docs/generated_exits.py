@@ -27,6 +27,7 @@ EXIT_CODES: dict[str, dict[int, str]] = {
         0: "also if some are left where they are",
         1: "the tables of the other queue are not in this database, or there is no "
         "`django.tasks`",
+        2: "`--cluster` is given for another source than django-q2",
     },
     "jobgroups": {},
     "jobs": {
