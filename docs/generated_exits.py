@@ -32,7 +32,7 @@ EXIT_CODES: dict[str, dict[int, str]] = {
     "jobgroups": {},
     "jobs": {
         0: "also if no job matches, or all are skipped",
-        1: "`show` finds no job, or you did not answer yes",
+        1: "`show` or an act finds no job with an id, or you did not answer yes",
         2: "an act has neither an id nor a filter, or a filter cannot be read",
     },
     "jobstatus": {

@@ -15,17 +15,20 @@ PATIENCE = timedelta(seconds=60)  # before a run is overdue
 MOST_COUNTED = 10_000
 MOST_NAMED = 100  # of each kind
 MOST_PLANS = 500  # that are compared with their timetables, the latest first
+# Whoever watches may not see arguments.
+READ = (
+    *("name", "error", "next_run_at", "anchor"),
+    *("every", "cron", "timezone", "origin_at", "start_at", "end_at"),
+)
 AHEAD = timedelta(minutes=5)  # by which a clock may have been
 
 
 def schedule_problems(database: str, now: datetime) -> list[Remark]:
     """Return what an operator should know about the schedules that should fire."""
-    active = Schedule.objects.using(database).active()
+    active = Schedule.objects.using(database).active().only(*READ)
     found = [
         broken(schedule, schedule.error)
-        for schedule in active.exclude(error="").only("pk", "name", "error")[
-            :MOST_NAMED
-        ]
+        for schedule in active.exclude(error="")[:MOST_NAMED]
     ]
     overdue = active.filter(next_run_at__lt=now - PATIENCE).order_by()
     if number := overdue[:MOST_COUNTED].count():
@@ -90,7 +93,7 @@ def without_plan(active: QuerySet[Schedule], now: datetime) -> list[Remark]:
     One that counts from the end of its run has none while that run goes on.
     """
     unplanned = active.filter(next_run_at=None, error="").filter(
-        Q(anchor=Anchor.START) | Q(last_job_id=None)
+        Q(anchor=Anchor.START) | Q(last_run_at=None)
     )
     not_ended = unplanned.filter(Q(end_at=None) | Q(end_at__gt=now))
     text = gettext("Schedule %(name)s has no next run: pause and resume it.")

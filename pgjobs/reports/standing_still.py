@@ -23,6 +23,7 @@ SECOND_LOOK = 0.5  # seconds
 MOST_QUEUES = 10_000  # that are looked at
 MOST_JOBS = 100  # of each queue
 MOST_LINES = 10_000  # of each kind that are looked at
+MOST_IN_LINE = 20  # queues of one line that are looked at
 MOST_OLD = 1_000  # lines with an old first job, the oldest first
 MOST_STILL = 100
 MOST_NAMED = 5  # lines that get a sentence of their own
@@ -36,6 +37,7 @@ UNADMITTED = {
 STILL_LINES = {
     "patience": LONGEST_STANDSTILL,
     "most_lines": MOST_LINES,
+    "most_queues": MOST_IN_LINE,
     "most_old": MOST_OLD,
     "most": MOST_STILL,
 }

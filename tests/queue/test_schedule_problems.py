@@ -104,5 +104,5 @@ def test_schedule_that_has_ended_is_no_problem():
 
 def test_schedule_whose_run_goes_on_has_no_next_run():
     made(anchor="end")
-    Schedule.objects.update(next_run_at=None, last_job_id=7)
+    Schedule.objects.update(next_run_at=None, last_run_at=database_time("default"))
     assert problems() == []

@@ -217,6 +217,30 @@ def test_line_whose_first_job_changes_moves(hand):
     assert problems(pause) == []
 
 
+def test_first_job_in_a_queue_that_is_served_counts(hand):
+    """Behind jobs of the same line in queues that nobody serves."""
+    hand.row.excluded = "a,b"
+    hand.row.save()
+    passing = Hand("passing")
+    enqueue(locked.using(run_after=hours(24)))
+    jobs = [enqueue(locked.using(queue_name=name)) for name in ("a", "b", "c")]
+    admit()
+    passing.vanish()
+    let_pass(20)
+    (text,) = problems()
+    assert f"its first job, {jobs[2].pk}," in text
+
+
+def test_line_behind_a_ready_job_of_a_paused_queue_stands_still(hand):
+    enqueue(limited.using(queue_name="paused"))
+    enqueue(limited)
+    admit()
+    let_pass(20)
+    assert problems() == []
+    Queue.objects.create(name="paused").pause()
+    assert len(problems()) == 1
+
+
 def test_many_lines_are_counted_and_some_named(hand):
     for number in range(8):
         task = noop.using(lock=f"door {number}")
