@@ -125,7 +125,7 @@ def worker_connection():
     own = OwnConnection("default", "benchmark", "", Watchdog(), 30, prepare=plan_once)
     row = {"name": "benchmark", "host": "", "pid": 0, "queues": "", "excluded": ""}
     row |= {"slots": 1, "units": None, "lease": 3600, "heartbeat_interval": 3600}
-    row |= {"version": ""}
+    row |= {"version": "", "manifest_id": None}
     return own, own.execute(statement("register_worker"), row)[0][0]
 
 
