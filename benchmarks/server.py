@@ -59,9 +59,7 @@ class Server:
             raise Unusable(f"No PostgreSQL answers: {str(error).strip()}") from error
         if self.connection.info.parameter_status("is_superuser") != "on":
             self.connection.close()
-            raise Unusable(
-                "DATABASE_URL must name a superuser: databases are made."
-            )
+            raise Unusable("DATABASE_URL must name a superuser: databases are made.")
         os.environ[PRIVILEGED] = url
         self.password = secrets.token_hex()
         self.make_owner()
