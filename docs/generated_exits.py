@@ -27,11 +27,12 @@ EXIT_CODES: dict[str, dict[int, str]] = {
         0: "also if some are left where they are",
         1: "the tables of the other queue are not in this database, or there is no "
         "`django.tasks`",
+        2: "`--cluster` is given for another source than django-q2",
     },
     "jobgroups": {},
     "jobs": {
         0: "also if no job matches, or all are skipped",
-        1: "`show` finds no job, or you did not answer yes",
+        1: "`show` or an act finds no job with an id, or you did not answer yes",
         2: "an act has neither an id nor a filter, or a filter cannot be read",
     },
     "jobstatus": {

@@ -19,10 +19,12 @@ Of workers, sent by `Worker` with `worker=`, in the worker's process:
 - `worker_stopping`: after the last job has ended, as the last signal of all.
 """
 
+import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from asgiref.sync import async_to_sync
 from django.dispatch import Signal
 
 from .base.transactions import sparing_transactions
@@ -69,18 +71,48 @@ class EndListener(Protocol):
 end_listeners: list[EndListener] = []
 
 
+# What a receiver may raise beside `Exception` without an effect. A time limit, and
+# Ctrl+C in a web process, are not the receiver's and go through.
+EXITS = (SystemExit, GeneratorExit, asyncio.CancelledError)
+
+
 def send(signal: Signal, sender: type, **named) -> None:
     """Send a signal; log what its receivers raise.
 
     A statement of theirs that fails undoes what they all did in a transaction that is
-    open, and spares what others did in it.
+    open, and spares what others did in it. `Signal.send_robust` would let `SystemExit`
+    through: it would end what sends.
     """
-    with sparing_transactions():
-        results = signal.send_robust(sender, **named)
-    for receiver, result in results:
-        if isinstance(result, Exception):
-            name = getattr(receiver, "__qualname__", receiver)
-            logger.error("Signal receiver=%s failed", name, exc_info=result)
+    if signal.has_listeners(sender):
+        with sparing_transactions():
+            call_all(signal, sender, named)
+
+
+def call_all(signal: Signal, sender: type, named: dict[str, Any]) -> None:
+    receivers, coroutines = signal._live_receivers(sender)
+    named |= {"signal": signal, "sender": sender}
+    for receiver in receivers:
+        try:
+            receiver(**named)
+        except (Exception, *EXITS) as error:  # noqa: BLE001
+            log_failure(receiver, error)
+    if coroutines:
+        async_to_sync(call_together)(coroutines, named)
+
+
+async def call_together(receivers: Iterable[Callable], named: dict[str, Any]) -> None:
+    async def call(receiver: Callable) -> None:
+        try:
+            await receiver(**named)
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001
+            log_failure(receiver, error)
+
+    await asyncio.gather(*map(call, receivers))
+
+
+def log_failure(receiver: Callable, error: BaseException) -> None:
+    name = getattr(receiver, "__qualname__", receiver)
+    logger.error("Signal receiver=%s failed", name, exc_info=error)
 
 
 def is_heard(end: str, sender: type) -> bool:

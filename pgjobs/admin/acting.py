@@ -301,10 +301,15 @@ def with_reason(text: str, form) -> str:
 def selection(request) -> str:
     """Return which rows were selected, for the log."""
     if is_across(request):
-        query = request.GET.urlencode()
-        return gettext("Selected: all that match ?%(query)s") % {"query": query}
+        return all_that_match(request)
     ids = ", ".join(request.POST.getlist(ACTION_CHECKBOX_NAME))
     return gettext("Selected: %(ids)s") % {"ids": ids}
+
+
+def all_that_match(request) -> str:
+    """Return the filter of the list, for the log."""
+    query = request.GET.urlencode()
+    return gettext("Selected: all that match ?%(query)s") % {"query": query}
 
 
 def is_across(request) -> bool:

@@ -37,6 +37,7 @@ from ..tasks.registry import registry
 from ..tasks.sensitive import sensitive_by_task
 from .acting import (
     ActingAdmin,
+    all_that_match,
     counted,
     effects_by_status,
     name_of,
@@ -53,6 +54,7 @@ from .acts import (
     STOPS,
     Act,
 )
+from .auditing import noting
 from .columns import LONGEST_REASON, JobColumns
 from .definitions import is_known
 from .details import details
@@ -242,7 +244,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             jobs = self.get_changelist_instance(request).get_queryset(request)
         except IncorrectLookupParameters as error:
             raise BadRequest("A filter was given what it cannot read.") from error
-        return export(jobs, kind, may_see_arguments(request))
+        note = noting(request, "export", "job", chosen=all_that_match(request))
+        return export(jobs, kind, may_see_arguments(request), note)
 
     def get_fieldsets(self, request, obj=None):
         return list(fieldsets(obj, may_see_arguments(request)))

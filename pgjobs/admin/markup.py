@@ -60,7 +60,9 @@ def status_and_note(mark: str, note: str) -> str:
 
 def preformatted(text: str, limit: int) -> str:
     """Return a text with its lines as they are, cut at `limit` characters."""
-    return format_html('<pre class="pgjobs-text">{}</pre>', block(text, limit))
+    return format_html(
+        '<pre class="pgjobs-text" tabindex="0">{}</pre>', block(text, limit)
+    )
 
 
 def ago(time: datetime | None) -> str:

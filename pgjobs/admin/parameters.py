@@ -36,8 +36,9 @@ def parameters_table(schema: Any) -> str:
     head = format_html_join("", '<th scope="col">{}</th>', ((each,) for each in titles))
     cells = '<tr><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>'
     return format_html(
-        '<div class="pgjobs-scroll"><table><thead><tr>{}</tr></thead>'
-        "<tbody>{}</tbody></table></div>",
+        '<div class="pgjobs-scroll" tabindex="0" role="region" aria-label="{}">'
+        "<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>",
+        gettext("parameters"),
         *(head, format_html_join("", cells, rows)),
     )
 

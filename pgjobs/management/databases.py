@@ -33,12 +33,15 @@ class QueueCommand(BaseCommand):
     It speaks English: scripts read what it prints, and most of it has no translation.
     """
 
+    is_one_of_all = False  # it runs for each database, one after the other
+
     @no_translations
     def execute(self, *args, **options):
         if options.get("database") != ALL:
             return super().execute(*args, **options)
         if options.get("watch"):
             raise CommandError("--watch shows one database: name it.", returncode=2)
+        self.is_one_of_all = True
         out = wrapped(options.pop("stdout", None), self.stdout)
         err = wrapped(options.get("stderr"), self.stderr)
         printed: dict[str, object] = {}

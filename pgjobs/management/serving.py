@@ -6,7 +6,14 @@ from typing import NamedTuple
 from django.core.management.base import CommandError
 
 from ..worker import Loop
-from ..worker.process.http import LOOPBACK, METRICS, Address, Metrics, Server
+from ..worker.process.http import (
+    LOOPBACK,
+    METRICS,
+    NO_METRICS,
+    Address,
+    Metrics,
+    Server,
+)
 from .running import ConsoleReporter
 
 EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}  # noqa: S104  (only compared)
@@ -47,6 +54,8 @@ class Serving:
                 f"Cannot listen on --http {self.address}: {reason}.", returncode=1
             ) from error
         where = f"Health and nudges on http://{server.address}."
+        if metrics is None:
+            where += f" No metrics: {NO_METRICS}"
         self.reporter.print(f"{self.reporter.prefix}{where}")
         return server
 

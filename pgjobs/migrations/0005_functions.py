@@ -2276,6 +2276,38 @@ END
 $$;
 """,
     ),
+    "function pgjobs_check_subscription": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_subscription() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    INSERT INTO pgjobs_job (task, queue_name, priority, max_attempts, max_crashes, timeout, process_units, expires_at, keys)
+    SELECT task, queue_name, priority, max_attempts, max_crashes, timeout, process_units,
+        clock_timestamp() + make_interval(secs => expires_in), keys
+    FROM (SELECT NEW.*) AS subscription;
+    RAISE 'It could be inserted.' USING ERRCODE = 'PJ000';
+EXCEPTION WHEN SQLSTATE 'PJ000' THEN
+    RETURN NULL;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_subscription() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    INSERT INTO pgjobs_job (id, task, queue_name, priority, max_attempts, max_crashes, timeout, process_units, expires_at, keys)
+    SELECT 9223372036854775807, task, queue_name, priority, max_attempts, max_crashes, timeout, process_units,
+        clock_timestamp() + make_interval(secs => expires_in), keys
+    FROM (SELECT NEW.*) AS subscription;
+    RAISE 'It could be inserted.' USING ERRCODE = 'PJ000';
+EXCEPTION WHEN SQLSTATE 'PJ000' THEN
+    RETURN NULL;
+END
+$$;
+""",
+    ),
     "function pgjobs_enqueue_refused": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_enqueue_refused(

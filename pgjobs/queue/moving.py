@@ -25,7 +25,7 @@ from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
 
-from django.db import connections, transaction
+from django.db import IntegrityError, connections, transaction
 
 from ..sql import statement
 from .id_blocks import refuse_same_block
@@ -110,6 +110,10 @@ class TornTies(Exception):
     """Jobs of the move are tied to others, which it does not take along."""
 
 
+class Refused(Exception):
+    """The database to which the rows go refuses one, and has taken none."""
+
+
 class StillRunning(Exception):
     """Jobs of the move still run, so it cannot be sealed."""
 
@@ -162,7 +166,8 @@ class Mover:
     def move(self, patience: float = 60.0) -> dict[str, int]:
         """Move everything; return {table: rows that have arrived}.
 
-        `patience`: seconds to wait for jobs that run. Raises StillRunning and TornTies.
+        `patience`: seconds to wait for jobs that run. Raises StillRunning, TornTies,
+        and Refused if the destination does not take a row.
         What is packed stays packed, and runs nowhere until another call delivers it.
         """
         refuse_same_block(self.source, self.destination)
@@ -220,7 +225,10 @@ class Mover:
             listed = "; ".join(text for (text,) in ties)
             raise TornTies(
                 f"The move would tear jobs apart that belong together: {listed}. "
-                "Select these jobs, too, or wait until they have ended."
+                "Select these jobs, too. Where one waits for another, you can also "
+                "wait until that one has ended. Members of a batch and deliveries of "
+                "an event stay together after their end, until you delete those that "
+                "have ended (manage.py jobs delete)."
             )
 
     # Between the two
@@ -235,7 +243,10 @@ class Mover:
             # Another process that delivers the same waits here for the end of this one.
             if self.there(ARRIVE, {**self.names, "move": id}):
                 for table in OWN_VALUES:
-                    counts[table] = self.insert(table, id)
+                    try:
+                        counts[table] = self.insert(table, id)
+                    except IntegrityError as error:
+                        raise Refused(f"{table}: {error}") from error
         with transaction.atomic(using=self.source):
             self.here(FORGET, {"move": id})
             self.here(END, {"move": id})

@@ -256,3 +256,16 @@ def forget_rates(execute: Execute) -> int:
 def make_queues(execute: Execute, names: Iterable[str]) -> None:
     """Make the rows of queues that are used for the first time."""
     execute(statement("make_queues"), {"names": sorted(names)})
+
+
+class Names(NamedTuple):
+    """Behind which name and line to look for queues. None: all of them are seen."""
+
+    after: str | None = ""
+    after_line: str | None = ""
+
+
+def make_waiting_queues(execute: Execute, names: Names) -> Names:
+    """Make the rows of some queues that have jobs to run; return where to go on."""
+    parameters = {**names._asdict(), "limit": BATCH}
+    return Names._make(execute(statement("make_waiting_queues"), parameters)[0])

@@ -16,7 +16,6 @@ from ..models.job import Job
 from ..models.job_choices import Status
 from ..models.move import Move
 from ..models.queue import Queue
-from ..models.schedule import Schedule
 from ..models.worker import Worker
 from ..queue.id_blocks import use_of_block
 from .held_locks import held_lock_problems
@@ -24,7 +23,9 @@ from .obstacles import described, lines, obstacles
 from .pauses import with_person
 from .reading import rows_of
 from .remarks import Remark
+from .schedule_problems import schedule_problems
 from .sequences import sequence_problems
+from .standing_still import standstill_problems
 from .units import too_heavy, units_in_use
 from .versions import version_problems
 
@@ -280,6 +281,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
     found += move_problems(jobs.db, now) + block_problems(jobs.db)
     found += sequence_problems(jobs.db) + held_lock_problems(jobs.db)
     found += version_problems(jobs.db)
+    found += standstill_problems(jobs.db, alive, now)
     latest = now - PATIENCE
     known = [each.pk for each in workers if instant(each.lease_until) > latest]
     orphans = jobs.running().exclude(worker_id__in=known)
@@ -330,25 +332,6 @@ def block_problems(database: str) -> list[Remark]:
     )
     values = {"percent": share * 100, "block": block, "database": database}
     return [Remark(text % values)]
-
-
-def schedule_problems(database: str, now: datetime) -> list[Remark]:
-    active = Schedule.objects.using(database).active()
-    text = gettext("Schedule %(name)s does not fire: %(error)s")
-    broken = active.exclude(error="").values_list("pk", "name", "error")[:100]
-    found = [
-        Remark(text % {"name": name, "error": error}, "schedule", pk)
-        for pk, name, error in broken
-    ]
-    overdue = active.filter(next_run_at__lt=now - PATIENCE)
-    if number := overdue.count():
-        text = ngettext(
-            "%d schedule is overdue: does a worker run?",
-            "%d schedules are overdue: does a worker run?",
-            number,
-        )
-        found.append(Remark(text % number, "worker"))
-    return found
 
 
 def is_unserved(queue: QueueStatus, alive) -> bool:

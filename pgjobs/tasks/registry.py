@@ -54,15 +54,18 @@ class Registry:
 
     def get(self, name: str) -> "Task":
         """Return the task of that name or alias; raise UnknownTask."""
-        by_name = self.by_name
-        if by_name is None:
+        try:
+            return self.declared()[name]
+        except KeyError:
+            return self.find(name)
+
+    def declared(self) -> "dict[str, Task]":
+        """Return the tasks that code declares, by their names and aliases."""
+        if (by_name := self.by_name) is None:
             by_name = self.by_name = {
                 each: task for task in self.tasks.values() for each in task.names
             }
-        try:
-            return by_name[name]
-        except KeyError:
-            return self.find(name)
+        return by_name
 
     def find(self, name: str) -> "Task":
         """Return the task that a source has; raise UnknownTask."""

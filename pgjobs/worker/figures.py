@@ -9,9 +9,11 @@ from typing import Any
 
 from ..queue.claiming import ClaimedJob
 from ..queue.figures import MOST_BUCKETS, bucket_of, folded
+from ..tasks.registry import registry
 from .observer import AttemptEnd
 
-# Only rows that SQL inserts can name more tasks. Those beyond are counted together.
+# Only rows that SQL inserts can name more tasks and queues. Those beyond are counted
+# together. Tasks that no code declares get half of the places.
 MOST_ROWS = 1_000
 NO_NAME = ("", "")
 COLUMN_OF = {"SUCCESSFUL": "successful", "FAILED": "failed", "CANCELLED": "cancelled"}
@@ -114,7 +116,12 @@ def add_all(totals: dict[Key, Sums], sums: dict[Key, Sums]) -> None:
 
 def bounded(known: dict[Key, Sums], key: Key) -> Key:
     """Return the key to count under, which is that of all others if there are many."""
-    return key if key in known or len(known) < MOST_ROWS else NO_NAME
+    if key in known or len(known) < MOST_ROWS // 2:
+        return key
+    _, task = key
+    if task not in registry.declared():
+        return NO_NAME
+    return key if len(known) < MOST_ROWS else ("", task)
 
 
 def column_of(end: AttemptEnd) -> str:

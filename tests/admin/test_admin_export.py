@@ -3,12 +3,16 @@
 import csv
 import io
 import json
+from functools import partial
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from pgjobs.admin.export import counted, csv_lines
+from pgjobs.models import AuditEntry
 from pgjobs.reports import job_rows
+from pgjobs.reports.job_rows import json_lines
 from tests.operators import LIST, insert, make_job, operator
 
 pytestmark = pytest.mark.django_db
@@ -89,3 +93,29 @@ def test_export_asks_for_the_permission_and_refuses_what_the_list_refuses():
     assert client.get(f"{CSV}?status=nonsense").status_code == 400
     assert client.get(f"{CSV}?kwargs__a=1").status_code == 400
     assert client.get(f"{LIST}export.xml").status_code in (301, 302, 404)
+
+
+def test_export_leaves_an_entry_in_the_audit_trail():
+    for _ in range(3):
+        make_job()
+    make_job("READY")
+    client = operator("view_job")
+    rows_of(client, status="FAILED")
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.act, entry.number) == (client.user.username, "export", 3)
+    assert "status=FAILED" in entry.chosen
+
+
+@pytest.mark.parametrize("lines_of", [json_lines, partial(csv_lines, ["id"])])
+def test_export_that_a_client_breaks_off_counts_what_was_read(lines_of):
+    noting = AuditEntry.objects.noting("ada", "page", "export", "job")
+    lines = lines_of(counted(({"id": number} for number in range(9)), noting))
+    while AuditEntry.objects.count() == 0:
+        next(lines)
+    lines.close()  # as Django does
+    assert AuditEntry.objects.get().number in (1, 2)
+
+
+def test_export_of_nothing_leaves_no_entry():
+    rows_of(operator("view_job"))
+    assert not AuditEntry.objects.exists()

@@ -140,7 +140,7 @@ def test_a_row_that_python_cannot_read_is_shown(status, value, admin_client):
     response = admin_client.get(page_of(id))
     assert response.status_code == 200
     page = text_of(response)
-    assert page.count('<pre class="pgjobs-text">') == (
+    assert page.count('<pre class="pgjobs-text" tabindex="0">') == (
         3 if "return_value" in columns else 2
     )
 
@@ -247,7 +247,7 @@ def test_class_of_an_exception_is_named_once_beside_its_message(admin_client):
     )
     page = text_of(admin_client.get(page_of(job)))
     assert "<strong>shop.errors.Declined</strong>" in page
-    assert '<pre class="pgjobs-text">no money</pre>' in page
+    assert '<pre class="pgjobs-text" tabindex="0">no money</pre>' in page
 
 
 def test_only_the_latest_attempts_are_shown(admin_client):

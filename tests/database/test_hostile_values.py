@@ -336,6 +336,7 @@ class Working:
         self.run("held_locks", limit=100)
         self.run("look_at_manifests", worker_id=self.hand.id, lives=150.0)
         self.run("planned_schedules", after=0, limit=100)
+        self.run("make_waiting_queues", after="", after_line="", limit=100)
         self.run("next_fire", after=0, limit=100)
         self.run("due_schedules", limit=100)
         self.run("orphans", worker_id=self.hand.id, lease_tokens="{}")

@@ -26,6 +26,7 @@ from pgjobs import (
 )
 from pgjobs.models import (
     Attempt,
+    AuditEntry,
     Batch,
     Delivery,
     ErrorGroup,
@@ -51,7 +52,7 @@ from pgjobs.queue.moving import (
 from pgjobs.reports.errors import failures
 from pgjobs.reports.status import overview
 from pgjobs.testing.caller import CallerWorker
-from tests.actors import admit, overlapping
+from tests.actors import admit, execute, overlapping, running_job
 from tests.declared import store_schedules, store_subscriptions
 from tests.processes import drain as drain_with_worker
 from tests.tasks import noop
@@ -324,6 +325,54 @@ def test_row_that_the_other_database_refuses_keeps_all_back(work):
     other.cancel()
     assert moved_by_command() == "Moved 1 jobs.\n"
     assert ids("eu") == [job.pk, other.pk]
+
+
+@both_committing
+def test_row_to_which_the_source_refers_is_not_laid_to_the_other_database(work):
+    job = enqueue(work, 7)
+    execute("CREATE TABLE tests_letter (job bigint REFERENCES pgjobs_job (id))")
+    try:
+        execute(f"INSERT INTO tests_letter VALUES ({job.pk})")
+        with pytest.raises(CommandError) as caught:
+            moved_by_command()
+        assert "'default' does not let a row go" in str(caught.value)
+        assert "tests_letter" in str(caught.value)
+        assert ids("default") == [job.pk]
+    finally:
+        execute("DROP TABLE tests_letter")
+    assert moved_by_command() == "Moved 1 jobs.\n"
+
+
+@both_committing
+def test_advice_about_ties_of_what_has_ended_is_right(work):
+    batch = enqueue(group([work.bind(7), work.bind(8)]))
+    drain()
+    with pytest.raises(CommandError, match="stay together after their end"):
+        moved_by_command()
+    batch.jobs.exclude(kwargs=TENANT | {"text": ""}).discard()
+    assert moved_by_command().startswith("Moved 1 jobs")
+
+
+@both_committing
+def test_move_leaves_an_entry_in_the_audit_trail(work):
+    enqueue(work, 7)
+    moved_by_command()
+    entry = AuditEntry.objects.get()
+    assert (entry.act, entry.number, entry.note) == ("move", 1, "to eu")
+    assert '"tenant": 7' in entry.chosen
+    moved_by_command()
+    assert AuditEntry.objects.count() == 1
+
+
+@both_committing
+def test_move_that_waits_for_a_running_job_leaves_an_entry_without_a_number(work):
+    enqueue(work, 7)
+    running_job(work, 7)
+    with pytest.raises(CommandError, match="Jobs still run"):
+        call_command(
+            "movejobs", "--from=default", "--to=eu", "--queues=default", "--wait=0.001"
+        )
+    assert AuditEntry.objects.get().number is None
 
 
 @both_committing

@@ -94,7 +94,10 @@ def fill_django_q2() -> None:
     schedule(run, 6, note="x", name="q cron", schedule_type="C", cron="5 4 * * *")
     schedule(run, 7, name="monthly", schedule_type="M", next_run=first_of_month())
     schedule(run, 8, name="twice", schedule_type="H", repeats=2, next_run=soon)
+    elsewhere = {"schedule_type": "H", "cluster": "reports", "next_run": soon}
+    schedule(run, 14, name="of another cluster", **elsewhere)
     async_task(run, 9, note="from django-q2")
+    async_task(run, 15, cluster="reports")
     async_task(run, 10, hook="shop.tasks.hook")
 
 
@@ -164,8 +167,8 @@ def look_there() -> None:
     left = {"by the sun", "unknown"}
     assert {*enabled.values_list("name", flat=True)} == left
     running = Schedule.objects.exclude(repeats=0)
-    assert [each.name for each in running] == ["twice"]
-    assert OrmQ.objects.count() == 1
+    assert {each.name for each in running} == {"twice", "of another cluster"}
+    assert sorted(OrmQ.objects.values_list("key", flat=True)) == ["reports", "shop"]
     assert [each.task_name for each in ProcrastinateJob.objects.all()] == ["shop.gone"]
 
 
@@ -176,7 +179,8 @@ def main() -> None:
     fill_django_q2()
     fill_procrastinate()
     expect("django-celery-beat", 2, "by the sun: it goes", "unknown: No task")
-    expect("django-q2", 4, "twice: it ends", "package: it has hook")
+    others = [f"{each} of the cluster reports" for each in ("schedules", "packages")]
+    expect("django-q2", 4, "twice: it ends", "package: it has hook", *others)
     expect("procrastinate", 2, "shop.gone: No task")
     look()
     look_there()

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from pgjobs.management import job_options
-from pgjobs.models import ErrorGroup, Job
+from pgjobs.models import ErrorGroup, Job, Schedule
 from tests.operators import insert, make_job, make_worker, status_of
 
 pytestmark = pytest.mark.django_db
@@ -244,3 +244,66 @@ def test_ids_scripts_and_an_option_are_not_asked(how, monkeypatch):
     chosen = (str(job.pk),) if how == "ids" else ("--task", "tests.noop")
     run("retry", *chosen, *([how] if how.startswith("-") else []))
     assert status_of(job) == "READY"
+
+
+# Names and ids that there are not
+
+
+def told(*arguments: str) -> tuple[str, str]:
+    """Return what a command writes for programs, and for people."""
+    output, errors = StringIO(), StringIO()
+    call_command("jobs", *arguments, stdout=output, stderr=errors, no_color=True)
+    return output.getvalue(), errors.getvalue()
+
+
+@pytest.mark.parametrize("verb", ["retry", "cancel", "fail", "delete", "run"])
+@pytest.mark.parametrize("options", [(), ("--dry-run",), ("--json",)])
+def test_act_on_an_id_that_there_is_not_changes_nothing_and_fails(verb, options):
+    job = make_job("SCHEDULED" if verb in ("cancel", "fail", "run") else "FAILED")
+    before = status_of(job)
+    with pytest.raises(CommandError, match="There is no job 1234567") as caught:
+        run(verb, str(job.pk), "1234567", *options)
+    assert caught.value.returncode == 1
+    assert status_of(job) == before
+
+
+def test_task_that_there_is_not_is_named_with_the_one_that_was_meant():
+    make_job(task="shop.charge_card")
+    for verb in (("retry",), ("retry", "--dry-run"), ("list",)):
+        _, errors = told(*verb, "--task", "shop.charge_car")
+        assert errors == (
+            "There is no task 'shop.charge_car'. Did you mean 'shop.charge_card'?\n"
+        )
+
+
+def test_task_without_jobs_is_no_wrong_name():
+    assert told("retry", "--task", "tests.noop")[1] == ""
+
+
+def test_hint_is_not_in_what_programs_read():
+    output, errors = told("retry", "--task", "tests.noob", "--json")
+    assert json.loads(output) == {"changed": 0, "skipped": 0}
+    assert "'tests.noop'" in errors
+
+
+@pytest.mark.parametrize("option", ["--queue", "--worker", "--schedule"])
+def test_other_names_that_there_are_not_are_named_too(option):
+    make_worker("mail")
+    make_job(queue_name="mail")
+    Schedule.objects.all().delete()
+    Schedule.objects.create(name="mail", task="tests.noop", cron="0 3 * * *")
+    _, errors = told("list", option, "mial")
+    noun = option.removeprefix("--")
+    assert errors == f"There is no {noun} 'mial'. Did you mean 'mail'?\n"
+
+
+def test_error_that_no_job_failed_with_is_named_with_those_that_there_are():
+    for name in ("urllib3.ConnectionError", "urllib3.ConnectionError", "ValueError"):
+        failed_of(name)
+    _, errors = told("retry", "--error", "ConnectionErr")
+    assert errors == (
+        "No job failed with 'ConnectionErr'. Did you mean 'urllib3.ConnectionError'? "
+        "The latest failed with: urllib3.ConnectionError (2), ValueError (1).\n"
+    )
+    assert told("retry", "--error", "ValueError") == ("Retried 1 job.\n", "")
+    assert told("retry", "--error", "ValueError")[1] == ""

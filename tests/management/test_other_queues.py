@@ -16,6 +16,7 @@ def server():
     server = PrivateServer()
     with server.connect() as superuser:
         superuser.execute("CREATE ROLE owner LOGIN CREATEDB")
+        superuser.execute("ALTER DATABASE postgres OWNER TO owner")
     yield server
     server.remove()
 

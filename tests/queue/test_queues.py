@@ -12,11 +12,12 @@ from django.db import IntegrityError, connections
 
 from pgjobs import enqueue_many
 from pgjobs.models import Job, Queue
+from pgjobs.queue import upkeep
 from pgjobs.queue.looks import first_look
 from pgjobs.queue.recording import Success
 from pgjobs.reports.status import overview
 from tests import tasks
-from tests.actors import Hand, Session, hours, running_job, session
+from tests.actors import Hand, Session, execute, hours, running_job, session
 from tests.operators import make_job
 from tests.processes import (
     SOON,
@@ -361,6 +362,47 @@ def test_commands_pause_and_resume():
     ]
     assert printed("resumejobs", "known", verbosity=0) == ""
     assert not Queue.objects.exclude(paused_at=None).exists()
+
+
+def test_queue_that_no_worker_has_served_can_be_paused_by_its_name():
+    MAIL.enqueue()
+    assert not Queue.objects.exists()
+    text = printed("pausejobs", "mial")
+    assert text.endswith("No job has used this queue yet. Known queues: mail.\n")
+    assert printed("pausejobs", "mail").startswith("Paused mail: 1 ready job held back")
+    assert Hand().claim() == []
+
+
+def test_worker_makes_the_rows_of_queues_that_it_does_not_serve():
+    MAIL.enqueue()
+    locked = MAIL.using(queue_name="locked", lock="door")
+    locked.enqueue()
+    with running_worker(queues=["default"], poll=600) as loop:
+        look_for_queues(loop)
+        wait_for(lambda: Queue.objects.count() == 2, "the queues have rows")
+        assert set(Queue.objects.values_list("name", flat=True)) == {"mail", "locked"}
+
+
+def look_for_queues(loop) -> None:
+    loop.upkeep["make_waiting_queues"].due = 0.0
+    loop.bell.ring()
+
+
+def test_names_of_many_queues_are_found_part_by_part(monkeypatch):
+    monkeypatch.setattr(upkeep, "BATCH", 2)
+    for number in range(5):
+        tasks.noop.using(queue_name=f"ready {number}").enqueue()
+        tasks.noop.using(queue_name=f"arrived {number}", lock="door").enqueue()
+        job = tasks.noop.using(queue_name=f"unserved {number}", lock="door").enqueue()
+        line = f"unserved unserved {number}"
+        Job.objects.filter(pk=job.pk).update(line=line)
+    parts, names = 0, upkeep.Names()
+    while parts == 0 or any(names):
+        parts, names = parts + 1, upkeep.make_waiting_queues(execute, names)
+    assert Queue.objects.count() == 15
+    assert parts == 5
+    assert upkeep.make_waiting_queues(execute, upkeep.Names())
+    assert Queue.objects.count() == 15
 
 
 @pytest.mark.parametrize("command", ["pausejobs", "resumejobs"])

@@ -1,13 +1,17 @@
 """Metrics: what is counted, how a scrape is bounded, and one port for all processes."""
 
+import json
 import socket
 import threading
 import time
 from contextlib import ExitStack, contextmanager
+from io import StringIO
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from django.core.management.base import OutputWrapper
+from django.core.management.color import no_style
 from django.test import RequestFactory
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -15,6 +19,8 @@ from benchmarks.ports import free_port
 from pgjobs import enqueue, enqueue_many, task
 from pgjobs.contrib import prometheus
 from pgjobs.contrib.prometheus import OTHERS, WorkerMetrics, attempts
+from pgjobs.management import serving
+from pgjobs.management.running import ConsoleReporter
 from pgjobs.models import Figure, Job, Queue
 from pgjobs.reports import metrics as report
 from pgjobs.reports.metrics import CachedGauges
@@ -139,7 +145,9 @@ def test_names_that_sql_invents_do_not_make_more_and_more_series(monkeypatch):
     # Which names are counted depends on when the worker stores what it has counted.
     assert len(numbers) <= 4
     assert sum(numbers) == 20
-    assert ("successful", OTHERS) in scraped_processed(found)
+    # The task is of the project, and keeps its name.
+    assert scraped_processed(found).keys() == {("successful", "tests.noop")}
+    assert any(f"queue={OTHERS}" in labels for labels in found)
 
 
 def test_counts_only_rise_while_the_worker_stores_them(monkeypatch):
@@ -178,6 +186,17 @@ def test_worker_without_the_extra_has_no_metrics():
     ):
         urlopen(f"http://{server.address}/metrics", timeout=60)
     assert caught.value.code == 404
+    assert "prometheus_client is not installed" in json.load(caught.value)["error"]
+
+
+def test_worker_without_the_extra_says_so_at_its_start(monkeypatch):
+    monkeypatch.setattr(serving, "find_spec", lambda name: None)
+    out = StringIO()
+    reporter = ConsoleReporter(OutputWrapper(out), no_style(), 1, "")
+    options = {"http": Address("127.0.0.1", 0), "position": serving.position("1/1")}
+    with serving.Serving(options, reporter).server(Loop(WorkerOptions())):
+        pass
+    assert "No metrics: prometheus_client is not installed (pip" in out.getvalue()
 
 
 # Of the database

@@ -1,5 +1,6 @@
 """The signals of attempts, ends and workers."""
 
+import asyncio
 import threading
 
 import pytest
@@ -129,6 +130,39 @@ def test_receiver_that_exits_leaves_the_other_ends_to_be_announced(connect, hear
         enqueue(tasks.fail_with, "no")
     drain()
     assert names(heard).count("job_failed") == 2
+
+
+EXITS = [SystemExit, GeneratorExit, asyncio.CancelledError]
+
+
+@pytest.mark.parametrize("name", OF_JOBS)
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("exit", EXITS)
+def test_receiver_that_exits_changes_nothing(
+    connect, name, exit, is_async, caplog, request
+):
+    if is_async and exit is asyncio.CancelledError:
+        pytest.skip("of a coroutine it may be a real cancellation")
+
+    def leave(**named):
+        raise exit
+
+    async def leave_later(**named):
+        raise exit
+
+    connect(name, leave_later if is_async else leave)
+    received = request.getfixturevalue("heard")  # connected after the one that exits
+    run(tasks.noop)
+    run(fail_in_two)
+    enqueue(tasks.noop).cancel()
+    ends = [each for each in names(received) if each != "job_started"]
+    enqueued = ["job_enqueued"] * 3
+    finished = ["job_finished"] * 3
+    others = ["job_succeeded", "job_retried", "job_failed", "job_cancelled"]
+    assert sorted(ends) == sorted([*enqueued, *finished, *others])
+    assert names(received).count("job_started") == 3
+    assert [each.attempts for each in Job.objects.order_by("pk")] == [1, 2, 0]
+    assert "failed" in caplog.text
 
 
 def test_nothing_is_asked_of_the_database_for_an_end_that_nothing_hears(

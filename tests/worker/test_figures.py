@@ -225,8 +225,22 @@ def test_negative_duration_counts_as_none():
 
 
 def test_memory_is_bounded_however_many_tasks_rows_of_sql_name(monkeypatch):
-    monkeypatch.setattr(counting, "MOST_ROWS", 2)
+    monkeypatch.setattr(counting, "MOST_ROWS", 4)
     figures = Figures()
     for name in "abcd":
         figures.begin(("q", name))
     assert set(figures.sums) == {("q", "a"), ("q", "b"), ("", "")}
+
+
+def test_names_that_sql_invents_take_no_place_of_a_task_of_the_project(monkeypatch):
+    monkeypatch.setattr(counting, "MOST_ROWS", 4)
+    figures = Figures()
+    for name in "abcd":
+        figures.begin(("q", name))
+    for queue in "qrst":
+        figures.begin((queue, tasks.noop.name))
+        figures.begin((queue, tasks.add.name))
+    named = {("q", "tests.noop"), ("", "tests.noop"), ("", "tests.add")}
+    assert set(figures.sums) == {("q", "a"), ("q", "b"), ("", ""), *named}
+    figures.clear()
+    assert figures.totals().keys() >= named

@@ -1,9 +1,13 @@
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections, transaction
 
+from ..auditing import noting
 from ..importing import django_celery_beat, django_q2, procrastinate
+from ..importing.taking import Taken
 from ..parameters import add_database, ready_database
 
 SOURCES = {
@@ -28,16 +32,31 @@ class Command(BaseCommand):
         parser.add_argument(
             "--dry-run", action="store_true", help="say what would be done"
         )
+        parser.add_argument(
+            "--cluster",
+            metavar="NAME",
+            help="of django-q2: take what is of this cluster (default: the name in "
+            "Q_CLUSTER)",
+        )
         add_database(parser)
 
     def handle(self, **options):
         source, is_rehearsal = options["source"], options["dry_run"]
         module = module_of(source)
+        take = module.take
+        if options["cluster"] is not None:
+            if module is not django_q2:
+                raise CommandError("--cluster is for django-q2 only.", returncode=2)
+            take = partial(take, cluster=options["cluster"])
         with ready_database(options["database"]) as alias:
             check_tables(alias, source, module.TABLES)
-            with transaction.atomic(using=alias):
-                taken = module.take(alias)
-                transaction.set_rollback(is_rehearsal, using=alias)
+            if is_rehearsal:
+                taken = rehearsed(take, alias)
+            else:
+                with noting(alias, "import", "job", chosen=source) as entry:
+                    with transaction.atomic(using=alias):
+                        taken = take(alias)
+                    entry.number = taken.number
         would = "Would import" if is_rehearsal else "Imported"
         what = "task" if source == "django-tasks-db" else "job or schedule"
         many = "tasks" if source == "django-tasks-db" else "jobs and schedules"
@@ -45,6 +64,16 @@ class Command(BaseCommand):
         self.stdout.write(f"{would} {taken.number} {noun}.")
         for reason, number in taken.reasons.most_common():
             self.stderr.write(f"Left {number} where they are: {reason}.")
+        for loss, number in taken.losses.most_common():
+            self.stderr.write(f"Took {number} without what has no place here: {loss}.")
+
+
+def rehearsed(take: Callable[[str], Taken], alias: str) -> Taken:
+    """Return what would be taken over."""
+    with transaction.atomic(using=alias):
+        taken = take(alias)
+        transaction.set_rollback(True, using=alias)
+    return taken
 
 
 def module_of(source: str) -> ModuleType:

@@ -23,6 +23,7 @@ from ...tasks.sensitive import sensitive_words
 from ..auditing import noting
 from ..databases import QueueCommand
 from ..job_options import add_filters, are_chosen, chosen, in_words, job_id
+from ..near_misses import near_misses
 from ..parameters import add_database, ready_database, whole_number
 from ..running import number_of, one_line
 from ..tables import print_table
@@ -31,6 +32,7 @@ LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependenci
 LONGEST_CELL = 60
 LONGEST_TEXT = 20_000
 MOST_ATTEMPTS = 20
+MOST_MISSING = 10  # ids that an error names
 
 
 class Act(NamedTuple):
@@ -125,6 +127,8 @@ class Command(QueueCommand):
             )
             return
         self.print_jobs(alias, jobs[:limit])
+        if not jobs:
+            self.print_near_misses(alias, options)
         if len(jobs) > limit:
             self.stdout.write(f"There are more than {limit}: --limit shows more.")
 
@@ -205,11 +209,14 @@ class Command(QueueCommand):
                 "--status failed.",
                 returncode=2,
             )
+        if not self.is_one_of_all:
+            check_ids(alias, options["ids"])
         jobs = chosen(alias, options)
         if act.without_status and not (options["ids"] or options["by_status"]):
             jobs = jobs.with_status(act.without_status)
         if options["dry_run"]:
-            self.report_dry_run(act, verb, jobs, options["json"])
+            if not self.report_dry_run(act, verb, jobs, options["json"]):
+                self.print_near_misses(alias, options)
             return
         if is_asked(options) and not self.is_confirmed(act, verb, jobs):
             raise CommandError("Nothing was changed.", returncode=1)
@@ -219,6 +226,13 @@ class Command(QueueCommand):
             changed = act.run(jobs, **words)
             entry.number = changed.changed
         self.report(act, changed, options["json"])
+        if not any(changed):
+            self.print_near_misses(alias, options)
+
+    def print_near_misses(self, alias: str, options: dict[str, Any]) -> None:
+        """Say on stderr why there may be no job: programs read the rest."""
+        for sentence in near_misses(alias, options):
+            self.stderr.write(sentence)
 
     def is_confirmed(self, act: Act, verb: str, jobs) -> bool:
         self.report_dry_run(act, verb, jobs, as_json=False)
@@ -227,18 +241,20 @@ class Command(QueueCommand):
         except EOFError:
             return False
 
-    def report_dry_run(self, act: Act, verb: str, jobs, as_json: bool) -> None:
+    def report_dry_run(self, act: Act, verb: str, jobs, as_json: bool) -> bool:
+        """Say how many jobs there are; return whether there are any."""
         counts = jobs.order_by().values_list("status").annotate(Count("pk"))
         numbers: dict[str, int] = dict(counts)
         number = sum(numbers.get(each, 0) for each in act.statuses)
         if as_json:
             shown = {"would_change": number, "statuses": numbers}
             self.stdout.write(json.dumps(shown))
-            return
+            return bool(numbers)
         self.stdout.write(f"Would {verb} {number_of('job', number)}.")
         for status, each in sorted(numbers.items()):
             skipped = "" if status in act.statuses else " (skipped)"
             self.stdout.write(f"  {each} {status}{skipped}")
+        return bool(numbers)
 
     def report(self, act: Act, changed: Changed, as_json: bool) -> None:
         if as_json:
@@ -246,6 +262,18 @@ class Command(QueueCommand):
             return
         skipped = f" Skipped {changed.skipped}." if changed.skipped else ""
         self.stdout.write(f"{act.done} {number_of('job', changed.changed)}.{skipped}")
+
+
+def check_ids(alias: str, ids: list[int]) -> None:
+    """Raise CommandError if there is no job with one of the ids."""
+    there = Job.objects.using(alias).filter(pk__in=ids).values_list("pk", flat=True)
+    missing = sorted({*ids} - {*there}) if ids else []
+    if missing:
+        listed = ", ".join(map(str, missing[:MOST_MISSING]))
+        more = " and others" if len(missing) > MOST_MISSING else ""
+        raise CommandError(
+            f"There is no job {listed}{more}. Nothing was changed.", returncode=1
+        )
 
 
 def add_common(parser) -> None:

@@ -3,7 +3,8 @@ from django.db import IntegrityError
 
 from ...models import Schedule
 from ...queue.id_blocks import SameBlock
-from ...queue.moving import Mover, Selection, StillRunning, TornTies
+from ...queue.moving import Mover, Refused, Selection, StillRunning, TornTies
+from ..auditing import noting
 from ..parameters import (
     check_migrations,
     known_database,
@@ -71,15 +72,10 @@ class Command(BaseCommand):
         arguments = None if given is None else arguments_of(given)
         try:
             selection = Selection(arguments, options["queues"])
-            moved = Mover(source, destination, selection).move(options["wait"])
-        except (SameBlock, StillRunning, TornTies, ValueError) as error:
+            mover = Mover(source, destination, selection)
+        except ValueError as error:
             raise CommandError(str(error)) from error
-        except IntegrityError as error:
-            raise CommandError(
-                f"The database {destination!r} refuses a row, and has taken none: "
-                f"{error}What is packed waits in {source!r}. Remove what is in the way "
-                "and run the command again."
-            ) from error
+        moved = move(mover, options["wait"])
         if options["verbosity"]:
             self.stdout.write(f"Moved {in_words(moved)}.")
         for name in schedules_left(source, destination, selection):
@@ -87,6 +83,34 @@ class Command(BaseCommand):
                 f"Schedule {name!r} goes on firing in {source!r}: code declares it, "
                 f"and {destination!r} does not have it. Declare it for {destination!r}."
             )
+
+
+def move(mover: Mover, patience: float) -> dict[str, int]:
+    """Move, with an entry in the audit trail; raise CommandError with what to do."""
+    source, destination = mover.source, mover.destination
+    what = {"chosen": mover.selection.text, "note": f"to {destination}"}
+    try:
+        with noting(source, "move", "job", **what) as entry:
+            try:
+                moved = mover.move(patience)
+            except (SameBlock, TornTies) as error:
+                raise CommandError(str(error)) from error
+            entry.number = sum(moved.get(table, 0) for table in NOUNS)
+    except StillRunning as error:
+        raise CommandError(str(error)) from error
+    except Refused as error:
+        raise CommandError(
+            f"The database {destination!r} refuses a row, and has taken none: "
+            f"{error} What is packed waits in {source!r}. Remove what is in the way "
+            f"in {destination!r} and run the command again."
+        ) from error
+    except IntegrityError as error:
+        raise CommandError(
+            f"The database {source!r} does not let a row go, to which another table "
+            f"refers: {error} What is packed already waits there. Remove what refers "
+            f"to it in {source!r} and run the command again."
+        ) from error
+    return moved
 
 
 def in_words(moved: dict[str, int]) -> str:

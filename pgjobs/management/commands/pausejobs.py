@@ -1,8 +1,12 @@
+from ...base.queue_database import database_time
 from ...models import Job, Queue
+from ...reports.status import queue_statuses
 from ..auditing import noting
 from ..databases import QueueCommand
 from ..parameters import add_database, add_queues, ready_database
 from ..running import number_of
+
+MOST_NAMED = 20  # queues
 
 
 class Command(QueueCommand):
@@ -40,10 +44,15 @@ def pause(name: str, note: str | None) -> str:
     running = number_of("running job", jobs.running().count())
     report = f"Paused {name}: {ready} held back, {running} left to end."
     if is_new and not jobs.exists():
-        known = ", ".join(
-            Queue.objects.exclude(pk=queue.pk)
-            .order_by("name")
-            .values_list("name", flat=True)[:20]
-        )
+        known = ", ".join(known_queues(queue))
         report += f" No job has used this queue yet. Known queues: {known or 'none'}."
     return report
+
+
+def known_queues(but: Queue) -> list[str]:
+    """Return the names of some queues that have a row, or unfinished jobs."""
+    alias = Queue.objects.db
+    others = Queue.objects.exclude(pk=but.pk).order_by("name")
+    names = {*others.values_list("name", flat=True)[:MOST_NAMED]}
+    names |= {each.name for each in queue_statuses(alias, database_time(alias))}
+    return sorted(names)[:MOST_NAMED]

@@ -1,5 +1,6 @@
 from ...conf import FINISHED, settings
 from ...queue import events, upkeep
+from ...queue.kept import count_kept, count_kept_events
 from ...queue.parts import OLDEST
 from ...queue.statements import Execute, execute_on
 from ..auditing import noting
@@ -11,7 +12,8 @@ from ..running import number_of
 class Command(QueueCommand):
     help = (
         "Delete finished jobs, and events, that are old enough. Workers do it too, as "
-        "PGJOBS['RETENTION'] and PGJOBS['EVENT_RETENTION'] say."
+        "PGJOBS['RETENTION'] and PGJOBS['EVENT_RETENTION'] say. What something "
+        "needs is kept."
     )
 
     def add_arguments(self, parser):
@@ -45,19 +47,31 @@ class Command(QueueCommand):
             with noting(alias, "prune", "job", chosen=in_words(ages)) as entry:
                 jobs = entry.number = upkeep.prune(execute, ages)
             prune_batches(execute)
-            deleted_events = 0
+            deleted_events = kept_events = 0
             if not options["status"]:
                 deleted_events = prune_events(execute, age_of_events)
-            skipped = upkeep.count_referred(execute, ages)
+                kept_events = count_kept_events(execute, age_of_events)
+            referred = upkeep.count_referred(execute, ages)
+            kept = count_kept(execute, ages)
         if options["verbosity"]:
             deleted = [number_of("job", jobs)]
             if deleted_events:
                 deleted.append(number_of("event", deleted_events))
             self.stdout.write(f"Deleted {' and '.join(deleted)}.")
-            for table, number in skipped.items():
-                them = "it" if number == 1 else "them"
-                kept = number_of("job", number)
-                self.stdout.write(f"Skipped {kept}: {table} refers to {them}.")
+            self.print_kept(referred, kept, kept_events)
+
+    def print_kept(self, referred: dict[str, int], kept: dict[str, int], events: int):
+        """Say what is old enough and was left, and why."""
+        for table, number in referred.items():
+            them = "it" if number == 1 else "them"
+            skipped = number_of("job", number)
+            self.stdout.write(f"Skipped {skipped}: {table} refers to {them}.")
+        for reason, number in kept.items():
+            self.stdout.write(f"Skipped {number_of('job', number)}: {reason}.")
+        if events:
+            skipped = number_of("event", events)
+            reason = "jobs that deliver it have failed or not ended"
+            self.stdout.write(f"Skipped {skipped}: {reason}.")
 
 
 def in_words(ages: dict[str, float | None]) -> str:

@@ -14,12 +14,14 @@ SELECT task.id, task.name, task.task, task.args, task.kwargs,
     task.start_time, task.expires, task.one_off,
     every.every, every.period,
     cron.minute, cron.hour, cron.day_of_month, cron.month_of_year, cron.day_of_week,
-    cron.timezone
+    cron.timezone, to_jsonb(task.*)::text
 FROM django_celery_beat_periodictask AS task
 LEFT JOIN django_celery_beat_intervalschedule AS every ON every.id = task.interval_id
 LEFT JOIN django_celery_beat_crontabschedule AS cron ON cron.id = task.crontab_id
 WHERE task.enabled ORDER BY task.id FOR UPDATE OF task
 """
+# A schedule's jobs have the queue and the priority of their task.
+LOST = ("queue", "exchange", "routing_key", "priority", "headers", "expire_seconds")
 # As the package itself does when a task is switched off.
 STOP = """
 UPDATE django_celery_beat_periodictask SET enabled = false, last_run_at = NULL
@@ -37,17 +39,23 @@ def take(database: str) -> Taken:
     taken, done = Taken(), []
     with connections[database].cursor() as cursor:
         cursor.execute(SCHEDULES)
-        for id, name, path, args, kwargs, *rest in cursor.fetchall():
+        for id, name, path, args, kwargs, *rest, row in cursor.fetchall():
             with taken.or_left(id, name):
                 when = when_of(*rest)
                 given = tuple(json.loads(args or "[]")), json.loads(kwargs or "{}")
                 save_schedule(database, name, path, *given, when)
                 done.append(id)
+                taken.loses(name, options_without_counterpart(json.loads(row)))
         if done:
             cursor.execute(STOP, [done])
             cursor.execute(ANNOUNCE)
     taken.number = len(done)
     return taken
+
+
+def options_without_counterpart(row: dict[str, Any]) -> list[str]:
+    """Return which of a row's options say something that a schedule cannot."""
+    return [name for name in LOST if row.get(name) not in (None, "", "{}")]
 
 
 def when_of(

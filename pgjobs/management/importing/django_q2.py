@@ -26,25 +26,53 @@ SCHEDULES = """
 SELECT id, coalesce(nullif(name, ''), func || ' (django-q2 ' || id || ')'), func,
     coalesce(args, ''), coalesce(kwargs, ''), schedule_type, minutes, cron, next_run,
     repeats, coalesce(hook, ''), coalesce(intended_date_kwarg, '')
-FROM django_q_schedule WHERE repeats <> 0 AND next_run IS NOT NULL
+FROM django_q_schedule
+WHERE repeats <> 0 AND next_run IS NOT NULL AND coalesce(cluster, %(own)s) = %(cluster)s
 ORDER BY id FOR UPDATE
+"""
+# What other clusters work on: schedules without a cluster are those of the project's.
+OTHERS = """
+SELECT kind, cluster, count(*)
+FROM (
+    SELECT 'schedules', coalesce(cluster, %(own)s) FROM django_q_schedule
+    WHERE repeats <> 0 AND next_run IS NOT NULL
+    UNION ALL
+    SELECT 'packages', key FROM django_q_ormq WHERE lock <= now()
+) AS every (kind, cluster)
+WHERE cluster <> %(cluster)s
+GROUP BY kind, cluster ORDER BY kind, cluster
 """
 # django-q2 skips a schedule without repeats. Its admin still shows it.
 STOP = "UPDATE django_q_schedule SET repeats = 0 WHERE id = ANY (%s::bigint[])"
 
 
-def take(database: str) -> Taken:
-    """Take the schedules, which stop there, and the jobs that no worker has."""
+def take(database: str, cluster: str | None = None) -> Taken:
+    """Take the schedules, which stop there, and the jobs that no worker has.
+
+    `cluster`: the name of the cluster whose they are. None: that of Q_CLUSTER.
+    """
+    own = own_cluster()
+    names = {"own": own, "cluster": own if cluster is None else cluster}
     taken = Taken()
-    take_schedules(database, taken)
+    take_schedules(database, names, taken)
     taken.left.clear()  # ids of another table follow
-    take_jobs(database, JOBS, taken)
+    take_jobs(database, JOBS._replace(parameters=names), taken)
+    with connections[database].cursor() as cursor:
+        cursor.execute(OTHERS, names)
+        for kind, other, number in cursor.fetchall():
+            reason = f"{kind} of the cluster {other} (--cluster {other} takes them)"
+            taken.reasons[reason] += number
     return taken
 
 
-def take_schedules(database: str, taken: Taken) -> None:
+def own_cluster() -> str:
+    """Return the name of the project's cluster, as django-q2 reads it."""
+    return getattr(django_settings, "Q_CLUSTER", {}).get("name", "default")
+
+
+def take_schedules(database: str, names: dict[str, str], taken: Taken) -> None:
     with connections[database].cursor() as cursor:
-        cursor.execute(SCHEDULES)
+        cursor.execute(SCHEDULES, names)
         done = []
         for id, name, func, args, kwargs, *rest in cursor.fetchall():
             with taken.or_left(id, name):
@@ -141,7 +169,7 @@ JOBS = JobSource(
     # If the lock of a package lies in the future, a worker has the package.
     select="""
         SELECT id, 'package', payload FROM django_q_ormq
-        WHERE lock <= now() AND NOT id = ANY (%(left)s::bigint[])
+        WHERE lock <= now() AND key = %(cluster)s AND NOT id = ANY (%(left)s::bigint[])
         ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     """,
     delete="DELETE FROM django_q_ormq WHERE id = ANY (%s::bigint[])",

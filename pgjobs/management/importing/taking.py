@@ -36,6 +36,13 @@ class Taken:
     number: int = 0
     left: list[Any] = field(default_factory=list)  # ids
     reasons: Counter[str] = field(default_factory=Counter)
+    # What was taken without some of its options, and without which.
+    losses: Counter[str] = field(default_factory=Counter)
+
+    def loses(self, name: str, options: Iterable[str]) -> None:
+        """Note the options of a row that have no counterpart here."""
+        if listed := ", ".join(options):
+            self.losses[f"{name[:LONGEST_NAME]}: {listed}"] += 1
 
     @contextmanager
     def or_left(self, id: Any, name: str) -> Iterator[None]:
@@ -62,16 +69,18 @@ def why(error: Exception) -> str:
 class JobSource(NamedTuple):
     """Where waiting jobs are: two statements, and how a row becomes a job."""
 
-    select: str  # gives id, name and more; takes %(left)s and %(limit)s
+    select: str  # gives id, name and more; takes %(left)s, %(limit)s and the parameters
     delete: str  # takes an array of ids
     new_job: Callable[..., NewJob]  # takes what follows the id
+    parameters: dict[str, Any] = {}
 
 
 def take_jobs(database: str, source: JobSource, taken: Taken) -> None:
     """Make jobs of all rows of the source, and delete these; in a transaction."""
     with connections[database].cursor() as cursor:
         while True:
-            cursor.execute(source.select, {"left": taken.left, "limit": BATCH})
+            parameters = {**source.parameters, "left": taken.left, "limit": BATCH}
+            cursor.execute(source.select, parameters)
             if not (rows := cursor.fetchall()):
                 return
             new_jobs = dict(new_jobs_of(rows, source, taken))

@@ -68,6 +68,7 @@ def nudge(loop: Loop) -> dict[str, Any]:
 
 
 METRICS = "/metrics"
+NO_METRICS = "prometheus_client is not installed (pip install pgjobs[prometheus])."
 SAFE = ("GET", "HEAD")
 ROUTES = {
     "/healthz": Route(SAFE, health.liveness),
@@ -234,7 +235,7 @@ class Handler(BaseHTTPRequestHandler):
     def respond(self) -> None:
         path, _, query = self.path.partition("?")
         route = ROUTES.get(path)
-        if path == METRICS and self.server.metrics and self.command in SAFE:
+        if path == METRICS and self.command in SAFE:
             self.answer_metrics(self.server.metrics, query)
         elif route is None:
             self.send_error(HTTPStatus.NOT_FOUND)
@@ -250,9 +251,14 @@ class Handler(BaseHTTPRequestHandler):
         content = {"ok": False, "error": HTTPStatus(code).phrase}
         self.answer(code, content, {"Allow": allowed} if allowed else {})
 
-    def answer_metrics(self, metrics: Metrics, query: str) -> None:
+    def answer_metrics(self, metrics: Metrics | None, query: str) -> None:
+        if metrics is None:
+            content = {"ok": False, "error": f"There are no metrics: {NO_METRICS}"}
+            self.answer(HTTPStatus.NOT_FOUND, content)
+            return
         if not self.server.scrapers.acquire(blocking=False):
-            return self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+            return
         try:
             body = metrics.answer(query)
         finally:

@@ -18,7 +18,7 @@ from .heavy_jobs import HeavyJobWarning
 from .held_locks import HeldLockWarning
 from .late_events import LateDelivery
 from .long_transactions import LongTransactionWarning
-from .new_queues import NewQueues
+from .new_queues import NewQueues, WaitingQueues
 from .pruning import (
     ForgetRates,
     PruneAudit,
@@ -67,7 +67,7 @@ class Chores(Upkeep):
         self.scheduler = Scheduler()
         self.dependencies = Depending()
         self.figures = StoreFigures(figures)
-        pruning = [prune() for prune in PRUNING]
+        by_turns = [WaitingQueues(), *(prune() for prune in PRUNING)]
         self.survey = Survey(
             row["id"],
             rescue=self.rescue,
@@ -75,7 +75,7 @@ class Chores(Upkeep):
             late_delivery=self.late_delivery,
             admitting=admitting,
             scheduler=self.scheduler,
-            shared=pruning,
+            shared=by_turns,
             view=view,
         )
         super().__init__(
@@ -87,7 +87,7 @@ class Chores(Upkeep):
             self.rescue,
             self.orphans,
             self.figures,
-            *pruning,
+            *by_turns,
             Versions(row, options.database),
             LongTransactionWarning(),
             HeavyJobWarning(options),

@@ -1,0 +1,110 @@
+"""Schedules that do not fire, or will not."""
+
+from datetime import datetime, timedelta
+
+from django.db.models import F, Q, QuerySet
+from django.utils.translation import gettext, ngettext
+
+from ..base.moments import instant
+from ..models.schedule import Schedule
+from ..models.schedule_choices import Anchor
+from ..queue.schedules import cannot_fire
+from .remarks import Remark
+
+PATIENCE = timedelta(seconds=60)  # before a run is overdue
+MOST_COUNTED = 10_000
+MOST_NAMED = 100  # of each kind
+MOST_PLANS = 500  # that are compared with their timetables, the latest first
+# Whoever watches may not see arguments.
+READ = (
+    *("name", "error", "next_run_at", "anchor"),
+    *("every", "cron", "timezone", "origin_at", "start_at", "end_at"),
+)
+AHEAD = timedelta(minutes=5)  # by which a clock may have been
+
+
+def schedule_problems(database: str, now: datetime) -> list[Remark]:
+    """Return what an operator should know about the schedules that should fire."""
+    active = Schedule.objects.using(database).active().only(*READ)
+    found = [
+        broken(schedule, schedule.error)
+        for schedule in active.exclude(error="")[:MOST_NAMED]
+    ]
+    overdue = active.filter(next_run_at__lt=now - PATIENCE).order_by()
+    if number := overdue[:MOST_COUNTED].count():
+        text = ngettext(
+            "%d schedule is overdue: does a worker run?",
+            "%d schedules are overdue: does a worker run?",
+            number,
+        )
+        found.append(Remark(text % number, "worker"))
+    return found + late_plans(active, now) + without_plan(active, now)
+
+
+def broken(schedule: Schedule, error: str) -> Remark:
+    text = gettext("Schedule %(name)s does not fire: %(error)s")
+    values = {"name": schedule.name, "error": error}
+    return Remark(text % values, "schedule", schedule.pk)
+
+
+def late_plans(active: QuerySet[Schedule], now: datetime) -> list[Remark]:
+    """Return the schedules whose next run is later than their times say.
+
+    A schedule that fired while the database's clock was ahead has such a plan.
+    """
+    planned = active.filter(next_run_at__gt=now, error="")
+    is_suspect = Q(every=None) | Q(next_run_at__gt=now + 2 * F("every") + AHEAD)
+    suspects = planned.filter(is_suspect).order_by("-next_run_at")[:MOST_PLANS]
+    found: list[Remark] = []
+    for schedule in suspects:
+        try:
+            latest = latest_plan(schedule, now)
+        except Exception as error:  # noqa: BLE001  (SQL has stored a wrong expression)
+            found.append(broken(schedule, cannot_fire(error)))
+            continue
+        planned_at = instant(schedule.next_run_at)
+        if latest is not None and planned_at > latest + AHEAD:
+            found.append(late(schedule, planned_at))
+    return found[:MOST_NAMED]
+
+
+def latest_plan(schedule: Schedule, now: datetime) -> datetime | None:
+    """Return the second run after now, behind which no plan lies. None: no such."""
+    if schedule.anchor == Anchor.END:
+        assert schedule.every is not None
+        start = now if schedule.start_at is None else instant(schedule.start_at)
+        return max(now, start) + 2 * schedule.every
+    ticks = schedule.timetable.following(now, 2)
+    return ticks[-1] if ticks else None
+
+
+def late(schedule: Schedule, planned_at: datetime) -> Remark:
+    text = gettext(
+        "Schedule %(name)s will not fire before %(time)s, although its times say so: "
+        "pause and resume it."
+    )
+    values = {"name": schedule.name, "time": f"{planned_at:%Y-%m-%d %H:%M} UTC"}
+    return Remark(text % values, "schedule", schedule.pk)
+
+
+def without_plan(active: QuerySet[Schedule], now: datetime) -> list[Remark]:
+    """Return the schedules that have times to come but no next run.
+
+    One that counts from the end of its run has none while that run goes on.
+    """
+    unplanned = active.filter(next_run_at=None, error="").filter(
+        Q(anchor=Anchor.START) | Q(last_run_at=None)
+    )
+    not_ended = unplanned.filter(Q(end_at=None) | Q(end_at__gt=now))
+    text = gettext("Schedule %(name)s has no next run: pause and resume it.")
+    found: list[Remark] = []
+    for schedule in not_ended.order_by("pk")[:MOST_NAMED]:
+        try:
+            has_ended = schedule.timetable.after(now) is None
+        except Exception as error:  # noqa: BLE001  (SQL has stored a wrong expression)
+            found.append(broken(schedule, cannot_fire(error)))
+            continue
+        if not has_ended:
+            remark = Remark(text % {"name": schedule.name}, "schedule", schedule.pk)
+            found.append(remark)
+    return found
