@@ -2,8 +2,8 @@
 
 A pass is what a worker does each time it wakes: an admission, which sweeps only if a
 notification asks for it, and a claim for the free slots. Whether a job may start is
-decided here anew, from what the jobs say. All steps run in one transaction. No time goes
-by in it but the days that the machine lets pass.
+decided here anew, from what the jobs say. All steps run in one transaction, in which no
+time goes by but the days that the machine lets pass.
 """
 
 from collections import Counter
