@@ -145,12 +145,13 @@ class OrderMachine(RuleBasedStateMachine):
         key=st.sampled_from("klr"),
         numbers=st.lists(st.integers(1, 5), min_size=2, max_size=5),
         queue=st.sampled_from(QUEUES),
+        passes=st.integers(0, 1),
     )
-    def deploy_and_enqueue(self, key, numbers, queue):
+    def deploy_and_enqueue(self, key, numbers, queue, passes):
         for number in numbers:
             self.deploy(key, number)
             self.add({KIND_OF[key]: key, "queue_name": queue}, 1)
-            self.run_passes(1)
+            self.run_passes(passes)
 
     @rule(data=st.data(), verdict=st.sampled_from(["SUCCESS", "SUCCESS", "RETRY"]))
     def record(self, data, verdict):
@@ -277,7 +278,7 @@ def test_what_may_start_does_so_within_two_passes_in_its_order():
     run_state_machine_as_test(
         OrderMachine,
         settings=settings(
-            max_examples=40,
+            max_examples=120,
             stateful_step_count=15,
             deadline=None,
             suppress_health_check=list(HealthCheck),
