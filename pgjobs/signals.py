@@ -104,10 +104,18 @@ async def call_together(receivers: Iterable[Callable], named: dict[str, Any]) ->
     async def call(receiver: Callable) -> None:
         try:
             await receiver(**named)
-        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001
+        except (Exception, *EXITS) as error:  # noqa: BLE001
+            if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                raise
             log_failure(receiver, error)
 
     await asyncio.gather(*map(call, receivers))
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody cancels the coroutine: it has not raised that by itself."""
+    this = asyncio.current_task()
+    return this is not None and this.cancelling() > 0
 
 
 def log_failure(receiver: Callable, error: BaseException) -> None:

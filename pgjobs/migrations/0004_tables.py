@@ -50,6 +50,11 @@ class Migration(migrations.Migration):
                 'default_permissions': (),
             },
         ),
+        migrations.AddField(
+            model_name='batch',
+            name='outcome_of_deleted',
+            field=models.CharField(blank=True, db_comment='How the worst of its jobs that are deleted had ended: FAILED or CANCELLED (also if it had not ended). Empty: all were successful.', db_default='', default='', max_length=20),
+        ),
         migrations.AlterModelTableComment(
             name='rate',
             table_comment='When jobs of each rate started, counted in slices of time.',

@@ -2445,6 +2445,92 @@ END
 $$;
 """,
     ),
+    "function pgjobs_jobs_deleted": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_jobs_deleted() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    ids CONSTANT bigint[] := ARRAY(SELECT id FROM deleted);
+BEGIN
+    IF ids = '{}' THEN
+        RETURN NULL;
+    END IF;
+    IF has_table_privilege('pgjobs_attempt', 'DELETE') THEN
+        DELETE FROM pgjobs_attempt WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_progress', 'DELETE') THEN
+        DELETE FROM pgjobs_progress WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_step', 'DELETE') THEN
+        DELETE FROM pgjobs_step WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_tick', 'DELETE') THEN
+        DELETE FROM pgjobs_tick WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_delivery', 'DELETE') THEN
+        DELETE FROM pgjobs_delivery WHERE job_id = ANY (ids);
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_jobs_deleted() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    ids CONSTANT bigint[] := ARRAY(SELECT id FROM deleted);
+BEGIN
+    IF ids = '{}' THEN
+        RETURN NULL;
+    END IF;
+    IF has_table_privilege('pgjobs_attempt', 'DELETE') THEN
+        DELETE FROM pgjobs_attempt WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_progress', 'DELETE') THEN
+        DELETE FROM pgjobs_progress WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_step', 'DELETE') THEN
+        DELETE FROM pgjobs_step WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_tick', 'DELETE') THEN
+        DELETE FROM pgjobs_tick WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_delivery', 'DELETE') THEN
+        DELETE FROM pgjobs_delivery WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_batch', 'UPDATE')
+        AND current_setting('pgjobs.moves', true) IS DISTINCT FROM 'on'
+        AND EXISTS (
+            SELECT FROM deleted WHERE batch_id IS NOT NULL AND status <> 'SUCCESSFUL'
+        )
+    THEN
+        -- What is left of a batch must not end better than all of it.
+        WITH lost AS MATERIALIZED (
+            SELECT batch_id, bool_or(status = 'FAILED') AS any_failed FROM deleted
+            WHERE batch_id IS NOT NULL AND status <> 'SUCCESSFUL'
+            GROUP BY batch_id
+        ),
+        held AS MATERIALIZED (
+            SELECT id, outcome_of_deleted FROM pgjobs_batch
+            WHERE id = ANY (ARRAY(SELECT batch_id FROM lost))
+            ORDER BY id
+            FOR NO KEY UPDATE
+        )
+        UPDATE pgjobs_batch AS batch
+        SET outcome_of_deleted =
+            CASE WHEN any_failed THEN 'FAILED' ELSE 'CANCELLED' END
+        FROM held JOIN lost ON lost.batch_id = held.id
+        WHERE batch.id = held.id AND batch.id = ANY (ARRAY(SELECT id FROM held))
+            AND (
+                held.outcome_of_deleted = ''
+                OR held.outcome_of_deleted = 'CANCELLED' AND any_failed
+            );
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+    ),
     "function pgjobs_notify_changed": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_notify_changed() RETURNS trigger
 LANGUAGE plpgsql AS $$
@@ -2630,6 +2716,107 @@ BEGIN
     )
     FROM jsonb_each(pgjobs_key_form.value) AS member;
 END
+$$;
+""",
+    ),
+    "function pgjobs_batch_outcome": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_batch_outcome(
+    batch bigint, OUT outcome text, OUT culprit bigint, OUT failed bigint
+) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    failed := pgjobs_batch_has(batch, 'FAILED');
+    IF coalesce(
+        pgjobs_batch_has(batch, 'READY'),
+        pgjobs_batch_has(batch, 'RUNNING'),
+        pgjobs_batch_has(batch, 'WAITING'),
+        pgjobs_batch_has(batch, 'SCHEDULED')
+    ) IS NOT NULL THEN
+        outcome := 'UNFINISHED';
+    ELSE
+        culprit := coalesce(failed, pgjobs_batch_has(batch, 'CANCELLED'));
+        outcome := CASE
+            WHEN failed IS NOT NULL THEN 'FAILED'
+            WHEN culprit IS NOT NULL THEN 'CANCELLED'
+            WHEN EXISTS (SELECT FROM pgjobs_batch WHERE id = batch) THEN 'SUCCESSFUL'
+            ELSE 'GONE'  -- or it never existed
+        END;
+    END IF;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_batch_outcome(
+    batch bigint, OUT outcome text, OUT culprit bigint, OUT failed bigint
+) LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    of_deleted text;
+BEGIN
+    failed := pgjobs_batch_has(batch, 'FAILED');
+    IF coalesce(
+        pgjobs_batch_has(batch, 'READY'),
+        pgjobs_batch_has(batch, 'RUNNING'),
+        pgjobs_batch_has(batch, 'WAITING'),
+        pgjobs_batch_has(batch, 'SCHEDULED')
+    ) IS NOT NULL THEN
+        outcome := 'UNFINISHED';
+    ELSE
+        culprit := coalesce(failed, pgjobs_batch_has(batch, 'CANCELLED'));
+        SELECT outcome_of_deleted INTO of_deleted FROM pgjobs_batch WHERE id = batch;
+        outcome := CASE
+            WHEN failed IS NOT NULL OR of_deleted = 'FAILED' THEN 'FAILED'
+            WHEN culprit IS NOT NULL OR of_deleted = 'CANCELLED' THEN 'CANCELLED'
+            WHEN of_deleted IS NOT NULL THEN 'SUCCESSFUL'
+            ELSE 'GONE'  -- or it never existed
+        END;
+    END IF;
+END
+$$;
+""",
+    ),
+    "function pgjobs_reason_of_end": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_reason_of_end(
+    needs text, outcome text, culprit bigint, batch bigint
+) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT format('%s: %s %s.',
+        CASE needs WHEN 'dependency' THEN 'Failed' ELSE 'Cancelled' END,
+        CASE
+            WHEN needs = 'failure' AND batch IS NOT NULL
+                THEN 'no job of batch ' || batch
+            WHEN outcome = 'GONE' AND batch IS NOT NULL THEN 'batch ' || batch
+            WHEN batch IS NOT NULL THEN format('job %s of batch %s', culprit, batch)
+            WHEN needs = 'dependency' THEN 'dependency job ' || culprit
+            ELSE 'predecessor job ' || culprit
+        END,
+        CASE
+            WHEN needs = 'failure' OR outcome = 'FAILED' THEN 'failed'
+            WHEN outcome = 'CANCELLED' THEN 'was cancelled'
+            ELSE 'is gone'
+        END
+    )
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_reason_of_end(
+    needs text, outcome text, culprit bigint, batch bigint
+) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT format('%s: %s %s.',
+        CASE needs WHEN 'dependency' THEN 'Failed' ELSE 'Cancelled' END,
+        CASE
+            WHEN needs = 'failure' AND batch IS NOT NULL
+                THEN 'no job of batch ' || batch
+            WHEN outcome = 'GONE' AND batch IS NOT NULL THEN 'batch ' || batch
+            WHEN batch IS NOT NULL AND culprit IS NULL
+                THEN 'a job that was deleted from batch ' || batch
+            WHEN batch IS NOT NULL THEN format('job %s of batch %s', culprit, batch)
+            WHEN needs = 'dependency' THEN 'dependency job ' || culprit
+            ELSE 'predecessor job ' || culprit
+        END,
+        CASE
+            WHEN needs <> 'failure' AND outcome <> 'GONE' AND culprit IS NULL
+                THEN 'had not succeeded'
+            WHEN needs = 'failure' OR outcome = 'FAILED' THEN 'failed'
+            WHEN outcome = 'CANCELLED' THEN 'was cancelled'
+            ELSE 'is gone'
+        END
+    )
 $$;
 """,
     ),

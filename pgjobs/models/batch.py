@@ -63,6 +63,14 @@ class Batch(Table):
         db_default="",
         db_comment="What it is, for people.",
     )
+    outcome_of_deleted = models.CharField(
+        max_length=20,
+        blank=True,
+        default="",
+        db_default="",
+        db_comment="How the worst of its jobs that are deleted had ended: FAILED or "
+        "CANCELLED (also if it had not ended). Empty: all were successful.",
+    )
     enqueued_at = models.DateTimeField(
         _("enqueued at"), db_default=Now(), db_comment="When its jobs were enqueued."
     )

@@ -80,6 +80,8 @@ WHERE arrived_at IS NULL AND destination = %(destination)s
     AND selection = %(selection)s
 ORDER BY begun_at, id LIMIT 1
 """
+# What leaves with its batch is not deleted: see functions/jobs/jobs_deleted.sql.
+MOVE = "SELECT set_config('pgjobs.moves', 'on', true)"
 SEAL = """
 UPDATE pgjobs_move SET sealed_at = clock_timestamp() WHERE id = %(move)s RETURNING id
 """
@@ -199,6 +201,7 @@ class Mover:
                 self.here(statement("pack_schedules"), self.parameters(id))
             jobs = self.here(statement("moving_jobs"), self.selection.parameters)
             ids = array(id for (id,) in jobs)
+            self.here(MOVE, {})
             self.here(statement("pack_jobs"), {"move": id, "ids": ids})
             if self.left():
                 return None

@@ -135,10 +135,11 @@ def plan_fixed(due: DueSchedule) -> Plan:
     ]
     ticks = passed if due.catch_up == "all" else passed[-1:]
     if due.is_unfinished and due.overlap == "skip":
-        # While workers live, one tick passes at a time. Of several, the others were
-        # missed, and the last run began before them: its worker is gone, or none has
-        # begun it.
-        if len(passed) == 1 or due.catch_up == "none":
+        # While workers live, one tick passes at a time, and a worker sees it in time.
+        # Otherwise ticks were missed, and the last run began before them: its worker is
+        # gone, or none has begun it.
+        is_punctual = len(passed) == 1 and not is_late(due, passed[-1])
+        if is_punctual or due.catch_up == "none":
             return Plan(due.id, due.next_run_at, next_run_at, skips=len(passed))
         return Plan(due.id, due.next_run_at, next_run_at, ticks, after=due.last_job_id)
     if is_missed(due, passed[-1]):
@@ -158,7 +159,11 @@ def plan_from_end(due: DueSchedule) -> Plan:
 
 def is_missed(due: DueSchedule, tick: datetime) -> bool:
     """Whether the tick is skipped because no worker fired it in time."""
-    return due.catch_up == "none" and instant(due.now) - instant(tick) > PUNCTUAL
+    return due.catch_up == "none" and is_late(due, tick)
+
+
+def is_late(due: DueSchedule, tick: datetime) -> bool:
+    return instant(due.now) - instant(tick) > PUNCTUAL
 
 
 def fire(

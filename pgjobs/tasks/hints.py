@@ -112,9 +112,12 @@ class Hint:
         return converted
 
     def dump(self, converted) -> Any:
-        return self.adapter.dump_python(
-            converted, mode="json", by_alias=True, round_trip=True, warnings=False
-        )
+        try:
+            return self.adapter.dump_python(
+                converted, mode="json", by_alias=True, round_trip=True, warnings=False
+            )
+        except Exception as error:  # keys that no JSON has; a serializer may raise any
+            raise ValueError(str(error)) from error
 
     def check_arrival(self, value, data) -> None:
         """Raise ValueError unless the task would get this very value.

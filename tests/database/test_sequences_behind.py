@@ -1,5 +1,7 @@
 """`jobstatus --check` where logical replication has brought rows but no sequence."""
 
+import re
+
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -8,12 +10,19 @@ from pgjobs import enqueue
 from pgjobs.models import Job
 from pgjobs.queue.id_blocks import SIZE
 from pgjobs.reports.sequences import sequence_problems
+from pgjobs.sql import statement
 from tests.operators import make_worker
 from tests.tasks import noop
 
 pytestmark = pytest.mark.django_db
 
 ID = "pgjobs_job_id_seq"
+OF_TABLES = """
+SELECT table_name FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name LIKE 'pgjobs\\_%'
+    AND pg_get_serial_sequence(quote_ident(table_name), column_name) IS NOT NULL
+"""
+SERIAL = re.compile(r"pg_get_serial_sequence\('(\w+)', 'id'\)")
 
 
 def set_back(sequence: str) -> None:
@@ -58,6 +67,25 @@ def test_sequence_behind_the_rows_is_named(sequence):
     assert sequence in text
     with pytest.raises(CommandError, match=sequence):
         call_command("jobstatus", "--check")
+
+
+def test_sequence_of_each_table_is_looked_at():
+    """A worker that got the id of a living one could not start, for one."""
+    with connection.cursor() as cursor:
+        cursor.execute(OF_TABLES)
+        owned = {name for (name,) in cursor.fetchall()}
+    # Rows of parcels are gone when their move is over.
+    missing = owned - set(SERIAL.findall(statement("sequences_behind")))
+    assert missing == {"pgjobs_parcel"}
+
+
+def test_worker_whose_number_comes_again_is_named():
+    worker = make_worker()
+    set_back("pgjobs_worker_id_seq")
+    (text,) = texts()
+    assert "pgjobs_worker_id_seq" in text
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT setval('pgjobs_worker_id_seq', %s)", [worker.pk])
 
 
 def test_token_of_a_running_job_is_looked_at():

@@ -213,6 +213,7 @@ def test_batch_moves_with_its_jobs_and_callback(work):
     assert mover().move()["pgjobs_batch"] == 1
     (moved,) = Batch.objects.using("eu")
     assert (moved.pk, moved.description) == (batch.pk, "both")
+    assert moved.outcome_of_deleted == ""  # its jobs have left with it
     assert drain(database="eu") == 3
     assert moved.progress().successful == 2
     assert not Batch.objects.using("default").exists()

@@ -233,6 +233,7 @@ def test_class_decides_what_becomes_of_other_parts(hint, value, got):
         (OrderedDict[str, int], OrderedDict(b=1, a=2), "in another order"),
         (OrderedDict[str, int], OrderedDict(aa=1, b=2), "in another order"),
         (deque[int], deque([1, 2], maxlen=3), "would arrive as deque([1, 2])"),
+        (dict[frozenset[int], int], {frozenset({1}): 1}, "not valid as object key"),
     ],
 )
 def test_what_no_json_of_postgres_keeps_is_refused(hint, value, because):

@@ -629,6 +629,19 @@ def test_ticks_missed_while_the_last_run_was_unfinished_run_after_it(
     assert all(job.started_at >= first_end(first) for job in caught_up.all())
 
 
+@pytest.mark.parametrize(("catch_up", "jobs"), [("latest", 1), ("all", 1), ("none", 0)])
+def test_only_tick_of_an_outage_runs_after_the_last_run(catch_up, jobs):
+    """As of a daily schedule whose worker went away in the middle of a run."""
+    made = make(catch_up=catch_up)
+    make_due(made)
+    assert fire_due() == 1
+    make_due(made, timedelta(minutes=10))
+    assert fire_due() == jobs
+    assert fresh(made).skip_count == 1 - jobs
+    drain()
+    assert Job.objects.filter(status="SUCCESSFUL").count() == 1 + jobs
+
+
 def first_end(job: Job) -> datetime:
     job.refresh_from_db()
     return job.finished_at

@@ -50,6 +50,42 @@ def test_batch_ends_as_if_its_members_were_not_pruned(end):
     assert not Batch.objects.exists()
 
 
+@pytest.mark.parametrize("end", ["FAILED", "CANCELLED", "SCHEDULED"])
+@pytest.mark.parametrize("act", ["delete", "discard"])
+@pytest.mark.parametrize("others", [[], [LATER.bind()]])
+def test_batch_does_not_end_better_because_somebody_deletes_a_job(end, act, others):
+    """As who empties the list of failed jobs while the rest of the batch goes on."""
+    member = NO if end == "FAILED" else LATER.bind()
+    batch = enqueue(group([member, *others]))
+    last = enqueue(noop.using(after=[batch]))
+    first = batch.jobs.order_by("pk").first()
+    if end == "CANCELLED":
+        first.cancel()
+    if others:
+        drain()
+    elif end == "FAILED":
+        Job.objects.filter(pk=first.pk).fail("no")
+    getattr(Job.objects.filter(pk=first.pk), act)()
+    end_of_all()
+    assert status_of(last) == "CANCELLED"
+    reason = (
+        f"Cancelled: a job that was deleted from batch {batch.pk} had not succeeded."
+    )
+    assert Job.objects.get(pk=last.pk).reason == reason
+    late = enqueue(noop.using(after=[batch]))
+    drain()
+    assert status_of(late) == "CANCELLED"
+
+
+def test_batch_whose_successful_job_is_deleted_is_successful():
+    batch = enqueue(group([noop.bind(), LATER.bind()]))
+    last = enqueue(noop.using(after=[batch]))
+    drain()
+    batch.jobs.filter(status="SUCCESSFUL").discard()
+    end_of_all()
+    assert status_of(last) == "SUCCESSFUL"
+
+
 @pytest.mark.parametrize("end", ["FAILED", "CANCELLED"])
 def test_job_that_comes_later_finds_the_batch_as_it_ended(end):
     batch = enqueue(group([noop.bind(), NO]))

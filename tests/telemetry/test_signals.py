@@ -132,6 +132,19 @@ def test_receiver_that_exits_leaves_the_other_ends_to_be_announced(connect, hear
     assert names(heard).count("job_failed") == 2
 
 
+def test_real_cancellation_of_a_receiver_goes_through(connect):
+    begun = []
+
+    async def wait(**named):
+        begun.append(asyncio.current_task())
+        asyncio.get_running_loop().call_soon(begun[0].cancel)
+        await asyncio.sleep(600)
+
+    connect("job_enqueued", wait)
+    with pytest.raises(asyncio.CancelledError):
+        enqueue(tasks.noop)
+
+
 EXITS = [SystemExit, GeneratorExit, asyncio.CancelledError]
 
 
@@ -141,9 +154,6 @@ EXITS = [SystemExit, GeneratorExit, asyncio.CancelledError]
 def test_receiver_that_exits_changes_nothing(
     connect, name, exit, is_async, caplog, request
 ):
-    if is_async and exit is asyncio.CancelledError:
-        pytest.skip("of a coroutine it may be a real cancellation")
-
     def leave(**named):
         raise exit
 

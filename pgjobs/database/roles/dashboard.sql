@@ -31,6 +31,7 @@ GRANT SELECT (
     paused, orphaned, origin_at, next_run_at, last_run_at, run_count, skip_count, error
 ) ON pgjobs_schedule TO {role};
 GRANT SELECT (id, job_id) ON pgjobs_note TO {role};
+GRANT SELECT (id) ON pgjobs_step TO {role};
 GRANT SELECT (id, job_id, finished_at, needed_until) ON pgjobs_prerequisite TO {role};
 GRANT SELECT (
     id, task, event, is_ordered, queue_name, priority, max_attempts, max_crashes, timeout,

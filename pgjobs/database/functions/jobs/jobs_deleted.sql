@@ -1,4 +1,4 @@
--- Delete the rows that belong to deleted jobs.
+-- Delete the rows that belong to deleted jobs, and note how those of batches had ended.
 -- Five foreign keys with ON DELETE CASCADE would do the same, but with five statements for
 -- each job. That was three quarters of what pruning cost.
 -- A row that is inserted meanwhile is not overlooked: the statements that insert one lock
@@ -28,6 +28,34 @@ BEGIN
     END IF;
     IF has_table_privilege('pgjobs_delivery', 'DELETE') THEN
         DELETE FROM pgjobs_delivery WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_batch', 'UPDATE')
+        AND current_setting('pgjobs.moves', true) IS DISTINCT FROM 'on'
+        AND EXISTS (
+            SELECT FROM deleted WHERE batch_id IS NOT NULL AND status <> 'SUCCESSFUL'
+        )
+    THEN
+        -- What is left of a batch must not end better than all of it.
+        WITH lost AS MATERIALIZED (
+            SELECT batch_id, bool_or(status = 'FAILED') AS any_failed FROM deleted
+            WHERE batch_id IS NOT NULL AND status <> 'SUCCESSFUL'
+            GROUP BY batch_id
+        ),
+        held AS MATERIALIZED (
+            SELECT id, outcome_of_deleted FROM pgjobs_batch
+            WHERE id = ANY (ARRAY(SELECT batch_id FROM lost))
+            ORDER BY id
+            FOR NO KEY UPDATE
+        )
+        UPDATE pgjobs_batch AS batch
+        SET outcome_of_deleted =
+            CASE WHEN any_failed THEN 'FAILED' ELSE 'CANCELLED' END
+        FROM held JOIN lost ON lost.batch_id = held.id
+        WHERE batch.id = held.id AND batch.id = ANY (ARRAY(SELECT id FROM held))
+            AND (
+                held.outcome_of_deleted = ''
+                OR held.outcome_of_deleted = 'CANCELLED' AND any_failed
+            );
     END IF;
     RETURN NULL;
 END
