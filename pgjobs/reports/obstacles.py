@@ -93,17 +93,16 @@ def with_masked_keys(database: str, found: dict[int, Obstacle]) -> dict[int, Obs
         return {id: each._replace(key=None) for id, each in found.items()}
     jobs = Job.objects.using(database).filter(pk__in=found)
     texts = {f"{name}_text": Cast(name, TextField()) for name in ("kwargs", "args")}
-    rows = jobs.annotate(**texts).values_list("pk", "task", *texts)
-    arguments = {id: (task, texts) for id, task, *texts in rows}
-    words = Known.tasks.of({task for task, _ in arguments.values()})
-    return {
-        id: each._replace(key=masked_key(each.key, words[task], *texts))
-        if each.key is not None
-        else each
-        for id, each in found.items()
-        for task, texts in (arguments.get(id, ("", [])),)
-        if task
-    }
+    rows = list(jobs.annotate(**texts).values_list("pk", "task", *texts))
+    words = Known.tasks.of({task for _, task, *_ in rows})
+    masked = {}
+    for id, task, kwargs, args in rows:
+        key = found[id].key
+        if key is not None:
+            named = Known.tasks.named(task, args)
+            key = masked_key(key, words[task], kwargs, named)
+        masked[id] = found[id]._replace(key=key)
+    return masked
 
 
 def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
