@@ -1,12 +1,13 @@
 """What tasks call sensitive: `@task(sensitive=("iban",))`."""
 
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from string import Formatter
 from typing import Any
 
 from ..exceptions import UnknownTask
 from ..reports.json_text import is_secret, with_names
+from ..reports.secrets import Hiding
 from ..reports.task_words import Known, Words
 from . import tables
 from .registry import registry
@@ -74,6 +75,12 @@ def places(task: str) -> tuple[tuple[str, ...], str]:
     except UnknownTask:
         definitions = tables.TaskDefinition.objects.filter(name=task)
         return (), UNNAMED if definitions.exists() else UNKNOWN
+
+
+def hiding_arguments(task: str, args: str, kwargs: str) -> Hiding:
+    """Return what masks the values of a job's sensitive arguments in a text."""
+    named = partial(named_arguments, task, args)
+    return Hiding(sensitive_words(task), named, kwargs)
 
 
 class DeclaredWords:

@@ -60,9 +60,9 @@ def test_role_learns_what_jobs_wait_for_and_no_key(waiting):
 
 COLUMNS = """
 SELECT table_name, column_name FROM information_schema.columns
-WHERE table_schema = 'public' AND table_name LIKE 'pgjobs%%'
+WHERE table_schema = current_schema() AND table_name LIKE 'pgjobs%%'
     AND has_column_privilege(
-        %(role)s, quote_ident(table_name)::regclass, column_name, 'SELECT'
+        %(role)s, table_name::text, column_name, 'SELECT'
     )
 """
 
