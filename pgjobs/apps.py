@@ -26,7 +26,7 @@ class PgjobsConfig(AppConfig):
         watch_connections()
         registry.discover()
         import_backends()
-        pre_migrate.connect(heal_functions, sender=self)
+        pre_migrate.connect(prepare_to_migrate, sender=self)
         post_migrate.connect(store_declared, sender=self)
 
 
@@ -42,10 +42,16 @@ def import_backends() -> None:
                 import_string(path)
 
 
-def heal_functions(using: str, **kwargs) -> None:
-    """Let the functions follow their tables if someone has renamed the schema."""
+def prepare_to_migrate(using: str, plan=(), **kwargs) -> None:
+    """Let the functions follow their tables if someone has renamed the schema.
+
+    Views of roles are dropped, which would hinder migrations.
+    """
     if using in queue_databases() and connections[using].vendor == "postgresql":
+        from .reports.role_views import drop_views  # needs the models
+
         follow_schema(connections[using])
+        drop_views(using, plan)
 
 
 def store_declared(using: str, apps=None, **kwargs) -> None:
@@ -55,9 +61,11 @@ def store_declared(using: str, apps=None, **kwargs) -> None:
         return
     # Without `apps` the signal follows a flush, which changes no migration.
     if has_tables(using) if apps is None else is_migrated(connection):
-        from .tasks.declaring import store_for_an_hour  # needs the models
+        from .reports.role_views import make_views_again  # needs the models
+        from .tasks.declaring import store_for_an_hour
 
         store_for_an_hour(using)
+        make_views_again(using)
 
 
 def is_migrated(connection) -> bool:

@@ -212,3 +212,11 @@ first_of_two = task(defined_twice)
 @task
 def defined_twice():
     return 2
+
+
+@task
+@task_options(sensitive=("iban",), lock="{iban}", unique=True)
+def pay(iban, amount, password="", *words, how="fail"):
+    if how == "fail":
+        raise ValueError(f"{iban} has no {amount}, {password}, {words}")
+    return None

@@ -53,6 +53,7 @@ LATE_IMPORTS = {
     ("draining", "worker.observer"),
     # These need the models. Django imports the app's configuration first of all.
     ("apps", "checks"),
+    ("apps", "reports.role_views"),
     ("apps", "tasks.declaring"),
     ("apps", "tasks.sensitive"),
     # Extras: their packages may not be there.

@@ -9,15 +9,19 @@ import json
 import logging
 import random
 from base64 import b64encode
+from dataclasses import dataclass
 from datetime import timedelta
 from io import StringIO
+from itertools import chain
 from urllib.parse import quote, urlencode
 
 import pytest
 import sentry_sdk
 from django.core.management import call_command
+from django.db import connection, transaction
 from django.test import RequestFactory
 from django.urls import reverse
+from django.utils.timezone import now
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -29,10 +33,14 @@ from pgjobs.base.addresses import status_url
 from pgjobs.contrib import sentry
 from pgjobs.contrib.otel import PgJobsInstrumentor
 from pgjobs.contrib.prometheus import metrics
-from pgjobs.models import Event, Job, Schedule
+from pgjobs.models import Event, Job, Schedule, TaskDefinition
+from tests import harness
+from tests.actors import execute
+from tests.database.test_role_that_watches import COLUMNS
+from tests.database.test_roles import PASSWORD
 from tests.declared import store_subscriptions
 from tests.leaks import leaks_of
-from tests.operators import LIST, operator, page_of, text_of
+from tests.operators import ALL_PERMISSIONS, LIST, operator, page_of, text_of
 from tests.processes import drain
 from tests.telemetry.test_sentry import initialise
 from tests.telemetry.test_sentry_by_default import texts_of
@@ -84,6 +92,23 @@ def pay(iban: str, customer: dict, how: str) -> dict:
         texts = [*everything, *map(repr, everything), json.dumps(customer), quote(iban)]
         raise ValueError(f"{texts} at https://bank.example/{quote(iban, safe='')}")
     return {"iban": iban, "secret": customer["password"]}
+
+
+@dataclass
+class Card:
+    number: str
+    pin_token: str
+
+
+def lock_of(card: Card, iban: str, how: str) -> str:
+    if how == "no lock":
+        raise ValueError(f"{card!r} of {iban} has no lock")
+    return iban
+
+
+@task(name="leaks.charge", sensitive=("iban", "card"), lock=lock_of, max_attempts=1)
+def charge(card: Card, iban: str, how: str) -> None:
+    raise ValueError(f"{card!r} of {iban} is refused; {card.number!r}")
 
 
 @subscribe("leaks.paid")
@@ -144,19 +169,58 @@ def plant(planted: Planted) -> list[Job]:
         every=timedelta(days=1),
         kwargs={"iban": planted("schedule"), "customer": customer("schedule")},
     )
+    charged = plant_typed(planted)
     store_subscriptions("default")
     publish(
         "leaks.paid",
         {"iban": planted("event"), "tokens": [planted("nested event")]},
     )
     drain()
-    return [*jobs, *waiting, *Job.objects.filter(task=hear.name)]
+    return [*jobs, *charged, *waiting, *Job.objects.filter(task=hear.name)]
+
+
+def plant_typed(planted: Planted) -> list[Job]:
+    """Put secrets into objects: of a job that fails, and of what cannot be a job."""
+    card = Card(planted("number"), planted("pin"))
+    job = enqueue(charge, card, planted("typed"), "fail")
+    unfit = Job.objects.create(
+        task=charge.name,
+        kwargs={"card": [planted("unfit")], "iban": {"a": planted("unfit object")}},
+        max_attempts=1,
+    )
+    kwargs = {
+        "card": {"number": planted("no lock"), "pin_token": planted("no lock pin")},
+        "iban": planted("no lock iban"),
+        "how": "no lock",
+    }
+    made = Schedule.objects.create(
+        name="no lock", task=charge.name, every=timedelta(days=1), kwargs=kwargs
+    )
+    Schedule.objects.filter(pk=made.pk).update(next_run_at=now(), origin_at=now())
+    return [job, unfit]
+
+
+def act(jobs: list[Job]) -> None:
+    """Leave entries in the audit trail."""
+    Job.objects.filter(pk=jobs[0].pk).retry()
+    Job.objects.filter(pk=jobs[0].pk).fail("by hand")
+    for schedule in Schedule.objects.all():
+        schedule.paused = True
+        schedule.save()
 
 
 def pages(jobs: list[Job]) -> list[str]:
     lists = [
-        reverse(f"admin:pgjobs_{name}_changelist") for name in ("schedule", "event")
+        reverse(f"admin:pgjobs_{name}_changelist")
+        for name in ("schedule", "event", "taskdefinition", "queue")
     ]
+    lists += [
+        f"{reverse('admin:pgjobs_taskdefinition_add_job', args=(definition.pk,))}"
+        f"?like={job.pk}"
+        for job in jobs
+        for definition in TaskDefinition.objects.filter(name=job.task)
+    ]
+    lists += [reverse("admin:pgjobs_job_history", args=(job.pk,)) for job in jobs]
     found = [page_of(each) for each in (*Schedule.objects.all(), *Event.objects.all())]
     exports = [f"{LIST}export.csv", f"{LIST}export.json"]
     own = [page_of(job) for job in jobs]
@@ -179,6 +243,8 @@ def test_secrets_stand_in_no_output(seed, sent, spans, caplog, settings):
     planted = Planted(seed)
     with caplog.at_level(logging.DEBUG, "pgjobs"):
         jobs = plant(planted)
+    assert Schedule.objects.get(name="no lock").error
+    act(jobs)
     assert {job.status for job in Job.objects.all()} >= {"FAILED", "SUCCESSFUL"}
     outputs = {
         "log": "\n".join(
@@ -197,6 +263,12 @@ def test_secrets_stand_in_no_output(seed, sent, spans, caplog, settings):
             "view_taskdefinition",
             "view_queue",
         ),
+        "editor": operator(
+            *ALL_PERMISSIONS,
+            "view_taskdefinition",
+            "change_schedule",
+            "view_auditentry",
+        ),
     }
     for who, client in clients.items():
         for address in pages(jobs):
@@ -211,6 +283,7 @@ def test_secrets_stand_in_no_output(seed, sent, spans, caplog, settings):
         outputs[f"status {job.pk}"] = without_result_of_looks(client, job)
         outputs[f"show {job.pk}"] = printed("jobs", "show", str(job.pk))
         outputs[f"show {job.pk} json"] = printed("jobs", "show", str(job.pk), "--json")
+    outputs["role"] = seen_by_the_role_that_watches()
     for command in COMMANDS:
         outputs[" ".join(command)] = printed(*command)
     exporter, reader = spans
@@ -226,6 +299,22 @@ def test_secrets_stand_in_no_output(seed, sent, spans, caplog, settings):
             outputs[f"sentry {kind} {number} texts"] += f"{text}\n"
     found = {name: planted.leaks(output) for name, output in outputs.items()}
     assert {name: leaks for name, leaks in found.items() if leaks} == {}
+
+
+def seen_by_the_role_that_watches() -> str:
+    """Return all that a role of dashboards may read, also by `jobstatus`."""
+    attributes = f"LOGIN PASSWORD '{PASSWORD}'"
+    with harness.role("dashboard", attributes) as role, transaction.atomic():
+        execute(printed("pgjobsroles", f"dashboard={role}"))
+        columns = execute(COLUMNS, {"role": role})
+        assert len(columns) > 100
+        execute(f"SET LOCAL ROLE {connection.ops.quote_name(role)}")
+        rows = [
+            execute(f'SELECT "{column}"::text FROM {table}')
+            for table, column in columns
+        ]
+        transaction.set_rollback(True)
+    return "\n".join(str(each) for each, *_ in chain.from_iterable(rows))
 
 
 def printed(*command: str) -> str:

@@ -15,7 +15,7 @@ from ..reports.remarks import Remark
 from ..reports.secrets import masked_key
 from ..reports.texts import block, excerpt
 from ..tasks.registry import registry
-from ..tasks.sensitive import sensitive_words
+from ..tasks.sensitive import named_arguments, sensitive_words
 from .links import page, page_of_remark
 from .listing import TableAdmin
 from .markup import (
@@ -63,7 +63,11 @@ def masked_key_of(job: Job, key: str) -> str:
     """Return a key of the job without the values of its masked arguments."""
     texts = {f"{name}_text": Cast(name, TextField()) for name in ("kwargs", "args")}
     row = Job.objects.filter(pk=job.pk).annotate(**texts).values_list(*texts).first()
-    return masked_key(key, sensitive_words(job.task), *(row or ()))
+    if row is None:
+        return key
+    kwargs, args = row
+    named = named_arguments(job.task, args)
+    return masked_key(key, sensitive_words(job.task), kwargs, named)
 
 
 def short_reason(job: Job) -> str:

@@ -13,7 +13,7 @@ from ..models import Attempt, Job, Predecessor, Status, Step
 from ..reports.json_text import plain, readable
 from ..reports.secrets import masked_key
 from ..reports.texts import block, excerpt, visible
-from ..tasks.sensitive import sensitive_words
+from ..tasks.sensitive import named_arguments, sensitive_words
 from .markup import ago, exactly, lasting
 from .progress import Bar, bar
 from .timeline import timeline
@@ -59,7 +59,7 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
         "may_see_arguments": may_see_arguments,
         "origin": origin(row),
         "lineage": Lineage(row.get("correlation"), row.get("parent")),
-        "texts": list(texts(row, sensitive_words(job.task)))
+        "texts": list(texts(job.task, row, sensitive_words(job.task)))
         if may_see_arguments
         else [],
         "progress": progress_of(row),
@@ -102,6 +102,7 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
         "named": beginning("kwargs"),
         "unnamed": beginning("args"),
         "whole": Cast("kwargs", TextField()),
+        "whole_unnamed": Cast("args", TextField()),
         "taken_along": beginning("meta"),
         "held_by": beginning(keys_without_links()),
         "result": beginning("return_value"),
@@ -132,12 +133,13 @@ def beginning(json_column: str | Case, length: int = LONGEST_TEXT) -> Left:
     return Left(Cast(json_column, TextField()), length + 1)
 
 
-def texts(row: dict[str, Any], words: tuple[str, ...]):
+def texts(task: str, row: dict[str, Any], words: tuple[str, ...]):
     """Yield the arguments, the result and the log, as far as there are any."""
     if row.get("named") is not None:
         yield Text(_("Arguments"), json_block(row["named"], words))
     if row.get("unnamed") not in (None, "[]"):
-        yield Text(_("Unnamed arguments"), json_block(row["unnamed"], words))
+        named = named_arguments(task, row["unnamed"])
+        yield Text(_("Unnamed arguments"), json_block(named, words))
     if row.get("taken_along") is not None:
         yield Text(
             _("Taken along from where it was enqueued"),
@@ -145,7 +147,8 @@ def texts(row: dict[str, Any], words: tuple[str, ...]):
         )
     if row.get("held_by") not in (None, "{}"):
         # Many of these names end in "key". They are ours, and hold no secret.
-        held_by = masked_key(row["held_by"], words, row["whole"], row["unnamed"])
+        unnamed = named_arguments(task, row["whole_unnamed"])
+        held_by = masked_key(row["held_by"], words, row["whole"], unnamed)
         text = block(plain(held_by), LONGEST_TEXT)
         yield Text(_("Lock, limit, rate and predecessors"), text)
     if row.get("result") is not None:

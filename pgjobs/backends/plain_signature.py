@@ -1,6 +1,7 @@
 """Arguments of Django's tasks: any JSON, stored as they were given, with no hints."""
 
 import inspect
+from functools import cached_property
 from inspect import Parameter
 from typing import Any
 
@@ -9,6 +10,9 @@ from ..exceptions import InvalidArguments
 from ..tasks.arguments import Stored, check_size
 from .compat import Task
 from .json_form import PLAIN, json_form
+
+BY_POSITION = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
+VAR_POSITIONAL = Parameter.VAR_POSITIONAL
 
 
 class PlainSignature:
@@ -19,6 +23,14 @@ class PlainSignature:
         signature = inspect.signature(task.func)
         parameters = list(signature.parameters.values())[task.takes_context :]
         self.signature = signature.replace(parameters=parameters)
+
+    @cached_property
+    def by_position(self) -> tuple[tuple[str, ...], str | None]:
+        """The names of arguments by position, and of `*args`."""
+        parameters = self.signature.parameters.values()
+        names = (each.name for each in parameters if each.kind in BY_POSITION)
+        rest = (each.name for each in parameters if each.kind is VAR_POSITIONAL)
+        return tuple(names), next(rest, None)
 
     def store(self, args: tuple, kwargs: dict) -> Stored:
         """Return the arguments as JSON texts; raise TypeError or InvalidArguments."""
@@ -69,7 +81,7 @@ class PlainSignature:
         positional: list = []
         for name, value in bound.arguments.items():
             kind = self.signature.parameters[name].kind
-            if kind is Parameter.VAR_POSITIONAL:
+            if kind is VAR_POSITIONAL:
                 positional = [*value]
             elif kind is Parameter.VAR_KEYWORD:
                 named |= value

@@ -9,7 +9,7 @@ from ..reports.json_text import is_secret
 from ..reports.secrets import Hiding
 from ..reports.task_words import Words
 from ..tasks.running_job import RunningJob
-from ..tasks.sensitive import sensitive_by_task, sensitive_words
+from ..tasks.sensitive import named_arguments, sensitive_by_task, sensitive_words
 
 FILTERED = "[Filtered]"
 OWN = __name__.partition(".")[0]
@@ -35,15 +35,20 @@ class Scrubber:
     def of_job(cls, job: Any) -> "Scrubber":
         """Return one for a row of the table."""
         words = sensitive_words(job.task)
-        texts = (dump(each) for each in (job.kwargs, job.args, job.meta or {}))
-        return cls(words, Hiding(words, *texts))
+        named = named_arguments(job.task, dump(job.args))
+        texts = (dump(each) for each in (job.kwargs, job.meta or {}))
+        return cls(words, Hiding(words, named, *texts))
 
     @classmethod
     def of_new_jobs(cls, jobs: Sequence[NewJob]) -> "Scrubber":
         """Return one for texts about jobs that are enqueued."""
         tasks = sensitive_by_task({job.task for job in jobs})
         words = tuple({word for each in tasks.values() for word in each})
-        texts = [text for job in jobs[:MOST_JOBS] for text in (job.kwargs, job.args)]
+        texts = [
+            text
+            for job in jobs[:MOST_JOBS]
+            for text in (job.kwargs, named_arguments(job.task, job.args))
+        ]
         return cls(words, Hiding(words, *texts))
 
     def text(self, value: str) -> str:

@@ -101,6 +101,12 @@ class Fired(NamedTuple):
     name: str  # of the schedule
 
 
+def arguments_of(execute: Execute, id: int) -> tuple[str, str, str] | None:
+    """Return the task and the arguments of a schedule, if there still is one."""
+    rows = execute(statement("arguments_of_schedule"), {"id": id})
+    return rows[0] if rows else None
+
+
 def next_fire(execute: Execute, after: int = 0) -> NextFire:
     """Return when the next schedule is due.
 

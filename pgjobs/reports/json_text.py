@@ -5,6 +5,7 @@ digits, thousands of nested arrays), and a text may be cut short anywhere. So th
 tokens of what PostgreSQL makes of a jsonb: all it needs is that keys precede colons.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -51,6 +52,36 @@ def without_sensitive(text: str, words: tuple[str, ...]) -> str:
     if not (words or settings.SENSITIVE):
         return text
     return "".join(masked(tokens(text), is_sensitive, words))
+
+
+def with_names(text: str, names: tuple[str, ...], rest: str) -> str:
+    """Return the text of a JSON array as that of an object: each value has a name.
+
+    `rest`: the name of an array of all further values.
+    """
+    return "".join(named(tokens(text), names, json.dumps(rest)))
+
+
+def named(tokens: Iterator[str], names: tuple[str, ...], rest: str) -> Iterator[str]:
+    depth = place = 0
+    for token in tokens:
+        depth -= token in CLOSING
+        if depth == 0 and token in OPENING:
+            yield "{"
+        elif depth == 0:
+            yield "]}" if place > len(names) else "}"
+        elif depth == 1 and token == ",":
+            yield token
+        elif depth == 1 and token not in CLOSING:
+            if place < len(names):
+                yield f"{json.dumps(names[place])}:"
+            elif place == len(names):
+                yield f"{rest}:["
+            place += 1
+            yield token
+        else:
+            yield token
+        depth += token in OPENING
 
 
 def tokens(text: str) -> Iterator[str]:

@@ -18,12 +18,14 @@ from ..base.moments import local
 from ..models.job import Job
 from ..models.worker import Worker
 from ..sql import statement
-from .reading import read
+from .reading import VIEW, needs_views, read, rows_with_keys
 from .secrets import masked_key
 from .task_words import Known
 
 MOST_KEYS = 20
 MOST_COUNTED = 1_000
+LINES = {"keys": MOST_KEYS, "most": MOST_COUNTED}
+OBSTACLES = "SELECT * FROM {} WHERE job_id = ANY (%(ids)s::bigint[])"
 MAY_READ_ARGUMENTS = """
 SELECT has_column_privilege('pgjobs_job', 'kwargs', 'SELECT')
     AND has_column_privilege('pgjobs_job', 'args', 'SELECT')
@@ -63,14 +65,19 @@ def obstacles(database: str, ids: Iterable[int]) -> dict[int, Obstacle]:
     ids = list(ids)
     if not ids:
         return {}
-    rows = execute(database, "obstacles", {"ids": ids})
-    return {row[0]: Obstacle._make(row) for row in rows}
+    source = (
+        f"{VIEW}obstacles"
+        if needs_views(database)
+        else f"({statement('obstacles')}) AS obstacle"
+    )
+    with connections[database].cursor() as cursor:
+        cursor.execute(OBSTACLES.format(source), {"ids": ids})
+        return {row[0]: Obstacle._make(row) for row in cursor.fetchall()}
 
 
 def lines(database: str) -> list[Line]:
     """Return some of the locks, limits and rates that jobs wait for."""
-    parameters = {"keys": MOST_KEYS, "most": MOST_COUNTED}
-    numbers = dict(execute(database, "lines", parameters))
+    numbers = dict(rows_with_keys(database, "lines", LINES))
     found = with_masked_keys(database, obstacles(database, numbers))
     return [Line(found[id], number) for id, number in numbers.items() if id in found]
 
@@ -86,23 +93,16 @@ def with_masked_keys(database: str, found: dict[int, Obstacle]) -> dict[int, Obs
         return {id: each._replace(key=None) for id, each in found.items()}
     jobs = Job.objects.using(database).filter(pk__in=found)
     texts = {f"{name}_text": Cast(name, TextField()) for name in ("kwargs", "args")}
-    rows = jobs.annotate(**texts).values_list("pk", "task", *texts)
-    arguments = {id: (task, texts) for id, task, *texts in rows}
-    words = Known.tasks.of({task for task, _ in arguments.values()})
-    return {
-        id: each._replace(key=masked_key(each.key, words[task], *texts))
-        if each.key is not None
-        else each
-        for id, each in found.items()
-        for task, texts in (arguments.get(id, ("", [])),)
-        if task
-    }
-
-
-def execute(database: str, name: str, parameters: dict) -> list[tuple]:
-    with connections[database].cursor() as cursor:
-        cursor.execute(statement(name), parameters)
-        return cursor.fetchall()
+    rows = list(jobs.annotate(**texts).values_list("pk", "task", *texts))
+    words = Known.tasks.of({task for _, task, *_ in rows})
+    masked = {}
+    for id, task, kwargs, args in rows:
+        key = found[id].key
+        if key is not None:
+            named = Known.tasks.named(task, args)
+            key = masked_key(key, words[task], kwargs, named)
+        masked[id] = found[id]._replace(key=key)
+    return masked
 
 
 def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:

@@ -1,6 +1,7 @@
 """How reports read: in one transaction, and without what slows short statements."""
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from django.db import connections, transaction
 from django.db.models import QuerySet
@@ -10,6 +11,15 @@ from ..sql import statement
 WITHOUT_JIT = "SET LOCAL jit = off"
 IN_ORDER = "SET LOCAL enable_sort = off"
 AS_BEFORE = "SET LOCAL enable_sort TO DEFAULT"
+
+VIEW = "pgjobs_report_"
+# Without the views an older version has made the role, which then may read the keys.
+NEEDS_VIEWS = f"""
+SELECT NOT has_column_privilege('pgjobs_job', 'line', 'SELECT')
+    AND to_regclass('{VIEW}lines') IS NOT NULL
+"""
+SEEN = "SELECT * FROM {}"
+needing_views: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # by session
 
 
 def sql_of(rows: QuerySet) -> tuple[str, tuple]:
@@ -23,6 +33,25 @@ def sql_of(rows: QuerySet) -> tuple[str, tuple]:
 def rows_of(database: str, name: str, parameters: dict[str, Any]) -> list[tuple]:
     """Run a statement of `sql/reports/`."""
     return read(database, statement(name), parameters)
+
+
+def rows_with_keys(database: str, name: str, parameters: dict[str, Any]) -> list[tuple]:
+    """Return the rows of a report that looks at the keys of locks, limits and rates.
+
+    A role that may not read them reads the view that `pgjobsroles` makes of the report.
+    """
+    if needs_views(database):
+        return read(database, SEEN.format(VIEW + name), None)
+    return rows_of(database, name, parameters)
+
+
+def needs_views(database: str) -> bool:
+    """Whether the role of this session reads reports through views; it stays so."""
+    connections[database].ensure_connection()
+    session: Any = connections[database].connection
+    if session not in needing_views:
+        needing_views[session] = session.execute(NEEDS_VIEWS).fetchone()[0]
+    return needing_views[session]
 
 
 def read(database: str, text: str, parameters: Any) -> list[tuple]:

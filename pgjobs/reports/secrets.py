@@ -23,17 +23,21 @@ NO_NAME = re.compile(r"\d|\W")
 class Hiding:
     """Masks the values of sensitive arguments; reads these at the first text only.
 
-    `arguments`: JSON texts, or None. `words`: what the task says of names.
+    `arguments`: JSON texts, or what returns them, or None. `words`: what the task says
+    of names.
     """
 
-    def __init__(self, words: tuple[str, ...], *arguments: str | None):
+    def __init__(
+        self, words: tuple[str, ...], *arguments: str | Callable[[], str] | None
+    ):
         self.arguments = arguments
         self.words = words
         self.mask: Callable[[str], str] | None = None
 
     def __call__(self, text: str) -> str:
         if self.mask is None:
-            self.mask = hiding(self.words, *self.arguments)
+            given = (each() if callable(each) else each for each in self.arguments)
+            self.mask = hiding(self.words, *given)
         return self.mask(text)
 
 

@@ -14,7 +14,7 @@ from ..base.moments import instant
 from ..models.worker import Worker
 from .durations import seconds_in_words
 from .obstacles import described, obstacles
-from .reading import rows_of
+from .reading import rows_of, rows_with_keys
 from .remarks import Remark
 
 ADMITTED_WITHIN = timedelta(seconds=60)
@@ -47,12 +47,13 @@ def standstill_problems(
     database: str, alive: list[Worker], now: datetime, pause: Callable = sleep
 ) -> list[Remark]:
     """Return what stands still. `alive`: the living workers."""
-    unadmitted = rows_of(database, "unadmitted", UNADMITTED)
-    lines = rows_of(database, "still_lines", STILL_LINES)
+    unadmitted = rows_with_keys(database, "unadmitted", UNADMITTED)
+    lines = rows_with_keys(database, "still_lines", STILL_LINES)
     if unadmitted or lines:
         pause(SECOND_LOOK)
-        unadmitted = both(rows_of(database, "unadmitted", UNADMITTED), unadmitted)
-        lines = both(rows_of(database, "still_lines", STILL_LINES), lines)
+        again = rows_with_keys(database, "unadmitted", UNADMITTED)
+        unadmitted = both(again, unadmitted)
+        lines = both(rows_with_keys(database, "still_lines", STILL_LINES), lines)
     found = [described_unadmitted(unadmitted, now)] if unadmitted else []
     found += described_lines(database, lines, alive, now) if lines else []
     return found + notification_problems(database)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Min, Q
-from django.db.models.functions import Greatest, Now
+from django.db.models import Count, Q
+from django.db.models.functions import Now
 from django.utils.translation import gettext, ngettext
 
 from ..base.database_choice import queue_databases
@@ -21,7 +21,7 @@ from ..queue.id_blocks import use_of_block
 from .held_locks import held_lock_problems
 from .obstacles import described, lines, obstacles
 from .pauses import with_person
-from .reading import rows_of
+from .reading import rows_with_keys
 from .remarks import Remark
 from .schedule_problems import schedule_problems
 from .sequences import sequence_problems
@@ -33,6 +33,9 @@ MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
 MOST_QUEUES = 1_000
 MOST_BATCHES = 20  # batches that are read
 PATIENCE = timedelta(seconds=60)  # before a delay counts as a problem
+QUEUE_STATES = {"most": MOST_COUNTED, "most_queues": MOST_QUEUES, "queues": None}
+LINKED = {"most": MOST_COUNTED}
+UNLOOKED = {"most": MOST_COUNTED, "patience": PATIENCE}
 LONGEST_MOVE = timedelta(minutes=10)
 MOST_OF_BLOCK = 0.9  # of its ids; then the database needs another block
 
@@ -148,8 +151,8 @@ def queue_statuses(
     database: str, now: datetime, names: list[str] | None = None
 ) -> list[QueueStatus]:
     """Return the queues that have unfinished jobs, or those of these names."""
-    limits = {"most": MOST_COUNTED, "most_queues": MOST_QUEUES, "queues": names}
-    rows = rows_of(database, "queue_states", limits)
+    limits = QUEUE_STATES | {"queues": names}
+    rows = rows_with_keys(database, "queue_states", limits)
     queues: dict[str, QueueStatus] = {}
     for name, state, number, since, is_capped in rows:
         if names is not None and name not in names:
@@ -185,11 +188,7 @@ def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
 
 def linked_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
     """Return how many jobs wait for predecessors, and for dependencies."""
-    waiting = Job.objects.using(database).waiting().order_by("line")
-    some = waiting.some(MOST_COUNTED)
-    rows = some.filter(waiting_for__in=("predecessor", "dependency"))
-    counted = rows.order_by("waiting_for").values_list("waiting_for")
-    found = list(counted.annotate(Count("pk"), Min("pk")))
+    found = rows_with_keys(database, "linked", LINKED)
     now = obstacles(database, [first for _, _, first in found])
     return [
         WaitingStatus(kind, "", number, described(now[first], alive))
@@ -269,9 +268,8 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
             number,
         )
         found.append(Remark(text % number, "worker"))
-    undecided = jobs.filter(line="undecided").some(MOST_COUNTED)
-    undecided = undecided.annotate(since=Greatest("enqueued_at", "run_after"))
-    if number := undecided.filter(since__lt=now - PATIENCE)[:MOST_COUNTED].count():
+    ((number,),) = rows_with_keys(jobs.db, "unlooked_dependencies", UNLOOKED)
+    if number:
         text = ngettext(
             "%d job waits for a dependency that no worker has looked for.",
             "%d jobs wait for dependencies that no worker has looked for.",

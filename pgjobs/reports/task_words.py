@@ -18,6 +18,9 @@ class TaskWords(Protocol):
     def with_secret_key(self, kind: str) -> set[str]:
         """Return the names of the tasks that make this key of a masked argument."""
 
+    def named(self, task: str, args: str) -> str:
+        """Return the text of arguments by position as that of an object."""
+
 
 class NoTasks:
     def of(self, tasks: Iterable[str]) -> dict[str, Words]:
@@ -28,6 +31,9 @@ class NoTasks:
 
     def with_secret_key(self, kind: str) -> set[str]:
         return set()
+
+    def named(self, task: str, args: str) -> str:
+        return args
 
 
 class Known:

@@ -59,6 +59,11 @@ class Signature:
             for name, parameter in self.signature.parameters.items()
         }
 
+    @property
+    def by_position(self) -> tuple[tuple[str, ...], str | None]:
+        """The names of arguments that are stored by position, and of `*args`."""
+        return (), self.var_positional
+
     def store(self, args: tuple, kwargs: dict) -> Stored:
         """Return the checked arguments as JSON, the defaults filled in.
 

@@ -1,15 +1,19 @@
 """What tasks call sensitive: `@task(sensitive=("iban",))`."""
 
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from string import Formatter
 from typing import Any
 
 from ..exceptions import UnknownTask
-from ..reports.json_text import is_secret
+from ..reports.json_text import is_secret, with_names
+from ..reports.secrets import Hiding
 from ..reports.task_words import Known, Words
 from . import tables
 from .registry import registry
+
+UNNAMED = "values"
+UNKNOWN = "secret?"  # a name that is masked
 
 
 def sensitive_words(task: str) -> Words:
@@ -54,6 +58,31 @@ def load_sources() -> None:
     registry.load_sources()
 
 
+def named_arguments(task: str, args: str) -> str:
+    """Return the text of a job's arguments by position as that of an object.
+
+    What has no name has one of ours. What a task takes that neither the code nor the
+    database knows is masked: any of it may be sensitive.
+    """
+    return args if args == "[]" else with_names(args, *places(task))
+
+
+def places(task: str) -> tuple[tuple[str, ...], str]:
+    """Return the names of the arguments by position, and of all further ones."""
+    try:
+        names, rest = known_task(task).signature.by_position
+        return names, rest or UNNAMED
+    except UnknownTask:
+        definitions = tables.TaskDefinition.objects.filter(name=task)
+        return (), UNNAMED if definitions.exists() else UNKNOWN
+
+
+def hiding_arguments(task: str, args: str, kwargs: str) -> Hiding:
+    """Return what masks the values of a job's sensitive arguments in a text."""
+    named = partial(named_arguments, task, args)
+    return Hiding(sensitive_words(task), named, kwargs)
+
+
 class DeclaredWords:
     """What the code and the database say, for reports."""
 
@@ -73,6 +102,9 @@ class DeclaredWords:
             for task in registry.all_tasks()
             for name in task.names
         }
+
+    def named(self, task: str, args: str) -> str:
+        return named_arguments(task, args)
 
     def with_secret_key(self, kind: str) -> set[str]:
         load_sources()
@@ -96,7 +128,8 @@ def uniquely_secret() -> set[str]:
     found: set[str] = set()
     for task in registry.all_tasks():
         options = task.options
-        names = task.signature.parameters if options.unique is True else options.unique
+        parameters = task.signature.signature.parameters
+        names = parameters if options.unique is True else options.unique
         if names and any(is_secret(name, options.sensitive) for name in names):
             found.update(task.names)
     for name, options in tables.TaskDefinition.objects.values_list("name", "options"):

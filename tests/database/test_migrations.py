@@ -9,6 +9,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from pgjobs import enqueue_many
 from pgjobs.models import Job
+from pgjobs.reports.role_views import view_statements
 from tests.actors import Hand, execute
 from tests.tasks import noop
 
@@ -71,6 +72,20 @@ def test_migrations_can_be_taken_back_and_made_again():
         assert set(execute(OBJECTS)) == set()
         migrate()
         assert set(execute(OBJECTS)) == before
+        transaction.set_rollback(True)
+
+
+def test_views_of_a_role_hinder_no_migration():
+    """`migrate` makes them again, and the role reads them as before."""
+    reads = "SELECT has_table_privilege('pg_monitor', 'pgjobs_report_lines', 'SELECT')"
+    with transaction.atomic():
+        execute("\n".join(view_statements("pg_monitor")))
+        before = set(execute(OBJECTS))
+        migrate("0003")
+        assert execute("SELECT to_regclass('pgjobs_report_lines')") == [(None,)]
+        migrate()
+        assert set(execute(OBJECTS)) == before
+        assert execute(reads) == [(True,)]
         transaction.set_rollback(True)
 
 

@@ -7,7 +7,8 @@ from django.db.backends.utils import CursorWrapper
 from ...sql.columns import MARKS
 
 HERE = Path(__file__).parent
-KINDS = ("web", "worker", "producer", "dashboard")
+WATCHES = "dashboard"
+KINDS = ("web", "worker", "producer", WATCHES)
 SCHEMA = """
 SELECT relnamespace::regnamespace::text FROM pg_class
 WHERE oid = to_regclass('pgjobs_job')

@@ -6,7 +6,7 @@ GRANT SELECT (
     id, turn, batch_id, lease_token, enqueued_at, attempts, failures, life, priority,
     max_attempts, crashes, max_crashes, awaited, task, queue_name, status, reason, started_at,
     last_attempted_at, finished_at, run_after, expires_at, cancel_requested_at, timeout,
-    process_units, worker_id, keys, waiting_for, blocked_by_id, line
+    process_units, worker_id, waiting_for, blocked_by_id
 ) ON pgjobs_job TO {role};
 GRANT SELECT (
     id, job_id, life, number, worker_name, started_at, finished_at, outcome, exception_class
@@ -18,14 +18,15 @@ GRANT SELECT (
 GRANT SELECT (id, at, actor, act, model, object_id) ON pgjobs_auditentry TO {role};
 GRANT SELECT ON
     pgjobs_batch, pgjobs_codeversion, pgjobs_delivery, pgjobs_figure, pgjobs_manifest, pgjobs_move,
-    pgjobs_predecessor, pgjobs_queue, pgjobs_rate, pgjobs_taskdefinition, pgjobs_tick, pgjobs_worker
+    pgjobs_predecessor, pgjobs_queue, pgjobs_taskdefinition, pgjobs_tick, pgjobs_worker
 TO {role};
--- An older version gave whole tables.
+-- An older version gave whole tables, and the keys of jobs.
 REVOKE SELECT ON
-    pgjobs_note, pgjobs_prerequisite, pgjobs_schedule, pgjobs_subscription
+    pgjobs_note, pgjobs_prerequisite, pgjobs_rate, pgjobs_schedule, pgjobs_subscription
 FROM {role};
--- No arguments, and no keys that are made of them: pgjobs_job alone shows those of locks,
--- limits and rates, by which one sees what jobs wait for.
+REVOKE SELECT (keys, line) ON pgjobs_job FROM {role};
+-- No arguments, and no keys that are made of them. The views of reports/role_views.py
+-- say what jobs wait for.
 GRANT SELECT (
     id, name, task, every, cron, timezone, anchor, overlap, catch_up, jitter, start_at, end_at,
     paused, orphaned, origin_at, next_run_at, last_run_at, run_count, skip_count, error
@@ -43,4 +44,3 @@ GRANT SELECT (id, move_id, "table") ON pgjobs_parcel TO {role};
 GRANT SELECT ON SEQUENCE
     pgjobs_batch_id_seq, pgjobs_event_id_seq, pgjobs_job_id_seq, pgjobs_schedule_id_seq
 TO {role};
-GRANT EXECUTE ON FUNCTION pgjobs_is_served(text) TO {role};

@@ -2,6 +2,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from ...database import roles
+from ...reports.role_views import view_statements
 from ..parameters import add_database, ready_database
 
 
@@ -37,3 +38,5 @@ class Command(BaseCommand):
                     )
                 quoted = connection.ops.quote_name(role)
                 self.stdout.write(roles.grants(kind, quoted, schema))
+                if kind == roles.WATCHES:
+                    self.stdout.write("\n".join(view_statements(quoted)))

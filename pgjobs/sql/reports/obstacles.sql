@@ -1,8 +1,22 @@
--- What these WAITING jobs wait for at this moment, and the job in the way, if any.
-SELECT job.id,
+-- What WAITING jobs wait for at this moment, and the job in the way, if any. This calls
+-- no function of ours, because a view is made of it.
+SELECT job.id AS job_id,
     CASE
         WHEN (job.line = 'arrived' OR job.line LIKE 'unserved %%')
-            AND NOT pgjobs_is_served(job.queue_name)
+            AND NOT (
+                EXISTS (
+                    SELECT FROM pgjobs_worker
+                    WHERE lease_until > clock_timestamp() AND CASE
+                        WHEN queues <> ''
+                            THEN job.queue_name = ANY (string_to_array(queues, ','))
+                        ELSE NOT job.queue_name = ANY (string_to_array(excluded, ','))
+                    END
+                )
+                AND NOT EXISTS (
+                    SELECT FROM pgjobs_queue
+                    WHERE name = job.queue_name AND paused_at IS NOT NULL
+                )
+            )
             THEN 'unserved'
         WHEN job.line IN ('arrived', 'unlinked') OR job.line LIKE 'unserved %%'
             THEN 'arrived'
@@ -19,25 +33,42 @@ SELECT job.id,
             )
             THEN 'limit'
         WHEN job.waiting_for = 'rate' AND rate.opens_at > clock_timestamp() THEN 'rate'
-    END,
-    rate.opens_at, least(flow.max_running, first.max_running),
+    END AS waiting_for,
+    rate.opens_at, least(flow.max_running, first.max_running) AS max_running,
     CASE job.waiting_for
         WHEN 'lock' THEN flow.lock
         WHEN 'limit' THEN flow.limit_key
         WHEN 'rate' THEN flow.rate_key
-    END,
-    blocker.id, blocker.status, blocker.queue_name, blocker.run_after,
-    link.batch_id, link.number
+    END AS key,
+    blocker.id AS blocker_id, blocker.status AS blocker_status,
+    blocker.queue_name AS blocker_queue, blocker.run_after AS blocker_run_after,
+    link.batch_id, link.number AS links
 FROM pgjobs_job AS job
 CROSS JOIN LATERAL (
     SELECT keys ->> 'lock', keys ->> 'is_ordered' IS DISTINCT FROM 'false',
         keys ->> 'limit_key', (keys -> 'max_running')::integer, keys ->> 'rate_key'
 ) AS flow (lock, is_ordered, limit_key, max_running, rate_key)
--- The first in line holds up the others, if it allows fewer jobs.
+-- The first in line whose queue is served holds up the others, if it allows fewer jobs.
 LEFT JOIN LATERAL (
-    SELECT (keys -> 'max_running')::integer FROM pgjobs_heads(ARRAY[job.line], '{1}')
-    WHERE job.waiting_for = 'limit'
-) AS first (max_running) ON true
+    SELECT (keys -> 'max_running')::integer
+    FROM (
+        SELECT keys, queue_name, priority, turn FROM pgjobs_job AS other
+        -- The second condition is the index's own.
+        WHERE other.line = job.line AND other.line LIKE '%% %%'
+        ORDER BY other.line, priority DESC, turn LIMIT 100
+    ) AS near
+    WHERE EXISTS (
+        SELECT FROM pgjobs_worker
+        WHERE lease_until > clock_timestamp() AND CASE
+            WHEN queues <> '' THEN queue_name = ANY (string_to_array(queues, ','))
+            ELSE NOT queue_name = ANY (string_to_array(excluded, ','))
+        END
+    )
+    AND NOT EXISTS (
+        SELECT FROM pgjobs_queue WHERE name = queue_name AND paused_at IS NOT NULL
+    )
+    ORDER BY priority DESC, turn LIMIT 1
+) AS first (max_running) ON job.waiting_for = 'limit'
 LEFT JOIN pgjobs_rate AS rate ON rate.key = flow.rate_key
 CROSS JOIN LATERAL (
     SELECT min(batch_id) AS batch_id, min(predecessor_id) AS predecessor_id,
@@ -66,4 +97,4 @@ LEFT JOIN pgjobs_job AS blocker ON blocker.id = CASE
         )
     )
 END
-WHERE job.id = ANY (%(ids)s::bigint[]) AND job.status = 'WAITING'
+WHERE job.status = 'WAITING'

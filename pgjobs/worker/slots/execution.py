@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from contextvars import Context
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -34,6 +35,7 @@ from ...tasks.options import Options
 from ...tasks.registry import registry
 from ...tasks.results import with_lists
 from ...tasks.running_job import ReportHost, RunningJob, current
+from ...tasks.sensitive import named_arguments
 from ...tasks.task import Task
 from ..job_log import log
 from . import atomic, kept_logs
@@ -97,7 +99,10 @@ class Execution:
         )
         # A method of this object would make a cycle for the garbage collector.
         self.hide = self.running.hide = Hiding(
-            self.options.sensitive, job.kwargs, job.args, job.meta
+            self.options.sensitive,
+            job.kwargs,
+            partial(named_arguments, job.task, job.args),
+            job.meta,
         )
         self.running.keeps_level = self.options.keeps_level or host.keeps_level
         if self.running.keeps_level is not None:

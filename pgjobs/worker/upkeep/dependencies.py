@@ -23,6 +23,7 @@ from ...queue.statements import Execute
 from ...tasks.arguments import Stored
 from ...tasks.dependencies import Need
 from ...tasks.registry import registry
+from ...tasks.sensitive import hiding_arguments
 from ..connections.connection import OwnConnection
 from ..job_log import described
 from ..slots.outcomes import LONGEST_REASON, describe
@@ -79,8 +80,12 @@ class Depending(Chore):
             self.limit = 1
             return []
         self.limit = BATCH
-        logger.exception("Job id=%s cannot wait for its dependencies", jobs[0].id)
         failed = failure(jobs[0], describe(error))
+        logger.error(
+            "Job id=%s cannot wait for its dependencies: %s",
+            jobs[0].id,
+            in_a_log(str(failed.reason)),
+        )
         return dependencies.carry_out(connection.execute, [failed])
 
 
@@ -198,4 +203,5 @@ def reason_of(error: Exception) -> str:
 
 
 def failure(job: Undecided, reason: str) -> Decision:
-    return Decision(job.id, None, reason=storable(f"{reason}.", LONGEST_REASON))
+    hide = hiding_arguments(job.task, job.args, job.kwargs)
+    return Decision(job.id, None, reason=storable(hide(f"{reason}."), LONGEST_REASON))

@@ -7,11 +7,14 @@ from time import monotonic
 import psycopg
 
 from ...base.database_errors import is_lost, is_of_row
+from ...base.texts import in_a_log, storable
 from ...conf import settings
 from ...queue import schedules
 from ...queue.schedules import Plan
 from ...tasks.schedules import bind
+from ...tasks.sensitive import hiding_arguments
 from ..connections.connection import OwnConnection
+from ..slots.outcomes import traceback_text
 from .chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
 
 logger = logging.getLogger("pgjobs.schedules")
@@ -83,8 +86,12 @@ def set_apart(
     connection: OwnConnection, plan: Plan, error: Exception
 ) -> tuple[int, int]:
     """Store in the schedule why it cannot be fired, so that it is due no more."""
-    logger.error("Schedule id=%s cannot be fired", plan.id, exc_info=error)
-    reason = f"It could not be fired: {str(error).strip()}"[:1_000]
+    arguments = schedules.arguments_of(connection.execute, plan.id)
+    hide = hiding_arguments(*arguments) if arguments else str
+    # As text, because an exception goes to Sentry as it is.
+    text = in_a_log(f"\n{traceback_text(error, hide)}".rstrip("\n"))
+    logger.error("Schedule id=%s cannot be fired%s", plan.id, text)
+    reason = storable(hide(f"It could not be fired: {str(error).strip()}"), 1_000)
     failed = plan._replace(ticks=(), error=reason)
     with connection.transaction():
         return schedules.fire(connection.execute, [failed], bind)
