@@ -15,7 +15,14 @@ from pgjobs import conf
 from pgjobs.models import Schedule, Subscription, Worker
 from pgjobs.queue import admitting
 from pgjobs.tasks import registry
-from tests import declared_rows, emptying, harness, kept_connections, kept_rows
+from tests import (
+    declared_rows,
+    emptying,
+    harness,
+    kept_connections,
+    kept_rows,
+    superusers,
+)
 from tests.declared import store_subscriptions
 from tests.processes import AROUND, ROOT, WorkerProcess, wait_for
 from tests.settings import POOLER, SCHEMA
@@ -159,22 +166,30 @@ def untracked_files() -> set[str]:
 
 
 FILES_BEFORE = pytest.StashKey[set[str]]()
+WATCH = pytest.StashKey[superusers.Watch]()
 
 
 def pytest_sessionstart(session):
     if not hasattr(session.config, "workerinput"):
         session.config.stash[FILES_BEFORE] = untracked_files()
+        session.config.stash[WATCH] = superusers.Watch().__enter__()
 
 
 def pytest_sessionfinish(session):
-    """Fail if tests have left files in the checkout."""
-    before = session.config.stash.get(FILES_BEFORE, None)
-    if before is not None and (left := untracked_files() - before):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        reporter.write_line(
-            f"\nNew in the checkout: {', '.join(sorted(left))}", red=True
-        )
+    """Fail if tests have left files in the checkout, or worked as a superuser."""
+    stash = session.config.stash
+    if FILES_BEFORE in stash and (left := untracked_files() - stash[FILES_BEFORE]):
+        fail(session, f"New in the checkout: {', '.join(sorted(left))}")
+    if WATCH in stash:
+        stash[WATCH].__exit__()
+        for stranger in sorted(stash[WATCH].found):
+            fail(session, f"A superuser who is not the harness: {stranger}")
+
+
+def fail(session, why: str) -> None:
+    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    reporter.write_line(f"\n{why}", red=True)
 
 
 @pytest.fixture(scope="session")

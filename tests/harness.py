@@ -15,13 +15,17 @@ from psycopg import sql
 from tests.settings import OWNER, SCHEMA, SERVER_URL, TEST_DATABASE
 
 POWERLESS = f"{OWNER}_powerless"
+# Each session of a superuser has this name; tests/superusers.py looks for others.
+APPLICATION = "tests.harness"
 # One that is kept for each database, because to connect takes longer than most tests.
 kept: dict[str, psycopg.Connection] = {}
 
 
 def server_url(database: str = "postgres") -> str:
     """Return the superuser's URL of a database."""
-    return urlsplit(SERVER_URL)._replace(path=f"/{database}").geturl()
+    server = urlsplit(SERVER_URL)
+    query = "&".join(filter(None, [server.query, f"application_name={APPLICATION}"]))
+    return server._replace(path=f"/{database}", query=query).geturl()
 
 
 def connect(database: str = "postgres") -> psycopg.Connection:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from benchmarks.ports import free_port
 
@@ -102,17 +102,25 @@ def answers(url: str) -> bool:
 def main(listening: str, *arguments: str) -> int:
     from benchmarks.server import running_server
 
-    with running_server() as server, pooling(server.url, sessions=30) as url:
+    with running_server() as server:
         server.connection.execute("ALTER SYSTEM SET fsync = off")
         server.connection.execute("SELECT pg_reload_conf()")
-        wishes = {
-            "DATABASE_URL": url,
-            "PGJOBS_TEST_POOLER": listening,
-            "PGJOBS_TEST_DIRECT": server.url,
-        }
-        # The pooler's sessions would keep the tests' databases from being dropped.
-        command = [sys.executable, "-m", "pytest", "--reuse-db", *arguments]
-        return subprocess.call(command, cwd=ROOT, env={**os.environ, **wishes})
+        # Whoever comes through the pooler becomes the owner. The harness goes around.
+        os.environ["DATABASE_URL"] = server.url
+        sys.path.append(str(ROOT / "example_project"))
+        from tests import harness  # it reads the variable
+
+        harness.make_owner(server.connection)
+        owner = {"user": harness.OWNER, "password": harness.OWNER}
+        with pooling(make_conninfo(server.url, **owner), sessions=30) as url:
+            wishes = {
+                "DATABASE_URL": url,
+                "PGJOBS_TEST_POOLER": listening,
+                "PGJOBS_TEST_DIRECT": server.url,
+            }
+            # Its sessions would keep the tests' databases from being dropped.
+            command = [sys.executable, "-m", "pytest", "--reuse-db", *arguments]
+            return subprocess.call(command, cwd=ROOT, env={**os.environ, **wishes})
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from django.db import router
+from django.db.migrations.operations import AddIndex
 from django.db.migrations.operations.base import Operation
 
 from ..sql.columns import filled
@@ -106,6 +107,24 @@ class RunFiles(PostgreSQLOperation):
         names = (f"{kind.lower()} {name}" for kind, name in created)
         undoing = [read(self.undone_by)] if self.undone_by else []
         return [*undoing, dropping(f"^({'|'.join(names)})$")]
+
+
+class AddMissingIndex(AddIndex):
+    """Add an index, unless somebody has made it before, without blocking writers."""
+
+    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+        if not has_index(schema_editor.connection, self.index.name):
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+
+def has_index(connection, name: str) -> bool:
+    """Return whether the index is there and whole: a failed one stays invalid."""
+    if connection.vendor != "postgresql":
+        return False
+    with connection.cursor() as cursor:
+        query = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
+        cursor.execute(query, [connection.ops.quote_name(name)])
+        return cursor.fetchone() == (True,)
 
 
 class InstallSQL(PostgreSQLOperation):

@@ -4,7 +4,7 @@ import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.fields.json
 import pgjobs.fields
-from pgjobs.database.install import RunFiles
+from pgjobs.database.install import AddMissingIndex, RunFiles
 from django.db import migrations, models
 
 
@@ -15,6 +15,15 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        # First, so that nobody waits for a worker's row while they are built.
+        AddMissingIndex(
+            model_name='job',
+            index=models.Index(models.F('line'), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('line__contains', ' ')), name='pgjobs_job_turn'),
+        ),
+        AddMissingIndex(
+            model_name='job',
+            index=models.Index(django.db.models.fields.json.KeyTextTransform('rate_key', 'keys'), condition=models.Q(('keys__has_key', 'rate_key'), ('status', 'READY')), name='pgjobs_job_rate'),
+        ),
         migrations.CreateModel(
             name='Manifest',
             fields=[
@@ -108,14 +117,6 @@ class Migration(migrations.Migration):
             model_name='rate',
             name='opens_at',
             field=models.DateTimeField(db_comment='When the next job may start. NULL while none waits for it.', null=True),
-        ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(models.F('line'), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('line__contains', ' ')), name='pgjobs_job_turn'),
-        ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(django.db.models.fields.json.KeyTextTransform('rate_key', 'keys'), condition=models.Q(('keys__has_key', 'rate_key'), ('status', 'READY')), name='pgjobs_job_rate'),
         ),
         migrations.AddField(
             model_name='manifestentry',

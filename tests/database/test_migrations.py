@@ -1,5 +1,6 @@
 """Migrations: complete, reversible, and with the intended indexes only."""
 
+import re
 from io import StringIO
 
 import pytest
@@ -11,6 +12,7 @@ from pgjobs import enqueue_many
 from pgjobs.models import Job
 from pgjobs.reports.role_views import view_statements
 from tests.actors import Hand, execute
+from tests.processes import ROOT
 from tests.tasks import noop
 
 pytestmark = pytest.mark.django_db
@@ -112,6 +114,24 @@ def test_jobs_stay_as_they_are_while_the_functions_are_installed_again():
         later = execute("INSERT INTO pgjobs_job (task) VALUES ('later') RETURNING id")
         claimed = [job.id for job in Hand().claim(10)]
         assert claimed == [jobs[0].pk, jobs[2].pk, jobs[3].pk, later[0][0]]
+        transaction.set_rollback(True)
+
+
+def test_indexes_can_be_made_before_the_migration_as_the_page_says():
+    page = (ROOT / "docs/guides/upgrading.md").read_text()
+    (made_before,) = re.findall(r"```sql\n(CREATE INDEX.*?)```", page, re.S)
+    numbers = "SELECT relname, oid FROM pg_class WHERE relname ~ '^pgjobs_job_'"
+    as_migrated = definitions("pgjobs_job")
+    with transaction.atomic():
+        migrate("0003")
+        old = definitions("pgjobs_job")
+        execute(made_before.replace("CONCURRENTLY ", ""))
+        made = dict(execute(numbers))
+        assert definitions("pgjobs_job") == as_migrated != old
+        migrate()
+        assert dict(execute(numbers)) == made
+        migrate("0003")
+        assert definitions("pgjobs_job") == old
         transaction.set_rollback(True)
 
 

@@ -204,6 +204,24 @@ def on(database: str, schema: str, statement: str) -> list[tuple]:
         return cursor.fetchall() if cursor.description else []
 
 
+def given(role: str) -> str:
+    """Return the statement that gives everything to a role, as the page says it."""
+    page = (ROOT / "docs/guides/upgrading.md").read_text()
+    (statement,) = re.findall(r"```sql\n(DO .*?)```", page, re.DOTALL)
+    return statement.replace("OWNER TO app", f'OWNER TO "{role}"')
+
+
+def test_superuser_who_has_migrated_gives_everything_to_the_owner():
+    with new_database("taken") as name, harness.connect(name) as server:
+        manage(name, "migrate", "-v", "0")
+        server.execute(given(server.info.user))
+        with pytest.raises(AssertionError, match="must be owner of"):
+            manage(name, "migrate", "-v", "0", "pgjobs", "zero")
+        server.execute(given(OWNER))
+        manage(name, "migrate", "-v", "0", "pgjobs", "zero")
+        assert on(name, "public", OURS) == [(0,)]
+
+
 OURS = "SELECT count(*) FROM pg_class WHERE relname LIKE 'pgjobs%'"
 
 

@@ -39,18 +39,28 @@ def role_of(kind: str) -> str:
 
 @pytest.fixture(autouse=True)
 def all_roles(transactional_db) -> Iterator[None]:
-    """Make a role of each kind, with what the command prints for it.
-
-    Up to PostgreSQL 14 everybody may create objects in `public`. The documentation, and
-    a system check, ask for this REVOKE.
-    """
-    harness.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    """Make a role of each kind, with what the command prints for it."""
     with ExitStack() as made:
+        made.enter_context(nobody_creates())
         for kind in roles.KINDS:
             made.enter_context(harness.role(kind, f"LOGIN PASSWORD '{PASSWORD}'"))
             execute(printed(f"{kind}={role_of(kind)}"))
         yield
         execute("".join(f"DROP VIEW {VIEW}{each.name};" for each in REPORTS))
+
+
+@contextmanager
+def nobody_creates() -> Iterator[None]:
+    """Let nobody create objects in `public`, as everybody may up to PostgreSQL 14.
+
+    The documentation, and a system check, ask for this REVOKE.
+    """
+    everybody_may = "SELECT has_schema_privilege('public', 'public', 'CREATE')"
+    ((was_open,),) = harness.execute(everybody_may)
+    harness.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    yield
+    if was_open:
+        harness.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
 
 
 def printed(*given: str) -> str:

@@ -61,7 +61,7 @@ def handler(a: int): ...
 
 def grant(*titles: str) -> None:
     for title in titles:
-        psql(GRANTS[title].replace("producer", ROLE))
+        psql(GRANTS[title].replace("producer", ROLE).replace("public", SCHEMA))
 
 
 @contextmanager
