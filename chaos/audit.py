@@ -49,6 +49,14 @@ COLUMNS = {
     "units": "coalesce(job.process_units, 1)",
     "unique_key": "job.unique_key",
     "unique_for": "job.unique_for",
+    "turn": "job.turn",
+    "priority": "job.priority",
+    "rate_key": "job.keys ->> 'rate_key'",
+    "rate_seconds": "coalesce((job.keys ->> 'rate_interval')::float8 * "
+    "coalesce(job.keys ->> 'rate_number', job.keys ->> 'rate_burst')::integer, 0)",
+    "rate_number": "coalesce(job.keys ->> 'rate_number', "
+    "job.keys ->> 'rate_burst', '0')::integer",
+    "rate_burst": "coalesce((job.keys ->> 'rate_burst')::integer, 0)",
 }
 TABLES = """
 CREATE SCHEMA chaos;

@@ -27,7 +27,7 @@ SELECT count(*) FROM pgjobs_job AS job
 WHERE finished_at IS NULL AND NOT EXISTS (
     SELECT FROM chaos.version
     WHERE job_id = job.id AND operation = 'INSERT' AND actor = 'chaos:poison'
-) AND task <> 'project.tick'
+) AND task NOT IN ('project.tick', 'project.chime')
 """
 # A worker that counts units claims nothing in an admission, nor ahead of its slots.
 MEMBERS = (

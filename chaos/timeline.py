@@ -60,6 +60,7 @@ KINDS = [
     Kind("deploy", weight=2),
     Kind("a job that ends its process", weight=2),
     Kind("poisonous rows"),
+    Kind("prune batches", 2, 5),
 ]
 NAMES = [kind.name for kind in KINDS]
 

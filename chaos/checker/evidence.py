@@ -12,6 +12,7 @@ from chaos.journal import Transaction
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
 QUEUED = ("READY", "SCHEDULED", "WAITING")
 EVERYBODY = "everybody"  # whom some faults meet
+PRUNER = "chaos:pruner"  # a session that deletes what has ended
 POISON = "chaos:poison"  # a session that inserts rows like no job
 
 
@@ -53,6 +54,12 @@ class Version(NamedTuple):
     units: int = 1
     unique_key: str | None = None
     unique_for: str | None = None
+    turn: int = 0  # of two jobs in one line the lower one is next
+    priority: int = 0
+    rate_key: str | None = None
+    rate_seconds: float = 0.0  # its period, by `rate_number` jobs
+    rate_number: int = 0
+    rate_burst: int = 0
 
     @property
     def is_gone(self) -> bool:

@@ -1,6 +1,7 @@
 """How the jobs of each task must end, if no operator decides otherwise."""
 
 SUCCEEDS, FAILS = ("SUCCESSFUL",), ("FAILED",)
+NEVER_RUNS = ("CANCELLED",)
 ENDS = {
     **{
         f"project.{name}": SUCCEEDS
@@ -20,6 +21,10 @@ ENDS = {
             "tick",
             "swift",
             "paced",
+            "evenly",
+            "leader",
+            "follower",
+            "chime",
             "first_handler",
             "ordered_handler",
             "bystander",
@@ -32,6 +37,7 @@ ENDS = {
         f"project.{name}": FAILS
         for name in (
             "doomed",
+            "quitter",
             "exits",
             "leaves",
             "unspeakable",
@@ -41,6 +47,11 @@ ENDS = {
         )
     },
 }
+# What runs only if a batch has gone well, of which one job fails.
+CONCLUSIONS = ("project.conclude",)
+ENDS["project.conclude"] = NEVER_RUNS
+# What is enqueued at the end of another job, with all that its definition says.
+FOLLOW_UPS = ("project.follower",)
 # Too short to write down that it ran.
 SILENT = ("project.swift",)
 # Whose effects stand in the transaction of their success.

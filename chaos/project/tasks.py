@@ -145,6 +145,44 @@ def paced(mark: str, key: str) -> dict:
     return note("ran")
 
 
+@task(max_crashes=1_000, rate="10/second", burst=2, rate_key="{key}")
+def evenly(mark: str, key: str) -> dict:
+    return note("ran")
+
+
+@task(
+    max_crashes=1_000,
+    queue_name="follow",
+    unique_key="follow",
+    on_conflict="raise",
+    lock="follow",
+)
+def follower(job_id: int) -> dict:
+    attempt = note("ran")
+    time.sleep(0.3)
+    return attempt
+
+
+@task(max_crashes=1_000, on_success=follower)
+def leader(mark: str) -> dict:
+    """End with a follow-up whose key is mostly taken, so that it is not made."""
+    return note("ran")
+
+
+@task(max_crashes=1_000)
+def conclude(mark: str) -> dict:
+    """Come after a batch of which one job has failed: it never runs."""
+    return note("ran")
+
+
+@task(every=timedelta(seconds=4), overlap="skip", catch_up="all", max_crashes=1_000)
+def chime() -> dict:
+    """Run alone, and lose no tick if its worker goes away in the middle."""
+    attempt = note("ran")
+    time.sleep(1)
+    return attempt
+
+
 # An innocent one with as many lives as most tasks have.
 
 
@@ -162,6 +200,12 @@ def bystander(mark: str, seconds: float = 0.0) -> dict:
 def doomed(mark: str):
     note("ran")
     raise ValueError("it always fails")
+
+
+@task(max_attempts=1)
+def quitter(mark: str):
+    note("ran")
+    raise ValueError("it ends its batch")
 
 
 @task(max_crashes=2)
