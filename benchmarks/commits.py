@@ -24,7 +24,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from benchmarks.capacity import own_project, say
 from benchmarks.figures import wait_for
-from benchmarks.server import Unusable, find_programs
+from benchmarks.server import Unusable, find_programs, privileged
 from benchmarks.workers import workers
 
 WARM_UP = 2.0  # seconds: a worker asks twice a second whether commits wait
@@ -45,8 +45,9 @@ def measure(
 ) -> float:
     """Return how many commits there were a second."""
     connection.execute("TRUNCATE pgjobs_job CASCADE")
-    for statement in ("VACUUM ANALYZE", "CHECKPOINT"):
-        connection.execute(statement)
+    with privileged() as server:
+        for statement in ("VACUUM ANALYZE", "CHECKPOINT"):
+            server.execute(statement)
     with workers(options.workers, "--poll", POLL, "--concurrency", "10"):
         notified = always_notified() if way == ALWAYS else nullcontext()
         with notified, enqueueing(way, options) as client:

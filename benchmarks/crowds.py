@@ -172,8 +172,9 @@ CROWDS: dict[str, list[str]] = {
         waiting("limit", "limit limit", OF_NUMBER, LIMITED),
     ],
     "rate keys": [
-        "INSERT INTO pgjobs_rate (key, full_at, opens_at) SELECT 'rate ' || number + 1,"
-        f" now() + interval '1 day', now() + interval '1 day' FROM {NUMBERS}",
+        "INSERT INTO pgjobs_rate (key, full_at, opens_at, starts, counts)"
+        " SELECT 'rate ' || number + 1, now() + interval '1 hour',"
+        f" now() + interval '1 hour', ARRAY[now()], ARRAY[1] FROM {NUMBERS}",
         waiting("rate", "rate rate", OF_NUMBER, RATED),
     ],
     "jobs of one lock": [

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.processes import ROOT
-from benchmarks.server import running_server
+from benchmarks.server import privileged, running_server
 
 GOAL = 300.0  # ms
 ROUNDS = 3
@@ -271,7 +271,8 @@ def main() -> int:
     parser.add_argument("pages", nargs="*", help="parts of names of pages")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "example_project"))
-    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+    os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.running_settings"
+    os.environ["BENCHMARK_TASKS"] = "benchmarks.running_tasks"
     if options.database:
         os.environ["DATABASE_URL"] = options.database
         return report(options)
@@ -284,12 +285,11 @@ def main() -> int:
 def prepare(jobs: int) -> None:
     import django
     from django.core.management import call_command
-    from django.db import connection
 
     django.setup()
     call_command("migrate", verbosity=0)
-    with connection.cursor() as cursor:
-        fill(cursor.execute, jobs)
+    with privileged() as server:
+        fill(server.execute, jobs)
 
 
 def report(options) -> int:

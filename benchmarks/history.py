@@ -14,6 +14,7 @@ import psycopg
 
 from .capacity import own_project, say
 from .processes import cpu_seconds
+from .server import privileged
 
 NUMBERS = (100_000, 1_000_000, 3_000_000)
 PART = 500  # jobs of one statement, as a worker prunes
@@ -90,12 +91,11 @@ class Session:
 
 def fill(session: Session, number: int) -> None:
     session.execute("TRUNCATE pgjobs_job CASCADE")
-    session.execute(QUICKLY)
-    for first in range(1, number + 1, AT_ONCE):
-        last = min(first + AT_ONCE - 1, number)
-        session.execute(FILL, {"first": first, "last": last, "number": number})
-    session.execute("RESET session_replication_role")
-    session.execute("RESET synchronous_commit")
+    with privileged() as server:
+        server.execute(QUICKLY)
+        for first in range(1, number + 1, AT_ONCE):
+            last = min(first + AT_ONCE - 1, number)
+            server.execute(FILL, {"first": first, "last": last, "number": number})
 
 
 def measure(number: int) -> None:

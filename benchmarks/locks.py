@@ -1,4 +1,4 @@
-"""Measure locks and limits: `python -m benchmarks.locks`.
+"""Measure locks, limits and rates: `python -m benchmarks.locks`.
 
 Each figure stands beside that of jobs without keys, measured in turns on one server:
 what one machine does in a second says nothing about another.
@@ -29,6 +29,8 @@ DRAINS = {
     "line": 1_000,
     "mutex": 1_000,
     "limit": 1_000,
+    "10,000/minute": 10_000,
+    "10,000-rate-keys": 10_000,
 }
 # As the worker's connection does: one statement after the other, in one plan.
 INSERTS = """
@@ -44,7 +46,8 @@ DO $$ DECLARE
 BEGIN
     FOR i IN 0..5 LOOP
         UPDATE pgjobs_job
-        SET status = 'RUNNING', attempts = attempts + 1, worker_id = 1
+        SET status = 'RUNNING', attempts = attempts + 1, worker_id = 1,
+            last_attempted_at = clock_timestamp()
         WHERE id >= first + i * 10 AND id < first + i * 10 + 10;
         UPDATE pgjobs_job
         SET status = 'SUCCESSFUL', finished_at = clock_timestamp(), worker_id = NULL
@@ -57,12 +60,14 @@ WITHOUT_FLOW_CONTROL = """
 DROP TRIGGER pgjobs_queue_changed ON pgjobs_job;
 DROP TRIGGER pgjobs_note_changed ON pgjobs_job;
 DROP TRIGGER pgjobs_note_deleted ON pgjobs_job;
+DROP TRIGGER pgjobs_note_started ON pgjobs_job;
 DROP TRIGGER pgjobs_queue_inserted ON pgjobs_job;
 CREATE TRIGGER pgjobs_queue_inserted BEFORE INSERT ON pgjobs_job FOR EACH ROW
     WHEN (NEW.status = 'READY' AND NEW.run_after > statement_timestamp())
     EXECUTE FUNCTION pgjobs_queue_inserted();
 DROP INDEX pgjobs_job_unique, pgjobs_job_line, pgjobs_job_lock, pgjobs_job_lock_order,
-    pgjobs_job_limit, pgjobs_job_batch, pgjobs_job_units;
+    pgjobs_job_limit, pgjobs_job_batch, pgjobs_job_units, pgjobs_job_rate,
+    pgjobs_job_turn;
 """
 
 
@@ -125,7 +130,7 @@ def worker_connection():
     own = OwnConnection("default", "benchmark", "", Watchdog(), 30, prepare=plan_once)
     row = {"name": "benchmark", "host": "", "pid": 0, "queues": "", "excluded": ""}
     row |= {"slots": 1, "units": None, "lease": 3600, "heartbeat_interval": 3600}
-    row |= {"version": ""}
+    row |= {"version": "", "manifest_id": None}
     return own, own.execute(statement("register_worker"), row)[0][0]
 
 
@@ -152,6 +157,8 @@ def bound(kind: str, number: int) -> list:
         "mutex": noop.using(lock="one", lock_mode="mutex"),
         "limit": noop.using(max_running=1),
         "1,000-locks": noop.using(lock="lock-{number}"),
+        "10,000/minute": noop.using(rate="10000/minute"),
+        "10,000-rate-keys": noop.using(rate="1/hour", rate_key="key-{number}"),
     }[kind]
     most = 1000 if kind.startswith("1,000") else number
     return [task.bind(n % most) for n in range(number)]
@@ -247,7 +254,7 @@ def admit_all(own) -> list[float]:
     return seconds
 
 
-def admission(keys: str) -> list[float]:
+def admission(kind: str, keys: str) -> list[float]:
     """Return the milliseconds of a processor that admissions take beside so many keys.
 
     The longest of those that take the jobs in, of those that sweep, and the median of
@@ -259,7 +266,7 @@ def admission(keys: str) -> list[float]:
 
     own, _ = worker_connection()
     for _ in range(2):  # one has the place, one waits
-        jobs = bound("own-limit", int(keys))
+        jobs = bound(kind, int(keys))
         for at in range(0, len(jobs), 10_000):
             enqueue_many(jobs[at : at + 10_000])
     longest = max(admit_all(own))
@@ -486,12 +493,13 @@ def main() -> None:
                     server, f"chains {kind} {number}"
                 ),
             )
-        longest, sweep, one = fresh(server, "admission 100000")
-        say(
-            "\nProcessor time of an admission while 100,000 keys are waited for: the "
-            f"longest {longest:.0f} ms, of a sweep {sweep:.0f} ms; one job more "
-            f"{one:.1f} ms."
-        )
+        for kind, keys in (("own-limit", 100_000), ("10,000-rate-keys", 10_000)):
+            longest, sweep, one = fresh(server, f"admission {kind} {keys}")
+            say(
+                f"\nProcessor time of an admission while {keys:,} keys are waited for "
+                f"({kind}): the longest {longest:.0f} ms, of a sweep {sweep:.0f} ms; "
+                f"one job more {one:.1f} ms."
+            )
         commit, delay = fresh(server, "others 20000")
         say(
             f"COMMIT of 20,000 jobs with keys: {commit:.2f} s; a job of another key, "

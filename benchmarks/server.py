@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -37,6 +37,11 @@ COUNTER = "pg_stat_statements"
 COUNTING = {"shared_preload_libraries": COUNTER, f"{COUNTER}.track": "none"}
 # Of every database that is made, and dropped, here; two runs share a server.
 PREFIX = f"pgjobs_benchmark_{os.getpid()}_"
+# The ordinary role that owns them; all that is measured runs as this role.
+OWNER = f"{PREFIX}owner"
+OWNING = sql.Identifier(OWNER)
+# Names the server, as its superuser sees it, to the processes of a benchmark.
+PRIVILEGED = "BENCHMARK_SERVER"
 
 
 class Unusable(Exception):
@@ -52,10 +57,29 @@ class Server:
             self.connection = psycopg.connect(url, autocommit=True)
         except psycopg.OperationalError as error:
             raise Unusable(f"No PostgreSQL answers: {str(error).strip()}") from error
+        if self.connection.info.parameter_status("is_superuser") != "on":
+            self.connection.close()
+            raise Unusable("DATABASE_URL must name a superuser: databases are made.")
+        os.environ[PRIVILEGED] = url
+        self.password = secrets.token_hex()
+        self.make_owner()
+
+    def make_owner(self) -> None:
+        """Make the role of the databases, which has no right beside owning them."""
+        self.connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(OWNING))
+        self.connection.execute(
+            sql.SQL(
+                "CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD {}"
+            ).format(OWNING, sql.Literal(self.password))
+        )
 
     def url_of(self, database: str) -> str:
-        """Return the URL of one of the databases made here."""
-        return urlsplit(self.url)._replace(path=f"/{PREFIX}{database}").geturl()
+        """Return the URL of one of the databases made here, as their owner."""
+        server = urlsplit(self.url)
+        place = server.netloc.rpartition("@")[2]
+        return server._replace(
+            netloc=f"{OWNER}:{self.password}@{place}", path=f"/{PREFIX}{database}"
+        ).geturl()
 
     def create_database(
         self, name: str, template: str | None = None, is_large: bool = False
@@ -67,12 +91,12 @@ class Server:
         """
         self.drop_database(name)
         source = PREFIX + template if template else "template0"
-        statement = "CREATE DATABASE {} TEMPLATE {}"
+        statement = "CREATE DATABASE {} OWNER {} TEMPLATE {}"
         if is_large and self.connection.info.server_version >= 150_000:
             statement += " STRATEGY file_copy"
         self.connection.execute(
             sql.SQL(statement).format(
-                sql.Identifier(PREFIX + name), sql.Identifier(source)
+                sql.Identifier(PREFIX + name), OWNING, sql.Identifier(source)
             )
         )
         return self.url_of(name)
@@ -136,7 +160,20 @@ class Server:
             return None
 
     def close(self) -> None:
+        """Leave the server as it was; databases that stay keep their owner."""
+        with suppress(psycopg.errors.DependentObjectsStillExist):
+            self.connection.execute(sql.SQL("DROP ROLE {}").format(OWNING))
         self.connection.close()
+
+
+def privileged() -> psycopg.Connection:
+    """Connect as the server's superuser to the database that is measured.
+
+    It fills tables without triggers, and writes checkpoints. pgjobs never runs on it.
+    """
+    database = urlsplit(os.environ["DATABASE_URL"]).path
+    url = urlsplit(os.environ[PRIVILEGED])._replace(path=database).geturl()
+    return psycopg.connect(url, autocommit=True)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import psycopg
 
 from benchmarks import crowds
 from benchmarks.processes import ROOT
-from benchmarks.server import running_server
+from benchmarks.server import privileged, running_server
 
 SIZES = ((10, 10), (1_000, 30_000), (10_000, 300_000))  # things, and jobs that wait
 
@@ -24,11 +24,13 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def measure(connection: psycopg.Connection, crowd: str) -> bool:
+def measure(
+    server: psycopg.Connection, connection: psycopg.Connection, crowd: str
+) -> bool:
     """Print what grows beside a crowd; return whether all stays within its bounds."""
     columns = []
     for number, waiting in SIZES:
-        crowds.fill(connection, crowd, number, waiting)
+        crowds.fill(server, crowd, number, waiting)
         columns.append(dict(crowds.measured(connection)))
     few, some, many = columns
     grown = []
@@ -55,8 +57,10 @@ def main(names: Sequence[str]) -> int:
         django.setup()
         call_command("migrate", verbosity=0)
         url = os.environ["DATABASE_URL"]
-        with psycopg.connect(url, autocommit=True) as connection:
-            verdicts = [measure(connection, name) for name in names or crowds.CROWDS]
+        with privileged() as own, psycopg.connect(url, autocommit=True) as connection:
+            verdicts = [
+                measure(own, connection, name) for name in names or crowds.CROWDS
+            ]
         django.db.connections.close_all()
         server.drop_database("crowds")
     return 0 if all(verdicts) else 1

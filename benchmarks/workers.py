@@ -23,6 +23,7 @@ from benchmarks.figures import (
     wait_for,
 )
 from benchmarks.processes import cpu_seconds_of_tree
+from benchmarks.server import privileged
 
 NUMBERS = (1, 4, 16, 64)  # of workers
 CROWDS = (10, 100, 1_000)  # of schedules, and of subscriptions
@@ -40,13 +41,13 @@ FROM generate_series(1, %s) AS number
 @figure
 def idle(seconds: float = 60) -> None:
     """Measure what workers without jobs cost the server, all of them together."""
-    execute("CHECKPOINT", [])
+    checkpoint()
     without = share_of_server(seconds)
     report("server without workers", without, "% of a core")
     for number in NUMBERS:
         with workers(number, "--concurrency", "4") as processes:
             time.sleep(SETTLING_IDLE)
-            execute("CHECKPOINT", [])  # of what their start has written
+            checkpoint()  # of what their start has written
             begun = seconds_of(processes)
             share = share_of_server(seconds) - without
             ended = seconds_of(processes)
@@ -191,6 +192,11 @@ def execute(statement: str, parameters: list) -> None:
 
 def seconds_of(processes: list[subprocess.Popen]) -> float:
     return sum(cpu_seconds_of_tree(each.pid) for each in processes)
+
+
+def checkpoint() -> None:
+    with privileged() as server:
+        server.execute("CHECKPOINT")
 
 
 def share_of_server(seconds: float) -> float:

@@ -6,7 +6,7 @@ tests' databases: `tests.settings.OWNER`.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 import psycopg
@@ -76,6 +76,13 @@ def make_template(server: psycopg.Connection) -> None:
         template.execute(f"CREATE SCHEMA {SCHEMA} AUTHORIZATION {OWNER}")
 
 
+def let_in(role: sql.Identifier, database: str) -> None:
+    """Let a role use our schema, as everybody may use `public`."""
+    grant = sql.SQL(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {{}}").format(role)
+    with connect(database) as server, suppress(psycopg.errors.InvalidSchemaName):
+        server.execute(grant)
+
+
 @contextmanager
 def role(
     name: str, attributes: str = "", database: str = TEST_DATABASE
@@ -91,6 +98,8 @@ def role(
         server.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(quoted))
         server.execute(sql.SQL(f"CREATE ROLE {{}} {attributes}").format(quoted))
         server.execute(sql.SQL("GRANT {} TO {}").format(quoted, sql.Identifier(OWNER)))
+    if SCHEMA != "public":
+        let_in(quoted, database)
     try:
         yield name
     finally:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from benchmarks import cases, catalogue, rounds, telemetry
@@ -17,7 +18,7 @@ from benchmarks.report import as_json, as_markdown, conditions
 from benchmarks.server import PREFIX, Unusable, refuse_remote, running_server
 from tests import harness
 from tests.actors import execute, hours, stored_statuses
-from tests.processes import ROOT
+from tests.processes import ROOT, database_url
 from tests.tasks import noop
 
 SMALL = cases.Sizes(
@@ -75,6 +76,21 @@ for said in ("begun", "ended"):
 def server():
     with running_server(harness.server_url()) as server:
         yield server
+
+
+def test_what_is_measured_runs_as_an_ordinary_owner(server):
+    url = server.create_database("own")
+    try:
+        with psycopg.connect(url) as own:
+            own.execute("CREATE TABLE anything ()")
+            assert own.info.parameter_status("is_superuser") == "off"
+    finally:
+        server.drop_database("own")
+
+
+def test_a_server_is_refused_where_databases_cannot_be_made():
+    with pytest.raises(Unusable, match="superuser"), running_server(database_url()):
+        raise AssertionError("not reached")
 
 
 def measured(server, systems, which):

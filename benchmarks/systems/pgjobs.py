@@ -17,6 +17,7 @@ from django.db import connection
 
 import pgjobs
 from benchmarks.project.tasks import TASKS
+from benchmarks.server import privileged
 
 # In words that the planner finds the partial indexes by.
 UNFINISHED = """
@@ -77,14 +78,12 @@ def unfinished():
 
 
 def fill(status, number):
-    with connection.cursor() as cursor:
+    with privileged() as server:
         # A trigger would send waiting jobs back to be admitted. Only a superuser can
         # switch it off.
         if status == "waiting":
-            cursor.execute("SET session_replication_role = replica")
-        cursor.execute(FILL[status], [TASKS["noop"].name, number])
-        if status == "waiting":
-            cursor.execute("RESET session_replication_role")
+            server.execute("SET session_replication_role = replica")
+        server.execute(FILL[status], [TASKS["noop"].name, number])
 
 
 def work():

@@ -81,9 +81,9 @@ BUGS = [
         "illegal transition",
         (
             (
-                "lease_token = nextval('pgjobs_lease_token'), "
-                "(status, crashes, finished_at, reason) =",
-                "(status, crashes, finished_at, reason) =",
+                "WHEN job.lease_token < nextval('pgjobs_lease_token') "
+                "THEN currval('pgjobs_lease_token')",
+                "WHEN true THEN job.lease_token",
             ),
         ),
         "long",
@@ -103,9 +103,14 @@ BUGS = [
         "token used twice",
         (
             (
-                """lease_token = nextval('pgjobs_lease_token'),
+                """WHEN lease_token < nextval('pgjobs_lease_token')
+            THEN currval('pgjobs_lease_token')
+        ELSE pgjobs_token_beyond(lease_token)
+    END,
     worker_id = %(worker_id)s,""",
-                """lease_token = attempts + 1,
+                """WHEN true THEN attempts + 1
+        ELSE pgjobs_token_beyond(lease_token)
+    END,
     worker_id = %(worker_id)s,""",
             ),
         ),

@@ -410,7 +410,11 @@ BEGIN
         FROM unnest(candidates) WHERE rate_key IS NOT NULL
         ORDER BY rate_key, rate_interval DESC
     ) AS candidate
-    WHERE key = rate_key AND starts IS NULL;
+    -- By its index, also where the planner expects an empty table.
+    WHERE key = ANY (ARRAY(
+            SELECT candidate.rate_key FROM unnest(candidates) AS candidate
+        ))
+        AND key = rate_key AND starts IS NULL;
 END
 $$;
 """,
@@ -559,7 +563,7 @@ BEGIN
     INSERT INTO pgjobs_rate AS rate
         (key, full_at, starts, counts, even_at, shortest, longest)
     SELECT key, at + make_interval(secs => max(period)) + make_interval(secs => sum(step)),
-        array_agg(started_at), array_agg(1),
+        array_agg(started_at ORDER BY started_at), array_agg(1),
         max(started_at + make_interval(secs => later * step)),
         min(period), max(period)
     FROM (
@@ -1242,16 +1246,18 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_merge_starts(
     INOUT starts timestamptz[], INOUT counts integer[],
     shortest double precision, longest double precision, at timestamptz
-) LANGUAGE sql STABLE AS $$
+) LANGUAGE plpgsql STABLE AS $$
+BEGIN
     SELECT coalesce(array_agg(last_start ORDER BY last_start), '{}'),
         coalesce(array_agg(number ORDER BY last_start), '{}')
+    INTO starts, counts
     FROM (
         SELECT max(last_start) AS last_start,
             least(sum(number), 2147483647)::integer AS number
         FROM (
-            SELECT last_start, number, power(2, floor(log(2, (greatest(
-                    shortest, extract(epoch FROM at - last_start)
-                ) / 64)::numeric)))::float8 AS width
+            SELECT last_start, number, power(2::float8, floor(ln(greatest(
+                    shortest, extract(epoch FROM at - last_start)::float8
+                ) / 64) / ln(2::float8))) AS width
             FROM (
                 SELECT least(start, at), number
                 FROM unnest(starts, counts) AS slice (start, number)
@@ -1260,7 +1266,8 @@ $$;
             WHERE last_start > at - make_interval(secs => longest)
         ) AS slice
         GROUP BY width, floor(extract(epoch FROM last_start)::float8 / width)
-    ) AS slice
+    ) AS slice;
+END
 $$;
 """,
     ),
@@ -1436,7 +1443,7 @@ BEGIN
         'rate_key', NEW.keys -> 'rate_key',
         'rate_interval', NEW.keys -> 'rate_interval',
         'rate_burst', NEW.keys -> 'rate_burst',
-        'rate_number', pgjobs_rate_number(NEW.keys),
+        'rate_number', NEW.keys -> 'rate_number',
         'rate_started_at', extract(epoch FROM NEW.last_attempted_at)
     ));
     RETURN NULL;
@@ -1610,7 +1617,10 @@ RETURNS TABLE (
             ) AS ready
         ) + coalesce(noted.number, 0)
     FROM unnest(rate_keys) AS wanted (key)
-    LEFT JOIN pgjobs_rate AS rate ON rate.key = wanted.key
+    LEFT JOIN LATERAL (
+        SELECT * FROM pgjobs_rate WHERE pgjobs_rate.key = wanted.key
+        OFFSET 0  -- by its index, also where the planner expects an empty table
+    ) AS rate ON true
     LEFT JOIN (
         SELECT note.keys ->> 'rate_key' AS key, count(*) AS number
         FROM pgjobs_note AS note WHERE note.keys ? 'rate_started_at'
@@ -1632,9 +1642,25 @@ BEGIN
             max((keys -> 'rate_interval')::float8) AS step
         FROM unnest(returned) AS note (keys) GROUP BY 1, at
     LOOP
-        UPDATE pgjobs_rate
+        UPDATE pgjobs_rate AS rate
         SET counts[place] = greatest(0, counts[place] - start.number),
-            even_at = even_at - make_interval(secs => start.number * start.step),
+            even_at = least(even_at, greatest(
+                even_at - make_interval(secs => start.number * start.step),
+                (
+                    SELECT max(last + make_interval(secs => later * start.step))
+                    FROM (
+                        SELECT last, sum(left_over) OVER (ORDER BY slice.place DESC)
+                            AS later, left_over
+                        FROM unnest(starts, counts)
+                            WITH ORDINALITY AS slice (last, number, place)
+                        CROSS JOIN LATERAL (SELECT slice.number - CASE slice.place
+                            WHEN found.place THEN start.number ELSE 0
+                        END) AS own (left_over)
+                        WHERE slice.place >= found.place
+                    ) AS slice
+                    WHERE left_over > 0
+                )
+            )),
             opens_at = CASE WHEN opens_at IS NOT NULL THEN clock_timestamp() END
         FROM (
             SELECT key, (
@@ -1643,7 +1669,7 @@ BEGIN
                 ) AS place
             FROM pgjobs_rate WHERE key = start.key
         ) AS found
-        WHERE pgjobs_rate.key = found.key AND place IS NOT NULL;
+        WHERE rate.key = found.key AND place IS NOT NULL;
     END LOOP;
 END
 $$;
@@ -1980,6 +2006,7 @@ $$;
 DECLARE
     ids bigint[];
     batches bigint[];
+    starts jsonb[];
 BEGIN
     followers := '{}';
     ended := '{}';
@@ -1990,10 +2017,11 @@ BEGIN
     )
     SELECT count(*), array_agg(job_id) FILTER (WHERE job_id IS NOT NULL),
         array_agg((keys ->> 'batch_id')::bigint) FILTER (WHERE keys ? 'batch_id'),
-        coalesce(array_agg(keys) FILTER (WHERE keys IS NOT NULL), '{}')
-    INTO number, ids, batches, touched FROM note;
-    IF EXISTS (SELECT FROM unnest(touched) AS keys WHERE keys ? 'rate_key') THEN
-        PERFORM pgjobs_take_starts(touched);
+        array_agg(keys) FILTER (WHERE keys ?| ARRAY['rate_started_at', 'rate_returned_at']),
+        coalesce(array_agg(keys) FILTER (WHERE NOT keys ? 'rate_started_at'), '{}')
+    INTO number, ids, batches, starts, touched FROM note;
+    IF starts IS NOT NULL THEN
+        PERFORM pgjobs_take_starts(starts);
     END IF;
     IF coalesce(ids, batches) IS NOT NULL THEN
         number := number - pgjobs_mark(ids);
@@ -2016,7 +2044,7 @@ BEGIN
     SELECT array_agg(keys) FILTER (WHERE keys ? 'rate_started_at'),
         array_agg(keys) FILTER (WHERE keys ? 'rate_returned_at')
     INTO begun, returned
-    FROM unnest(notes) AS note (keys) WHERE keys ? 'rate_key';
+    FROM unnest(notes) AS note (keys);
     IF begun IS NOT NULL THEN
         PERFORM pgjobs_count_starts(begun);
     END IF;

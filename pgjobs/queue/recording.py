@@ -46,6 +46,7 @@ class Unsuccessful(NamedTuple):
     verdict: str  # FAIL, RETRY, SNOOZE, RELEASE, UNKNOWN or CANCEL; see record.sql
     reason: str
     delay: float = 0.0  # seconds before the job may run again
+    has_begun: bool = True  # False: its body never began, so a rate counts no start
     exception_class: str = ""
     message: str = ""
     traceback: str = ""
@@ -80,9 +81,15 @@ def escaped(text: str) -> str:
     return text.encode("ascii", "backslashreplace").decode()[: len(text)]
 
 
-def release(job: "ClaimedJob", reason: str) -> Unsuccessful:
+def release(job: "ClaimedJob", reason: str, *, has_begun: bool = True) -> Unsuccessful:
     """Return the outcome of a job that goes back to the queue; nothing failed."""
-    return Unsuccessful(job.id, job.lease_token, "RELEASE", reason, message=reason)
+    return released(job.id, job.lease_token, reason, has_begun)
+
+
+def released(id: int, lease_token: int, reason: str, has_begun: bool) -> Unsuccessful:
+    return Unsuccessful(
+        id, lease_token, "RELEASE", reason, message=reason, has_begun=has_begun
+    )
 
 
 class Recorded(NamedTuple):
@@ -172,9 +179,7 @@ def orphans(
         {"worker_id": worker_id, "lease_tokens": array(lease_tokens)},
     )
     reason = "Released: the answer to its claim was lost."
-    return [
-        Unsuccessful(id, token, "RELEASE", reason, message=reason) for id, token in rows
-    ]
+    return [released(id, token, reason, has_begun=False) for id, token in rows]
 
 
 def cancel_requests(execute: Execute, worker_id: int, held: Iterable[int]) -> list[int]:

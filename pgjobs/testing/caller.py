@@ -165,7 +165,8 @@ class CallerWorker(Surroundings):
         return ClaimedJob._make(rows[0]) if rows else None
 
     def release(self, job: ClaimedJob) -> None:
-        released = recording.release(job, "Released: it was not to run any more.")
+        reason = "Released: it was not to run any more."
+        released = recording.release(job, reason, has_begun=False)
         recording.record(self.execute, self.id, self.name, [released])
 
     def execution(self, job: ClaimedJob) -> CallerExecution:

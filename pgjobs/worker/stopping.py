@@ -82,23 +82,26 @@ class Stopping:
 
     def release_unstarted(self) -> None:
         """Put the prefetched jobs that no slot has begun back in the queue."""
-        self.in_flight.put(map(released, self.executor.withdraw()))
+        self.in_flight.put(map(unstarted, self.executor.withdraw()))
 
     def release_overdue(self, prefetching: Prefetching) -> None:
         """Put prefetched jobs back for which no slot was free in time."""
         for job in prefetching.overdue(monotonic()):
-            self.in_flight.put([release(job, "Released: no slot was free in time.")])
+            reason = "Released: no slot was free in time."
+            self.in_flight.put([release(job, reason, has_begun=False)])
 
     def abandon(self) -> ExitCode:
         """Put the jobs that will not end back in the queue; their threads go on."""
-        self.executor.withdraw()
+        withdrawn = self.executor.withdraw()
         self.recorder.gather()
+        self.in_flight.put(map(unstarted, withdrawn))
         running = self.in_flight.still_running
         self.in_flight.put(map(released, running))
         self.release()
-        if not running and self.in_flight.is_empty:
+        if not running and not withdrawn and self.in_flight.is_empty:
             return ExitCode.STOPPED
-        logger.warning("Released jobs=%s that did not end in time", len(running))
+        number = len(withdrawn) + len(running)
+        logger.warning("Released jobs=%s that did not end in time", number)
         self.has_abandoned_jobs = bool(running)
         is_hurried = self.lifetime.signals > 1
         return ExitCode.SECOND_SIGNAL if is_hurried else ExitCode.GRACE_OVER
@@ -116,3 +119,7 @@ class Stopping:
 
 def released(job: ClaimedJob) -> Unsuccessful:
     return release(job, "Released: the worker stopped.")
+
+
+def unstarted(job: ClaimedJob) -> Unsuccessful:
+    return released(job)._replace(has_begun=False)

@@ -24,6 +24,7 @@ from pgjobs.tasks import declaring
 from tests.actors import Hand, admit, execute, hours, session, statuses
 from tests.dependent_tasks import refresh_client, send_client
 from tests.processes import drain
+from tests.settings import SCHEMA
 from tests.tasks import fail_with, noop
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
@@ -134,16 +135,16 @@ def test_dump_goes_back_in_without_a_search_path():
     with session() as restoring:
         restoring.execute("SET search_path = ''")
         for each in (
-            "CREATE TEMP TABLE dump AS SELECT * FROM public.pgjobs_job",
-            "DELETE FROM public.pgjobs_job",
-            "INSERT INTO public.pgjobs_job SELECT * FROM pg_temp.dump",
+            f"CREATE TEMP TABLE dump AS SELECT * FROM {SCHEMA}.pgjobs_job",
+            f"DELETE FROM {SCHEMA}.pgjobs_job",
+            f"INSERT INTO {SCHEMA}.pgjobs_job SELECT * FROM pg_temp.dump",
         ):
             restoring.execute(each)
         assert Job.objects.count() == len(jobs)
         for each in (
-            "UPDATE public.pgjobs_job SET status = 'SUCCESSFUL', waiting_for = NULL,"
+            f"UPDATE {SCHEMA}.pgjobs_job SET status = 'SUCCESSFUL', waiting_for = NULL,"
             " finished_at = now()",
-            "DELETE FROM public.pgjobs_job",
+            f"DELETE FROM {SCHEMA}.pgjobs_job",
         ):
             restoring.execute(each)
     assert not Prerequisite.objects.exists()

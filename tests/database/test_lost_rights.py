@@ -15,7 +15,7 @@ from tests import harness
 from tests.actors import execute
 from tests.dependent_tasks import refresh_client
 from tests.processes import running_worker, shared_queue, wait_for
-from tests.settings import TEST_DATABASE
+from tests.settings import SCHEMA, TEST_DATABASE
 from tests.tasks import fail_with, noop
 
 pytestmark = shared_queue
@@ -57,7 +57,7 @@ def worker_role(transactional_db) -> Iterator[None]:
     """Let the worker and its jobs connect as a role with no more than it needs."""
     before = dict(connection.settings_dict)
     with harness.role("worker", f"LOGIN PASSWORD '{PASSWORD}'"):
-        execute(roles.grants("worker", ROLE, "public"))
+        execute(roles.grants("worker", ROLE, SCHEMA))
         yield
         connection.settings_dict.update(before)
 

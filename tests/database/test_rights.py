@@ -6,7 +6,7 @@ from django.db import transaction
 from pgjobs.worker.connections.connection import PATH_OF_FUNCTIONS
 from tests import harness
 from tests.actors import execute, session
-from tests.settings import TEST_DATABASE
+from tests.settings import SCHEMA, TEST_DATABASE
 
 pytestmark = pytest.mark.django_db
 
@@ -103,7 +103,7 @@ def test_function_that_others_call_has_a_search_path_of_its_own(kind):
         """,
         {"doors": DOORS},
     )
-    assert {path for _, path in paths} <= {"search_path=public, pg_temp"}
+    assert {path for _, path in paths} <= {f"search_path={SCHEMA}, pg_temp"}
     assert len(paths) == (0 if kind == "prosecdef" else len(DOORS))
 
 

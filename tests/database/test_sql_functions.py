@@ -14,6 +14,7 @@ from tests.actors import Hand, admit, overlapping, session
 from tests.declared import store_definitions
 from tests.operators import STATUSES, make_job
 from tests.processes import shared_queue, wait_for
+from tests.settings import SCHEMA
 from tests.sql import enqueued, psql, refused
 from tests.tasks import add, generate_monthly
 
@@ -432,7 +433,8 @@ def test_retry_ends_where_its_transaction_cannot_see_the_holder_of_the_key():
     task = declare(unique=True)
     job = task.enqueue("a")
     job.cancel()
-    with session(options="-c statement_timeout=20s") as late:
+    options = f"-c statement_timeout=20s -c search_path={SCHEMA}"
+    with session(options=options) as late:
         late.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         late.execute("SELECT FROM pgjobs_job")
         task.enqueue("a")

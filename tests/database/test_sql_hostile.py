@@ -6,6 +6,7 @@ from pgjobs.models import Job, TaskDefinition
 from tests.actors import Hand, admit, session
 from tests.declared import store_definitions
 from tests.processes import drain, shared_queue, wait_for
+from tests.settings import SCHEMA
 from tests.sql import enqueued, psql, refused
 from tests.tasks import add, echo
 
@@ -133,14 +134,14 @@ def test_of_a_name_given_twice_the_last_counts():
 
 def test_look_alikes_earlier_in_the_search_path_are_not_used():
     psql(
-        """
+        f"""
         CREATE SCHEMA evil;
-        CREATE TABLE evil.pgjobs_job (LIKE public.pgjobs_job INCLUDING ALL);
+        CREATE TABLE evil.pgjobs_job (LIKE {SCHEMA}.pgjobs_job INCLUDING ALL);
         CREATE TABLE evil.pgjobs_taskdefinition
-            (LIKE public.pgjobs_taskdefinition INCLUDING ALL);
-        CREATE TEMP TABLE pgjobs_job (LIKE public.pgjobs_job INCLUDING ALL);
+            (LIKE {SCHEMA}.pgjobs_taskdefinition INCLUDING ALL);
+        CREATE TEMP TABLE pgjobs_job (LIKE {SCHEMA}.pgjobs_job INCLUDING ALL);
         CREATE FUNCTION evil.pgjobs_definition(text)
-            RETURNS public.pgjobs_taskdefinition LANGUAGE plpgsql
+            RETURNS {SCHEMA}.pgjobs_taskdefinition LANGUAGE plpgsql
             AS $$ BEGIN RAISE 'evil'; END $$;
         CREATE FUNCTION evil.jsonb_typeof(jsonb) RETURNS text LANGUAGE plpgsql
             AS $$ BEGIN RAISE 'evil'; END $$;
@@ -152,7 +153,7 @@ def test_look_alikes_earlier_in_the_search_path_are_not_used():
             (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.is_equal)
         """
     )
-    psql("SET LOCAL search_path = evil, pg_temp, public, pg_catalog")
+    psql(f"SET LOCAL search_path = evil, pg_temp, {SCHEMA}, pg_catalog")
     try:
         found = psql(
             f"SELECT id FROM pgjobs_enqueue('reports.generate_monthly', {ARGUMENTS})"
@@ -163,7 +164,7 @@ def test_look_alikes_earlier_in_the_search_path_are_not_used():
         assert psql("SELECT pgjobs_retry(%s)", found[0]) == [(True,)]
         for table in ("evil.pgjobs_job", "pg_temp.pgjobs_job"):
             assert psql(f"SELECT count(*) FROM {table}") == [(0,)]
-        assert psql("SELECT count(*) FROM public.pgjobs_job") == [(2,)]
+        assert psql(f"SELECT count(*) FROM {SCHEMA}.pgjobs_job") == [(2,)]
     finally:
         psql("SET LOCAL search_path = DEFAULT")
 

@@ -14,7 +14,7 @@ from pgjobs.queue.upkeep import prune_left_rows
 from tests import dependent_tasks, harness
 from tests.actors import Hand, execute, statuses
 from tests.declared import store_definitions, store_subscriptions
-from tests.settings import TEST_DATABASE
+from tests.settings import SCHEMA, TEST_DATABASE
 from tests.sql import enqueued, psql, refused
 from tests.tasks import add
 
@@ -88,7 +88,7 @@ def test_role_without_the_right_is_refused_the_functions_with_a_reason(statement
 @pytest.mark.parametrize("statement", CALLS)
 def test_right_to_the_functions_lends_no_right_to_the_tables(statement):
     """The functions are SECURITY INVOKER, so EXECUTE is not enough."""
-    psql(f"GRANT EXECUTE ON ALL ROUTINES IN SCHEMA public TO {ROLE}")
+    psql(f"GRANT EXECUTE ON ALL ROUTINES IN SCHEMA {SCHEMA} TO {ROLE}")
     with refused("42501", "permission denied for table"):
         call(statement)
 

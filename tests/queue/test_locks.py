@@ -21,6 +21,7 @@ from tests.processes import (
     wait_for_all,
     wait_for_status,
 )
+from tests.settings import SCHEMA
 
 pytestmark = [shared_queue, pytest.mark.usefixtures("unhurried")]
 
@@ -430,7 +431,7 @@ def test_names_mean_our_tables_whatever_the_session_that_commits_says():
     with session() as strange:
         strange.execute("CREATE TEMP TABLE pgjobs_job (id int)")
         strange.execute("SET search_path = pg_temp")
-        strange.execute(INSERT.replace("pgjobs_job", "public.pgjobs_job"))
+        strange.execute(INSERT.replace("pgjobs_job", f"{SCHEMA}.pgjobs_job"))
     assert statuses() == ["READY", "WAITING"]
 
 

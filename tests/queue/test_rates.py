@@ -2,16 +2,26 @@
 
 import itertools
 from bisect import bisect_left
+from datetime import timedelta
 
 import pytest
+from django.db.models import F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Job, Note, Rate, Worker
+from pgjobs.queue import recording
 from tests import tasks
 from tests.actors import Hand, admit, execute, pass_time, stored_statuses
-from tests.processes import running_worker, shared_queue, wait_for_all
+from tests.processes import (
+    WorkerThread,
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_all,
+    wait_for_status,
+)
 
 PERIODS = {"second": 1, "minute": 60, "hour": 3_600}
 TINY = 1e-5  # seconds: times are rounded to microseconds
@@ -26,10 +36,14 @@ class Clock:
         self.hand = Hand("one")
         self.passed = 0.0
         self.starts = []
+        self.started = {}  # by lease token
         self.running = []
 
     def wait(self, seconds: float) -> None:
         pass_time(seconds)
+        Job.objects.running().update(
+            last_attempted_at=F("last_attempted_at") - timedelta(seconds=seconds)
+        )
         self.passed += seconds
 
     def claim(self, number: int) -> None:
@@ -39,11 +53,19 @@ class Clock:
         for job in claimed:
             at = Job.objects.get(pk=job.id).last_attempted_at.timestamp()
             self.starts.append(at + self.passed)
+            self.started[job.lease_token] = at + self.passed
             self.running.append(job)
 
     def end(self, verdict: str) -> None:
         if self.running:
             self.hand.set_back(self.running.pop(), verdict)
+
+    def give_back(self, place: int) -> None:
+        """Release a job before its body has begun: it has not started."""
+        if place < len(self.running):
+            job = self.running.pop(place)
+            self.starts.remove(self.started[job.lease_token])
+            self.hand.set_back(job, "RELEASE", has_begun=False)
 
     def opens_in(self) -> float:
         ((seconds,),) = execute(
@@ -82,6 +104,7 @@ ACTS = st.one_of(
     st.tuples(st.just("enqueue"), st.integers(1, 15)),
     st.tuples(st.just("claim"), st.integers(1, 15)),
     st.tuples(st.just("end"), st.sampled_from(["FAIL", "RETRY", "RELEASE"])),
+    st.tuples(st.just("give back"), st.integers(0, 5)),
     st.tuples(st.just("admit"), st.none()),
 )
 
@@ -104,6 +127,8 @@ def test_no_time_has_more_starts_than_the_rate_allows(rate, acts):
                 clock.claim(how)
             case "end":
                 clock.end(how)
+            case "give back":
+                clock.give_back(how)
             case "admit":
                 admit()
     check(clock.starts, number, PERIODS[period], burst)
@@ -256,13 +281,106 @@ def test_workers_start_no_more_than_the_rate_allows_after_all_slots_were_busy():
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("is_counted", [True, False])
-def test_job_released_before_its_body_began_gives_its_place_back(is_counted):
+@pytest.mark.parametrize("verdict", ["UNKNOWN", "RELEASE"])
+def test_job_released_before_its_body_began_gives_its_place_back(is_counted, verdict):
     clock = Clock()
     enqueue_many([tasks.noop.using(rate="1/day").bind() for _ in range(2)])
     clock.claim(1)
     if is_counted:
         admit()
-    clock.hand.set_back(clock.running.pop(), "UNKNOWN", delay=60)
+    clock.hand.set_back(clock.running.pop(), verdict, delay=60, has_begun=False)
     admit(sweeps=False)
     clock.claim(1)
     assert len(clock.starts) == 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("verdict", ["RELEASE", "SNOOZE", "RETRY"])
+def test_job_whose_body_began_has_used_its_place(verdict):
+    clock = Clock()
+    enqueue_many([tasks.noop.using(rate="1/day").bind() for _ in range(2)])
+    clock.claim(1)
+    clock.end(verdict)
+    admit()
+    clock.claim(1)
+    assert len(clock.starts) == 1
+
+
+@pytest.mark.django_db
+def test_job_of_a_claim_whose_answer_was_lost_gives_its_place_back():
+    clock = Clock()
+    job = enqueue(tasks.noop.using(rate="1/day"))
+    clock.claim(1)
+    clock.hand.record(*recording.orphans(execute, clock.hand.id, []))
+    admit(sweeps=False)
+    clock.claim(1)
+    assert Job.objects.get(pk=job.pk).attempts == 2
+
+
+@pytest.mark.django_db
+def test_place_that_comes_back_late_moves_no_later_starts_closer_together():
+    clock = Clock()
+    task = tasks.noop.using(rate="60/minute", burst=1)
+    enqueue_many([task.bind() for _ in range(3)])
+    clock.claim(1)
+    late = clock.running.pop()
+    clock.wait(10)
+    clock.claim(1)
+    clock.hand.set_back(late, "RELEASE", delay=600, has_begun=False)
+    admit()
+    clock.claim(1)
+    assert len(clock.starts) == 2
+    clock.wait(1.1)
+    clock.claim(1)
+    assert len(clock.starts) == 3
+
+
+@pytest.mark.django_db
+def test_place_that_comes_back_at_once_lets_the_next_job_start():
+    clock = Clock()
+    task = tasks.noop.using(rate="60/minute", burst=3)
+    enqueue_many([task.bind() for _ in range(5)])
+    clock.claim(3)
+    for _ in range(2):
+        clock.hand.set_back(clock.running.pop(), "RELEASE", delay=600, has_begun=False)
+    admit()
+    clock.claim(5)
+    assert len(clock.starts) == 5
+
+
+@pytest.mark.django_db
+def test_first_starts_of_a_key_count_in_the_order_of_their_times():
+    clock, task = Clock(), tasks.noop.using(rate="2/minute")
+    enqueue_many([task.bind() for _ in range(2)])
+    admit()
+    for seconds in (40, 0):  # no admission counts in between
+        clock.saw(clock.hand.record_and_claim(limit=1).jobs)
+        clock.wait(seconds)
+    enqueue(task)
+    admit()
+    assert 15 < clock.opens_in() <= 20
+
+
+@shared_queue
+def test_worker_that_stops_gives_back_the_places_of_what_no_slot_has_begun(tmp_path):
+    path = str(tmp_path / "held")
+    task = tasks.hold.using(rate="3/day")
+    enqueue_many([task.bind(path) for _ in range(4)])
+    with WorkerThread(slots=1, prefetch=5) as worker:
+        wait_for(lambda: Job.objects.running().count() == 3, "three are claimed")
+        worker.loop.stop()
+        wait_for(lambda: Job.objects.running().count() == 1, "two are given back")
+        tasks.let_go(path)
+        worker.join()
+    with running_worker(slots=1):
+        wait_for(lambda: len(tasks.lines(path)) == 3, "three bodies have begun")
+
+
+@shared_queue
+def test_worker_gives_back_the_place_of_a_job_whose_task_it_does_not_know():
+    unknown, known = [
+        enqueue(tasks.noop.using(rate="1/day", rate_key="partner")) for _ in range(2)
+    ]
+    Job.objects.filter(pk=unknown.pk).update(task="tests.of_the_next_release")
+    with running_worker(slots=1):
+        wait_for_status(known, "SUCCESSFUL")

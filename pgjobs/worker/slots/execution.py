@@ -136,7 +136,10 @@ class Execution:
         """Decode the arguments; return an outcome if the job cannot run."""
         if self.task is None:
             reason = str(UnknownTask(self.job.task))
-            return unsuccessful(self.job, "UNKNOWN", reason, delay=UNKNOWN_TASK_DELAY)
+            unknown = unsuccessful(
+                self.job, "UNKNOWN", reason, delay=UNKNOWN_TASK_DELAY
+            )
+            return unknown._replace(has_begun=False)
         try:
             stored = Stored(self.job.args, self.job.kwargs)
             self.args, self.kwargs = self.task.signature.load(stored)
@@ -153,8 +156,9 @@ class Execution:
         """
         stored = task.normalized(Stored(self.job.args, self.job.kwargs))
         reason = "Released: the database did not know what it depends on."
-        released = unsuccessful(self.job, "RELEASE", reason)
-        return released._replace(dependencies=task.dependencies_of(stored))
+        return unsuccessful(self.job, "RELEASE", reason)._replace(
+            has_begun=False, dependencies=task.dependencies_of(stored)
+        )
 
     def succeeded(self, return_value: str | None) -> Success:
         return Success(self.job.id, self.job.lease_token, return_value)

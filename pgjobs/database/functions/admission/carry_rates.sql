@@ -13,6 +13,10 @@ BEGIN
         FROM unnest(candidates) WHERE rate_key IS NOT NULL
         ORDER BY rate_key, rate_interval DESC
     ) AS candidate
-    WHERE key = rate_key AND starts IS NULL;
+    -- By its index, also where the planner expects an empty table.
+    WHERE key = ANY (ARRAY(
+            SELECT candidate.rate_key FROM unnest(candidates) AS candidate
+        ))
+        AND key = rate_key AND starts IS NULL;
 END
 $$;

@@ -12,7 +12,7 @@ BEGIN
     INSERT INTO pgjobs_rate AS rate
         (key, full_at, starts, counts, even_at, shortest, longest)
     SELECT key, at + make_interval(secs => max(period)) + make_interval(secs => sum(step)),
-        array_agg(started_at), array_agg(1),
+        array_agg(started_at ORDER BY started_at), array_agg(1),
         max(started_at + make_interval(secs => later * step)),
         min(period), max(period)
     FROM (

@@ -12,7 +12,7 @@ BEGIN
         'rate_key', NEW.keys -> 'rate_key',
         'rate_interval', NEW.keys -> 'rate_interval',
         'rate_burst', NEW.keys -> 'rate_burst',
-        'rate_number', pgjobs_rate_number(NEW.keys),
+        'rate_number', NEW.keys -> 'rate_number',
         'rate_started_at', extract(epoch FROM NEW.last_attempted_at)
     ));
     RETURN NULL;

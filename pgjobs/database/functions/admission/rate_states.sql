@@ -18,7 +18,10 @@ RETURNS TABLE (
             ) AS ready
         ) + coalesce(noted.number, 0)
     FROM unnest(rate_keys) AS wanted (key)
-    LEFT JOIN pgjobs_rate AS rate ON rate.key = wanted.key
+    LEFT JOIN LATERAL (
+        SELECT * FROM pgjobs_rate WHERE pgjobs_rate.key = wanted.key
+        OFFSET 0  -- by its index, also where the planner expects an empty table
+    ) AS rate ON true
     LEFT JOIN (
         SELECT note.keys ->> 'rate_key' AS key, count(*) AS number
         FROM pgjobs_note AS note WHERE note.keys ? 'rate_started_at'

@@ -1,5 +1,7 @@
 -- Take a batch of notes: keys that have room, and jobs and batches whose followers must
--- be looked at. `number`: how many notes this deleted.
+-- be looked at. `number`: how many notes this deleted. A start touches no line: it takes
+-- the place that its job has had since it was admitted, so no other one may start now,
+-- and none earlier than was known.
 CREATE OR REPLACE FUNCTION pgjobs_take_notes(
     most integer, OUT number integer,
     OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
@@ -7,6 +9,7 @@ CREATE OR REPLACE FUNCTION pgjobs_take_notes(
 DECLARE
     ids bigint[];
     batches bigint[];
+    starts jsonb[];
 BEGIN
     followers := '{}';
     ended := '{}';
@@ -17,10 +20,11 @@ BEGIN
     )
     SELECT count(*), array_agg(job_id) FILTER (WHERE job_id IS NOT NULL),
         array_agg((keys ->> 'batch_id')::bigint) FILTER (WHERE keys ? 'batch_id'),
-        coalesce(array_agg(keys) FILTER (WHERE keys IS NOT NULL), '{}')
-    INTO number, ids, batches, touched FROM note;
-    IF EXISTS (SELECT FROM unnest(touched) AS keys WHERE keys ? 'rate_key') THEN
-        PERFORM pgjobs_take_starts(touched);
+        array_agg(keys) FILTER (WHERE keys ?| ARRAY['rate_started_at', 'rate_returned_at']),
+        coalesce(array_agg(keys) FILTER (WHERE NOT keys ? 'rate_started_at'), '{}')
+    INTO number, ids, batches, starts, touched FROM note;
+    IF starts IS NOT NULL THEN
+        PERFORM pgjobs_take_starts(starts);
     END IF;
     IF coalesce(ids, batches) IS NOT NULL THEN
         number := number - pgjobs_mark(ids);

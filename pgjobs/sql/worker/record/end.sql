@@ -27,7 +27,7 @@ recorded AS (
     WHERE id = ANY (ARRAY(SELECT id FROM held))
     RETURNING job.id, job.lease_token, job.status, job.keys
 ),
--- A job of an unknown task has not begun, and gives the place of its rate back.
+-- A job whose body has not begun gives the place of its rate back.
 returned AS MATERIALIZED (
     SELECT pgjobs_leave_note(NULL, jsonb_build_object(
         'rate_key', recorded.keys -> 'rate_key',
@@ -35,7 +35,7 @@ returned AS MATERIALIZED (
         'rate_returned_at', extract(epoch FROM held.last_attempted_at)
     ))
     FROM recorded JOIN held ON held.id = recorded.id
-    WHERE held.verdict = 'UNKNOWN' AND recorded.keys ? 'rate_key'
+    WHERE NOT held.has_begun AND recorded.keys ? 'rate_key'
 )
 -- The count has PostgreSQL run what is a query of its own.
 SELECT lease_token, status FROM recorded WHERE (SELECT count(*) FROM returned) >= 0

@@ -3,7 +3,7 @@ outcome AS (
     SELECT * FROM jsonb_to_recordset(%(outcomes)s::jsonb) AS outcome (
         id bigint, lease_token bigint, verdict text, delay float8, reason text,
         exception_class text, message text, traceback text, dependencies jsonb,
-        error_group bigint, place text, pattern text
+        error_group bigint, place text, pattern text, has_begun boolean
     )
 ),
 held AS MATERIALIZED (
