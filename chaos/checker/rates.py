@@ -9,8 +9,7 @@ from .spans import Span
 from .verdicts import verdict
 from .waits import STEP
 
-# The row says when it was claimed; the rate counts the start a moment before or after.
-NEARLY = 0.15  # seconds
+NEARLY = 0.002  # seconds: times are compared as floats, and rounded to microseconds
 
 
 @verdict("rate exceeded", "of a rate no more jobs start than it says, in any window")
@@ -21,12 +20,13 @@ def rates(evidence: Evidence) -> Iterator[Violation]:
         if fault.kind == STEP[0]
     ]
     for key, starts in starts_by_key(evidence).items():
+        if len({rate_of(start) for start in starts}) > 1:
+            continue  # each job goes by its own rate, and which came first is unknown
         for first, last, seconds in too_close(starts):
-            window = Span(first.at, last.at)
+            window = Span(time_of(first), time_of(last))
             if any(window.begin < s.end and s.begin < window.end for s in steps):
                 continue  # nobody knows how much time went by
-            number = starts.index(last) - starts.index(first) + 1
-            text = f"{number} starts in {last.at - first.at:.3f} of {seconds:g} s"
+            text = f"too many starts in {window.seconds:.3f} of {seconds:g} s"
             yield Violation(f"rate {key}: {text}", (first.job_id, last.job_id))
 
 
@@ -35,18 +35,20 @@ def starts_by_key(evidence: Evidence) -> dict[str, list[Version]]:
     ran = {(each.job_id, each.life, each.attempt) for each in evidence.effects}
     found = defaultdict(list)
     for versions in evidence.by_job.values():
-        starts = [new for old, new in pairwise(versions) if is_start(old, new)]
-        for new in starts:
-            if (new.job_id, new.life, new.attempts) in ran:
+        for old, new in pairwise(versions):
+            is_start = new.rate_key and new.is_running and not old.is_running
+            if is_start and (new.job_id, new.life, new.attempts) in ran:
                 found[new.rate_key].append(new)
-    return {
-        key: sorted(starts, key=lambda version: version.at)
-        for key, starts in found.items()
-    }
+    return {key: sorted(starts, key=time_of) for key, starts in found.items()}
 
 
-def is_start(old: Version, new: Version) -> bool:
-    return bool(new.rate_key) and new.is_running and not old.is_running
+def time_of(start: Version) -> float:
+    """Return when a job started. The statement that claimed it may have taken longer."""
+    return start.attempted_at or start.at
+
+
+def rate_of(start: Version) -> tuple[float, int, int]:
+    return start.rate_seconds, start.rate_number, start.rate_burst
 
 
 def too_close(starts: list[Version]) -> Iterator[tuple[Version, Version, float]]:
@@ -55,15 +57,17 @@ def too_close(starts: list[Version]) -> Iterator[tuple[Version, Version, float]]
     N starts fit into a period, and `burst` + k - 1 into k times the period / N.
     """
     for place, first in enumerate(starts):
-        number, period = first.rate_number, first.rate_seconds
-        rooms = [(number, period)]
-        if first.rate_burst < number:
-            rooms += [
-                (first.rate_burst + k - 1, k * period / number)
-                for k in range(1, number + 1)
-            ]
-        for most, seconds in rooms:
+        for most, seconds in rooms_of(first):
             last = starts[place + most] if place + most < len(starts) else None
-            if last and last.at - first.at < seconds - NEARLY:
+            if last and time_of(last) - time_of(first) < seconds - NEARLY:
                 yield first, last, seconds
                 break
+
+
+def rooms_of(start: Version) -> Iterator[tuple[int, float]]:
+    """Yield how many starts fit into how many seconds."""
+    period, number, burst = rate_of(start)
+    yield number, period
+    if burst < number:
+        for k in range(1, number + 1):
+            yield burst + k - 1, k * period / number
