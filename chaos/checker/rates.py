@@ -43,7 +43,7 @@ def starts_by_key(evidence: Evidence) -> dict[str, list[Version]]:
 
 
 def time_of(start: Version) -> float:
-    """Return when a job started. The statement that claimed it may have taken longer."""
+    """Return when a job started. Its claim may have been written later."""
     return start.attempted_at or start.at
 
 
