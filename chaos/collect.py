@@ -25,7 +25,7 @@ from .project.settings import HEARTBEAT, LEASE, POLL, UNITS
 NARROW = 2  # jobs of the queue "narrow" that may run at a time
 PREFETCHING = "epsilon"  # the member that holds jobs ahead of its slots
 SUBSCRIBERS = ("project.first_handler", "project.ordered_handler")
-SCHEDULES = ("project.tick", "project.chime")
+SCHEDULES = ("project.tick", "project.chime", "project.knell")
 
 
 def evidence(

@@ -121,6 +121,28 @@ def even(marks, random):
     return ids(enqueue_many([tasks.evenly.bind(mark, key) for mark in marks]))
 
 
+@order(number=4)
+def mixed_rates(marks, random):
+    """Let the first of some wait for much longer than the others had to."""
+    key = "mixed " + random.choice(KEYS[:2])
+    rare = [tasks.rare.bind(mark, key) for mark in marks[:1]]
+    return ids(enqueue_many(rare + [tasks.paced.bind(m, key) for m in marks[1:]]))
+
+
+@order(number=5)
+def mixed_limits(marks, random):
+    """Let the first of some need a place that the others do not leave free."""
+    key = "mixed " + random.choice(KEYS[:2])
+    strict = [tasks.strict.bind(mark, key) for mark in marks[:1]]
+    lax = [tasks.lax.bind(mark, key, short(random)) for mark in marks[1:]]
+    return ids(enqueue_many(strict + lax))
+
+
+@order()
+def pools(marks, random):
+    return ids([enqueue(tasks.pool, marks[0])])
+
+
 @order()
 def followed(marks, random):
     return ids([enqueue(tasks.leader, marks[0])])

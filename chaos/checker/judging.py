@@ -5,6 +5,7 @@ from . import (  # noqa: F401
     durability,
     effects,
     families,
+    lines,
     lives,
     outbox,
     rates,

@@ -73,8 +73,83 @@ BUGS = [
                 "if due.overlap:\n            return Plan(",
             ),
         ),
-        "plain,long",
-        "stop and start the server",
+        "plain",
+        "kill all workers for a while",
         40,
+    ),
+    Bug(
+        "the last worker that starts decides what is declared",
+        "tick never fired",
+        (
+            (
+                "declare(database, lives=LIVES, memory=FOREVER, others_go=False)",
+                "declare(database, lives=LIVES, memory=FOREVER, others_go=True)",
+            ),
+            (
+                "WHERE lives_until > clock_timestamp() OR ( is_applied",
+                """WHERE manifest.id = (
+        SELECT id FROM pgjobs_manifest ORDER BY lives_until DESC LIMIT 1
+    ) AND ( true OR is_applied""",
+            ),
+        ),
+        "plain",
+        "kill a worker",
+        40,
+    ),
+    Bug(
+        "a job that arrives asks only whether it fits into its own limit",
+        "overtaken",
+        (
+            (
+                """obstacle IS NULL AND number_of_heads > 0
+                AND line <> pgjobs_line('limit', limit_key)""",
+                "false",
+            ),
+        ),
+        "mixed_limits",
+        "none",
+        30,
+    ),
+    Bug(
+        "a job that arrives asks only whether its own rate lets it start",
+        "overtaken",
+        (
+            (
+                "(head.priority, -head.turn) > (placed.priority, -placed.turn) OR",
+                "",
+            ),
+        ),
+        "mixed_rates",
+        "none",
+        30,
+    ),
+    Bug(
+        "an admission looks at the first thousand queues of a line",
+        "line stands still",
+        (
+            (
+                """SELECT hop.line, hop.number, hop.name
+                FROM hop WHERE hop.name IS NOT NULL""",
+                """SELECT hop.line, hop.number, hop.name
+        FROM hop WHERE hop.name IS NOT NULL LIMIT 1000""",
+            ),
+        ),
+        "plain",
+        "a crowd of queues behind one key",
+        45,
+    ),
+    Bug(
+        "a forked process keeps the handlers of its worker",
+        "stuck",
+        (
+            (
+                """for number in own_signals:
+                signal.signal(number, signal.SIG_DFL)""",
+                "",
+            ),
+        ),
+        "plain,pools",
+        "none",
+        15,
     ),
 ]
