@@ -121,21 +121,20 @@ def even(marks, random):
     return ids(enqueue_many([tasks.evenly.bind(mark, key) for mark in marks]))
 
 
-@order(number=4)
+@order(weight=2)
 def mixed_rates(marks, random):
-    """Let the first of some wait for much longer than the others had to."""
-    key = "mixed " + random.choice(KEYS[:2])
-    rare = [tasks.rare.bind(mark, key) for mark in marks[:1]]
-    return ids(enqueue_many(rare + [tasks.paced.bind(m, key) for m in marks[1:]]))
+    """Let few jobs wait for much longer than the others of their key have to."""
+    task = tasks.rare if random.random() < 0.04 else tasks.paced
+    return ids([enqueue(task, marks[0], "mixed " + random.choice(KEYS[:3]))])
 
 
-@order(number=5)
+@order(weight=2)
 def mixed_limits(marks, random):
-    """Let the first of some need a place that the others do not leave free."""
+    """Let few jobs need a key for themselves of which the others leave something."""
     key = "mixed " + random.choice(KEYS[:2])
-    strict = [tasks.strict.bind(mark, key) for mark in marks[:1]]
-    lax = [tasks.lax.bind(mark, key, short(random)) for mark in marks[1:]]
-    return ids(enqueue_many(strict + lax))
+    if random.random() < 0.04:
+        return ids([enqueue(tasks.strict, marks[0], key)])
+    return ids([enqueue(tasks.lax, marks[0], key, short(random))])
 
 
 @order()

@@ -231,10 +231,15 @@ if os.environ.get("CHAOS_DECLARES") == "more":
     queue_name="pools",
 )
 def pool(mark: str) -> dict:
-    """Fork processes, which the pool ends with SIGTERM."""
+    """Fork processes, and end them with SIGTERM, as a pool does with some."""
     attempt = note("ran")
-    with multiprocessing.get_context("fork").Pool(2) as processes:
+    forking = multiprocessing.get_context("fork")
+    with forking.Pool(2) as processes:
         processes.map(abs, range(4))
+    sleeper = forking.Process(target=time.sleep, args=[60])
+    sleeper.start()
+    sleeper.terminate()
+    sleeper.join()
     return attempt
 
 
