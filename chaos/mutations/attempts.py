@@ -13,6 +13,12 @@ BUGS = [
                 AND worker_id = %(worker_id)s""",
                 "WHERE id = ANY (%(ids)s::bigint[]) AND worker_id IS NOT NULL",
             ),
+            # Where an admission begins with what its worker has to record.
+            (
+                """WHERE id = ANY (ids) AND lease_token = ANY (lease_tokens)
+                AND worker_id = worker""",
+                "WHERE id = ANY (ids) AND worker_id IS NOT NULL",
+            ),
         ),
         "long",
         STOP,
@@ -30,7 +36,7 @@ BUGS = [
         ),
         "long_failing",
         STOP,
-        40,
+        60,
     ),
     Bug(
         "an atomic job commits although it was overtaken",
