@@ -1,6 +1,6 @@
 """Bugs of attempts: claims, records, rescues and retries."""
 
-from .bug import STOP, Bug
+from .bug import STOP, WITHOUT_THE_LAST_LINE, Bug
 
 BUGS = [
     Bug(
@@ -137,7 +137,7 @@ BUGS = [
     Bug(
         "a retry begins no other life",
         "double completion",
-        (("life = life + 1,", ""),),
+        (("life = life + 1,", ""), WITHOUT_THE_LAST_LINE),
         "plain",
         "none",
         20,
