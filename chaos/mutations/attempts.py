@@ -137,7 +137,7 @@ BUGS = [
     Bug(
         "a retry begins no other life",
         "double completion",
-        (("life = life + 1,", ""), WITHOUT_THE_LAST_LINE),
+        (("life = life + 1,", ""), *WITHOUT_THE_LAST_LINE),
         "plain",
         "none",
         20,

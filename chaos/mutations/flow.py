@@ -44,7 +44,7 @@ BUGS = [
     Bug(
         "a row may be written with older values",
         "ran again in one life",
-        (WITHOUT_THE_LAST_LINE,),
+        WITHOUT_THE_LAST_LINE,
         "kept_instance",
         "none",
         20,
