@@ -49,6 +49,15 @@ COLUMNS = {
     "units": "coalesce(job.process_units, 1)",
     "unique_key": "job.unique_key",
     "unique_for": "job.unique_for",
+    "turn": "job.turn",
+    "priority": "job.priority",
+    "rate_key": "job.keys ->> 'rate_key'",
+    "rate_seconds": "coalesce((job.keys ->> 'rate_interval')::float8 * "
+    "coalesce(job.keys ->> 'rate_number', job.keys ->> 'rate_burst')::integer, 0)",
+    "rate_number": "coalesce(job.keys ->> 'rate_number', "
+    "job.keys ->> 'rate_burst', '0')::integer",
+    "rate_burst": "coalesce((job.keys ->> 'rate_burst')::integer, 0)",
+    "attempted_at": "extract(epoch FROM job.last_attempted_at)::float8",
 }
 TABLES = """
 CREATE SCHEMA chaos;
@@ -71,6 +80,10 @@ CREATE TABLE chaos.worker (
 CREATE TABLE chaos.pause (
     seq bigserial, name text, is_paused boolean,
     at timestamptz DEFAULT chaos.now()
+);
+CREATE TABLE chaos.move (
+    seq bigserial, schedule text, every float8, overlap text,
+    old_next timestamptz, new_next timestamptz
 );
 CREATE TABLE chaos.version AS
 SELECT 0::bigint AS seq, xid8 '1' AS transaction, ''::text AS operation,
@@ -124,6 +137,21 @@ END
 $$;
 CREATE TRIGGER zz_chaos AFTER INSERT OR UPDATE OF paused_at ON pgjobs_queue
     FOR EACH ROW EXECUTE FUNCTION chaos.keep_pause();
+
+CREATE FUNCTION chaos.keep_move() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO chaos.move (schedule, every, overlap, old_next, new_next)
+    VALUES (
+        NEW.name, extract(epoch FROM NEW.every), NEW.overlap,
+        OLD.next_run_at, NEW.next_run_at
+    );
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER zz_chaos AFTER UPDATE OF next_run_at ON pgjobs_schedule
+    FOR EACH ROW WHEN (OLD.next_run_at <> NEW.next_run_at)
+    EXECUTE FUNCTION chaos.keep_move();
 """
 # `moment`: the same for all that one transaction wrote. Times as seconds since 1970.
 VERSIONS = f"""
@@ -133,7 +161,8 @@ SELECT job_id, status, seq, max(seq) OVER (PARTITION BY transaction) AS moment,
     drift + extract(epoch FROM at)::float8 AS at,
     drift + extract(epoch FROM coalesce(pg_xact_commit_timestamp(xmin), at))::float8
         AS committed_at,
-    {", ".join(name for name in COLUMNS if name != "status")}
+    drift + attempted_at AS attempted_at,
+    {", ".join(name for name in COLUMNS if name not in ("status", "attempted_at"))}
 FROM chaos.version ORDER BY moment, seq
 """
 EFFECTS = """
@@ -152,9 +181,15 @@ TICKS = """
 SELECT schedule.name AS schedule, schedule.task,
     extract(epoch FROM tick.time)::float8 AS time, tick.job_id,
     extract(epoch FROM schedule.every)::float8 AS every,
-    extract(epoch FROM schedule.next_run_at)::float8 AS next_run_at
+    extract(epoch FROM schedule.next_run_at)::float8 AS next_run_at,
+    schedule.overlap
 FROM pgjobs_tick AS tick JOIN pgjobs_schedule AS schedule ON schedule.id = schedule_id
 ORDER BY schedule.name, tick.time
+"""
+MOVES = """
+SELECT schedule, every, overlap, extract(epoch FROM old_next)::float8 AS begin,
+    extract(epoch FROM new_next)::float8 AS end
+FROM chaos.move ORDER BY seq
 """
 DELIVERIES = """
 SELECT event.id AS event_id, event.payload ->> 'mark' AS mark, delivery.task,

@@ -11,6 +11,7 @@ from .checker.evidence import (
     EffectRow,
     Evidence,
     FaultRow,
+    MoveRow,
     Pause,
     Rules,
     TickRow,
@@ -24,6 +25,7 @@ from .project.settings import HEARTBEAT, LEASE, POLL, UNITS
 NARROW = 2  # jobs of the queue "narrow" that may run at a time
 PREFETCHING = "epsilon"  # the member that holds jobs ahead of its slots
 SUBSCRIBERS = ("project.first_handler", "project.ordered_handler")
+SCHEDULES = ("project.tick", "project.chime", "project.knell")
 
 
 def evidence(
@@ -41,9 +43,11 @@ def evidence(
         workers=rows(WorkerRow, audit.WORKERS),
         pauses=rows(Pause, audit.PAUSES),
         ticks=rows(TickRow, audit.TICKS),
+        moves=rows(MoveRow, audit.MOVES),
         deliveries=rows(DeliveryRow, audit.DELIVERIES),
         faults=[fault_row(fault) for fault in faults],
         subscribers=SUBSCRIBERS,
+        schedules=SCHEDULES,
         rules=Rules(POLL, HEARTBEAT, LEASE, UNITS, NARROW, PREFETCHING),
         ended_at=ended_at,
     )

@@ -25,6 +25,7 @@ class Member:
     processes: int  # 0: a worker without a supervisor
     has_own_clock: bool = False
     special: tuple[str, ...] = ()  # arguments instead of those for units
+    declares_more: bool = False
     generation: int = 0
     process: subprocess.Popen | None = None
     former: list[subprocess.Popen] = field(default_factory=list)
@@ -94,6 +95,8 @@ class Fleet:
 
     def environment_of(self, member: Member) -> dict[str, str]:
         own = {**self.environment, "CHAOS_RELEASE": str(self.release)}
+        if member.declares_more:
+            own["CHAOS_DECLARES"] = "more"
         return self.clock.environment_of_python(own) if member.has_own_clock else own
 
     def deploy(self, member: Member) -> None:

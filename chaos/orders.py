@@ -1,16 +1,20 @@
 """What producers order: one function a kind, each in the producer's transaction."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from random import Random
 from typing import NamedTuple
 
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Model
 
 from chaos.project import tasks
-from pgjobs import chain, enqueue, enqueue_many, publish
+from pgjobs import chain, enqueue, enqueue_many, group, publish
 
 KEYS = [f"key-{number}" for number in range(6)]
+KEPT: list[Model] = []  # instances of jobs, as they were enqueued
+MOST_KEPT = 5
 
 
 class Order(NamedTuple):
@@ -109,6 +113,60 @@ def swift(marks, random):
 def paced(marks, random):
     key = random.choice(KEYS)
     return ids(enqueue_many([tasks.paced.bind(mark, key) for mark in marks]))
+
+
+@order(number=4)
+def even(marks, random):
+    key = "even " + random.choice(KEYS)
+    return ids(enqueue_many([tasks.evenly.bind(mark, key) for mark in marks]))
+
+
+@order(weight=2)
+def mixed_rates(marks, random):
+    """Let few jobs wait for much longer than the others of their key have to."""
+    task = tasks.rare if random.random() < 0.04 else tasks.paced
+    return ids([enqueue(task, marks[0], "mixed " + random.choice(KEYS[:3]))])
+
+
+@order(weight=2)
+def mixed_limits(marks, random):
+    """Let few jobs need a key for themselves of which the others leave something."""
+    key = "mixed " + random.choice(KEYS[:2])
+    if random.random() < 0.04:
+        return ids([enqueue(tasks.strict, marks[0], key)])
+    return ids([enqueue(tasks.lax, marks[0], key, short(random))])
+
+
+@order()
+def pools(marks, random):
+    return ids([enqueue(tasks.pool, marks[0])])
+
+
+@order()
+def followed(marks, random):
+    return ids([enqueue(tasks.leader, marks[0])])
+
+
+@order(number=3)
+def batched(marks, random):
+    """Let a batch go wrong at once, and end some seconds later."""
+    quits, works, concludes = marks
+    batch = group([tasks.quitter.bind(quits), tasks.work.bind(works, 3.0)])
+    enqueue(chain(batch, tasks.conclude.bind(concludes)))
+    return []  # a batch is no job
+
+
+@order(weight=2)
+def kept_instance(marks, random):
+    """Enqueue a job, and save the instances of former ones as they were then."""
+    for job in KEPT[:-MOST_KEPT]:
+        KEPT.remove(job)
+        with suppress(DatabaseError), transaction.atomic():
+            # What save() of a Job refuses the database refuses as well.
+            Model.save(job, force_update=True)
+    job = enqueue(tasks.work, marks[0], short(random))
+    KEPT.append(job)
+    return [job.pk]
 
 
 @order(number=2)

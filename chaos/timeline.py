@@ -33,6 +33,7 @@ KINDS = [
     Kind("kill a starting worker"),
     Kind("kill a supervisor"),
     Kind("kill a starting supervisor"),
+    Kind("kill all workers for a while", 5, 9),
     Kind("stop a worker for longer than its lease", 8, 11),
     Kind("stop a worker for a moment", 0.5, 2),
     Kind("stop a starting worker", 1, 9),
@@ -60,6 +61,8 @@ KINDS = [
     Kind("deploy", weight=2),
     Kind("a job that ends its process", weight=2),
     Kind("poisonous rows"),
+    Kind("prune batches", 2, 5),
+    Kind("a crowd of queues behind one key", 6, 8),
 ]
 NAMES = [kind.name for kind in KINDS]
 

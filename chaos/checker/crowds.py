@@ -32,7 +32,8 @@ def crowded(
                 touched.add(key)
         for key in touched:
             there = inside[key]
-            room = min(room_of(version) for version in there.values())
+            # Of several, the one that allows most may have come last.
+            room = max(room_of(version) for version in there.values())
             if sum(weight_of(version) for version in there.values()) > room:
                 yield key, dict(there)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from chaos.journal import ACKNOWLEDGED, IN_DOUBT, ROLLED_BACK
 
-from .evidence import Evidence, Violation
+from .evidence import PRUNER, Evidence, Violation
 from .outbox import is_delivery
 from .verdicts import verdict
 
@@ -31,7 +31,7 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
             if job_id not in evidence.by_job:
                 yield Violation(f"job {job_id} was committed and is gone", (job_id,))
     for job_id, versions in evidence.by_job.items():
-        if versions[-1].is_gone:
+        if versions[-1].is_gone and versions[-1].actor != PRUNER:
             yield Violation(f"job {job_id} was deleted", (job_id,))
 
 

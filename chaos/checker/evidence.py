@@ -12,6 +12,7 @@ from chaos.journal import Transaction
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
 QUEUED = ("READY", "SCHEDULED", "WAITING")
 EVERYBODY = "everybody"  # whom some faults meet
+PRUNER = "chaos:pruner"  # a session that deletes what has ended
 POISON = "chaos:poison"  # a session that inserts rows like no job
 
 
@@ -53,6 +54,13 @@ class Version(NamedTuple):
     units: int = 1
     unique_key: str | None = None
     unique_for: str | None = None
+    turn: int = 0  # of two jobs in one line the lower one is next
+    priority: int = 0
+    rate_key: str | None = None
+    rate_seconds: float = 0.0  # its period, by `rate_number` jobs
+    rate_number: int = 0
+    rate_burst: int = 0
+    attempted_at: float | None = None  # as the row says: its latest claim
 
     @property
     def is_gone(self) -> bool:
@@ -112,6 +120,17 @@ class TickRow(NamedTuple):
     job_id: int | None
     every: float
     next_run_at: float
+    overlap: str = "allow"
+
+
+class MoveRow(NamedTuple):
+    """A schedule that was due at `begin`, and is due at `end` from now on."""
+
+    schedule: str
+    every: float
+    overlap: str
+    begin: float
+    end: float
 
 
 class DeliveryRow(NamedTuple):
@@ -161,9 +180,11 @@ class Evidence:
     workers: list[WorkerRow] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
     ticks: list[TickRow] = field(default_factory=list)
+    moves: list[MoveRow] = field(default_factory=list)
     deliveries: list[DeliveryRow] = field(default_factory=list)
     faults: list[FaultRow] = field(default_factory=list)
     subscribers: tuple[str, ...] = ()
+    schedules: tuple[str, ...] = ()
     rules: Rules = field(default_factory=Rules)
     ended_at: float = 0.0
 

@@ -1,6 +1,7 @@
 """How the jobs of each task must end, if no operator decides otherwise."""
 
 SUCCEEDS, FAILS = ("SUCCESSFUL",), ("FAILED",)
+NEVER_RUNS = ("CANCELLED",)
 ENDS = {
     **{
         f"project.{name}": SUCCEEDS
@@ -13,6 +14,9 @@ ENDS = {
             "in_order",
             "alone",
             "few",
+            "strict",
+            "lax",
+            "crowded",
             "narrow",
             "heavy",
             "single",
@@ -20,6 +24,13 @@ ENDS = {
             "tick",
             "swift",
             "paced",
+            "evenly",
+            "rare",
+            "leader",
+            "follower",
+            "chime",
+            "knell",
+            "pool",
             "first_handler",
             "ordered_handler",
             "bystander",
@@ -32,6 +43,7 @@ ENDS = {
         f"project.{name}": FAILS
         for name in (
             "doomed",
+            "quitter",
             "exits",
             "leaves",
             "unspeakable",
@@ -41,6 +53,11 @@ ENDS = {
         )
     },
 }
+# What runs only if a batch has gone well, of which one job fails.
+CONCLUSIONS = ("project.conclude",)
+ENDS["project.conclude"] = NEVER_RUNS
+# What is enqueued at the end of another job, with all that its definition says.
+FOLLOW_UPS = ("project.follower",)
 # Too short to write down that it ran.
 SILENT = ("project.swift",)
 # Whose effects stand in the transaction of their success.

@@ -1,6 +1,16 @@
 """Judge the evidence by every verdict there is."""
 
-from . import crowds, durability, effects, lives, outbox, waits  # noqa: F401
+from . import (  # noqa: F401
+    crowds,
+    durability,
+    effects,
+    families,
+    lines,
+    lives,
+    outbox,
+    rates,
+    waits,
+)
 from .evidence import Evidence
 from .verdicts import VERDICTS, Judged
 

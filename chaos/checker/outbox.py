@@ -40,14 +40,41 @@ def tick_never(evidence: Evidence) -> Iterator[Violation]:
         for tick in ticks:
             if tick.job_id not in evidence.by_job:
                 yield Violation(f"the tick of {schedule} at {tick.time} has no job")
-        ends = [*(tick.time for tick in ticks), ticks[-1].next_run_at]
-        for earlier, later in pairwise(ends):
-            if later - earlier > ticks[0].every + NEARLY:
-                gap = f"from {earlier:.3f} to {later:.3f}"
-                yield Violation(f"{schedule} did not fire {gap}")
+        find = gaps if ticks[0].overlap == "allow" else missed
+        for gap in find(evidence, ticks):
+            yield Violation(f"{schedule} did not fire {gap}")
         late = evidence.ended_at - ticks[-1].next_run_at
         if late > 10 * ticks[-1].every:
             yield Violation(f"{schedule} has stopped, {late:.0f} s before the end")
+    for schedule in set(evidence.schedules) - {
+        tick.schedule for tick in evidence.ticks
+    }:
+        yield Violation(f"{schedule} never fired at all")
+
+
+def gaps(evidence: Evidence, ticks: list[TickRow]) -> Iterator[str]:
+    """Yield the times in which a schedule has left out ticks."""
+    ends = [*(tick.time for tick in ticks), ticks[-1].next_run_at]
+    for earlier, later in pairwise(ends):
+        if later - earlier > ticks[0].every + NEARLY:
+            yield f"from {earlier:.3f} to {later:.3f}"
+
+
+def missed(evidence: Evidence, ticks: list[TickRow]) -> Iterator[str]:
+    """Yield the ticks that no worker was there for, and that got no job later.
+
+    A schedule whose runs do not overlap leaves out a tick while its last run is
+    unfinished. While workers live, one tick passes at a time.
+    """
+    fired = {round(tick.time, 3) for tick in ticks}
+    for move in evidence.moves:
+        number = round((move.end - move.begin) / move.every)
+        if move.schedule != ticks[0].schedule or number < 2:
+            continue
+        for passed in range(number):
+            time = move.begin + passed * move.every
+            if round(time, 3) not in fired:
+                yield f"at {time:.3f}, although it caught up from {move.begin:.3f}"
 
 
 @verdict("delivery missing", "each subscriber gets each event")

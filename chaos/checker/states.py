@@ -240,5 +240,5 @@ def is_enqueue(new: Version) -> bool:
         and new.status in QUEUED
         and (new.attempts, new.failures, new.crashes, new.life) == (0, 0, 0, 1)
         # Whatever has an obstacle is not READY until a worker has looked.
-        and not (new.status == "READY" and (new.lock or new.limit_key))
+        and not (new.status == "READY" and (new.lock or new.limit_key or new.rate_key))
     )

@@ -21,6 +21,8 @@ HINDERS_ALL = 3.0  # seconds after a fault that met everybody
 TIME_TO_END = 5.0  # seconds: schedules fire until the end
 # A server's clock that goes back makes all that is due, or dead, so much later.
 STEP = ("step the clock of the server", 15.0)
+# Only puts jobs into queues.
+HARMLESS = ("a crowd of queues behind one key",)
 # Another process is killed first, so that one starts.
 KILLING = (
     "kill a worker",
@@ -76,37 +78,56 @@ def span_of_outage(fault: FaultRow) -> Span:
 
 
 def hinders_all(fault: FaultRow) -> bool:
-    return not fault.pids or fault.target == EVERYBODY
+    is_harmless = fault.kind in HARMLESS
+    return (not fault.pids or fault.target == EVERYBODY) and not is_harmless
 
 
 @verdict("overlooked", "a free worker starts what is READY within two polls")
 def overlooked(evidence: Evidence) -> Iterator[Violation]:
-    longest_wait = 2.2 * evidence.rules.poll + SLACK
     late = [
         period
         for job_id in evidence.honest
         for period in evidence.periods(job_id, lambda job: job.status == "READY")
-        if span_of(period, evidence).seconds > longest_wait
+        if span_of(period, evidence).seconds > longest_wait(evidence)
         and period.begin.queue != "narrow"
         and period.begin.units == 1
     ]
     if not late:
         return
-    free = free_spans(evidence)
-    queues = {period.begin.queue for period in late}
-    hindered = {queue: merged(hindrances(evidence, queue)) for queue in queues}
+    idle = Idle(evidence)
     for period in late:
-        waited = without([span_of(period, evidence)], hindered[period.begin.queue])
-        waited = [span for span in waited if span.seconds > longest_wait]
-        for worker, spans in free.items() if waited else ():
-            if not worker.serves(period.begin.queue):
-                continue
-            together = longest(waited, spans)
-            if together > longest_wait:
-                job_id = period.begin.job_id
-                text = f"job {job_id} was READY for {together:.1f} s beside {worker}"
-                yield Violation(f"{text}, which had a free slot", (job_id,))
-                break
+        found = idle.beside([span_of(period, evidence)], period.begin.queue)
+        if found:
+            job_id, (worker, seconds) = period.begin.job_id, found
+            text = f"job {job_id} was READY for {seconds:.1f} s beside {worker}"
+            yield Violation(f"{text}, which had a free slot", (job_id,))
+
+
+class Idle:
+    """When workers had free slots, and nothing kept them from claiming."""
+
+    def __init__(self, evidence: Evidence):
+        self.longest_wait = longest_wait(evidence)
+        self.free = free_spans(evidence)
+        self.hindered = merged(hindrances(evidence))
+        self.paused = pauses(evidence)
+
+    def beside(self, waited: list[Span], queue: str) -> tuple[WorkerRow, float] | None:
+        """Return a worker that has let jobs of a queue wait for too long, and how long.
+
+        `waited`: when there were such jobs.
+        """
+        waited = without(without(waited, self.hindered), merged(self.paused[queue]))
+        waited = [span for span in waited if span.seconds > self.longest_wait]
+        for worker, spans in self.free.items() if waited else ():
+            seconds = longest(waited, spans) if worker.serves(queue) else 0.0
+            if seconds > self.longest_wait:
+                return worker, seconds
+        return None
+
+
+def longest_wait(evidence: Evidence) -> float:
+    return 2.2 * evidence.rules.poll + SLACK
 
 
 def span_of(period: Period, evidence: Evidence) -> Span:
@@ -114,21 +135,27 @@ def span_of(period: Period, evidence: Evidence) -> Span:
     return Span(period.begin.committed_at, end)
 
 
-def hindrances(evidence: Evidence, queue: str) -> list[Span]:
-    """Return the times in which no worker can be expected to claim from the queue."""
-    found = [
+def pauses(evidence: Evidence) -> dict[str, list[Span]]:
+    """Return when each queue was paused."""
+    found: dict[str, list[Span]] = defaultdict(list)
+    since: dict[str, float] = {}
+    for pause in evidence.pauses:
+        if pause.is_paused:
+            since.setdefault(pause.name, pause.at)
+        elif pause.name in since:
+            found[pause.name].append(Span(since.pop(pause.name), pause.at + 1))
+    for name, begin in since.items():
+        found[name].append(Span(begin, evidence.ended_at))
+    return found
+
+
+def hindrances(evidence: Evidence) -> list[Span]:
+    """Return the times in which no worker can be expected to claim anything."""
+    return [
         Span(fault.began_at - 0.5, fault.ended_at + HINDERS_ALL)
         for fault in evidence.faults
         if hinders_all(fault)
-    ]
-    since = None
-    for pause in evidence.pauses:
-        if pause.name == queue and pause.is_paused:
-            since = pause.at
-        elif pause.name == queue and since is not None:
-            found.append(Span(since, pause.at + 1))
-            since = None
-    return found + [
+    ] + [
         span_of(period, evidence)
         for job_id in evidence.by_job
         for period in evidence.periods(job_id, holds_others_back)

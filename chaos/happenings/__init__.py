@@ -1,3 +1,3 @@
 """All kinds of faults; to import this makes them known."""
 
-from . import connections, data, processes, starts, upkeep  # noqa: F401
+from . import connections, crowd, data, processes, starts, upkeep  # noqa: F401

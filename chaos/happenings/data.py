@@ -1,11 +1,14 @@
 """What is inserted: jobs that end their process, and rows like no job."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 import psycopg
 
+from chaos.checker.evidence import PRUNER
 from chaos.faults import LONGEST_WAIT, Fault, Stage, fault
 
 BESIDE = """
@@ -38,6 +41,22 @@ def jobs_beside(connection: psycopg.Connection, hostile: int) -> list[tuple[int,
             return [job for job in running if job[0] != hostile]
         time.sleep(0.01)
     return []
+
+
+@fault("prune batches")
+def prune_batches(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
+    """Delete what has ended of batches, again and again, as soon as it may go."""
+    fault.target = "batches"
+    environment = {**stage.fleet.environment, "CHAOS_NAME": PRUNER}
+    command = [sys.executable, "-W", "ignore", "-m", "chaos.pruning"]
+    process = subprocess.Popen(
+        command, env=environment, cwd=stage.fleet.scratch, stderr=stage.fleet.log
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 POISON = [

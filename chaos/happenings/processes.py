@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from chaos.clocks import LIBRARY
 from chaos.faults import Fault, Skipped, Stage, fault
-from chaos.fleet import Member
+from chaos.fleet import Member, signal_group
 
 
 @fault("kill a worker")
@@ -22,6 +22,16 @@ def kill_supervisor(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
     meet_member(stage, fault, member)
     send(member.process.pid, signal.SIGKILL)
     yield
+
+
+@fault("kill all workers for a while")
+def kill_all(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
+    """Kill all processes at once; none comes back before the fault ends."""
+    stage.meet_all(fault)
+    with stage.fleet.lock:
+        for member in stage.fleet.members:
+            signal_group(member.process, signal.SIGKILL)
+        yield
 
 
 @fault("stop a worker for longer than its lease")

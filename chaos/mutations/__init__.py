@@ -1,6 +1,6 @@
 """The bugs that the checker must catch, by what they break."""
 
-from . import attempts, keys, queue
+from . import attempts, flow, keys, queue
 from .bug import Bug
 
-BUGS: list[Bug] = [*attempts.BUGS, *keys.BUGS, *queue.BUGS]
+BUGS: list[Bug] = [*attempts.BUGS, *keys.BUGS, *queue.BUGS, *flow.BUGS]

@@ -1,6 +1,6 @@
 """Bugs of attempts: claims, records, rescues and retries."""
 
-from .bug import STOP, Bug
+from .bug import STOP, WITHOUT_THE_LAST_LINE, Bug
 
 BUGS = [
     Bug(
@@ -12,6 +12,12 @@ BUGS = [
                 AND lease_token = ANY (%(lease_tokens)s::bigint[])
                 AND worker_id = %(worker_id)s""",
                 "WHERE id = ANY (%(ids)s::bigint[]) AND worker_id IS NOT NULL",
+            ),
+            # Where an admission begins with what its worker has to record.
+            (
+                """WHERE id = ANY (ids) AND lease_token = ANY (lease_tokens)
+                AND worker_id = worker""",
+                "WHERE id = ANY (ids) AND worker_id IS NOT NULL",
             ),
         ),
         "long",
@@ -30,7 +36,7 @@ BUGS = [
         ),
         "long_failing",
         STOP,
-        40,
+        60,
     ),
     Bug(
         "an atomic job commits although it was overtaken",
@@ -131,7 +137,7 @@ BUGS = [
     Bug(
         "a retry begins no other life",
         "double completion",
-        (("life = life + 1,", ""),),
+        (("life = life + 1,", ""), *WITHOUT_THE_LAST_LINE),
         "plain",
         "none",
         20,

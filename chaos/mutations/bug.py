@@ -4,6 +4,17 @@ from typing import NamedTuple
 
 STOP = "stop a worker for longer than its lease"
 
+# The last line of defence: the database lets nothing begin again within a life.
+WITHOUT_THE_LAST_LINE = (
+    (
+        "RAISE 'Job % cannot go back:",
+        "IF TG_OP = 'UPDATE' THEN RETURN NULL; END IF;\n"
+        "    RAISE 'Job % cannot go back:",
+    ),
+    # For statements that name the status, and none of the other columns.
+    ("IF NEW.life = OLD.life AND (", "IF false AND ("),
+)
+
 
 class Bug(NamedTuple):
     """What is changed, and which verdict must notice."""

@@ -4,6 +4,7 @@ What a job did it writes into chaos.effect; an atomic job in its own transaction
 Where a task is named below, `checker/expectations.py` says how its jobs must end.
 """
 
+import multiprocessing
 import os
 import time
 from contextlib import suppress
@@ -11,7 +12,7 @@ from datetime import timedelta
 
 from django.db import connection
 
-from pgjobs import constant, current_job, enqueue, subscribe, task
+from pgjobs import constant, current_job, enqueue, schedule, subscribe, task
 
 INSERT_EFFECT = """
 INSERT INTO chaos.effect (job_id, life, attempt, what) VALUES (%s, %s, %s, %s)
@@ -89,6 +90,29 @@ def few(mark: str, key: str, seconds: float = 0.0) -> dict:
     return attempt
 
 
+@task(max_crashes=1_000, max_running=1, limit_key="{key}")
+def strict(mark: str, key: str, seconds: float = 0.0) -> dict:
+    """Run alone beside jobs of the same key that allow more."""
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
+@task(max_crashes=1_000, max_running=4, limit_key="{key}")
+def lax(mark: str, key: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
+@task(max_crashes=1_000, max_running=1, limit_key="crowd")
+def crowded(mark: str, seconds: float = 0.0) -> dict:
+    """Share one key with jobs of very many queues."""
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
 @task(max_crashes=1_000, queue_name="narrow")
 def narrow(mark: str, seconds: float = 0.0) -> dict:
     attempt = note("ran")
@@ -145,6 +169,80 @@ def paced(mark: str, key: str) -> dict:
     return note("ran")
 
 
+@task(max_crashes=1_000, rate="1/second", rate_key="{key}")
+def rare(mark: str, key: str) -> dict:
+    """Start seldom beside jobs of the same key that may start often."""
+    return note("ran")
+
+
+@task(max_crashes=1_000, rate="10/second", burst=2, rate_key="{key}")
+def evenly(mark: str, key: str) -> dict:
+    return note("ran")
+
+
+@task(
+    max_crashes=1_000,
+    queue_name="follow",
+    unique_key="follow",
+    on_conflict="raise",
+    lock="follow",
+)
+def follower(job_id: int) -> dict:
+    attempt = note("ran")
+    time.sleep(0.3)
+    return attempt
+
+
+@task(max_crashes=1_000, on_success=follower)
+def leader(mark: str) -> dict:
+    """End with a follow-up whose key is mostly taken, so that it is not made."""
+    return note("ran")
+
+
+@task(max_crashes=1_000)
+def conclude(mark: str) -> dict:
+    """Come after a batch of which one job has failed: it never runs."""
+    return note("ran")
+
+
+@task(every=timedelta(seconds=4), overlap="skip", catch_up="all", max_crashes=1_000)
+def chime() -> dict:
+    """Run alone, and lose no tick if its worker goes away in the middle."""
+    attempt = note("ran")
+    time.sleep(1)
+    return attempt
+
+
+@task(max_crashes=1_000)
+def knell() -> dict:
+    return note("ran")
+
+
+# As workers with modules of their own do, only some declare this schedule.
+if os.environ.get("CHAOS_DECLARES") == "more":
+    schedule(every=timedelta(seconds=2), overlap="allow", catch_up="all")(knell)
+
+
+@task(
+    max_crashes=1_000,
+    max_attempts=1_000,
+    backoff=constant(0.2),
+    timeout=20,
+    queue_name="pools",
+)
+def pool(mark: str) -> dict:
+    """Fork processes, and end them with SIGTERM, as a pool does with some."""
+    attempt = note("ran")
+    forking = multiprocessing.get_context("fork")
+    with forking.Pool(2) as processes:
+        processes.map(abs, range(4))
+    sleeper = forking.Process(target=time.sleep, args=[60])
+    sleeper.start()
+    sleeper.terminate()
+    sleeper.join()
+    return attempt
+
+
 # An innocent one with as many lives as most tasks have.
 
 
@@ -162,6 +260,12 @@ def bystander(mark: str, seconds: float = 0.0) -> dict:
 def doomed(mark: str):
     note("ran")
     raise ValueError("it always fails")
+
+
+@task(max_attempts=1)
+def quitter(mark: str):
+    note("ran")
+    raise ValueError("it ends its batch")
 
 
 @task(max_crashes=2)

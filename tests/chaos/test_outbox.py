@@ -1,5 +1,6 @@
 """The checker counts ticks and deliveries."""
 
+from chaos.checker.evidence import MoveRow
 from chaos.journal import ACKNOWLEDGED, Transaction
 from tests.chaos.histories import Story, broken, delivery, ran_once, tick
 
@@ -70,3 +71,33 @@ def test_doubled_delivery_is_noticed(story):
     rows = [delivery(1, ONE, 1), delivery(1, TWO, 2)]
     found = broken(delivered(story, [ONE, TWO, TWO], rows))
     assert found == {"delivery doubled"}
+
+
+def chimes(story: Story, numbers: list[int], moves: list[tuple[int, int]]):
+    """Let a schedule whose runs do not overlap fire, and move on as told."""
+    found = ticks(story, numbers)
+    found.ticks = [each._replace(overlap="skip") for each in found.ticks]
+    found.moves = [
+        MoveRow("project.tick", 2.0, "skip", 100.0 + 2 * begin, 100.0 + 2 * end)
+        for begin, end in moves
+    ]
+    return found
+
+
+def test_tick_that_is_left_out_while_the_last_run_goes_on_is_fine(story):
+    assert broken(chimes(story, [0, 2], [(0, 1), (1, 2), (2, 3)])) == set()
+
+
+def test_tick_that_was_missed_and_is_never_made_up_for_is_noticed(story):
+    assert broken(chimes(story, [0, 3], [(0, 1), (1, 3), (3, 4)])) == {
+        "tick never fired"
+    }
+
+
+def test_ticks_that_were_missed_and_are_made_up_for_are_fine(story):
+    assert broken(chimes(story, [0, 1, 2, 3], [(0, 1), (1, 4)])) == set()
+
+
+def test_schedule_that_never_fires_is_noticed(story):
+    found = ticks(story, [0, 1], schedules=("project.tick", "project.chime"))
+    assert broken(found) == {"tick never fired"}

@@ -13,6 +13,20 @@ def guarantee(function: Guarantee) -> Guarantee:
     return function
 
 
+def job_claimed(label: tuple) -> int | None:
+    """Return which job a step claims, with an admission or without."""
+    is_claim = label[0].removesuffix(" unheard") in ("claim", "admit and claim")
+    return label[2] if is_claim else None
+
+
+def job_admitted(label: tuple) -> int | None:
+    return label[1] if label[0] == "admit" else job_skipping_ready(label)
+
+
+def job_skipping_ready(label: tuple) -> int | None:
+    return job_claimed(label) if label[0].startswith("admit and") else None
+
+
 def changed(old: State, new: State) -> list[tuple[Job, Job]]:
     pairs = zip(old.jobs, new.jobs, strict=True)
     return [(before, after) for before, after in pairs if before != after]
@@ -57,9 +71,10 @@ def tokens_never_go_back(old, label, new):
 
 @guarantee
 def a_claim_has_a_token_of_its_own(old, label, new):
-    if not label[0].startswith("claim"):
+    number = job_claimed(label)
+    if number is None:
         return True
-    token = new.jobs[label[2]].token
+    token = new.jobs[number].token
     used = {body.token for body in old.bodies}
     used |= {message.body.token for message in old.messages}
     return token not in used | {job.token for job in old.jobs}
@@ -102,7 +117,21 @@ def only_an_error_counts_as_a_failure(old, label, new):
 
 @guarantee
 def an_expired_job_does_not_begin(old, label, new):
-    return not label[0].startswith("claim") or not old.jobs[label[2]].is_expired
+    number = job_claimed(label)
+    return number is None or not old.jobs[number].is_expired
+
+
+@guarantee
+def an_admission_that_claims_overtakes_no_ready_job(old, label, new):
+    is_skipping = job_skipping_ready(label) is not None
+    return not (is_skipping and any(job.status == "READY" for job in old.jobs))
+
+
+@guarantee
+def a_job_with_one_crash_left_is_claimed_from_ready_alone(old, label, new):
+    """Only a look for READY jobs lets it run alone in its process."""
+    number = job_skipping_ready(label)
+    return number is None or old.jobs[number].crashes + 1 < MAX_CRASHES
 
 
 @guarantee
@@ -121,6 +150,5 @@ def no_more_than(most: int) -> Guarantee:
 
 def the_lowest_id_is_next(old, label, new):
     """Only where the jobs share a lock or a limit that keeps their order."""
-    if label[0] != "admit":
-        return True
-    return all(job.status != "WAITING" for job in old.jobs[: label[1]])
+    number = job_admitted(label)
+    return all(job.status != "WAITING" for job in old.jobs[: number or 0])

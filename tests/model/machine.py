@@ -120,6 +120,18 @@ class Machine:
         if waiting:
             first = self.first_of(waiting)
             yield ("admit", first), state.with_job(first, status="READY")
+            if self.may_skip_ready(state, state.jobs[first]):
+                yield from self.taken(state, first, "admit and claim")
+
+    def may_skip_ready(self, state: State, job: Job) -> bool:
+        """Whether an admission may claim: no READY job, and no special one.
+
+        Special are those that may expire, or must run alone: a claim alone decides.
+        """
+        is_overtaking = any(other.status == "READY" for other in state.jobs)
+        may_expire = job.expires != "never" and not job.attempts
+        has_one_crash_left = job.crashes + 1 >= MAX_CRASHES
+        return not (is_overtaking or may_expire or has_one_crash_left)
 
     def places_taken(self, state: State) -> int:
         return sum(job.status in ("READY", "RUNNING") for job in state.jobs)
@@ -143,7 +155,13 @@ class Machine:
         return job.is_expired
 
     def claims(self, state: State, number: int, job: Job) -> Iterator[Step]:
-        if not self.may_claim(state, job) or job.attempts >= self.scope.claims:
+        if self.may_claim(state, job):
+            yield from self.taken(state, number, "claim")
+
+    def taken(self, state: State, number: int, how: str) -> Iterator[Step]:
+        """Let each worker take a job, and hear of it or not."""
+        job = state.jobs[number]
+        if job.attempts >= self.scope.claims:
             return
         for worker in WORKERS:
             if state.is_alive[worker]:
@@ -157,8 +175,8 @@ class Machine:
                     attempts=job.attempts + 1,
                 )._replace(next_token=state.next_token + 1)
                 heard = claimed._replace(bodies=claimed.bodies | {body})
-                yield ("claim", worker, number), heard
-                yield ("claim unheard", worker, number), claimed
+                yield (how, worker, number), heard
+                yield (f"{how} unheard", worker, number), claimed
 
     def may_claim(self, state: State, job: Job) -> bool:
         return job.status == "READY" and not job.is_expired

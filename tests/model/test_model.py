@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from tests.model.machine import Job, Machine, Scope, State
+from tests.model.machine import MAX_CRASHES, Job, Machine, Scope, State
 from tests.model.search import Found, search
 
 SUCCESS_OR_RETRY = ("SUCCESS", "RETRY")
@@ -99,6 +99,20 @@ class PlaceForOneMore(Machine):
         return sum(job.status == "RUNNING" for job in state.jobs)
 
 
+class AdmissionThatOvertakes(Machine):
+    """Let an admission claim, whatever is READY."""
+
+    def may_skip_ready(self, state, job):
+        return not job.is_expired and job.crashes + 1 < MAX_CRASHES
+
+
+class AdmissionOfTheSuspect(Machine):
+    """Let an admission claim what only a look for READY jobs lets run alone."""
+
+    def may_skip_ready(self, state, job):
+        return not job.is_expired
+
+
 class SnoozeAsFailure(Machine):
     def counts_as_failure(self, verdict):
         return verdict in ("RETRY", "SNOOZE")
@@ -154,6 +168,16 @@ BUGS = [
         PlaceForOneMore,
         "three jobs in a limit of two",
         "no_more_run_than_their_limit_allows",
+    ),
+    (
+        AdmissionThatOvertakes,
+        "three jobs in a limit of two",
+        "an_admission_that_claims_overtakes_no_ready_job",
+    ),
+    (
+        AdmissionOfTheSuspect,
+        "two jobs in a lock",
+        "a_job_with_one_crash_left_is_claimed_from_ready_alone",
     ),
     (
         SnoozeAsFailure,

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from pgjobs.models import Job, Worker
-from pgjobs.queue import recording, upkeep
+from pgjobs.queue import admitting, recording, upkeep
 from pgjobs.queue.recording import Success, Unsuccessful
 from pgjobs.queue.upkeep import Batch
 from tests.actors import Hand, admit, execute, hours
@@ -75,6 +75,16 @@ class Replay:
         self.claimed[worker, number, job.life, job.attempt] = job
 
     claim_unheard = claim
+
+    def admit_and_claim(self, worker, number) -> None:
+        hand = self.hands[worker]
+        (job,) = admitting.record_and_admit(
+            execute, hand.id, admitting.BEGINNING, True, claims=True, limit=1
+        ).claimed
+        assert job.id == self.jobs[number]
+        self.claimed[worker, number, job.life, job.attempt] = job
+
+    admit_and_claim_unheard = admit_and_claim
 
     def end(self, worker, number, life, attempt, verdict) -> None:
         """Do nothing: the worker alone knows."""
