@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
@@ -69,6 +70,36 @@ def test_durations_are_seconds_or_timedeltas(value):
     for name in ("POLL_INTERVAL", "LEASE_DURATION", "UNKNOWN_TASK_GRACE"):
         with override_settings(PGJOBS={name: value}):
             assert getattr(settings, name) == 90.0
+
+
+@pytest.mark.parametrize("value", [["iban", "!s3_key"], ("!s3_key", "!page_token"), []])
+def test_names_to_mask_and_harmless_ones_are_a_list(value):
+    with override_settings(PGJOBS={"SENSITIVE": value}):
+        assert messages() == []
+        assert tuple(value) == settings.SENSITIVE
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        (["!"], "must name what is harmless"),
+        (["iban", "!iban"], "says of 'iban' both that it is sensitive and not"),
+        ("!s3_key", "must be a list of strings"),
+        ([""], "must be a non-empty string"),
+        ([5], "must be a non-empty string"),
+    ],
+)
+def test_names_to_mask_that_mean_nothing_are_reported(value, rule):
+    with override_settings(PGJOBS={"SENSITIVE": value}):
+        (message,) = messages()
+        assert message.startswith("PGJOBS['SENSITIVE']")
+        assert rule in message
+        (check,) = [
+            each
+            for each in run_checks(tags=["pgjobs"], databases=[])
+            if rule in each.msg
+        ]
+        assert check.is_serious()
 
 
 def test_retention_of_one_status_leaves_the_others_as_they_are():

@@ -28,12 +28,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from pgjobs import current_job, enqueue, publish, subscribe, task
+from pgjobs import Dependency, current_job, enqueue, publish, subscribe, task
 from pgjobs.base.addresses import status_url
 from pgjobs.contrib import sentry
 from pgjobs.contrib.otel import PgJobsInstrumentor
 from pgjobs.contrib.prometheus import metrics
 from pgjobs.models import Event, Job, Schedule, TaskDefinition
+from pgjobs.tasks.dependencies import Same
 from tests import harness
 from tests.actors import execute
 from tests.database.test_role_that_watches import COLUMNS
@@ -109,6 +110,18 @@ def lock_of(card: Card, iban: str, how: str) -> str:
 @task(name="leaks.charge", sensitive=("iban", "card"), lock=lock_of, max_attempts=1)
 def charge(card: Card, iban: str, how: str) -> None:
     raise ValueError(f"{card!r} of {iban} is refused; {card.number!r}")
+
+
+def refuse(iban: str) -> str:
+    raise ValueError(f"{iban} has no account")
+
+
+@task(
+    name="leaks.transfer",
+    sensitive=("iban",),
+    dependencies=Dependency(pay, hours=1, iban=Same("iban", (refuse,))),
+)
+def transfer(iban: str) -> None: ...
 
 
 @subscribe("leaks.paid")
@@ -188,6 +201,9 @@ def plant_typed(planted: Planted) -> list[Job]:
         kwargs={"card": [planted("unfit")], "iban": {"a": planted("unfit object")}},
         max_attempts=1,
     )
+    dependent = Job.objects.create(
+        task=transfer.name, kwargs={"iban": planted("dependent")}
+    )
     kwargs = {
         "card": {"number": planted("no lock"), "pin_token": planted("no lock pin")},
         "iban": planted("no lock iban"),
@@ -197,7 +213,7 @@ def plant_typed(planted: Planted) -> list[Job]:
         name="no lock", task=charge.name, every=timedelta(days=1), kwargs=kwargs
     )
     Schedule.objects.filter(pk=made.pk).update(next_run_at=now(), origin_at=now())
-    return [job, unfit]
+    return [job, unfit, dependent]
 
 
 def act(jobs: list[Job]) -> None:
@@ -244,6 +260,7 @@ def test_secrets_stand_in_no_output(seed, sent, spans, caplog, settings):
     with caplog.at_level(logging.DEBUG, "pgjobs"):
         jobs = plant(planted)
     assert Schedule.objects.get(name="no lock").error
+    assert "no account" in Job.objects.get(task=transfer.name).reason
     act(jobs)
     assert {job.status for job in Job.objects.all()} >= {"FAILED", "SUCCESSFUL"}
     outputs = {

@@ -12,11 +12,11 @@ import pytest
 from django.core.management import call_command
 from django.db import connections, transaction
 
-from pgjobs import enqueue_many
+from pgjobs import enqueue_many, task
 from pgjobs.checks.dependencies import check_dependencies
 from pgjobs.models import Job, Note, Predecessor, Prerequisite
 from pgjobs.queue import admitting, upkeep
-from pgjobs.queue.dependencies import look_up
+from pgjobs.queue.dependencies import Undecided, look_up
 from pgjobs.reports.obstacles import described, obstacles
 from pgjobs.reports.status import overview
 from pgjobs.tasks import registry
@@ -94,6 +94,16 @@ def age_success(of: Job, **ago: float) -> None:
         row.needed_until -= row.finished_at - time
         row.finished_at = time
         row.save()
+
+
+@task(name="tests.transfer", sensitive=("iban",))
+def transfer(iban: str) -> None: ...
+
+
+def test_reason_of_a_failed_decision_quotes_nothing_sensitive():
+    job = Undecided(1, "tests.transfer", "[]", '{"iban": "DE12345678"}', 0)
+    decided = depending.failure(job, "ValueError: DE12345678 has no account")
+    assert decided.reason == "ValueError: ******** has no account."
 
 
 # Chains
