@@ -159,7 +159,8 @@ SELECT job_id, status, seq, max(seq) OVER (PARTITION BY transaction) AS moment,
     transaction::text::bigint AS transaction, operation, actor,
     drift + extract(epoch FROM began_at)::float8 AS began_at,
     drift + extract(epoch FROM at)::float8 AS at,
-    drift + extract(epoch FROM coalesce(pg_xact_commit_timestamp(xmin), at))::float8
+    -- The clock may have been set back between the two.
+    drift + extract(epoch FROM greatest(at, pg_xact_commit_timestamp(xmin)))::float8
         AS committed_at,
     drift + attempted_at AS attempted_at,
     {", ".join(name for name in COLUMNS if name not in ("status", "attempted_at"))}

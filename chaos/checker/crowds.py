@@ -9,6 +9,7 @@ from .verdicts import verdict
 
 # A commit takes effect a moment after the time that PostgreSQL notes for it.
 CLEARLY = 1.0  # seconds
+LOCK = "lock rows"
 
 
 def crowded(
@@ -107,8 +108,24 @@ def slots(evidence: Evidence) -> Iterator[Violation]:
     for key, there in crowded(evidence, running("worker_id"), room):
         latest = max(there.values(), key=lambda version: version.seq)
         # After a fault it may own jobs that it does not know; it gives them back.
-        if not is_excused(evidence, latest, latest.committed_at):
+        if is_excused(evidence, latest, latest.committed_at):
+            continue
+        locked = locked_at(evidence, latest.committed_at)
+        if sum(each not in locked for each in there) > room(latest):
             yield told("worker", key, there)
+
+
+def locked_at(evidence: Evidence, at: float) -> set[int]:
+    """Return the running jobs whose rows are locked: their ends cannot be stored.
+
+    What has ended takes no slot, although its row is still RUNNING.
+    """
+    return {
+        job_id
+        for fault in evidence.faults
+        if fault.kind == LOCK and fault.began_at <= at <= fault.ended_at + CLEARLY
+        for job_id, _ in fault.met
+    }
 
 
 @verdict("order violated", "of an ordered lock the lowest id that waits is next")

@@ -1,7 +1,6 @@
 """How the jobs of each task must end, if no operator decides otherwise."""
 
 SUCCEEDS, FAILS = ("SUCCESSFUL",), ("FAILED",)
-NEVER_RUNS = ("CANCELLED",)
 ENDS = {
     **{
         f"project.{name}": SUCCEEDS
@@ -53,9 +52,8 @@ ENDS = {
         )
     },
 }
-# What runs only if a batch has gone well, of which one job fails.
+# What runs only if a batch has gone well, of which one job fails by itself.
 CONCLUSIONS = ("project.conclude",)
-ENDS["project.conclude"] = NEVER_RUNS
 # What is enqueued at the end of another job, with all that its definition says.
 FOLLOW_UPS = ("project.follower",)
 # Too short to write down that it ran.

@@ -2,6 +2,7 @@
 
 import pytest
 
+from chaos.checker.evidence import FaultRow
 from tests.chaos.histories import FIRST, WORKERS, Story, broken
 
 
@@ -114,3 +115,14 @@ def test_order_of_jobs_that_were_committed_late_is_fine(story):
         story.claim(job_id)
         story.succeed(job_id)
     assert broken(story.evidence()) == set()
+
+
+@pytest.mark.parametrize(("locked", "found"), [(1, set()), (9, {"slots exceeded"})])
+def test_job_whose_row_is_locked_takes_no_slot(story, locked, found):
+    for job_id in (1, 2, 3, 4):
+        story.enqueue(job_id)
+        story.claim(job_id)
+    fault = FaultRow("lock rows", 100.0, story.time, "20 rows", met=((locked, 1),))
+    for job_id in (1, 2, 3, 4):
+        story.succeed(job_id)
+    assert broken(story.evidence(faults=[fault])) == found
