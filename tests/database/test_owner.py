@@ -225,13 +225,19 @@ def test_superuser_who_has_migrated_gives_everything_to_the_owner():
 OURS = "SELECT count(*) FROM pg_class WHERE relname LIKE 'pgjobs%'"
 
 
+def migrate_both_ways(database: str, schema: str = "public") -> None:
+    """Migrate, use all, take it back, and migrate again."""
+    manage(database, "migrate", "-v", "0", schema=schema)
+    use_all(database, schema)
+    manage(database, "migrate", "-v", "0", "pgjobs", "zero", schema=schema)
+    assert on(database, schema, OURS) == [(0,)]
+    manage(database, "migrate", "-v", "0", schema=schema)
+    manage(database, "enqueuejob", "tests.add", "--args", '{"a": 1}', schema=schema)
+
+
 def test_owner_of_a_database_migrates_both_ways_and_works():
     with new_database("owned") as name:
-        for _ in range(2):
-            manage(name, "migrate", "-v", "0")
-            use_all(name)
-            manage(name, "migrate", "-v", "0", "pgjobs", "zero")
-            assert on(name, "public", OURS) == [(0,)]
+        migrate_both_ways(name)
 
 
 def test_owner_of_a_schema_alone_migrates_both_ways_and_works():
@@ -239,11 +245,7 @@ def test_owner_of_a_schema_alone_migrates_both_ways_and_works():
         with harness.connect(name) as server:
             server.execute(f"CREATE SCHEMA jobs AUTHORIZATION {OWNER}")
             server.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-        for _ in range(2):
-            manage(name, "migrate", "-v", "0", schema="jobs")
-            use_all(name, "jobs")
-            manage(name, "migrate", "-v", "0", "pgjobs", "zero", schema="jobs")
-            assert on(name, "jobs", OURS) == [(0,)]
+        migrate_both_ways(name, "jobs")
 
 
 FUNCTIONS = """
