@@ -1,11 +1,11 @@
 """What admission keeps beside the jobs: see database/functions/admission/admit.sql."""
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager
+from .array import ArrayField
 from .table import Table
 
 

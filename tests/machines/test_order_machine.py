@@ -2,11 +2,11 @@
 
 A pass is what a worker does each time it wakes: an admission, which sweeps only if a
 notification asks for it, and a claim for the free slots. Whether a job may start is
-decided here anew, from what the jobs say. All steps run in one transaction.
-
-The order is that of limits. Jobs of one rate keep theirs as soon as its line decides as
-the line of a limit does: then COMPARABLE takes them, too.
+decided here anew, from what the jobs say. All steps run in one transaction, in which no
+time goes by but the days that the machine lets pass.
 """
+
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -31,7 +31,7 @@ KINDS = st.fixed_dictionaries(
     optional={
         "lock": st.sampled_from("xy"),
         "limit": st.sampled_from("kl"),
-        "rate": st.just("3/day"),
+        "rate": st.just("r"),
         "priority": st.integers(0, 1),
     },
 )
@@ -57,23 +57,50 @@ WHERE status = 'WAITING' AND waiting_for = 'lock' AND pgjobs_is_served(queue_nam
             AND other.status IN ('READY', 'RUNNING')
     )
 """
-FORGOTTEN_BY_RATE = """
-SELECT id, line FROM pgjobs_job
-WHERE line LIKE 'rate %' AND pgjobs_is_served(queue_name) AND NOT EXISTS (
-    SELECT FROM pgjobs_rate WHERE key = keys ->> 'rate_key' AND opens_at IS NOT NULL
-)
+# The first in line of each rate, and how many may start in a day.
+FIRST_OF_RATES = """
+SELECT DISTINCT ON (keys ->> 'rate_key') id, line, keys ->> 'rate_key',
+    pgjobs_rate_number(keys), (
+        SELECT count(*) FROM pgjobs_job AS other
+        WHERE other.keys ->> 'rate_key' = job.keys ->> 'rate_key'
+            AND other.status = 'READY'
+    )
+FROM pgjobs_job AS job
+WHERE status = 'WAITING' AND waiting_for = 'rate' AND pgjobs_is_served(queue_name)
+ORDER BY keys ->> 'rate_key', priority DESC, turn
 """
+LET_A_DAY_PASS = [
+    """
+    UPDATE pgjobs_rate SET full_at = full_at - interval '1 day',
+        opens_at = opens_at - interval '1 day', even_at = even_at - interval '1 day',
+        starts = ARRAY(SELECT start - interval '1 day' FROM unnest(starts) AS start)
+    """,
+    """
+    UPDATE pgjobs_note SET keys = jsonb_set(
+        keys, '{rate_started_at}',
+        to_jsonb((keys ->> 'rate_started_at')::float8 - 24 * 60 * 60)
+    ) WHERE keys ? 'rate_started_at'
+    """,
+]
 UNSEEN = """
 SELECT id, line FROM pgjobs_job
 WHERE (line = 'arrived' OR line LIKE 'unserved %') AND pgjobs_is_served(queue_name)
 """
 # Jobs that have one key and never ran, by their key, queue and priority.
 COMPARABLE = """
-SELECT id, keys ->> 'limit_key', queue_name, priority, status FROM pgjobs_job
-WHERE attempts = 0 AND keys ? 'limit_key' AND NOT keys ?| ARRAY['lock', 'rate_key']
-    AND status IN ('WAITING', 'READY') AND run_after IS NULL
+SELECT id, keys ->> 'limit_key', keys ->> 'rate_key', queue_name, priority, status
+FROM pgjobs_job
+WHERE attempts = 0 AND (keys ? 'limit_key') <> (keys ? 'rate_key')
+    AND NOT keys ? 'lock' AND status IN ('WAITING', 'READY') AND run_after IS NULL
     AND pgjobs_is_served(queue_name)
 """
+KIND_OF = {"k": "limit", "l": "limit", "r": "rate"}
+
+
+def keys_of_rates(jobs):
+    ids = [job.id for job in jobs]
+    keys = Job.objects.filter(pk__in=ids, keys__has_key="rate_key")
+    return keys.values_list("keys__rate_key", flat=True)
 
 
 class OrderMachine(RuleBasedStateMachine):
@@ -81,7 +108,8 @@ class OrderMachine(RuleBasedStateMachine):
         super().__init__()
         for model in (Job, Worker, Note, Rate, Queue):
             model.objects.all().delete()
-        self.allowed = {"k": 1, "l": 2}
+        self.allowed = {"k": 1, "l": 2, "r": 3}
+        self.started = Counter()  # of each rate, since the last day passed
         self.claimed = []
         self.position, self.sweeps = admitting.BEGINNING, True
         self.hands = [Hand("most", excluded="z")]
@@ -97,8 +125,8 @@ class OrderMachine(RuleBasedStateMachine):
             options["lock_mode"] = "mutex"
         if key := options.pop("limit", None):
             options |= {"limit_key": key, "max_running": self.allowed[key]}
-        if "rate" in options:
-            options["rate_key"] = "r"
+        if key := options.pop("rate", None):
+            options |= {"rate_key": key, "rate": f"{self.allowed[key]}/day"}
         enqueue_many([noop.using(**options).bind() for _ in range(number)])
 
     # What happens
@@ -107,22 +135,23 @@ class OrderMachine(RuleBasedStateMachine):
     def enqueue(self, kind, number):
         self.add(kind, number)
 
-    @rule(key=st.sampled_from("kl"), number=st.integers(1, 4))
+    @rule(key=st.sampled_from("klr"), number=st.integers(1, 4))
     def deploy(self, key, number):
-        """Later jobs of the key carry another limit."""
+        """Later jobs of the key carry another limit or rate."""
         self.allowed[key] = number
 
-    # Limits that differ within a line: most often, because they matter most.
+    # What differs within a line: most often, because it matters most.
     @rule(
-        key=st.sampled_from("kl"),
+        key=st.sampled_from("klr"),
         numbers=st.lists(st.integers(1, 5), min_size=2, max_size=5),
         queue=st.sampled_from(QUEUES),
+        passes=st.integers(0, 1),
     )
-    def deploy_and_enqueue(self, key, numbers, queue):
+    def deploy_and_enqueue(self, key, numbers, queue, passes):
         for number in numbers:
             self.deploy(key, number)
-            self.add({"limit": key, "queue_name": queue}, 1)
-            self.run_passes(1)
+            self.add({KIND_OF[key]: key, "queue_name": queue}, 1)
+            self.run_passes(passes)
 
     @rule(data=st.data(), verdict=st.sampled_from(["SUCCESS", "SUCCESS", "RETRY"]))
     def record(self, data, verdict):
@@ -149,12 +178,12 @@ class OrderMachine(RuleBasedStateMachine):
 
     @rule(
         queues=st.permutations(QUEUES[:-1]),
-        key=st.sampled_from("kl"),
+        key=st.sampled_from("klr"),
         paused=st.integers(1, 3),
     )
     def pause_the_first_in_line_and_end_what_runs(self, queues, key, paused):
         for queue in queues:
-            self.add({"limit": key, "queue_name": queue}, 2)
+            self.add({KIND_OF[key]: key, "queue_name": queue}, 2)
         self.run_passes(1)
         self.pause(queues[:paused])
         for hand, job in self.claimed:
@@ -180,9 +209,10 @@ class OrderMachine(RuleBasedStateMachine):
         self.hear_of_a_queue()  # the first admission of a worker sweeps
 
     @rule()
-    def let_time_pass(self):
-        execute("UPDATE pgjobs_rate SET full_at = full_at - interval '1 day'")
-        execute("UPDATE pgjobs_rate SET opens_at = opens_at - interval '1 day'")
+    def let_a_day_pass(self):
+        for statement in LET_A_DAY_PASS:
+            execute(statement)
+        self.started.clear()
 
     def hear_of_a_queue(self):
         """Take the notification that a queue may be served again, or no more."""
@@ -207,6 +237,7 @@ class OrderMachine(RuleBasedStateMachine):
         }
         jobs = hand.record_and_claim(limit=hand.row.slots - held, **serving).jobs
         self.claimed += [(hand, job) for job in jobs]
+        self.started.update(keys_of_rates(jobs))
 
     def nobody_was_overtaken(self, before):
         now = {row[0]: row[-1] for row in execute(COMPARABLE)}
@@ -224,13 +255,10 @@ class OrderMachine(RuleBasedStateMachine):
     @invariant()
     def what_may_start_has_started_after_two_passes(self):
         self.run_passes(2)
-        for forgotten in (
-            UNSEEN,
-            FORGOTTEN_BY_LIMIT,
-            FORGOTTEN_BY_LOCK,
-            FORGOTTEN_BY_RATE,
-        ):
+        for forgotten in (UNSEEN, FORGOTTEN_BY_LIMIT, FORGOTTEN_BY_LOCK):
             assert execute(forgotten) == []
+        for id, line, key, number, ready in execute(FIRST_OF_RATES):
+            assert self.started[key] + ready >= number, (id, line)
         for hand in self.hands:
             held = sum(each is hand for each, _ in self.claimed)
             names = [
@@ -250,7 +278,7 @@ def test_what_may_start_does_so_within_two_passes_in_its_order():
     run_state_machine_as_test(
         OrderMachine,
         settings=settings(
-            max_examples=40,
+            max_examples=120,
             stateful_step_count=15,
             deadline=None,
             suppress_health_check=list(HealthCheck),
