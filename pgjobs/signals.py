@@ -104,7 +104,7 @@ async def call_together(receivers: Iterable[Callable], named: dict[str, Any]) ->
     async def call(receiver: Callable) -> None:
         try:
             await receiver(**named)
-        except (Exception, *EXITS) as error:  # noqa: BLE001
+        except (Exception, *EXITS) as error:
             if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
                 raise
             log_failure(receiver, error)

@@ -20,6 +20,7 @@ STOPPED = {
     "limited queue": gettext_lazy("a queue with a limit"),
     "process units": gettext_lazy("jobs that take process units"),
     "failover": gettext_lazy("starts of workers after a failover"),
+    "notifications": gettext_lazy("notifications of new jobs"),
 }
 
 

@@ -1,13 +1,11 @@
 """A dump of data alone goes into another database that has been migrated."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.database.test_owner import client_programs, manage, new_database, on
-from tests.processes import database_url
+from tests.database.test_owner import dump, manage, new_database, on, restore
 
 # What `migrate` and workers store by themselves.
 EMPTY = """
@@ -33,13 +31,8 @@ def databases() -> Iterator[tuple[str, str]]:
 
 
 def dump_and_restore(dumped: str, restored: str, path: Path) -> None:
-    programs, server = client_programs(), database_url().rpartition("/")[0]
-    tables = ("--data-only", "--table", "pgjobs_*")
-    subprocess.run(
-        [programs / "pg_dump", *tables, "-f", path, f"{server}/{dumped}"], check=True
-    )
-    strictly = ("-v", "ON_ERROR_STOP=1", "-q", "-1", "-f", path)
-    subprocess.run([programs / "psql", *strictly, f"{server}/{restored}"], check=True)
+    dump(dumped, path, "--data-only", "--table", "pgjobs_*")
+    restore(path, restored)
 
 
 def dump_and_load(dumped: str, restored: str, path: Path) -> None:

@@ -153,6 +153,7 @@ def test_signal_ends_a_forked_process_and_not_its_worker(start_worker, arguments
     assert worker.stop() == ExitCode.STOPPED
 
 
+@pytest.mark.direct  # behind a pooler no worker has a session lock: the lease ends
 def test_death_of_a_worker_shows_although_a_child_of_it_lives_on(start_worker, path):
     """The child has its sockets; with them the session lock would stay, too."""
     quick = {"HEARTBEAT_INTERVAL": 1, "LEASE_DURATION": 3_600, **HANGING}

@@ -110,6 +110,7 @@ def test_statement_may_change_the_session(sql):
     assert may_change_session(sql)
 
 
+@pytest.mark.direct
 def test_jobs_that_change_no_session_keep_their_connection(monkeypatch):
     monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", None)
     jobs = [enqueue(messes.look_at_session, "default") for _ in range(20)]

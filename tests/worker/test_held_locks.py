@@ -12,6 +12,8 @@ from pgjobs.tasks import declaring
 from pgjobs.worker.upkeep import held_locks as upkeep_locks
 from tests.actors import session
 from tests.processes import (
+    OFTEN,
+    WorkerThread,
     running_worker,
     shared_queue,
     wait_for,
@@ -47,6 +49,22 @@ def test_check_names_the_session_that_holds_a_lock(kind):
         (remark,) = held_lock_problems("default")
         assert f"session {pid} " in remark.text and "stranger" in remark.text
     wait_for(lambda: not held_lock_problems("default"), "the session is gone")
+
+
+@pytest.mark.direct
+def test_check_names_the_session_that_keeps_workers_from_listening():
+    """They poll meanwhile. A session that nobody waits for is no problem."""
+    taking = "SELECT pg_backend_pid(), pg_advisory_lock(1885825646, hashtext(''))"
+    with session() as own:
+        own.execute("SET application_name = 'stranger'")
+        ((pid, _),) = own.execute(taking)
+        assert held_lock_problems("default") == []
+        with WorkerThread(poll=OFTEN):
+            wait_for(lambda: held_lock_problems("default"), "it is named")
+            (remark,) = held_lock_problems("default")
+            assert f"session {pid} " in remark.text
+            wait_for_status(enqueue(noop), "SUCCESSFUL")
+            own.execute("SELECT pg_advisory_unlock_all()")
 
 
 def test_check_names_a_worker_only_if_its_transaction_is_old(monkeypatch):
