@@ -3133,7 +3133,6 @@ CALLS = [
     "pgjobs_deliver",
     "pgjobs_deliver_late",
     "pgjobs_free_keys",
-    "pgjobs_heads",
     "pgjobs_host_room",
     "pgjobs_is_served",
     "pgjobs_leave_note",
