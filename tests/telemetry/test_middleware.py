@@ -93,7 +93,7 @@ def test_middleware_that_raises_or_returns_rubbish_ends_the_attempt(
     job = run(told)
     assert (job.status, job.failures) == ("SCHEDULED", 1)
     assert reason in job.reason
-    assert f"Middleware name=tests.telemetry.hooks.{name} failed" in caplog.text
+    assert f"Middleware name=tests.telemetry.hooks.{name} failed with" in caplog.text
     assert "runs" not in seen
     assert seen[-1] == "outer ends"
 

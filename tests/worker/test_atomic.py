@@ -395,6 +395,20 @@ def test_hook_that_raises_is_logged_and_changes_nothing(
     assert finished == ["SUCCESSFUL"]
 
 
+@task(atomic=True)
+def with_a_talkative_hook(password: str):
+    def hook():
+        raise ValueError(f"no access with {password}")
+
+    transaction.on_commit(hook)
+
+
+def test_log_of_a_hook_that_raises_masks_what_is_sensitive(caplog):
+    assert run(with_a_talkative_hook, "hunter-two").status == "SUCCESSFUL"
+    assert "ValueError: no access with" in caplog.text
+    assert "hunter-two" not in caplog.text
+
+
 # Cancelling
 
 

@@ -19,7 +19,8 @@ from ...models import Job
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Completed
 from ...sql import statement
-from ..job_log import described
+from ..job_log import described, log_failure
+from .outcomes import Hide, unsuccessful
 
 logger = logging.getLogger("pgjobs.job")
 
@@ -37,9 +38,10 @@ class Overtaken(Exception):
     """The job was taken away or cancelled before its transaction could commit."""
 
 
-def run(job: ClaimedJob, body: Callable[[], str | None]) -> Completed:
+def run(job: ClaimedJob, body: Callable[[], str | None], hide: Hide = str) -> Completed:
     """Run the body, which returns the result as JSON text, and record its success.
 
+    `hide` masks what is logged of an error after the commit.
     Raises whatever keeps the transaction from being committed. Then nothing was done.
     If the connection is lost during COMMIT, it may be done all the same. The worker
     notices that when it records the failure, because the job has no owner any more.
@@ -58,15 +60,14 @@ def run(job: ClaimedJob, body: Callable[[], str | None]) -> Completed:
             open_since.pop(job.lease_token, None)  # on_commit hooks may take long
     except Overtaken:
         raise why_overtaken(job) from None
-    except BaseException:
+    except BaseException as error:
         if not is_committed:
             raise
-        logger.exception(
-            "Job id=%s task=%s succeeded, but a function that it gave to on_commit "
-            "failed; those after it were not called",
-            job.id,
-            in_a_log(job.task),
-            extra=described(job),
+        log_failure(
+            job,
+            "succeeded, but a function that it gave to on_commit failed; those after it "
+            "were not called",
+            unsuccessful(job, "FAIL", "", error, hide=hide),
         )
     finally:
         open_since.pop(job.lease_token, None)

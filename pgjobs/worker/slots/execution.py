@@ -219,7 +219,7 @@ class ThreadExecution(Execution):
 
     def outcome(self) -> Outcome:
         if self.options.atomic:
-            return atomic.run(self.job, self.result)
+            return atomic.run(self.job, self.result, self.hide)
         return self.succeeded(self.result())
 
     def result(self) -> str | None:

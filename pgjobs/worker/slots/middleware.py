@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from ...exceptions import Cancel, Fail, Interruption, Retry, Snooze
 from ...tasks.middleware import Middleware
 from ...tasks.running_job import RunningJob
+from .error_groups import class_path
 
 logger = logging.getLogger("pgjobs.job")
 
@@ -84,7 +85,8 @@ def naming(middleware: Middleware) -> Iterator[None]:
         raise
     except BaseException as error:
         name = name_of(middleware)
-        logger.exception("Middleware name=%s failed", name)
+        # Its text may quote arguments. The job's failure is logged with it, masked.
+        logger.error("Middleware name=%s failed with %s", name, class_path(error))
         error.add_note(f"Raised by the middleware {name}.")
         raise
 
