@@ -65,8 +65,8 @@ def run(job: ClaimedJob, body: Callable[[], str | None], hide: Hide = str) -> Co
             raise
         log_failure(
             job,
-            "succeeded, but a function that it gave to on_commit failed; those after it "
-            "were not called",
+            "succeeded, but a function that it gave to on_commit failed; those after "
+            "it were not called",
             unsuccessful(job, "FAIL", "", error, hide=hide),
         )
     finally:
