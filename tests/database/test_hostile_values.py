@@ -351,6 +351,8 @@ class Working:
         plans = {"ids": ids, "expected": times, "next_runs": times}
         ticks = {"tick_schedules": ids, "tick_times": times}
         notes = {"skips": [0] * len(ids), "errors": [""] * len(ids)}
+        for id in ids:
+            self.run("arguments_of_schedule", id=id)
         fired = self.run("fire", **plans, **ticks, **notes)
         self.run("replan", **plans)
         made = [tick for _, tick, *_ in fired if tick]

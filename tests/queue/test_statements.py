@@ -191,6 +191,8 @@ def test_idle_worker_asks_little():
         "loop references",
         "loop forget_rates",
         "loop prune_events",
+        "loop prune_audit",
+        "loop prune_figures",
     }
     assert beat / chores <= 2.5, "rescues for each heartbeat"
 
