@@ -119,7 +119,9 @@ def refuse(iban: str) -> str:
 @task(
     name="leaks.transfer",
     sensitive=("iban",),
-    dependencies=Dependency(pay, hours=1, iban=Same("iban", (refuse,))),
+    dependencies=Dependency(
+        pay, hours=1, iban=Same("iban", (refuse,)), customer={}, how=""
+    ),
 )
 def transfer(iban: str) -> None: ...
 
