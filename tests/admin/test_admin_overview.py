@@ -133,7 +133,7 @@ def test_overview_costs_the_same_queries_however_much_there_is(
         failed_of(f"Error{number}")
     client = operator(*ALL)
     client.get(OVERVIEW)
-    with django_assert_max_num_queries(64):
+    with django_assert_max_num_queries(66):
         client.get(OVERVIEW)
 
 
