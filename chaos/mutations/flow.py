@@ -62,7 +62,7 @@ BUGS = [
         "tick never fired",
         (
             (
-                """if len(passed) == 1 or due.catch_up == "none":
+                """if is_punctual or due.catch_up == "none":
             return Plan(""",
                 "if due.overlap:\n            return Plan(",
             ),
