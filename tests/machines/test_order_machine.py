@@ -278,7 +278,7 @@ def test_what_may_start_does_so_within_two_passes_in_its_order():
     run_state_machine_as_test(
         OrderMachine,
         settings=settings(
-            max_examples=120,
+            max_examples=80,
             stateful_step_count=15,
             deadline=None,
             suppress_health_check=list(HealthCheck),
