@@ -23,7 +23,7 @@ from tests import dependent_tasks, harness
 from tests.actors import admit, execute, session
 from tests.database.test_sql_roles import GRANTS
 from tests.processes import shared_queue, wait_for
-from tests.settings import TEST_DATABASE
+from tests.settings import OWNER, TEST_DATABASE
 from tests.tasks import add, fail_with, noop
 
 pytestmark = shared_queue
@@ -51,16 +51,22 @@ def all_roles(transactional_db) -> Iterator[None]:
 
 @contextmanager
 def nobody_creates() -> Iterator[None]:
-    """Let nobody create objects in `public`, as everybody may up to PostgreSQL 14.
+    """Let only the owner create objects in `public`.
 
-    The documentation, and a system check, ask for this REVOKE.
+    Up to PostgreSQL 14 everybody may. The documentation, and a system check, ask for
+    this REVOKE.
     """
     everybody_may = "SELECT has_schema_privilege('public', 'public', 'CREATE')"
     ((was_open,),) = harness.execute(everybody_may)
     harness.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-    yield
     if was_open:
-        harness.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+        harness.execute(f"GRANT CREATE ON SCHEMA public TO {OWNER}")
+    try:
+        yield
+    finally:
+        if was_open:
+            harness.execute(f"REVOKE CREATE ON SCHEMA public FROM {OWNER}")
+            harness.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
 
 
 def printed(*given: str) -> str:
