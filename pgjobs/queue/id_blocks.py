@@ -11,12 +11,14 @@ from .statements import execute_on
 SIZE = 10**12  # ids of a block: a thousand jobs a second for thirty years
 MOST_BLOCKS = 9_000  # beyond them JavaScript cannot tell two ids apart
 NUMBERED = ("pgjobs_job", "pgjobs_event", "pgjobs_batch", "pgjobs_schedule")
-# A sequence that was never used has no last value.
+# A sequence that was never used has no last value. Before PostgreSQL 18 it is an error
+# to ask for that of one which the role may not read.
 LAST = """
-SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(%(table)s, 'id')), (
-    SELECT seqstart FROM pg_sequence
-    WHERE seqrelid = pg_get_serial_sequence(%(table)s, 'id')::regclass
-))
+SELECT coalesce(CASE
+    WHEN has_sequence_privilege(seqrelid, 'USAGE, SELECT')
+        THEN pg_sequence_last_value(seqrelid)
+END, seqstart)
+FROM pg_sequence WHERE seqrelid = pg_get_serial_sequence(%(table)s, 'id')::regclass
 """
 # Of the sequences that the role may read. It reads no table.
 FIRST_AND_LAST = """
