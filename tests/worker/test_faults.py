@@ -305,6 +305,7 @@ def waiting_for_lock(other, name) -> bool:
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE wait_event_type = 'Lock' AND application_name LIKE %s"
     )
+    other.execute("SELECT pg_stat_clear_snapshot()")  # a transaction keeps what it saw
     return other.execute(query, [name]).fetchone()[0] > 0
 
 
