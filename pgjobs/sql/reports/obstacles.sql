@@ -3,19 +3,9 @@
 SELECT job.id AS job_id,
     CASE
         WHEN (job.line = 'arrived' OR job.line LIKE 'unserved %%')
-            AND NOT (
-                EXISTS (
-                    SELECT FROM pgjobs_worker
-                    WHERE lease_until > clock_timestamp() AND CASE
-                        WHEN queues <> ''
-                            THEN job.queue_name = ANY (string_to_array(queues, ','))
-                        ELSE NOT job.queue_name = ANY (string_to_array(excluded, ','))
-                    END
-                )
-                AND NOT EXISTS (
-                    SELECT FROM pgjobs_queue
-                    WHERE name = job.queue_name AND paused_at IS NOT NULL
-                )
+            AND NOT EXISTS (
+                SELECT FROM (SELECT job.queue_name) AS queue WHERE
+                \ir queue/served.sql
             )
             THEN 'unserved'
         WHEN job.line IN ('arrived', 'unlinked') OR job.line LIKE 'unserved %%'
@@ -57,16 +47,8 @@ LEFT JOIN LATERAL (
         WHERE other.line = job.line AND other.line LIKE '%% %%'
         ORDER BY other.line, priority DESC, turn LIMIT 100
     ) AS near
-    WHERE EXISTS (
-        SELECT FROM pgjobs_worker
-        WHERE lease_until > clock_timestamp() AND CASE
-            WHEN queues <> '' THEN queue_name = ANY (string_to_array(queues, ','))
-            ELSE NOT queue_name = ANY (string_to_array(excluded, ','))
-        END
-    )
-    AND NOT EXISTS (
-        SELECT FROM pgjobs_queue WHERE name = queue_name AND paused_at IS NOT NULL
-    )
+    WHERE
+    \ir queue/served.sql
     ORDER BY priority DESC, turn LIMIT 1
 ) AS first (max_running) ON job.waiting_for = 'limit'
 LEFT JOIN pgjobs_rate AS rate ON rate.key = flow.rate_key

@@ -46,17 +46,8 @@ first AS MATERIALIZED (
 ),
 served AS MATERIALIZED (
     SELECT queue_name FROM (SELECT DISTINCT queue_name FROM first OFFSET 0) AS queue
-    WHERE EXISTS (
-        SELECT FROM pgjobs_worker
-        WHERE lease_until > clock_timestamp()
-            AND CASE
-                WHEN queues <> '' THEN queue_name = ANY (string_to_array(queues, ','))
-                ELSE NOT queue_name = ANY (string_to_array(excluded, ','))
-            END
-    )
-    AND NOT EXISTS (
-        SELECT FROM pgjobs_queue WHERE name = queue_name AND paused_at IS NOT NULL
-    )
+    WHERE
+    \ir queue/served.sql
 ),
 head AS MATERIALIZED (
     SELECT DISTINCT ON (line) id, waiting_for, keys, since
@@ -96,15 +87,13 @@ WHERE NOT EXISTS (
         WHERE lease_until > clock_timestamp()
             AND CASE
                 WHEN status = 'RUNNING' THEN worker.id = worker_id
-                WHEN queues <> '' THEN queue_name = ANY (string_to_array(queues, ','))
-                ELSE NOT queue_name = ANY (string_to_array(excluded, ','))
+                ELSE
+                \ir queue/taken.sql
             END
     )
     AND (
-        status = 'RUNNING'
-        OR NOT EXISTS (
-            SELECT FROM pgjobs_queue WHERE name = queue_name AND paused_at IS NOT NULL
-        )
+        status = 'RUNNING' OR NOT
+        \ir queue/paused.sql
     )
 )
 AND NOT EXISTS (

@@ -49,18 +49,13 @@ WHERE EXISTS (
     WHERE lease_until > clock_timestamp()
         AND started_at < clock_timestamp() - %(patience)s::interval
         AND (
-            old.line = 'unlinked'
-            OR CASE
-                WHEN queues <> '' THEN queue_name = ANY (string_to_array(queues, ','))
-                ELSE NOT queue_name = ANY (string_to_array(excluded, ','))
-            END
+            old.line = 'unlinked' OR
+            \ir queue/taken.sql
         )
 )
 AND (
-    old.line = 'unlinked'
-    OR NOT EXISTS (
-        SELECT FROM pgjobs_queue WHERE name = old.queue_name AND paused_at IS NOT NULL
-    )
+    old.line = 'unlinked' OR NOT
+    \ir queue/paused.sql
 )
 ORDER BY since
 LIMIT %(most_queues)s
