@@ -52,7 +52,7 @@ BUGS = [
     Bug(
         "pruning forgets what of a batch has failed",
         "batch ended otherwise",
-        (("job.batch_id IS NULL OR job.status = 'SUCCESSFUL'", "true"),),
+        (("job.batch_id IS NOT NULL AND job.status <> 'SUCCESSFUL'", "false"),),
         "batched",
         "prune batches",
         30,

@@ -9,7 +9,7 @@ from .references import sparing_referred
 from .statements import Execute
 from .upkeep import BATCH, limited_ages
 
-# What `kept_jobs.sql` calls the reasons.
+# What `why_kept.sql` calls the reasons. Those of other tables are told by these.
 REASONS = {
     "admission": "a worker has still to see that it has ended",
     "schedule": "the last run of a schedule",

@@ -3,11 +3,8 @@
 SELECT id
 FROM (
     SELECT id, finished_at FROM pgjobs_job
-    WHERE status = %(status)s
-        AND finished_at IS NOT NULL
-        AND finished_at < statement_timestamp() - make_interval(secs => %(age)s)
-        AND finished_at >= %(after_time)s
-        AND (finished_at, id) > (%(after_time)s, %(after_id)s)
+    WHERE
+        \ir prune/old_jobs.sql
         AND NOT id = ANY (%(skipped)s::bigint[])
     ORDER BY finished_at
     FETCH FIRST (%(limit)s) ROWS WITH TIES
