@@ -21,6 +21,7 @@ from ..reports.durations import seconds_in_words
 from ..reports.errors import failures
 from ..reports.figures import PERIODS, Sums, figures, versions
 from ..reports.job_filters import InvalidFilter, checked
+from ..reports.remarks import PATIENCE
 from ..reports.replica import replica_age
 from ..reports.texts import excerpt
 from .audit_words import act_in_words
@@ -204,7 +205,7 @@ class OverviewTables(ErrorTables, WorkerTable):
         """Return the schedules that are late, broken, or whose last run failed."""
         if not self.may_view("schedule"):
             return None
-        late = Q(next_run_at__lt=database_time(database) - status.PATIENCE)
+        late = Q(next_run_at__lt=database_time(database) - PATIENCE)
         failed = Q(last_job__status=Status.FAILED)
         found = Schedule.objects.active().filter(late | failed | ~Q(error=""))
         found = found.annotate(last_status=F("last_job__status")).order_by("name")

@@ -1,9 +1,12 @@
-"""What somebody may have meant whose filter finds no job."""
+"""What an operator may have meant by a filter that finds no job."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
+
+from django.db.models import Model
 
 from ..models import Job, Queue, Schedule, TaskDefinition, Worker
 from ..reports.errors import failures, groups_with
@@ -55,32 +58,24 @@ def of_newest_jobs(alias: str, column: str) -> set[str]:
     return {*newest.values_list(column, flat=True)[:MOST_KNOWN]}
 
 
+def names_in(table: type[Model], alias: str) -> set[str]:
+    names = table.objects.using(alias).order_by("name").values_list("name", flat=True)
+    return {*names[:MOST_KNOWN]}
+
+
 def tasks(alias: str) -> set[str]:
-    stored = TaskDefinition.objects.using(alias).order_by("name")
-    names = {*stored.values_list("name", flat=True)[:MOST_KNOWN]}
-    return names | {*registry.names()} | of_newest_jobs(alias, "task")
+    known = names_in(TaskDefinition, alias) | {*registry.names()}
+    return known | of_newest_jobs(alias, "task")
 
 
 def queues(alias: str) -> set[str]:
-    rows = Queue.objects.using(alias).order_by("name")
-    names = {*rows.values_list("name", flat=True)[:MOST_KNOWN]}
-    return names | of_newest_jobs(alias, "queue_name")
-
-
-def schedules(alias: str) -> set[str]:
-    rows = Schedule.objects.using(alias).order_by("name")
-    return {*rows.values_list("name", flat=True)[:MOST_KNOWN]}
-
-
-def workers(alias: str) -> set[str]:
-    rows = Worker.objects.using(alias).order_by("name")
-    return {*rows.values_list("name", flat=True)[:MOST_KNOWN]}
+    return names_in(Queue, alias) | of_newest_jobs(alias, "queue_name")
 
 
 # By the filters: what they name, and how the names are found.
 NAMES: dict[str, tuple[str, Callable[[str], set[str]]]] = {
     "task": ("task", tasks),
     "queue_name": ("queue", queues),
-    "schedule": ("schedule", schedules),
-    "worker": ("worker", workers),
+    "schedule": ("schedule", partial(names_in, Schedule)),
+    "worker": ("worker", partial(names_in, Worker)),
 }

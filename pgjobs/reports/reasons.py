@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Count, Q
 from django.utils.translation import gettext, ngettext
@@ -16,11 +16,10 @@ from ..models.queue import Queue
 from ..models.worker import Worker
 from .obstacles import Obstacle, described, moment, obstacles
 from .pauses import with_person
-from .remarks import Remark
+from .remarks import PATIENCE, Remark
 from .status import living_workers
 from .units import described_shortage, units_in_use
 
-PATIENCE = timedelta(seconds=60)  # before a job that is due counts as late
 MOST_BEFORE = 1_000  # jobs ahead that are counted
 
 

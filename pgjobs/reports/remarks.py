@@ -1,6 +1,9 @@
 """A sentence for operators, and the page of the admin that shows or cures it."""
 
+from datetime import timedelta
 from typing import Any, NamedTuple
+
+PATIENCE = timedelta(seconds=60)  # before a delay counts as a problem
 
 
 class Remark(NamedTuple):

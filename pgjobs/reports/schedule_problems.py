@@ -1,5 +1,6 @@
 """Schedules that do not fire, or will not."""
 
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from django.db.models import F, Q, QuerySet
@@ -9,13 +10,12 @@ from ..base.moments import instant
 from ..models.schedule import Schedule
 from ..models.schedule_choices import Anchor
 from ..queue.schedules import cannot_fire
-from .remarks import Remark
+from .remarks import PATIENCE, Remark
 
-PATIENCE = timedelta(seconds=60)  # before a run is overdue
 MOST_COUNTED = 10_000
 MOST_NAMED = 100  # of each kind
 MOST_PLANS = 500  # that are compared with their timetables, the latest first
-# Whoever watches may not see arguments.
+# No arguments: a role that watches may not read them.
 READ = (
     *("name", "error", "next_run_at", "anchor"),
     *("every", "cron", "timezone", "origin_at", "start_at", "end_at"),
@@ -55,17 +55,22 @@ def late_plans(active: QuerySet[Schedule], now: datetime) -> list[Remark]:
     planned = active.filter(next_run_at__gt=now, error="")
     is_suspect = Q(every=None) | Q(next_run_at__gt=now + 2 * F("every") + AHEAD)
     suspects = planned.filter(is_suspect).order_by("-next_run_at")[:MOST_PLANS]
-    found: list[Remark] = []
-    for schedule in suspects:
+    return judged(suspects, lambda schedule: late(schedule, now))[:MOST_NAMED]
+
+
+def judged(
+    schedules: Iterable[Schedule], judge: Callable[[Schedule], Remark | None]
+) -> list[Remark]:
+    """Return what there is to say of each, also where its times cannot be read."""
+    found = []
+    for schedule in schedules:
         try:
-            latest = latest_plan(schedule, now)
+            remark = judge(schedule)
         except Exception as error:  # noqa: BLE001  (SQL has stored a wrong expression)
-            found.append(broken(schedule, cannot_fire(error)))
-            continue
-        planned_at = instant(schedule.next_run_at)
-        if latest is not None and planned_at > latest + AHEAD:
-            found.append(late(schedule, planned_at))
-    return found[:MOST_NAMED]
+            remark = broken(schedule, cannot_fire(error))
+        if remark is not None:
+            found.append(remark)
+    return found
 
 
 def latest_plan(schedule: Schedule, now: datetime) -> datetime | None:
@@ -78,7 +83,10 @@ def latest_plan(schedule: Schedule, now: datetime) -> datetime | None:
     return ticks[-1] if ticks else None
 
 
-def late(schedule: Schedule, planned_at: datetime) -> Remark:
+def late(schedule: Schedule, now: datetime) -> Remark | None:
+    latest, planned_at = latest_plan(schedule, now), instant(schedule.next_run_at)
+    if latest is None or planned_at <= latest + AHEAD:
+        return None
     text = gettext(
         "Schedule %(name)s will not fire before %(time)s, although its times say so: "
         "pause and resume it."
@@ -92,19 +100,16 @@ def without_plan(active: QuerySet[Schedule], now: datetime) -> list[Remark]:
 
     One that counts from the end of its run has none while that run goes on.
     """
-    unplanned = active.filter(next_run_at=None, error="").filter(
+    without = active.filter(next_run_at=None, error="").filter(
         Q(anchor=Anchor.START) | Q(last_run_at=None)
     )
-    not_ended = unplanned.filter(Q(end_at=None) | Q(end_at__gt=now))
+    not_ended = without.filter(Q(end_at=None) | Q(end_at__gt=now))
+    some = not_ended.order_by("pk")[:MOST_NAMED]
+    return judged(some, lambda schedule: unplanned(schedule, now))
+
+
+def unplanned(schedule: Schedule, now: datetime) -> Remark | None:
+    if schedule.timetable.after(now) is None:
+        return None
     text = gettext("Schedule %(name)s has no next run: pause and resume it.")
-    found: list[Remark] = []
-    for schedule in not_ended.order_by("pk")[:MOST_NAMED]:
-        try:
-            has_ended = schedule.timetable.after(now) is None
-        except Exception as error:  # noqa: BLE001  (SQL has stored a wrong expression)
-            found.append(broken(schedule, cannot_fire(error)))
-            continue
-        if not has_ended:
-            remark = Remark(text % {"name": schedule.name}, "schedule", schedule.pk)
-            found.append(remark)
-    return found
+    return Remark(text % {"name": schedule.name}, "schedule", schedule.pk)

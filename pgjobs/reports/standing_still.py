@@ -15,9 +15,8 @@ from ..models.worker import Worker
 from .durations import seconds_in_words
 from .obstacles import described, obstacles
 from .reading import rows_of, rows_with_keys
-from .remarks import Remark
+from .remarks import PATIENCE, Remark
 
-ADMITTED_WITHIN = timedelta(seconds=60)
 LONGEST_STANDSTILL = timedelta(minutes=15)
 SECOND_LOOK = 0.5  # seconds
 MOST_QUEUES = 10_000  # that are looked at
@@ -30,7 +29,7 @@ MOST_NAMED = 5  # lines that get a sentence of their own
 MOST_NOTIFICATIONS = 0.1  # of the space that the server has for them
 
 UNADMITTED = {
-    "patience": ADMITTED_WITHIN,
+    "patience": PATIENCE,
     "most_queues": MOST_QUEUES,
     "most_jobs": MOST_JOBS,
 }

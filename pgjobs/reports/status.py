@@ -22,7 +22,7 @@ from .held_locks import held_lock_problems
 from .obstacles import described, lines, obstacles
 from .pauses import with_person
 from .reading import rows_with_keys
-from .remarks import Remark
+from .remarks import PATIENCE, Remark
 from .schedule_problems import schedule_problems
 from .sequences import sequence_problems
 from .standing_still import standstill_problems
@@ -32,7 +32,6 @@ from .versions import version_problems
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
 MOST_QUEUES = 1_000
 MOST_BATCHES = 20  # batches that are read
-PATIENCE = timedelta(seconds=60)  # before a delay counts as a problem
 QUEUE_STATES = {"most": MOST_COUNTED, "most_queues": MOST_QUEUES, "queues": None}
 LINKED = {"most": MOST_COUNTED}
 UNLOOKED = {"most": MOST_COUNTED, "patience": PATIENCE}

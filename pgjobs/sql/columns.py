@@ -1,7 +1,8 @@
 """The columns of a new job.
 
 The statements and functions that insert jobs have marks such as `$columns` for the
-lists that follow from this table. The buckets of figures are such a list, too.
+lists that follow from this table. The buckets of figures are such a list, too, and so
+are the sequences of the tables.
 """
 
 import re
@@ -83,6 +84,27 @@ def listed(parts: Iterable[str]) -> str:
     return ", ".join(parts)
 
 
+# The sequence of a table, and the highest number that a row has.
+HIGHEST_ID = (
+    "SELECT pg_get_serial_sequence('{0}', 'id')::regclass, (SELECT max(id) FROM {0})"
+)
+# The tables whose rows are numbered, but for those whose rows bring their numbers along
+# when they move, and for parcels, whose rows are gone when their move is over.
+NUMBERED = (
+    "pgjobs_attempt",
+    "pgjobs_auditentry",
+    "pgjobs_codeversion",
+    "pgjobs_figure",
+    "pgjobs_note",
+    "pgjobs_predecessor",
+    "pgjobs_prerequisite",
+    "pgjobs_queue",
+    "pgjobs_step",
+    "pgjobs_subscription",
+    "pgjobs_taskdefinition",
+    "pgjobs_tick",
+    "pgjobs_worker",
+)
 SUBSCRIBED = [column for column in COLUMNS if column.subscribed]
 SHARED = [column for column in COLUMNS if column.name != "kwargs"]
 # The text for each mark.
@@ -99,6 +121,7 @@ MARKS = {
     "values": listed(map(value_of, COLUMNS)),
     "run_times": sums_of("run_times"),
     "wait_times": sums_of("wait_times"),
+    "highest_ids": " UNION ALL ".join(map(HIGHEST_ID.format, NUMBERED)),
 }
 
 

@@ -18,6 +18,7 @@ from .recorder import Recorder
 logger = logging.getLogger("pgjobs.worker")
 
 RELEASE_TRIES = 3
+STOPPED = "Released: the worker stopped."
 LAST_SECONDS = 2.0  # for announcing the last jobs that ended, in a hurry
 
 
@@ -118,8 +119,8 @@ class Stopping:
 
 
 def released(job: ClaimedJob) -> Unsuccessful:
-    return release(job, "Released: the worker stopped.")
+    return release(job, STOPPED)
 
 
 def unstarted(job: ClaimedJob) -> Unsuccessful:
-    return released(job)._replace(has_begun=False)
+    return release(job, STOPPED, has_begun=False)

@@ -21,57 +21,7 @@ WITH numbered (name, highest) AS (
         SELECT max(id) FROM pgjobs_schedule WHERE id < %(beyond)s
     )
     UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_attempt', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_attempt
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_auditentry', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_auditentry
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_codeversion', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_codeversion
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_figure', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_figure
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_note', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_note
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_predecessor', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_predecessor
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_prerequisite', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_prerequisite
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_queue', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_queue
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_step', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_step
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_subscription', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_subscription
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_taskdefinition', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_taskdefinition
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_tick', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_tick
-    )
-    UNION ALL
-    SELECT pg_get_serial_sequence('pgjobs_worker', 'id')::regclass, (
-        SELECT max(id) FROM pgjobs_worker
-    )
+    $highest_ids
     UNION ALL
     SELECT to_regclass('pgjobs_lease_token'), (
         SELECT max(lease_token) FROM pgjobs_job WHERE status = 'RUNNING'
