@@ -113,7 +113,7 @@ async def call_together(receivers: Iterable[Callable], named: dict[str, Any]) ->
 
 
 def is_being_cancelled() -> bool:
-    """Whether somebody cancels the coroutine: it has not raised that by itself."""
+    """Whether the coroutine is cancelled from outside, not by an error of its own."""
     this = asyncio.current_task()
     return this is not None and this.cancelling() > 0
 

@@ -105,7 +105,7 @@ def main(listening: str, *arguments: str) -> int:
     with running_server() as server:
         server.connection.execute("ALTER SYSTEM SET fsync = off")
         server.connection.execute("SELECT pg_reload_conf()")
-        # Whoever comes through the pooler becomes the owner. The harness goes around.
+        # Each client of the pooler becomes the owner. The harness goes around.
         os.environ["DATABASE_URL"] = server.url
         sys.path.append(str(ROOT / "example_project"))
         from tests import harness  # it reads the variable

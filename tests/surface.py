@@ -35,7 +35,7 @@ PUBLIC = [
     "pgjobs.contrib.otel",
     "pgjobs.contrib.sentry",
 ]
-# Where something is defined is nobody's business.
+# Where a name is defined is no promise.
 UNSTABLE = re.compile(r" at 0x[0-9a-f]+|\b(?:pgjobs|collections|typing)\.(?:\w+\.)*")
 CATALOGUE = """
 SELECT format('table %s: %s', relname, obj_description(oid, 'pg_class'))

@@ -25,7 +25,7 @@ def rates(evidence: Evidence) -> Iterator[Violation]:
         for first, last, seconds in too_close(starts):
             window = Span(time_of(first), time_of(last))
             if any(window.begin < s.end and s.begin < window.end for s in steps):
-                continue  # nobody knows how much time went by
+                continue  # the evidence cannot tell how much time passed
             text = f"too many starts in {window.seconds:.3f} of {seconds:g} s"
             yield Violation(f"rate {key}: {text}", (first.job_id, last.job_id))
 

@@ -110,7 +110,7 @@ class RunFiles(PostgreSQLOperation):
 
 
 class AddMissingIndex(AddIndex):
-    """Add an index, unless somebody has made it before, without blocking writers."""
+    """Add an index, unless it is there: one can build it before, without a lock."""
 
     def database_forwards(self, app_label, schema_editor, from_state, to_state):
         if not has_index(schema_editor.connection, self.index.name):

@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        # First, so that nobody waits for a worker's row while they are built.
+        # First, so that no transaction waits for the tables below while they are built.
         AddMissingIndex(
             model_name='job',
             index=models.Index(models.F('line'), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('line__contains', ' ')), name='pgjobs_job_turn'),

@@ -41,7 +41,7 @@ def role_of(kind: str) -> str:
 def all_roles(transactional_db) -> Iterator[None]:
     """Make a role of each kind, with what the command prints for it."""
     with ExitStack() as made:
-        made.enter_context(nobody_creates())
+        made.enter_context(only_the_owner_creates())
         for kind in roles.KINDS:
             made.enter_context(harness.role(kind, f"LOGIN PASSWORD '{PASSWORD}'"))
             execute(printed(f"{kind}={role_of(kind)}"))
@@ -50,7 +50,7 @@ def all_roles(transactional_db) -> Iterator[None]:
 
 
 @contextmanager
-def nobody_creates() -> Iterator[None]:
+def only_the_owner_creates() -> Iterator[None]:
     """Let only the owner create objects in `public`.
 
     Up to PostgreSQL 14 everybody may. The documentation, and a system check, ask for

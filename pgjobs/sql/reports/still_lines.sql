@@ -2,7 +2,7 @@
 -- no job of the same key runs or will run next. What a living worker has, and what is
 -- READY in a queue that is served, is on its way. The lines are found by hopping along
 -- the index. Their first job, and since when it waits. This calls no function of ours, so
--- that whoever may read the tables may ask.
+-- that any role that may read the tables may ask.
 WITH RECURSIVE hop (kind, line, number) AS (
     SELECT kind, (
         SELECT line FROM pgjobs_job WHERE line > kind || ' ' AND line < kind || '!'
