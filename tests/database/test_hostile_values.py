@@ -31,6 +31,7 @@ from pgjobs.queue import (
     dependencies,
     events,
     figures,
+    kept,
     recording,
     upkeep,
 )
@@ -385,6 +386,8 @@ class Working:
             "prune_batches": lambda: upkeep.prune_batches(execute),
             "prune_left_rows": lambda: upkeep.prune_left_rows(execute),
             "prune_events": lambda: events.prune(execute, 0.0),
+            "kept_jobs": lambda: kept.count_kept(execute, ages),
+            "kept_events": lambda: kept.count_kept_events(execute, 0.0),
             "forget_rates": lambda: upkeep.forget_rates(execute),
             "undecided": lambda: dependencies.undecided(execute, ["tests.noop"], 9),
             "prerequisites": lambda: dependencies.look_up(execute, [("k", 5.0)]),
