@@ -136,7 +136,7 @@ class Site:
         attributes = "SUPERUSER LOGIN PASSWORD 'secret'"
         with harness.role("installer", attributes, database) as name:
             as_installer = url.replace(f"{OWNER}:{OWNER}@", f"{name}:secret@")
-            self.migrate(DATABASE_URL=as_installer)
+            self.migrate(DATABASE_URL=as_installer, PGAPPNAME=harness.APPLICATION)
             with harness.connect(database) as server:
                 server.execute(f"REASSIGN OWNED BY {name} TO {OWNER}")
 
