@@ -59,6 +59,9 @@ FROM pg_class WHERE oid = to_regclass('pgjobs_job')
 
 # A worker that is frozen inside a transaction must not lock its rows for long.
 BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
+PREPARED = "SELECT name FROM pg_catalog.pg_prepared_statements"
+# After these a session is not what the worker takes it for.
+BROKEN = (psycopg.InternalError, psycopg.errors.InvalidSqlStatementName)
 PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
 # Several installations may share a database, each with workers from 1 on; so the oid of
 # the table is in the key. Workers of release 0.9.0 look for the other lock.
@@ -268,9 +271,18 @@ class OwnConnection:
         except BaseException:
             if self.connection is not None:
                 with suppress(psycopg.Error):
-                    self.execute("ROLLBACK")
+                    self.roll_back()
             raise
         self.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Roll back. With some rollbacks the driver deallocates all statements, too."""
+        self.execute("ROLLBACK")
+        if self.prepared:
+            left = {name for (name,) in self.execute(PREPARED)}
+            self.prepared = {
+                query: each for query, each in self.prepared.items() if each[0] in left
+            }
 
     def open(self) -> psycopg.Connection:
         guard = partial(self.watchdog.guard, seconds=self.limit)
@@ -305,7 +317,7 @@ class OwnConnection:
 
     def close_if_broken(self, error: psycopg.Error) -> None:
         """Close the connection unless only the statement failed."""
-        if is_lost(error) or isinstance(error, psycopg.InternalError):
+        if is_lost(error) or isinstance(error, BROKEN):
             self.close()
 
     def close(self) -> None:
