@@ -6,6 +6,7 @@ import pytest
 from pgjobs import enqueue
 from pgjobs.worker.connections.connection import OwnConnection, Watchdog, plan_once
 from tests import tasks
+from tests.actors import execute
 from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
 from tests.worker.test_isolation import broken
 from tests.worker.test_maintenance import leave_a_schedule_due
@@ -56,6 +57,26 @@ def test_connection_whose_prepared_statements_are_gone_is_replaced(own):
     with pytest.raises(psycopg.errors.InvalidSqlStatementName):
         own.together(TWICE)
     assert own.together(TWICE) == [[(8,)], [(8,)]]
+
+
+@pytest.mark.parametrize("send", ["execute", "together"])
+def test_connection_whose_statement_returns_another_type_now_is_replaced(own, send):
+    def names() -> list:
+        statement = ("SELECT * FROM changing WHERE %(is_wanted)s", {"is_wanted": True})
+        if send == "execute":
+            return own.execute(*statement)
+        return own.together([statement])[0]
+
+    execute("CREATE TABLE changing AS SELECT 'a'::varchar AS name")
+    try:
+        for _ in range(3):
+            assert names() == [("a",)]
+        execute("ALTER TABLE changing ALTER name TYPE text")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            names()
+        assert names() == [("a",)]
+    finally:
+        execute("DROP TABLE changing")
 
 
 def test_worker_whose_chore_was_rolled_back_goes_on_to_claim_by_queue():

@@ -60,8 +60,13 @@ FROM pg_class WHERE oid = to_regclass('pgjobs_job')
 # A worker that is frozen inside a transaction must not lock its rows for long.
 BEGIN = ("BEGIN", "SET LOCAL idle_in_transaction_session_timeout = '10s'")
 PREPARED = "SELECT name FROM pg_catalog.pg_prepared_statements"
-# After these a session is not what the worker takes it for.
-BROKEN = (psycopg.InternalError, psycopg.errors.InvalidSqlStatementName)
+# After these a session is not what the worker takes it for: what was prepared is gone,
+# or a migration has changed the type of what it returns.
+BROKEN = (
+    psycopg.InternalError,
+    psycopg.errors.InvalidSqlStatementName,
+    psycopg.errors.FeatureNotSupported,
+)
 PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
 # Several installations may share a database, each with workers from 1 on; so the oid of
 # the table is in the key. Workers of release 0.9.0 look for the other lock.
