@@ -1,10 +1,12 @@
 """How long it took until work went on, after each kind of fault."""
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from .checker.evidence import Evidence, FaultRow, Version
+from .checker.spans import Span
+from .checker.waits import outages, seconds_outside
 from .timeline import NAMES
 
 # Finds a version among those after a fault, given the token of the broken attempt.
@@ -22,9 +24,11 @@ class Recovery(NamedTuple):
     starts_met: int  # faults that met a process before it had registered
     # From the end of the fault to the next claim by any worker.
     work_went_on: list[float]
-    # From its beginning until each job whose attempt it broke was taken back, and until
-    # it was started again: other jobs may come first, and its lock may be another's.
+    # From its beginning until each job whose attempt it broke was taken back, without
+    # the time in which a fault hindered all workers.
     taken_back: list[float]
+    # And until it was started again: other jobs may come first, and its lock may be
+    # another's.
     started_again: list[float]
 
 
@@ -56,7 +60,7 @@ def recovery_of(kind: str, evidence: Evidence, claims: list[float]) -> Recovery:
             for fault in happened
             if (seconds := until_next(claims, fault.ended_at)) is not None
         ),
-        until(taken_back, evidence, happened),
+        until(taken_back, evidence, happened, outages(evidence)),
         until(started_again, evidence, happened),
     )
 
@@ -66,10 +70,15 @@ def until_next(times: list[float], since: float) -> float | None:
     return times[place] - since if place < len(times) else None
 
 
-def until(find: Finder, evidence: Evidence, happened: list[FaultRow]) -> list[float]:
+def until(
+    find: Finder,
+    evidence: Evidence,
+    happened: list[FaultRow],
+    left_out: Sequence[Span] = (),
+) -> list[float]:
     """Return the seconds until what `find` finds of the attempts that were broken."""
     return sorted(
-        found.committed_at - fault.began_at
+        seconds_outside(left_out, fault.began_at, found.committed_at)
         for fault in happened
         for job_id, token in fault.met
         if (found := find(broken_since(evidence, fault, job_id), token)) is not None

@@ -1,7 +1,7 @@
 """Spans of time, and what is left of them."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -25,7 +25,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
     return found
 
 
-def without(spans: Iterable[Span], removed: list[Span]) -> list[Span]:
+def without(spans: Iterable[Span], removed: Sequence[Span]) -> list[Span]:
     """Return what is left of the spans outside of others, which must be merged."""
     left = []
     for span in spans:

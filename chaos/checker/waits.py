@@ -1,7 +1,7 @@
 """What was kept waiting: jobs stuck at the end, and READY jobs that were overlooked."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from .evidence import (
     EVERYBODY,
@@ -23,8 +23,11 @@ TIME_TO_END = 5.0  # seconds: schedules fire until the end
 STEP = ("step the clock of the server", 15.0)
 # Only puts jobs into queues.
 HARMLESS = ("a crowd of queues behind one key",)
-# Another process is killed first, so that one starts.
+# Another process is killed first, so that one starts. While all are dead, nobody can
+# take back anything, and a job ends its process once that has claimed it.
 KILLING = (
+    "a job that ends its process",
+    "kill all workers for a while",
     "kill a worker",
     "kill a supervisor",
     "kill a starting worker",
@@ -50,14 +53,11 @@ def rescued_late(evidence: Evidence) -> Iterator[Violation]:
         **dict.fromkeys(KILLING, 10.0),
         "stop a worker for longer than its lease": evidence.rules.lease + 15,
     }
-    outages = merged(
-        span_of_outage(each) for each in evidence.faults if hinders_all(each)
-    )
+    spans = outages(evidence)
     for fault in evidence.faults:
         for job_id, token in fault.met if fault.kind in limits else ():
             end = end_of_attempt(evidence, job_id, token)
-            lasted = without([Span(fault.began_at, end)], outages)
-            seconds = sum(span.seconds for span in lasted)
+            seconds = seconds_outside(spans, fault.began_at, end)
             if seconds > limits[fault.kind]:
                 text = f"job {job_id} of {fault.target} went back after {seconds:.1f} s"
                 yield Violation(text, (job_id,))
@@ -70,6 +70,15 @@ def end_of_attempt(evidence: Evidence, job_id: int, token: int) -> float:
     return next(
         (each.committed_at for each in begun if not each.is_running), evidence.ended_at
     )
+
+
+def outages(evidence: Evidence) -> list[Span]:
+    """Return when a fault kept all workers from taking back what a dead one held."""
+    return merged(span_of_outage(each) for each in evidence.faults if hinders_all(each))
+
+
+def seconds_outside(spans: Sequence[Span], begin: float, end: float) -> float:
+    return sum(span.seconds for span in without([Span(begin, end)], spans))
 
 
 def span_of_outage(fault: FaultRow) -> Span:

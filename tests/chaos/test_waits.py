@@ -4,6 +4,7 @@ import pytest
 
 from chaos.checker.evidence import FaultRow, Pause
 from chaos.checker.waits import KILLING
+from chaos.recovery import recoveries
 from tests.chaos.histories import FIRST, SECOND, WORKERS, Story, broken, kill
 
 
@@ -106,3 +107,11 @@ def test_rescue_after_an_outage_may_come_later(story):
     killed = lose_for(story, 15)
     outage = FaultRow("stop and start the server", story.time - 12, story.time - 4)
     assert broken(story.evidence(faults=[killed, outage])) == set()
+
+
+def test_time_until_a_rescue_is_told_without_that_of_an_outage(story):
+    killed = lose_for(story, 15)
+    outage = FaultRow("stop and start the server", story.time - 12, story.time - 4)
+    recovery, _ = recoveries(story.evidence(faults=[killed, outage]))
+    assert recovery.kind == "kill a worker"
+    assert recovery.taken_back == [pytest.approx(15 - 8)]
