@@ -23,11 +23,11 @@ TIME_TO_END = 5.0  # seconds: schedules fire until the end
 STEP = ("step the clock of the server", 15.0)
 # Only puts jobs into queues.
 HARMLESS = ("a crowd of queues behind one key",)
-# Another process is killed first, so that one starts. While all are dead, nobody can
-# take back anything, and a job ends its process once that has claimed it.
+KILLING_ALL = "kill all workers for a while"
+# Another process is killed first, so that one starts.
 KILLING = (
     "a job that ends its process",
-    "kill all workers for a while",
+    KILLING_ALL,
     "kill a worker",
     "kill a supervisor",
     "kill a starting worker",
@@ -73,8 +73,19 @@ def end_of_attempt(evidence: Evidence, job_id: int, token: int) -> float:
 
 
 def outages(evidence: Evidence) -> list[Span]:
-    """Return when a fault kept all workers from taking back what a dead one held."""
-    return merged(span_of_outage(each) for each in evidence.faults if hinders_all(each))
+    """Return when a fault kept all workers from taking back what a dead one held.
+
+    After all were killed, that is until the first new one has registered.
+    """
+    registered = [each.at for each in evidence.workers if each.operation == "INSERT"]
+    spans = []
+    for fault in filter(hinders_all, evidence.faults):
+        span = span_of_outage(fault)
+        if fault.kind == KILLING_ALL:
+            later = (at for at in registered if at > span.end)
+            span = Span(span.begin, min(later, default=span.end))
+        spans.append(span)
+    return merged(spans)
 
 
 def seconds_outside(spans: Sequence[Span], begin: float, end: float) -> float:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from chaos.checker.evidence import FaultRow, Pause
-from chaos.checker.waits import KILLING
+from chaos.checker.evidence import EVERYBODY, FaultRow, Pause
+from chaos.checker.waits import KILLING, KILLING_ALL
 from chaos.recovery import recoveries
 from tests.chaos.histories import FIRST, SECOND, WORKERS, Story, broken, kill
 
@@ -107,6 +107,18 @@ def test_rescue_after_an_outage_may_come_later(story):
     killed = lose_for(story, 15)
     outage = FaultRow("stop and start the server", story.time - 12, story.time - 4)
     assert broken(story.evidence(faults=[killed, outage])) == set()
+
+
+@pytest.mark.parametrize(("seconds", "is_late"), [(9, False), (11, True)])
+def test_rescue_after_the_death_of_all_counts_from_the_first_new_worker(
+    story, seconds, is_late
+):
+    killed = lose_for(story, 20 + seconds, KILLING_ALL)
+    killed = killed._replace(pids=(101,), target=EVERYBODY)
+    first, second = WORKERS
+    new = second._replace(at=killed.began_at + 20)
+    found = broken(story.evidence(faults=[killed], workers=[first, new]))
+    assert ("rescued late" in found) is is_late
 
 
 def test_time_until_a_rescue_is_told_without_that_of_an_outage(story):

@@ -214,6 +214,7 @@ def given(role: str) -> str:
 def test_superuser_who_has_migrated_gives_everything_to_the_owner():
     with new_database("taken") as name, harness.connect(name) as server:
         manage(name, "migrate", "-v", "0")
+        server.execute("SET search_path = public")
         server.execute(given(server.info.user))
         with pytest.raises(AssertionError, match="must be owner of"):
             manage(name, "migrate", "-v", "0", "pgjobs", "zero")
