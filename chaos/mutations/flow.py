@@ -52,7 +52,11 @@ BUGS = [
     Bug(
         "pruning forgets what of a batch has failed",
         "batch ended otherwise",
-        (("job.batch_id IS NOT NULL AND job.status <> 'SUCCESSFUL'", "false"),),
+        (
+            ("job.batch_id IS NOT NULL AND job.status <> 'SUCCESSFUL'", "false"),
+            # The last line of defence: the batch keeps how its deleted jobs ended.
+            ("failed IS NOT NULL OR of_deleted = 'FAILED'", "failed IS NOT NULL"),
+        ),
         "batched",
         "prune batches",
         30,
