@@ -39,6 +39,7 @@ def ours(own: OwnConnection) -> int:
     return own.execute(query)[0][0]
 
 
+@pytest.mark.direct
 def test_what_was_prepared_is_prepared_again_after_a_rollback(own):
     own.together(TWICE)
     for _ in range(2):
@@ -51,6 +52,7 @@ def test_what_was_prepared_is_prepared_again_after_a_rollback(own):
         roll_back(own)
 
 
+@pytest.mark.direct
 def test_connection_whose_prepared_statements_are_gone_is_replaced(own):
     own.together(TWICE)
     own.execute("DEALLOCATE ALL")
@@ -59,6 +61,7 @@ def test_connection_whose_prepared_statements_are_gone_is_replaced(own):
     assert own.together(TWICE) == [[(8,)], [(8,)]]
 
 
+@pytest.mark.direct
 @pytest.mark.parametrize("send", ["execute", "together"])
 def test_connection_whose_statement_returns_another_type_now_is_replaced(own, send):
     def names() -> list:

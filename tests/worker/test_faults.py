@@ -371,8 +371,13 @@ def server():
     server.remove()
 
 
-def on_private_server(server) -> dict[str, str]:
-    return {"DATABASE_URL": f"{server.url}/postgres", "PGJOBS_IN_TEST_PROCESS": ""}
+def on_private_server(server) -> dict:
+    """Return how a brisk worker starts on it, which is never behind a pooler."""
+    return {
+        "settings": {**BRISK, "LISTEN": True},
+        "DATABASE_URL": f"{server.url}/postgres",
+        "PGJOBS_IN_TEST_PROCESS": "",
+    }
 
 
 def job_on(server, task, argument) -> dict:
@@ -393,7 +398,7 @@ def state_on(server, id) -> tuple:
 def test_outage_costs_no_job_and_no_processor_time(start_worker, server, path):
     """Two workers lose their database and find it again; neither takes the other for
     dead, and what ended meanwhile is recorded."""
-    how = {"settings": BRISK, "registered": False, **on_private_server(server)}
+    how = {"registered": False, **on_private_server(server)}
     workers = [
         start_worker("--poll", "600", "--concurrency", "1", **how) for _ in range(2)
     ]
@@ -418,7 +423,7 @@ def test_outage_costs_no_job_and_no_processor_time(start_worker, server, path):
 
 def test_quick_restarts_get_no_living_worker_rescued(start_worker, server, path):
     """All session locks go at once, but the workers come back one by one."""
-    how = {"settings": BRISK, "registered": False, **on_private_server(server)}
+    how = {"registered": False, **on_private_server(server)}
     for _ in range(2):
         start_worker("--poll", "600", "--concurrency", "1", **how)
     ids = [job_on(server, tasks.hold, path) for _ in range(2)]
