@@ -49,6 +49,7 @@ def test_running_job_may_end_within_the_grace(start_worker, path, number):
     worker, job = start_holding(start_worker, path)
     late = enqueue(tasks.noop)
     worker.send(number)
+    wait_for(lambda: "Stopping" in worker.printed, "it has taken the signal")
     tasks.let_go(path)
     assert worker.wait() == ExitCode.STOPPED
     job.refresh_from_db()
