@@ -49,6 +49,7 @@ def deaths(stack: ExitStack, times: int) -> dict[str, list[float]]:
     server = Server(700)
     stack.callback(server.remove)
     server.start()
+    server.make_owner()
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     settings = {"DJANGO_SETTINGS_MODULE": "chaos.project.default_times"}
     of_all = {**environment(server.port, server.password), **settings}
