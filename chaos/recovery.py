@@ -38,14 +38,17 @@ def recoveries(evidence: Evidence) -> list[Recovery]:
         for version in evidence.versions
         if version.is_running and version.attempts
     )
+    left_out = outages(evidence)
     return [
-        recovery_of(kind, evidence, claims)
+        recovery_of(kind, evidence, claims, left_out)
         for kind in NAMES
         if any(fault.kind == kind for fault in evidence.faults)
     ]
 
 
-def recovery_of(kind: str, evidence: Evidence, claims: list[float]) -> Recovery:
+def recovery_of(
+    kind: str, evidence: Evidence, claims: list[float], left_out: list[Span]
+) -> Recovery:
     all_of_kind = [fault for fault in evidence.faults if fault.kind == kind]
     happened = [fault for fault in all_of_kind if not fault.skipped]
     return Recovery(
@@ -60,7 +63,7 @@ def recovery_of(kind: str, evidence: Evidence, claims: list[float]) -> Recovery:
             for fault in happened
             if (seconds := until_next(claims, fault.ended_at)) is not None
         ),
-        until(taken_back, evidence, happened, outages(evidence)),
+        until(taken_back, evidence, happened, left_out),
         until(started_again, evidence, happened),
     )
 

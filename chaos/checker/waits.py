@@ -78,23 +78,24 @@ def outages(evidence: Evidence) -> list[Span]:
     After all were killed, that is until the first new one has registered.
     """
     registered = [each.at for each in evidence.workers if each.operation == "INSERT"]
-    spans = []
-    for fault in filter(hinders_all, evidence.faults):
-        span = span_of_outage(fault)
-        if fault.kind == KILLING_ALL:
-            later = (at for at in registered if at > span.end)
-            span = Span(span.begin, min(later, default=span.end))
-        spans.append(span)
-    return merged(spans)
+    return merged(
+        span_of_outage(each, registered)
+        for each in evidence.faults
+        if hinders_all(each)
+    )
 
 
 def seconds_outside(spans: Sequence[Span], begin: float, end: float) -> float:
     return sum(span.seconds for span in without([Span(begin, end)], spans))
 
 
-def span_of_outage(fault: FaultRow) -> Span:
-    aftermath = STEP[1] if fault.kind == STEP[0] else 0.0
-    return Span(fault.began_at, fault.ended_at + aftermath)
+def span_of_outage(fault: FaultRow, registered: Sequence[float]) -> Span:
+    end = fault.ended_at
+    if fault.kind == STEP[0]:
+        end += STEP[1]
+    if fault.kind == KILLING_ALL:
+        end = min((at for at in registered if at > end), default=end)
+    return Span(fault.began_at, end)
 
 
 def hinders_all(fault: FaultRow) -> bool:

@@ -52,7 +52,7 @@ def crowd(stage: Stage, fault: Fault, draw: float) -> Iterator[None]:
 
 
 def clear_away(stage: Stage) -> None:
-    """End the crowd, although a worker or an operator may hold rows of it."""
+    """End the crowd, also where the server is away for a moment or refuses it once."""
     deadline = time.monotonic() + LONGEST
     while True:
         try:
@@ -60,9 +60,10 @@ def clear_away(stage: Stage) -> None:
                 connection.execute(END)
                 connection.execute("DELETE FROM pgjobs_queue WHERE name LIKE 'crowd %'")
             return
-        except psycopg.OperationalError:  # a deadlock
+        except psycopg.OperationalError:
             if time.monotonic() > deadline:
                 raise
+            time.sleep(0.05)
 
 
 def soon(connection: psycopg.Connection, question: str) -> None:
