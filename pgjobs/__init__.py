@@ -2,22 +2,24 @@
 
 from .draining import drain
 from .exceptions import Cancel, Fail, Retry, Snooze
+from .features.batches.declare import chain, group
+from .features.dependencies.declare import Dependency, same
+from .features.dependencies.write_all import ALL
+from .features.django_tasks.declare import task_options
+from .features.durable.declare import Answer
+from .features.events.declare import apublish, current_event, publish, subscribe
+from .features.schedules.declare import schedule
+from .signatures import task
 from .tasks.backoff import constant, exponential, linear
-from .tasks.chains import chain, group
-from .tasks.dependencies import Dependency, same
-from .tasks.django_options import task_options
 from .tasks.enqueueing import aenqueue, enqueue, enqueue_many
-from .tasks.events import apublish, current_event, publish, subscribe
 from .tasks.lookup import get_task
 from .tasks.running_job import current_job
-from .tasks.schedules import schedule
-from .tasks.task import task
-from .tasks.write_all import ALL
 
 __version__ = "0.9.0"
 
 __all__ = [
     "ALL",
+    "Answer",
     "Cancel",
     "Dependency",
     "Fail",

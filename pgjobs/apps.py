@@ -1,16 +1,13 @@
-from contextlib import suppress
-
 from django.apps import AppConfig
-from django.conf import settings as django_settings
 from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.db.models.signals import post_migrate, pre_migrate
-from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from .base.database_choice import has_tables, queue_databases, sees_tables
 from .base.readable import watch_connections
 from .database.schema import follow_schema
+from .features import entries
 from .tasks.registry import registry
 
 
@@ -25,33 +22,19 @@ class PgjobsConfig(AppConfig):
 
         watch_connections()
         registry.discover()
-        import_backends()
+        # Not from the modules "start": they import what most processes do not need.
+        for prepare in entries("ready", "ON_READY"):
+            prepare()
         pre_migrate.connect(prepare_to_migrate, sender=self)
         post_migrate.connect(store_declared, sender=self)
 
 
-def import_backends() -> None:
-    """Let this process know the tasks of `django.tasks` that run here.
-
-    Django imports a backend with the first task, which a worker may need before.
-    """
-    for params in getattr(django_settings, "TASKS", {}).values():
-        path = params.get("BACKEND", "")
-        if not path.startswith(("django.", "django_tasks.")):
-            with suppress(ImportError):  # Django reports it
-                import_string(path)
-
-
 def prepare_to_migrate(using: str, plan=(), **kwargs) -> None:
-    """Let the functions follow their tables if someone has renamed the schema.
-
-    Views of roles are dropped, which would hinder migrations.
-    """
+    """Let the functions follow their tables if someone has renamed the schema."""
     if using in queue_databases() and connections[using].vendor == "postgresql":
-        from .reports.role_views import drop_views  # needs the models
-
         follow_schema(connections[using])
-        drop_views(using, plan)
+        for prepare in entries("start", "BEFORE_MIGRATE"):
+            prepare(using, plan)
 
 
 def store_declared(using: str, apps=None, **kwargs) -> None:
@@ -61,11 +44,8 @@ def store_declared(using: str, apps=None, **kwargs) -> None:
         return
     # Without `apps` the signal follows a flush, which changes no migration.
     if has_tables(using) if apps is None else is_migrated(connection):
-        from .reports.role_views import make_views_again  # needs the models
-        from .tasks.declaring import store_for_an_hour
-
-        store_for_an_hour(using)
-        make_views_again(using)
+        for store in entries("start", "ON_MIGRATE"):
+            store(using)
 
 
 def is_migrated(connection) -> bool:

@@ -136,7 +136,7 @@ def listen(value):
 def is_by_alias(listen: Any) -> bool:
     """Whether the setting LISTEN has a dict for each of several databases."""
     values = listen.values() if isinstance(listen, dict) else ()
-    return any(isinstance(each, Mapping) for each in values)
+    return any(isinstance(value, Mapping) for value in values)
 
 
 # FAILED is the dead-letter box: a job leaves it only if an operator decides so.
@@ -190,7 +190,7 @@ SETTINGS = {
     "POLL_INTERVAL": Setting(
         5.0,
         positive_seconds,
-        "Time between two looks at the queue while nothing wakes the worker.",
+        "Time between two fetches while nothing wakes the worker.",
     ),
     "HEARTBEAT_INTERVAL": Setting(
         5.0, positive_seconds, "Time between two signs of life of a worker."
@@ -309,7 +309,6 @@ class Settings:
 
     def __init__(self) -> None:
         self.database_of_process: str | None = None
-        self.known: dict[str, Any] = {}  # cached, because each job reads some
 
     @property
     def DATABASE(self) -> str:
@@ -339,12 +338,14 @@ class Settings:
             database_of_context.reset(token)
 
     def __getattr__(self, name: str) -> Any:
-        return self.get(name)
+        # From then on it is an attribute, because each job reads some.
+        value = vars(self)[name] = self.read(name)
+        return value
 
     def get(self, name: str) -> Any:
-        if name not in self.known:
-            self.known[name] = self.read(name)
-        return self.known[name]
+        """Return a setting as it is given, also one that a property hides."""
+        known = vars(self)
+        return known[name] if name in known else self.__getattr__(name)
 
     def read(self, name: str) -> Any:
         try:
@@ -364,7 +365,8 @@ class Settings:
     def forget(self, *, setting: str, **kwargs) -> None:
         """Read all settings again, after a test has changed them."""
         if setting == "PGJOBS":
-            self.known.clear()
+            for name in SETTINGS:
+                vars(self).pop(name, None)
 
 
 class Problem(NamedTuple):

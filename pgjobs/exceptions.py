@@ -1,7 +1,7 @@
 """Everything that pgjobs raises, and what a task may raise to steer its job."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -108,6 +108,22 @@ class TaskCancelled(Interruption):
     """The running job was asked to stop. It ends CANCELLED."""
 
     default = "The job was asked to stop."
+
+
+class Suspended(BaseException):
+    """Raised by a call that sleeps or waits: the task goes on later, from its top.
+
+    It is a BaseException and no Exception, so that `except Exception` in a task does
+    not catch it by accident. Let it through.
+
+    - `statement`: the name of the statement that stores it.
+    - `stores`: what that statement is given.
+    """
+
+    def __init__(self, reason: str, statement: str, stores: dict[str, Any]) -> None:
+        self.statement = statement
+        self.stores = stores
+        super().__init__(reason)
 
 
 class ControlFlow(Exception):

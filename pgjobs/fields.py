@@ -1,10 +1,13 @@
-"""What migrations name of the models' fields. No name here may move or go."""
+"""Fields of models, and one of forms. Migrations name them: no name may move or go."""
 
 import json
 
+from django import forms
 from django.db import models
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
-from .base.plain_json import UnreadableJson
+from .base.plain_json import UnreadableJson, check_json, dump
 
 
 class LenientDecoder(json.JSONDecoder):
@@ -44,7 +47,7 @@ class HoldsKey(models.Func):
 
 
 class Histogram(models.Field):
-    """How many durations were in each bucket: see queue/figures.py.
+    """How many durations were in each bucket: see features/desk/counting.py.
 
     An array of integers. Django's own field for it wants an app of its own.
     """
@@ -57,3 +60,33 @@ class Histogram(models.Field):
     def to_python(self, value):
         """Return the numbers; a fixture has them as JSON text."""
         return json.loads(value) if isinstance(value, str) else value
+
+
+class JsonField(forms.CharField):
+    """A value as JSON in a form, decoded; None if nothing was entered."""
+
+    widget = forms.Textarea(attrs={"rows": 4})
+    refusal: str | Promise = "%(problem)s"
+
+    def to_python(self, value):
+        text = super().to_python(value)
+        if not text:
+            return None
+        # Not forms.JSONField, which lets RecursionError and long numbers through.
+        try:
+            data = json.loads(text)
+            self.check_data(data)
+        except json.JSONDecodeError as error:
+            raise forms.ValidationError(_("Enter valid JSON.")) from error
+        except (ValueError, RecursionError) as error:
+            raise forms.ValidationError(
+                self.refusal, params={"problem": error}
+            ) from error
+        return data
+
+    def check_data(self, data) -> None:
+        """Raise ValueError unless the data can be stored."""
+        check_json(data)
+
+    def prepare_value(self, value):
+        return value if value is None or isinstance(value, str) else dump(value)

@@ -123,9 +123,13 @@ def log_failure(receiver: Callable, error: BaseException) -> None:
     logger.error("Signal receiver=%s failed", name, exc_info=error)
 
 
-def is_heard(end: str, sender: type) -> bool:
-    """Whether any receiver hears of such an end."""
-    return any(signal.has_listeners(sender) for signal in OF_ENDS.get(end, ()))
+def is_heard(sender: type, *ends: str) -> bool:
+    """Whether any receiver hears of such ends; without `ends`, of any end."""
+    for end in ends or OF_ENDS:
+        for signal in OF_ENDS.get(end, ()):
+            if signal.has_listeners(sender):
+                return True
+    return False
 
 
 def send_end(

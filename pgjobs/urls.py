@@ -5,4 +5,7 @@ from django.urls import path
 from . import views
 
 app_name = "pgjobs"
-urlpatterns = [path("<str:token>/", views.job_status, name="job_status")]
+urlpatterns = [
+    path("answer/<str:token>/", views.answer_job, name="answer"),
+    path("<str:token>/", views.job_status, name="job_status"),
+]

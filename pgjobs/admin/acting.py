@@ -18,11 +18,12 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.ids import read_id
 from ..exceptions import AlreadyEnqueued
-from ..models import Job, Status
+from ..models.job import Job
+from ..models.job_choices import Status
 from ..queue.acts import Changed
 from ..reports.texts import excerpt
-from .acts import Act
-from .auditing import noting
+from .acts import Act, Noted
+from .auditing import audited
 from .buttons import ButtonsAdmin, button
 from .listing import count_up_to
 
@@ -92,6 +93,7 @@ class ActingAdmin(ButtonsAdmin):
     def act_on_one(self, request, act: Act, row):
         """Answer a button's request."""
         form = act.form(request.POST if request.method == "POST" else None)
+        form.suggest(row)
         if form.is_valid():
             changed = self.carry_out(request, act, form, row)
             gone = changed and act.flag == DELETION
@@ -103,7 +105,7 @@ class ActingAdmin(ButtonsAdmin):
         """Act, log and report; return whether the row changed."""
         rows = self.get_queryset(request).filter(pk=row.pk)
         try:
-            with self.noting(request, act, form, row.pk) as entry:
+            with self.audited(request, act, form, row.pk) as entry:
                 changed = act.run(rows, **words_of(request, act, form))
                 entry.number = changed.changed
         except AlreadyEnqueued as error:
@@ -122,13 +124,11 @@ class ActingAdmin(ButtonsAdmin):
         self.message_user(request, text, messages.SUCCESS)
         return True
 
-    def noting(self, request, act: Act, form, id: int | None = None):
+    def audited(self, request, act: Act, form, id: int | None = None):
         """Write what happens to the audit trail."""
         chosen = "" if id is not None else selection(request)
-        words = form.cleaned_data
-        note = str(words.get("reason") or words.get("note") or "")
-        what = {"chosen": chosen, "note": note}
-        return noting(request, act.verb, self.opts.model_name, id, **what)
+        what = {"chosen": chosen, "note": form.for_audit}
+        return audited(request, act.verb, self.opts.model_name, id, **what)
 
     # The form
 
@@ -139,17 +139,17 @@ class ActingAdmin(ButtonsAdmin):
     def save_model(self, request, obj, form, change):
         verb = "change" if change else "add"
         fields = ", ".join(form.changed_data)
-        with self.noting_row(request, verb, obj, fields) as entry:
+        with self.audited_row(request, verb, obj, fields) as entry:
             self.store(obj, form, change)
             entry.object_id, entry.number = obj.pk, 1
 
     def delete_model(self, request, obj):
-        with self.noting_row(request, "delete", obj, name_of(obj)) as entry:
+        with self.audited_row(request, "delete", obj, name_of(obj)) as entry:
             super().delete_model(request, obj)
             entry.number = 1
 
-    def noting_row(self, request, verb: str, row, chosen: str):
-        return noting(request, verb, self.opts.model_name, row.pk, chosen=chosen)
+    def audited_row(self, request, verb: str, row, chosen: str):
+        return audited(request, verb, self.opts.model_name, row.pk, chosen=chosen)
 
     # A selection
 
@@ -167,7 +167,7 @@ class ActingAdmin(ButtonsAdmin):
             return self.confirmation_page(request, act, form, context)
         is_limited = count_up_to(self.most_at_once + 1, rows) > self.most_at_once
         part = self.part_of(act, rows) if is_limited else rows
-        with self.noting(request, act, form) as entry:
+        with self.audited(request, act, form) as entry:
             changed = act.run(part, **words_of(request, act, form))
             entry.number = changed.changed
         name = counted(self.model, changed.changed)
@@ -206,6 +206,7 @@ def act_button(act: Act):
         path=act.verb,
         permission=act.permission,
         is_offered=act.is_offered,
+        label_for=act.label_for,
     )
     def view(self, request, row):
         return self.act_on_one(request, act, row)
@@ -275,10 +276,12 @@ def at_most(model, most: int, number: int) -> str | None:
 
 def sentences(act: Act, changed: Changed, name: str) -> str:
     """Return what an act has done, in words."""
-    done = act.done % {"count": changed.changed, "name": name}
-    if not changed.skipped:
-        return done
-    return f"{done} {act.skipped % {'count': changed.skipped}}"
+    said = [act.done % {"count": changed.changed, "name": name}]
+    if changed.skipped:
+        said.append(act.skipped % {"count": changed.skipped})
+    if isinstance(changed, Noted) and changed.note:
+        said.append(changed.note)
+    return " ".join(map(str, said))
 
 
 def words_of(request, act: Act, form) -> dict[str, Any]:

@@ -5,16 +5,54 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.admin.models import CHANGE, DELETION
+from django.db import transaction
+from django.db.models import TextField
+from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from ..conf import FINISHED
-from ..models import Status
-from ..models.job_choices import QUEUED
+from ..features import entries
+from ..models.job import Job
+from ..models.job_choices import QUEUED, Status
 from ..models.job_set import JobQuerySet
 from ..queue.acts import Changed
+from ..tasks.arguments import Stored
+from ..tasks.stored_jobs import job_of
 from .forms import ActForm, ReasonForm, ResultForm
-from .repeating import run_again
+
+
+class Repeated(Changed):
+    """The outcome of the act, with the id of the new job."""
+
+    new_id: int
+
+
+class Noted(Changed):
+    """The outcome of the act, with one more sentence about it."""
+
+    note: str = ""
+
+
+def run_again(jobs) -> Repeated:
+    """Enqueue a job like the one in the set: same arguments, queue and priority.
+
+    Its other options are those that the task has now. Raises AlreadyEnqueued if another
+    job holds its unique key.
+    """
+    # As text: SQL may have stored JSON that Python cannot read.
+    texts = (Cast(column, TextField()) for column in ("args", "kwargs"))
+    columns = jobs.values_list("task", "queue_name", "priority", *texts)
+    with transaction.atomic(using=Job.objects.db_to_write):
+        task, queue_name, priority, args, kwargs = columns.get()
+        new_job = job_of(task, Stored(args, kwargs))._replace(
+            queue_name=queue_name, priority=priority, on_conflict="raise"
+        )
+        (job,) = Job.objects.db_manager(Job.objects.db_to_write).insert([new_job])
+    repeated = Repeated(1, 0)
+    repeated.new_id = job.pk
+    return repeated
+
 
 UNFINISHED = (*QUEUED, Status.RUNNING)
 
@@ -47,6 +85,7 @@ class Act:
     reason: Any = ""  # if the operator gives none; filled with {"user": "ada"}
     flag: int = CHANGE  # of the log entry
     label: Any
+    label_for: Callable[[Any], Any] | None = None  # of the button of a row
     bulk_label: Any = ""
     effect: Any  # on the confirmation page
     effect_on_running: Any = ""
@@ -57,6 +96,13 @@ class Act:
     unchanged: Any = ""  # the message if the row behind a button did not change
 
 
+def retry_label(job: Job) -> Any:
+    """Return how the button is called, beside one of another retry or alone."""
+    is_alone = not any(each.is_offered(job) for each in entries("acts", "RETRIES"))
+    return RETRY.label if is_alone else FROM_BEGINNING
+
+
+FROM_BEGINNING = _("From the beginning")
 RETRY = Act(
     verb="retry",
     permission="retry",
@@ -65,6 +111,7 @@ RETRY = Act(
     is_offered=lambda job: job.status in FINISHED,
     skipped=SKIPPED_OR_TAKEN,
     label=_("Retry"),
+    label_for=retry_label,
     bulk_label=_("Retry selected jobs"),
     effect=_(
         "Finished jobs return to the queue and run again from the beginning, with all "

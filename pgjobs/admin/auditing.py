@@ -2,13 +2,12 @@
 
 from contextlib import AbstractContextManager
 
-from ..models import AuditEntry
-from ..models.audit_entry import Via
+from ..models.audit_entry import AuditEntry, Via
 
 
-def noting(
+def audited(
     request, act: str, model: str, id: int | None = None, **what
 ) -> AbstractContextManager[AuditEntry]:
-    """Write an act of the request's user: see `AuditManager.noting`."""
+    """Write an act of the request's user: see `AuditManager.audited`."""
     actor = request.user.get_username()
-    return AuditEntry.objects.noting(actor, Via.PAGE, act, model, id, **what)
+    return AuditEntry.objects.audited(actor, Via.PAGE, act, model, id, **what)

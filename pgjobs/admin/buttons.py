@@ -43,12 +43,14 @@ def button(
     path: str,
     permission: str,
     is_offered: Callable[[Any], bool],
+    label_for: Callable[[Any], str] | None = None,
 ):
     """Make a method of `ButtonsAdmin` the view behind a button.
 
     It is called with the request and the object. `permission`: the word in the admin's
-    `has_<permission>_permission`. The method's name must be unique among all models
-    (the package makes it the URL's name), so it begins with app and model.
+    `has_<permission>_permission`. `label_for`: the label beside an object, if that
+    decides. The method's name must be unique among all models (the package makes it
+    the URL's name), so it begins with app and model.
     """
 
     def decorate(method):
@@ -61,6 +63,7 @@ def button(
         view.url_path = path
         view.permission = permission
         view.is_offered = is_offered
+        view.label_for = label_for or (lambda obj: label)
         return view
 
     return decorate
@@ -93,7 +96,7 @@ class ButtonsAdmin(TableAdmin, ActionsModelAdmin):
         """Return what the package's templates draw: the buttons offered for obj."""
         return [
             {
-                "title": button.short_description,
+                "title": button.label_for(obj),
                 "path": self.button_url(request, name, obj, origin),
             }
             for name, button in buttons.items()

@@ -8,8 +8,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.moments import instant
-from ..exceptions import UnknownTask
-from ..models import Job, Status
+from ..models.job import Job
+from ..models.job_choices import Status
 from ..reports.json_text import readable
 from ..reports.remarks import Remark
 from ..reports.secrets import masked_key
@@ -104,12 +104,9 @@ class JobColumns(TableAdmin):
     @admin.display(description=_("task"))
     def task_and_state(self, job: Job) -> str:
         name = excerpt(job.task, 2 * LONGEST_CELL)
-        if definition := getattr(job, "definition", None):  # if the user may see it
-            url = page("taskdefinition", definition.pk, self.admin_site)
+        if url := getattr(job, "task_url", None):  # if the user may see it
             name = format_html('<a href="{}">{}</a>', url, name)
-        try:
-            registry.get(job.task)
-        except UnknownTask:
+        if registry.find(job.task) is None:
             note = gettext("no task of this name is known here")
             return format_html('{} <span class="quiet">({})</span>', name, note)
         return name

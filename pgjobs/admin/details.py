@@ -1,31 +1,142 @@
-"""What the page of a job shows beside its columns."""
+"""What the page of a job shows: which columns, in which order, and what beside them.
 
+And its timeline: what happened to the job, in the order of time.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db.models import Case, Exists, F, Func, OuterRef, TextField, When
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Left, Right
 from django.utils.timezone import now
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
 
 from ..base.moments import instant
-from ..models import Attempt, Job, Predecessor, Status, Step
+from ..features import entries
+from ..models.attempt import Attempt
+from ..models.job import Job
+from ..models.job_choices import Status
+from ..models.predecessor import Predecessor
 from ..reports.json_text import plain, readable
 from ..reports.secrets import masked_key
 from ..reports.texts import block, excerpt, visible
 from ..tasks.sensitive import named_arguments, sensitive_words
-from .markup import ago, exactly, lasting
+from .markup import ago, exact, exactly, lasting
 from .progress import Bar, bar
-from .timeline import timeline
+
+
+class Moment(NamedTuple):
+    at: datetime
+    kind: str  # the class of its colour
+    text: str
+
+    @property
+    def exactly(self) -> str:
+        return exact(self.at)
+
+    @property
+    def ago(self) -> str:
+        return ago(self.at)
+
+
+def timeline(job: Job, attempts: Iterable[Attempt]) -> list[Moment]:
+    moments = [*of_columns(job), *of_attempts(attempts)]
+    for moments_of in entries("timeline", "MOMENTS"):
+        moments += (Moment(*values) for values in moments_of(job))
+    return sorted(moments, key=lambda moment: instant(moment.at))
+
+
+def of_columns(job: Job) -> Iterator[Moment]:
+    yield Moment(job.enqueued_at, "ready", _("Enqueued"))
+    if job.run_after is not None:
+        yield Moment(job.run_after, "scheduled", _("Due"))
+    if job.cancel_requested_at is not None:
+        yield Moment(job.cancel_requested_at, "waiting", _("Asked to cancel"))
+    if job.finished_at is not None:
+        word = str(Status(job.status).label)
+        yield Moment(job.finished_at, job.status.lower(), word)
+
+
+def of_attempts(attempts: Iterable[Any]) -> Iterator[Moment]:
+    for attempt in attempts:
+        if attempt.started_at is None:
+            continue
+        end = attempt.finished_at or now()
+        values = {
+            "number": attempt.number,
+            "outcome": attempt.outcome_word,
+            "time": lasting(instant(end) - instant(attempt.started_at)),
+        }
+        text = _("Attempt %(number)d: %(outcome)s after %(time)s")
+        if attempt.finished_at is None:
+            text = _("Attempt %(number)d: has been running for %(time)s")
+        yield Moment(attempt.started_at, attempt.outcome.lower(), text % values)
+
+
+# Fields of the page, by the columns without which the page skips them.
+TIMES = {
+    "enqueued_at": "enqueued",
+    "run_after": "due",
+    "expires_at": "expires",
+    "cancel_requested_at": "asked_to_cancel",
+    "started_at": "started",
+    "last_attempted_at": "last_attempted",
+    "finished_at": "finished",
+}
+ASSIGNMENT = {"worker_id": "worker_link", "batch_id": "batch_link"}
+COUNTERS = {name: name for name in ("crashes", "timeout", "process_units")}
+KEY_FIELDS = (("masked_unique_key", "unique_for", "unique_until", "holds_key"),)
+INTERNALS = (
+    ("max_attempts", "max_crashes", "attempts", "failures"),
+    ("life", "lease_token"),
+)
+LATER = "pgjobs-later"  # the class of fieldsets that come behind the attempts
+
+
+def fieldsets(
+    job: Job, may_see_arguments: bool
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield the groups of fields, without the columns that hold nothing.
+
+    Keys are made of arguments, so only who may see these sees them.
+    """
+    has_key = job.unique_key and may_see_arguments
+    groups = (
+        (None, state_fields(job), ()),
+        (_("Times"), filled(job, TIMES), (LATER,)),
+        (_("Uniqueness"), KEY_FIELDS if has_key else (), (LATER,)),
+        (_("Internals"), INTERNALS, ("collapse",)),
+    )
+    for title, fields, classes in groups:
+        if fields:
+            yield title, {"fields": fields, "classes": classes}
+
+
+def state_fields(job: Job) -> tuple:
+    """Return the fields at the top of the page, which say how the job does."""
+    return (
+        "status_word",
+        *(("why",) if job.why else ()),
+        *(("full_reason",) if job.reason_start else ()),
+        "task_and_state",
+        ("queue", "priority", *filled(job, ASSIGNMENT)),
+        ("tries", *filled(job, COUNTERS)),
+    )
+
+
+def filled(job: Job, fields: dict[str, str]) -> tuple[str, ...]:
+    """Return the fields whose columns hold something."""
+    return tuple(field for column, field in fields.items() if getattr(job, column))
+
 
 LONGEST_TEXT = 100_000  # characters of one text that are fetched and shown
 LONGEST_LINE = 300
 MOST_ATTEMPTS = 50
-MOST_STEPS = 200
-LONGEST_STEP_RESULT = 2_000
 
 # Keys that the page shows as links at once.
-LINKED = ("batch_id", "has_successors")
+LINKED = ("batch_id", "has_successors", "first_id", "continued_as")
 ATTEMPT_TEXTS = ("exception_class", "message", "traceback")
 
 
@@ -35,7 +146,16 @@ class Text(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """A schedule or an event."""
+    """How to find the row of a feature that enqueued a job, such as a schedule."""
+
+    kind: str  # the name of the model
+    id: str  # the path of relations from the job to its id
+    name: str  # the path to its name
+    shown: str = "{name}"
+
+
+class Enqueued(NamedTuple):
+    """The row of a feature that enqueued the job."""
 
     kind: str
     id: int
@@ -52,9 +172,10 @@ class Lineage(NamedTuple):
 def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     """Return the template context for a job's page; never fails on what a row holds."""
     attempts = [*unrecorded_attempt(job), *attempts_of(job)]
-    steps = list(steps_of(job, may_see_arguments))
     row = Job.objects.filter(pk=job.pk).values(**columns(may_see_arguments)).first()
     row = row or {}
+    for key in entries("admin", "JOB_KEYS"):
+        setattr(job, key, row.get(key))
     return {
         "may_see_arguments": may_see_arguments,
         "origin": origin(row),
@@ -68,19 +189,16 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
         "hidden_attempts": len(attempts) > MOST_ATTEMPTS,
         "most_attempts": MOST_ATTEMPTS,
         "timeline": timeline(job, attempts[:MOST_ATTEMPTS]),
-        "steps": steps[:MOST_STEPS],
-        "hidden_steps": len(steps) > MOST_STEPS,
-        "most_steps": MOST_STEPS,
     }
 
 
-def origin(row: dict[str, Any]) -> Origin | None:
-    """Return what enqueued the job, if it was a schedule or an event."""
-    if row.get("schedule_id") is not None:
-        return Origin("schedule", row["schedule_id"], excerpt(row["schedule"], 200))
-    if row.get("event_id") is not None:
-        name = excerpt(row["event"], 200)
-        return Origin("event", row["event_id"], f"{name} #{row['event_id']}")
+def origin(row: dict[str, Any]) -> Enqueued | None:
+    """Return what enqueued the job, if a feature did."""
+    for entry in entries("admin", "JOB_ORIGINS"):
+        if (id := row.get(f"{entry.kind}_id")) is not None:
+            name = row[entry.kind]
+            shown = entry.shown.format(name=excerpt(name, 200), id=id)
+            return Enqueued(entry.kind, id, shown)
     return None
 
 
@@ -91,13 +209,13 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
         "done": F("progress__done"),
         "total": F("progress__total"),
         "progress_message": Left("progress__message", 2 * LONGEST_LINE),
-        "schedule_id": F("tick__schedule_id"),
-        "schedule": F("tick__schedule__name"),
-        "event_id": F("delivery__event_id"),
-        "event": F("delivery__event__name"),
         "correlation": KT("meta__correlation_id"),
         "parent": KT("meta__parent_id"),
     }
+    for entry in entries("admin", "JOB_ORIGINS"):
+        always |= {f"{entry.kind}_id": F(entry.id), entry.kind: F(entry.name)}
+    # What features read of `keys`, as text. The rest of it may be large.
+    always |= {key: KT(f"keys__{key}") for key in entries("admin", "JOB_KEYS")}
     arguments = {
         "named": beginning("kwargs"),
         "unnamed": beginning("args"),
@@ -168,20 +286,6 @@ def progress_of(row: dict[str, Any]) -> Bar | None:
         return None
     message = excerpt(row["progress_message"], LONGEST_LINE)
     return bar(row["done"], row["total"], message)
-
-
-def steps_of(job: Job, may_see_results: bool):
-    """Return the latest steps of all lives, one more than the page shows."""
-    rows = Step.objects.filter(job_id=job.pk).defer("return_value")
-    if may_see_results:
-        rows = rows.annotate(result=beginning("return_value", LONGEST_STEP_RESULT))
-    words = sensitive_words(job.task)
-    for step in rows.order_by("-life", "-finished_at", "-pk")[: MOST_STEPS + 1]:
-        step.shown_name = excerpt(step.name, LONGEST_LINE)
-        step.shown_end = exactly(step.finished_at)
-        if may_see_results and step.result is not None:
-            step.shown_result = json_block(step.result, words, LONGEST_STEP_RESULT)
-        yield step
 
 
 def unrecorded_attempt(job: Job):

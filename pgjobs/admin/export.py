@@ -9,7 +9,7 @@ from typing import Any
 from django.http import StreamingHttpResponse
 
 from ..base.moments import instant
-from ..models import AuditEntry
+from ..models.audit_entry import AuditEntry
 from ..reports.job_rows import COLUMNS, TEXTS, json_lines, rows_of
 from ..tasks.sensitive import sensitive_words
 
@@ -19,15 +19,18 @@ CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 
 def export(
-    jobs, kind: str, may_see_arguments: bool, noting: AbstractContextManager[AuditEntry]
+    jobs,
+    kind: str,
+    may_see_arguments: bool,
+    audited: AbstractContextManager[AuditEntry],
 ) -> StreamingHttpResponse:
     """Return the answer with these jobs, by id.
 
     - `kind`: csv or json.
-    - `noting`: writes the export to the audit trail, once the rows are sent.
+    - `audited`: writes the export to the audit trail, once the rows are sent.
     """
     names = (*COLUMNS, *(TEXTS if may_see_arguments else ("reason",)))
-    rows = counted(rows_of(jobs, names, cache(sensitive_words)), noting)
+    rows = counted(rows_of(jobs, names, cache(sensitive_words)), audited)
     return StreamingHttpResponse(
         csv_lines(names, rows) if kind == "csv" else json_lines(rows),
         content_type=CONTENT_TYPES[kind],
@@ -36,10 +39,10 @@ def export(
 
 
 def counted(
-    rows: Iterable[dict[str, Any]], noting: AbstractContextManager[AuditEntry]
+    rows: Iterable[dict[str, Any]], audited: AbstractContextManager[AuditEntry]
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows; the entry says how many a client has got that left early, too."""
-    with noting as entry:
+    with audited as entry:
         entry.number = 0
         for row in rows:
             entry.number += 1

@@ -10,15 +10,15 @@ from django.utils.translation import gettext_lazy as _
 
 from ..base.ids import read_id
 from ..conf import FINISHED
-from ..models import ErrorGroup, Job, Schedule, Status, Worker
-from ..reports.errors import failures
-from ..reports.job_filters import FILTERS as MEANINGS
+from ..features import entries
+from ..models.job import Job
+from ..models.job_choices import Status
+from ..models.worker import Worker
 from ..reports.job_filters import (
-    NO_EXCEPTION,
     UNINDEXED,
     InvalidFilter,
-    checked,
     ended_since,
+    filters,
 )
 from ..reports.newest import (
     BY_STATUS,
@@ -27,7 +27,6 @@ from ..reports.newest import (
     MOST_FOUND,
     ended_last,
     newest,
-    parts_with_error,
 )
 from ..reports.status import living_workers
 from ..reports.texts import excerpt
@@ -35,10 +34,6 @@ from ..tasks.registry import registry
 
 MOST_CHOICES = 100
 LONGEST_CHOICE = 40
-WITH_ONE_STATUS = ("status", "error", "group")
-WITHOUT_EXCEPTION = ("", NO_EXCEPTION)
-OF_A_ROW = ("worker", "schedule", "event", "batch")
-OF_ENDED_JOBS = ("ended", "error", "group")  # no other jobs are in their lists
 
 # By what the indexes of unfinished jobs are sorted first.
 INDEXED = {
@@ -89,6 +84,15 @@ class ChoiceFilter(SimpleListFilter):
 class JobFilter(SimpleListFilter):
     """A filter of jobs; what it means stands in `reports/job_filters.py`."""
 
+    has_one_status = False  # all jobs that it leaves have the same
+    have_ended = False  # all jobs that it leaves
+    has_row = False  # it leaves the jobs of a row of another table
+
+    @classmethod
+    def has_branches(cls, request) -> bool:
+        """Whether this filter, if it is chosen, leaves ended jobs of branches."""
+        return False
+
     def queryset(self, request, queryset):
         text = self.value()
         if text is None:
@@ -101,7 +105,7 @@ class JobFilter(SimpleListFilter):
             raise IncorrectLookupParameters from error
 
     def narrow(self, rows, text: str):
-        return MEANINGS[self.parameter_name](rows, text)
+        return filters()[self.parameter_name](rows, text)
 
     def narrow_list(self, request, rows, text: str):
         """Narrow the rows of a list, which `among_newest` may narrow further."""
@@ -134,12 +138,12 @@ def among_newest(request, rows, match: Q | None, has_index: bool = False):
         return rows.filter(*matches)
     by_end = have_ended(request)
     looked_at = LOOKED_AT_BY_END if by_end else LOOKED_AT_BY_NAME
-    if parts := getattr(request, "pgjobs_parts", None):
+    if branches := getattr(request, "pgjobs_branches", None):
         # An index of another filter finds fewer rows than the order by the end.
         if has_index or has_row(request):
-            rows = rows.filter(parts.whole)
+            rows = rows.filter(branches.whole)
         else:
-            rows = ended_last(rows, parts, looked_at if matches else MOST_FOUND)
+            rows = ended_last(rows, branches, looked_at if matches else MOST_FOUND)
     if not matches:
         return rows
     found = newest(rows, Q(*matches), looked_at, by_end)
@@ -147,26 +151,32 @@ def among_newest(request, rows, match: Q | None, has_index: bool = False):
     return found.jobs
 
 
+def job_filters() -> tuple[type[JobFilter], ...]:
+    return (*FILTERS, *entries("admin", "JOB_FILTERS"))
+
+
+def chosen(request) -> list[type[JobFilter]]:
+    """Return the filters that narrow the list."""
+    return [each for each in job_filters() if each.parameter_name in request.GET]
+
+
 def has_row(request) -> bool:
     """Whether the list has the jobs of a row of another table."""
-    return any(name in request.GET for name in OF_A_ROW)
+    return any(each.has_row for each in chosen(request))
 
 
-def is_in_parts(request) -> bool:
-    """Whether the list has ended jobs of several parts: see `Parts`.
+def has_branches(request) -> bool:
+    """Whether the list has ended jobs of several branches: see `Branches`.
 
     These are its statuses, or the groups of its error.
     """
-    if request.GET.get("error", NO_EXCEPTION) not in WITHOUT_EXCEPTION:
-        return True
-    has_one_status = any(name in request.GET for name in WITH_ONE_STATUS)
-    return "ended" in request.GET and not has_one_status
+    return any(each.has_branches(request) for each in chosen(request))
 
 
 def have_ended(request) -> bool:
     """Whether all jobs of the list have ended: it is sorted by their end."""
-    has_filter = any(name in request.GET for name in OF_ENDED_JOBS)
-    return has_filter or request.GET.get("status") in FINISHED
+    by_filter = any(each.have_ended for each in chosen(request))
+    return by_filter or request.GET.get("status") in FINISHED
 
 
 def order_of_index(request) -> tuple[str, ...]:
@@ -181,6 +191,7 @@ def order_of_index(request) -> tuple[str, ...]:
 class StatusFilter(JobFilter):
     title = _("status")
     parameter_name = "status"
+    has_one_status = True
 
     def lookups(self, request, model_admin):
         return Status.choices
@@ -250,16 +261,23 @@ class EnqueuedFilter(ListFilter, AgeFilter):
 class EndedFilter(AgeFilter):
     title = _("ended")
     parameter_name = "ended"
+    have_ended = True
+
+    @classmethod
+    def has_branches(cls, request) -> bool:
+        return not any(each.has_one_status for each in chosen(request))
 
     def narrow_list(self, request, rows, text: str):
-        if not is_in_parts(request):
+        if not has_branches(request):
             return self.narrow(rows, text)
-        request.pgjobs_parts = BY_STATUS
+        request.pgjobs_branches = BY_STATUS
         return rows.filter(ended_since(text))
 
 
 class IdFilter(JobFilter):
     """The jobs of a row of another table, whose list or page links here."""
+
+    has_row = True
 
     def lookups(self, request, model_admin):
         if self.value() is None:
@@ -290,64 +308,10 @@ class WorkerFilter(RowFilter):
 
     def known_rows(self):
         workers = living_workers(Job.objects.db)[:MOST_CHOICES]
-        return [(each.pk, excerpt(each.name, LONGEST_CHOICE)) for each in workers]
+        return [(worker.pk, excerpt(worker.name, LONGEST_CHOICE)) for worker in workers]
 
     def name_of(self, id: int) -> str:
         return str(Worker.objects.filter(pk=id).first() or id)
-
-
-class ScheduleFilter(RowFilter):
-    title = _("schedule")
-    parameter_name = "schedule"
-
-    def known_rows(self):
-        rows = Schedule.objects.order_by("name").values_list("pk", "name")
-        return [(id, excerpt(name, LONGEST_CHOICE)) for id, name in rows[:MOST_CHOICES]]
-
-
-class EventFilter(IdFilter):
-    title = _("event")
-    parameter_name = "event"
-
-
-class BatchFilter(IdFilter):
-    title = _("batch")
-    parameter_name = "batch"
-
-
-class GroupFilter(IdFilter):
-    title = _("group of errors")
-    parameter_name = "group"
-
-    def name_of(self, id: int) -> str:
-        group = ErrorGroup.objects.filter(pk=id).first()
-        return f"{group.exception_class} ({group.place})" if group else f"#{id}"
-
-
-class ErrorFilter(JobFilter):
-    """Failed jobs by the class of their last exception; offered among failed jobs."""
-
-    title = _("error")
-    parameter_name = "error"
-
-    def narrow_list(self, request, rows, text: str):
-        if text in WITHOUT_EXCEPTION:
-            add_match(request, Q(error_group=None))  # no index lists these
-        else:
-            request.pgjobs_parts = parts_with_error(rows.db, checked(text))
-        return rows.failed()
-
-    def lookups(self, request, model_admin):
-        value = request.GET.get(self.parameter_name)
-        if value is None and request.GET.get("status") != Status.FAILED:
-            return []
-        groups = failures(Job.objects.db)
-        names = {group.exception_class for group in groups}
-        names |= {value} if value is not None else set()
-        return [
-            (name or NO_EXCEPTION, excerpt(name, LONGEST_CHOICE) or _("No exception"))
-            for name in sorted(names)
-        ]
 
 
 FILTERS = (
@@ -357,9 +321,4 @@ FILTERS = (
     EnqueuedFilter,
     EndedFilter,
     WorkerFilter,
-    ScheduleFilter,
-    EventFilter,
-    BatchFilter,
-    ErrorFilter,
-    GroupFilter,
 )

@@ -1,17 +1,23 @@
 """What an operator may say with an act."""
 
-import json
-
 from django import forms
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from ..base.plain_json import check_json, dump
-from ..queue.acts import result_text
+from .. import fields
+from ..base.plain_json import result_text
 
 
 class ActForm(forms.Form):
     """The form of an act without parameters. Other acts have a field for each."""
+
+    def suggest(self, row) -> None:
+        """Change the fields to what may be said of a row."""
+
+    @property
+    def for_audit(self) -> str:
+        """What the audit trail notes of a valid form."""
+        words = self.cleaned_data
+        return str(words.get("reason") or words.get("note") or "")
 
 
 class ReasonForm(ActForm):
@@ -34,34 +40,8 @@ class NoteForm(ActForm):
     )
 
 
-class JsonField(forms.CharField):
-    """A value as JSON, decoded; None if nothing was entered."""
-
+class JsonField(fields.JsonField):
     widget = forms.Textarea(attrs={"class": "vLargeTextField", "rows": 4})
-    refusal: str | Promise = "%(problem)s"
-
-    def to_python(self, value):
-        text = super().to_python(value)
-        if not text:
-            return None
-        # Not forms.JSONField, which lets RecursionError and long numbers through.
-        try:
-            data = json.loads(text)
-            self.check_data(data)
-        except json.JSONDecodeError as error:
-            raise forms.ValidationError(_("Enter valid JSON.")) from error
-        except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(
-                self.refusal, params={"problem": error}
-            ) from error
-        return data
-
-    def check_data(self, data) -> None:
-        """Raise ValueError unless the data can be stored."""
-        check_json(data)
-
-    def prepare_value(self, value):
-        return value if value is None or isinstance(value, str) else dump(value)
 
 
 class ResultField(JsonField):

@@ -1,14 +1,14 @@
 """The admin of jobs: lists, pages and acts. It does not edit them."""
 
 from collections.abc import Iterator
+from functools import cached_property, partial
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
-from django.contrib.admin.views.main import PAGE_VAR
+from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.core.exceptions import BadRequest, PermissionDenied
-from django.db import transaction
 from django.db.models import (
     BooleanField,
     Case,
@@ -23,13 +23,14 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import LessThan
-from django.urls import path, re_path, reverse
+from django.urls import URLPattern, path, re_path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..exceptions import UnknownTask
+from ..features import entries
 from ..fields import HoldsKey
-from ..models import Job, Status, TaskDefinition
+from ..models.job import Job
+from ..models.job_choices import Status
 from ..reports.job_filters import InvalidFilter, terms_of, uses_index
 from ..reports.reasons import reasons, turn_of
 from ..reports.texts import excerpt
@@ -53,29 +54,23 @@ from .acts import (
     RUN_AGAIN,
     STOPS,
     Act,
+    Repeated,
 )
-from .auditing import noting
+from .auditing import audited
 from .columns import LONGEST_REASON, JobColumns
-from .definitions import is_known
-from .details import details
+from .details import details, fieldsets
 from .export import export
-from .family import tree
 from .filters import (
-    FILTERS,
     among_newest,
+    has_branches,
     have_ended,
-    is_in_parts,
+    job_filters,
     order_of_index,
+    reads_all,
 )
-from .graph import graph
-from .job_fields import fieldsets
-from .job_list import JobList
-from .links import job_links, list_url
+from .links import list_url
 from .listing import LONGEST_TERM, ReadOnlyAdmin, by_id_or_beginning
-from .muting import mute_view
-from .overview import overview_context
 from .progress import add_progress
-from .repeating import Repeated
 from .searching import (
     filter_note,
     has_name,
@@ -98,13 +93,34 @@ LARGE = 2_000  # bytes of arguments
 LONGEST_QUERY = 8_000
 
 
+class JobList(ChangeList):
+    """The list of jobs. A URL may sort it only by columns whose headers sort."""
+
+    queryset: Any  # of the jobs that the filters and the search leave
+
+    def get_ordering_field(self, field_name):
+        is_sortable = field_name in self.sortable_by
+        return super().get_ordering_field(field_name) if is_sortable else None
+
+    def _get_default_ordering(self):  # which the heads of the columns show
+        by_end = "latest" in self.sortable_by
+        return ("-finished_at",) if by_end else super()._get_default_ordering()
+
+    def get_results(self, request):
+        """Read a page; for acts and exports none, since they read all jobs by id."""
+        whole = self.queryset
+        if reads_all(request):
+            self.queryset = whole.none()
+        super().get_results(request)
+        self.queryset = whole
+
+
 @admin.register(Job)
 class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     """Jobs. Their columns, buttons and confirmations stand in modules of their own."""
 
     list_display = ("id", "task_name", "status_and_reason", "queue", "latest")
     list_display_links = ("id", "task_name")
-    list_filter = FILTERS
     ordering = ("-id",)
     # `get_search_results` decides what is searched.
     search_fields = ("id", "task")
@@ -113,10 +129,18 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         "(size:87, customer.country:FR), lock:, unique: or reason: and a text"
     )
     change_list_template = "admin/pgjobs/job/change_list.html"
-    acts = BUTTONS
-    bulk_acts = BULK_ACTIONS
+    acts = (
+        *entries("acts", "RETRIES"),
+        *BUTTONS,
+        *entries("acts", "ACTS"),
+    )
+    bulk_acts = (*entries("acts", "RETRIES"), *BULK_ACTIONS)
 
     when_empty = _("No job has been enqueued yet.")
+
+    @cached_property
+    def list_filter(self):
+        return job_filters()
 
     # Permissions
 
@@ -141,7 +165,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return ("-finished_at", "-id") if have_ended(request) else self.ordering
 
     def get_sortable_by(self, request):
-        if is_in_parts(request):
+        if has_branches(request):
             return ()
         return ("latest",) if have_ended(request) else ("id",)
 
@@ -164,6 +188,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
                 reason_start=Left("reason", LONGEST_REASON + 1),
                 has_keys=ExpressionWrapper(Q(keys__isnull=False), BooleanField()),
                 holds_key=Case(When(unique_key__isnull=False, then=HoldsKey())),
+                **dict(entries("acts", "COLUMNS")),
             )
             .select_related("worker")
         )
@@ -203,10 +228,10 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         has_index = uses_index(queryset.db, terms)
         queryset = among_newest(request, queryset, None, has_index)
         try:
-            found = searched(request, queryset, terms, has_index)
+            matching = searched(request, queryset, terms, has_index)
         except InvalidFilter:
-            found = queryset.none()
-        return found, False
+            matching = queryset.none()
+        return matching, False
 
     def empty_note(self, changelist):
         return no_match(changelist.query) or super().empty_note(changelist)
@@ -244,39 +269,21 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             jobs = self.get_changelist_instance(request).get_queryset(request)
         except IncorrectLookupParameters as error:
             raise BadRequest("A filter was given what it cannot read.") from error
-        note = noting(request, "export", "job", chosen=all_that_match(request))
-        return export(jobs, kind, may_see_arguments(request), note)
+        entry = audited(request, "export", "job", chosen=all_that_match(request))
+        return export(jobs, kind, may_see_arguments(request), entry)
 
     def get_fieldsets(self, request, obj=None):
         return list(fieldsets(obj, may_see_arguments(request)))
 
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
-        may_see = may_see_arguments(request)
-        context.update(details(obj, may_see))
+        context.update(details(obj, may_see_arguments(request)))
         context["is_live"] = not obj.is_finished
         if origin := context["origin"]:
             filters = {origin.kind: origin.id}
             context["origin_jobs"] = list_url("job", self.admin_site, **filters)
-        if request.user.has_perm("pgjobs.view_taskdefinition"):
-            obj.definition = TaskDefinition.objects.filter(name=obj.task).first()
-        context["run_again"] = self.url_to_run_again(request, obj) if may_see else None
-        if obj.has_keys:
-            context.update(job_links(obj, self.admin_site))
-        if context.get("predecessors") or context.get("successors"):
-            context.update(graph(obj, self.admin_site))
-        context.update(tree(obj, context["lineage"], self.admin_site))
+        for context_of in entries("admin", "JOB_CONTEXTS"):
+            context |= context_of(request, obj, context["lineage"], self.admin_site)
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
-
-    def url_to_run_again(self, request, job: Job) -> str | None:
-        """Return the address of the form for a new job like this one."""
-        definition = getattr(job, "definition", None)
-        if definition is None or not request.user.has_perm("pgjobs.add_job"):
-            return None
-        if not is_known(definition):
-            return None
-        name = "admin:pgjobs_taskdefinition_add_job"
-        url = reverse(name, args=(definition.pk,), current_app=self.admin_site.name)
-        return f"{url}?like={job.pk}"
 
     def delete_view(self, request, object_id, extra_context=None):
         # Django's own view would delete a running job.
@@ -286,26 +293,17 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     # Pages of their own
 
     def get_urls(self):
-        overview = self.admin_site.admin_view(self.overview_view)
-        mute = self.admin_site.admin_view(self.mute_view)
         export = self.admin_site.admin_view(self.export_view)
         return [
-            path("overview/", overview, name="pgjobs_overview"),
-            path("errors/<int:pk>/mute/", mute, name="pgjobs_job_mute"),
+            *self.pages_of_features(),
             re_path(r"^export\.(csv|json)$", export, name="pgjobs_job_export"),
             *super().get_urls(),
         ]
 
-    def mute_view(self, request, pk: int):
-        return mute_view(request, self, pk)
-
-    def overview_view(self, request):
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        with transaction.atomic(using=Job.objects.db):
-            context = overview_context(request, self.admin_site)
-        template = "admin/pgjobs/overview.html"
-        return self.page(request, template, gettext("Overview"), context)
+    def pages_of_features(self) -> Iterator[URLPattern]:
+        for route, name, view in entries("admin", "PAGES"):
+            of_site = self.admin_site.admin_view(partial(view, admin=self))
+            yield path(route, of_site, name=name)
 
     # Acts
 
@@ -317,6 +315,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             "only_running": running and act is CANCEL,
             "effect_on_running": how_it_stops(row.task) if act is CANCEL else "",
             "warning": REPEATS if is_repeated(act, row) else "",
+            "notes": notes("NOTES", act, row),
         }
 
     def preview_of_many(self, act, rows):
@@ -324,6 +323,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         numbers = dict(counts)
         subject = counted(Job, sum(numbers.values()))
         shown = effects_by_status(act, numbers, self.most_at_once)
+        shown["notes"] = notes("NOTES_OF_MANY", act, rows)
         return {"subject": subject, "tasks": list(top_tasks(rows)), **shown}
 
     def part_of(self, act, rows):
@@ -353,16 +353,19 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         return text % {**names, "status": status}
 
 
+def notes(name: str, act: Act, what: Any) -> list[str]:
+    """Return what features say on the page that asks."""
+    return [note for notes_of in entries("acts", name) for note in notes_of(act, what)]
+
+
 def is_repeated(act: Act, job: Job) -> bool:
     return act in (RETRY, RUN_AGAIN) and job.status == SUCCESSFUL
 
 
 def how_it_stops(task: str) -> Any:
     """Return what a request to stop does; empty if no code here has the task."""
-    try:
-        return STOPS[registry.get(task).options.cancel]
-    except UnknownTask:
-        return ""
+    found = registry.find(task)
+    return "" if found is None else STOPS[found.options.cancel]
 
 
 def top_tasks(rows) -> Iterator[tuple[str, str, int]]:

@@ -8,7 +8,9 @@ from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
-from ..models import Job, Progress, Status
+from ..models.job import Job
+from ..models.job_choices import Status
+from ..models.progress import Progress
 from ..reports.texts import excerpt
 
 LONGEST_LINE = 80

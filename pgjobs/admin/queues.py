@@ -7,8 +7,8 @@ from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Job, Queue
-from ..models.queue import QueueQuerySet
+from ..models.job import Job
+from ..models.queue import Queue, QueueQuerySet
 from ..queue.acts import Changed
 from ..reports.durations import seconds_in_words
 from ..reports.pauses import with_person
@@ -172,8 +172,8 @@ def add_counts(queues: list[Queue]) -> None:
     database = Job.objects.db
     names = [queue.name for queue in queues]
     now = database_time(database)
-    found = {each.name: each for each in queue_statuses(database, now, names)}
+    statuses = {each.name: each for each in queue_statuses(database, now, names)}
     workers = living_workers(database)
     for queue in queues:
         queue.workers = sum(worker.serves(queue.name) for worker in workers)
-        queue.counts = found.get(queue.name) or QueueStatus(queue.name)
+        queue.counts = statuses.get(queue.name) or QueueStatus(queue.name)

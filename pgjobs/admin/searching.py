@@ -4,7 +4,8 @@ from django.db.models import Q
 from django.utils.translation import gettext
 
 from ..base.ids import read_id
-from ..models import Job, TaskDefinition
+from ..models.definition import TaskDefinition
+from ..models.job import Job
 from ..reports.job_filters import LARGE as LARGE_ARGUMENTS
 from ..reports.job_filters import Term, terms_of, uses_index, with_arguments, with_terms
 from ..reports.newest import LOOKED_AT
@@ -24,7 +25,7 @@ def searched(request, rows, terms: list[Term], has_index: bool):
 
     `has_index`: the project has made the index of arguments.
     """
-    if not may_see_arguments(request) and not all(each.is_open for each in terms):
+    if not may_see_arguments(request) and not all(term.is_open for term in terms):
         return rows.none()
     if has_index:
         return with_arguments(rows, terms)

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from django.contrib.admin.views.main import PAGE_VAR
+from django.db import connections
 from django.utils.translation import gettext as _
 
-from ..models import Job, Status
-from ..reports.status_counts import MOST_COUNTED, status_counts
+from ..models.job import Job
+from ..models.job_choices import Status
+from ..sql import statement
 
 PARAMETER = "status"
 
@@ -40,3 +42,13 @@ def capped(number: int | None) -> str:
     if number is None:
         return ""
     return f"{MOST_COUNTED:,}+" if number > MOST_COUNTED else f"{number:,}"
+
+
+MOST_COUNTED = 10_000
+
+
+def status_counts(database: str) -> dict[str, int]:
+    """Return the number of jobs by status, one more than MOST_COUNTED at most."""
+    with connections[database].cursor() as cursor:
+        cursor.execute(statement("status_counts"), {"most": MOST_COUNTED + 1})
+        return dict(cursor.fetchall())

@@ -22,7 +22,9 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Job, Status, Worker
+from ..models.job import Job
+from ..models.job_choices import Status
+from ..models.worker import Worker
 from .links import list_url
 from .listing import ReadOnlyAdmin
 from .markup import full, lasting, moment, short, size, status_word

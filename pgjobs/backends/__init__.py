@@ -1,9 +1,5 @@
-"""The backend of `django.tasks`: Django's own `@task` with pgjobs behind it.
+"""The backend of `django.tasks`, by the name that `TASKS` gives."""
 
-Nothing else in the package imports this one, so that projects without `TASKS` pay
-nothing for it, and Django 5.2 does not need the package django-tasks.
-"""
-
-from .backend import PgJobsBackend
+from ..features.django_tasks.backend import PgJobsBackend
 
 __all__ = ["PgJobsBackend"]

@@ -15,8 +15,13 @@ def status_url(id: int) -> str:
 
     Raises NoReverseMatch if the project does not include `pgjobs.urls`.
     """
+    return path_of("job_status", token_of(id))
+
+
+def path_of(page: str, token: str) -> str:
+    """Return a path of `pgjobs.urls`; raise NoReverseMatch with the cure."""
     try:
-        return reverse("pgjobs:job_status", args=[token_of(id)])
+        return reverse(f"pgjobs:{page}", args=[token])
     except NoReverseMatch as error:
         raise NoReverseMatch(f"{CURE} ({error})") from error
 

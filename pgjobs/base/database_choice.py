@@ -99,7 +99,7 @@ def may_have_queue(alias: str) -> bool:
     given = given_databases()
     if given is None or alias in given:
         return True
-    if settings.get("DATABASES") is None:
+    if settings.DATABASES is None:
         return False
     raise AmbiguousDatabase(
         f"A router of DATABASE_ROUTERS sends jobs to {alias!r}, which "
@@ -140,7 +140,7 @@ def has_queue(alias: str) -> bool:
 
 def given_databases() -> tuple[str, ...] | None:
     """Return the databases that PGJOBS names, the default one first."""
-    default, others = settings.get("DATABASE"), settings.get("DATABASES")
+    default, others = settings.get("DATABASE"), settings.DATABASES
     if others is not None:
         return tuple(dict.fromkeys((default, *others)))
     is_named = "DATABASE" in getattr(django_settings, "PGJOBS", {})

@@ -1,6 +1,6 @@
 """Ids that a user typed."""
 
-LARGEST_ID = 2**63 - 1
+LARGEST_ID = 2**63 - 1  # of a bigint
 
 
 def read_id(text: str) -> int | None:

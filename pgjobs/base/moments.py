@@ -4,6 +4,10 @@ from datetime import UTC, datetime, tzinfo
 
 from django.utils.timezone import get_default_timezone, is_naive, localtime, make_aware
 
+# Jobs and schedules have no moment before the first, and none from the second on.
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 1, 1, tzinfo=UTC)
+
 
 def aware(moment: datetime) -> datetime:
     """Return a moment with its zone. Without one it is of the project's TIME_ZONE."""

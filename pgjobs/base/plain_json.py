@@ -11,6 +11,8 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.functional import Promise
 from pydantic_core import to_json
 
+from ..conf import settings
+
 DEEPEST = 100
 LONGEST_INTEGER_BITS = 14_000  # about 4,200 digits; Python reads no more than 4,300
 
@@ -143,6 +145,21 @@ def check_text(value: str) -> None:
             value.encode()
         except UnicodeEncodeError:
             raise ValueError("contains a lone surrogate, which is no text") from None
+
+
+def result_text(value) -> str | None:
+    """Return a job's result as JSON text; raise ValueError if it cannot be stored."""
+    if value is None:
+        return None
+    check_json(value)
+    text = dump(value)
+    size = len(text.encode())
+    if size > settings.MAX_RESULT_BYTES:
+        raise ValueError(
+            f"is {size} bytes of JSON, more than the {settings.MAX_RESULT_BYTES} that "
+            "PGJOBS['MAX_RESULT_BYTES'] allows"
+        )
+    return text
 
 
 def shortened(value) -> str:

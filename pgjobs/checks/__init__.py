@@ -1,26 +1,16 @@
 """System checks: they report what would not work before anything runs.
 
-Importing this package registers them.
+Importing this package registers them, and those of features.
 """
 
-from . import (
-    configuration,
-    databases,
-    declarations,
-    dependencies,
-    mode,
-    references,
-    tasks,
-    telemetry,
-)
+from ..features import modules
+from . import databases, project, tasks, telemetry
 
 __all__ = [
-    "configuration",
     "databases",
-    "declarations",
-    "dependencies",
-    "mode",
-    "references",
+    "project",
     "tasks",
     "telemetry",
 ]
+
+OF_FEATURES = [*modules("checks")]

@@ -1,31 +1,32 @@
-"""System checks of the declared tasks: names, keys, units and schedules."""
+"""System checks of the declared tasks: names and keys."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from django.core.checks import CheckMessage, Error, Warning, register
+from django.urls import get_resolver
 
-from ..conf import problems, settings
-from ..exceptions import InvalidArguments, InvalidTask
-from ..tasks import schedules
+from ..exceptions import InvalidTask
 from ..tasks.flow_control import Key, placeholders
-from ..tasks.registry import registry
+from ..tasks.modules import CURE
+from ..tasks.registry import line_of, registry
 
 
 @register("pgjobs")
 def check_tasks(**kwargs) -> list[CheckMessage]:
     """Check that names are unique and hints can be resolved."""
-    found: list[CheckMessage] = []
+    messages: list[CheckMessage] = []
     for name, tasks in sorted(registry.clashes().items()):
         places = ", ".join(sorted(".".join(task.origin) for task in tasks))
         message = f"{len(tasks)} tasks have the name {name!r}: {places}."
         hint = "Give one of them another name: @task(name=...)."
-        found.append(Error(message, hint=hint, id="pgjobs.E011"))
+        messages.append(Error(message, hint=hint, id="pgjobs.E011"))
     for task in registry.tasks.values():
         try:
             task.signature  # noqa: B018  (made on first use)
         except InvalidTask as error:
-            found.append(Error(str(error), obj=task, id="pgjobs.E012"))
-    return found
+            messages.append(Error(str(error), obj=task, id="pgjobs.E012"))
+    return messages
 
 
 @register("pgjobs")
@@ -83,41 +84,33 @@ def is_constant(key: Key | None) -> bool:
 
 
 @register("pgjobs")
-def check_process_units(**kwargs) -> list[CheckMessage]:
-    """Warn of tasks that take more than workers have unless --units says more."""
-    if any(problems()) or settings.PROCESS_UNITS is None:
-        return []
+def check_modules(**kwargs) -> list[CheckMessage]:
+    """Warn of tasks in modules that only views import, for instance."""
+    with suppress(Exception):  # a check of Django's reports what is wrong there
+        get_resolver().url_patterns  # noqa: B018  (imports the views)
     return [
         Warning(
-            f"{task.name} takes process_units={task.options.process_units}, but "
-            f"PGJOBS['PROCESS_UNITS'] is {settings.PROCESS_UNITS}.",
-            hint="Its jobs never run, unless a worker has more: runjobs --units N.",
+            f"{task.name} is declared in {task.function.__module__}, which workers do "
+            "not load by themselves.",
+            hint=f"They fail the jobs of tasks that they do not know. {CURE}",
             obj=task,
-            id="pgjobs.W030",
+            id="pgjobs.W047",
         )
         for task in registry.tasks.values()
-        if (task.options.process_units or 1) > settings.PROCESS_UNITS
+        if task.is_late
     ]
 
 
 @register("pgjobs")
-def check_schedules(**kwargs) -> list[CheckMessage]:
-    """Check that schedules have names of their own, and arguments that fit."""
-    if any(problems()):
-        return []  # PGJOBS says how large arguments may be
-    found: list[CheckMessage] = []
-    for name, declared in sorted(schedules.clashes().items()):
-        tasks = ", ".join(sorted(each.task.name for each in declared))
-        message = f"{len(declared)} schedules have the name {name!r}, of tasks {tasks}."
-        hint = "Give one of them another name: @schedule(name=...)."
-        found.append(Error(message, hint=hint, id="pgjobs.E020"))
-    for each in schedules.declarations():
-        try:
-            each.values  # noqa: B018  (binds the arguments)
-        except InvalidArguments as error:
-            message = f"Schedule {each.name!r}: {error}"
-            hint = "Give them by @schedule(arguments={...}), or give them defaults."
-            found.append(Error(message, hint=hint, obj=each.task, id="pgjobs.E021"))
-        except InvalidTask:
-            continue  # check_tasks reports it
-    return found
+def check_replaced(**kwargs) -> list[CheckMessage]:
+    """Warn of two tasks of one module and name, of which one is gone."""
+    return [
+        Warning(
+            f"{'.'.join(after.origin)} is declared twice, in lines {line_of(before)} "
+            f"and {line_of(after)}: the second function replaces the first.",
+            hint="Give one of them another name.",
+            obj=after,
+            id="pgjobs.W048",
+        )
+        for before, after in registry.replaced
+    ]

@@ -10,7 +10,6 @@ from django.core.exceptions import ImproperlyConfigured
 
 from ..conf import problems, settings
 from ..queue import meta
-from ..tasks import follow_ups
 from ..tasks.middleware import is_only_async, loaded
 from ..tasks.registry import registry
 
@@ -35,7 +34,7 @@ def middleware_problems(path: str) -> Iterator[CheckMessage]:
             id="pgjobs.E060",
         )
         return
-    plain = [each.name for each in registry.tasks.values() if not each.is_async]
+    plain = [task.name for task in registry.tasks.values() if not task.is_async]
     if is_only_async(found) and plain:
         yield Warning(
             f"PGJOBS['MIDDLEWARE'] names {path!r}, which is only async, and "
@@ -44,15 +43,6 @@ def middleware_problems(path: str) -> Iterator[CheckMessage]:
             "async tasks, too.",
             id="pgjobs.W061",
         )
-
-
-@register("pgjobs")
-def check_follow_ups(**kwargs) -> list[CheckMessage]:
-    """Check that what follows a job's end can be enqueued, and comes to an end."""
-    return [
-        Error(message, hint=hint, obj=task, id="pgjobs.E062")
-        for message, hint, task in follow_ups.faults()
-    ]
 
 
 @register("pgjobs")

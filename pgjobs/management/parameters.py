@@ -17,7 +17,6 @@ from ..conf import MOST_UNITS, settings
 from ..exceptions import InvalidTask, non_negative_seconds
 from ..tasks.options import check_queue_name
 from ..worker.modes import refuse_mode
-from ..worker.process.http import LAST_PORT, LOOPBACK, Address
 from .refusals import explained
 
 # Where the tables are, by the search path of a session.
@@ -116,20 +115,6 @@ def worker_name(text: str) -> str:
             f"the encoding of the locale, got {text!r}."
         )
     return text
-
-
-ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+\]|[\w.-]*):)?([0-9]{1,5})", re.ASCII)
-
-
-def http_address(text: str) -> Address:
-    """Take PORT, :PORT, HOST:PORT or [IPV6]:PORT. The default host is loopback."""
-    match = ADDRESS.fullmatch(text)
-    if not match or int(match[2]) > LAST_PORT:
-        raise ArgumentTypeError(
-            f"must be PORT, HOST:PORT or [IPV6]:PORT with a port up to {LAST_PORT}, "
-            f"got {text!r}."
-        )
-    return Address((match[1] or LOOPBACK).strip("[]"), int(match[2]))
 
 
 def add_queues(parser) -> None:

@@ -16,11 +16,12 @@ from django.db import connections
 from django.db.models import Count
 
 from ..conf import MOST_UNITS, settings
-from ..models import Job, Queue
+from ..models.job import Job
 from ..models.job_choices import WaitingFor
+from ..models.queue import Queue
 from ..queue.claiming import ClaimedJob
 from ..queue.recording import Unsuccessful
-from ..reports.texts import block
+from ..reports.texts import block, one_line
 from ..tasks.registry import registry
 from ..worker import WorkerOptions
 from ..worker.observer import AttemptEnd, RunStats, WorkerObserver
@@ -28,7 +29,6 @@ from ..worker.process.pipe import SupervisorPipe
 
 logger = logging.getLogger("pgjobs.worker")
 
-LONGEST_LINE = 300
 LONGEST_TRACEBACK = 10_000  # characters
 # What follows the 0, by whether a backend of django.tasks has tasks of its own.
 NO_TASKS = {False: ", none found", True: ", and those of django.tasks"}
@@ -87,7 +87,7 @@ class ConsoleReporter(WorkerObserver):
             self.running.end(ends)
         if not self.is_quiet:
             start = self.start
-            self.lines += [self.styled(start, each) for each in ends]
+            self.lines += [self.styled(start, end) for end in ends]
         self.print_soon()
 
     def print_soon(self) -> None:
@@ -217,16 +217,6 @@ def number_of(noun: str, number: int, plural: str = "s") -> str:
     return f"{number} {noun}{'' if number == 1 else plural}"
 
 
-def one_line(text: str) -> str:
-    """Return an untrusted text as one line without control characters."""
-    text = " ".join(text.split())
-    if len(text) > LONGEST_LINE:
-        text = f"{text[:LONGEST_LINE]}..."
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
-
-
 def banner(
     options: WorkerOptions, who: str, verbosity: int, aliases: Sequence[str] = ()
 ) -> list[str]:
@@ -283,7 +273,7 @@ def what_is_left(options: WorkerOptions) -> Iterator[str]:
     labels = dict(WaitingFor.choices)
     reasons = jobs.waiting().values_list("waiting_for").annotate(Count("pk"))
     for reason, number in reasons.order_by("waiting_for"):
-        yield f"Left: {number} waiting for {labels[reason]}."
+        yield f"Left: {number} waiting for {labels.get(reason, reason)}."
     if number := jobs.running().count():
         yield f"Left: {number} running."
     queues = Queue.objects.using(options.database).exclude(paused_at=None)

@@ -2,10 +2,10 @@
 
 from argparse import SUPPRESS
 
+from ..features import modules
 from .parameters import (
     add_database,
     count_or_auto,
-    http_address,
     memory,
     positive_seconds,
     queue_names,
@@ -14,13 +14,12 @@ from .parameters import (
     whole_number,
     worker_name,
 )
-from .serving import Position, position
 
 
 def add_worker_arguments(parser) -> None:
     add_queue_arguments(parser)
     add_slot_arguments(parser)
-    add_look_arguments(parser)
+    add_fetch_arguments(parser)
     add_end_arguments(parser)
     add_process_arguments(parser)
 
@@ -73,19 +72,19 @@ def add_slot_arguments(parser) -> None:
         type=count_or_auto,
         metavar="N|auto",
         default=0,
-        help="claim up to N jobs beyond the free slots: faster with short jobs, "
-        "but other workers cannot have them; auto: only those that the slots will "
-        "begin within 5 ms, by the time that their tasks took before (default: 0)",
+        help="claim jobs beyond the free slots, up to N (auto: 200): those that the "
+        "slots will begin within 5 ms, by the time that the jobs before took; faster "
+        "with short jobs (default: 0)",
     )
 
 
-def add_look_arguments(parser) -> None:
-    """Add the options for when the worker looks at the queue."""
+def add_fetch_arguments(parser) -> None:
+    """Add the options for when the worker fetches."""
     parser.add_argument(
         "--poll",
         type=positive_seconds,
         metavar="TIME",
-        help="the longest time between two looks at the queue (default: "
+        help="the longest time between two fetches (default: "
         "PGJOBS['POLL_INTERVAL'], 5)",
     )
     parser.add_argument(
@@ -145,14 +144,8 @@ def add_process_arguments(parser) -> None:
         help="name of the worker (default: host:pid; "
         "with --processes: NAME-1, NAME-2...)",
     )
-    parser.add_argument(
-        "--http",
-        type=http_address,
-        metavar="ADDRESS",
-        help="answer GET /healthz, /readyz and /metrics, and POST /nudge there: "
-        "[HOST:]PORT, for instance 8652 (default host: 127.0.0.1; with --processes: "
-        "the n-th worker on the n-th port from there)",
-    )
+    for module in modules("runjobs"):
+        module.add_arguments(parser)
     parser.add_argument(
         "--reload",
         action="store_true",
@@ -162,7 +155,4 @@ def add_process_arguments(parser) -> None:
     # Set by a supervisor for its workers.
     parser.add_argument("--child", type=int, metavar="FD", help=SUPPRESS)
     parser.add_argument("--first", action="store_true", help=SUPPRESS)
-    parser.add_argument(
-        "--position", type=position, default=Position(1, 1), help=SUPPRESS
-    )
     add_database(parser, "all runs a worker process for each, or --processes of them")

@@ -1,33 +1,39 @@
-"""The tables of the queue, and the verbs of their rows."""
+"""The tables of the queue and of its features, and the verbs of their rows."""
 
 # `loaddata` loads the tables in this order. A trigger writes the prerequisites of a job
 # that is loaded, and it bears those that are there already.
-from .prerequisite import Prerequisite  # isort: split
+from ..features.dependencies.tables import Prerequisite  # isort: split
 
+from ..features.desk.tables import CodeVersion, ErrorGroup, Figure
 from .admission import Note, Rate
 from .attempt import Attempt
 from .audit_entry import AuditEntry
 from .batch import Batch
 from .definition import TaskDefinition
-from .error_group import CodeVersion, ErrorGroup
-from .event import Delivery, Event
-from .figure import Figure
 from .job import Job
 from .job_choices import Status
-from .manifest import Manifest, ManifestEntry
-from .move import Move, Parcel
 from .predecessor import Predecessor
 from .progress import Progress
 from .queue import Queue
-from .schedule import Schedule
-from .step import Step
-from .subscription import Subscription
-from .tick import Tick
 from .worker import Worker
 
+# Then those of the features, which refer to them.
+# isort: split
+from ..features.definitions.tables import Manifest, ManifestEntry
+from ..features.events.tables import Delivery, Event, Subscription
+from ..features.moving.tables import Move, Parcel
+from ..features.schedules.tables import Schedule, Tick
+from ..features.steps.tables import Step
+
+# An awaited event refers to its event.
+# isort: split
+from ..features.durable.tables import Answer, AwaitedEvent, Wait, WaitNote
+
 __all__ = [
+    "Answer",
     "Attempt",
     "AuditEntry",
+    "AwaitedEvent",
     "Batch",
     "CodeVersion",
     "Delivery",
@@ -51,5 +57,7 @@ __all__ = [
     "Subscription",
     "TaskDefinition",
     "Tick",
+    "Wait",
+    "WaitNote",
     "Worker",
 ]

@@ -1,12 +1,28 @@
 """What admission keeps beside the jobs: see database/functions/admission/admit.sql."""
 
+from django.contrib.postgres import fields
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from ..base.queue_database import QueueManager
-from .array import ArrayField
 from .table import Table
+
+
+class ArrayField(fields.ArrayField):
+    """Store an array, also where `django.contrib.postgres` is not installed.
+
+    Django 6.1 asks for that app. What the app adds is lookups and widgets, which no
+    field of pgjobs needs.
+    """
+
+    def check(self, **kwargs):
+        errors = super().check(**kwargs)
+        return [error for error in errors if error.id != "postgres.E005"]
+
+    def deconstruct(self):
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.contrib.postgres.fields.ArrayField", args, kwargs
 
 
 class Rate(Table):

@@ -29,7 +29,7 @@ class Via(models.TextChoices):
 
 class AuditManager(QueueManager):
     @contextmanager
-    def noting(
+    def audited(
         self,
         actor: str,
         via: Any,

@@ -3,29 +3,33 @@
 import contextlib
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.base import ModelState
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext_lazy as _
 
 from ..base.addresses import status_url
 from ..base.queue_database import database_of_acts
 from ..conf import FINISHED
+from ..features import entries
 from ..queue import waiting
 from .job_columns import JobColumns
 from .job_set import HOLDS_KEY, JobManager
 from .returning import Returning, Value
 
+if TYPE_CHECKING:
+    from ..signatures import JobMethods
+else:
+    JobMethods = type("JobMethods", tuple(entries("job", "METHODS")), {})
+
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
-TAKES_UNITS = models.ExpressionWrapper(
-    Q(process_units__isnull=False), output_field=models.BooleanField()
-)
 
 
-class Job(JobColumns, Returning[Value]):
+class Job(JobMethods, JobColumns, Returning[Value]):
     """One request to run a task.
 
     `enqueue` and SQL insert rows. The acts below, and workers, change them. `save()` of
@@ -53,16 +57,16 @@ class Job(JobColumns, Returning[Value]):
             ("view_job_arguments", _("Can see the arguments and results of jobs")),
         ]
         indexes = [
-            # In exactly the order of a claim, which reads nothing else.
-            # Jobs that take process units come last, so that no walk along the others
-            # meets them.
+            # In exactly the order of a claim, which reads nothing else, for each number
+            # of process units: the jobs that take more than a host has left stand apart
+            # from those for which it has room.
             models.Index(
                 "queue_name",
-                TAKES_UNITS,
+                Coalesce("process_units", 0),
                 F("priority").desc(),
                 "turn",
                 condition=Q(status="READY"),
-                name="pgjobs_job_ready",
+                name="pgjobs_job_in_queue",
             ),
             # The same for all queues together: with many queues, a look into each would
             # cost too much. The condition is a LIKE, so that only statements with the
@@ -114,21 +118,18 @@ class Job(JobColumns, Returning[Value]):
             models.Index(
                 "worker_id", condition=Q(status="RUNNING"), name="pgjobs_job_running"
             ),
-            # In claim order for each number of units: the jobs that take more than a
-            # host has left stand apart from those for which it has room.
-            models.Index(
-                "queue_name",
-                "process_units",
-                F("priority").desc(),
-                "turn",
-                condition=Q(status="READY", process_units__isnull=False),
-                name="pgjobs_job_units",
-            ),
             # The jobs that have taken a place of their rate, and have not started.
             models.Index(
                 KeyTextTransform("rate_key", "keys"),
                 condition=Q(keys__has_key="rate_key", status="READY"),
                 name="pgjobs_job_rate",
+            ),
+            # Only jobs pay for it as which others go on: see functions/jobs/newest.sql.
+            models.Index(
+                KeyTransform("first_id", "keys"),
+                "id",
+                condition=Q(keys__has_key="first_id"),
+                name="pgjobs_job_first",
             ),
             models.Index(
                 "status",
@@ -196,12 +197,18 @@ class Job(JobColumns, Returning[Value]):
     def is_finished(self) -> bool:
         return self.status in FINISHED
 
-    def retry(self) -> bool:
-        """Put the job back in the queue, in a new life; return whether it changed."""
-        return self._act("retry")
+    def retry(self, *, keep_steps: bool = False, until: str | None = None) -> bool:
+        """Put the job back in the queue, in a new life; return whether it changed.
+
+        `keep_steps`, `until`: as `JobQuerySet.retry` has them.
+        """
+        return self._act("retry", keep_steps=keep_steps, until=until)
 
     def cancel(self, reason: str = "") -> bool:
-        """Cancel the job, or ask it to stop, for a reason; return if it changed."""
+        """Cancel the job, or ask it to stop, for a reason; return if it changed.
+
+        A job that goes on as another one (`continue_as`) leads to the newest.
+        """
         return self._act("cancel", reason)
 
     def fail(self, reason: str = "") -> bool:
@@ -216,11 +223,11 @@ class Job(JobColumns, Returning[Value]):
         """Make the scheduled job due at once; return whether this changed it."""
         return self._act("run_now")
 
-    def _act(self, verb: str, *arguments) -> bool:
+    def _act(self, verb: str, *arguments, **options) -> bool:
         """Return whether the act changed the job; the instance is fresh afterwards."""
         database = database_of_acts(self)
         this = Job.objects.using(database).filter(pk=self.pk)
-        changed = getattr(this, verb)(*arguments).changed == 1
+        changed = getattr(this, verb)(*arguments, **options).changed == 1
         with contextlib.suppress(Job.DoesNotExist):
             self.refresh_from_db(using=database)
         return changed

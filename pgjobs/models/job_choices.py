@@ -18,13 +18,19 @@ class Status(models.TextChoices):
 
 
 class WaitingFor(models.TextChoices):
-    """The obstacle that a WAITING job waits for: the first one, in this order."""
+    """The obstacle that a WAITING job waits for: the first one, in this order.
+
+    The last three are no obstacles: its task has begun, and asked for them.
+    """
 
     PREDECESSOR = "predecessor", _("its predecessors")
     DEPENDENCY = "dependency", _("its dependencies")
     LOCK = "lock", _("a lock")
     LIMIT = "limit", _("a free place")
     RATE = "rate", _("its rate")
+    ANSWER = "answer", _("an answer")
+    EVENT = "event", _("an event")
+    JOBS = "jobs", _("other jobs")
 
 
 class UniqueFor(models.TextChoices):

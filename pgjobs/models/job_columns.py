@@ -19,7 +19,7 @@ class JobColumns(Table):
     # of any length, and last those that are NULL for most jobs. PostgreSQL aligns each
     # column, and finds the first ones without walking over others.
 
-    # An identity: see database/tables/jobs.sql. It rises so that limit keys take turns.
+    # An identity: see database/tables/jobs.sql. It rises so that limit keys alternate.
     turn = models.BigIntegerField(
         _("turn"),
         db_default=0,
@@ -170,7 +170,7 @@ class JobColumns(Table):
         db_comment="What the task returned, as JSON. NULL: None, or it did not "
         "succeed.",
     )
-    # See tasks/flow_control.py and tasks/predecessors.py.
+    # See tasks/flow_control.py and features/batches/options.py.
     keys = models.JSONField(
         _("ties to other jobs"),
         decoder=LenientDecoder,
@@ -187,7 +187,8 @@ class JobColumns(Table):
         null=True,
         blank=True,
         db_comment="The first obstacle of a WAITING job: predecessor, dependency, "
-        "lock, limit or rate. NULL: it is not WAITING.",
+        "lock, limit or rate; or answer, event or jobs, for which its task waits. "
+        "NULL: it is not WAITING.",
     )
     # Of a job that waits, reports/obstacles.py finds the present one.
     blocked_by_id = models.BigIntegerField(
@@ -197,7 +198,7 @@ class JobColumns(Table):
         db_comment="Id of the job that was in the way when this one began to wait, or "
         "of the predecessor because of which it was ended. NULL: none.",
     )
-    # See tasks/dependencies.py.
+    # See features/dependencies/declare.py.
     dependencies = models.JSONField(
         _("dependencies"),
         decoder=LenientDecoder,

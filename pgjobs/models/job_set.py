@@ -64,12 +64,23 @@ class JobQuerySet(QueueSet["Job"]):
         """Filter the jobs whose unique key no other job can have now."""
         return self.filter(HOLDS_KEY)
 
-    def retry(self) -> Changed:
-        """Put finished jobs back in the queue, in a new life; return how many."""
+    def retry(self, *, keep_steps: bool = False, until: str | None = None) -> Changed:
+        """Put finished jobs back in the queue, in a new life; return how many.
+
+        - `keep_steps`: the new life goes on behind the steps that are finished, and has
+          the same `key`.
+        - `until`: keep the steps before this one. A job that has not finished it keeps
+          all.
+        """
+        if keep_steps or until is not None:
+            return acts.act("retry_keeping", self, until=until)
         return acts.act("retry", self)
 
     def cancel(self, reason: str = "") -> Changed:
-        """Cancel jobs, ask running ones to stop, for a reason; return how many."""
+        """Cancel jobs, ask running ones to stop, for a reason; return how many.
+
+        Those that go on as other ones (`continue_as`) lead to the newest.
+        """
         return acts.act("cancel", self, reason=reason or "Cancelled.")
 
     def fail(self, reason: str = "") -> Changed:

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.checks import CheckMessage
 from django.db import models
 
-# Of Django: a database of another vendor keeps no comments.
+# Checks of Django's: databases of other vendors keep no comments.
 NO_COMMENTS = ("models.W046", "fields.W163")
 
 
@@ -24,5 +24,5 @@ class Table(models.Model):
     @classmethod
     def check(cls, **kwargs: Any) -> list[CheckMessage]:
         """Check the model, but not whether the database keeps comments."""
-        found = super().check(**kwargs)
-        return [each for each in found if each.id not in NO_COMMENTS]
+        messages = super().check(**kwargs)
+        return [each for each in messages if each.id not in NO_COMMENTS]

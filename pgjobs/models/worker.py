@@ -78,6 +78,13 @@ class Worker(Table):
         db_comment="When another worker saw that nobody holds its session lock. A sign "
         "of life after that voids it.",
     )
+    leads_until = models.DateTimeField(
+        _("leads until"),
+        null=True,
+        blank=True,
+        db_comment="Until then the other workers leave the upkeep to this one. NULL: "
+        "they do not.",
+    )
     version = models.CharField(
         _("version"),
         max_length=200,

@@ -9,9 +9,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from .. import signals
-from ..base.plain_json import check_json, dump
+from ..base.plain_json import result_text
 from ..base.texts import storable
-from ..conf import settings
 from ..sql import statement
 from .references import sparing_referred
 from .statements import execute_on
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 BATCH = 10_000  # rows that one statement of a bulk act touches
 LONGEST_REASON = 1_000
+RETRIES = ("retry", "retry_keeping")
 MOST_TRIES = 100  # a try fails only if another transaction was faster
 
 
@@ -39,7 +39,7 @@ def act(verb: str, queryset: "QuerySet[Job]", **parameters) -> Changed:
         parameters["reason"] = storable(str(parameters["reason"]), LONGEST_REASON)
     queryset = queryset.to_change()
     seen = changed = 0
-    run = put_back if verb == "retry" else act_on
+    run = put_back if verb in RETRIES else act_on
     for ids in batches(queryset):
         rows = run(verb, queryset, ids, parameters)
         seen += len(ids)
@@ -98,21 +98,6 @@ def announce_finished(model: "type[Job]", database: str, ids: Iterable[int]) -> 
     ids = list(ids)
     for listener in signals.end_listeners if ids else ():
         listener.ended(database, ids)
-    if ids and any(signals.is_heard(end, model) for end in signals.OF_ENDS):
+    if ids and signals.is_heard(model):
         for job in model.objects.using(database).filter(pk__in=ids).order_by("pk"):
             signals.send_end(job.status, model, job)
-
-
-def result_text(value) -> str | None:
-    """Return a job's result as JSON text; raise ValueError if it cannot be stored."""
-    if value is None:
-        return None
-    check_json(value)
-    text = dump(value)
-    size = len(text.encode())
-    if size > settings.MAX_RESULT_BYTES:
-        raise ValueError(
-            f"is {size} bytes of JSON, more than the {settings.MAX_RESULT_BYTES} that "
-            "PGJOBS['MAX_RESULT_BYTES'] allows"
-        )
-    return text

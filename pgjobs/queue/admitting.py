@@ -5,8 +5,15 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..sql import statement
-from .claiming import Claimed, ClaimedJob, claim_statement, in_claim_order, read_claimed
-from .recording import Success, success_parameters
+from .claiming import (
+    Claimed,
+    ClaimedJob,
+    Success,
+    claim_statement,
+    in_claim_order,
+    read_claimed,
+    success_parameters,
+)
 from .statements import Execute, Statement, Together
 
 # Limits of one admission: jobs and keys of each kind, and seconds.
@@ -78,7 +85,7 @@ def record_and_admit(
     claims: bool = False,
     **serving: Any,
 ) -> Admission:
-    """Record successes and admit jobs that wait, without a look for READY jobs.
+    """Record successes and admit jobs that wait, without a fetch for READY jobs.
 
     `claims`: no job is READY, so this may claim jobs as it admits them, up to `limit`.
     """
@@ -92,7 +99,7 @@ def admit(
 ) -> Admission:
     """Make a batch of jobs READY that wait for nothing any more.
 
-    `sweeps`: look also at a batch of links, and of lines that nothing has touched.
+    `sweeps`: look also at a batch of links, and of lines whose keys nothing has freed.
     """
     recording = success_parameters(NO_WORKER, ())
     return read_admission(execute(*admit_statement(position, sweeps, recording)))
@@ -133,7 +140,7 @@ def read_admission(rows: list[tuple]) -> Admission:
         bool(is_blocked),
         bool(met_undecided),
         Position(*position),
-        in_claim_order([read_job(each) for each in claimed or ()]),
+        in_claim_order([read_job(row) for row in claimed or ()]),
     )
 
 

@@ -1,20 +1,33 @@
 """Claiming: one round trip that records successes and claims jobs."""
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..conf import settings
 from ..sql import statement
 from .acts import announce_finished
-from .looks import Look, first_look, look_parameters
-from .recording import Success, success_parameters
 from .statements import Client, DjangoClient, Statement, array
 from .upkeep import expire
 
 if TYPE_CHECKING:
     from ..models import Job
+
+PRIORITIES = (100, -100)  # the highest and the lowest
+EXTRA = 40  # rows that a fetch lists, or walks over, beyond those that are wanted
+SCAN_GROWTH = 4
+LONGEST_SCAN = 1_000_000
+
+
+class Success(NamedTuple):
+    """A job whose task returned."""
+
+    id: int
+    lease_token: int
+    return_value: str | None  # JSON text
 
 
 class ClaimedJob(NamedTuple):
@@ -37,16 +50,59 @@ class ClaimedJob(NamedTuple):
     enqueued_at: datetime
     is_keyed: bool  # other jobs may wait for its end
     has_dependencies: bool  # stored with the job; SQL inserts stored none
-    turn: int  # its place in line among the jobs of its priority
+    turn: int  # its position among the jobs of its priority
     meta: str | None = None  # JSON text
     # Seconds from when it could run to the begin of the claim. None: unknown, as for a
     # job that was put back without a delay.
     waited: float | None = None
 
     @property
-    def is_suspect(self) -> bool:
+    def is_last_chance(self) -> bool:
         """Whether one more crash would fail the job. Then it must run alone."""
         return self.crashes + 1 >= self.max_crashes
+
+
+class Range(NamedTuple):
+    """A stretch of the claim order: some priorities, from a turn on."""
+
+    highest: int
+    lowest: int
+    first_turn: int
+
+
+class Fetch(NamedTuple):
+    """How a statement fetches jobs: in claim order, or from each queue served."""
+
+    scan_limit: int  # how many jobs it may walk over, or list
+    by_queue: bool = False
+    # In claim order, behind cursors. None: from the front.
+    ranges: Sequence[Range] | None = None
+    # In claim order, past all jobs of paused and limited queues, while fetches by queue
+    # fail. Otherwise the first one of them ends the walk.
+    skips_special: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the fetch sees all READY jobs unless it says that there are more."""
+        return self.ranges is None and not self.skips_special
+
+    def further(self) -> "Fetch":
+        """Return the fetch by queue that follows one that was cut short."""
+        longer = min(self.scan_limit * SCAN_GROWTH, LONGEST_SCAN)
+        return Fetch(max(self.scan_limit, longer), by_queue=True)
+
+
+def first_fetch(limit: int, by_queue: bool = False) -> Fetch:
+    """Return a complete fetch for `limit` jobs."""
+    if not limit:
+        return Fetch(0)
+    # To walk costs less than to list, and a walk ends as soon as it has enough.
+    return Fetch((1 if by_queue else SCAN_GROWTH) * (limit + EXTRA), by_queue)
+
+
+def fetch_past() -> Fetch:
+    """Return the fetch in claim order that passes all jobs of limited queues."""
+    return Fetch(LONGEST_SCAN, skips_special=True)
 
 
 class HostUnits(NamedTuple):
@@ -56,31 +112,23 @@ class HostUnits(NamedTuple):
     total: int  # for the jobs of all its workers together
 
 
-class Ahead(NamedTuple):
-    """What a claim may take beyond its limit, for slots that will soon be free."""
-
-    most: int  # jobs
-    seconds: float  # of the slots, for all jobs that are claimed
-    costs: dict[str, float]  # seconds of a slot, by task; no other task may wait
-
-
 class Claimed(NamedTuple):
     """The results of one round trip."""
 
     recorded: set[int]  # lease tokens of the successes that were stored
     has_keys: bool  # other jobs may wait for the end of one of them
     next_due: float | None  # seconds until a scheduled job may run
-    met_suspect: bool  # a job that must run alone stands in line
+    met_last_chance: bool  # a job that must run alone is READY
     # A READY job was passed over: another transaction holds it, or its queue is full.
     met_locked: bool
     met_expired: bool  # jobs that were not started in time must be cancelled
-    has_more: bool  # the look was cut short, so that more jobs may be READY
-    seconds: float  # how long the server looked for jobs
-    at: datetime  # the end of the look, by the server's clock
+    has_more: bool  # the fetch was cut short, so that more jobs may be READY
+    # The fetch in claim order met fewer jobs than were wanted, even with those that
+    # other transactions hold: jobs that the worker may not claim have cut it short.
+    is_starved: bool
+    seconds: float  # how long the server walked in claim order
+    ids: Sequence[int]  # of the jobs that a fetch has only locked
     jobs: list[ClaimedJob]
-    # The look along the line listed fewer jobs than were wanted, even with those that
-    # other transactions hold: jobs that the worker may not claim filled the list.
-    is_crowded: bool = False
 
 
 def record_and_claim(
@@ -89,25 +137,31 @@ def record_and_claim(
     *,
     successes: Sequence[Success] = (),
     limit: int = 0,
-    look: Look | None = None,
+    fetch: Fetch | None = None,
     worker_name: str | None = None,
     **who: Any,
 ) -> Claimed:
     """Record successes and claim up to `limit` jobs, in one round trip.
 
-    Without `look`, the claim takes the cheapest one. See `claim_statement` for `who`.
+    Without `fetch`, the claim walks in claim order. A fetch by queue that was cut short
+    before it brought a job is followed by longer ones. See `claim_statement` for `who`.
     """
-    look = look or first_look(limit)
-    if look.is_along_line:
+    fetch = fetch or first_fetch(limit)
+    if not fetch.by_queue:
         query, parameters = claim_statement(
-            worker_id, successes, limit, look, worker_name=worker_name, **who
+            worker_id, successes, limit, fetch, worker_name=worker_name, **who
         )
         return read_claimed(client.execute(query, parameters))
-    statements = [claim_statement(worker_id, (), limit, look, **who)]
+    statements = [claim_statement(worker_id, (), limit, fetch, **who)]
     if successes:
         statements.insert(0, record_statement(worker_id, successes, worker_name))
     *recorded, rows = client.together(statements)
-    return with_recorded(read_claimed(rows), recorded)
+    claimed = with_recorded(read_claimed(rows), recorded)
+    while claimed.has_more and not claimed.jobs and fetch != fetch.further():
+        fetch = fetch.further()
+        (rows,) = client.together([claim_statement(worker_id, (), limit, fetch, **who)])
+        claimed = with_recorded(read_claimed(rows), recorded)
+    return claimed
 
 
 def record_statement(
@@ -121,7 +175,7 @@ def claim_statement(
     worker_id: int,
     successes: Sequence[Success] = (),
     limit: int = 0,
-    look: Look | None = None,
+    fetch: Fetch | None = None,
     *,
     worker_name: str | None = None,
     queues: Iterable[str] | None = None,
@@ -129,19 +183,22 @@ def claim_statement(
     is_idle: bool = False,
     units: HostUnits | None = None,
     skips_expired: bool = False,
-    ahead: Ahead | None = None,
+    prefetched: int = 0,
+    claims: bool = True,
 ) -> Statement:
-    """Return the statement of a look; one along the line also records successes.
+    """Return the statement of a fetch; one in claim order also records successes.
 
     - `worker_name`: stored with the successes.
     - `is_idle`: the worker runs nothing, so it may claim a job that must run alone.
     - `units`: claim only jobs for which the worker's host has room. None means that it
-      has room for all. A look along the line counts none.
+      has room for all. A fetch in claim order counts none.
     - `skips_expired`: do not report jobs that were not started in time, because
       cancelling them fails at present.
-    - `ahead`: what may be claimed beyond the limit. Only a look along the line does so.
+    - `prefetched`: how many jobs may be claimed beyond the limit, to wait in the
+      worker. Only a fetch in claim order does so.
+    - `claims`: whether the jobs are claimed. Otherwise their rows are only locked.
     """
-    look = look or first_look(limit)
+    fetch = fetch or first_fetch(limit)
     parameters = {
         "worker_id": worker_id,
         "limit": limit,
@@ -149,25 +206,60 @@ def claim_statement(
         "excluded": list(excluded),
         "is_idle": is_idle,
         "skips_expired": skips_expired,
-    } | look_parameters(look)
-    if not look.is_along_line:
-        name = "claim_by_queue" if look.by_queue else "claim_plain"
-        return statement(name), parameters | unit_parameters(units)
+        "claims": claims,
+    } | fetch_parameters(fetch)
+    if fetch.by_queue:
+        return statement("claim_by_queue"), parameters | unit_parameters(units)
+    parameters |= {"limit": limit + prefetched, "slots": limit}
     parameters |= success_parameters(worker_id, successes, worker_name)
-    name = "record_and_claim_part" if look.is_part else "record_and_claim"
-    if ahead is not None:
-        return statement(f"{name}_ahead"), parameters | {
-            "most_ahead": ahead.most,
-            "seconds": ahead.seconds,
-            "tasks": list(ahead.costs),
-            "costs": array(ahead.costs.values()),
+    return statement("record_and_claim"), parameters
+
+
+def fetch_parameters(fetch: Fetch) -> dict[str, Any]:
+    """Return the parameters that say how far a fetch goes, and where it begins."""
+    parameters: dict[str, Any] = {
+        "scan_limit": fetch.scan_limit,
+        "is_complete": fetch.is_complete,
+    }
+    if not fetch.by_queue:
+        ranges = fetch.ranges or [Range(*PRIORITIES, 0)]
+        highest, lowest, first_turns = zip(*ranges, strict=True)
+        parameters |= {
+            "highest": array(highest),
+            "lowest": array(lowest),
+            "first_turns": array(first_turns),
+            "skips_special": fetch.skips_special,
         }
-    return statement(name), parameters
+    return parameters
+
+
+def success_parameters(
+    worker_id: int, successes: Sequence[Success], worker_name: str | None = None
+) -> dict:
+    # By id, as every statement that locks several jobs does.
+    in_order = sorted(successes)
+    ids, lease_tokens, values = (
+        zip(*in_order, strict=True) if in_order else ((), (), ())
+    )
+    return {
+        "worker_id": worker_id,
+        "worker_name": worker_name,
+        "ids": array(ids),
+        "lease_tokens": array(lease_tokens),
+        # Most tasks return nothing.
+        "return_values": list(values) if any(values) else None,
+    }
 
 
 def unit_parameters(units: HostUnits | None) -> dict:
     host, total = units or (None, None)
-    return {"host": host, "total": total, "patience": settings.UNITS_PATIENCE}
+    return {
+        "host": host,
+        "total": total,
+        "patience": settings.UNITS_PATIENCE,
+        "beyond": sys.maxsize,  # more units than a job can take
+        "behind": PRIORITIES[1] - 1,
+    }
 
 
 def with_recorded(claimed: Claimed, results: Sequence[list[tuple]]) -> Claimed:
@@ -180,32 +272,59 @@ def with_recorded(claimed: Claimed, results: Sequence[list[tuple]]) -> Claimed:
 
 
 def read_claimed(rows: list[tuple]) -> Claimed:
-    jobs = []
+    """Return what the rows say: one sums up the fetch, the others are jobs."""
+    width = len(Claimed._fields) - 1
+    jobs: list[ClaimedJob] = []
+    summary: tuple = ()
     for row in rows:
-        if row[10] is None:
-            recorded, has_keys, next_due, suspect, locked, expired, more = row[:7]
-            is_crowded, seconds, at = row[7:10]
+        if row[width] is None:
+            summary = row[:width]
         else:
-            jobs.append(ClaimedJob._make(row[10:]))
-    return Claimed(
-        recorded=set(recorded or ()),
-        has_keys=bool(has_keys),
-        next_due=next_due,
-        met_suspect=suspect,
-        met_locked=locked,
-        met_expired=expired,
+            jobs.append(ClaimedJob._make(row[width:]))
+    claimed = Claimed._make([*summary, in_claim_order(jobs)])
+    return claimed._replace(
+        recorded=set(claimed.recorded or ()),
+        has_keys=bool(claimed.has_keys),
         # Nothing may be claimed now behind a job that has to run alone.
-        has_more=more and bool(jobs or not suspect),
-        seconds=seconds,
-        at=at,
-        jobs=in_claim_order(jobs),
-        is_crowded=is_crowded,
+        has_more=claimed.has_more and bool(jobs or not claimed.met_last_chance),
+        ids=claimed.ids or (),
     )
 
 
 def in_claim_order(jobs: list[ClaimedJob]) -> list[ClaimedJob]:
     jobs.sort(key=attrgetter("turn"))
     jobs.sort(key=attrgetter("priority"), reverse=True)
+    return jobs
+
+
+def claim_all(
+    client: Client,
+    worker_id: int,
+    limit: int,
+    expired: Callable[[list[int]], None],
+    **who: Any,
+) -> list[ClaimedJob]:
+    """Claim up to `limit` jobs of an idle worker, by fetches into each queue.
+
+    `expired` is called with the ids of jobs that it met and cancelled, because they
+    were not started in time.
+    """
+    jobs: list[ClaimedJob] = []
+    has_more = True
+    while has_more and len(jobs) < limit:
+        left = limit - len(jobs)
+        brought = record_and_claim(
+            client,
+            worker_id,
+            limit=left,
+            fetch=first_fetch(left, by_queue=True),
+            is_idle=not jobs,
+            **who,
+        )
+        if brought.met_expired:
+            expired(expire(client.execute))
+        jobs += brought.jobs
+        has_more = brought.has_more and bool(brought.jobs or brought.met_expired)
     return jobs
 
 
@@ -217,24 +336,13 @@ def claim(
     queues: Iterable[str] | None,
 ) -> "list[Job]":
     """Claim jobs for a worker on Django's connection; return them as instances."""
-    client = DjangoClient(database)
-    units = None if worker.units is None else HostUnits(worker.host, worker.units)
-    queues = None if queues is None else list(queues)
-    look, has_more = first_look(limit, by_queue=True), True
-    jobs: list[ClaimedJob] = []
-    while has_more and len(jobs) < limit:
-        brought = record_and_claim(
-            client,
-            worker.pk,
-            limit=limit - len(jobs),
-            look=look,
-            queues=queues,
-            is_idle=not jobs,
-            units=units,
-        )
-        if brought.met_expired:
-            announce_finished(model, database, expire(client.execute))
-        jobs += brought.jobs
-        look, has_more = look.further(), brought.has_more
+    jobs = claim_all(
+        DjangoClient(database),
+        worker.pk,
+        limit,
+        partial(announce_finished, model, database),
+        queues=None if queues is None else list(queues),
+        units=None if worker.units is None else HostUnits(worker.host, worker.units),
+    )
     instances = model.objects.using(database).in_bulk([job.id for job in jobs])
     return [instances[job.id] for job in jobs]

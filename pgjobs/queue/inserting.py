@@ -6,18 +6,20 @@ meanwhile, the others are tried again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from django.core.exceptions import SynchronousOnlyOperation
+import psycopg
+from django.core.exceptions import ImproperlyConfigured, SynchronousOnlyOperation
 from django.db import DatabaseError, connections, transaction
-from django.utils.module_loading import import_string
+from psycopg import errors
 
 from .. import signals
 from ..conf import settings
 from ..exceptions import AlreadyEnqueued
+from ..features import modules
 from ..sql import statement
-from . import sending
 from .instances import inserted, inserted_alike
 from .meta import with_meta
 from .new_job import (
@@ -27,12 +29,61 @@ from .new_job import (
     parameters_of_alike,
     parameters_of_one,
 )
-from .quiet import is_quiet, quiet
+from .observing import observe_insert, observers
 from .statements import Execute, execute_on
-from .unprepared import refuse_unprepared
 
 if TYPE_CHECKING:
     from ..models import Job
+
+MISSING = (
+    errors.UndefinedColumn,
+    errors.UndefinedFunction,
+    errors.UndefinedObject,
+    errors.UndefinedTable,
+)
+
+
+def explain_missing_tables(database: str, error: DatabaseError) -> None:
+    """Raise ImproperlyConfigured if the database of the queue is not made for it."""
+    connection = connections[database]
+    if connection.vendor != "postgresql":
+        raise ImproperlyConfigured(
+            f"Jobs need PostgreSQL, but DATABASES[{database!r}] uses "
+            f"{connection.display_name}. Change that, or name the alias of a "
+            "PostgreSQL database in PGJOBS['DATABASE']."
+        ) from error
+    if isinstance(error.__cause__, MISSING) and "pgjobs_" in str(error.__cause__):
+        raise ImproperlyConfigured(
+            f"The database {database!r} has no queue, or that of another version: "
+            f"{first_line(error.__cause__)}. Run 'manage.py migrate pgjobs --database "
+            f"{database}'. (Tests that leave the migrations out have no queue either.)"
+        ) from error
+
+
+def first_line(error: psycopg.Error) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+# Read by the trigger that notifies of inserted jobs: functions/jobs/notify_inserted.sql
+SET = "SELECT set_config('pgjobs.notifies', %s, true)"
+
+
+def omits_notify() -> bool:
+    return settings.MODE == "manual"
+
+
+@contextmanager
+def without_notify(database: str) -> Iterator[None]:
+    """Notify no worker of the jobs that the block inserts.
+
+    Later statements of the transaction notify as usual. If the block raises, its
+    savepoint takes the setting back.
+    """
+    with transaction.atomic(using=database), connections[database].cursor() as cursor:
+        cursor.execute(SET, ["off"])
+        yield
+        cursor.execute(SET, ["on"])
+
 
 BATCH = 10_000  # unique keys that one query looks for
 
@@ -62,28 +113,28 @@ def insert(
     nothing.
     """
     insert = partial(insert_here, model, database, new_jobs)
-    return sending.sent(new_jobs, insert) if sending.added else insert()
+    return observe_insert(new_jobs, insert) if observers else insert()
 
 
 def insert_here(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
 ) -> "list[Job | None]":
     try:
-        insert = insert_quietly if is_quiet() else insert_rows
+        insert = insert_without_notify if omits_notify() else insert_rows
         jobs, new = insert(model, database, with_meta(new_jobs))
     except SynchronousOnlyOperation as error:
         raise SynchronousOnlyOperation(IN_ASYNC_CODE) from error
     except DatabaseError as error:
-        refuse_unprepared(database, error)
+        explain_missing_tables(database, error)
         raise
     announce_enqueued(model, new)
     return jobs
 
 
-def insert_quietly(
+def insert_without_notify(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
 ) -> "tuple[list[Job | None], list[Job]]":
-    with quiet(database):
+    with without_notify(database):
         return insert_rows(model, database, new_jobs)
 
 
@@ -91,7 +142,7 @@ def insert_rows(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
 ) -> "tuple[list[Job | None], list[Job]]":
     """Return the jobs as `insert` does, and those of them that are new."""
-    if any(each.unique_key for each in new_jobs):
+    if any(new_job.unique_key for new_job in new_jobs):
         return insert_unique(model, database, new_jobs)
     jobs = insert_plain(model, database, new_jobs) if new_jobs else []
     return [*jobs], jobs
@@ -140,7 +191,7 @@ def insert_unique(
 
 def is_heard_of(model: "type[Job]") -> bool:
     """Whether anything happens because a job was enqueued."""
-    return settings.get("MODE") == "inline" or signals.job_enqueued.has_listeners(model)
+    return settings.MODE == "inline" or signals.job_enqueued.has_listeners(model)
 
 
 def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
@@ -151,8 +202,8 @@ def announce_enqueued(model: "type[Job]", jobs: "Iterable[Job]") -> None:
     for job in jobs:
         signals.send(signals.job_enqueued, model, job=job)
     if settings.MODE == "inline" and jobs:
-        # By its name: it stands in a layer above this one, and is rarely needed.
-        import_string("pgjobs.testing.inline.run_inserted")(jobs)
+        for module in modules("inline"):
+            module.run_inserted(jobs)
 
 
 class Inserting:
@@ -174,7 +225,7 @@ class Inserting:
 
     def insert(self, positions: list[int]) -> list[int]:
         """Insert the jobs whose keys are free; return the positions of the others."""
-        parameters = parameters_of([self.new_jobs[each] for each in positions])
+        parameters = parameters_of([self.new_jobs[position] for position in positions])
         held = set(positions)
         for index, until, *row in self.execute(statement("enqueue_unique"), parameters):
             position = positions[index]
@@ -187,7 +238,7 @@ class Inserting:
 
     def resolve(self, positions: list[int]) -> list[int]:
         """Find the holders of the keys; return the positions whose keys are free."""
-        new_jobs = [self.new_jobs[each] for each in positions]
+        new_jobs = [self.new_jobs[position] for position in positions]
         free_keys(self.execute, new_jobs)
         replaced = self.replace(new_jobs)
         holders = {
@@ -212,14 +263,16 @@ class Inserting:
 
     def replace(self, new_jobs: list[NewJob]) -> set[int]:
         """Replace holders that have not started, for on_conflict="replace"."""
-        replacing = [each for each in new_jobs if each.on_conflict == "replace"]
+        replacing = [
+            new_job for new_job in new_jobs if new_job.on_conflict == "replace"
+        ]
         if not replacing:
             return set()
         rows = self.execute(statement("replace"), parameters_of(replacing))
         return {id for (id,) in rows}
 
     def holders(self, new_jobs: list[NewJob]) -> "Iterator[Job]":
-        keys = list({each.unique_key for each in new_jobs})
+        keys = list({new_job.unique_key for new_job in new_jobs})
         holding = self.model.objects.using(self.database).holding_keys()
         for at in range(0, len(keys), BATCH):
             yield from holding.filter(unique_key__in=keys[at : at + BATCH])
@@ -238,7 +291,7 @@ def insert_free(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None
 
     Returns the id of each, or None if another job holds its key.
     """
-    if not any(each.unique_key for each in new_jobs):
+    if not any(new_job.unique_key for new_job in new_jobs):
         rows = execute(statement("enqueue"), parameters_of(new_jobs))
         return sorted(row[0] for row in rows)  # in the order given
     free_keys(execute, new_jobs)
@@ -262,6 +315,6 @@ def insert_or_find(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | N
 
 def free_keys(execute: Execute, new_jobs: Sequence[NewJob]) -> None:
     """Free those of the jobs' keys whose period is over."""
-    keys = {each.unique_key for each in new_jobs if each.unique_period}
+    keys = {new_job.unique_key for new_job in new_jobs if new_job.unique_period}
     if keys:
         execute(statement("free_keys"), {"unique_keys": list(keys)})

@@ -39,7 +39,7 @@ inherited: ContextVar[dict[str, Any]] = ContextVar("pgjobs_inherited_meta")
 def with_meta(new_jobs: Sequence[NewJob]) -> Sequence[NewJob]:
     """Return new jobs with what they take along from here."""
     meta = collected()
-    return [each._replace(meta=meta) for each in new_jobs] if meta else new_jobs
+    return [new_job._replace(meta=meta) for new_job in new_jobs] if meta else new_jobs
 
 
 def collected() -> str | None:
@@ -74,11 +74,11 @@ def joined(meta: dict[str, Any], name: str, read: Callable[[], Any]) -> dict[str
     """
     try:
         with sparing_transactions():
-            found = read() or {}
-        if not isinstance(found, dict):
-            raise TypeError(f"it must return a dict, got {type(found).__name__}")
-        check_json(found)
-        together = {**meta, **found}
+            values = read() or {}
+        if not isinstance(values, dict):
+            raise TypeError(f"it must return a dict, got {type(values).__name__}")
+        check_json(values)
+        together = {**meta, **values}
         if (size := len(dump(together).encode())) > LARGEST:
             raise ValueError(f"with it, meta would be {size} bytes, not {LARGEST}")
     except Exception:
@@ -88,32 +88,30 @@ def joined(meta: dict[str, Any], name: str, read: Callable[[], Any]) -> dict[str
 
 
 def read_source(path: str) -> Any:
-    found = source(path)
-    if not isinstance(found, ContextVar):
-        return found()
-    value = found.get(None)
-    return None if value is None else {found.name: value}
+    variable = source(path)
+    if not isinstance(variable, ContextVar):
+        return variable()
+    value = variable.get(None)
+    return None if value is None else {variable.name: value}
 
 
 @cache
 def source(path: str) -> Source:
     """Return what PGJOBS["META"] names; raise ImproperlyConfigured."""
-    found = named_in("META", path)
-    if isinstance(found, ContextVar) or callable(found):
-        return found
+    named = named_in("META", path)
+    if isinstance(named, ContextVar) or callable(named):
+        return named
     raise ImproperlyConfigured(
         f"PGJOBS['META'] names {path!r}, which must be a function that returns a dict, "
-        f"or a ContextVar, and is a {type(found).__name__}."
+        f"or a ContextVar, and is a {type(named).__name__}."
     )
 
 
 # Running
 
 
-def loaded(text: str | None) -> dict[str, Any]:
+def loaded(text: str) -> dict[str, Any]:
     """Return the `meta` of a claimed job; SQL may have put anything there."""
-    if text is None:
-        return {}
     try:
         meta = json.loads(text)
     except (ValueError, RecursionError):
@@ -128,19 +126,23 @@ def is_used() -> bool:
 
 def restore(context: Context, job_id: int, meta: dict[str, Any]) -> None:
     """Set in a job's context what was set where it was enqueued."""
-    # All jobs that this job leads to carry the same correlation id.
-    tree = {"correlation_id": f"job-{job_id}", **meta, "parent_id": job_id}
-    context.run(inherited.set, tree)
+    context.run(inherited.set, handed_on(job_id, meta))
     for path in settings.META if meta else ():
         variable = variable_of(path)
         if variable is not None and variable.name in meta:
             context.run(variable.set, meta[variable.name])
 
 
+def handed_on(job_id: int, meta: dict[str, Any]) -> dict[str, Any]:
+    """Return what a job hands on to those that it enqueues."""
+    # All jobs that this job leads to carry the same correlation id.
+    return {"correlation_id": f"job-{job_id}", **meta, "parent_id": job_id}
+
+
 def variable_of(path: str) -> ContextVar[Any] | None:
     """Return the context variable that a setting names, if it names one."""
     try:
-        found = source(path)
+        named = source(path)
     except ImproperlyConfigured:  # logged at each enqueueing
         return None
-    return found if isinstance(found, ContextVar) else None
+    return named if isinstance(named, ContextVar) else None

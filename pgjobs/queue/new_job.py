@@ -1,6 +1,5 @@
 """A new job: all values that its INSERT needs, in one flat tuple."""
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -25,8 +24,8 @@ class NewJob(NamedTuple):
     max_crashes: int = 3
     timeout: float | None = None
     process_units: int | None = None
-    # What must have succeeded before it, and what it provides for others.
-    dependencies: dict[str, Any] | None = None
+    # What must have succeeded before it, and what it provides for others: JSON text.
+    dependencies: str | None = None
     # What it takes along from where it is enqueued: JSON text. See meta.py.
     meta: str | None = None
     unique_key: str | None = None
@@ -54,7 +53,6 @@ def parameters_of_one(job: NewJob) -> dict[str, Any]:
     """Return the parameters of the statement that inserts one job."""
     return {
         **job._asdict(),
-        "dependencies": json_or_none(job.dependencies),
         "keys": dump_checked([job.keys]) if job.keys else None,
     }
 
@@ -90,11 +88,10 @@ def parameters_of(jobs: Sequence[NewJob]) -> dict[str, Any]:
     all are equal and the column is sent once, and NULL stands for an array of NULLs.
     """
     columns = dict(zip(NewJob._fields, map(list, zip(*jobs, strict=True)), strict=True))
-    columns["dependencies"] = [json_or_none(each) for each in columns["dependencies"]]
     keys = columns.pop("keys")
     return {
         **{name: shortest(name, values) for name, values in columns.items()},
-        "keys": dump_checked([each or None for each in keys]) if any(keys) else None,
+        "keys": dump_checked([key or None for key in keys]) if any(keys) else None,
     }
 
 
@@ -104,7 +101,3 @@ def shortest(name: str, values: list) -> list | None:
     first = values[:1]
     is_one = name in SENT_ONCE and first * len(values) == values
     return first if is_one else values
-
-
-def json_or_none(value: dict[str, Any] | None) -> str | None:
-    return json.dumps(value) if value else None

@@ -3,32 +3,22 @@
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import psycopg
 from django.db import connections
 
 from ..base.database_errors import text_of
 from ..conf import settings
+from ..features import modules
 from ..sql import statement
+from .claiming import ClaimedJob, Success, success_parameters
 from .statements import Execute, array
-
-if TYPE_CHECKING:
-    from .claiming import ClaimedJob
 
 logger = logging.getLogger("pgjobs.worker")
 
 LONGEST_LOG = 64_000
-# What a job can end without, by the statement that stores it.
-PARTS = {"record": "groups of errors", "record_without_group": "attempts"}
-
-
-class Success(NamedTuple):
-    """A job whose task returned."""
-
-    id: int
-    lease_token: int
-    return_value: str | None  # JSON text
 
 
 class Completed(NamedTuple):
@@ -43,7 +33,8 @@ class Unsuccessful(NamedTuple):
 
     id: int
     lease_token: int
-    verdict: str  # FAIL, RETRY, SNOOZE, RELEASE, UNKNOWN or CANCEL; see record.sql
+    # FAIL, RETRY, SNOOZE, RELEASE, UNKNOWN or CANCEL, see record.sql; or SUSPEND.
+    verdict: str
     reason: str
     delay: float = 0.0  # seconds before the job may run again
     has_begun: bool = True  # False: its body never began, so a rate counts no start
@@ -51,10 +42,13 @@ class Unsuccessful(NamedTuple):
     message: str = ""
     traceback: str = ""
     dependencies: dict | None = None  # to store in the job's row, if not None
-    # What failed in the same way: see worker/slots/error_groups.py.
+    # What failed in the same way, if a feature tells: see `outcomes.details_of`.
     error_group: int | None = None
     place: str = ""
     pattern: str = ""
+    # A feature's statement that stores it in place of `record`, and what that needs.
+    statement: str = ""
+    stores: dict[str, Any] | None = None
     error: BaseException | None = None  # for receivers of signals; not stored
 
     def as_json(self) -> dict:
@@ -81,7 +75,7 @@ def escaped(text: str) -> str:
     return text.encode("ascii", "backslashreplace").decode()[: len(text)]
 
 
-def release(job: "ClaimedJob", reason: str, *, has_begun: bool = True) -> Unsuccessful:
+def release(job: ClaimedJob, reason: str, *, has_begun: bool = True) -> Unsuccessful:
     """Return the outcome of a job that goes back to the queue; nothing failed."""
     return released(job.id, job.lease_token, reason, has_begun)
 
@@ -95,22 +89,6 @@ def released(id: int, lease_token: int, reason: str, has_begun: bool) -> Unsucce
 class Recorded(NamedTuple):
     lease_token: int
     status: str
-
-
-def success_parameters(
-    worker_id: int, successes: Sequence[Success], worker_name: str | None = None
-) -> dict:
-    # By id, as every statement that locks several jobs does.
-    in_order = sorted(successes)
-    ids, lease_tokens, values = zip(*in_order, strict=True) if in_order else ([],) * 3
-    return {
-        "worker_id": worker_id,
-        "worker_name": worker_name,
-        "ids": array(ids),
-        "lease_tokens": array(lease_tokens),
-        # Most tasks return nothing.
-        "return_values": list(values) if any(values) else None,
-    }
 
 
 def locked(execute: Execute, worker_id: int, ids: Iterable[int]) -> set[int]:
@@ -128,21 +106,41 @@ def record(
     """Record attempts that did not succeed; return what became of their jobs.
 
     A job's end matters more than what is known about its failure. So if the database
-    refuses to store the group of errors, or the attempt, the job ends without it.
+    refuses to store that, the job ends without it.
     """
-    parameters = {
-        "worker_id": worker_id,
-        "worker_name": worker_name,
-        "outcomes": json.dumps([each.as_json() for each in unsuccessful]),
+    recorded: list[Recorded] = []
+    for name in sorted({each.statement for each in unsuccessful}):
+        outcomes = [each.as_json() for each in unsuccessful if each.statement == name]
+        parameters = {
+            "worker_id": worker_id,
+            "worker_name": worker_name,
+            "outcomes": json.dumps(outcomes),
+        }
+        if name:
+            recorded += recorded_by(execute, name, parameters)
+        else:
+            recorded += record_by_core(execute, parameters)
+    return recorded
+
+
+def record_by_core(execute: Execute, parameters: dict) -> list[Recorded]:
+    parameters = parameters | {
         "unknown_task_grace": settings.UNKNOWN_TASK_GRACE,
         "version": settings.VERSION,
     }
-    for name, refused in PARTS.items():
+    for name, refused in parts().items():
         try:
             return recorded_by(execute, name, parameters)
         except psycopg.ProgrammingError as error:
             logger.error("Jobs end without their %s: %s", refused, text_of(error))
     return recorded_by(execute, "record_without_attempt", parameters)
+
+
+@cache
+def parts() -> dict[str, str]:
+    """Return what a job can end without, by the statement that stores it."""
+    of_features = {module.STATEMENT: module.STORES for module in modules("failure")}
+    return {**of_features, "record": "attempts"}
 
 
 def recorded_by(execute: Execute, name: str, parameters: dict) -> list[Recorded]:
@@ -163,8 +161,8 @@ def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recor
     rows = execute(
         statement("in_doubt"),
         {
-            "ids": array(each.id for each in outcomes),
-            "lease_tokens": array(each.lease_token for each in outcomes),
+            "ids": array(outcome.id for outcome in outcomes),
+            "lease_tokens": array(outcome.lease_token for outcome in outcomes),
         },
     )
     return [Recorded._make(row) for row in rows]

@@ -32,9 +32,9 @@ def sparing_referred(execute: Execute, name: str, table: str, alias: str) -> str
     """
     text = statement(name)
     conditions = [
-        f"EXISTS (SELECT FROM {each.table} AS referring "
-        f"WHERE referring.{each.column} = {alias}.id OFFSET 0)"
-        for each in references_to(execute, table)
+        f"EXISTS (SELECT FROM {reference.table} AS referring "
+        f"WHERE referring.{reference.column} = {alias}.id OFFSET 0)"
+        for reference in references_to(execute, table)
     ]
     if not conditions:
         return text

@@ -33,7 +33,7 @@ class DjangoClient:
             return cursor.fetchall()
 
     def together(self, statements: Sequence[Statement]) -> list[list[tuple]]:
-        return [self.execute(*each) for each in statements]
+        return [self.execute(*statement) for statement in statements]
 
 
 def array(numbers: Iterable[object]) -> str:

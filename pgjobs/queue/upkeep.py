@@ -1,31 +1,18 @@
 """What workers do for all jobs: promote, expire, rescue and prune."""
 
-import re
 from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 from ..sql import statement
-from .parts import OLDEST, Part, Position, read_part
 from .references import references_to, sparing_referred
+from .slices import OLDEST, Position, Slice, read_slice, sum_of_slices
 from .statements import Execute, array
 
 # The class of the advisory locks that living workers hold ("pgjw" in ASCII).
 LOCK_CLASS = 0x70676A77
-# What chores.sql notifies of: the columns of Told, times in milliseconds, -1 for none.
-SURVEY = re.compile(
-    r"(\d{1,10}) (\d{1,19}) (\d{1,15}) (\d{1,13}|-1) (\d{1,13}|-1)", re.ASCII
-)
 BATCH = 1_000  # rows that one statement touches
-MOST_TOO_HEAVY = 100  # jobs that one warning names
-
-
-class HeavyJob(NamedTuple):
-    """A job that takes more process units than the worker's host has in total."""
-
-    id: int
-    task: str
-    queue_name: str
-    units: int
+NO_QUESTION = "NULL /*questions*/"  # stands for those that the survey asks
 
 
 class Batch(NamedTuple):
@@ -55,28 +42,11 @@ class Promoted(NamedTuple):
 class Chores(NamedTuple):
     """Which chores have something to do."""
 
-    rescue: bool
-    admit: bool
-    expire: bool
-    deliver_late: bool
-    next_fire: float | None  # seconds until a schedule has to be looked at
+    # By chore: the seconds until then, or None if nothing is known.
+    answers: dict[str, float | None]
     has_ready: bool  # there are READY jobs in any queue
     next_due: float | None  # seconds until a scheduled job may run
-    workers: int  # that are alive
-    at: float  # when this was asked: seconds by the server's clock
-    installation: int  # the oid of its table of workers: a database may have several
-    doubt_ends_in: float | None  # seconds until a worker without its lock is dead
-    is_idle: bool  # there is nothing to do, for any worker, and no job is READY
-
-
-class Told(NamedTuple):
-    """What a worker that has found nothing to do notifies the others of."""
-
-    installation: int
-    worker_id: int
-    at: float
-    next_fire: float | None
-    next_due: float | None
+    next_death_in: float | None  # seconds until a worker without its lock is dead
 
 
 class Rescued(NamedTuple):
@@ -85,22 +55,6 @@ class Rescued(NamedTuple):
     queue_name: str
     status: str
     crashes: int
-
-
-def too_heavy(
-    execute: Execute, total: int, queues: Iterable[str] | None, excluded: Iterable[str]
-) -> list[HeavyJob]:
-    """Return some READY jobs of these queues that take more units than this total."""
-    rows = execute(
-        statement("too_heavy"),
-        {
-            "total": total,
-            "queues": None if queues is None else list(queues),
-            "excluded": list(excluded),
-            "limit": MOST_TOO_HEAVY,
-        },
-    )
-    return [HeavyJob._make(row) for row in rows]
 
 
 def promote(execute: Execute, batch: Batch = ALL_DUE) -> Promoted:
@@ -113,35 +67,38 @@ def expire(execute: Execute, batch: Batch = ALL_DUE) -> list[int]:
     return [id for (id,) in execute(statement("expire"), batch.parameters())]
 
 
+@cache
+def survey(questions: tuple[str, ...]) -> str:
+    """Return the statement that asks these questions."""
+    return statement("chores").replace(NO_QUESTION, ",\n".join(questions))
+
+
 def chores(
     execute: Execute,
+    questions: dict[str, str],
     worker_id: int,
-    looks: bool,
-    tells: bool = False,
-    sees_locks: bool = True,
+    with_ready: bool,
+    leads_for: float,
 ) -> Chores:
     """Return which chores have something to do.
 
-    - `looks`: look for READY jobs, too.
-    - `tells`: if there is nothing to do, and no job is READY, notify the other workers.
-    - `sees_locks`: look whether the other workers hold their session locks, too.
+    - `questions`: what to ask for, by chore. The answers are seconds.
+    - `with_ready`: ask for READY jobs, too.
+    - `leads_for`: seconds for which the other workers leave the upkeep to this one.
     """
     parameters = {
         "worker_id": worker_id,
-        "looks": looks,
-        "tells": tells,
-        "sees_locks": sees_locks,
+        "with_ready": with_ready,
+        "leads_for": leads_for,
     }
-    return Chores._make(execute(statement("chores"), parameters)[0][:-1])
+    text = survey(tuple(questions.values()))
+    answers, *others = execute(text, parameters)[0]
+    return Chores(dict(zip(questions, answers, strict=True)), *others)
 
 
-def read_survey(payload: str) -> Told | None:
-    """Return what a worker has told, or None if no worker can have sent this."""
-    if (match := SURVEY.fullmatch(payload)) is None:
-        return None
-    installation, worker_id, at, *times = map(int, match.groups())
-    next_fire, next_due = (None if each < 0 else each / 1_000 for each in times)
-    return Told(installation, worker_id, at / 1_000, next_fire, next_due)
+def resign(execute: Execute, worker_id: int) -> None:
+    """Leave the upkeep to another worker, if the others have left it to this one."""
+    execute(statement("resign"), {"worker_id": worker_id})
 
 
 def rescue(execute: Execute, worker_id: int, batch: Batch = ALL_DUE) -> list[Rescued]:
@@ -170,30 +127,26 @@ def prune(execute: Execute, ages: dict[str, float | None]) -> int:
     limited = limited_ages(ages)
     total, number = 0, -1
     while number:  # what has gone may have kept others
-        number = sum(prune_status(execute, *each) for each in limited.items())
+        number = sum(prune_status(execute, *aged) for aged in limited.items())
         total += number
     return total
 
 
 def prune_status(execute: Execute, status: str, age: float) -> int:
-    total, position, has_more = 0, OLDEST, True
-    while has_more:
-        number, has_more, position = prune_part(execute, status, age, position)
-        total += number
-    return total
+    return sum_of_slices(partial(prune_slice, execute, status, age))
 
 
-def prune_part(
+def prune_slice(
     execute: Execute,
     status: str,
     age: float,
     position: Position = OLDEST,
     batch: Batch = ALL_DUE,
-) -> Part:
+) -> Slice:
     """Look at a batch of the old jobs of a status; delete those that nothing needs."""
     text = sparing_referred(execute, "prune", "pgjobs_job", "job")
     parameters = {"status": status, "age": age, **position._asdict()}
-    return read_part(execute(text, {**parameters, **batch.parameters()}), position)
+    return read_slice(execute(text, {**parameters, **batch.parameters()}), position)
 
 
 def count_referred(execute: Execute, ages: dict[str, float | None]) -> dict[str, int]:
@@ -201,12 +154,12 @@ def count_referred(execute: Execute, ages: dict[str, float | None]) -> dict[str,
     limited = limited_ages(ages)
     arrays = {"statuses": list(limited), "ages": list(limited.values())}
     counted = {}
-    for each in references_to(execute, "pgjobs_job"):
-        text = statement("referred_jobs").replace("/*table*/", each.table)
-        text = text.replace("/*column*/", each.column)
+    for reference in references_to(execute, "pgjobs_job"):
+        text = statement("referred_jobs").replace("/*table*/", reference.table)
+        text = text.replace("/*column*/", reference.column)
         ((number,),) = execute(text, arrays)
         if number:
-            counted[each.table] = number
+            counted[reference.table] = number
     return counted
 
 
@@ -235,9 +188,9 @@ def prune_left_rows(execute: Execute, after: int = 0) -> tuple[int, int | None]:
     return number, last
 
 
-def suspects(execute: Execute, kind: str, batch: Batch, **parameters) -> list[int]:
+def candidates(execute: Execute, kind: str, batch: Batch, **parameters) -> list[int]:
     """Return the ids of jobs on which a statement of the upkeep may have failed."""
-    text = statement(f"suspects_of_{kind}")
+    text = statement(f"candidates_of_{kind}")
     return [id for (id,) in execute(text, {**batch.parameters(), **parameters})]
 
 

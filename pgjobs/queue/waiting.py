@@ -16,6 +16,7 @@ from ..base import connections as own_connections
 from ..base.database_choice import database_to_change
 from ..conf import FINISHED, settings
 from ..exceptions import JobCancelled, JobFailed, non_negative_seconds
+from .statements import Execute, execute_on
 
 if TYPE_CHECKING:
     from ..models.job import Job
@@ -36,20 +37,27 @@ WITH asked AS (
     )
     RETURNING id
 )
-SELECT status, return_value::text, reason, awaited OR EXISTS (SELECT FROM asked)
+SELECT id, status, return_value::text, reason, awaited OR EXISTS (SELECT FROM asked),
+    coalesce(keys ? 'continued_as', false)
 FROM pgjobs_job WHERE id = %(id)s
 """
 
 SEE = """
-SELECT status, return_value::text, reason, false FROM pgjobs_job WHERE id = %(id)s
+SELECT id, status, return_value::text, reason, false,
+    coalesce(keys ? 'continued_as', false)
+FROM pgjobs_job WHERE id = %(id)s
 """
+
+NEWEST = "SELECT pgjobs_newest(%(id)s)"
 
 
 class State(NamedTuple):
+    id: int  # of the job as which it goes on
     status: str
     return_value: str | None  # JSON text
     reason: str
     will_notify: bool
+    goes_on: bool = False  # as another job
 
 
 def wait(job: "Job", timeout: float | timedelta | None) -> Any:
@@ -59,7 +67,8 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
     seconds = None if timeout is None else non_negative_seconds("timeout", timeout)
     deadline = math.inf if seconds is None else monotonic() + seconds
     with listening(database_of(job), job.pk) as connection:
-        while (state := look(connection, job.pk)).status not in FINISHED:
+        state = look(connection, job.pk)
+        while state.status not in FINISHED:
             remaining = deadline - monotonic()
             if remaining <= 0:
                 cause = f" {NO_WORKER}" if state.status == "READY" else ""
@@ -68,7 +77,8 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
                     f"{cause}"
                 )
             longest = settings.POLL_INTERVAL if state.will_notify else HELD_SECONDS
-            doze(connection, job.pk, min(longest, remaining))
+            doze(connection, state.id, min(longest, remaining))
+            state = look(connection, state.id)
     return result_of(job, state)
 
 
@@ -86,24 +96,22 @@ def ended_in_transaction(job: "Job") -> State | None:
     Returns None outside of a transaction. Raises RuntimeError if the caller would wait
     inside of one.
     """
-    connection = connections[database_of(job)]
-    if not connection.in_atomic_block:
+    database = database_of(job)
+    if not connections[database].in_atomic_block:
         return None
-    with connection.cursor() as cursor:
-        cursor.execute(SEE, {"id": job.pk})
-        row = cursor.fetchone()
-    if row is None or row[0] not in FINISHED:
+    state = state_of(execute_on(database), SEE, job.pk)
+    if state is None or state.status not in FINISHED:
         raise RuntimeError(
             f"Waiting for job {job.pk} inside a transaction could last for ever: "
             "what this transaction enqueued starts when it commits. In a test, call "
             "pgjobs.testing.run_jobs() and look at job.return_value, or let the test "
             "commit: TransactionTestCase, or @pytest.mark.django_db(transaction=True)."
         )
-    return State._make(row)
+    return state
 
 
 def database_of(job: "Job") -> str:
-    """Return where the job runs: a replica tells nobody that a job has ended."""
+    """Return where the job runs: a replica cannot notify of its end."""
     return database_to_change(job._state.db) if job._state.db else settings.DATABASE
 
 
@@ -118,13 +126,31 @@ def listening(alias: str, id: int) -> Iterator[psycopg.Connection]:
 
 
 def look(connection: psycopg.Connection, id: int) -> State:
-    row = connection.execute(LOOK, {"id": id}).fetchone()
-    if row is None:
+    def execute(query: str, parameters: dict) -> list[tuple]:
+        return connection.execute(query, parameters).fetchall()
+
+    state = state_of(execute, LOOK, id)
+    if state is None:
         raise JobFailed(
             f"Job {id} does not exist (any more): it was deleted, or the transaction "
             "that enqueued it was rolled back."
         )
-    return State._make(row)
+    return state
+
+
+def state_of(execute: Execute, query: str, id: int) -> State | None:
+    """Return the state of a job, or of that as which it goes on."""
+    rows = execute(query, {"id": id})
+    if rows and not (state := State._make(rows[0])).goes_on:
+        return state
+    newest = newest_of(execute, id)
+    return None if newest == id else state_of(execute, query, newest)
+
+
+def newest_of(execute: Execute, id: int) -> int:
+    """Return the id of the job as which a job goes on now, or its own."""
+    ((newest,),) = execute(NEWEST, {"id": id})
+    return newest
 
 
 def doze(connection: psycopg.Connection, id: int, longest: float) -> None:

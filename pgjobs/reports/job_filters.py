@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import cache
 from typing import Any, NamedTuple
 
 from django.db.models import Func, IntegerField, Model, Q
@@ -20,23 +21,23 @@ from django.utils.translation import gettext as _
 from ..base.ids import read_id
 from ..conf import FINISHED
 from ..exceptions import non_negative_seconds
+from ..features import entries
 from ..models.job import Job
 from ..models.job_choices import Status
 from ..models.job_set import JobQuerySet
-from ..models.schedule import Schedule
 from ..models.worker import Worker
-from .errors import in_groups, with_error
 from .json_text import is_secret
 from .newest import LOOKED_AT, MOST_FOUND, newest
 from .reading import read, sql_of
 from .secrets import keys_in
 from .task_words import Known
 
+Narrow = Callable[[JobQuerySet, str], JobQuerySet]
+
 LARGE = 20_000  # bytes of arguments that are not searched
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 LONGEST_AGE = 100 * 365 * 86_400  # seconds
 AGES = {"hour": "1h", "day": "1d", "week": "7d"}  # the names in addresses of the list
-NO_EXCEPTION = "-"  # the value of the filter by error, since none may be empty
 TERM = re.compile(r'([\w.-]{1,200}):("[^"]*"|\S+)')
 # Of a GIN index that a project may make: docs/admin.md. A broken one finds nothing.
 ARGUMENTS_INDEX = "pgjobs_job_arguments"
@@ -51,6 +52,17 @@ SELECT EXISTS (
 
 class InvalidFilter(ValueError):
     """A filter was given what it cannot read."""
+
+
+class Filter(NamedTuple):
+    """A filter that a feature brings, and how `manage.py jobs` offers it."""
+
+    name: str
+    narrow: Narrow
+    option: tuple[str, str, str] | None = None  # with its metavar and its help
+    named: type[Model] | None = None  # the table whose rows it names, beside their ids
+    # Called with a database and a text; yields what there is instead if it finds none.
+    near_misses: Callable[[str, str], Iterator[str]] | None = None
 
 
 def checked(text: str) -> str:
@@ -117,27 +129,15 @@ UNINDEXED: dict[str, Callable[[str], Q]] = {
 }
 
 
-def searching(match: Callable[[str], Q]) -> Callable[[JobQuerySet, str], JobQuerySet]:
+def searching(match: Callable[[str], Q]) -> Narrow:
     return lambda jobs, text: jobs.filter(match(text))
 
 
 def by_worker(jobs: JobQuerySet, text: str) -> JobQuerySet:
     """Filter by the id or the name of a worker. Only running jobs have one."""
-    found = named(Worker, jobs, text)
+    workers = named(Worker, jobs, text)
     # Naming the status lets PostgreSQL use its index.
-    return jobs.filter(worker__in=found, status=Status.RUNNING)
-
-
-def by_batch(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return jobs.filter(batch=known_id(text))
-
-
-def by_event(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return jobs.filter(delivery__event=known_id(text))
-
-
-def by_schedule(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return jobs.filter(tick__schedule__in=named(Schedule, jobs, text))
+    return jobs.filter(worker__in=workers, status=Status.RUNNING)
 
 
 def named(model: type[Model], jobs: JobQuerySet, text: str) -> list[int]:
@@ -165,27 +165,17 @@ def by_since(jobs: JobQuerySet, text: str) -> JobQuerySet:
     return jobs.filter(has_ended | Q(finished_at=None, enqueued_at__gte=start))
 
 
-def by_error(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    return with_error(jobs, "" if text == NO_EXCEPTION else checked(text))
-
-
-def by_group(jobs: JobQuerySet, text: str) -> JobQuerySet:
-    """Filter the jobs that failed in the same way: see ErrorGroup."""
-    return in_groups(jobs, [known_id(text)])
-
-
-FILTERS: dict[str, Callable[[JobQuerySet, str], JobQuerySet]] = {
-    "status": by_status,
-    "worker": by_worker,
-    "schedule": by_schedule,
-    "event": by_event,
-    "batch": by_batch,
-    "error": by_error,
-    "group": by_group,
-    "ended": by_ended,
-    "since": by_since,
-    **{name: searching(match) for name, match in UNINDEXED.items()},
-}
+@cache
+def filters() -> dict[str, Narrow]:
+    """Return all filters of the list by their names, those of features, too."""
+    return {
+        "status": by_status,
+        "worker": by_worker,
+        "ended": by_ended,
+        "since": by_since,
+        **{name: searching(match) for name, match in UNINDEXED.items()},
+        **{entry.name: entry.narrow for entry in entries("job_filters", "FILTERS")},
+    }
 
 
 # Searches in what has no index
@@ -208,8 +198,9 @@ def has_argument(key: str, text: str) -> Q:
 def is_shown(names: list[str]) -> Q:
     """Match the jobs whose tasks mask none of these names.
 
-    What is masked cannot be searched: whoever searches could guess it. A name that only
-    looks secret can be searched in the jobs of tasks that call it harmless.
+    What is masked cannot be searched: a search could tell whether a guess is right. A
+    name that only looks secret can be searched in the jobs of tasks that call it
+    harmless.
     """
     if not any(map(is_secret, names)):
         words = set(Known.tasks.of_all().values())
@@ -234,11 +225,11 @@ def is_open_key(kind: str) -> Q:
 def has_meta(key: str, text: str) -> Q:
     """Match what the job took along; see `PGJOBS["META"]`."""
     values = list(values_of(checked(text)))
-    found = Q()
+    condition = Q()
     shown = is_shown([checked(key), *keys_in(values)])
     for value in values:
-        found |= Q(meta__contains={key: value})
-    return shown & found
+        condition |= Q(meta__contains={key: value})
+    return shown & condition
 
 
 def values_of(text: str) -> Iterator[Any]:
@@ -286,14 +277,18 @@ SEARCHES: dict[str, Callable[[str], Q]] = {
     "reason": has_reason,
     "id": has_id,
 }
-# What commands offer. They take their time, and read all jobs if they have to.
-COMMAND_FILTERS = {
-    **FILTERS,
-    **{name: searching(match) for name, match in SEARCHES.items()},
-    "args": searching(has_pair),
-}
 # Arguments, and the keys that are made of them, are not for everyone to see.
 OPEN_SEARCHES = ("reason", "id")
+
+
+@cache
+def command_filters() -> dict[str, Narrow]:
+    """Return what commands offer; to find jobs, they read all of them if need be."""
+    return {
+        **filters(),
+        **{name: searching(match) for name, match in SEARCHES.items()},
+        "args": searching(has_pair),
+    }
 
 
 class Term(NamedTuple):

@@ -58,10 +58,12 @@ def some_rows(
     texts = {f"{name}_text": text for name, text in TEXTS.items() if name in names}
     rows = Job.objects.using(database).filter(pk__in=ids).order_by("pk")
     for row in rows.values(*COLUMNS, **texts):
-        found = {name.removesuffix("_text"): row[name] for name in row}
-        if "arguments" in found:
-            found["arguments"] = on_one_line(found["arguments"], words_of(row["task"]))
-        yield found
+        columns = {name.removesuffix("_text"): row[name] for name in row}
+        if "arguments" in columns:
+            columns["arguments"] = on_one_line(
+                columns["arguments"], words_of(row["task"])
+            )
+        yield columns
 
 
 def json_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -11,7 +11,6 @@ from django.db.models.expressions import RawSQL
 
 from ..conf import FINISHED
 from ..models.job_set import JobQuerySet
-from .errors import groups_with, is_in_groups
 from .reading import read, read_in_order, sql_of
 
 # How many jobs, the newest, the admin reads to search texts without an index.
@@ -21,13 +20,13 @@ LOOKED_AT_BY_NAME = 100_000
 # By their end, jobs lie in as many places of the table: each takes a look of its own.
 LOOKED_AT_BY_END = 20_000
 MOST_FOUND = 10_001  # one more than a list counts
-MOST_MERGED = 100  # parts of a list
+MOST_MERGED = 100  # branches of a list
 NEWEST = """
 SELECT (array_agg(pk) FILTER (WHERE is_match))[:{1}], count(*)
 FROM ({0}) AS looked_at (pk, is_match)
 """
-# Of each part, as much as could be needed of it. The parts are merged.
-PART = "({} LIMIT {})"
+# Of each branch, as much as could be needed of it. The branches are merged.
+BRANCH = "({} LIMIT {})"
 LAST = "SELECT * FROM ({}) AS merged (at) ORDER BY at DESC OFFSET {} LIMIT 1"
 
 
@@ -52,45 +51,39 @@ def newest(jobs: JobQuerySet, match: Q, looked_at: int, by_end: bool = False) ->
         text, parameters = sql_of(some.values_list("pk", "is_match"))
     except EmptyResultSet:  # another filter leaves none, and Django knows it
         return Found(jobs.none(), False)
-    found = NEWEST.format(text, MOST_FOUND)
-    ((ids, number),) = read(jobs.db, found, parameters)
+    query = NEWEST.format(text, MOST_FOUND)
+    ((ids, number),) = read(jobs.db, query, parameters)
     matching = RawSQL("SELECT unnest(%s::bigint[])", [ids or []])
     return Found(jobs.filter(pk__in=matching), number == looked_at)
 
 
-class Parts(NamedTuple):
-    """Ended jobs in parts: an index sorts the jobs of each by their end."""
+class Branches(NamedTuple):
+    """Ended jobs in branches: an index sorts the jobs of each by their end."""
 
     whole: Q
-    parts: list[Q]
+    branches: list[Q]
 
 
-BY_STATUS = Parts(Q(status__in=FINISHED), [Q(status=status) for status in FINISHED])
+BY_STATUS = Branches(Q(status__in=FINISHED), [Q(status=status) for status in FINISHED])
 
 
-def parts_with_error(database: str, exception_class: str) -> Parts:
-    """Return the failed jobs with this exception, in parts by their group."""
-    ids = groups_with(database, exception_class)
-    return Parts(is_in_groups(ids), [is_in_groups([id]) for id in ids])
+def ended_last(jobs: JobQuerySet, branches: Branches, most: int) -> JobQuerySet:
+    """Return those of the jobs in these branches that ended last: more than `most`.
 
-
-def ended_last(jobs: JobQuerySet, parts: Parts, most: int) -> JobQuerySet:
-    """Return those of the jobs in these parts that ended last: more than `most`.
-
-    PostgreSQL merges the parts and stops where it has enough. To sort them, it would
-    read all of them. One part needs no cut, since an index has its order.
+    PostgreSQL merges the branches and stops where it has enough. To sort them, it would
+    read all of them. One branch needs no cut, since an index has its order.
     """
-    whole = jobs.filter(parts.whole)
-    if len(parts.parts) < 2:
+    whole = jobs.filter(branches.whole)
+    if len(branches.branches) < 2:
         return whole
-    is_few = len(parts.parts) <= MOST_MERGED
+    is_few = len(branches.branches) <= MOST_MERGED
     texts: list[str] = []
     values: list[Any] = []
-    for part in parts.parts if is_few else [parts.whole]:
-        ends = jobs.filter(part).order_by("-finished_at").values_list("finished_at")
+    for branch in branches.branches if is_few else [branches.whole]:
+        ends = jobs.filter(branch).order_by("-finished_at").values_list("finished_at")
         text, parameters = sql_of(ends)
-        texts.append(PART.format(text, most + 1))
+        texts.append(BRANCH.format(text, most + 1))
         values += parameters
     last = LAST.format(" UNION ALL ".join(texts), most)
-    found = (read_in_order if is_few else read)(jobs.db, last, values)
-    return whole.filter(finished_at__gte=found[0][0]) if found else whole
+    rows = (read_in_order if is_few else read)(jobs.db, last, values)
+    return whole.filter(finished_at__gte=rows[0][0]) if rows else whole

@@ -16,6 +16,7 @@ from django.utils.translation import gettext, ngettext
 
 from ..base.moments import local
 from ..models.job import Job
+from ..models.job_choices import WaitingFor
 from ..models.worker import Worker
 from ..sql import statement
 from .reading import VIEW, needs_views, read, rows_with_keys
@@ -37,7 +38,7 @@ class Obstacle(NamedTuple):
 
     `waiting_for` is None if the obstacle has just gone. It is "arrived" if no admission
     has looked at the job yet. It is "unserved" if none will, because its queue is
-    paused or no worker serves it.
+    paused or no worker serves it. Anything that a later release knows is as stored.
     """
 
     job_id: int
@@ -125,7 +126,13 @@ def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
             return gettext("waits for a worker to admit it")
         case "unserved":
             return gettext("waits until its queue is served")
-    return gettext("may run in a moment")
+        case None:
+            return gettext("may run in a moment")
+        case "answer" | "event" | "jobs" as kind:
+            text = gettext("its task waits for %(what)s")
+            return text % {"what": WaitingFor(kind).label}
+    text = gettext("waits for something that this release does not know: %(name)s")
+    return text % {"name": obstacle.waiting_for}
 
 
 def described_links(obstacle: Obstacle, workers: Iterable[Worker]) -> str:

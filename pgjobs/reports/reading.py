@@ -1,6 +1,6 @@
 """How reports read: in one transaction, and without what slows short statements."""
 
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from django.db import connections, transaction
@@ -22,6 +22,15 @@ SEEN = "SELECT * FROM {}"
 needing_views: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # by session
 
 
+class Report(NamedTuple):
+    """A statement that only reads, and the names of its columns."""
+
+    name: str
+    parameters: dict[str, Any]
+    columns: tuple[str, ...]
+    hidden: tuple[str, ...] = ()  # columns, from roles that may not see keys
+
+
 def sql_of(rows: QuerySet) -> tuple[str, tuple]:
     """Return the statement and its parameters, for the database of the rows.
 
@@ -31,7 +40,7 @@ def sql_of(rows: QuerySet) -> tuple[str, tuple]:
 
 
 def rows_of(database: str, name: str, parameters: dict[str, Any]) -> list[tuple]:
-    """Run a statement of `sql/reports/`."""
+    """Run the statement of a report; see `read`."""
     return read(database, statement(name), parameters)
 
 

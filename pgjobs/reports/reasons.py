@@ -103,8 +103,8 @@ def reasons(database: str, jobs: Iterable[Job]) -> dict[int, Remark]:
     if not queued:
         return {}
     situation = look(database, queued)
-    found = ((job.pk, situation.reason(job)) for job in queued)
-    return {id: reason for id, reason in found if reason is not None}
+    reasons_by_id = ((job.pk, situation.reason(job)) for job in queued)
+    return {id: reason for id, reason in reasons_by_id if reason is not None}
 
 
 def look(database: str, jobs: list[Job]) -> Situation:
@@ -143,7 +143,7 @@ def described_pause(queue: Queue) -> str:
 
 
 def turn_of(database: str, job: Job) -> Remark | None:
-    """Return what a job without an obstacle waits for: its time or its turn."""
+    """Return what a job without an obstacle waits for: its time, or a slot."""
     if job.status == Status.SCHEDULED:
         text = gettext("waits for its time: %(time)s")
         return Remark(text % {"time": moment(job.run_after)})

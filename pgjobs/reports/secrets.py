@@ -36,7 +36,10 @@ class Hiding:
 
     def __call__(self, text: str) -> str:
         if self.mask is None:
-            given = (each() if callable(each) else each for each in self.arguments)
+            given = (
+                argument() if callable(argument) else argument
+                for argument in self.arguments
+            )
             self.mask = hiding(self.words, *given)
         return self.mask(text)
 
@@ -76,14 +79,14 @@ class Finder(NamedTuple):
 
 def finders_of(anywhere: set[str], as_words: set[str]) -> list[Finder]:
     """Return what finds these values, `as_words` where no letter is beside them."""
-    found = []
+    finders = []
     for x_is_byte in (False, True):
         parts = [listed(anywhere, x_is_byte)]
         parts.append(
             rb"(?<![\w\x80-\xff])(?:%b)(?![\w\x80-\xff])" % listed(as_words, x_is_byte)
         )
-        found.append(Finder(x_is_byte, re.compile(b"|".join(parts))))
-    return found
+        finders.append(Finder(x_is_byte, re.compile(b"|".join(parts))))
+    return finders
 
 
 def listed(values: Iterable[str], x_is_byte: bool) -> bytes:
@@ -127,16 +130,16 @@ def sensitive_values(
     words: tuple[str, ...], arguments: Iterable[str | None]
 ) -> set[str]:
     """Return the texts of all values that are masked, MOST_VALUES of them at most."""
-    found: set[str] = set()
+    secrets: set[str] = set()
     for text in filter(None, arguments):
         try:
             # Numbers as they are: Python converts none of thousands of digits.
             read = json.loads(text, parse_int=str)
         except (ValueError, RecursionError):
             continue
-        found.update(texts_of(read, words))
+        secrets.update(texts_of(read, words))
     # The longest ones say most.
-    return set(sorted(found, key=len, reverse=True)[:MOST_VALUES])
+    return set(sorted(secrets, key=len, reverse=True)[:MOST_VALUES])
 
 
 def texts_of(read: Any, words: tuple[str, ...]) -> Iterator[str]:

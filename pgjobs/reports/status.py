@@ -1,42 +1,29 @@
 """The state of the queue: counts, ages and workers, without reading finished jobs."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.db.models.functions import Now
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import ngettext
 
-from ..base.database_choice import queue_databases
 from ..base.moments import instant
 from ..base.queue_database import database_time
-from ..models.batch import Batch, progress_of
-from ..models.event import Event
+from ..features import modules
 from ..models.job import Job
 from ..models.job_choices import Status
-from ..models.move import Move
 from ..models.queue import Queue
 from ..models.worker import Worker
-from ..queue.id_blocks import use_of_block
-from .held_locks import held_lock_problems
 from .obstacles import described, lines, obstacles
 from .pauses import with_person
 from .reading import rows_with_keys
-from .remarks import PATIENCE, Remark
-from .schedule_problems import schedule_problems
-from .sequences import sequence_problems
-from .standing_still import standstill_problems
-from .units import too_heavy, units_in_use
-from .versions import version_problems
+from .remarks import PATIENCE, Remark, Seen
+from .units import units_in_use
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
 MOST_QUEUES = 1_000
-MOST_BATCHES = 20  # batches that are read
 QUEUE_STATES = {"most": MOST_COUNTED, "most_queues": MOST_QUEUES, "queues": None}
 LINKED = {"most": MOST_COUNTED}
-UNLOOKED = {"most": MOST_COUNTED, "patience": PATIENCE}
-LONGEST_MOVE = timedelta(minutes=10)
-MOST_OF_BLOCK = 0.9  # of its ids; then the database needs another block
 
 LIVE = (Status.READY, Status.SCHEDULED, Status.WAITING, Status.RUNNING)
 
@@ -91,24 +78,11 @@ class WaitingStatus:
 
 
 @dataclass
-class BatchStatus:
-    """A batch that has not ended."""
-
-    id: int
-    description: str
-    total: int
-    finished: int
-    failed: int
-
-
-@dataclass
 class Overview:
     queues: list[QueueStatus] = field(default_factory=list)
     workers: list[WorkerStatus] = field(default_factory=list)
     waiting: list[WaitingStatus] = field(default_factory=list)  # some of them
-    batches: list[BatchStatus] = field(default_factory=list)  # of the latest ones
     finished: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
-    events: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
     problems: list[str] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)  # the problems, with pages
 
@@ -126,24 +100,13 @@ def overview(database: str) -> Overview:
         queues=queues,
         workers=worker_statuses(jobs, workers, now),
         waiting=waiting_statuses(database, living_workers(database)),
-        batches=batch_statuses(database),
         finished={
             str(status): jobs.with_status(status)[:MOST_COUNTED].count()
             for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
         },
-        events=event_counts(database),
         problems=[remark.text for remark in remarks],
         remarks=remarks,
     )
-
-
-def event_counts(database: str) -> dict[str, int]:
-    """Return how many events wait for a handler or for an operator's decision."""
-    events = Event.objects.using(database)
-    return {
-        "unhandled": events.unhandled()[:MOST_COUNTED].count(),
-        "dead": events.dead()[:MOST_COUNTED].count(),
-    }
 
 
 def queue_statuses(
@@ -196,17 +159,6 @@ def linked_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
     ]
 
 
-def batch_statuses(database: str) -> list[BatchStatus]:
-    latest = list(Batch.objects.using(database).order_by("-pk")[:MOST_BATCHES])
-    ids = [batch.pk for batch in latest]
-    progress = progress_of(Batch.objects.using(database).filter(pk__in=ids))
-    return [
-        BatchStatus(batch.pk, batch.description, of.total, of.finished, of.failed)
-        for batch in latest
-        if (of := progress.get(batch.pk)) and not of.is_finished
-    ]
-
-
 def add_known(found: list[QueueStatus], known, now: datetime) -> list[QueueStatus]:
     """Add what operators decided about the queues.
 
@@ -248,8 +200,7 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
 def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
     """Return what an operator should look at."""
     alive = [worker for worker in workers if instant(worker.lease_until) > now]
-    found = [unserved(queue) for queue in queues if is_unserved(queue, alive)]
-    found += [Remark(text, "worker") for text in too_heavy(jobs.db, alive)]
+    noticed = [unserved(queue) for queue in queues if is_unserved(queue, alive)]
     overdue = jobs.scheduled().filter(run_after__lt=now - PATIENCE)
     if number := overdue[:MOST_COUNTED].count():
         text = ngettext(
@@ -257,8 +208,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
             "%d scheduled jobs are overdue: does a worker run?",
             number,
         )
-        found.append(Remark(text % number, "worker"))
-    found += schedule_problems(jobs.db, now)
+        noticed.append(Remark(text % number, "worker"))
     late = jobs.filter(attempts=0, finished_at=None, expires_at__lt=now - PATIENCE)
     if number := late[:MOST_COUNTED].count():
         text = ngettext(
@@ -266,19 +216,7 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
             "%d expired jobs are not cancelled: does a worker run?",
             number,
         )
-        found.append(Remark(text % number, "worker"))
-    ((number,),) = rows_with_keys(jobs.db, "unlooked_dependencies", UNLOOKED)
-    if number:
-        text = ngettext(
-            "%d job waits for a dependency that no worker has looked for.",
-            "%d jobs wait for dependencies that no worker has looked for.",
-            number,
-        )
-        found.append(Remark(text % number, "job", filters={"status": "WAITING"}))
-    found += move_problems(jobs.db, now) + block_problems(jobs.db)
-    found += sequence_problems(jobs.db) + held_lock_problems(jobs.db)
-    found += version_problems(jobs.db)
-    found += standstill_problems(jobs.db, alive, now)
+        noticed.append(Remark(text % number, "worker"))
     latest = now - PATIENCE
     known = [each.pk for each in workers if instant(each.lease_until) > latest]
     orphans = jobs.running().exclude(worker_id__in=known)
@@ -288,47 +226,11 @@ def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
             "%d running jobs have a dead worker and wait for their rescue.",
             number,
         )
-        found.append(Remark(text % number, "job", filters={"status": "RUNNING"}))
-    return found
-
-
-def move_problems(database: str, now: datetime) -> list[Remark]:
-    """Return moves that were cut off: nothing else shows their jobs."""
-    moves = Move.objects.using(database).filter(arrived_at=None)
-    late = moves.filter(begun_at__lt=now - LONGEST_MOVE)
-    jobs = Count("parcels", filter=Q(parcels__table="pgjobs_job"))
-    found = []
-    for move in late.annotate(jobs=jobs).order_by("begun_at")[:100]:
-        text = ngettext(
-            "A move to %(database)s has not ended for %(minutes)d minutes, and "
-            "%(number)d job waits in it: run movejobs again.",
-            "A move to %(database)s has not ended for %(minutes)d minutes, and "
-            "%(number)d jobs wait in it: run movejobs again.",
-            move.jobs,
-        )
-        values = {
-            "database": move.destination,
-            "minutes": (now - instant(move.begun_at)).total_seconds() / 60,
-            "number": move.jobs,
-        }
-        found.append(Remark(text % values))
-    return found
-
-
-def block_problems(database: str) -> list[Remark]:
-    """Say so if the database soon draws ids that may be those of another one."""
-    if len(queue_databases()) == 1:
-        return []
-    block, share = use_of_block(database)
-    if share < MOST_OF_BLOCK:
-        return []
-    text = gettext(
-        "This database has used %(percent)d %% of the ids of block %(block)d. Those "
-        "that follow may be ids of another database. Give it a higher block that no "
-        "database has or had: manage.py shardids --database %(database)s --block N."
-    )
-    values = {"percent": share * 100, "block": block, "database": database}
-    return [Remark(text % values)]
+        noticed.append(Remark(text % number, "job", filters={"status": "RUNNING"}))
+    seen = Seen(jobs.db, now, alive)
+    for module in modules("remarks"):
+        noticed += module.remarks(seen)
+    return noticed
 
 
 def is_unserved(queue: QueueStatus, alive) -> bool:
@@ -347,3 +249,7 @@ def unserved(queue: QueueStatus) -> Remark:
         number,
     )
     return Remark(text % {"queue": queue.name, "number": number}, "worker")
+
+
+def capped(number: int) -> str:
+    return f"{MOST_COUNTED}+" if number == MOST_COUNTED else str(number)

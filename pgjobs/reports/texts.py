@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
+LONGEST_LINE = 300
 
 
 def visible(text: str) -> str:
@@ -35,3 +36,13 @@ def block(text: str, limit: int, *, is_cut: bool = False) -> str:
         return shown
     note = gettext("(Only the first %(limit)d characters are shown.)")
     return f"{shown}\n… {note % {'limit': limit}}"
+
+
+def one_line(text: str) -> str:
+    """Return an untrusted text as one line without control characters."""
+    text = " ".join(text.split())
+    if len(text) > LONGEST_LINE:
+        text = f"{text[:LONGEST_LINE]}..."
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

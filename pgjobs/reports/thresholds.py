@@ -1,15 +1,27 @@
 """The limits of a monitoring system: what exceeds them is a problem."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import NamedTuple
 
 from django.db.models.functions import Now
 from django.utils.translation import gettext, ngettext
 
-from ..models.event import Event
 from ..models.job import Job
 from .durations import seconds_in_words
 from .status import Overview
+
+
+class Threshold(NamedTuple):
+    """A limit that a feature adds: an option of `jobstatus` that takes a number."""
+
+    option: str
+    help: str
+    exceeded: Callable[[str, int], Iterator[str]]  # takes the database and the number
+
+    @property
+    def name(self) -> str:
+        return self.option.removeprefix("--").replace("-", "_")
 
 
 def late_queues(state: Overview, most_seconds: float) -> Iterator[str]:
@@ -41,22 +53,3 @@ def many_failed(database: str, most: int, within: float) -> Iterator[str]:
         most,
     )
     yield text % {"most": most, "time": seconds_in_words(within)}
-
-
-def many_dead(database: str, most: int) -> Iterator[str]:
-    """Say so if more events than that are dead letters, or have no handler."""
-    events = Event.objects.using(database)
-    if events.dead()[: most + 1].count() > most:
-        text = ngettext(
-            "There is more than %(most)d dead letter.",
-            "There are more than %(most)d dead letters.",
-            most,
-        )
-        yield text % {"most": most}
-    if events.unhandled()[: most + 1].count() > most:
-        text = ngettext(
-            "There is more than %(most)d unhandled event.",
-            "There are more than %(most)d unhandled events.",
-            most,
-        )
-        yield text % {"most": most}

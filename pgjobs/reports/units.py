@@ -1,16 +1,14 @@
-"""Process units: how many are in use on each host, and which jobs never fit."""
+"""Process units: how many are in use on each host, and which a job waits for."""
 
 from collections import defaultdict
 from collections.abc import Iterable
 
-from django.db.models import BigIntegerField, Count, Sum, Value
+from django.db.models import BigIntegerField, Sum, Value
 from django.db.models.functions import Coalesce
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 
 from ..models.job import Job
 from ..models.worker import Worker
-
-MOST_COUNTED = 10_000  # heavy jobs that are read
 
 
 def units_in_use(database: str) -> dict[str, int]:
@@ -41,28 +39,6 @@ def most_units(queue_name: str, workers: Iterable[Worker]) -> int | None:
     if not totals or None in totals:
         return None
     return max(total for total in totals if total is not None)
-
-
-def too_heavy(database: str, workers: Iterable[Worker]) -> list[str]:
-    """Say which ready jobs take more units than any worker has that serves them."""
-    workers = list(workers)
-    ready = Job.objects.using(database).ready()
-    heavy = ready.filter(process_units__isnull=False).some(MOST_COUNTED)
-    rows = heavy.values("queue_name", "process_units").annotate(number=Count("pk"))
-    found = []
-    for row in rows.order_by("queue_name", "process_units"):
-        most = most_units(row["queue_name"], workers)
-        if most is not None and row["process_units"] > most:
-            text = ngettext(
-                "%(number)d ready job in queue %(queue)s takes %(units)d process "
-                "units, but the workers there have %(most)d: it can never run.",
-                "%(number)d ready jobs in queue %(queue)s take %(units)d process units "
-                "each, but the workers there have %(most)d: they can never run.",
-                row["number"],
-            )
-            values = {"number": row["number"], "queue": row["queue_name"]}
-            found.append(text % {**values, "units": row["process_units"], "most": most})
-    return found
 
 
 def described_shortage(

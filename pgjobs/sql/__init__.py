@@ -1,8 +1,9 @@
 """The statements that Python sends, one to a file, named by what they do.
 
 The folders say who sends them: the application, a worker for its own jobs, a worker
-for all (upkeep), a report, or a test. A line that begins with `\\ir`, as in psql,
-includes another file; its path begins at the folder of the including file.
+for all (upkeep), or a report. Those of a feature stand in its own folder. A line that
+begins with `\\ir`, as in psql, includes another file; its path begins at the folder of
+the including file.
 """
 
 from collections.abc import Iterator
@@ -10,9 +11,13 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from .. import features
 from .columns import filled
 
-FOLDERS = ("app", "worker", "upkeep", "reports", "testing")
+FOLDERS = (
+    *map(files(__name__).joinpath, ("app", "worker", "upkeep", "reports")),
+    *map(files(features).joinpath, features.FEATURES),
+)
 INCLUDE = "\\ir "
 
 
@@ -30,7 +35,7 @@ def statement(name: str) -> str:
 
 def find(name: str) -> tuple[Traversable, str]:
     """Return the folder and the file of a statement. No name stands in two folders."""
-    for folder in map(files(__name__).joinpath, FOLDERS):
+    for folder in FOLDERS:
         if folder.joinpath(f"{name}.sql").is_file():
             return folder, f"{name}.sql"
     raise LookupError(f"There is no statement {name!r}.")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-BUCKETS = 28  # of a histogram: see queue/figures.py
+BUCKETS = 28  # of a histogram: see features/desk/counting.py
 
 
 class Column(NamedTuple):
@@ -91,6 +91,7 @@ HIGHEST_ID = (
 # The tables whose rows are numbered, but for those whose rows bring their numbers along
 # when they move, and for parcels, whose rows are gone when their move is over.
 NUMBERED = (
+    "pgjobs_answer",
     "pgjobs_attempt",
     "pgjobs_auditentry",
     "pgjobs_codeversion",
@@ -103,6 +104,8 @@ NUMBERED = (
     "pgjobs_subscription",
     "pgjobs_taskdefinition",
     "pgjobs_tick",
+    "pgjobs_wait",
+    "pgjobs_waitnote",
     "pgjobs_worker",
 )
 SUBSCRIBED = [column for column in COLUMNS if column.subscribed]

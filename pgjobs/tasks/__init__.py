@@ -1,4 +1,4 @@
-"""Declaring: tasks with their options, schedules, events, chains and dependencies."""
+"""Declaring: tasks with their options."""
 
 from .enqueueing import aenqueue, enqueue, enqueue_many
 from .registry import registry

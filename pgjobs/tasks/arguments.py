@@ -16,10 +16,7 @@ from ..base.plain_json import check_text, dump_checked, load
 from ..conf import settings
 from ..exceptions import InvalidArguments, InvalidTask
 from .hints import AnyJson, Hint, signature_of
-from .other_queues import BIND, meant_argument
-from .write_all import ALL
-
-NO_ALL = "is ALL, which only enqueue takes, for parameters that write_all names"
+from .meant import BIND, meant_argument
 
 
 class Stored(NamedTuple):
@@ -31,7 +28,7 @@ class Stored(NamedTuple):
 
 def check_size(task_name: str, stored: Stored) -> None:
     """Raise InvalidArguments for arguments that take too many bytes."""
-    most = settings.get("MAX_ARGUMENT_BYTES")  # an attribute takes twice as long
+    most = settings.MAX_ARGUMENT_BYTES
     # No character takes more than four bytes, so this saves the encoding.
     if 4 * (len(stored.args) + len(stored.kwargs)) <= most:
         return
@@ -42,6 +39,11 @@ def check_size(task_name: str, stored: Stored) -> None:
             "PGJOBS['MAX_ARGUMENT_BYTES'] allows"
         )
         raise InvalidArguments(task_name, {"arguments": fault})
+
+
+def fault_of(value: Any, error: ValueError) -> str:
+    """Return what is wrong with an argument. The class of the value may say it."""
+    return getattr(type(value), "fault_of_argument", str(error))
 
 
 class Signature:
@@ -87,7 +89,7 @@ class Signature:
                 check_text(path)
                 stored = parameter.hint.store(value)
             except ValueError as error:
-                faults[path] = NO_ALL if value is ALL else str(error)
+                faults[path] = fault_of(value, error)
                 continue
             if parameter.kind is Parameter.VAR_POSITIONAL:
                 positional.append(stored)
@@ -224,7 +226,7 @@ class Signature:
                 if name in self.parameters:
                     self.parameters[name].hint.store(value)
             except ValueError as error:
-                yield name, NO_ALL if value is ALL else str(error)
+                yield name, fault_of(value, error)
         yield from self.binding_faults(args, kwargs, by_position)
 
     def binding_faults(self, args, kwargs, by_position) -> Iterator[tuple[str, str]]:
@@ -262,7 +264,9 @@ class Signature:
     @cached_property
     def has_several_forms(self) -> bool:
         """Whether equal arguments may be stored in several forms."""
-        return any(each.hint.has_several_forms for each in self.parameters.values())
+        return any(
+            parameter.hint.has_several_forms for parameter in self.parameters.values()
+        )
 
     @cached_property
     def var_positional(self) -> str | None:

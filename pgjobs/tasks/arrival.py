@@ -43,13 +43,13 @@ class Kinds(NamedTuple):
 
 def kinds_of(core_schema: Any) -> Kinds:
     schemas = list(schemas_in(core_schema))
-    found = frozenset(each["type"] for each in schemas)
+    kinds = frozenset(schema["type"] for schema in schemas)
     return Kinds(
-        has_sets=bool(found & SETS),
-        takes_dicts=bool(found & {"typed-dict", "model"}),
+        has_sets=bool(kinds & SETS),
+        takes_dicts=bool(kinds & {"typed-dict", "model"}),
         may_drop=any(map(is_free, schemas)),
-        hides_losses=bool(found & HIDING),
-        has_several_forms=bool(found & OF_SEVERAL_FORMS),
+        hides_losses=bool(kinds & HIDING),
+        has_several_forms=bool(kinds & OF_SEVERAL_FORMS),
     )
 
 
@@ -255,7 +255,7 @@ def parts_of(value: Any) -> list[tuple[Any, Any]]:
         fields = [each for each in vars(value).items() if each[0] in known]
         return [*fields, *(value.__pydantic_extra__ or {}).items()]
     if dataclasses.is_dataclass(value):
-        names = (each.name for each in dataclasses.fields(value))
+        names = (field.name for field in dataclasses.fields(value))
         return [(name, getattr(value, name)) for name in names]
     return []
 

@@ -14,14 +14,14 @@ from ..base.database_choice import (
 )
 from ..exceptions import InvalidTask
 from . import tables
-from .predecessors import Predecessors
+from .option_group import OptionGroup
 
 if TYPE_CHECKING:
     from ..models.job_set import JobManager
 
 
 @dataclass(frozen=True, kw_only=True)
-class Destination(Predecessors):
+class Destination(OptionGroup):
     """The option of `@task(...)` and `.using(...)` for one of several databases."""
 
     #: Alias of the database whose queue the job is enqueued in. `None` leaves it to the
@@ -35,14 +35,12 @@ class Destination(Predecessors):
 
     @cached_property
     def own_database(self) -> str | None:
-        """The database that the options name, or that of predecessors or the batch.
+        """The database that the options name, or that of the rows that they name.
 
         None if they say nothing. Raises InvalidTask if they contradict each other.
         """
-        if not self.after and self.batch is None:
-            return self.database
         named = self.database
-        for what, alias in self.databases_of_others():
+        for what, alias in self.databases_of_rows():
             if named is None:
                 named = alias
             elif alias != named:
@@ -52,15 +50,12 @@ class Destination(Predecessors):
                 )
         return named
 
-    def databases_of_others(self) -> Iterator[tuple[str, str]]:
-        others: list[Any] = [*self.after]
-        if self.batch is not None:
-            others.append(self.batch)
-        for each in others:
+    def databases_of_rows(self) -> Iterator[tuple[str, str]]:
+        for row in self.rows():
             # Not a replica, from which it may have been read.
-            alias = each._state.db
+            alias = row._state.db
             if alias in queue_databases() and takes_changes(alias):
-                yield f"{type(each).__name__} {each.pk}", alias
+                yield f"{type(row).__name__} {row.pk}", alias
 
 
 def check_database(alias: Any) -> None:
@@ -79,10 +74,10 @@ def jobs_in(database: str | None) -> "JobManager":
 
 def common_database(destinations: Iterable[Destination]) -> str | None:
     """Return what all options say of the database; raise InvalidTask if they differ."""
-    found = {each.own_database for each in destinations}
-    if found <= {None}:
+    databases = {destination.own_database for destination in destinations}
+    if databases <= {None}:
         return None
-    named = {each or database_to_write() for each in found}
+    named = {each or database_to_write() for each in databases}
     if len(named) > 1:
         listed = " and ".join(map(repr, sorted(named)))
         raise InvalidTask(

@@ -1,15 +1,26 @@
 """Enqueueing: `enqueue`, `aenqueue` and `enqueue_many`."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, Generic, TypeVar, overload
+
+from asgiref.sync import sync_to_async
 
 from ..exceptions import InvalidTask
-from .chains import Chain, Group
 from .destination import common_database, jobs_in
 from .task import BoundTask, J, P, R, Task
 
-if TYPE_CHECKING:
-    from ..models import Batch, Job
+T = TypeVar("T")
+
+
+class Composition(Generic[T]):
+    """Jobs that are bound first, and enqueued together: a chain or a group."""
+
+    def enqueue(self) -> T:
+        raise NotImplementedError
+
+    async def aenqueue(self) -> T:
+        """Insert the jobs from async code; see `enqueue`."""
+        return await sync_to_async(self.enqueue)()
 
 
 @overload
@@ -17,11 +28,7 @@ def enqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J: ...
 
 
 @overload
-def enqueue(task: Chain, /) -> "list[Job | Batch]": ...
-
-
-@overload
-def enqueue(task: Group, /) -> "Batch": ...
+def enqueue(task: Composition[T], /) -> T: ...
 
 
 def enqueue(task, /, *args, **kwargs):
@@ -45,11 +52,7 @@ async def aenqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) ->
 
 
 @overload
-async def aenqueue(task: Chain, /) -> "list[Job | Batch]": ...
-
-
-@overload
-async def aenqueue(task: Group, /) -> "Batch": ...
+async def aenqueue(task: Composition[T], /) -> T: ...
 
 
 async def aenqueue(task, /, *args, **kwargs):
@@ -78,14 +81,13 @@ def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
     return jobs_in(database).insert([bound.new_job for bound in bound_tasks])
 
 
-def checked_task(task: Any, args: tuple, kwargs: dict) -> Task | Chain | Group:
+def checked_task(task: Any, args: tuple, kwargs: dict) -> Task | Composition:
     if isinstance(task, Task):
         return task
-    if isinstance(task, Chain | Group):
+    if isinstance(task, Composition):
         if args or kwargs:
-            raise InvalidTask(
-                "A chain or group takes no arguments: its jobs have theirs."
-            )
+            kind = type(task).__name__.lower()
+            raise InvalidTask(f"A {kind} takes no arguments: its jobs have theirs.")
         return task
     cure = "pass the task, then its arguments"
     if isinstance(task, str):

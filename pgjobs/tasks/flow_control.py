@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.plain_json import check_text, dump_sorted, load
 from ..exceptions import InvalidArguments, InvalidTask
 from .option_checks import check_parameter, takes_any_name
+from .option_group import OptionGroup
 
 if TYPE_CHECKING:
     from .arguments import Signature, Stored
@@ -26,10 +27,11 @@ MOST = 2_147_483_647
 PERIODS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 RATE = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(PERIODS)})")
 LOCK_MODES = ("ordered", "mutex")
+KEYS = ("lock", "limit_key", "rate_key")  # the options that are keys
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlowControl:
+class FlowControl(OptionGroup):
     """The options of `@task(...)` and `.using(...)` for locks, limits and rates."""
 
     #: Key. Jobs of one lock run one at a time.
@@ -50,7 +52,8 @@ class FlowControl:
     burst: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("lock", "limit_key", "rate_key"):
+        super().__post_init__()
+        for name in KEYS:
             check_key(name, getattr(self, name))
         if self.lock_mode not in LOCK_MODES:
             raise InvalidTask(
@@ -73,9 +76,9 @@ class FlowControl:
         """Whether the jobs have a lock, a limit or a rate."""
         return (self.lock, self.max_running, self.rate) != (None, None, None)
 
-    def check_placeholders(self, function: Callable) -> None:
-        """Raise InvalidTask for a placeholder that is no parameter of the function."""
-        for name in ("lock", "limit_key", "rate_key"):
+    def check(self, function: Callable) -> None:
+        super().check(function)
+        for name in KEYS:
             check_placeholders(name, getattr(self, name), function)
 
     def flow_control_keys(
@@ -86,17 +89,26 @@ class FlowControl:
         Raises InvalidArguments unless each key is a text of 1 to 500 characters.
         """
         maker = KeyMaker(signature, args, kwargs, stored)
+        return self.keys_made_by(maker.make, signature.task_name)
+
+    def keys_made_by(
+        self, make: Callable[[str, Key | None], Any], default: Any
+    ) -> dict[str, Any]:
+        """Return the keys of a job, each as `make` returns it.
+
+        `default`: what stands for a limit's or rate's key if `make` returns None.
+        """
         columns: dict[str, Any] = {}
-        lock = maker.make("lock", self.lock)
+        lock = make("lock", self.lock)
         if lock is not None:
             columns |= {"lock": lock, "is_ordered": self.lock_mode == "ordered"}
         if self.max_running is not None:
-            key = maker.make("limit_key", self.limit_key)
-            columns["limit_key"] = signature.task_name if key is None else key
+            key = make("limit_key", self.limit_key)
+            columns["limit_key"] = default if key is None else key
             columns["max_running"] = self.max_running
         if self.rate is not None:
-            key = maker.make("rate_key", self.rate_key)
-            columns["rate_key"] = signature.task_name if key is None else key
+            key = make("rate_key", self.rate_key)
+            columns["rate_key"] = default if key is None else key
             columns |= numbers_of_rate(self.rate, self.burst)
         return columns
 

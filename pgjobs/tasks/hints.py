@@ -1,8 +1,12 @@
-"""Type hints: which values fit, how they are kept as JSON, and how they come back."""
+"""Type hints: which values fit, how they are kept as JSON, and how they come back.
+
+Results, too: what a task may return beside plain JSON.
+"""
 
 import inspect
 import sys
 from collections.abc import Callable
+from inspect import Parameter, unwrap
 from itertools import islice
 from typing import Any, Literal, get_type_hints
 
@@ -139,7 +143,7 @@ class Hint:
             return data
         try:
             value = self.load(data)
-            # Anew, because its sets need not have the order of the data.
+            # Dumped again, because its sets need not have the order of the data.
             return in_key_form(value, self.dump(value))
         except ValueError:  # a row that an older version of the code has made
             return data
@@ -238,7 +242,7 @@ def resolved(hint, namespace: dict) -> Any:
 def faults_of(error: ValidationError) -> str:
     """Return pydantic's complaints in one line."""
     complaints = error.errors(include_url=False)
-    faults = [fault_of(each) for each in complaints[:MOST_FAULTS]]
+    faults = [fault_of(complaint) for complaint in complaints[:MOST_FAULTS]]
     if len(complaints) > MOST_FAULTS:
         faults.append(f"and {len(complaints) - MOST_FAULTS} more")
     return "; ".join(faults)
@@ -250,3 +254,42 @@ def fault_of(complaint) -> str:
     if message[1:2].islower():  # the first word is no acronym
         message = message[0].lower() + message[1:]
     return f"{where} {message}, got {shortened(complaint['input'])}".lstrip()
+
+
+def with_lists(function: Callable, value: Any) -> Any:
+    """Return a result with lists in place of its tuples, as JSON writes them.
+
+    Raises ValueError if the function says that it returns something else.
+    """
+    if not may_return(function, value):
+        hint = function.__annotations__["return"]
+        raise ValueError(
+            "it has a tuple, which does not fit the return hint "
+            f"{getattr(hint, '__name__', hint)}: return a list, or correct the hint"
+        )
+    return listed(value)
+
+
+def listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: listed(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [listed(each) for each in value]
+    return value
+
+
+def may_return(function: Callable, value: Any) -> bool:
+    """Whether the function's return hint allows the value, as far as it can be told."""
+    annotation = getattr(function, "__annotations__", {}).get("return", Any)
+    if annotation in (Any, Parameter.empty):
+        return True
+    try:
+        hint = resolved(annotation, getattr(unwrap(function), "__globals__", {}))
+        adapter = adapter_of(hint)
+    except Exception:  # noqa: BLE001  (a hint is an expression: it may raise anything)
+        return True
+    try:
+        adapter.validate_python(value, strict=True)
+    except Exception:  # noqa: BLE001  (a validator of the project may raise anything)
+        return False
+    return True

@@ -8,9 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.utils.timezone import is_naive
 
-from ..base.moments import aware
-from ..base.timetable import EARLIEST, LATEST
-from ..exceptions import InvalidTask
+from ..base.moments import EARLIEST, LATEST, aware
+from ..exceptions import InvalidTask, non_negative_seconds
 from .hints import UNRESOLVED
 
 # Parameters that take any number of arguments.
@@ -32,8 +31,19 @@ def check_whole(name: str, value: Any, least: int, most: int) -> None:
 
 
 def has_no_zone(moment: datetime) -> bool:
-    """Whether nobody knows its zone. With USE_TZ off it is that of the project."""
+    """Whether its zone is unknown. With USE_TZ off it is that of the project."""
     return is_naive(moment) and settings.USE_TZ
+
+
+def check_duration(name: str, value: Any) -> None:
+    if value is None:
+        return
+    try:
+        seconds = non_negative_seconds(name, value)
+    except ValueError as error:
+        raise InvalidTask(str(error)) from None
+    if seconds == 0:
+        raise InvalidTask(f"{name} must be more than 0 s.")
 
 
 def check_moment(name: str, value: Any, expected: str = "an aware datetime") -> None:

@@ -2,25 +2,27 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from itertools import chain
+from typing import Any, Literal, TypedDict
 
 from ..base.mask_names import HARMLESS, names_to_mask
 from ..base.moments import aware
-from ..conf import MOST_UNITS, log_level
+from ..conf import log_level
 from ..exceptions import InvalidTask, non_negative_seconds
+from ..features import entries
 from ..queue.new_job import NewJob
 from ..reports.json_text import names_one_of
 from .arguments import Stored
 from .backoff import Backoff, exponential
-from .dependencies import Dependencies, Dependency
 from .destination import Destination
-from .flow_control import FlowControl, Key
-from .follow_ups import FollowUps
+from .flow_control import KEYS, FlowControl, Key
+from .meant import meant
 from .option_checks import (
     check_choice,
+    check_duration,
     check_moment,
     check_whole,
     exception_classes,
@@ -28,15 +30,7 @@ from .option_checks import (
     no_parameter,
     takes_any_name,
 )
-from .other_queues import meant
-from .predecessors import AfterFailure
-from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
 from .unique import Unique, UniqueFor
-from .write_all import WriteAll
-
-if TYPE_CHECKING:
-    from ..models import Batch, Job
-    from .task import Task
 
 # No control characters, and no lone surrogates, which PostgreSQL cannot store.
 QUEUE_NAME = re.compile(r"(?! )[^,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}(?<! )")
@@ -44,8 +38,8 @@ CANCEL = ("interrupt", "cooperative")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUps):
-    """What `@task(...)` and `.using(...)` say about a task's jobs."""
+class OwnOptions(FlowControl, Destination, Unique):
+    """The options that need no feature."""
 
     #: The queue of the job.
     queue_name: str = "default"
@@ -58,8 +52,6 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
     #: Time that an attempt may take: seconds or a `timedelta`. `None` leaves it to
     #: `PGJOBS["TIMEOUT"]`.
     timeout: float | timedelta | None = None
-    #: How many of `runjobs --units` the job takes while it runs.
-    process_units: int | None = None
     #: A running job that is cancelled is interrupted by `TaskCancelled`, or asks by
     #: itself (`"cooperative"`).
     cancel: Literal["interrupt", "cooperative"] = "interrupt"
@@ -85,15 +77,12 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
     sensitive: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for feature in Options.__bases__:
-            feature.__post_init__(self)  # type: ignore[attr-defined]
+        super().__post_init__()
         check_queue_name(self.queue_name)
         check_whole("priority", self.priority, -100, 100)
         check_whole("max_attempts", self.max_attempts, 1, 32_767)
         check_whole("max_crashes", self.max_crashes, 1, 32_767)
-        check_timeout(self.timeout)
-        if self.process_units is not None:
-            check_whole("process_units", self.process_units, 1, MOST_UNITS)
+        check_duration("timeout", self.timeout)
         check_choice("cancel", self.cancel, CANCEL)
         check_run_after(self.run_after)
         check_expires(self.expires, self.run_after)
@@ -106,13 +95,6 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
             classes = exception_classes(name, getattr(self, name))
             object.__setattr__(self, name, classes)
 
-    def check(self, function: Callable) -> None:
-        """Raise InvalidTask for names that are no parameters of the function."""
-        self.check_placeholders(function)
-        self.check_unique_names(function)
-        self.check_sources(function)
-        self.check_write_all(function)
-
     def check_sensitive(self, function: Callable) -> None:
         """Raise InvalidTask for a name that masks no argument of the function."""
         if takes_any_name(function):
@@ -124,7 +106,7 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
             if not any(names_one_of((word,), name) for name in known):
                 raise no_parameter(f"sensitive: {word!r}", function)
 
-    @property
+    @cached_property
     def time_limit(self) -> float | None:
         """The timeout in seconds."""
         if self.timeout is None:
@@ -156,13 +138,12 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
     @cached_property
     def has_callable_keys(self) -> bool:
         """Whether a function makes a key of a job's arguments."""
-        keys = (self.lock, self.limit_key, self.rate_key, self.unique_key)
-        return any(map(callable, keys))
+        return any(callable(getattr(self, name)) for name in (*KEYS, "unique_key"))
 
     @cached_property
     def own_keys(self) -> dict[str, Any]:
         """The part of `Job.keys` that does not depend on the arguments."""
-        return self.link_keys | self.follow_up_keys
+        return self.fixed_keys()
 
     @cached_property
     def columns_in_order(self) -> tuple:
@@ -170,14 +151,15 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
 
     @cached_property
     def columns(self) -> dict[str, Any]:
-        """The values of a `NewJob` that do not depend on its arguments."""
-        return {
+        return self.fixed_columns()
+
+    def fixed_columns(self) -> dict[str, Any]:
+        return super().fixed_columns() | {
             "queue_name": self.queue_name,
             "priority": self.priority,
             "max_attempts": self.max_attempts,
             "max_crashes": self.max_crashes,
             "timeout": self.time_limit,
-            "process_units": self.process_units,
             "run_after": moment(self.run_after),
             "delay": delay(self.run_after),
             "expires_at": moment(self.expires),
@@ -187,9 +169,26 @@ class Options(FlowControl, Destination, Unique, Dependencies, WriteAll, FollowUp
         }
 
 
+# What features bring: groups of options, and what else `@task` may declare by options.
+GROUPS = tuple(entries("options", "GROUPS"))
+DECLARATIONS = tuple(entries("options", "DECLARATIONS"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(*GROUPS, OwnOptions):  # type: ignore[misc]  # mypy runs nothing
+    """What `@task(...)` and `.using(...)` say about a task's jobs."""
+
+
+def names_in(*groups: type) -> frozenset[str]:
+    return frozenset(each.name for group in groups for each in fields(group))
+
+
 # The options that a task takes, and those that a single job takes.
-TASK_OPTIONS = frozenset(Options.__dataclass_fields__) - {"run_after", "after", "batch"}
-JOB_OPTIONS = frozenset(Options.__dataclass_fields__) - {
+TASK_OPTIONS = names_in(Options) - {
+    "run_after",
+    *chain.from_iterable(group.only_of_jobs for group in GROUPS),
+}
+JOB_OPTIONS = names_in(Options) - {
     "cancel",
     "backoff",
     "retry_on",
@@ -197,9 +196,10 @@ JOB_OPTIONS = frozenset(Options.__dataclass_fields__) - {
     "atomic",
     "keep_logs",
     "sensitive",
-    "dependencies",
-    "write_all",
+    *names_in(*(group for group in GROUPS if not group.for_jobs)),
 }
+# The options of `@task` that declare something beside its jobs, and what they declare.
+DECLARING = {name: made for made in DECLARATIONS for name in made.task_options}
 
 
 class KeyOptions(TypedDict, total=False):
@@ -216,12 +216,9 @@ class KeyOptions(TypedDict, total=False):
     rate_key: Key
     burst: int
     database: str
-    after_failure: AfterFailure
-    on_success: "Task | str"
-    on_failure: "Task | str"
 
 
-class TaskOptions(KeyOptions, total=False):
+class OwnTaskOptions(KeyOptions, total=False):
     name: str | None
     aliases: Iterable[str]
     queue_name: str
@@ -229,7 +226,6 @@ class TaskOptions(KeyOptions, total=False):
     max_attempts: int
     max_crashes: int
     timeout: float | timedelta | None
-    process_units: int
     cancel: Literal["interrupt", "cooperative"]
     backoff: Backoff
     retry_on: type[BaseException] | tuple[type[BaseException], ...]
@@ -237,35 +233,22 @@ class TaskOptions(KeyOptions, total=False):
     atomic: bool
     keep_logs: str
     sensitive: Iterable[str]
-    dependencies: Dependency | list[Dependency]
     expires: timedelta | None
-    every: float | timedelta
-    cron: str
-    timezone: str
-    anchor: Literal["start", "end"]
-    overlap: Literal["skip", "allow"]
-    catch_up: Literal["latest", "all", "none"]
-    jitter: float | timedelta
-    start: datetime
-    end: datetime
 
 
-class JobOptions(KeyOptions, total=False):
+class OwnJobOptions(KeyOptions, total=False):
     queue_name: str | None
     priority: int | None
     run_after: datetime | timedelta | None
     max_attempts: int | None
     max_crashes: int | None
     timeout: float | timedelta | None
-    process_units: int | None
     expires: datetime | timedelta | None
-    after: "Job | Batch | Iterable[Job | Batch] | None"
-    batch: "Batch | None"
 
 
 def check_task_options(options: Mapping[str, Any]) -> None:
     """Raise InvalidTask for what `@task` does not take."""
-    known = {"name", "aliases", *TASK_OPTIONS, *RECURRENCE_OPTIONS}
+    known = {"name", "aliases", *TASK_OPTIONS, *DECLARING}
     check_known("@task", options, known)
     if isinstance(options.get("expires"), datetime):
         raise InvalidTask(
@@ -292,8 +275,9 @@ def check_known(where: str, options: Mapping[str, Any], known: Iterable[str]) ->
 def belonging(unknown: Iterable[str]) -> str:
     """Return, as a part of a sentence, where options belong that others take."""
     places = {name: f".using({name}=...)" for name in JOB_OPTIONS}
-    places["arguments"] = "@schedule(arguments=...)"
-    places |= {name: f"@task({name}=...)" for name in TASK_OPTIONS | RECURRENCE_OPTIONS}
+    for declaration in DECLARATIONS:
+        places |= declaration.places
+    places |= {name: f"@task({name}=...)" for name in TASK_OPTIONS | DECLARING.keys()}
     listed = " and ".join(places[name] for name in sorted(unknown) if name in places)
     return f" (say {listed})" if listed else ""
 
@@ -304,17 +288,6 @@ def check_queue_name(name: Any) -> None:
             "queue_name must be 1 to 200 characters without commas or control "
             f"characters, and not begin or end with a space, got {name!r}."
         )
-
-
-def check_timeout(value: Any) -> None:
-    if value is None:
-        return
-    try:
-        seconds = non_negative_seconds("timeout", value)
-    except ValueError as error:
-        raise InvalidTask(str(error)) from None
-    if seconds == 0:
-        raise InvalidTask("timeout must be more than 0 s.")
 
 
 def check_backoff(value: Any) -> None:

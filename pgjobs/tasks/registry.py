@@ -1,9 +1,8 @@
 """The tasks that this process knows, by name. A row never makes it import a module."""
 
 import importlib
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
@@ -12,8 +11,9 @@ from ..conf import settings
 from ..exceptions import UnknownTask
 
 if TYPE_CHECKING:
-    from .dependencies import Dependency
     from .task import Task
+
+T = TypeVar("T")
 
 
 class TaskSource(Protocol):
@@ -36,7 +36,7 @@ class Registry:
         # A function, and another one of the same module and name that replaced it.
         self.replaced: list[tuple[Task, Task]] = []
         self.by_name: dict[str, Task] | None = None
-        self.provided_by_name: dict[str, dict[frozenset[str], float]] | None = None
+        self.made: dict[Callable[[], Any], Any] = {}  # see `derived`
         self.sources: list[TaskSource] = []
 
     def add(self, task: "Task") -> "Task":
@@ -50,14 +50,23 @@ class Registry:
 
     def forget_names(self) -> None:
         """Drop what was derived from the tasks; the next use derives it again."""
-        self.by_name = self.provided_by_name = None
+        self.by_name = None
+        self.made.clear()
 
     def get(self, name: str) -> "Task":
         """Return the task of that name or alias; raise UnknownTask."""
-        try:
-            return self.declared()[name]
-        except KeyError:
-            return self.find(name)
+        if (task := self.find(name)) is None:
+            raise UnknownTask(name)
+        return task
+
+    def find(self, name: str) -> "Task | None":
+        """Return the task of that name or alias, also one of a source, or None."""
+        if task := self.declared().get(name):
+            return task
+        for source in self.sources:
+            if task := source.find_task(name):
+                return task
+        return None
 
     def declared(self) -> "dict[str, Task]":
         """Return the tasks that code declares, by their names and aliases."""
@@ -67,34 +76,13 @@ class Registry:
             }
         return by_name
 
-    def find(self, name: str) -> "Task":
-        """Return the task that a source has; raise UnknownTask."""
-        for source in self.sources:
-            if task := source.find_task(name):
-                return task
-        raise UnknownTask(name)
-
-    @property
-    def provided(self) -> dict[str, dict[frozenset[str], float]]:
-        """Return the tasks that others depend on.
-
-        Each has the sets of parameters that others name, with the greatest age in
-        seconds of a success that counts.
-        """
-        if self.provided_by_name is None:
-            provided: dict[str, dict[frozenset[str], float]] = {}
-            for each in self.dependencies():
-                with suppress(UnknownTask):  # the system check reports it
-                    name = self.get(each.task_name).name
-                    windows = provided.setdefault(name, {})
-                    names = frozenset(each.arguments)
-                    windows[names] = max(each.seconds, windows.get(names, 0.0))
-            self.provided_by_name = provided
-        return self.provided_by_name
-
-    def dependencies(self) -> "Iterator[Dependency]":
-        for task in self.tasks.values():
-            yield from task.options.dependencies
+    def derived(self, make: Callable[[], T]) -> T:
+        """Return what a function makes of the tasks, made once until they change."""
+        try:
+            return self.made[make]
+        except KeyError:
+            made = self.made[make] = make()
+            return made
 
     def all_tasks(self) -> "Iterator[Task]":
         """Yield the tasks of this process, also those of the sources."""

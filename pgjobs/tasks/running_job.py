@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from ..base.plain_json import shortened
 from ..base.texts import storable
-from ..exceptions import TaskCancelled
+from ..exceptions import Suspended, TaskCancelled
+from ..features import entries
 from . import tables
-from .steps import Steps
 
 if TYPE_CHECKING:
     from ..models import Batch
@@ -30,9 +30,9 @@ MOST_LINES = 1_000  # kept between two writes; older ones are dropped
 class ReportHost(Protocol):
     """The executor, as a running job sees it."""
 
-    def reported(self, job: "RunningJob") -> None: ...
+    def reported(self, job: Any) -> None: ...
 
-    def still_owned(self, job: "RunningJob") -> bool: ...
+    def still_owned(self, job: Any) -> bool: ...
 
 
 class PublishedEvent(NamedTuple):
@@ -51,16 +51,8 @@ class PublishedEvent(NamedTuple):
     correlation_id: str | None
 
 
-class RunningJob:
-    """The running job, as its own code sees it; `current_job()` returns it.
-
-    - `id`, `task_name`, `queue_name`, `enqueued_at`: as the job has them.
-    - `attempt`: the number of this attempt, from 1 on.
-    - `max_attempts`: how many attempts may fail.
-    - `life`: 1, and one more after each retry by an operator.
-    - `meta`: what the job took along from where it was enqueued, a dict.
-    - `cancel_requested`: whether the job was asked to stop.
-    """
+class OwnRunningJob:
+    """The running job, but for what features add to it."""
 
     def __init__(
         self,
@@ -89,6 +81,8 @@ class RunningJob:
         # Masks what the job's sensitive arguments are in texts that it writes.
         self.hide: Callable[[str], str] = str
         self.cancel_requested = False  # whether the job was asked to stop
+        # Raised by a call that suspends the job. Whoever swallows it gets it again.
+        self.suspended: Suspended | None = None
         self._host = host
         # Transactions that were open before the job began. In a test there may be some.
         self.outer_blocks = 0
@@ -96,10 +90,18 @@ class RunningJob:
         self._progress: dict[str, Any] | None = None
         self._lines: list[str] = []
 
-    @property
+    @cached_property
     def key(self) -> str:
-        """Return a key for idempotent calls: the same for all attempts of one life."""
-        return f"{self.id}:{self.life}"
+        """Return a key for idempotent calls: the same for all attempts of one life.
+
+        A life that kept steps of another one has its key, too: one query.
+        """
+        return f"{self.id}:{self.first_life if self.life > 1 else 1}"
+
+    @property
+    def first_life(self) -> int:
+        """The life whose steps this one has kept, or itself: of a feature."""
+        return self.life
 
     def progress(
         self, done: float, total: float | None = None, message: str = ""
@@ -187,6 +189,11 @@ class RunningJob:
         return await self.steps.arun(name, function, args, kwargs, atomic)
 
     @cached_property
+    def seconds_left(self) -> float | None:
+        """The seconds in which the whole job must end, if a feature bounds its life."""
+        return None
+
+    @cached_property
     def batch(self) -> "Batch | None":
         """Return the batch that the job belongs to, or None: one query.
 
@@ -195,13 +202,25 @@ class RunningJob:
         return tables.Batch.objects.filter(jobs=self.id).first()
 
     @cached_property
-    def steps(self) -> Steps:
-        return Steps(self)
+    def steps(self) -> Any:
+        """What the feature of this name makes for `step` and `astep`."""
+        return dict(entries("running_job", "PARTS"))["steps"](self)
+
+    def ends(self) -> None:
+        """Let the steps, if the job has looked at them, say what is left of them."""
+        if "steps" in vars(self):
+            self.steps.log_unasked()
 
     @cached_property
     def event(self) -> PublishedEvent | None:
         """The event that the job delivers: one query at the first use."""
-        return event_of(self.id)
+        return self.event_with(deliveries=self.id)
+
+    def event_with(self, **conditions: Any) -> PublishedEvent | None:
+        """Return the event of which this is true, if there is one."""
+        events = tables.Event.objects.filter(**conditions)
+        row = events.values_list(*PublishedEvent._fields).first()
+        return row and PublishedEvent._make(row)
 
     def take_report(self) -> dict[str, Any] | None:
         """Return what was reported since the last call, for the worker to store."""
@@ -227,6 +246,25 @@ class RunningJob:
         self._host.reported(self)
 
 
+if TYPE_CHECKING:
+    from ..signatures import RunningJobMethods
+else:
+    added = tuple(entries("running_job", "METHODS"))
+    RunningJobMethods = type("RunningJobMethods", added, {})
+
+
+class RunningJob(RunningJobMethods, OwnRunningJob):
+    """The running job, as its own code sees it; `current_job()` returns it.
+
+    - `id`, `task_name`, `queue_name`, `enqueued_at`: as the job has them.
+    - `attempt`: the number of this attempt, from 1 on.
+    - `max_attempts`: how many attempts may fail.
+    - `life`: 1, and one more after each retry by an operator.
+    - `meta`: what the job took along from where it was enqueued, a dict.
+    - `cancel_requested`: whether the job was asked to stop.
+    """
+
+
 current: ContextVar[RunningJob] = ContextVar("pgjobs_current_job")
 
 
@@ -239,13 +277,6 @@ def current_job() -> RunningJob:
             "current_job() was called outside of a job. A task that is called as a "
             "plain function has none."
         ) from None
-
-
-def event_of(job_id: int) -> PublishedEvent | None:
-    """Return the event that a job delivers, if there is one."""
-    events = tables.Event.objects.filter(deliveries=job_id)
-    row = events.values_list(*PublishedEvent._fields).first()
-    return row and PublishedEvent._make(row)
 
 
 def check_amount(name: str, value) -> None:

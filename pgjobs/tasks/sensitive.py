@@ -26,18 +26,18 @@ def sensitive_by_task(tasks: Iterable[str]) -> dict[str, Words]:
 
     Of a task whose code this process does not have, the database knows them.
     """
-    found: dict[str, Words] = dict.fromkeys(tasks, ())
+    by_task: dict[str, Words] = dict.fromkeys(tasks, ())
     unknown = []
-    for name in found:
+    for name in by_task:
         try:
-            found[name] = known_task(name).options.sensitive
+            by_task[name] = known_task(name).options.sensitive
         except UnknownTask:
             unknown.append(name)
     if unknown:
         stored = tables.TaskDefinition.objects.filter(name__in=unknown)
         for name, options in stored.values_list("name", "options"):
-            found[name] = tuple(options.get("sensitive") or ())
-    return found
+            by_task[name] = tuple(options.get("sensitive") or ())
+    return by_task
 
 
 def known_task(name: str):
@@ -46,11 +46,10 @@ def known_task(name: str):
     A web process imports what else declares tasks when it is first asked for one that
     it does not know. Otherwise it would show what that task calls sensitive.
     """
-    try:
-        return registry.get(name)
-    except UnknownTask:
-        load_sources()
-        return registry.get(name)
+    if (task := registry.find(name)) is not None:
+        return task
+    load_sources()
+    return registry.get(name)
 
 
 @cache
@@ -92,12 +91,12 @@ class DeclaredWords:
     def of_all(self) -> dict[str, Words]:
         load_sources()
         stored = tables.TaskDefinition.objects.values_list("name", "options")
-        found = {
+        by_task = {
             each: tuple(options.get("sensitive") or ())
             for name, options in stored
             for each in (name, *(options.get("aliases") or ()))
         }
-        return found | {
+        return by_task | {
             name: task.options.sensitive
             for task in registry.all_tasks()
             for name in task.names
@@ -108,7 +107,7 @@ class DeclaredWords:
 
     def with_secret_key(self, kind: str) -> set[str]:
         load_sources()
-        found = {
+        names = {
             each
             for name, options in tables.TaskDefinition.objects.values_list(
                 "name", "options"
@@ -119,8 +118,8 @@ class DeclaredWords:
         for task in registry.all_tasks():
             key = getattr(task.options, kind)
             if makes_of_secret(key, task.options.sensitive):
-                found.update(task.names)
-        return found | (uniquely_secret() if kind == "unique_key" else set())
+                names.update(task.names)
+        return names | (uniquely_secret() if kind == "unique_key" else set())
 
 
 def uniquely_secret() -> set[str]:

@@ -23,18 +23,14 @@ if TYPE_CHECKING:
     __all__ = ["Batch", "Event", "Job", "Schedule", "Subscription", "TaskDefinition"]
 
 
-def refuse_missing_app(error: RuntimeError) -> None:
-    if apps.apps_ready and not apps.is_installed("pgjobs"):
+def __getattr__(name: str) -> Any:
+    try:
+        config = apps.get_app_config("pgjobs")
+    except LookupError as error:
         raise ImproperlyConfigured(
             "'pgjobs' is missing in INSTALLED_APPS. Add it, and run "
             "'manage.py migrate pgjobs'."
         ) from error
-
-
-def __getattr__(name: str) -> Any:
-    try:
-        from .. import models
-    except RuntimeError as error:
-        refuse_missing_app(error)
-        raise
-    return getattr(models, name)
+    if config.models_module is None:  # the models of another app are still loaded
+        config.import_models()
+    return getattr(config.models_module, name)

@@ -1,7 +1,8 @@
 """Tasks: functions that can be enqueued."""
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
 from typing import (
@@ -19,41 +20,35 @@ from typing import (
 from asgiref.sync import sync_to_async
 from django.apps import apps
 
+from ..base.plain_json import dump_checked
 from ..exceptions import InvalidTask
 from ..queue.new_job import NewJob
 from .arguments import Signature, Stored
 from .backoff import check_wait
-from .dependencies import Need, needs_of, provided_by
 from .destination import jobs_in
-from .functions import check_function
 from .lookup import unpickled
+from .meant import missing_attribute
 from .modules import is_late, warn_of_module
 from .options import (
-    JobOptions,
+    DECLARING,
     Options,
-    TaskOptions,
     check_job_options,
     check_task_options,
 )
-from .other_queues import missing_attribute
-from .recurrence import TASK_OPTIONS as RECURRENCE_OPTIONS
-from .recurrence import Recurrence
 from .registry import registry
 from .task_names import check_task_name, names_of
 from .unique import check_given, overridden
-from .write_all import expanded, insert_as_batch
 
 P = ParamSpec("P")
 R = TypeVar("R")
 V = TypeVar("V")  # what a job returns
-# What enqueueing returns: a job, or with on_conflict="skip" perhaps none, or with
-# write_all a list of jobs.
+# What enqueueing returns: a job, or with on_conflict="skip" perhaps none, or a list of
+# jobs.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from ..models import Job
-    from .events import Subscribed
-    from .making import Making, MakingSeveral, MakingSeveralSkipped, MakingSkipped
+    from ..signatures import JobOptions
 
     J = TypeVarWithDefault(
         "J", bound=Job | list[Job] | None, default=Job, covariant=True
@@ -69,6 +64,9 @@ class Task(Generic[P, R, J]):
     """
 
     changes: dict[str, Any] = {}  # by `using`
+    # Attributes of the running job that are read from the database before the function
+    # is awaited: on the event loop it could not ask.
+    read_before: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -84,8 +82,7 @@ class Task(Generic[P, R, J]):
         self.given_name = check_task_name("name", name) if name is not None else None
         self.aliases = names_of(aliases)
         self.options = options or Options()
-        self.recurrences: list[Recurrence] = []
-        self.subscriptions: list[Subscribed] = []
+        self.declarations: dict[type, list[Any]] = defaultdict(list)
         self.given_options: frozenset[str] = frozenset()
         self.options.check(function)
         self.options.check_sensitive(function)
@@ -133,7 +130,7 @@ class Task(Generic[P, R, J]):
         if self.original is not self:
             return self.original.signature
         signature = Signature(self.name, self.function)
-        self.options.values(signature)  # raises InvalidTask
+        self.options.definition(signature)  # raises InvalidTask
         return signature
 
     @property
@@ -147,7 +144,7 @@ class Task(Generic[P, R, J]):
 
     @overload
     def using(
-        self, *, on_conflict: None = None, **options: Unpack[JobOptions]
+        self, *, on_conflict: None = None, **options: "Unpack[JobOptions]"
     ) -> "Task[P, R, J]": ...
 
     @overload
@@ -155,7 +152,7 @@ class Task(Generic[P, R, J]):
         self: "Task[P, R, Job[V] | None]",
         *,
         on_conflict: Literal["skip"],
-        **options: Unpack[JobOptions],
+        **options: "Unpack[JobOptions]",
     ) -> "Task[P, R, Job[V] | None]": ...
 
     @overload
@@ -163,7 +160,7 @@ class Task(Generic[P, R, J]):
         self: "Task[P, R, Job[V] | None]",
         *,
         on_conflict: Literal["return", "raise", "replace"],
-        **options: Unpack[JobOptions],
+        **options: "Unpack[JobOptions]",
     ) -> "Task[P, R, Job[V]]": ...
 
     @overload
@@ -171,7 +168,7 @@ class Task(Generic[P, R, J]):
         self,
         *,
         on_conflict: Literal["return", "raise", "replace", "skip"],
-        **options: Unpack[JobOptions],
+        **options: "Unpack[JobOptions]",
     ) -> "Task[P, R, J | None]": ...
 
     def using(self, **options: Any) -> "Task[P, R, Any]":
@@ -210,11 +207,13 @@ class Task(Generic[P, R, J]):
         stored = self.signature.store(args, kwargs)
         if self.is_late:
             warn_of_module(self)
-        new_job = self.options.new_job(self.name, stored)
-        if self.options.has_keys:
+        options = self.options
+        new_job = options.new_job(self.name, stored)
+        if options.has_keys:
             new_job = new_job._replace(**self.key_columns(stored, args, kwargs))
-        if self.has_dependencies:
-            new_job = new_job._replace(dependencies=self.dependencies_of(stored))
+        if options.has_dependencies(self):
+            dependencies = dump_checked(options.dependencies_of(self, stored))
+            new_job = new_job._replace(dependencies=dependencies)
         return BoundTask(self, new_job)
 
     def key_columns(self, stored: Stored, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -231,26 +230,6 @@ class Task(Generic[P, R, J]):
             columns |= options.unique_columns(self.signature, args, kwargs, stored)
         return columns
 
-    @property
-    def has_dependencies(self) -> bool:
-        """Whether its jobs depend on others, or others on them."""
-        return bool(self.options.dependencies) or self.name in registry.provided
-
-    def dependencies_of(self, stored: Stored) -> dict[str, Any]:
-        """Return what a job with these arguments needs, and what it provides.
-
-        Raises InvalidArguments; UnknownTask if it depends on a task that is not here.
-        """
-        needs = self.needs_of(stored)
-        return {
-            "needs": [{"key": each.key, "within": each.seconds} for each in needs],
-            "provides": provided_by(
-                self.name,
-                self.signature.in_key_form(stored),
-                registry.provided.get(self.name, {}),
-            ),
-        }
-
     def normalized(self, stored: Stored) -> Stored:
         """Return arguments that SQL may have inserted as `enqueue` would store them.
 
@@ -258,14 +237,6 @@ class Task(Generic[P, R, J]):
         """
         args, kwargs = self.signature.load(stored)
         return self.signature.store(args, kwargs)
-
-    def needs_of(self, stored: Stored) -> list[Need]:
-        """Return what a job with these arguments depends on; see `dependencies_of`."""
-        targets = [
-            (each, registry.get(each.task) if isinstance(each.task, str) else each.task)
-            for each in self.options.dependencies
-        ]
-        return needs_of(self.signature, stored, targets) if targets else []
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job in the caller's transaction and return it, saved.
@@ -276,20 +247,11 @@ class Task(Generic[P, R, J]):
         parameter that `write_all` names may be ALL. Then a list of jobs is returned.
         Raises InvalidArguments and AlreadyEnqueued before anything is written.
         """
-        options = self.options
-        database = options.own_database
-        if options.write_all and (jobs := self.jobs_of_all(args, kwargs)) is not None:
-            name = None if options.batch else self.name
-            return insert_as_batch(jobs, database, name)
-        return jobs_in(database).insert([self.bind(*args, **kwargs).new_job])[0]
-
-    def jobs_of_all(self, args: tuple, kwargs: dict) -> list[NewJob] | None:
-        """Return the jobs of a call with ALL, or None for a call without ALL."""
-        values = self.options.values(self.signature)
-        each = expanded(self.signature, values, args, kwargs)
-        if each is None:
-            return None
-        return [self.bind(*some, **others).new_job for some, others in each]
+        several: Any = self.options.enqueue_several(self, args, kwargs)
+        if several is not None:
+            return several
+        jobs = jobs_in(self.options.own_database)
+        return jobs.insert([self.bind(*args, **kwargs).new_job])[0]
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Insert a job from async code; see `enqueue`."""
@@ -315,74 +277,48 @@ class BoundTask(NamedTuple, Generic[J]):
         return self.task.options
 
 
-@overload
 def task(
-    function: Callable[P, Coroutine[Any, Any, V]], /
-) -> "Task[P, Coroutine[Any, Any, V], Job[V]]": ...
-
-
-@overload
-def task(function: Callable[P, R], /) -> "Task[P, R, Job[R]]": ...
-
-
-@overload
-def task(
+    function: Callable | None = None,
+    /,
     *,
-    on_conflict: Literal["return", "raise", "replace"] = ...,
-    **options: Unpack[TaskOptions],
-) -> "Making": ...
-
-
-@overload
-def task(
-    *, on_conflict: Literal["skip"], **options: Unpack[TaskOptions]
-) -> "MakingSkipped": ...
-
-
-@overload
-def task(
-    *,
-    write_all: str | Iterable[str],
-    on_conflict: Literal["return", "raise", "replace"] = ...,
-    **options: Unpack[TaskOptions],
-) -> "MakingSeveral": ...
-
-
-@overload
-def task(
-    *,
-    write_all: str | Iterable[str],
-    on_conflict: Literal["skip"],
-    **options: Unpack[TaskOptions],
-) -> "MakingSeveralSkipped": ...
-
-
-def task(function=None, /, *, name=None, aliases=(), **options):
-    """Make a `function` a task, with or without parentheses; return the task.
-
-    Raises InvalidTask. `name` defaults to "<app label>.<function>". Rows of jobs may
-    still have one of the `aliases`. `Options` says what the other `options` do:
-
-    - where it runs, and what starts first: `database`, `queue_name`, `priority`
-    - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
-    - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
-      `process_units`
-    - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
-      `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
-    - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`
-    - many jobs instead of one: `write_all`
-    - what follows the end: `on_success`, `on_failure`
-    - recurring tasks: the options of `schedule`, such as `every` and `cron`
-    """
+    name: str | None = None,
+    aliases: Iterable[str] = (),
+    **options: Any,
+) -> Any:
+    """Make a `function` a task; see `pgjobs.task`, which has the types."""
     check_task_options(options)
-    when = {each: options.pop(each) for each in RECURRENCE_OPTIONS & options.keys()}
-    recurrences = [Recurrence(**when)] if when else []
+    given: dict[type, dict[str, Any]] = defaultdict(dict)
+    for option in DECLARING.keys() & options.keys():
+        given[DECLARING[option]][option] = options.pop(option)
+    declared = [make(**values) for make, values in given.items()]
 
-    def register(function):
-        made = Task(function, name=name, aliases=aliases, options=Options(**options))
+    def register(function: Callable) -> Task:
+        made: Task = Task(
+            function, name=name, aliases=aliases, options=Options(**options)
+        )
         made.given_options = frozenset(options)
-        made.recurrences += recurrences
+        for each in declared:
+            made.declarations[type(each)].append(each)
         check_given(set(options), made.options)
         return registry.add(made)
 
     return register if function is None else register(function)
+
+
+def check_function(function: Any) -> None:
+    """Raise InvalidTask unless a worker could find and run this function."""
+    if not inspect.isfunction(function):
+        raise InvalidTask(f"@task takes a function defined by def, got {function!r}.")
+    name = f"{function.__module__}.{function.__qualname__}"
+    if function.__qualname__ != function.__name__ or function.__name__ == "<lambda>":
+        raise InvalidTask(
+            f"@task takes a function of a module, got {name}: a worker could not "
+            "find a lambda, a method or a function inside another."
+        )
+    if function.__module__ == "__main__":
+        raise InvalidTask(
+            f"{name} stands in the main module, where a worker does not find it. "
+            "Move it into a tasks module."
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidTask(f"{name} is a generator: a job would never run its body.")

@@ -14,7 +14,7 @@ TASK_NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 def names_of(aliases) -> tuple[str, ...]:
     if isinstance(aliases, str) or not isinstance(aliases, Iterable):
         raise InvalidTask(f"aliases must be a tuple of names, got {aliases!r}.")
-    return tuple(check_task_name("an alias", each) for each in aliases)
+    return tuple(check_task_name("an alias", alias) for alias in aliases)
 
 
 def check_task_name(what: str, name: Any) -> str:

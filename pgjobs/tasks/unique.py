@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..exceptions import InvalidTask, non_negative_seconds
 from .flow_control import Key, KeyMaker, check_key, check_placeholders, key_of_arguments
 from .option_checks import check_parameter
+from .option_group import OptionGroup
 
 if TYPE_CHECKING:
     from .arguments import Signature, Stored
@@ -23,7 +24,7 @@ HOW = ("unique_for", "on_conflict")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unique:
+class Unique(OptionGroup):
     """The options of `@task(...)` and `.using(...)` for unique jobs."""
 
     #: `True` allows one job for the same arguments; names of parameters compare only
@@ -39,6 +40,7 @@ class Unique:
     on_conflict: OnConflict = "return"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_unique(self.unique)
         check_key("unique_key", self.unique_key)
         if self.unique and self.unique_key is not None:
@@ -54,8 +56,8 @@ class Unique:
     def is_unique(self) -> bool:
         return bool(self.unique) or self.unique_key is not None
 
-    def check_unique_names(self, function: Callable) -> None:
-        """Raise InvalidTask for a name that is no parameter of the function."""
+    def check(self, function: Callable) -> None:
+        super().check(function)
         check_placeholders("unique_key", self.unique_key, function)
         if not isinstance(self.unique, tuple):
             return

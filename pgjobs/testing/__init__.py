@@ -1,17 +1,21 @@
 """A kit for the tests of a project's jobs. docs/testing.md shows how it is used."""
 
-from .assertions import assert_enqueued, enqueued, refute_enqueued
-from .asynchronous import (
+from ..features.testing.assertions import assert_enqueued, enqueued, refute_enqueued
+from ..features.testing.asynchronous import (
     aassert_enqueued,
     aenqueued,
     aperform,
     arefute_enqueued,
     arun_jobs,
 )
-from .capturing import capture_jobs
-from .modes import override_mode
-from .performing import Performed, Progress, perform
-from .running import run_jobs
+from ..features.testing.modes import override_mode
+from ..features.testing.performing import (
+    Performed,
+    Progress,
+    capture_jobs,
+    perform,
+)
+from ..features.testing.running import run_jobs
 
 __all__ = [
     "Performed",

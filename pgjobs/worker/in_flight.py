@@ -1,12 +1,16 @@
 """What a worker holds: its jobs, and outcomes that are not stored yet."""
 
 from collections.abc import Iterable, Sequence
-from time import monotonic
+from time import monotonic, time
+from typing import TypeVar
 
 from ..queue.claiming import ClaimedJob
 from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
 from .observer import AttemptEnd
 
+T = TypeVar("T", Success, Unsuccessful)
+
+MOST_KEPT = 100  # outcomes that a worker keeps beside its slots
 FAILED_OVER = "Released: another server took over; what it has done may be lost."
 
 
@@ -24,10 +28,8 @@ class InFlight:
         self.locked: set[int] = set()
         self.failing: set[int] = set()
         # The tokens of jobs that ran when another server took over.
-        self.doubted: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self.jobs)
+        self.failed_over: set[int] = set()
+        self.last_claim_at: float | None = None  # seconds of the epoch
 
     def ids(self) -> list[int]:
         """Return the ids of the jobs; from any thread."""
@@ -43,7 +45,7 @@ class InFlight:
         return self.jobs.keys() <= self.failing
 
     def claim(self, jobs: Iterable[ClaimedJob]) -> None:
-        now = monotonic()
+        self.last_claim_at, now = time(), monotonic()
         for job in jobs:
             self.jobs[job.lease_token] = job
             self.claimed_at[job.lease_token] = now
@@ -54,24 +56,26 @@ class InFlight:
         now = monotonic()
         for outcome in outcomes:
             self.ended_at[outcome.lease_token] = now
-            self.unrecorded.append(self.credible(outcome) if self.doubted else outcome)
+            self.unrecorded.append(
+                self.after_failover(outcome) if self.failed_over else outcome
+            )
 
-    def doubt_all(self) -> None:
+    def fail_over(self) -> None:
         """Let all jobs run again that an asynchronous standby may know only in part.
 
         The data that a body has committed may be lost although its job is not, and so
         may the request that made it stop. Atomic jobs are stored whole, or not at all.
         A job that may not run again after a crash does not run again after this.
         """
-        self.doubted |= {
+        self.failed_over |= {
             token for token, job in self.jobs.items() if job.max_crashes > 1
         }
-        self.unrecorded = [self.credible(each) for each in self.unrecorded]
+        self.unrecorded = [self.after_failover(outcome) for outcome in self.unrecorded]
 
-    def credible(self, outcome: Outcome) -> Outcome:
-        """Return the outcome, or a release in its place if its job is doubted."""
+    def after_failover(self, outcome: Outcome) -> Outcome:
+        """Return the outcome, or a release in its place if its job ran meanwhile."""
         job = self.jobs.get(outcome.lease_token)
-        if job is None or outcome.lease_token not in self.doubted:
+        if job is None or outcome.lease_token not in self.failed_over:
             return outcome
         if isinstance(outcome, Unsuccessful) and outcome.verdict != "CANCEL":
             return outcome
@@ -83,28 +87,34 @@ class InFlight:
         return self.locked | self.failing
 
     @property
-    def recordable(self) -> list[Outcome]:
-        if not (kept := self.kept):
-            return self.unrecorded
-        return [each for each in self.unrecorded if each.lease_token not in kept]
+    def without_slot(self) -> int:
+        """How many jobs take no slot: their outcomes cannot be stored."""
+        return min(len(self.kept), MOST_KEPT) if self.locked or self.failing else 0
 
     @property
-    def successes(self) -> list[Success]:
-        return [each for each in self.recordable if isinstance(each, Success)]
+    def recordable(self) -> list[Outcome]:
+        if not (self.locked or self.failing):  # as in most passes
+            return self.unrecorded
+        kept = self.kept
+        return [
+            outcome for outcome in self.unrecorded if outcome.lease_token not in kept
+        ]
+
+    def recordable_as(self, kind: type[T]) -> list[T]:
+        """Return the outcomes of one kind that can be stored now."""
+        return [outcome for outcome in self.recordable if isinstance(outcome, kind)]
+
+    @property
+    def completed(self) -> list[Completed]:
+        return [
+            outcome for outcome in self.unrecorded if isinstance(outcome, Completed)
+        ]
 
     def has_keys(self, outcomes: Iterable[Outcome]) -> bool:
         """Whether other jobs may wait for the end of one of these jobs."""
         return bool(self.keyed) and any(
-            each.lease_token in self.keyed for each in outcomes
+            outcome.lease_token in self.keyed for outcome in outcomes
         )
-
-    @property
-    def completed(self) -> list[Completed]:
-        return [each for each in self.unrecorded if isinstance(each, Completed)]
-
-    @property
-    def unsuccessful(self) -> list[Unsuccessful]:
-        return [each for each in self.recordable if isinstance(each, Unsuccessful)]
 
     @property
     def still_running(self) -> list[ClaimedJob]:
@@ -112,9 +122,11 @@ class InFlight:
         return [job for token, job in self.jobs.items() if token not in done]
 
     @property
-    def runs_suspect(self) -> bool:
+    def runs_last_chance(self) -> bool:
         """Whether the only job in flight is one that must run alone."""
-        return len(self.jobs) == 1 and any(job.is_suspect for job in self.jobs.values())
+        return len(self.jobs) == 1 and any(
+            job.is_last_chance for job in self.jobs.values()
+        )
 
     def close(
         self, outcomes: Sequence[Outcome], status_of: dict[int, str]
@@ -131,10 +143,12 @@ class InFlight:
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)
                 ends.append(AttemptEnd(job, status_of.get(token), outcome, seconds))
-        for noted in (self.keyed, self.locked, self.failing, self.doubted):
-            if noted:  # in most passes all are empty
-                noted.difference_update(each.lease_token for each in outcomes)
+        for tokens in (self.keyed, self.locked, self.failing, self.failed_over):
+            if tokens:  # in most passes all are empty
+                tokens.difference_update(outcome.lease_token for outcome in outcomes)
         self.unrecorded = [
-            each for each in self.unrecorded if each.lease_token in self.ended_at
+            outcome
+            for outcome in self.unrecorded
+            if outcome.lease_token in self.ended_at
         ]
         return ends

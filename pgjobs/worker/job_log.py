@@ -1,15 +1,24 @@
 """The lines that a worker logs about its jobs."""
 
 import logging
-from typing import Any
+from typing import Any, Protocol
 
 from ..base.texts import in_a_log
 from ..queue.claiming import ClaimedJob
-from ..queue.dependencies import Decided
 from ..queue.recording import Unsuccessful
-from ..queue.upkeep import HeavyJob, Rescued
 
 logger = logging.getLogger("pgjobs.job")
+
+
+class LoggedJob(Protocol):
+    """What a log record needs of a job."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def queue_name(self) -> str: ...
 
 
 def log(level: int, job: ClaimedJob, event: str, **extra) -> None:
@@ -57,11 +66,11 @@ def is_heard(level: int) -> bool:
     """
     if not logger.isEnabledFor(level):
         return False
-    each: logging.Logger | None = logger
-    while each is not None:
-        if any(takes(handler, level) for handler in each.handlers):
+    current: logging.Logger | None = logger
+    while current is not None:
+        if any(takes(handler, level) for handler in current.handlers):
             return True
-        each = each.parent if each.propagate else None
+        current = current.parent if current.propagate else None
     return False
 
 
@@ -69,7 +78,7 @@ def takes(handler: logging.Handler, level: int) -> bool:
     return level >= handler.level and not isinstance(handler, logging.NullHandler)
 
 
-def described(job: ClaimedJob | Decided | HeavyJob | Rescued) -> dict[str, Any]:
+def described(job: LoggedJob) -> dict[str, Any]:
     """Return the `extra` of a log record about a job."""
     task = in_a_log(job.task)
     return {"job_id": job.id, "task": task, "queue": job.queue_name}

@@ -6,6 +6,7 @@ worker commits at once.
 """
 
 import logging
+from collections.abc import Iterator
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -14,33 +15,34 @@ import psycopg
 
 from .. import signals
 from ..exceptions import DatabaseLost
+from ..features import entries
 from ..tasks.registry import registry
-from .claim_cursors import ClaimCursors
 from .claimer import Claimer
 from .connections.bell import Bell
 from .connections.faults import Faults
 from .connections.heartbeat import Heartbeat
-from .connections.listener import Listener
+from .connections.listener import Listener, own_channel
 from .exit_code import ExitCode
+from .fetch_rule import FetchRule
 from .in_flight import InFlight
-from .lifetime import Lifetime
 from .modes import refuse_mode
-from .notifications import Notifications
+from .notify_or_poll import NotifyOrPoll
 from .observer import WorkerObserver
 from .options import WorkerOptions
-from .poll_schedule import PollSchedule
 from .recorder import Recorder
+from .room import Capacity
 from .session import Session
 from .slots.executor import Executor
-from .stopping import Stopping
+from .stopping import Lifetime, Stopping
 from .upkeep.admission import Admitting
 from .upkeep.announcer import Announcer
-from .upkeep.chore import NOTHING, Effects, attempt
+from .upkeep.chore import NOTHING, Effects, WorkerContext, attempt
 from .upkeep.chores import Chores
 from .upkeep.survey import View
-from .wakefulness import Wakefulness
 
 logger = logging.getLogger("pgjobs.worker")
+
+DRAIN_PATIENCE = 600.0  # seconds; a drain whose claims fail for longer gives up
 
 
 class Loop:
@@ -49,12 +51,13 @@ class Loop:
     def __init__(self, options: WorkerOptions, observer: WorkerObserver | None = None):
         self.options = options
         self.observer = observer or WorkerObserver()
+        of_features = [made() for made in entries("chore", "OBSERVERS")]
+        self.observers = (*of_features, self.observer)
         self.id = 0  # until it is registered
         self.bell = Bell()
-        self.executor = Executor(options.slots, self.ring, options.database)
+        self.executor = Executor(options.slots, self.bell.wake, options.database)
         self.in_flight = InFlight()
-        self.poll_schedule = PollSchedule(options.poll)
-        self.cursors = ClaimCursors(options.poll, options.units is not None)
+        self.rule = FetchRule(options.poll, options.units is not None)
         self.admitting = Admitting()
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
@@ -84,19 +87,19 @@ class Loop:
         """Run passes until the worker has to end."""
         while not self.is_done:
             self.run_pass_or_wait()
-            if self.stopping.is_out_of_time:
+            if self.lifetime.signals and self.stopping.is_out_of_time:
                 return self.stopping.abandon()
             self.sleep()
-        is_drained = self.options.drain and self.poll_schedule.is_empty
+        is_drained = self.options.drain and self.rule.is_empty
         is_renewed = self.lifetime.should_renew(is_drained)
         return ExitCode.RESTART if is_renewed else ExitCode.STOPPED
 
     def start(self) -> None:
         refuse_mode()
         registry.load_sources()
-        self.session = Session(self.options, self.in_flight.doubt_all)
+        self.session = Session(self.options, self.in_flight.fail_over)
         self.id, self.connection = self.session.id, self.session.connection
-        self.make_parts()
+        self.build()
         self.heartbeat.start()
         self.phase = "running"
         logger.info("Worker name=%s id=%s started", self.options.name, self.id)
@@ -105,61 +108,112 @@ class Loop:
         # Its receivers come before the first job.
         self.announcer.wait(must_end=lambda: self.lifetime.signals > 0)
 
-    def make_parts(self) -> None:
+    def build(self) -> None:
         """Make the parts that need the worker's id and its connection."""
         session, options = self.session, self.options
         held_ids = self.in_flight.ids
         self.heartbeat = Heartbeat(
-            options, session.row, session.watchdog, held_ids, self.asked_to_cancel
+            options,
+            session.row,
+            session.watchdog,
+            held_ids,
+            self.asked_to_cancel,
+            asks_for_ready=self.asks_for_ready,
+            on_beat=self.met_beat,
         )
         self.announcer = Announcer(options.database)
         self.recorder = Recorder(
             session,
             self.executor,
             self.in_flight,
-            self.observer,
+            self.observers,
             self.announcer,
-            self.note,
+            self.apply,
         )
-        self.upkeep = Chores(
-            session.row,
+        self.make_chores()
+        self.capacity = Capacity(
             options,
-            figures=self.recorder.figures,
+            self.executor,
+            self.in_flight,
+            lifetime=self.lifetime,
+            heartbeat=self.heartbeat,
             admitting=self.admitting,
-            held=lambda: self.in_flight.jobs,
-            held_ids=held_ids,
-            cancel=self.executor.cancel,
-            view=View(
-                looks_for_jobs=lambda: not self.cursors.are_set,
-                saw_no_jobs=self.poll_schedule.saw_none,
-                listens=lambda: self.listener.connection is not None,
-            ),
         )
         self.claimer = Claimer(
             session,
             self.recorder,
-            lifetime=self.lifetime,
-            heartbeat=self.heartbeat,
-            poll_schedule=self.poll_schedule,
-            cursors=self.cursors,
+            rule=self.rule,
+            capacity=self.capacity,
             admitting=self.admitting,
             upkeep=self.upkeep,
-            note=self.note,
+            apply=self.apply,
         )
         self.listen()
         self.stopping = Stopping(self.recorder, self.lifetime, self.run_pass)
 
+    def make_chores(self) -> None:
+        context = WorkerContext(
+            self.id,
+            self.options.name,
+            self.options.database,
+            self.session.row,
+            self.options,
+            observers=self.observers,
+            admitting=self.admitting,
+            held=lambda: self.in_flight.jobs,
+            held_ids=self.in_flight.ids,
+            cancel=self.executor.cancel,
+        )
+        self.upkeep = Chores(
+            context,
+            View(
+                last_beat=lambda: self.heartbeat.latest,
+                is_over=lambda: self.lifetime.is_over,
+                asks_for_ready=self.asks_for_ready,
+                saw_no_jobs=self.saw_no_jobs,
+                saw_jobs=self.rule.wake,
+            ),
+        )
+
     def listen(self) -> None:
         """Make what wakes the loop."""
+        # Each notification is a hint: without it the worker would find the same work
+        # later.
+        reactions = {
+            Listener.CHANNEL: self.hear_of_queue,
+            Listener.ADMISSION: self.admitting.hear,
+            Listener.RESIGNED: lambda _: self.heartbeat.beat_soon(),
+            own_channel(self.id): self.upkeep.cancel_requests.hear,
+            Listener.MISSED: self.expect_all,
+            **{chore.channel: chore.hear for chore in self.upkeep.heard},
+        }
         self.listener = Listener(
             self.options,
             self.id,
             self.bell,
             self.session.watchdog,
             self.heartbeat,
-            Notifications(self.claimer).hear,
+            reactions,
+            [chore.channel for chore in self.upkeep.heard],
         )
-        self.wakefulness = Wakefulness(self.listener, self.claimer)
+        self.notify_or_poll = NotifyOrPoll(self.listener, self.claimer)
+
+    def hear_of_queue(self, queue_name: str) -> None:
+        """Fetch, for the queue may have new jobs, if the worker serves it."""
+        if self.options.serves(queue_name):
+            if not self.rule.may_hold_more:
+                for observer in self.observers:
+                    observer.notified()
+            self.rule.wake()
+
+    def expect_all(self, _: str) -> None:
+        """Fetch all that may have been notified while nothing listened."""
+        self.rule.wake()
+        self.admitting.expect()
+        if self.in_flight.jobs:
+            self.upkeep.cancel_requests.expect()
+        for chore in self.upkeep.heard:
+            chore.expect()
 
     def stop(self) -> None:
         """Claim no more and end once the jobs have; safe in a signal handler."""
@@ -167,13 +221,9 @@ class Loop:
         self.bell.ring()
 
     def nudge(self) -> None:
-        """Look at the queue now, as after the poll interval; from any thread."""
+        """Fetch now, as after the poll interval; from any thread."""
         self.is_nudged = True
         self.bell.ring()
-
-    def ring(self) -> None:
-        """Wake the loop after something was put down for it; from any thread."""
-        self.listener.ring()
 
     def close(self) -> None:
         """Leave the queue. Jobs that still run here no longer belong to this worker."""
@@ -186,7 +236,7 @@ class Loop:
         )
         self.heartbeat.stop()
         if self.faults.since is None:
-            self.upkeep.store_last_figures(self.connection)
+            self.upkeep.end(self.connection)
         self.session.leave()
         self.listener.close()
         self.session.close()
@@ -201,12 +251,12 @@ class Loop:
     def is_done(self) -> bool:
         if self.in_flight.is_empty and self.lifetime.is_over:
             return True
-        if not (self.lifetime.ends_when_idle and self.poll_schedule.is_empty):
+        if not (self.lifetime.ends_when_idle and self.rule.is_empty):
             return False
         if not self.in_flight.is_empty:
             return self.in_flight.is_stuck
         now = monotonic()
-        return not (self.upkeep.is_expecting(now) or self.admitting.is_expecting(now))
+        return not (self.admitting.is_expecting(now) or self.upkeep.is_expecting(now))
 
     # One pass
 
@@ -216,46 +266,75 @@ class Loop:
         try:
             self.run_pass()
         except psycopg.Error as error:
-            self.note(Effects(ready=True, in_doubt=True))
+            self.apply(Effects(ready=True, in_doubt=True))
             self.claimer.backoff.passed()
             self.faults.met(error)
         else:
-            if self.faults.since is not None:
+            if self.faults.pause:
                 self.admitting.recovered()
                 self.upkeep.recovered()
-            self.faults.passed()
+                self.faults.passed()
 
     def run_pass(self) -> None:
         """Record what has ended, do what is due, and claim for the free slots."""
         self.recorder.gather()
-        if self.in_flight.unrecorded:  # jobs have ended
-            self.lifetime.measure_memory()
+        if self.options.max_memory and self.in_flight.unrecorded:  # jobs have ended
+            self.lifetime.measure_memory(self.options.max_memory)
         if self.lifetime.is_cut_short:
             self.stopping.release_unstarted()
-        self.stopping.release_overdue(self.claimer.prefetching)
+        if self.executor.waiting:
+            self.stopping.release_overdue()
         self.recorder.record()
-        self.upkeep.cancel_requests.cancel_asked()
+        if self.upkeep.cancel_requests.asked:
+            self.upkeep.cancel_requests.cancel_asked()
         for chore in self.upkeep.due(monotonic(), self.lifetime.is_over):
-            self.note(attempt(chore, self.connection))
+            self.apply(attempt(chore, self.connection))
         self.listener.take_while_busy()
-        self.wakefulness.run()
+        is_new = self.listener.connection is not self.notify_or_poll.connection
+        if is_new or monotonic() >= self.notify_or_poll.due:
+            self.notify_or_poll.run()
         if monotonic() >= self.observer.due:
             self.observer.catch_up()
         # After a fault a statement has to prove that the database is back.
-        self.claimer.run(is_wanted=self.faults.since is not None)
-        self.claimer.look_for_forgotten()
+        room = self.capacity.room(monotonic())
+        self.claimer.run(room, is_wanted=self.faults.pause > 0)
+        if self.options.drain:
+            self.claimer.admissions.sweep_before_end()
+            self.give_up_in_vain()
 
-    def note(self, effects: Effects) -> None:
+    def give_up_in_vain(self) -> None:
+        """Raise DatabaseLost if the claims of a drain fail for too long."""
+        now = monotonic()
+        for backoff in (self.claimer.backoff, self.rule.without_queues):
+            if backoff.lasts(now) > DRAIN_PATIENCE:
+                raise DatabaseLost
+
+    def apply(self, effects: Effects) -> None:
         """Hand what a step has changed to the parts of the worker."""
         if effects is not NOTHING:
-            self.claimer.take_note(effects)
-            self.upkeep.take_note(effects)
+            self.claimer.react_to(effects)
+            self.upkeep.react_to(effects)
             self.announcer.finished(effects.finished)
 
     def asked_to_cancel(self, lease_tokens: list[int]) -> None:
-        """Note that jobs are to stop. The heartbeat's thread calls this."""
+        """Remember that jobs are to stop. The heartbeat's thread calls this."""
         self.upkeep.cancel_requests.ask(lease_tokens)
-        self.ring()
+        self.bell.wake()
+
+    def met_beat(self) -> None:
+        """Wake up for what a beat has found. The heartbeat's thread calls this."""
+        if self.phase == "running":
+            self.upkeep.survey.expect()
+            self.bell.wake()
+
+    def asks_for_ready(self) -> bool:
+        """Whether this worker has to know of READY jobs: it is mostly idle."""
+        return not self.rule.cursors
+
+    def saw_no_jobs(self, next_due: float | None, now: float, least: float) -> None:
+        """Remember that no job is READY, and in how many seconds one will be due."""
+        self.rule.saw_none(now, least)
+        self.upkeep.promotion.expect_in(next_due, now)
 
     # Sleeping
 
@@ -263,49 +342,40 @@ class Loop:
         """Sleep until there is something to do; every event ends the sleep."""
         if self.faults.pause:
             self.sleep_off_fault()
-        elif not (self.is_done or self.has_work()):
-            self.listener.wait(self.wakes_at, self.has_work)
+        elif not self.is_done and self.wakes_at() > monotonic():
+            self.listener.wait(self.wakes_at)
         if self.is_nudged:
             self.is_nudged = False
-            self.poll_schedule.wake_for_promotion()
+            self.apply(Effects(old_ready=True, scheduled=True))
 
     def wakes_at(self) -> float:
         """Return when the next pass is due; what is notified may change that."""
-        self.awake_at = max(self.next_event, monotonic())
+        now, earliest = monotonic(), inf
+        for event in self.events():
+            earliest = min(earliest, event)
+            if earliest <= now:  # a busy worker need not ask for the others
+                break
+        self.awake_at = max(earliest, now)
         return self.awake_at
 
-    def has_work(self) -> bool:
-        """Whether a pass would find something to do."""
-        now = monotonic()
-        return (
-            self.recorder.has_work(now)
-            or self.claimer.wants_to_look
-            or self.admitting.is_due(now)
-            or self.upkeep.has_work(now, self.lifetime.is_over)
-            or self.wakefulness.is_due(now)
-        )
-
-    @property
-    def next_event(self) -> float:
-        """Return when the loop must run a pass even if nothing rings."""
+    def events(self) -> Iterator[float]:
+        """Yield when a pass finds something to do; what is mostly due comes first."""
         is_over = self.lifetime.is_over
         if is_over and self.in_flight.is_empty:  # since the loop has last asked
-            return 0.0
-        return min(
-            self.recorder.next_event,
-            self.claimer.next_event,
-            self.claimer.prefetching.return_at,
-            self.admitting.next_event,
-            self.upkeep.next_event(is_over),
-            self.observer.due,
-            self.wakefulness.next_event,
-            self.stopping.stop_at or inf,
-            inf if is_over else self.lifetime.end,
-        )
+            yield 0.0
+        yield self.recorder.next_event
+        yield self.claimer.next_event
+        yield self.admitting.next_event
+        yield self.upkeep.next_event(is_over)
+        yield self.notify_or_poll.wakes_at
+        yield self.observer.due
+        yield self.stopping.return_at if self.executor.waiting else inf
+        yield self.stopping.stop_at or inf
+        yield inf if is_over else self.lifetime.end
 
     def sleep_off_fault(self) -> None:
         """Sleep until the database may be back; only signals cut it short."""
         deadline = self.awake_at = monotonic() + self.faults.pause
         signals = self.lifetime.signals
         while signals == self.lifetime.signals and monotonic() < deadline:
-            self.listener.wait(lambda: deadline, lambda: False)
+            self.listener.wait(lambda: deadline)

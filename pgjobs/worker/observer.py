@@ -32,6 +32,12 @@ class WorkerObserver:
     def started(self) -> None:
         """The worker is registered and about to claim."""
 
+    def notified(self) -> None:
+        """A notification has woken the idle worker."""
+
+    def polled(self) -> None:
+        """The idle worker fetches because the poll is due."""
+
     def claimed(self, jobs: Sequence[ClaimedJob]) -> None:
         """The worker has claimed these jobs, and runs them as its slots allow."""
 
@@ -52,7 +58,7 @@ class RunStats:
     retried: int = 0  # attempts that failed and will be tried again
 
     def count_all(self, ends: Sequence[AttemptEnd]) -> None:
-        others = [each for each in ends if each.status != "SUCCESSFUL"]
+        others = [end for end in ends if end.status != "SUCCESSFUL"]
         self.completed += len(ends) - len(others)
         for end in others:
             self.count(end)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from ..conf import settings
 
-MOST_AHEAD = 200  # jobs that `--prefetch auto` may hold beyond the slots
+MOST_PREFETCHED = 200  # jobs that `--prefetch auto` may hold beyond the slots
 
 
 def default_name() -> str:
@@ -23,7 +23,7 @@ class WorkerOptions:
     slots: int = field(default_factory=lambda: settings.CONCURRENCY)
     # Process units that the jobs of all workers of this host may take together.
     units: int | None = field(default_factory=lambda: settings.PROCESS_UNITS)
-    # Jobs claimed beyond the slots. "auto" leaves their number to `Prefetching`.
+    # Jobs claimed beyond the slots, at most. `Capacity` decides how many.
     prefetch: int | Literal["auto"] = 0
     poll: float = field(default_factory=lambda: settings.POLL_INTERVAL)
     grace: float = 30.0
@@ -35,12 +35,8 @@ class WorkerOptions:
     listen: bool = True
 
     @property
-    def fixed_prefetch(self) -> int:
-        return 0 if self.prefetch == "auto" else self.prefetch
-
-    @property
     def most_prefetched(self) -> int:
-        return MOST_AHEAD if self.prefetch == "auto" else self.prefetch
+        return MOST_PREFETCHED if self.prefetch == "auto" else self.prefetch
 
     def serves(self, queue_name: str) -> bool:
         if self.queues is not None:

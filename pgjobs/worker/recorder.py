@@ -24,10 +24,9 @@ from ..base.texts import storable
 from ..conf import FINISHED
 from ..queue import recording
 from ..queue.claiming import ClaimedJob
-from ..queue.recording import Outcome, Recorded, Success, Unsuccessful
+from ..queue.recording import Completed, Outcome, Recorded, Success, Unsuccessful
 from ..tasks.running_job import RunningJob
-from .connections.faults import Backoff
-from .figures import Figures
+from .connections.backoff import Backoff
 from .in_flight import InFlight
 from .job_log import is_heard, log, log_failure
 from .observer import AttemptEnd, WorkerObserver
@@ -50,19 +49,18 @@ class Recorder:
         session: Session,
         executor: Executor,
         in_flight: InFlight,
-        observer: WorkerObserver,
+        observers: Sequence[WorkerObserver],
         announcer: Announcer,
-        note: Callable[[Effects], None],
+        apply: Callable[[Effects], None],
     ):
         self.connection = session.connection
         self.worker_id = session.id
         self.options = session.options
         self.executor = executor
         self.in_flight = in_flight
-        self.observer = observer
+        self.observers = observers
         self.announcer = announcer
-        self.note = note  # called with what a record has changed
-        self.figures = Figures()
+        self.apply = apply  # called with what a record has changed
         self.finished = 0  # jobs
         self.next_report = self.ask_for_locked_at = 0.0  # monotonic times
         self.backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
@@ -76,9 +74,10 @@ class Recorder:
         outcome.
         """
         ended = len(self.in_flight.unrecorded) + len(self.executor.outcomes)
-        if 0 < ended < min(len(self.in_flight), self.options.slots):
+        if 0 < ended < min(len(self.in_flight.jobs), self.options.slots):
             sleep(GATHER_SECONDS)
-        self.in_flight.put(self.executor.take_outcomes())
+        if self.executor.outcomes:
+            self.in_flight.put(self.executor.take_outcomes())
 
     def record(self) -> None:
         """Store the outcomes and reports that a claim does not store."""
@@ -87,18 +86,23 @@ class Recorder:
             self.in_flight.failing.clear()
         if self.in_flight.locked and now >= self.ask_for_locked_at:
             self.skip_locked()
-        self.store_reports(now)
-        self.close_completed()
-        self.record_unsuccessful()
-
-    def has_work(self, now: float) -> bool:
-        if self.executor.outcomes or self.in_flight.recordable:
-            return True
-        return bool(self.executor.reporting) and now >= self.next_report
+        if self.executor.reporting:
+            self.store_reports(now)
+        if self.in_flight.unrecorded:
+            if completed := self.in_flight.completed:
+                self.close_completed(completed)
+            if unsuccessful := self.in_flight.recordable_as(Unsuccessful):
+                waits = ["waiting_for" in (each.stores or ()) for each in unsuccessful]
+                # A backoff may be shorter than the sleep of the loop.
+                effects = Effects(scheduled=not all(waits), suspended=any(waits))
+                self.apply_end_of(unsuccessful, effects)
+                self.store(unsuccessful, self.record_these)
 
     @property
     def next_event(self) -> float:
-        """Return when the next try is due (monotonic time)."""
+        """Return when there is something to store (monotonic time)."""
+        if self.executor.outcomes or self.in_flight.recordable:
+            return 0.0
         events = [inf]
         if self.in_flight.locked:
             events.append(self.ask_for_locked_at)
@@ -110,25 +114,16 @@ class Recorder:
 
     # Outcomes
 
-    def close_completed(self) -> None:
+    def close_completed(self, completed: Sequence[Completed]) -> None:
         """Close atomic jobs, whose transaction has recorded their success."""
-        completed = self.in_flight.completed
-        if completed:
-            # They may have enqueued other jobs.
-            self.note_end_of(completed, Effects(ready=True))
-            self.close(
-                completed, {each.lease_token: "SUCCESSFUL" for each in completed}
-            )
-
-    def record_unsuccessful(self) -> None:
-        if unsuccessful := self.in_flight.unsuccessful:
-            # A backoff may be shorter than the sleep of the loop.
-            self.note_end_of(unsuccessful, Effects(scheduled=True))
-            self.store(unsuccessful, self.record_these)
+        # They may have enqueued other jobs.
+        self.apply_end_of(completed, Effects(ready=True))
+        tokens = [outcome.lease_token for outcome in completed]
+        self.close(completed, dict.fromkeys(tokens, "SUCCESSFUL"))
 
     def record_successes(self, successes: Sequence[Success]) -> None:
         """Store successes that the claim could not store."""
-        self.note_end_of(successes, Effects())
+        self.apply_end_of(successes, Effects())
         self.store(successes, self.record_these_successes)
 
     def record_these(self, outcomes: Sequence[Unsuccessful]) -> list[Recorded]:
@@ -139,11 +134,11 @@ class Recorder:
         execute, name = self.connection.execute, self.options.name
         return recording.record_successes(execute, self.worker_id, name, successes)
 
-    def note_end_of(self, outcomes: Sequence[Outcome], effects: Effects) -> None:
-        """Note effects, and that other jobs may have waited for the end of these."""
+    def apply_end_of(self, outcomes: Sequence[Outcome], effects: Effects) -> None:
+        """Apply effects; other jobs may have waited for the end of these."""
         if self.in_flight.has_keys(outcomes):
             effects |= Effects(waiting=True)
-        self.note(effects)
+        self.apply(effects)
 
     def store(
         self, outcomes: Sequence, record: Callable[[Sequence], list[Recorded]]
@@ -193,14 +188,14 @@ class Recorder:
 
         If that fails, too, fail the job: its outcome cannot be stored.
         """
-        for each in substitutes(outcome, error):
+        for substitute in substitutes(outcome, error):
             try:
-                recorded = self.record_these([each])
+                recorded = self.record_these([substitute])
             except psycopg.Error as second:
                 if is_lost(second):
                     raise
             else:
-                self.close([each], dict(recorded))
+                self.close([substitute], dict(recorded))
                 return
         self.keep_for_later([outcome], error)
 
@@ -209,8 +204,8 @@ class Recorder:
         now = monotonic()
         if not self.backoff.is_waiting(now):  # once for all parts of a batch
             self.backoff.failed(now)
-        self.in_flight.failing |= {each.lease_token for each in outcomes}
-        ids = ", ".join(str(each.id) for each in outcomes)
+        self.in_flight.failing |= {outcome.lease_token for outcome in outcomes}
+        ids = ", ".join(str(outcome.id) for outcome in outcomes)
         logger.log(
             logging.WARNING if passes_by_itself(error) else logging.ERROR,
             "Recording failed, the next try in %.1f s: jobs=%s: %s",
@@ -225,13 +220,13 @@ class Recorder:
             return False
         self.skip_locked()
         kept = self.in_flight.kept
-        return any(each.lease_token in kept for each in outcomes)
+        return any(outcome.lease_token in kept for outcome in outcomes)
 
     def skip_locked(self) -> None:
         """Keep for later the outcomes whose rows another transaction holds."""
         self.ask_for_locked_at = monotonic() + ASK_FOR_LOCKED_SECONDS
         outcomes = self.in_flight.unrecorded
-        ids = [each.id for each in outcomes]
+        ids = [outcome.id for outcome in outcomes]
         try:
             self.in_flight.locked = recording.locked(
                 self.connection.execute, self.worker_id, ids
@@ -248,19 +243,21 @@ class Recorder:
 
         `status_of`: the present status of their jobs, by lease token.
         """
-        missing = [each for each in outcomes if each.lease_token not in status_of]
+        missing = [
+            outcome for outcome in outcomes if outcome.lease_token not in status_of
+        ]
         if missing:
             before = self.recorded_before(missing)
             if before is None:
-                outcomes = [each for each in outcomes if each not in missing]
+                outcomes = [outcome for outcome in outcomes if outcome not in missing]
             else:
                 status_of |= before
         ends = self.in_flight.close(outcomes, status_of)
         self.announce(ends)
         stored = [end for end in ends if end.status is not None]
         if stored:
-            self.figures.ended(stored)
-            self.observer.recorded(stored)
+            for observer in self.observers:
+                observer.recorded(stored)
 
     def recorded_before(self, outcomes: Sequence[Outcome]) -> dict[int, str] | None:
         """Return which outcomes were stored although the answer was lost.
@@ -281,7 +278,8 @@ class Recorder:
         for end in ends:
             if tells_all or end.status != "SUCCESSFUL":
                 log_end(end)
-        self.finished += sum(each.status in FINISHED for each in ends)
+            if end.status in FINISHED:
+                self.finished += 1
         self.announcer.ended(ends)
 
     # Reports
@@ -289,11 +287,9 @@ class Recorder:
     def store_reports(self, now: float) -> None:
         """Store what jobs report, at most once in REPORT_SECONDS."""
         reporting = self.executor.reporting
-        if not reporting:
-            return
         # The last report of a job that ended can only be stored before its outcome.
         is_last = any(
-            each.lease_token in reporting for each in self.in_flight.unrecorded
+            outcome.lease_token in reporting for outcome in self.in_flight.unrecorded
         )
         if is_last or now >= self.next_report:
             self.next_report = now + REPORT_SECONDS

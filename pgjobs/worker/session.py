@@ -9,8 +9,8 @@ import psycopg
 
 from ..base.database_errors import text_of
 from ..conf import settings
+from ..features import entries
 from ..sql import statement
-from ..tasks import declaring
 from .connections.connection import (
     OwnConnection,
     Watchdog,
@@ -104,5 +104,6 @@ def worker_row(options: WorkerOptions) -> dict:
         "lease": settings.LEASE_DURATION,
         "heartbeat_interval": settings.HEARTBEAT_INTERVAL,
         "version": settings.VERSION,
-        "manifest_id": declaring.stored_ids.get(options.database),
+        "manifest_id": None,
+        **{name: of(options.database) for name, of in entries("start", "OF_WORKER")},
     }

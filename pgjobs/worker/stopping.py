@@ -1,4 +1,7 @@
-"""How a worker stops: its jobs end within the grace, or go back to the queue."""
+"""When a worker stops, and how: its jobs end within the grace, or go back to the queue.
+
+A worker that stops claims no more.
+"""
 
 import logging
 from collections.abc import Callable
@@ -8,18 +11,71 @@ from time import monotonic
 import psycopg
 
 from ..base.database_errors import text_of
-from ..queue.claiming import ClaimedJob
-from ..queue.recording import Unsuccessful, release
+from ..queue.recording import release
 from .exit_code import ExitCode
-from .lifetime import Lifetime
-from .prefetching import Prefetching
+from .memory import resident_bytes
+from .options import WorkerOptions
 from .recorder import Recorder
+from .slots.executor import Executor
 
 logger = logging.getLogger("pgjobs.worker")
 
 RELEASE_TRIES = 3
 STOPPED = "Released: the worker stopped."
+LONGEST_WAIT = 0.1  # seconds until jobs that no slot has begun go back
 LAST_SECONDS = 2.0  # for announcing the last jobs that ended, in a hurry
+
+
+class Lifetime:
+    """A worker lives until it is asked to stop or reaches one of its limits."""
+
+    def __init__(self, options: WorkerOptions, executor: Executor):
+        self.options = options
+        self.executor = executor
+        self.most = inf if options.max_jobs is None else options.max_jobs
+        # When it will be too old (monotonic time).
+        longest = options.max_time
+        self.end = inf if longest is None else monotonic() + longest
+        self.signals = 0  # how often it was asked to stop
+        self.is_too_large = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the worker claims no more, and ends once its jobs have ended."""
+        return self.is_cut_short or self.executor.submitted >= self.most
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether not even the jobs that the worker holds may begin."""
+        # So much code runs on that the worker cannot wait until it is idle.
+        is_overrun = self.executor.given_up >= self.options.slots
+        is_cut = self.signals > 0 or self.is_too_large or is_overrun
+        return is_cut or monotonic() >= self.end
+
+    @property
+    def left_to_claim(self) -> float:
+        """Return how many jobs the worker may claim before it ends."""
+        return self.most - self.executor.submitted
+
+    @property
+    def ends_when_idle(self) -> bool:
+        """Whether the worker ends once there is nothing left to run."""
+        # Only the end of the process ends the code of a job that was given up.
+        return self.options.drain or self.executor.given_up > 0
+
+    def measure_memory(self, most: int) -> None:
+        """Remember whether the process has grown beyond so many bytes."""
+        if not self.is_too_large and (size := resident_bytes()) > most:
+            self.is_too_large = True
+            logger.info("Worker name=%s recycles at bytes=%s", self.options.name, size)
+
+    def should_renew(self, is_drained: bool) -> bool:
+        """Whether the worker ends in order to be replaced by a new process."""
+        if self.signals or monotonic() >= self.end:
+            return False
+        if self.executor.submitted >= self.most:
+            return self.is_too_large or self.options.is_replaced
+        return self.is_too_large or (self.executor.given_up > 0 and not is_drained)
 
 
 class Stopping:
@@ -30,7 +86,7 @@ class Stopping:
         self.recorder = recorder
         self.executor = recorder.executor
         self.in_flight = recorder.in_flight
-        self.observer = recorder.observer
+        self.observers = recorder.observers
         self.lifetime = lifetime
         self.run_pass = run_pass
         self.stop_at: float | None = None  # end of the grace, once asked to stop
@@ -40,16 +96,14 @@ class Stopping:
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether the running jobs must be released."""
-        signals = self.lifetime.signals
-        if signals == 0:
-            return False
+        """Whether the running jobs must be released, once it was asked to stop."""
         if self.stop_at is None:
             self.stop_at = monotonic() + self.options.grace
-            if len(self.in_flight):
-                self.observer.stopping(len(self.in_flight))
-        over = signals > 1 or monotonic() >= self.stop_at
-        return over and len(self.in_flight) > 0
+            if self.in_flight.jobs:
+                for observer in self.observers:
+                    observer.stopping(len(self.in_flight.jobs))
+        over = self.lifetime.signals > 1 or monotonic() >= self.stop_at
+        return over and bool(self.in_flight.jobs)
 
     @property
     def is_hurried(self) -> bool:
@@ -81,27 +135,34 @@ class Stopping:
         is_hurried = self.lifetime.signals > 1
         return ExitCode.SECOND_SIGNAL if is_hurried else ExitCode.GRACE_OVER
 
-    def release_unstarted(self) -> None:
-        """Put the prefetched jobs that no slot has begun back in the queue."""
-        self.in_flight.put(map(unstarted, self.executor.withdraw()))
+    def release_unstarted(self, reason: str = STOPPED) -> int:
+        """Put the jobs that no slot has begun back in the queue; return how many."""
+        jobs = self.executor.withdraw()
+        self.in_flight.put(release(job, reason, has_begun=False) for job in jobs)
+        return len(jobs)
 
-    def release_overdue(self, prefetching: Prefetching) -> None:
+    @property
+    def return_at(self) -> float:
+        """Return when the prefetched jobs have to go back (monotonic time)."""
+        if (job := self.executor.first_waiting()) is None:
+            return inf
+        return self.in_flight.claimed_at.get(job.lease_token, inf) + LONGEST_WAIT
+
+    def release_overdue(self) -> None:
         """Put prefetched jobs back for which no slot was free in time."""
-        for job in prefetching.overdue(monotonic()):
-            reason = "Released: no slot was free in time."
-            self.in_flight.put([release(job, reason, has_begun=False)])
+        if monotonic() >= self.return_at:
+            self.release_unstarted("Released: no slot was free in time.")
 
     def abandon(self) -> ExitCode:
         """Put the jobs that will not end back in the queue; their threads go on."""
-        withdrawn = self.executor.withdraw()
+        unstarted = self.release_unstarted()
         self.recorder.gather()
-        self.in_flight.put(map(unstarted, withdrawn))
         running = self.in_flight.still_running
-        self.in_flight.put(map(released, running))
+        self.in_flight.put(release(job, STOPPED) for job in running)
         self.release()
-        if not running and not withdrawn and self.in_flight.is_empty:
+        if not running and not unstarted and self.in_flight.is_empty:
             return ExitCode.STOPPED
-        number = len(withdrawn) + len(running)
+        number = unstarted + len(running)
         logger.warning("Released jobs=%s that did not end in time", number)
         self.has_abandoned_jobs = bool(running)
         is_hurried = self.lifetime.signals > 1
@@ -116,11 +177,3 @@ class Stopping:
                 logger.error("Releasing failed: %s", text_of(error))
             if not self.in_flight.recordable:
                 return
-
-
-def released(job: ClaimedJob) -> Unsuccessful:
-    return release(job, STOPPED)
-
-
-def unstarted(job: ClaimedJob) -> Unsuccessful:
-    return release(job, STOPPED, has_begun=False)

@@ -21,7 +21,7 @@ failed AS (
     WHERE id = ANY (ARRAY(SELECT id FROM unfinished))
     RETURNING job.id
 ),
-noted AS (
+stored_attempt AS (
     INSERT INTO pgjobs_attempt
         (job_id, life, number, worker_name, started_at, finished_at, outcome, message)
     SELECT unfinished.id, life, attempts,

@@ -23,6 +23,9 @@ SELECT job.id AS job_id,
             )
             THEN 'limit'
         WHEN job.waiting_for = 'rate' AND rate.opens_at > clock_timestamp() THEN 'rate'
+        WHEN job.waiting_for NOT IN (
+            'predecessor', 'dependency', 'lock', 'limit', 'rate'
+        ) THEN job.waiting_for
     END AS waiting_for,
     rate.opens_at, least(flow.max_running, first.max_running) AS max_running,
     CASE job.waiting_for

@@ -26,46 +26,50 @@ share AS MATERIALIZED (
 ready AS (
     SELECT queue.name, sum(job.number) AS number, min(job.since) AS since,
         bool_or(job.number = (SELECT most FROM share)) AS is_capped
-    FROM queue CROSS JOIN unnest('{f,t}'::boolean[]) AS takes_units
-    CROSS JOIN LATERAL (
-        WITH RECURSIVE step (priority) AS (
-            (
-                SELECT priority FROM pgjobs_job
-                WHERE status = 'READY' AND queue_name = queue.name
-                    AND (process_units IS NOT NULL) = takes_units
-                ORDER BY priority DESC LIMIT 1
-            )
+    FROM queue CROSS JOIN LATERAL (
+        WITH RECURSIVE step (units, priority) AS (
+            SELECT -1::bigint, 0
             UNION ALL
-            SELECT (
-                SELECT priority FROM pgjobs_job
-                WHERE status = 'READY' AND queue_name = queue.name
-                    AND (process_units IS NOT NULL) = takes_units
-                    AND priority < step.priority
-                ORDER BY priority DESC LIMIT 1
-            )
-            FROM step WHERE step.priority IS NOT NULL
+            SELECT job.* FROM step CROSS JOIN LATERAL (
+                -- In the order of the index: down the priorities of each number of units.
+                (
+                    SELECT step.units, priority FROM pgjobs_job
+                    WHERE status = 'READY' AND queue_name = queue.name
+                        AND coalesce(process_units, 0) = step.units
+                        AND priority < step.priority
+                    ORDER BY priority DESC LIMIT 1
+                )
+                UNION ALL
+                (
+                    SELECT coalesce(process_units, 0), priority FROM pgjobs_job
+                    WHERE status = 'READY' AND queue_name = queue.name
+                        AND coalesce(process_units, 0) > step.units
+                    ORDER BY coalesce(process_units, 0), priority DESC LIMIT 1
+                )
+                LIMIT 1
+            ) AS job
         )
         SELECT
             (
                 SELECT count(*) FROM (
                     SELECT FROM pgjobs_job
                     WHERE status = 'READY' AND queue_name = queue.name
-                        AND (process_units IS NOT NULL) = takes_units
+                        AND coalesce(process_units, 0) = step.units
                         AND priority = step.priority
                     LIMIT (SELECT most FROM share)
                 ) AS counted
             ) AS number,
-            -- The next ones in line; a job that was tried again may have come later.
+            -- The next ones in claim order; a job that was tried again may have come later.
             (
                 SELECT min(since) FROM (
                     SELECT greatest(enqueued_at, run_after) AS since FROM pgjobs_job
                     WHERE status = 'READY' AND queue_name = queue.name
-                        AND (process_units IS NOT NULL) = takes_units
+                        AND coalesce(process_units, 0) = step.units
                         AND priority = step.priority
                     ORDER BY turn LIMIT 100
                 ) AS first
             ) AS since
-        FROM step WHERE priority IS NOT NULL
+        FROM step WHERE units >= 0
     ) AS job
     GROUP BY queue.name
 )

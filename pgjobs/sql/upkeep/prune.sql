@@ -3,7 +3,7 @@
 -- behind which job: NULL if there was none.
 -- SKIP LOCKED: several workers prune without waiting for each other.
 -- WITH TIES: an index has the jobs in the order of this time. To order them by id as well,
--- PostgreSQL would read and sort all that are old, for each part again.
+-- PostgreSQL would read and sort all that are old, for each slice again.
 WITH near AS MATERIALIZED (
     SELECT id, finished_at FROM pgjobs_job
     WHERE
@@ -23,8 +23,9 @@ old AS MATERIALIZED (
     FROM seen CROSS JOIN LATERAL (
         SELECT FROM pgjobs_job AS job
         WHERE job.id = seen.id
-            -- It may have been retried meanwhile, and have finished again. (For an
-            -- equation the planner might take another index.)
+            -- It may have been retried meanwhile, and have finished again: EvalPlanQual
+            -- tests the newest version. (For an equation the planner might take another
+            -- index.)
             AND job.finished_at IS NOT DISTINCT FROM seen.finished_at
             AND (
             \ir prune/why_kept.sql

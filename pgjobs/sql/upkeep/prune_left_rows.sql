@@ -19,6 +19,16 @@ WITH seen AS MATERIALIZED (
         )
         UNION
         (
+            SELECT job_id FROM pgjobs_wait
+            WHERE job_id > %(after)s ORDER BY job_id LIMIT %(limit)s
+        )
+        UNION
+        (
+            SELECT job_id FROM pgjobs_answer
+            WHERE job_id > %(after)s ORDER BY job_id LIMIT %(limit)s
+        )
+        UNION
+        (
             SELECT job_id FROM pgjobs_tick
             WHERE job_id > %(after)s ORDER BY job_id LIMIT %(limit)s
         )
@@ -43,6 +53,12 @@ reports AS (
 ),
 steps AS (
     DELETE FROM pgjobs_step WHERE job_id = ANY (ARRAY(SELECT job_id FROM gone))
+),
+waits AS (
+    DELETE FROM pgjobs_wait WHERE job_id = ANY (ARRAY(SELECT job_id FROM gone))
+),
+answers AS (
+    DELETE FROM pgjobs_answer WHERE job_id = ANY (ARRAY(SELECT job_id FROM gone))
 ),
 ticks AS (
     DELETE FROM pgjobs_tick WHERE job_id = ANY (ARRAY(SELECT job_id FROM gone))

@@ -62,8 +62,8 @@ dead_worker AS (
             )
         )
 ),
--- The ids that no living worker has. What a living one runs, and has run while a long
--- transaction kept VACUUM from forgetting it, is not looked at.
+-- The ids that no living worker has. So what living ones run is not looked at, nor the
+-- dead tuples of what they ran, which VACUUM keeps while an old snapshot lasts.
 ownerless (first_id, last_id) AS (
     SELECT id, id FROM dead_worker
     UNION ALL
@@ -72,7 +72,7 @@ ownerless (first_id, last_id) AS (
     SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
 ),
 -- Read first, then locked by its token: a job that was recorded, or rescued and
--- claimed again in between has another one and is left alone.
+-- claimed again in between has another one and is left alone (EvalPlanQual).
 abandoned AS MATERIALIZED (
     SELECT job.id, job.lease_token
     FROM ownerless CROSS JOIN LATERAL (
@@ -87,10 +87,10 @@ abandoned AS MATERIALIZED (
     ORDER BY job.id
     LIMIT %(limit)s
 ),
--- A job that was claimed ahead of the slots (record_and_claim_ahead.sql) may not have
--- begun, so the loss of that worker is no crash of the job. If another worker is lost
--- under the job, both count. So a job that kills its process fails after as many
--- crashes as any other, and an innocent one has still run alone before it fails.
+-- A prefetched job (worker/record_and_claim.sql) may not have begun, so the loss of that
+-- worker is no crash of the job. If another worker is lost under the job, both count. So
+-- a job that kills its process fails after as many crashes as any other, and an innocent
+-- one has still run alone before it fails.
 lost AS MATERIALIZED (
     SELECT job.id, job.life, job.attempts, job.last_attempted_at, job.worker_id,
         counted,
@@ -102,7 +102,7 @@ lost AS MATERIALIZED (
     FROM pgjobs_job AS job
     CROSS JOIN LATERAL (
         SELECT CASE
-            -- Only first attempts are claimed ahead; of later ones this may mean that
+            -- Only first attempts are prefetched; of later ones this may mean that
             -- the clock was set back.
             WHEN job.attempts = 1 AND job.started_at > job.last_attempted_at THEN 0
             WHEN job.crashes = 0 AND job.max_crashes > 2 AND EXISTS (
@@ -116,7 +116,7 @@ lost AS MATERIALIZED (
     WHERE job.id = ANY (ARRAY(SELECT id FROM abandoned))
         AND job.lease_token = ANY (ARRAY(SELECT lease_token FROM abandoned))
         -- That is, RUNNING; but not by the index of what runs, see
-        -- record_and_claim.sql.
+        -- worker/record/success.sql.
         AND job.worker_id IS NOT NULL
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED
@@ -151,7 +151,7 @@ rescued AS (
     WHERE id = ANY (ARRAY(SELECT id FROM lost))
     RETURNING job.id, job.task, job.queue_name, job.status, job.crashes
 ),
-noted AS (
+stored_attempt AS (
     INSERT INTO pgjobs_attempt
         (job_id, life, number, worker_name, started_at, finished_at, outcome, message)
     SELECT lost.id, lost.life, lost.attempts,

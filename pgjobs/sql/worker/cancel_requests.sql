@@ -1,5 +1,5 @@
 -- Those of a worker's jobs that were asked to stop. By their ids: the index of what runs
--- keeps all that ran since the oldest snapshot.
+-- keeps the dead tuples of all that ran since the oldest snapshot.
 SELECT lease_token FROM pgjobs_job
 WHERE id = ANY (%(held)s::bigint[])
     AND worker_id = %(worker_id)s

@@ -33,6 +33,33 @@ RETURNING
             AND worker_id = %(id)s
             AND cancel_requested_at IS NOT NULL
     ),
+    -- Whether another worker does the upkeep for all: pgjobs/worker/upkeep/survey.py. Of
+    -- two that do, the one with the lower number goes on. The clock may have been set
+    -- back since. The lock of a worker that has died is free: it is tried, because a list
+    -- of all locks would take longer.
+    EXISTS (
+        SELECT FROM pgjobs_worker AS other
+        WHERE id <> %(id)s AND (id < %(id)s OR NOT %(leads)s::boolean)
+            AND CASE
+                WHEN leads_until IS NULL
+                    OR leads_until NOT BETWEEN clock_timestamp()
+                        AND clock_timestamp() + make_interval(secs => heartbeat_interval)
+                    THEN false
+                WHEN lock_key IS NULL THEN true
+                WHEN pg_try_advisory_lock(lock_key) THEN NOT pg_advisory_unlock(lock_key)
+                ELSE true
+            END
+    ),
+    -- Whether there are so few workers that they watch one another more often.
+    (
+        SELECT count(*) < 4
+        FROM (SELECT FROM pgjobs_worker WHERE id <> %(id)s LIMIT 4) AS others
+    ),
+    -- For an idle worker that asks nothing else.
+    %(with_ready)s::boolean AND EXISTS (SELECT FROM pgjobs_job WHERE status = 'READY'),
+    CASE WHEN %(with_ready)s::boolean THEN (
+\ir claim/next_due_of_all.sql
+    ) END,
     -- The echo tells all workers that notifications still reach them. PostgreSQL wakes
     -- the session of each worker for it, so a worker that has just heard one sends none.
     (SELECT pg_notify('pgjobs_echo', '') WHERE %(echoes)s)

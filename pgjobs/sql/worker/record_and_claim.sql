@@ -1,16 +1,89 @@
--- Record successes, and claim the first jobs in line.
+-- Record successes, and claim the first jobs in claim order.
 --
--- All in one round trip and one commit.
---
--- The claim walks along the line of all queues and drops the jobs that the worker does
--- not serve. A job of a limited queue ends the walk, and so does the length "reach".
--- Then the claim says "has_more", and the worker goes on with claim_by_queue.sql. So no
--- look takes a line for empty without having seen its end.
+-- All is done in one round trip and one commit. The fetch walks over the READY jobs of
+-- all queues in claim order, behind the cursors, and locks one job after the other until
+-- there are enough. It passes over the jobs that other transactions hold, that the worker
+-- does not serve, or that have expired. A job of a paused or limited queue ends the walk,
+-- and so does the scan limit. Then the worker goes on with claim_by_queue.sql. So no
+-- fetch takes the queues for empty without having seen all that is READY.
 WITH recorded AS (
     \ir record/success.sql
     RETURNING lease_token, line
 ),
-\ir claim/line.sql
+-- The claim begins once this is there: while it waits for a row that it records, it must
+-- hold no job that another transaction may want.
+stored AS MATERIALIZED (
+    SELECT array_agg(lease_token) AS lease_tokens,
+        bool_or(line IS NOT NULL) AS has_keys, clock_timestamp() AS begun_at
+    FROM recorded
+),
+-- MATERIALIZED is read only as far as it is needed. LIKE is what the index of this
+-- order says, so that no other statement walks along it. Queues are compared with
+-- arrays, because in most projects none is paused or limited. A job that must begin at
+-- once does not wait in a worker: rescue.sql does not count the first crash of those
+-- that do.
+walk AS MATERIALIZED (
+    SELECT *,
+        coalesce(queue_name = ANY (%(queues)s::text[]), true)
+            AND NOT queue_name = ANY (%(excluded)s::text[])
+            AND NOT (is_special AND %(skips_special)s) AS is_served
+    FROM (
+        SELECT job.*, queue_name = ANY (ARRAY(
+            -- Not by OR: each of the two has an index of its own.
+            SELECT name FROM pgjobs_queue WHERE paused_at IS NOT NULL
+            UNION ALL
+            SELECT name FROM pgjobs_queue WHERE max_running IS NOT NULL
+        )) AS is_special
+        FROM unnest(
+            %(highest)s::int[], %(lowest)s::int[], %(first_turns)s::bigint[]
+        ) AS range (highest, lowest, first_turn)
+        CROSS JOIN LATERAL (
+            SELECT ctid AS place, id, queue_name,
+                crashes + 1 >= max_crashes AS is_last_chance,
+                attempts > 0 OR max_crashes < 3 OR keys IS NOT NULL
+                    OR process_units IS NOT NULL AS must_begin,
+                (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE AS is_expired
+            FROM pgjobs_job
+            WHERE status LIKE 'READY%%'
+                AND priority BETWEEN lowest AND highest AND turn >= first_turn
+            ORDER BY priority DESC, turn
+        ) AS job
+        LIMIT %(scan_limit)s
+    ) AS ready
+),
 \ir claim/pick.sql
-\ir claim/take.sql
-\ir claim/end_of_line.sql
+-- "started_at" after "last_attempted_at" says that the job may not have begun. A claim
+-- for a free slot writes them in the other order.
+claimed AS (
+    UPDATE pgjobs_job
+    \ir claim/set.sql
+        last_attempted_at = CASE
+            WHEN array_position(ids, id) > %(slots)s THEN statement_timestamp()
+            ELSE clock_timestamp()
+        END
+    FROM picked
+    WHERE id = ANY (ids[:taken]) AND %(claims)s
+    RETURNING
+        \ir claim/columns.sql
+),
+summary AS (
+    SELECT lease_tokens, has_keys,
+        \ir claim/next_due.sql
+        met_last_chance,
+        -- READY jobs that another transaction holds: it may yet release them.
+        number < eligible AS met_locked,
+        met_expired,
+        met_special OR number < %(limit)s AND listed = %(scan_limit)s AS is_cut,
+        -- What others hold would not have been enough either.
+        met_special OR number < %(limit)s AND eligible < %(limit)s AS is_starved,
+        extract(epoch FROM ended_at - begun_at)::float8 AS seconds,
+        CASE WHEN NOT %(claims)s THEN ids[:taken] END AS ids
+    FROM stored CROSS JOIN picked CROSS JOIN LATERAL (
+        SELECT count(*) AS listed,
+            count(*) FILTER (WHERE is_served AND NOT is_expired) AS eligible,
+            bool_or(is_expired AND NOT %(skips_expired)s) IS TRUE AS met_expired
+        FROM walk WHERE number < %(limit)s
+    ) AS walked
+)
+-- The summary is a row of its own. Python sorts the jobs.
+SELECT * FROM summary FULL JOIN claimed ON false

@@ -1,11 +1,4 @@
--- Make the row of a worker that starts, and note when its version was first seen.
-WITH first AS (
-    INSERT INTO pgjobs_codeversion (name)
-    SELECT %(version)s::text
-    WHERE %(version)s::text <> ''
-        AND NOT EXISTS (SELECT FROM pgjobs_codeversion WHERE name = %(version)s::text)
-    ON CONFLICT (name) DO NOTHING
-)
+-- Make the row of a worker that starts.
 INSERT INTO pgjobs_worker
     (name, host, pid, queues, excluded, slots, units, started_at, heartbeat_at,
      beating_since, lease_until, heartbeat_interval, holds_session_lock, version,

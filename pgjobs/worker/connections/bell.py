@@ -14,6 +14,8 @@ class Bell:
         os.set_blocking(self.read_end, False)
         os.set_blocking(self.write_end, False)
         self.hears_signals = False
+        # Not empty while something sleeps that `wake` is to end, and nothing has rung.
+        self.alarm: list[str] = []
         keep_private(self, Bell.ends)
 
     def ends(self) -> tuple[int, int]:
@@ -24,6 +26,18 @@ class Bell:
             os.write(self.write_end, b"!")
         except (BlockingIOError, OSError):
             return  # the pipe is full (it rings already), or closed (nothing sleeps)
+
+    def wake(self) -> None:
+        """Ring if the alarm is set. Call this after putting down work for the sleeper.
+
+        Once is enough: each ring hands the interpreter to another thread. This clears
+        only the alarm that it has seen, after ringing: a slow thread must not switch
+        off the alarm of the next sleep.
+        """
+        alarm = self.alarm
+        if alarm:
+            self.ring()
+            alarm.clear()
 
     def hear_signals(self) -> None:
         """Ring at each signal of this process. Call it in the main thread.

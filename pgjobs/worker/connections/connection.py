@@ -24,7 +24,7 @@ logger = logging.getLogger("pgjobs.worker")
 
 # PostgreSQL's statistics of a queue are always outdated: on a fresh table the planner
 # would sort the whole backlog for each claim. These settings leave it one plan, the
-# walk along the index, and let it keep that plan.
+# walk along the index, and let it keep that plan as the generic one.
 # jit: compiling a plan would take a hundred times as long as running it.
 PLANNER = """
 SET enable_seqscan = off;
@@ -189,19 +189,16 @@ class OwnConnection:
             with self.watchdog.guard(connection, self.limit):
                 if self.settings_once and not self.is_in_transaction:
                     return self.execute_with_settings(query, parameters)
-                return self.execute_numbered(query, parameters)
+                values = None
+                if parameters is not None:
+                    query, names = numbered(query)
+                    values = [parameters[name] for name in names]
+                cursor = self.cursor.execute(query, values)
+                # Not `description`, which is built for all columns at each use.
+                return [] if cursor.rownumber is None else cursor.fetchall()
         except psycopg.Error as error:
             self.close_if_broken(error)
             raise
-
-    def execute_numbered(self, query: str, parameters: dict | None) -> list[tuple]:
-        if parameters is None:
-            cursor = self.cursor.execute(query)
-        else:
-            text, names = numbered(query)
-            cursor = self.cursor.execute(text, [parameters[each] for each in names])
-        # Not `description`, which is built for all columns at each use.
-        return [] if cursor.rownumber is None else cursor.fetchall()
 
     @property
     def is_in_transaction(self) -> bool:
@@ -224,10 +221,12 @@ class OwnConnection:
         """
         connection = self.connection or self.open()
         if self.pooled:  # a pooler's session cannot keep a prepared statement
-            return [self.execute(*each) for each in statements]
+            return [self.execute(*statement) for statement in statements]
         try:
             with self.watchdog.guard(connection, self.limit):
-                message = "; ".join(self.execution(*each) for each in statements)
+                message = "; ".join(
+                    self.execution(*statement) for statement in statements
+                )
                 cursor = self.text_cursor.execute(message)
                 rows = [cursor.fetchall()]
                 while cursor.nextset():
@@ -248,7 +247,7 @@ class OwnConnection:
         name, names = prepared
         if not names:
             return f"EXECUTE {name}"
-        values = (self.literal(parameters[each]) for each in names)
+        values = (self.literal(parameters[key]) for key in names)
         return f"EXECUTE {name} ({', '.join(values)})"
 
     def literal(self, value: Any) -> str:
@@ -270,8 +269,8 @@ class OwnConnection:
     def transaction(self) -> Iterator[None]:
         """Run the statements of a block in one transaction."""
         try:
-            for each in BEGIN:
-                self.execute(each)
+            for text in BEGIN:
+                self.execute(text)
             yield
         except BaseException:
             if self.connection is not None:
@@ -286,7 +285,7 @@ class OwnConnection:
         if self.prepared:
             left = {name for (name,) in self.execute(PREPARED)}
             self.prepared = {
-                query: each for query, each in self.prepared.items() if each[0] in left
+                query: made for query, made in self.prepared.items() if made[0] in left
             }
 
     def open(self) -> psycopg.Connection:
@@ -314,7 +313,7 @@ class OwnConnection:
         if connection is None:
             return True
         try:
-            with connection.lock:  # nobody waits for an answer then
+            with connection.lock:  # no statement waits for an answer then
                 connection.pgconn.consume_input()
         except psycopg.Error:
             self.close()
@@ -347,15 +346,17 @@ def plan_once(own: OwnConnection) -> None:
     connection.execute(PATH_OF_FUNCTIONS)
 
 
-def keep_plans(own: OwnConnection) -> None:
-    """Let a connection keep the plans of the few statements that it repeats.
+def beat_cheaply(own: OwnConnection) -> None:
+    """Prepare the heartbeat's connection for its one statement.
 
-    To parse and plan a heartbeat takes PostgreSQL longer than to run it.
+    To parse and plan a heartbeat takes PostgreSQL longer than to run it, and to wait
+    for the disk as long as all else. It need not: a crash of the server that forgets a
+    beat has ended the session, too, and then the worker beats again at once.
     """
     if not own.pooled:
         assert own.connection is not None
         own.connection.prepare_threshold = 1
-        own.connection.execute(PLANNER)
+        own.connection.execute(f"{PLANNER}; SET synchronous_commit = off")
 
 
 def hold_session_lock(own: OwnConnection, worker_id: int) -> int | None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from math import inf
 from time import monotonic
+from typing import NamedTuple
 
 import psycopg
 
@@ -15,13 +16,27 @@ from ...sql import statement
 from ..memory import resident_bytes
 from ..options import WorkerOptions
 from .bell import Bell
-from .connection import OwnConnection, Watchdog, hold_session_lock, keep_plans
+from .connection import OwnConnection, Watchdog, beat_cheaply, hold_session_lock
 
 logger = logging.getLogger("pgjobs.worker")
 
 RETRY_SECONDS = 1.0
 LEAST_PATIENCE = 5.0  # seconds that one beat may take
 ECHO_AGE = 0.8  # of an interval: a notification that is older calls for an echo
+SHORTEST_REST = 1.0  # seconds between two beats, whatever is notified
+
+
+class Beat(NamedTuple):
+    """What a heartbeat has found."""
+
+    leads: bool = True  # no other worker does the upkeep for all
+    has_asked: bool = False  # what follows is known
+    has_ready: bool = False  # there are READY jobs in any queue
+    next_due: float | None = None  # seconds until a scheduled job may run
+    at: float = 0.0  # monotonic time
+
+
+NO_BEAT = Beat()
 
 
 class Heartbeat:
@@ -38,6 +53,9 @@ class Heartbeat:
         watchdog: Watchdog,
         held_ids: Callable[[], list[int]],
         on_cancel: Callable[[list[int]], None],
+        *,
+        asks_for_ready: Callable[[], bool],
+        on_beat: Callable[[], None],
     ):
         self.interval = settings.HEARTBEAT_INTERVAL
         self.lease = settings.LEASE_DURATION
@@ -45,7 +63,14 @@ class Heartbeat:
         self.held_ids = held_ids  # returns the ids of the worker's jobs
         # Called with the lease tokens of jobs that are to stop.
         self.on_cancel = on_cancel
+        self.asks_for_ready = asks_for_ready  # asked whether it is of interest
+        self.on_beat = on_beat  # called when the loop has to know of a beat
+        self.drains = options.drain
+        self.last = NO_BEAT
+        self.pause = self.interval  # until the next beat
         self.last_beat = monotonic()
+        # When others may take this worker for dead: from then on it must not claim.
+        self.silent_at = self.last_beat + self.lease
         self.last_heard = -inf  # the last notification; the listener sets it
         self.lock_key: int | None = None  # of the session lock, while it is held
         self.connection = OwnConnection(
@@ -54,7 +79,7 @@ class Heartbeat:
             options.name,
             watchdog,
             limit=max(2 * self.interval, LEAST_PATIENCE),
-            prepare=keep_plans,
+            prepare=beat_cheaply,
         )
         self.bell = Bell()
         self.stopped = threading.Event()
@@ -63,13 +88,17 @@ class Heartbeat:
         )
 
     @property
-    def is_silent(self) -> bool:
-        """Whether other workers may take this one for dead. Then it must not claim."""
-        return monotonic() - self.last_beat > self.lease
-
-    @property
     def is_late(self) -> bool:
         return monotonic() - self.last_beat > 1.5 * self.interval
+
+    @property
+    def latest(self) -> Beat:
+        """Return what the last beat has found. If it was long ago, this worker leads.
+
+        Otherwise none would, while something keeps all workers from beating. A worker
+        that drains the queue always does: it ends only once all that is due is done.
+        """
+        return NO_BEAT if self.is_late or self.drains else self.last
 
     def start(self) -> None:
         """Beat once, then go on beating on a thread.
@@ -83,6 +112,10 @@ class Heartbeat:
             logger.warning("Heartbeat failed: %s", text_of(error))
         self.thread.start()
 
+    def beat_soon(self) -> None:
+        """Beat before the pause is over: the worker that leads may have left."""
+        self.bell.ring()
+
     def stop(self) -> None:
         self.stopped.set()
         self.bell.ring()
@@ -91,24 +124,30 @@ class Heartbeat:
         self.connection.close()
 
     def run(self) -> None:
-        delay = self.interval
+        delay, failures = self.pause, 0
         while not self.rest(delay):
             try:
                 self.beat()
-                delay = self.interval
+                delay, failures = self.pause, 0
+                continue
             except psycopg.Error as error:
-                level = logging.WARNING if delay == self.interval else logging.DEBUG
+                level = logging.DEBUG if failures else logging.WARNING
                 logger.log(level, "Heartbeat failed: %s", text_of(error))
-                delay = self.pause_after(delay)
             except Exception:  # a dead heartbeat would get living jobs rescued
                 logger.exception("Heartbeat failed")
-                delay = self.pause_after(delay)
+            # The first try follows at once: with the connection the session lock is
+            # lost, and other workers notice that soon.
+            delay = min(RETRY_SECONDS, self.interval / 5) if failures else 0.0
+            failures += 1
+            if self.is_late and not self.last.leads:
+                self.last = NO_BEAT
+                self.on_beat()
 
     def rest(self, seconds: float) -> bool:
         """Wait until the next beat is due; return whether no other one follows.
 
-        It is due at once if the session ends: others see that nobody holds the session
-        lock, and take the worker for dead if it does not take the lock again.
+        It is due at once if the session ends: others see that its lock is free, and
+        take the worker for dead if it does not take the lock again.
         """
         ends_at = monotonic() + seconds
         while not self.stopped.is_set() and (left := ends_at - monotonic()) > 0:
@@ -117,20 +156,14 @@ class Heartbeat:
             own = self.connection.connection
             if own is not None:
                 poll.register(own.fileno(), select.POLLIN)
-            readable = [descriptor for descriptor, _ in poll.poll(1_000 * left)]
-            has_heard = any(each != self.bell.read_end for each in readable)
-            if has_heard and self.connection.has_ended():
+            readable = {descriptor for descriptor, _ in poll.poll(1_000 * left)}
+            if self.bell.read_end in readable:
+                self.bell.clear()
+                ends_at = min(ends_at, self.last_beat + SHORTEST_REST)
+            if readable - {self.bell.read_end} and self.connection.has_ended():
                 logger.warning("Heartbeat connection lost")
                 break
         return self.stopped.is_set()
-
-    def pause_after(self, delay: float) -> float:
-        """Return the wait before the next try.
-
-        The first try follows at once: with the connection the session lock is lost, and
-        other workers notice that soon.
-        """
-        return 0.0 if delay == self.interval else min(RETRY_SECONDS, self.interval / 5)
 
     def beat(self) -> None:
         if self.connection.connection is None:
@@ -139,15 +172,24 @@ class Heartbeat:
         if self.lock_key is None:
             self.lock_key = hold_session_lock(self.connection, self.row["id"])
         # Before the statement: the process may be frozen before its answer.
-        begun = monotonic()
+        begun, leads = monotonic(), self.last.leads
+        with_ready = not leads and self.asks_for_ready()
         now = {
             "holds_session_lock": self.lock_key is not None,
             "lock_key": self.lock_key,
             "memory": resident_bytes(),
             "held": self.held_ids(),
+            "leads": leads,
+            "with_ready": with_ready,
             "echoes": begun - self.last_heard > ECHO_AGE * self.interval,
         }
         rows = self.connection.execute(statement("heartbeat"), {**self.row, **now})
-        self.last_beat = begun
-        if lease_tokens := rows[0][0]:
+        lease_tokens, other_leads, are_few, has_ready, next_due, _ = rows[0]
+        self.last_beat, self.silent_at = begun, begun + self.lease
+        self.last = Beat(not other_leads, with_ready, has_ready, next_due, begun)
+        # So that the death of the worker that leads shows soon where few look for it.
+        self.pause = self.interval / 2 if other_leads and are_few else self.interval
+        if other_leads or not leads:
+            self.on_beat()
+        if lease_tokens:
             self.on_cancel(lease_tokens)

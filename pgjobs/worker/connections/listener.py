@@ -4,7 +4,7 @@ import logging
 import random
 import select
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -17,9 +17,9 @@ from ...base.database_errors import text_of
 from ...conf import settings
 from ...sql import statement
 from ..options import WorkerOptions
+from .backoff import Backoff
 from .bell import Bell
 from .connection import Watchdog
-from .faults import Backoff
 from .heartbeat import Heartbeat
 
 logger = logging.getLogger("pgjobs.worker")
@@ -27,7 +27,7 @@ logger = logging.getLogger("pgjobs.worker")
 SUBSCRIBE_SECONDS = 10.0
 ASK_SECONDS = 5.0
 FIRST_PAUSE = 0.2  # seconds without a connection whose statement failed; it doubles
-BUSY_SECONDS = 0.01  # between two looks of a busy loop at what was notified
+BUSY_SECONDS = 0.01  # between two checks of a busy loop for what was notified
 # Shows whose session it is: sql/upkeep/left_listeners.sql.
 HOLD_LISTENING_LOCK = """
 SELECT pg_try_advisory_lock_shared(
@@ -46,13 +46,13 @@ def own_channel(worker_id: int) -> str:
 class Listener:
     """Waits for notifications and for the bell.
 
-    Notifications are hints that a look at the queue may pay; without them the
-    worker polls. The connection is opened beside the loop, which never waits for it.
+    Notifications are hints that a fetch may pay; without them the worker polls. The
+    connection is opened beside the loop, which never waits for it.
     """
 
     CHANNEL = "pgjobs"
     ADMISSION = "pgjobs_admission"
-    SURVEY = "pgjobs_survey"  # of a worker that has found nothing to do
+    RESIGNED = "pgjobs_resigned"  # of a worker that has led and stops
     ECHO = "pgjobs_echo"  # of the heartbeats of all workers
     MISSED = ""  # in place of a channel: notifications may have been missed
     LONGEST_PAUSE = 10.0  # seconds between two tries to connect
@@ -64,17 +64,17 @@ class Listener:
         bell: Bell,
         watchdog: Watchdog,
         heartbeat: Heartbeat,
-        hear: Callable[[str, str], None],
+        reactions: Mapping[str, Callable[[str], None]],
+        channels: Iterable[str] = (),
     ):
+        self.channels = channels  # of chores
         self.options = options
         self.worker_id = worker_id
         self.own_channel = own_channel(worker_id)
         self.watchdog = watchdog
         self.heartbeat = heartbeat
-        self.hear = hear  # called with a channel and a payload
+        self.reactions = reactions  # by channel, what is called with a payload
         self.bell = bell
-        # Not empty while the loop sleeps and nothing has rung.
-        self.alarm: list[str] = []
         self.is_new = False  # what was notified before this connection is lost
         self.wanted = options.listen and settings.LISTEN is not False
         self.connection: psycopg.Connection | None = None
@@ -83,30 +83,20 @@ class Listener:
         self.refused = Backoff(FIRST_PAUSE, self.LONGEST_PAUSE)
         self.refused_statement = ""  # until it works, pauses grow
         self.next_try = 0.0
-        self.next_look = 0.0
+        self.next_check = 0.0
         self.heard = 0  # notifications of jobs so far
 
-    def ring(self) -> None:
-        """Wake the loop if it sleeps. Call this after putting down its work."""
-        alarm = self.alarm
-        if alarm:
-            self.bell.ring()
-            # Once is enough: each ring hands the interpreter to another thread. This
-            # clears only the alarm that it has seen, after ringing: a slow thread must
-            # not switch off the alarm of the next sleep.
-            alarm.clear()
+    def wait(self, wakes_at: Callable[[], float]) -> None:
+        """Sleep until the bell, or a time that notifications may bring forward.
 
-    def wait(self, wakes_at: Callable[[], float], has_work: Callable[[], bool]) -> None:
-        """Sleep until the bell, a time, or a notification that makes work.
-
-        `wakes_at` returns the time (monotonic); it is asked again after notifications.
-        `has_work` is asked after the alarm is set, so that no event is slept through.
+        `wakes_at` returns the time (monotonic). It is asked after the alarm is set, so
+        that no event is slept through, and again after notifications.
         """
+        self.take()
         self.keep_connected()
-        self.take_notified()
-        self.alarm = ["set"]
+        self.bell.alarm = ["set"]
         try:
-            while not has_work() and (remaining := wakes_at() - monotonic()) > 0:
+            while (remaining := wakes_at() - monotonic()) > 0:
                 readable = self.sleep(remaining)
                 if self.bell.read_end in readable:
                     self.bell.clear()
@@ -114,7 +104,7 @@ class Listener:
                 if readable:
                     self.take()
         finally:
-            self.alarm = []
+            self.bell.alarm = []
 
     def sleep(self, seconds: float) -> list[int]:
         """Return the descriptors that ended the sleep; none after the time-out."""
@@ -127,58 +117,48 @@ class Listener:
 
     def take_while_busy(self) -> None:
         """Take, now and then, what was notified: a busy loop does not sleep."""
-        if monotonic() >= self.next_look:
-            self.next_look = monotonic() + BUSY_SECONDS
-            self.keep_connected()
-            self.take_notified()
-
-    def take_notified(self) -> None:
-        """Take the notifications that have come, if there are any."""
-        if self.connection is not None and (self.is_new or self.sleep(0)):
+        if monotonic() >= self.next_check:
             self.take()
+            self.keep_connected()
 
     def take(self) -> None:
-        """Hear the notifications that have come."""
+        """Hear the notifications that have come, if there are any."""
+        self.next_check = monotonic() + BUSY_SECONDS
         if self.connection is None:
             return
-        self.next_look = monotonic() + BUSY_SECONDS
         if self.is_new:
             self.is_new = False
-            self.hear(self.MISSED, "")
+            self.reactions[self.MISSED]("")
         try:
             self.hear_all(received(self.connection))
         except psycopg.Error as error:
             self.drop(text_of(error))
-            self.hear(self.MISSED, "")
+            self.reactions[self.MISSED]("")
 
     def hear_all(self, notifications: Iterable[psycopg.Notify]) -> None:
-        for each in notifications:
+        for notification in notifications:
             self.heartbeat.last_heard = monotonic()
-            self.heard += each.channel in (self.CHANNEL, self.ADMISSION)
-            if each.channel != self.ECHO:
-                self.hear(each.channel, each.payload)
+            self.heard += notification.channel in (self.CHANNEL, self.ADMISSION)
+            if notification.channel != self.ECHO:
+                self.reactions[notification.channel](notification.payload)
 
     def keep_connected(self) -> None:
-        """Drop a connection that went silent; open another one on a thread."""
+        """Drop a connection that went silent; open another one on a thread.
+
+        Call it after `take`, for a busy loop may not have listened.
+        """
         if not self.wanted:
             return
         if self.connection is not None:
-            if self.is_silent:
-                self.take()  # a busy loop has not listened
-                if self.is_silent and not self.heartbeat.is_late:
-                    self.drop("no echo of the heartbeats")
+            patience = 3 * self.heartbeat.interval
+            is_silent = monotonic() - self.heartbeat.last_heard > patience
+            if is_silent and not self.heartbeat.is_late:
+                self.drop("no echo of the heartbeats")
         elif self.connecting is None and monotonic() >= self.next_try:
             self.connecting = threading.Thread(
                 target=self.connect, name="pgjobs-listen", daemon=True
             )
             self.connecting.start()
-
-    @property
-    def is_silent(self) -> bool:
-        patience = 3 * settings.HEARTBEAT_INTERVAL
-        return self.connection is not None and (
-            monotonic() - self.heartbeat.last_heard > patience
-        )
 
     def connect(self) -> None:
         options = self.options
@@ -208,10 +188,10 @@ class Listener:
             )
             return
         connection.execute(HOLD_LISTENING_LOCK, {"id": self.worker_id})
-        shared = self.CHANNEL, self.ADMISSION, self.SURVEY, self.ECHO
-        for channel in (*shared, self.own_channel):
+        shared = self.CHANNEL, self.ADMISSION, self.RESIGNED, self.ECHO
+        for channel in (*shared, *self.channels, self.own_channel):
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-        queues = {"queues": list(self.options.queues or [""]), "was_looking": False}
+        queues = {"queues": list(self.options.queues or [""]), "was_polling": False}
         connection.execute(statement("want_notifications"), queues)
         self.failures = 0
         self.heartbeat.last_heard = monotonic()
@@ -235,7 +215,7 @@ class Listener:
             self.drop(text_of(error))
             self.refused_statement = name
             self.next_try = monotonic() + self.refused.failed(monotonic())
-            self.hear(self.MISSED, "")
+            self.reactions[self.MISSED]("")
             return None
         if name == self.refused_statement:
             self.refused_statement = ""
@@ -276,6 +256,6 @@ def received(connection: psycopg.Connection) -> Iterator[psycopg.Notify]:
     an idle worker would wait for that.
     """
     connection.pgconn.consume_input()
-    while (found := connection.pgconn.notifies()) is not None:
-        names = found.relname.decode(), found.extra.decode(errors="replace")
-        yield psycopg.Notify(*names, found.be_pid)
+    while (notify := connection.pgconn.notifies()) is not None:
+        names = notify.relname.decode(), notify.extra.decode(errors="replace")
+        yield psycopg.Notify(*names, notify.be_pid)

@@ -57,7 +57,7 @@ def say_so(code: int) -> None:
     logger.error(
         "The worker does not end by itself and is ended: exit code %s. Threads: %s",
         code,
-        ", ".join(each.name for each in threading.enumerate()),
+        ", ".join(thread.name for thread in threading.enumerate()),
     )
 
 

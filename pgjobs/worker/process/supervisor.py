@@ -323,7 +323,7 @@ class Supervisor:
         return min(max(wait, 0.0), LONGEST_SLEEP) * 1000
 
     def reap(self) -> None:
-        """Note which workers have become ready, did not obey, or have ended."""
+        """Remember which workers have become ready, did not obey, or have ended."""
         for child in self.children:
             if monotonic() >= child.kill_at:
                 child.kill()
@@ -338,7 +338,7 @@ class Supervisor:
     def follow(self, child: ChildProcess, pid: int | None, code: int) -> None:
         """Decide whether and when another process follows one that has ended."""
         if self.signals:
-            self.note_the_end(code)
+            self.remember_end(code)
         elif child.is_reloading or code == ExitCode.RESTART:
             child.start_at = monotonic()
         elif self.waits_for_changes and child.stats is None:
@@ -348,7 +348,7 @@ class Supervisor:
             logger.error("Worker pid=%s could not start", pid)
             self.go_on_without(child)
         elif self.is_finite and code in ENDED_BY_ITSELF:
-            self.note_the_end(code)
+            self.remember_end(code)
         elif code in ENDED_BY_ITSELF and code != ExitCode.LOST:
             child.start_at = monotonic()
         else:
@@ -372,7 +372,7 @@ class Supervisor:
         else:
             child.start_at = monotonic() + child.pause_after_death()
 
-    def note_the_end(self, code: int) -> None:
+    def remember_end(self, code: int) -> None:
         """Remember the worst code: a worker that crashed or was killed left jobs."""
         if code == ExitCode.RESTART:
             code = ExitCode.STOPPED

@@ -15,7 +15,7 @@ from ...base.texts import in_a_log
 from ...base.transactions import writing_only_to
 from ...conf import settings
 from ...exceptions import Cancel, Fail, LeaseLost
-from ...models import Job
+from ...models.job import Job
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Completed
 from ...sql import statement

@@ -53,17 +53,17 @@ def may_change_session(sql: str) -> bool:
 
 
 class SessionWatch:
-    """A cursor that notes statements that may change the session."""
+    """A cursor that watches for statements that may change the session."""
 
     def execute(self, query, *args, **kwargs):
-        self.note(query)
+        self.watch(query)
         return super().execute(query, *args, **kwargs)  # type: ignore[misc]
 
     def executemany(self, query, *args, **kwargs):
-        self.note(query)
+        self.watch(query)
         return super().executemany(query, *args, **kwargs)  # type: ignore[misc]
 
-    def note(self, query) -> None:
+    def watch(self, query) -> None:
         if not isinstance(query, str) or may_change_session(query):
             changed_sessions.add(self.connection)  # type: ignore[attr-defined]
 

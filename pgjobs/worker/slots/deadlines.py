@@ -55,7 +55,7 @@ class Deadlines:
                     keys.sort(key=lambda key: self.due[key][0])
                     return [self.due.pop(key)[1] for key in keys]
                 self.wakes_at = min(
-                    (each[0] for each in self.due.values()), default=inf
+                    (when for when, _ in self.due.values()), default=inf
                 )
                 longest = min(self.wakes_at - now, threading.TIMEOUT_MAX)
                 self.changed.wait(longest)

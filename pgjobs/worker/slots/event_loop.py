@@ -169,7 +169,7 @@ class Observer:
             self.event_loop.blocked(self.blocking)
 
     def answer(self) -> None:
-        """Note that the loop turns; called by the loop itself."""
+        """Remember that the loop turns; called by the loop itself."""
         seconds, self.asked_at = self.blocked_seconds, None
         blocking, self.blocking = self.blocking, None
         if blocking is not None:

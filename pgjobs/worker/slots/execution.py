@@ -3,37 +3,38 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from contextvars import Context
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 
 from ... import signals
-from ...base.plain_json import HasTuple
+from ...base.plain_json import HasTuple, result_text
 from ...conf import database_of_context
 from ...exceptions import (
     Fail,
     Interruption,
     InvalidArguments,
+    InvalidStep,
     InvalidTask,
+    Suspended,
     TaskCancelled,
     TaskTimeout,
     UnknownTask,
 )
-from ...models import Job
-from ...queue.acts import result_text
+from ...models.job import Job
 from ...queue.claiming import ClaimedJob
 from ...queue.meta import loaded, restore
 from ...queue.recording import Outcome, Success, Unsuccessful
 from ...reports.secrets import Hiding
 from ...tasks.arguments import Stored
+from ...tasks.hints import with_lists
 from ...tasks.middleware import Middleware
 from ...tasks.options import Options
-from ...tasks.registry import registry
-from ...tasks.results import with_lists
 from ...tasks.running_job import ReportHost, RunningJob, current
 from ...tasks.sensitive import named_arguments
 from ...tasks.task import Task
@@ -49,6 +50,9 @@ from .threads import BorrowedThread
 if TYPE_CHECKING:
     from .event_loop import EventLoop
 
+FIRST = (Interruption, InvalidStep)  # they end a job that was about to wait
+ENDS = ("FAIL", "CANCEL")  # verdicts that end the life of a job
+DEADLINE_IS_OVER = "The deadline of the job is over."
 UNKNOWN_TASK_DELAY = 10.0  # seconds until a worker looks again whether it knows it
 
 
@@ -71,6 +75,7 @@ class Execution:
     stopper: Stopper
     running_class = RunningJob
     begun_at: float | None = None  # monotonic time; None until a thread has it
+    ends_life = False  # the time limit is that of the whole job
 
     def __init__(
         self,
@@ -95,7 +100,7 @@ class Execution:
             lease_token=job.lease_token,
             enqueued_at=job.enqueued_at,
             host=host,
-            meta=loaded(job.meta),
+            meta=loaded(job.meta) if job.meta else None,
         )
         # A method of this object would make a cycle for the garbage collector.
         self.hide = self.running.hide = Hiding(
@@ -148,7 +153,8 @@ class Execution:
         try:
             stored = Stored(self.job.args, self.job.kwargs)
             self.args, self.kwargs = self.task.signature.load(stored)
-            if self.task.has_dependencies and not self.job.has_dependencies:
+            lacks_dependencies = not self.job.has_dependencies
+            if lacks_dependencies and self.task.options.has_dependencies(self.task):
                 return self.attach(self.task)
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
             return unsuccessful(self.job, "FAIL", str(error), error, hide=self.hide)
@@ -162,13 +168,42 @@ class Execution:
         stored = task.normalized(Stored(self.job.args, self.job.kwargs))
         reason = "Released: the database did not know what it depends on."
         return unsuccessful(self.job, "RELEASE", reason)._replace(
-            has_begun=False, dependencies=task.dependencies_of(stored)
+            has_begun=False, dependencies=task.options.dependencies_of(task, stored)
         )
 
-    def succeeded(self, return_value: str | None) -> Success:
-        return Success(self.job.id, self.job.lease_token, return_value)
+    def bound(self) -> None:
+        """Let the attempt end with the life of the job, which a feature bounds."""
+        left = self.running.seconds_left
+        if left is not None and (self.limit is None or left < self.limit):
+            self.limit, self.ends_life = left, True
+            if left <= 0:
+                raise TaskTimeout
+
+    def stored_result(self, value: Any) -> str | None:
+        """Return a task's result as JSON text; raise what suspended the job."""
+        if suspended := self.running.suspended:
+            self.running.log(swallowing(suspended))
+            raise suspended
+        if "steps" in vars(self.running):  # asked here, to spare most jobs a call
+            self.running.ends()
+        return json_result(value, self.task)
 
     def ended_by(self, error: BaseException) -> Unsuccessful:
+        if (suspended := self.running.suspended) and not isinstance(error, FIRST):
+            if error is not suspended:
+                self.running.log(swallowing(suspended))
+            error = suspended
+        outcome = self.outcome_of(error)
+        is_last = self.job.failures + 1 >= self.job.max_attempts
+        if outcome.verdict in ENDS or (outcome.verdict == "RETRY" and is_last):
+            self.running.ends()
+        return outcome
+
+    def outcome_of(self, error: BaseException) -> Unsuccessful:
+        if isinstance(error, TaskTimeout) and self.ends_life:
+            return unsuccessful(
+                self.job, "FAIL", DEADLINE_IS_OVER, error, hide=self.hide
+            )
         if isinstance(error, TaskTimeout) and self.limit is not None:
             error.args = (f"The attempt took longer than {self.limit:g} s.",)
         return outcome_of(self.job, self.options, error, self.hide)
@@ -210,6 +245,8 @@ class ThreadExecution(Execution):
     def attempt(self) -> Outcome:
         try:
             announce_started(self.job)
+            if self.options.bounds_life:
+                self.bound()
             if middleware := self.host.middleware:
                 self.host.began(self)  # a middleware may hang, too
                 return run_inside(middleware, self.running, self.outcome)
@@ -220,17 +257,14 @@ class ThreadExecution(Execution):
     def outcome(self) -> Outcome:
         if self.options.atomic:
             return atomic.run(self.job, self.result, self.hide)
-        return self.succeeded(self.result())
+        return Success(self.job.id, self.job.lease_token, self.result())
 
     def result(self) -> str | None:
-        """Call the task and return its result as JSON text."""
-        self.host.began(self)
-        return json_result(run_stoppable(self.stopper, self.call), self.task)
-
-    def call(self):
-        """Call the task. It can be interrupted only inside of this function."""
+        """Call the task, which alone can be interrupted; return its result as JSON."""
         assert self.task is not None  # prepare() returns an outcome otherwise
-        return self.task.function(*self.args, **self.kwargs)
+        self.host.began(self)
+        body = partial(self.task.function, *self.args, **self.kwargs)
+        return self.stored_result(run_stoppable(self.stopper, body))
 
 
 class CoroutineExecution(Execution):
@@ -285,9 +319,10 @@ class CoroutineExecution(Execution):
                 await sync_to_async(announce_started)(self.job)
             else:
                 log(logging.DEBUG, self.job, "started")
-            if self.task is not None and self.task.subscriptions:
-                # On the event loop `current_event()` could not ask the database.
-                await sync_to_async(getattr)(self.running, "event")
+            for name in self.read_before():
+                await sync_to_async(getattr)(self.running, name)
+            if self.options.bounds_life:
+                self.bound()
             if middleware := self.host.middleware:
                 self.host.began(self)  # a middleware may hang, too
                 return await arun_inside(middleware, self.running, self.outcome)
@@ -295,9 +330,18 @@ class CoroutineExecution(Execution):
         except BaseException as error:  # noqa: BLE001  (SystemExit is a failed job, too)
             return self.ended_by(error)
 
+    def read_before(self) -> Iterator[str]:
+        """Yield attributes of the running job for which the event loop cannot ask."""
+        if self.task is not None:
+            yield from self.task.read_before
+            yield from self.options.read_before()
+        if self.job.life > 1:
+            yield "key"
+
     async def outcome(self) -> Outcome:
         self.host.began(self)
-        return self.succeeded(json_result(await self.call(), self.task))
+        result = self.stored_result(await self.call())
+        return Success(self.job.id, self.job.lease_token, result)
 
     async def call(self):
         """Await the task. It can be cancelled only inside of this function."""
@@ -314,6 +358,14 @@ class CoroutineExecution(Execution):
             self.stopper.close()
 
 
+def swallowing(suspended: Suspended) -> str:
+    """Return which line swallowed what suspends a job, for the job's log."""
+    frames = traceback.extract_tb(suspended.__traceback__)
+    where = next((frame for frame in frames if frame.filename != __file__), None)
+    place = f" at {where.filename}:{where.lineno}" if where else ""
+    return f"{type(suspended).__name__} was swallowed{place}: let it through."
+
+
 def json_result(value, task: Task | None) -> str | None:
     """Return a task's result as JSON text; raise Fail if it cannot be stored."""
     try:
@@ -325,13 +377,6 @@ def json_result(value, task: Task | None) -> str | None:
     except BaseException as error:  # a result's own methods run here
         why = str(error) if isinstance(error, ValueError) else describe(error)
         raise Fail(f"The result cannot be stored: {why}.") from error
-
-
-def find_task(name: str) -> Task | None:
-    try:
-        return registry.get(name)
-    except UnknownTask:
-        return None
 
 
 def job_context(execution: Execution) -> Context:

@@ -12,12 +12,13 @@ from ...exceptions import TaskTimeout
 from ...queue import recording
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Outcome, Unsuccessful, release
+from ...tasks.registry import registry
 from ...tasks.running_job import RunningJob
 from ...tasks.task import Task
 from ..job_log import log
 from .deadlines import Deadlines
 from .event_loop import EventLoop
-from .execution import CoroutineExecution, Execution, ThreadExecution, find_task
+from .execution import CoroutineExecution, Execution, ThreadExecution
 from .surroundings import Surroundings
 from .threads import BorrowedThread, Threads
 
@@ -38,15 +39,15 @@ class Executor(Surroundings):
         self.default_limit = settings.TIMEOUT  # read once, because each job asks for it
         self.lock = threading.Lock()
         self.running: dict[int, Execution] = {}  # by lease token, as the other dicts
-        self.waiting: OrderedDict[int, ClaimedJob] = OrderedDict()
-        self.tasks: dict[int, Task | None] = {}  # of the waiting jobs
+        self.waiting: OrderedDict[int, tuple[ClaimedJob, Task | None]] = OrderedDict()
         self.outcomes: deque[Outcome] = deque()
         self.reporting: dict[int, RunningJob] = {}
-        # How long each job took, with its task, if that is asked for.
-        self.runs: deque[tuple[str, float]] | None = None
+        # How long each job took, in seconds, if that is asked for.
+        self.runs: deque[float] | None = None
         self.deadlines = Deadlines()
         self.threads = Threads()
         self.event_loop: EventLoop | None = None
+        self.submitted = 0  # jobs
         self.given_up = 0  # jobs whose code runs on although they have ended
 
     # Running
@@ -54,34 +55,30 @@ class Executor(Surroundings):
     def submit(self, jobs: Sequence[ClaimedJob]) -> None:
         """Run jobs in the free slots, and the others as soon as slots are free."""
         # To look up a name may take time, so no lock is held.
-        found = {name: find_task(name) for name in {job.task for job in jobs}}
+        tasks = {name: registry.find(name) for name in {job.task for job in jobs}}
+        self.submitted += len(jobs)
         with self.lock:
-            self.waiting.update((job.lease_token, job) for job in jobs)
-            self.tasks.update((job.lease_token, found[job.task]) for job in jobs)
+            for job in jobs:
+                self.waiting[job.lease_token] = job, tasks[job.task]
         self.fill_slots()
 
     def next_execution(self) -> Execution | None:
         """Give a slot to the job that has waited longest, if any waits."""
         if not self.waiting or len(self.running) >= self.slots:
             return None
-        token, job = self.waiting.popitem(last=False)
-        execution = self.running[token] = self.execution_of(job)
-        return execution
-
-    def execution_of(self, job: ClaimedJob) -> Execution:
-        task = self.tasks.pop(job.lease_token)
+        token, (job, task) = self.waiting.popitem(last=False)
+        execution: Execution
         if task is None or not task.is_async:
-            return ThreadExecution(job, task, self, self.default_limit)
-        if self.event_loop is None:
-            self.event_loop = EventLoop(self.deadlines, self.ended, self.blocked)
-        return CoroutineExecution(
-            job,
-            task,
-            self,
-            self.default_limit,
-            self.event_loop,
-            BorrowedThread(self.threads),
-        )
+            execution = ThreadExecution(job, task, self, self.default_limit)
+        else:
+            if self.event_loop is None:
+                self.event_loop = EventLoop(self.deadlines, self.ended, self.blocked)
+            thread = BorrowedThread(self.threads)
+            execution = CoroutineExecution(
+                job, task, self, self.default_limit, self.event_loop, thread
+            )
+        self.running[token] = execution
+        return execution
 
     def begin(self, execution: Execution) -> None:
         if isinstance(execution, CoroutineExecution):
@@ -104,15 +101,15 @@ class Executor(Surroundings):
                 following = self.vacate(execution, outcome)
                 if not isinstance(following, ThreadExecution):
                     self.threads.free()  # before another job can take the slot
-            self.note_end(execution)
+            self.free_deadline(execution)
         if following:
             self.begin(following)
 
     def ended(self, execution: CoroutineExecution, outcome: Outcome) -> None:
-        """Take note of a coroutine's end; called once its thread is given back."""
+        """Handle the end of a coroutine; called once its thread is given back."""
         with self.lock:
             following = self.vacate(execution, outcome)
-        self.note_end(execution)
+        self.free_deadline(execution)
         if following:
             self.begin(following)
 
@@ -126,10 +123,10 @@ class Executor(Surroundings):
             return None
         self.outcomes.append(outcome)
         if self.runs is not None and execution.begun_at is not None:
-            self.runs.append((execution.job.task, monotonic() - execution.begun_at))
+            self.runs.append(monotonic() - execution.begun_at)
         return self.next_execution()
 
-    def note_end(self, execution: Execution) -> None:
+    def free_deadline(self, execution: Execution) -> None:
         if execution.limit is not None:
             self.deadlines.lift(execution)
         self.ring()
@@ -140,11 +137,11 @@ class Executor(Surroundings):
         """Ask a job to stop. A job that no slot has begun ends at once."""
         with self.lock:
             execution = self.running.get(lease_token)
-            job = self.waiting.pop(lease_token, None)
-            self.tasks.pop(lease_token, None)
+            waiting = self.waiting.pop(lease_token, None)
         if execution:
             execution.cancel()
-        elif job:
+        elif waiting:
+            job, _ = waiting
             reason = "Cancelled before it began."
             self.outcomes.append(
                 Unsuccessful(job.id, lease_token, "CANCEL", reason, message=reason)
@@ -185,19 +182,19 @@ class Executor(Surroundings):
             if self.event_loop is blocking.event_loop:
                 self.event_loop = None
             neighbours = [
-                each
-                for each in self.running.values()
-                if isinstance(each, CoroutineExecution)
-                and each.event_loop is blocking.event_loop
+                execution
+                for execution in self.running.values()
+                if isinstance(execution, CoroutineExecution)
+                and execution.event_loop is blocking.event_loop
             ]
-            for each in neighbours:
-                del self.running[each.job.lease_token]
+            for neighbour in neighbours:
+                del self.running[neighbour.job.lease_token]
         blocking.event_loop.abandon()
-        for each in neighbours:
-            self.deadlines.lift(each)
-            self.threads.replace(each.thread)
+        for neighbour in neighbours:
+            self.deadlines.lift(neighbour)
+            self.threads.replace(neighbour.thread)
             reason = f"Released: job {blocking.job.id} blocks the event loop."
-            self.outcomes.append(release(each.job, reason))
+            self.outcomes.append(release(neighbour.job, reason))
 
     def fill_slots(self) -> None:
         """Begin waiting jobs in the free slots."""
@@ -211,25 +208,26 @@ class Executor(Surroundings):
     def withdraw(self) -> list[ClaimedJob]:
         """Return the jobs that no slot has begun; they will not run here."""
         with self.lock:
-            jobs = list(self.waiting.values())
+            jobs = [job for job, _ in self.waiting.values()]
             self.waiting.clear()
-            self.tasks.clear()
         return jobs
 
     def first_waiting(self) -> ClaimedJob | None:
         """Return the job that has waited longest for a slot, if any waits."""
         with self.lock:
-            return next(iter(self.waiting.values()), None)
+            return next((job for job, _ in self.waiting.values()), None)
 
-    def at_present(self) -> tuple[list[Execution], list[ClaimedJob]]:
-        """Return what runs in the slots, and what waits for one."""
+    def running_for(self, seconds: float) -> int:
+        """Return how many jobs run for so long already."""
+        before = monotonic() - seconds
         with self.lock:
-            return list(self.running.values()), list(self.waiting.values())
+            began = [execution.begun_at for execution in self.running.values()]
+        return sum(at is not None and at < before for at in began)
 
     # Reports
 
     def reported(self, job: RunningJob) -> None:
-        """Note that a running job has something to report."""
+        """Remember that a running job has something to report."""
         self.reporting[job.lease_token] = job
         self.ring()
 

@@ -16,7 +16,7 @@ class OfThread(threading.local):
 of_thread = OfThread()
 
 
-def note_fork() -> None:
+def remember_fork() -> None:
     """Count it; let the child's copy of an event loop do nothing but end the process.
 
     It turns when the coroutine that has forked awaits something. It would wait for
@@ -29,7 +29,7 @@ def note_fork() -> None:
         of_thread.loop.call_soon(end_process, RuntimeError(message))
 
 
-os.register_at_fork(after_in_child=note_fork)
+os.register_at_fork(after_in_child=remember_fork)
 
 
 class NoSecondWorker:

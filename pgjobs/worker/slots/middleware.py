@@ -11,15 +11,15 @@ from contextlib import (
 )
 from typing import Any, TypeVar
 
-from ...exceptions import Cancel, Fail, Interruption, Retry, Snooze
+from ...exceptions import Cancel, Fail, Interruption, Retry, Snooze, Suspended
 from ...tasks.middleware import Middleware
 from ...tasks.running_job import RunningJob
-from .error_groups import class_path
+from .outcomes import class_path
 
 logger = logging.getLogger("pgjobs.job")
 
 R = TypeVar("R")
-ON_PURPOSE = (Cancel, Fail, Retry, Snooze, Interruption)
+ON_PURPOSE = (Cancel, Fail, Retry, Snooze, Interruption, Suspended)
 
 
 def run_inside(
@@ -27,10 +27,10 @@ def run_inside(
 ) -> R:
     """Return what the body returns; raise what it or a middleware raises."""
     raised: list[BaseException] = []
-    with ExitStack() as stack, noting(raised):
-        for each in middleware:
-            with naming(each):
-                stack.enter_context(plain(each(job)))
+    with ExitStack() as stack, collecting(raised):
+        for layer in middleware:
+            with naming(layer):
+                stack.enter_context(plain(layer(job)))
         return body()
     raise not_swallowed(middleware, raised[0])
 
@@ -43,10 +43,10 @@ async def arun_inside(
     """Return what the body returns; see `run_inside`."""
     raised: list[BaseException] = []
     async with AsyncExitStack() as stack:
-        with noting(raised):
-            for each in middleware:
-                with naming(each):
-                    await enter(stack, each(job))
+        with collecting(raised):
+            for layer in middleware:
+                with naming(layer):
+                    await enter(stack, layer(job))
             return await body()
     raise not_swallowed(middleware, raised[0])
 
@@ -68,7 +68,7 @@ def plain(manager: Any) -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def noting(raised: list[BaseException]) -> Iterator[None]:
+def collecting(raised: list[BaseException]) -> Iterator[None]:
     try:
         yield
     except BaseException as error:

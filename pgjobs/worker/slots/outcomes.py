@@ -8,31 +8,35 @@ import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import FrameType, TracebackType
+from typing import Any
 
+from ... import features
 from ...base.texts import in_a_log, storable
 from ...exceptions import (
     Cancel,
     Fail,
     Retry,
     Snooze,
+    Suspended,
     TaskCancelled,
     non_negative_seconds,
 )
+from ...features import modules
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Unsuccessful
 from ...tasks.options import Options
-from .error_groups import class_path, group_of
 
 logger = logging.getLogger("pgjobs.job")
 
 Hide = Callable[[str], str]
 
+LONGEST_CLASS = 1_000
 LONGEST_REASON = 1_000
 LONGEST_MESSAGE = 10_000
 LONGEST_TRACEBACK = 32_000
 OWN_DIRECTORY = os.path.dirname(__file__)
-# Of what it calls for a task of django.tasks.
-BACKENDS = os.path.join(os.path.dirname(os.path.dirname(OWN_DIRECTORY)), "backends")
+# Of what it calls for a task of a feature, as for one of django.tasks.
+FEATURES = os.path.dirname(features.__file__)
 
 
 def outcome_of(
@@ -45,6 +49,9 @@ def outcome_of(
             return ended("SNOOZE", str(error), delay=error.delay)
         case Cancel() | TaskCancelled():
             return ended("CANCEL", str(error))
+        case Suspended():
+            suspended = ended("SUSPEND", str(error))
+            return suspended._replace(statement=error.statement, stores=error.stores)
         case Fail():
             return ended("FAIL", str(error), error)
         case Retry():
@@ -89,8 +96,20 @@ def unsuccessful(
         message=storable(reason, LONGEST_MESSAGE),
         traceback="" if error is None else traceback_text(error, hide),
         error=error,
-        **({} if error is None else group_of(job.task, error, reason)._asdict()),
+        **({} if error is None else details_of(job.task, error, reason)),
     )
+
+
+def details_of(task: str, error: BaseException, message: str) -> dict[str, Any]:
+    """Return what features say of a failure: further fields of its outcome."""
+    extras = (module.details_of(task, error, message) for module in modules("failure"))
+    return {name: value for extra in extras for name, value in extra._asdict().items()}
+
+
+def class_path(error: BaseException) -> str:
+    cls = type(error)
+    module = "" if cls.__module__ == "builtins" else f"{cls.__module__}."
+    return storable(f"{module}{cls.__qualname__}", LONGEST_CLASS)
 
 
 def describe(error: BaseException) -> str:
@@ -122,7 +141,8 @@ def own_frames(frames: TracebackType | None) -> TracebackType | None:
 
 
 def is_worker_code(frame: FrameType) -> bool:
-    return os.path.dirname(frame.f_code.co_filename) in (OWN_DIRECTORY, BACKENDS)
+    directory = os.path.dirname(frame.f_code.co_filename)
+    return directory == OWN_DIRECTORY or os.path.dirname(directory) == FEATURES
 
 
 def thread_stack(thread: threading.Thread | None) -> str:
@@ -130,7 +150,7 @@ def thread_stack(thread: threading.Thread | None) -> str:
     frame = None if thread is None else sys._current_frames().get(thread.ident or 0)
     if frame is None:
         return ""
-    frames = (each for each, _ in reversed(list(traceback.walk_stack(frame))))
+    frames = (caller for caller, _ in reversed(list(traceback.walk_stack(frame))))
     return stack_text(frames)
 
 
@@ -146,7 +166,7 @@ def coroutine_stack(coroutine) -> str:
 def stack_text(frames: Iterable[FrameType]) -> str:
     """Return the frames that are not the worker's own as text, bounded."""
     lines = traceback.StackSummary.extract(
-        ((each, each.f_lineno) for each in frames if not is_worker_code(each)),
+        ((frame, frame.f_lineno) for frame in frames if not is_worker_code(frame)),
         limit=-100,
     ).format()
     return storable("".join(lines), LONGEST_TRACEBACK)

@@ -13,16 +13,24 @@ from ...conf import settings
 from ...queue import admitting
 from ...queue.admitting import BEGINNING, Admission, Position
 from ..connections.connection import OwnConnection
-from .chore import RESCUE_PER_HEARTBEAT, Chore, Effects, Timer
+from .chore import RESCUE_PER_HEARTBEAT, Chore, Effects, Timer, when
 
 FIRST_PAUSE = 0.002  # seconds until the next try while another worker admits
 BLOCKED_PAUSE = 0.02  # seconds, while other transactions hold rows
 LONGEST_PAUSE = 1.0
+# Intervals between two sweeps of a worker that does not lead: it may know a task that
+# the leader does not, and wait for an admission to decide about its dependencies.
+RARE_SWEEPS = 30
 SWEEP = "sweep"  # the payload when a queue may be served again
 
 
 class Admitting(Chore):
     name = "admit"
+    asks = when("""
+        EXISTS (SELECT FROM pgjobs_job WHERE line IS NOT NULL)
+        OR EXISTS (SELECT FROM pgjobs_note)
+        OR EXISTS (SELECT FROM pgjobs_predecessor WHERE is_open AND id > 0)
+    """)
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,22 +41,16 @@ class Admitting(Chore):
         # Lines may wait for this worker to serve their queues.
         self.sweeps_all = True
         # As often as a rescue: a worker that cannot listen hears of nothing.
-        self.sweeping = Timer(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
+        sweep_interval = settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT
+        self.sweeping = Timer(sweep_interval, RARE_SWEEPS * sweep_interval)
 
     @property
     def next_event(self) -> float:
         return max(min(self.due, self.sweeping.due), self.backoff.retry_at)
 
-    def is_due(self, now: float) -> bool:
-        return now >= self.next_event
-
     def is_expecting(self, now: float) -> bool:
         """Whether jobs may wait to be admitted, now or soon."""
-        return self.due < inf and not self.is_failing(now)
-
-    def is_failing(self, now: float) -> bool:
-        """Whether the last admission failed and the next try is not due yet."""
-        return self.backoff.is_waiting(now)
+        return self.due < inf and not self.backoff.is_waiting(now)
 
     def is_kept_out(self, seconds: float, now: float) -> bool:
         """Whether no admission has got its lock for so many seconds."""
@@ -65,18 +67,26 @@ class Admitting(Chore):
         """Return where the next admission goes on, and whether it sweeps."""
         return self.position, self.sweeps_all or self.sweeping.is_due(now)
 
+    def begin_again(self) -> None:
+        """Sweep from the beginning."""
+        self.position = BEGINNING
+
+    @property
+    def is_at_beginning(self) -> bool:
+        return self.position == BEGINNING
+
     def recovered(self) -> None:
         """Try again at once: the database was away and is back."""
         self.backoff.passed()
         self.expect()
 
     def run(self, connection: OwnConnection) -> Effects:
-        """Admit a batch without a claim; look also at lines that nothing touched."""
+        """Admit a batch without a claim; look also at lines of keys not freed."""
         admission = admitting.admit(connection.execute, self.position, sweeps=True)
         return self.passed(admission, True, monotonic())
 
     def deferred(self, now: float) -> None:
-        """Note that another transaction was in the way, and try again soon."""
+        """Remember that another transaction was in the way, and try again soon."""
         self.due = now + self.pause * random.uniform(0.5, 1)
         self.pause = min(2 * self.pause, LONGEST_PAUSE)
         # A sweep may still be due, but not before the next try.

@@ -14,7 +14,8 @@ from django.dispatch import Signal
 
 from ... import signals
 from ...conf import FINISHED
-from ...models import Job, Worker
+from ...models.job import Job
+from ...models.worker import Worker
 from ...queue.acts import announce_finished
 from ...queue.recording import Unsuccessful
 from ..observer import AttemptEnd
@@ -58,7 +59,7 @@ class Announcer:
 
     def finished(self, ids: Sequence[int]) -> None:
         """Announce jobs that have ended without an attempt of this worker."""
-        if ids and (has_receivers() or signals.end_listeners):
+        if ids and (signals.is_heard(Job) or signals.end_listeners):
             for id in ids:  # a row that cannot be read harms itself alone
                 self.put(partial(announce_finished, Job, self.database, [id]))
 
@@ -166,21 +167,16 @@ class Announcer:
         return False
 
 
-def has_receivers() -> bool:
-    """Whether a signal of any end of an attempt has a receiver."""
-    return any(signals.is_heard(end, Job) for end in signals.OF_ENDS)
-
-
 def announcements(
     database: str, ends: Sequence[AttemptEnd]
 ) -> Iterator[Callable[[], None]]:
     """Yield the calls that announce the ends of attempts of this process."""
-    if has_receivers():  # asked once for all, because most projects have none
+    if signals.is_heard(Job):  # asked once for all, because most projects have none
         for end in map(end_of_attempt, ends):
-            if signals.is_heard(end.end, Job):
+            if signals.is_heard(Job, end.end):
                 yield partial(send, database, end)
     for listener in signals.end_listeners:
-        last = [each for each in ends if each.status in FINISHED]
+        last = [end for end in ends if end.status in FINISHED]
         if of_interest := listener.of_interest(last):
             yield partial(listener.ended_here, database, of_interest)
 

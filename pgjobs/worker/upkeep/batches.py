@@ -50,7 +50,7 @@ class BatchChore(Chore):
         """Run the statement; return its effects and how many jobs it touched."""
         raise NotImplementedError
 
-    def suspects(self, execute: Execute, batch: Batch) -> list[int]:
+    def candidates(self, execute: Execute, batch: Batch) -> list[int]:
         """Return the ids of jobs that the statement may touch."""
         raise NotImplementedError
 
@@ -76,18 +76,18 @@ class BatchChore(Chore):
         self, connection: OwnConnection, batch: Batch, error: psycopg.Error
     ) -> Effects:
         """Take the batch by halves, down to the jobs that cause the error."""
-        ids = self.suspects(connection.execute, batch)
-        found = list(self.by_halves(connection, batch, ids))
-        if not any(is_culprit for _, is_culprit in found):
+        ids = self.candidates(connection.execute, batch)
+        halves = list(self.by_halves(connection, batch, ids))
+        if not any(is_culprit for _, is_culprit in halves):
             raise error
         self.was_full = True
         self.done(monotonic(), again_at_once=True)
-        return reduce(or_, (effects for effects, _ in found), NOTHING)
+        return reduce(or_, (effects for effects, _ in halves), NOTHING)
 
     def by_halves(
         self, connection: OwnConnection, batch: Batch, ids: Sequence[int]
     ) -> Iterator[tuple[Effects, bool]]:
-        """Yield the effects of each part, and whether the part is one culprit."""
+        """Yield the effects of each half, and whether it is one culprit."""
         if not ids:
             return
         try:

@@ -1,36 +1,38 @@
-"""Deletes what is old: jobs, batches, events, rates, figures, the audit trail."""
+"""Deletes what is old. What is old of a feature, its own chores name."""
 
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
+from typing import Any, ClassVar
 
 from ...conf import settings
-from ...queue import events, upkeep
-from ...queue.audit import prune_audit
-from ...queue.figures import prune_figures
-from ...queue.parts import OLDEST, Part, Position
+from ...queue import upkeep
+from ...queue.slices import OLDEST, Position, Slice
 from ...queue.statements import Execute
 from ...queue.upkeep import Batch
+from ...sql import statement
 from ..connections.connection import OwnConnection
 from .batches import BatchChore
-from .chore import NOTHING, Chore, Effects
+from .chore import NOTHING, Chore, Effects, WorkerContext
 
 logger = logging.getLogger("pgjobs.worker")
 
 PRUNE_SECONDS = 60.0
-# While it prunes, the loop records and claims nothing. So a part has few jobs, and the
-# loop then prunes nothing for PAUSE times as long as the part took.
+# While it prunes, the loop records and claims nothing. So a slice has few jobs, and the
+# loop then prunes nothing for PAUSE times as long as the slice took.
 PRUNED_AT_ONCE = 500
 PAUSE = 4
+ENTRIES_AT_ONCE = 1_000  # of the audit trail
 
 
 class Walk:
     """Where a chore continues that deletes old rows but must keep some of them.
 
     It looks at each row as soon as that is old enough. Later it looks again at the rows
-    that it kept, a part at a time, so that it does not read all of them each minute.
+    that it kept, a slice at a time, so that it does not read all of them each minute.
     """
 
     def __init__(self) -> None:
@@ -41,8 +43,8 @@ class Walk:
     def positions(self) -> set[Position]:
         return {self.end, self.again}
 
-    def run(self, prune: Callable[[Position], Part]) -> tuple[int, bool]:
-        """Prune one part or two; return how many rows went, and whether to go on."""
+    def run(self, prune: Callable[[Position], Slice]) -> tuple[int, bool]:
+        """Prune one slice or two; return how many rows went, and whether to go on."""
         new = prune(self.end)
         is_first = self.end == OLDEST
         self.end = new.position
@@ -56,6 +58,7 @@ class Walk:
 
 class PruneJobs(BatchChore):
     name = "prune"
+    for_all = True
     fails_culprits = False
 
     def __init__(self) -> None:
@@ -71,9 +74,9 @@ class PruneJobs(BatchChore):
 
     def do(self, execute: Execute, batch: Batch) -> tuple[Effects, int]:
         total, has_more = 0, False
-        part = batch._replace(limit=min(batch.size, PRUNED_AT_ONCE))
+        limited = batch._replace(limit=min(batch.size, PRUNED_AT_ONCE))
         for status, age in upkeep.limited_ages(settings.RETENTION).items():
-            prune = partial(upkeep.prune_part, execute, status, age, batch=part)
+            prune = partial(upkeep.prune_slice, execute, status, age, batch=limited)
             number, goes_on = self.walks[status].run(prune)
             total, has_more = total + number, has_more or goes_on
         if total:
@@ -81,111 +84,99 @@ class PruneJobs(BatchChore):
         # A full batch goes on without the wait of a chore; `run` adds a pause.
         return NOTHING, batch.size if has_more else 0
 
-    def suspects(self, execute: Execute, batch: Batch) -> list[int]:
-        found: dict[int, None] = {}
+    def candidates(self, execute: Execute, batch: Batch) -> list[int]:
+        ids_in_order: dict[int, None] = {}
         for status, age in upkeep.limited_ages(settings.RETENTION).items():
             for position in self.walks[status].positions:
                 parameters = {"status": status, "age": age, **position._asdict()}
-                ids = upkeep.suspects(execute, "pruning", batch, **parameters)
-                found |= dict.fromkeys(ids)
-        return list(found)
+                ids = upkeep.candidates(execute, "pruning", batch, **parameters)
+                ids_in_order |= dict.fromkeys(ids)
+        return list(ids_in_order)
 
 
-class RoundPruning(Chore):
-    """Looks at all rows, one part at a time, and begins again at the end."""
-
-    def __init__(self) -> None:
-        super().__init__(PRUNE_SECONDS)
-        self.after = 0  # the next part begins behind this id
-
-    def prune(self, execute: Execute) -> tuple[int, int | None]:
-        """Prune a part; return how many went, and the last id, or None at the end."""
-        raise NotImplementedError
-
-    def run(self, connection: OwnConnection) -> Effects:
-        number, last = self.prune(connection.execute)
-        self.after = last or 0
-        self.done(monotonic(), again_at_once=last is not None and number > 0)
-        return NOTHING
+# How a table is walked over, one slice at a time: `run` deletes a slice, and returns
+# how many rows went, and whether to go on at once.
 
 
-class PruneBatches(RoundPruning):
-    name = "prune_batches"
-
-    def prune(self, execute: Execute) -> tuple[int, int | None]:
-        number, last = upkeep.prune_batches(execute, self.after)
-        if number:
-            logger.info("Pruned batches=%s", number)
-        return number, last
-
-
-class PruneLeftRows(RoundPruning):
-    """A role that may only delete jobs leaves rows behind that belong to them."""
-
-    name = "prune_left_rows"
-
-    def prune(self, execute: Execute) -> tuple[int, int | None]:
-        return upkeep.prune_left_rows(execute, self.after)
-
-
-class PruneEvents(Chore):
-    """Looks at old events; many may be kept for their dead letters."""
-
-    name = "prune_events"
-
-    def __init__(self) -> None:
-        super().__init__(PRUNE_SECONDS)
-        self.walk = Walk()
-
-    def run(self, connection: OwnConnection) -> Effects:
-        number, has_more = 0, False
-        if settings.EVENT_RETENTION is not None:
-            prune = partial(events.prune, connection.execute, settings.EVENT_RETENTION)
-            number, has_more = self.walk.run(prune)
-        self.done(monotonic(), again_at_once=has_more)
-        if number:
-            logger.info("Pruned events=%s", number)
-        return NOTHING
-
-
-class SimplePruning(Chore):
+class BatchStep:
     """Deletes old rows that nothing else needs."""
 
-    def __init__(self) -> None:
-        super().__init__(PRUNE_SECONDS)
+    def __init__(self, prune: Callable[[Execute], int]):
+        self.prune = prune  # deletes a batch, and returns how many rows went
 
-    def prune(self, execute: Execute) -> int:
-        """Delete a batch; return how many rows went."""
-        raise NotImplementedError
+    def run(self, execute: Execute) -> tuple[int, bool]:
+        number = self.prune(execute)
+        return number, number > 0
+
+
+class RoundStep:
+    """Looks at all rows, one slice at a time, and begins again at the end."""
+
+    def __init__(self, prune: Callable[[Execute, int], tuple[int, int | None]]):
+        # Returns how many rows went, and the last id, or None at the end.
+        self.prune = prune
+        self.after = 0  # the next slice begins behind this id
+
+    def run(self, execute: Execute) -> tuple[int, bool]:
+        number, last = self.prune(execute, self.after)
+        self.after = last or 0
+        return number, last is not None and number > 0
+
+
+class WalkStep:
+    """Looks at rows as soon as they are old enough, and again at those that it kept."""
+
+    def __init__(self, prune: Callable[[Execute, Position], Slice]):
+        self.prune = prune
+        self.walk = Walk()
+
+    def run(self, execute: Execute) -> tuple[int, bool]:
+        return self.walk.run(partial(self.prune, execute))
+
+
+@dataclass(frozen=True)
+class Prune:
+    """What is old of one table, and how it is found: an entry of a list of chores."""
+
+    name: str  # of the chore
+    step: Callable[[Callable], Any]  # makes the step that calls `statement`
+    statement: Callable  # deletes a slice
+    rows: str = ""  # what they are called in the log. "" logs nothing
+    asks: ClassVar[str] = ""
+
+    def made_for(self, worker: WorkerContext) -> "Pruning":
+        return Pruning(self)
+
+
+class Pruning(Chore):
+    """Deletes what is old of one table."""
+
+    for_all = True
+
+    def __init__(self, what: Prune):
+        super().__init__(PRUNE_SECONDS)
+        self.name, self.rows = what.name, what.rows
+        self.step = what.step(what.statement)
 
     def run(self, connection: OwnConnection) -> Effects:
-        number = self.prune(connection.execute)
-        self.done(monotonic(), again_at_once=number > 0)
+        number, goes_on = self.step.run(connection.execute)
+        self.done(monotonic(), again_at_once=goes_on)
+        if number and self.rows:
+            logger.info("Pruned %s=%s", self.rows, number)
         return NOTHING
 
 
-class ForgetRates(SimplePruning):
-    name = "forget_rates"
-
-    def prune(self, execute: Execute) -> int:
-        return upkeep.forget_rates(execute)
-
-
-class PruneFigures(SimplePruning):
-    name = "prune_figures"
-
-    def prune(self, execute: Execute) -> int:
-        return prune_figures(
-            execute,
-            settings.MINUTE_FIGURES_RETENTION,
-            settings.HOUR_FIGURES_RETENTION,
-        )
+def prune_audit(execute: Execute) -> int:
+    """Delete a batch of old entries of the audit trail; return how many went."""
+    parameters = {"age": settings.AUDIT_RETENTION, "limit": ENTRIES_AT_ONCE}
+    ((number,),) = execute(statement("prune_audit"), parameters)
+    return number
 
 
-class PruneAudit(SimplePruning):
-    name = "prune_audit"
-
-    def prune(self, execute: Execute) -> int:
-        return prune_audit(
-            execute, settings.AUDIT_RETENTION, settings.HOUR_FIGURES_RETENTION
-        )
+CHORES = (
+    PruneJobs,
+    # A role that may only delete jobs leaves rows behind that belong to them.
+    Prune("prune_left_rows", RoundStep, upkeep.prune_left_rows),
+    Prune("forget_rates", BatchStep, upkeep.forget_rates),
+    Prune("prune_audit", BatchStep, prune_audit),
+)

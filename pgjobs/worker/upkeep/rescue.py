@@ -16,21 +16,54 @@ from ...queue.upkeep import Batch, Rescued
 from ..connections.connection import OwnConnection
 from ..job_log import described
 from .batches import BatchChore
-from .chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
+from .chore import (
+    NOTHING,
+    RESCUE_PER_HEARTBEAT,
+    Chore,
+    Effects,
+    when,
+)
 
 logger = logging.getLogger("pgjobs.worker")
 
 # How much later a claim whose answer was lost may still be committed.
 DOUBT_SECONDS = 120.0
+# A worker is silent, or has lost its lock for too long, or the worker of running jobs
+# has no row.
+HAS_DEAD_WORKER = """
+EXISTS (SELECT FROM silent WHERE id <> %(worker_id)s)
+OR coalesce((SELECT ends_in <= 0 FROM dying), false)
+OR EXISTS (
+    SELECT
+    FROM (
+        SELECT lag(id, 1, 0::bigint) OVER (ORDER BY id) + 1, id - 1 FROM pgjobs_worker
+        UNION ALL
+        SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
+    ) AS ownerless (first_id, last_id)
+    CROSS JOIN LATERAL (
+        SELECT FROM pgjobs_job
+        WHERE first_id <= last_id AND status = 'RUNNING'
+            AND worker_id BETWEEN ownerless.first_id AND ownerless.last_id
+        LIMIT 1
+    ) AS job
+)
+"""
 
 
 class Rescue(BatchChore):
     name = "rescue"
+    takes = ("id",)
+    asks = when(HAS_DEAD_WORKER)
 
     def __init__(self, worker_id: int):
         super().__init__(settings.HEARTBEAT_INTERVAL * RESCUE_PER_HEARTBEAT)
         self.worker_id = worker_id
         self.is_refused = False  # this role may not end the sessions of the others
+
+    def expect_in(self, seconds: float | None, now: float) -> None:
+        super().expect_in(seconds, now)
+        if seconds is not None and seconds <= 0:
+            self.expect()
 
     def run(self, connection: OwnConnection) -> Effects:
         effects = super().run(connection)
@@ -66,8 +99,8 @@ class Rescue(BatchChore):
         )
         return effects, len(rescued)
 
-    def suspects(self, execute: Execute, batch: Batch) -> list[int]:
-        return upkeep.suspects(execute, "rescue", batch, worker_id=self.worker_id)
+    def candidates(self, execute: Execute, batch: Batch) -> list[int]:
+        return upkeep.candidates(execute, "rescue", batch, worker_id=self.worker_id)
 
 
 def log_rescue(job: Rescued) -> None:
@@ -89,6 +122,8 @@ class ReleaseOrphans(Chore):
     """
 
     name = "orphans"
+    takes = ("id", "name", "held")
+    woken_by = "in_doubt"
 
     def __init__(
         self, worker_id: int, worker_name: str, held: Callable[[], Iterable[int]]
@@ -100,7 +135,7 @@ class ReleaseOrphans(Chore):
         self.in_doubt_until = 0.0
 
     def expect(self) -> None:
-        """Note that the connection broke, perhaps under a claim."""
+        """Remember that the connection broke, perhaps under a claim."""
         now = monotonic()
         self.in_doubt_until = now + DOUBT_SECONDS
         self.due = now + self.pause

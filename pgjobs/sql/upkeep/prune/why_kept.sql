@@ -1,5 +1,5 @@
--- Why an old job is kept, NULL if nothing needs it: see queue/kept.py. OFFSET 0: asked of
--- each old job, so that the planner joins no whole table.
+-- Why an old job is kept, NULL if nothing needs it: see management/prunejobs.py.
+-- OFFSET 0: asked of each old job, so that the planner joins no whole table.
 CASE
     WHEN /*referred*/ false THEN 'table'  -- another table: see queue/references.py
     -- An admission has still to see that it ended.
@@ -27,6 +27,14 @@ CASE
             SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id AND is_open
             OFFSET 0
         ) THEN 'successor'
+    -- A step of another job has enqueued it, which may yet ask for its end.
+    WHEN job.meta ->> 'parent_id' ~ '^[0-9]{1,18}$' AND EXISTS (
+        SELECT FROM pgjobs_job AS parent
+        WHERE parent.id = (job.meta ->> 'parent_id')::bigint
+            AND parent.finished_at IS NULL
+            AND EXISTS (SELECT FROM pgjobs_step WHERE job_id = parent.id OFFSET 0)
+        OFFSET 0
+    ) THEN 'parent'
     -- What the rest of its batch would say must not be better than what all said.
     WHEN job.batch_id IS NOT NULL AND job.status <> 'SUCCESSFUL' AND EXISTS (
         SELECT FROM pgjobs_job AS other

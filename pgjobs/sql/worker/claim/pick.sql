@@ -1,19 +1,33 @@
--- Lock one job after the other until there are enough.
--- MATERIALIZED: if it ran more than once, it would lock more rows than LIMIT.
--- All are locked by one query: for each query that meets a job which was claimed since
--- the statement began, PostgreSQL prepares the whole statement once more.
--- A plain "status = 'READY'" would tempt the planner to an index of READY jobs. It
--- looks small when the plan is made, and would be walked as a whole.
+-- Lock one job after the other until there are enough. If another transaction has
+-- changed a row since the snapshot, PostgreSQL tests the conditions again, on the row's
+-- newest version (EvalPlanQual). The claim takes the jobs before a last chance, which
+-- runs alone, or before one that must begin at once and finds no slot. A plain
+-- "status = 'READY'" would tempt the planner to an index of READY jobs: one that looks
+-- small when the generic plan is made, and would be walked as a whole.
 picked AS MATERIALIZED (
-    SELECT *, row_number() OVER () AS place
+    SELECT count(*) AS number, array_agg(id) AS ids,
+        CASE
+            WHEN %(is_idle)s
+                AND (array_agg(is_last_chance AND NOT is_special))[1] THEN 1
+            ELSE coalesce(
+                least(
+                    array_position(array_agg(is_last_chance OR is_special), true),
+                    array_position(array_agg(must_begin), true, %(slots)s::int + 1)
+                ) - 1,
+                count(*)::int
+            )
+        END AS taken,
+        bool_or(is_last_chance) IS TRUE AS met_last_chance,
+        bool_or(is_special) IS TRUE AS met_special,
+        clock_timestamp() AS ended_at
     FROM (
-        SELECT id, crashes + 1 >= max_crashes AS is_suspect
-        FROM pgjobs_job
-        WHERE id = ANY (ARRAY(SELECT id FROM eligible)) AND status || '' = 'READY'
-        ORDER BY priority DESC, turn
-        LIMIT least(%(limit)s, (
-            \ir before_suspect.sql
-        ))
-        FOR NO KEY UPDATE SKIP LOCKED
+        SELECT id, is_last_chance, is_special, must_begin
+        FROM walk CROSS JOIN LATERAL (
+            SELECT FROM pgjobs_job
+            WHERE ctid = walk.place AND status || '' = 'READY'
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS job
+        WHERE is_served AND NOT is_expired
+        LIMIT (SELECT %(limit)s::bigint FROM stored)
     ) AS job
 ),

@@ -1,4 +1,4 @@
-noted AS (
+stored_attempt AS (
     INSERT INTO pgjobs_attempt
         (job_id, life, number, worker_name, started_at, finished_at, outcome,
          exception_class, message, traceback)

@@ -35,7 +35,7 @@ returned AS MATERIALIZED (
         'rate_returned_at', extract(epoch FROM held.last_attempted_at)
     ))
     FROM recorded JOIN held ON held.id = recorded.id
-    WHERE NOT held.has_begun AND recorded.keys ? 'rate_key'
+    WHERE NOT held.has_begun AND held.has_rate
 )
 -- The count has PostgreSQL run what is a query of its own.
 SELECT lease_token, status FROM recorded WHERE (SELECT count(*) FROM returned) >= 0

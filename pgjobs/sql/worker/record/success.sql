@@ -1,7 +1,7 @@
 -- Token and owner guard the record. A guard by status would tempt the planner to the
--- index of running jobs, which looks small and is slow when it is stale. Ids and tokens
--- are two arrays: a token is drawn only once, so it fits no other id, and a join would
--- compare each pair.
+-- index of running jobs, which looks small and is slow when dead tuples fill it. Ids
+-- and tokens are two arrays: a token is drawn only once, so it fits no other id, and a
+-- join would compare each pair.
 UPDATE pgjobs_job
 SET status = 'SUCCESSFUL',
     finished_at = clock_timestamp(),

@@ -8,6 +8,7 @@ outcome AS (
 ),
 held AS MATERIALIZED (
     SELECT job.life, job.attempts, job.last_attempted_at, job.task, outcome.*,
+        job.keys ? 'rate_key' AS has_rate,
         (outcome.verdict IN ('FAIL', 'RETRY'))::int AS failed,
         CASE
             WHEN job.cancel_requested_at IS NOT NULL OR outcome.verdict = 'CANCEL'

@@ -1,0 +1,4 @@
+"""Batches: chains and groups of jobs.
+
+Guide: `docs/guides/chains.md`.
+"""

@@ -1,0 +1,199 @@
+"""What runs before and after a job, however far, as a small picture.
+
+And the jobs directly before and after a job or batch, as their pages list them.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ...admin.links import Link, jobs_of, link_to_job, page
+from ...models.batch import Batch
+from ...models.job import Job
+from ...models.predecessor import Predecessor
+from ...reports.reading import rows_of
+from ...reports.texts import excerpt
+
+MOST_LINKS = 50
+NEEDS = {
+    Predecessor.Needs.SUCCESS: _("needs its success"),
+    Predecessor.Needs.END: _("needs its end"),
+    Predecessor.Needs.FAILURE: _("needs its failure"),
+    Predecessor.Needs.DEPENDENCY: _("needs its success, or the job fails"),
+}
+MOST = 30  # jobs on each side of the job
+
+
+def job_links(job: Job, admin_site) -> dict:
+    """Return the template context: both directions, MOST_LINKS of each at most."""
+    before = Predecessor.objects.filter(job_id=job.pk).order_by("pk")
+    after = Predecessor.objects.filter(predecessor_id=job.pk).order_by("pk")
+    earlier, later = list(before[: MOST_LINKS + 1]), list(after[: MOST_LINKS + 1])
+    ids = {link.predecessor_id for link in earlier} | {link.job_id for link in later}
+    jobs = jobs_of(ids)
+    return {
+        "predecessors": [
+            predecessor(link, jobs, admin_site) for link in earlier[:MOST_LINKS]
+        ],
+        "hidden_predecessors": len(earlier) > MOST_LINKS,
+        "successors": [
+            link_to_job(link.job_id, jobs, note_of(link), admin_site)
+            for link in later[:MOST_LINKS]
+        ],
+        "hidden_successors": len(later) > MOST_LINKS,
+        "most_links": MOST_LINKS,
+    }
+
+
+def batch_links(batch: Batch, admin_site) -> list[Link]:
+    """Return the jobs that wait for the batch, its callbacks first."""
+    rows = Predecessor.objects.filter(batch_id=batch.pk).order_by("pk")[:MOST_LINKS]
+    links = list(rows)
+    jobs = jobs_of(link.job_id for link in links)
+    return [link_to_job(link.job_id, jobs, note_of(link), admin_site) for link in links]
+
+
+def note_of(link: Predecessor) -> str:
+    return str(NEEDS[Predecessor.Needs(link.needs)])
+
+
+def predecessor(link: Predecessor, jobs: dict[int, Job], admin_site) -> Link:
+    if link.predecessor_id is not None:
+        return link_to_job(link.predecessor_id, jobs, note_of(link), admin_site)
+    return link_to_batch(link.batch_id, note_of(link), admin_site)
+
+
+def link_to_batch(id: int | None, note: str, admin_site) -> Link:
+    name = gettext("batch %(id)s") % {"id": id}
+    return Link(page("batch", id, admin_site), name, "", "", note)
+
+
+class Node(NamedTuple):
+    """A job, or a batch that jobs wait for."""
+
+    id: int
+    is_batch: bool = False
+
+
+class Chain(NamedTuple):
+    """`columns`: those left of 0, where the job is, hold what runs before it."""
+
+    columns: dict[Node, int]
+    links: list[tuple[Node, Node]]  # from what runs earlier to what runs later
+    is_cut: bool  # there are more jobs
+
+
+def chain_of(database: str, id: int) -> Chain:
+    rows = rows_of(database, "chain", {"id": id, "most": MOST + 1})
+    links = [
+        (Node(batch, True) if predecessor is None else Node(predecessor), Node(job))
+        for job, predecessor, batch in rows
+    ]
+    before = placed(Node(id), [(late, early) for early, late in links])
+    after = placed(Node(id), links)
+    columns = {node: -far for node, far in before.items()} | after
+    jobs = sum(not node.is_batch for node in columns)
+    shown = [(one, two) for one, two in links if columns.keys() >= {one, two}]
+    return Chain(columns, shown, jobs > MOST)
+
+
+def placed(start: Node, links: list[tuple[Node, Node]]) -> dict[Node, int]:
+    """Return what the links lead to, each with the length of the longest way there.
+
+    So a link always leads to another column. SQL may have stored a circle: as many
+    rounds as there are links end it.
+    """
+    far = {start: 0}
+    for _round in links:
+        longer = {
+            two: far[one] + 1
+            for one, two in links
+            if one in far and far[one] + 1 > far.get(two, 0) and two != start
+        }
+        if not longer:
+            break
+        far |= longer
+    return far
+
+
+MOST_IN_COLUMN = 10
+BOX = (200, 28)  # width and height
+GAP = (60, 10)
+STEP = (BOX[0] + GAP[0], BOX[1] + GAP[1])
+LONGEST = 26  # characters of a name
+
+Corner = tuple[int, int]
+
+
+class Box(NamedTuple):
+    link: Link
+    x: int
+    y: int
+
+    @property
+    def name(self) -> str:
+        return excerpt(self.link.name, LONGEST)
+
+
+class Picture(NamedTuple):
+    """What `graph.html` draws."""
+
+    width: int
+    height: int
+    boxes: list[Box]
+    lines: list[tuple[int, int, int, int]]  # from one point to another
+
+
+def graph(job: Job, admin_site) -> dict:
+    """Return the template context: the picture, and whether there are more jobs.
+
+    The lists beside the picture say in words what comes right before and after the job.
+    """
+    chain = chain_of(Job.objects.db, job.pk)
+    corners = dict(corners_of(chain))
+    if len(corners) < 2:
+        return {}
+    jobs = jobs_of(node.id for node in corners if not node.is_batch)
+    picture = Picture(
+        width=max(x for x, _ in corners.values()) + BOX[0],
+        height=max(y for _, y in corners.values()) + BOX[1],
+        boxes=[
+            Box(link_of(node, job, jobs, admin_site), *corner)
+            for node, corner in corners.items()
+        ],
+        lines=list(lines(chain, corners)),
+    )
+    is_cut = chain.is_cut or len(corners) < len(chain.columns)
+    return {"graph": picture, "is_graph_cut": is_cut}
+
+
+def corners_of(chain: Chain) -> Iterator[tuple[Node, Corner]]:
+    """Yield where each box begins: each column is in the middle of the height."""
+    columns: dict[int, list[Node]] = {}
+    for node in sorted(chain.columns):
+        columns.setdefault(chain.columns[node], []).append(node)
+    shown = {column: nodes[:MOST_IN_COLUMN] for column, nodes in columns.items()}
+    rows = max(map(len, shown.values()))
+    for column, nodes in shown.items():
+        top = (rows - len(nodes)) * STEP[1] // 2
+        for line, node in enumerate(nodes):
+            yield node, ((column - min(shown)) * STEP[0], top + line * STEP[1])
+
+
+def lines(
+    chain: Chain, corners: dict[Node, Corner]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where each line begins and ends, between two boxes."""
+    for one, two in chain.links:
+        if one in corners and two in corners:
+            (x, y), (x2, y2) = corners[one], corners[two]
+            yield x + BOX[0], y + BOX[1] // 2, x2, y2 + BOX[1] // 2
+
+
+def link_of(node: Node, here: Job, jobs: dict[int, Job], admin_site) -> Link:
+    if node.is_batch:
+        return link_to_batch(node.id, "", admin_site)
+    link = link_to_job(node.id, jobs, "", admin_site)
+    return link._replace(url=None) if node.id == here.pk else link

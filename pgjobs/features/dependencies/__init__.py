@@ -1,0 +1,4 @@
+"""Dependencies: jobs that wait for what other jobs write.
+
+Guide: `docs/guides/dependencies.md`.
+"""

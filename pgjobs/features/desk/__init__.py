@@ -1,0 +1,4 @@
+"""The desk: the overview, figures and error groups.
+
+Guide: `docs/admin.md`.
+"""

@@ -1,0 +1,124 @@
+"""How many jobs ended in the last hour, day or week, and how long they took."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db.models.functions import Now
+
+from ...base.queue_database import database_time
+from ...reports.reading import rows_of
+from ...sql.columns import BUCKETS
+from .tables import CodeVersion, Figure
+
+MOST_TASKS = 50
+MOST_VERSIONS = 20
+
+
+class Period(NamedTuple):
+    """A period up to now, and the spans that it is divided into."""
+
+    seconds: int
+    span: Any  # of Figure.Span
+
+    @property
+    def step(self) -> int:
+        """Return the seconds of a span."""
+        return int(self.span) * 60
+
+
+PERIODS = {
+    "hour": Period(3_600, Figure.Span.MINUTE),
+    "day": Period(86_400, Figure.Span.HOUR),
+    "week": Period(7 * 86_400, Figure.Span.HOUR),
+}
+
+
+@dataclass
+class Sums:
+    """What ended in a period."""
+
+    key: str = ""  # a task, or the start in seconds of the epoch
+    successful: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    retried: int = 0  # attempts
+    seconds: float = 0.0  # that all attempts took
+    run_times: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    wait_times: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+
+    @property
+    def ended(self) -> int:
+        return self.successful + self.failed + self.cancelled
+
+    @property
+    def failure_rate(self) -> float:
+        return self.failed / self.ended if self.ended else 0.0
+
+    def run_time(self, share: float) -> float | None:
+        """Return the seconds that this share of the attempts did not exceed."""
+        return quantile(self.run_times, share)
+
+    def wait_time(self, share: float) -> float | None:
+        return quantile(self.wait_times, share)
+
+
+def quantile(buckets: list[int], share: float) -> float | None:
+    """Return roughly what this share stays below, or None if nothing was counted."""
+    left = sum(buckets) * share
+    if not left:
+        return None
+    for position, number in enumerate(buckets):
+        if number >= left:
+            lower = upper_bound(position - 1) if position else 0.0
+            return lower + (upper_bound(position) - lower) * left / number
+        left -= number
+    return upper_bound(len(buckets) - 1)
+
+
+def upper_bound(bucket: int) -> float:
+    """Return the seconds that no duration of a bucket reaches."""
+    return 2**bucket / 1_000
+
+
+class Figures(NamedTuple):
+    """The sums of a period."""
+
+    tasks: list[Sums]  # of which the most jobs ended
+    spans: list[Sums]  # every one, also those in which no job ended
+
+
+def figures(
+    database: str,
+    period: Period,
+    task: str | None = None,
+    queue_name: str | None = None,
+) -> Figures:
+    """Return the sums of a period; of a task or of a queue, if one is named."""
+    parameters = {
+        "span": int(period.span),
+        "seconds": period.seconds,
+        "task": task,
+        "queue_name": queue_name,
+        "most": MOST_TASKS + period.seconds // period.step + 1,
+    }
+    rows = rows_of(database, "figures", parameters)
+    now = database_time(database).timestamp()
+    tasks = [Sums(*row) for is_task, *row in rows if is_task]
+    spans = {int(row[0]): Sums(*row) for is_task, *row in rows if not is_task}
+    every = [spans.get(start, Sums(str(start))) for start in starts(period, now)]
+    return Figures(tasks[:MOST_TASKS], every)
+
+
+def starts(period: Period, now: float) -> range:
+    """Return when each span of a period began, in seconds of the epoch."""
+    last = int(now) // period.step * period.step
+    return range(last - period.seconds + period.step, last + 1, period.step)
+
+
+def versions(database: str, period: Period) -> list[tuple[datetime, str]]:
+    """Return the versions of the code that first ran in a period, and when."""
+    start = Now() - timedelta(seconds=period.seconds)
+    found = CodeVersion.objects.using(database).filter(first_at__gte=start)
+    latest = found.order_by("-first_at").values_list("first_at", "name")
+    return list(latest[:MOST_VERSIONS])[::-1]

@@ -1,0 +1,58 @@
+"""What all tables of the overview are made with: links to what the user may view."""
+
+from typing import Any, NamedTuple
+
+from django.utils.html import format_html
+
+from ...admin.links import list_url, page, page_of_remark
+from ...admin.markup import LONGEST_CELL, breakable
+from ...reports.remarks import Remark
+from ...reports.texts import excerpt
+
+LONGEST_PROBLEM = 300
+
+
+class Table(NamedTuple):
+    title: Any
+    columns: tuple[Any, ...]
+    rows: list[tuple[Any, ...]]
+    otherwise: Any  # the text if there are no rows
+
+    @property
+    def lines(self) -> list[list[tuple[Any, Any]]]:
+        """Return each row as pairs of a column's title and a cell, for phones."""
+        return [list(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+class Links:
+    """Makes links for one user of one site."""
+
+    def __init__(self, admin_site, user, token: str):
+        self.site = admin_site
+        self.user = user
+        self.token = token  # of CSRF
+
+    def may_view(self, model: str) -> bool:
+        return self.user.has_perm(f"pgjobs.view_{model}")
+
+    def link(self, model: str, pk: int | None, text: Any) -> str:
+        if pk is None or not self.may_view(model):
+            return text
+        return format_html('<a href="{}">{}</a>', page(model, pk, self.site), text)
+
+    def list_link(self, model: str, text: Any, **filters) -> str:
+        if not self.may_view(model):
+            return text
+        url = list_url(model, self.site, **filters)
+        return format_html('<a href="{}">{}</a>', url, text)
+
+    def remark(self, remark: Remark) -> str:
+        text = excerpt(remark.text, LONGEST_PROBLEM)
+        if not remark.model or not self.may_view(remark.model):
+            return text
+        url = page_of_remark(remark, self.site)
+        return format_html('<a href="{}">{}</a>', url, text)
+
+
+def name_of_task(name: str) -> str:
+    return breakable(excerpt(name, LONGEST_CELL))

@@ -1,0 +1,4 @@
+"""Exporters: Prometheus, OpenTelemetry, Sentry.
+
+Guide: `docs/telemetry.md`.
+"""

@@ -1,0 +1,100 @@
+"""Masks what is sensitive in what telemetry sends, as the pages of the admin do."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...base.plain_json import dump
+from ...queue.new_job import NewJob
+from ...reports.json_text import is_secret
+from ...reports.secrets import Hiding
+from ...reports.task_words import Words
+from ...tasks.running_job import RunningJob
+from ...tasks.sensitive import named_arguments, sensitive_by_task, sensitive_words
+
+FILTERED = "[Filtered]"
+OWN = __name__.partition(".")[0]
+DEEPEST = 50
+MOST_JOBS = 100
+
+# Of an event, where keys are names of the project's values.
+NAMED = ("contexts", "extra", "breadcrumbs", "spans", "request", "user", "tags")
+
+
+class Scrubber:
+    """Masks values of sensitive names, and texts that quote what `hide` knows."""
+
+    def __init__(self, words: Words, hide: Callable[[str], str]):
+        self.words = words
+        self.hide = hide
+
+    @classmethod
+    def of_attempt(cls, job: RunningJob) -> "Scrubber":
+        return cls(sensitive_words(job.task_name), job.hide)
+
+    @classmethod
+    def of_job(cls, job: Any) -> "Scrubber":
+        """Return one for a row of the table."""
+        words = sensitive_words(job.task)
+        named = named_arguments(job.task, dump(job.args))
+        texts = (dump(each) for each in (job.kwargs, job.meta or {}))
+        return cls(words, Hiding(words, named, *texts))
+
+    @classmethod
+    def of_new_jobs(cls, jobs: Sequence[NewJob]) -> "Scrubber":
+        """Return one for texts about jobs that are enqueued."""
+        tasks = sensitive_by_task({job.task for job in jobs})
+        words = tuple({word for each in tasks.values() for word in each})
+        texts = [
+            text
+            for job in jobs[:MOST_JOBS]
+            for text in (job.kwargs, named_arguments(job.task, job.args))
+        ]
+        return cls(words, Hiding(words, *texts))
+
+    def text(self, value: str) -> str:
+        return self.hide(value)
+
+    def value(self, value: Any, names: bool = True, depth: int = 0) -> Any:
+        """Return a copy without what is sensitive. `names`: keys name values."""
+        if isinstance(value, str):
+            return self.hide(value)
+        if depth > DEEPEST:
+            return FILTERED
+        if isinstance(value, dict):
+            return {
+                self.hide(key) if isinstance(key, str) else key: FILTERED
+                if names and isinstance(key, str) and is_secret(key, self.words)
+                else self.value(each, names or key in NAMED, depth + 1)
+                for key, each in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self.value(each, names, depth + 1) for each in value]
+        return value if value is None or is_plain(value) else self.unknown(value)
+
+    def unknown(self, value: Any) -> Any:
+        """Return an object of the client's own as it is, without its values."""
+        held = getattr(value, "value", None)  # Sentry's AnnotatedValue
+        if held is not None and hasattr(value, "metadata"):
+            value.value = self.value(held)
+        return value
+
+    def event(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Return an event of Sentry's without what is sensitive."""
+        for frame in frames_of(event):
+            if str(frame.get("module", "")).partition(".")[0] == OWN:
+                frame.pop("vars", None)  # they hold arguments in forms of their own
+            elif "vars" in frame:
+                frame["vars"] = self.value(frame["vars"])
+        return self.value(event, names=False)
+
+
+def is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float)
+
+
+def frames_of(event: dict[str, Any]):
+    """Yield the frames of all exceptions and threads."""
+    for kind in ("exception", "threads"):
+        for each in (event.get(kind) or {}).get("values") or ():
+            yield from ((each or {}).get("stacktrace") or {}).get("frames") or ()
+    yield from (event.get("stacktrace") or {}).get("frames") or ()

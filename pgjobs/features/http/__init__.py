@@ -1,0 +1,4 @@
+"""The HTTP server of a worker: probes, nudges and metrics.
+
+Guide: `docs/guides/monitoring.md`.
+"""

@@ -1,0 +1,4 @@
+"""Jobs that move to another database.
+
+Guide: `docs/guides/databases.md`.
+"""

@@ -1,0 +1,145 @@
+"""What waits although nothing is in its way: jobs, lines, and notifications.
+
+Most of what is seen once moves on within milliseconds. So what looks as if it stood
+still is looked at again after a moment.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from time import sleep
+
+from django.utils.translation import gettext, ngettext
+
+from ...base.moments import instant
+from ...models.worker import Worker
+from ...reports.durations import seconds_in_words
+from ...reports.obstacles import described, obstacles
+from ...reports.reading import Report, rows_of, rows_with_keys
+from ...reports.remarks import PATIENCE, Remark, Seen
+from .held_locks import held_lock_problems
+
+LONGEST_STANDSTILL = timedelta(minutes=15)
+SECOND_LOOK = 0.5  # seconds
+MOST_QUEUES = 10_000  # that are looked at
+MOST_JOBS = 100  # of each queue
+MOST_LINES = 10_000  # of each kind that are looked at
+MOST_IN_LINE = 20  # queues of one line that are looked at
+MOST_OLD = 1_000  # lines with an old first job, the oldest first
+MOST_STILL = 100
+MOST_NAMED = 5  # lines that get a sentence of their own
+MOST_NOTIFICATIONS = 0.1  # of the space that the server has for them
+
+UNADMITTED = {
+    "patience": PATIENCE,
+    "most_queues": MOST_QUEUES,
+    "most_jobs": MOST_JOBS,
+}
+STILL_LINES = {
+    "patience": LONGEST_STANDSTILL,
+    "most_lines": MOST_LINES,
+    "most_queues": MOST_IN_LINE,
+    "most_old": MOST_OLD,
+    "most": MOST_STILL,
+}
+
+
+# What a role that may not read keys reads through views.
+ROLE_VIEWS = (
+    Report("still_lines", STILL_LINES, ("id", "since")),
+    Report("unadmitted", UNADMITTED, ("first", "since", "number")),
+)
+
+
+def remarks(seen: Seen) -> list[Remark]:
+    return [
+        *held_lock_problems(seen.database),
+        *standstill_problems(seen.database, seen.alive, seen.now),
+    ]
+
+
+def standstill_problems(
+    database: str, alive: list[Worker], now: datetime, pause: Callable = sleep
+) -> list[Remark]:
+    """Return what stands still. `alive`: the living workers."""
+    unadmitted = rows_with_keys(database, "unadmitted", UNADMITTED)
+    lines = rows_with_keys(database, "still_lines", STILL_LINES)
+    if unadmitted or lines:
+        pause(SECOND_LOOK)
+        again = rows_with_keys(database, "unadmitted", UNADMITTED)
+        unadmitted = both(again, unadmitted)
+        lines = both(rows_with_keys(database, "still_lines", STILL_LINES), lines)
+    found = [described_unadmitted(unadmitted, now)] if unadmitted else []
+    found += described_lines(database, lines, alive, now) if lines else []
+    return found + notification_problems(database)
+
+
+def both(rows: list[tuple], before: list[tuple]) -> list[tuple]:
+    """Return the rows whose first job was the first one before, too."""
+    firsts = {row[0] for row in before}
+    return [row for row in rows if row[0] in firsts]
+
+
+def described_unadmitted(rows: list[tuple], now: datetime) -> Remark:
+    first, since, _ = rows[0]
+    number = sum(each for _, _, each in rows)
+    text = ngettext(
+        "%(number)d job waits to be admitted, although a worker serves its queue: "
+        "job %(id)d for %(time)s. The workers' logs say why.",
+        "%(number)d jobs or more wait to be admitted, although workers serve their "
+        "queues: job %(id)d for %(time)s. The workers' logs say why.",
+        number,
+    )
+    values = {"number": number, "id": first, "time": waited(since, now)}
+    return Remark(text % values, "job", first)
+
+
+def described_lines(
+    database: str, rows: list[tuple], alive: list[Worker], now: datetime
+) -> list[Remark]:
+    named = rows[:MOST_NAMED]
+    in_the_way = obstacles(database, [id for id, _ in named])
+    text = gettext(
+        "A line stands still: its first job, %(id)d, has waited for %(time)s, and none "
+        "of its key runs. It %(what)s."
+    )
+    found = [
+        Remark(
+            text
+            % {
+                "id": id,
+                "time": waited(since, now),
+                "what": described(in_the_way[id], alive),
+            },
+            "job",
+            id,
+        )
+        for id, since in named
+        if id in in_the_way  # it may have begun meanwhile
+    ]
+    if more := len(rows) - len(named):
+        text = ngettext(
+            "%d more line stands still.", "%d more lines stand still.", more
+        )
+        found.append(Remark(text % more, "job", filters={"status": "WAITING"}))
+    return found
+
+
+def waited(since: datetime, now: datetime) -> str:
+    return seconds_in_words((now - instant(since)).total_seconds())
+
+
+def notification_problems(database: str) -> list[Remark]:
+    """Say so if notifications that a session does not fetch fill their queue.
+
+    Once it is full, each COMMIT that notifies fails, in all databases of the server.
+    """
+    ((share,),) = rows_of(database, "notification_queue", {})
+    if share <= MOST_NOTIFICATIONS:
+        return []
+    text = gettext(
+        "The server's queue of notifications is %(percent)d %% full: a session that "
+        "listens does not fetch them, such as that of a process that is frozen. Once "
+        "it is full, no job can be enqueued. The page on monitoring says how to find "
+        "it."
+    )
+    return [Remark(text % {"percent": share * 100})]

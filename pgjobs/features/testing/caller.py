@@ -1,0 +1,179 @@
+"""A worker on the caller's connection: it claims, runs and records one job at a time.
+
+Its statements are those of `runjobs`. So the same locks, limits, predecessors and
+dependencies decide what may run, and in which order.
+"""
+
+from collections.abc import Sequence
+from time import sleep
+
+from django.db import DatabaseError, connections, transaction
+
+from ...models.job import Job
+from ...queue import admitting, recording, upkeep
+from ...queue.acts import announce_finished
+from ...queue.admitting import BEGINNING, Admission
+from ...queue.claiming import ClaimedJob, claim_all
+from ...queue.recording import Success
+from ...queue.statements import DjangoClient, array
+from ...queue.upkeep import Batch
+from ...sql import statement
+from ...tasks.registry import registry
+from ...tasks.running_job import RunningJob
+from ...worker.observer import AttemptEnd
+from ...worker.options import WorkerOptions
+from ...worker.recorder import log_end
+from ...worker.session import worker_row
+from ...worker.slots.execution import Execution
+from ...worker.slots.surroundings import Surroundings
+from ...worker.upkeep.announcer import announcements
+from ..dependencies.chore import Deciding, log_failure
+from ..dependencies.queue import BATCH
+from ..durable.queue import end_lives, wake
+from .execution import CallerExecution, Ended
+
+LEASE = 86_400.0  # seconds: longer than any test
+MOST_TRIES = 100  # of an admission, while another session admits
+PAUSE = 0.02
+
+
+class CallerWorker(Surroundings):
+    """Registered as a worker for the length of a `with` block."""
+
+    database: str
+
+    def __init__(self, database: str, name: str, queues: Sequence[str] | None = None):
+        super().__init__()
+        self.database = database
+        self.name = name
+        self.queues = None if queues is None else list(queues)
+        self.client = DjangoClient(database)
+        self.execute = self.client.execute
+
+    def __enter__(self) -> "CallerWorker":
+        options = WorkerOptions(
+            database=self.database,
+            name=self.name,
+            queues=None if self.queues is None else tuple(self.queues),
+            slots=1,
+        )
+        row = {**worker_row(options), "lease": LEASE, "heartbeat_interval": LEASE}
+        ((self.id,),) = self.execute(statement("register_worker"), row)
+        return self
+
+    def __exit__(self, kind, error, frames) -> None:
+        with connections[self.database].cursor() as cursor:
+            try:
+                cursor.execute(statement("leave"), {"id": self.id})
+            except DatabaseError:
+                if error is None:  # or that one broke the transaction
+                    raise
+
+    # As the host of a job
+
+    def began(self, execution: Execution) -> None:
+        """Do nothing: nothing else waits for that."""
+
+    def reported(self, job: RunningJob) -> None:
+        """Do nothing: the report is stored when the job has ended."""
+
+    def still_owned(self, job: RunningJob) -> bool:
+        return recording.still_owned(self.database, job.id, job.lease_token)
+
+    # Upkeep
+
+    def look_after(self) -> None:
+        """Do what workers do for all jobs: promote, expire, wake and admit."""
+        upkeep.promote(self.execute, Batch(only=self.scheduled()))
+        while wake(self.execute).has_more:
+            pass
+        self.finished(upkeep.expire(self.execute))
+        self.finished(end_lives(self.execute))
+        position = BEGINNING
+        while True:
+            admission = self.admission(position)
+            self.finished(admission.ended)
+            position = admission.position
+            if admission.met_undecided and self.decide():
+                continue
+            if not (admission.has_more or position.line or position.link):
+                return
+
+    def scheduled(self) -> list[int] | None:
+        """Return the ids of the scheduled jobs that it serves. None stands for all."""
+        if self.queues is None:
+            return None
+        scheduled = Job.objects.using(self.database).scheduled()
+        served = scheduled.filter(queue_name__in=self.queues)
+        return list(served.values_list("pk", flat=True))
+
+    def admission(self, position: admitting.Position) -> Admission:
+        for _ in range(MOST_TRIES):
+            admission = admitting.admit(self.execute, position, sweeps=True)
+            if admission.admitted is not None:
+                return admission
+            self.refuse_isolation()
+            sleep(PAUSE)
+        raise RuntimeError(
+            "Another session admits jobs all the time and does not commit: no job with "
+            "a lock, limit, rate or predecessor can be admitted here."
+        )
+
+    def refuse_isolation(self) -> None:
+        ((level,),) = self.execute("SHOW transaction_isolation", {})
+        if level != "read committed":
+            raise RuntimeError(
+                f"The transaction is {level}, but jobs are admitted only in READ "
+                "COMMITTED, which shows what other transactions have committed."
+            )
+
+    def decide(self) -> bool:
+        """Decide for which jobs others wait; return whether any decision was made."""
+        with transaction.atomic(using=self.database):
+            decided = Deciding(self.execute, BATCH).run()
+        failed = [job for job in decided if job.status == "FAILED"]
+        for job in failed:
+            log_failure(job)
+        self.finished([job.id for job in failed])
+        return bool(decided)
+
+    def finished(self, ids: Sequence[int]) -> None:
+        announce_finished(Job, self.database, ids)
+
+    # Jobs
+
+    def claim(self) -> ClaimedJob | None:
+        """Claim the job that a worker with one free slot would claim."""
+        jobs = claim_all(self.client, self.id, 1, self.finished, queues=self.queues)
+        return jobs[0] if jobs else None
+
+    def claim_among(self, ids: Sequence[int]) -> ClaimedJob | None:
+        """Claim that one of these jobs which a worker would claim first."""
+        first = self.execute(statement("first_ready"), {"ids": array(ids)})
+        parameters = {"ids": array(id for (id,) in first), "worker_id": self.id}
+        rows = self.execute(statement("claim_these"), parameters) if first else []
+        return ClaimedJob._make(rows[0]) if rows else None
+
+    def release(self, job: ClaimedJob) -> None:
+        reason = "Released: it was not to run any more."
+        released = recording.release(job, reason, has_begun=False)
+        recording.record(self.execute, self.id, self.name, [released])
+
+    def execution(self, job: ClaimedJob) -> CallerExecution:
+        return CallerExecution(job, registry.find(job.task), self)
+
+    def record(self, execution: CallerExecution, outcome: Ended) -> str | None:
+        """Store the outcome; return the job's status, or None if it is not ours now."""
+        if report := execution.running.take_report():
+            recording.report(self.execute, self.id, [report])
+        if isinstance(outcome, Success):
+            record = recording.record_successes
+            recorded = record(self.execute, self.id, self.name, [outcome])
+        else:
+            recorded = recording.record(self.execute, self.id, self.name, [outcome])
+        status = dict(recorded).get(outcome.lease_token)
+        end = AttemptEnd(execution.job, status, outcome, 0.0)
+        log_end(end)
+        for announce in announcements(self.database, [end]):
+            announce()
+        return status

@@ -1,0 +1,11 @@
+-- The seconds until a scheduled job may run, or a rate opens.
+SELECT extract(epoch FROM least(
+    (
+        SELECT run_after FROM pgjobs_job WHERE status = 'SCHEDULED'
+        ORDER BY run_after LIMIT 1
+    ),
+    (
+        SELECT opens_at FROM pgjobs_rate WHERE opens_at IS NOT NULL
+        ORDER BY opens_at LIMIT 1
+    )
+) - clock_timestamp())::float8

@@ -1,0 +1,73 @@
+"""What every group of options can do: those of the core, and those of features."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from ..models import Batch, Job
+    from .arguments import Signature, Stored
+    from .task import Task
+
+
+class OptionGroup:
+    """Options that belong together: a frozen dataclass, from which `Options` inherits.
+
+    A group overrides what it has a part in, and calls `super()` for the other groups.
+    """
+
+    for_jobs: ClassVar[bool] = True  # whether `.using` takes them, too
+    bounds_life = False  # whether jobs have `RunningJob.seconds_left`
+    only_of_jobs: ClassVar[tuple[str, ...]] = ()  # which `@task` does not take
+
+    def __post_init__(self) -> None:
+        """Raise InvalidTask for values that cannot be."""
+
+    def check(self, function: Callable) -> None:
+        """Raise InvalidTask for names that are no parameters of the function."""
+
+    def fixed_columns(self) -> dict[str, Any]:
+        """Return the values of a `NewJob` that do not depend on its arguments."""
+        return {}
+
+    def fixed_keys(self) -> dict[str, Any]:
+        """Return the part of `Job.keys` that does not depend on the arguments.
+
+        Of a declared task its values are no JSON objects: in a definition these are
+        templates.
+        """
+        return {}
+
+    def rows(self) -> "tuple[Job | Batch, ...]":
+        """Return the rows to which the job belongs, in whose database it must be."""
+        return ()
+
+    def read_before(self) -> tuple[str, ...]:
+        """Return attributes of the running job to read before a coroutine runs."""
+        return ()
+
+    def has_dependencies(self, task: "Task[..., Any, Any]") -> bool:
+        """Whether jobs of the task have the column `dependencies`."""
+        return False
+
+    def dependencies_of(
+        self, task: "Task[..., Any, Any]", stored: "Stored"
+    ) -> dict[str, Any]:
+        """Return the column `dependencies` of a job with these arguments."""
+        raise NotImplementedError
+
+    def enqueue_several(
+        self, task: "Task[..., Any, Any]", args: tuple, kwargs: dict
+    ) -> list | None:
+        """Insert several jobs and return them, or return None if a call makes one."""
+        return None
+
+    def words_of_calls(self, signature: "Signature") -> dict[str, dict[str, Any]]:
+        """Return, by parameter, what `enqueue` takes besides values, with labels."""
+        return {}
+
+    def definition(self, signature: "Signature") -> dict[str, Any]:
+        """Return what the task's definition has of the options of features.
+
+        Raises InvalidTask for what does not go with the hints of the parameters.
+        """
+        return {}
