@@ -6,12 +6,11 @@
 import hashlib
 import importlib.util
 import re
-from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .install import HERE, InstallSQL, RunFiles, definitions, head, side
+from .install import InstallSQL, RunFiles, definitions, head, side
 
 MIGRATION = '''"""What changed in the functions of the database; freeze.py wrote it."""
 
@@ -82,8 +81,9 @@ def released(root: Path, before: str = LAST) -> State | None:
 
 def present(root: Path) -> State:
     """Return what the files have now."""
-    texts = definitions(root / "database")
-    rooms = {root / "database", root / "migrations"}
+    texts = definitions(root)
+    installed = root.glob("features/*/functions")
+    rooms = {root / "database", root / "migrations", *installed}
     sent = "".join(
         path.read_text()
         for path in root.rglob("*")
@@ -177,20 +177,3 @@ def literal(text: str | None) -> str:
     """Return Python for a text, which must not have three quotes."""
     assert text is None or '"""' not in text
     return "None" if text is None else f'r"""{text}"""'
-
-
-def main() -> None:
-    parser = ArgumentParser(prog="python -m pgjobs.database")
-    parser.add_argument("command", choices=["freeze"])
-    parser.add_argument("name", nargs="?", help="a migration, such as 0003_retry")
-    parser.add_argument("--check", action="store_true", help="fail if one is needed")
-    parser.add_argument(
-        "--again", action="store_true", help="write the last one, which no database has"
-    )
-    given = parser.parse_args()
-    if given.check == bool(given.name):
-        parser.error("Give either a name or --check.")
-    if given.check:
-        check(HERE.parent)
-    else:
-        freeze(given.name, HERE.parent, given.again)

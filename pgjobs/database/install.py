@@ -25,20 +25,38 @@ HEAD = re.compile(
 Changes = dict[str, tuple[str | None, str | None]]
 
 
-def definitions(root: Path = HERE) -> dict[str, str]:
-    """Return {kind and name: text} of all that a migration replaces."""
+def functions(root: Path = HERE.parent) -> list[Path]:
+    """Return the files of the functions, by area: a folder, or else the feature."""
+    core = root.glob("database/functions/*/*.sql")
+    of_features = root.glob("features/*/functions/**/*.sql")
+    return sorted([*core, *of_features], key=lambda path: (area_of(path), path.name))
+
+
+def area_of(path: Path) -> str:
+    return next(part for part in reversed(path.parts[:-1]) if part != "functions")
+
+
+def written(root: Path = HERE.parent) -> dict[str, str]:
+    """Return {kind and name: text as it was written} of what a migration replaces."""
     found = {
-        f"function pgjobs_{path.stem}": path.read_text()
-        for path in sorted(root.glob("functions/*/*.sql"))
+        f"function pgjobs_{path.stem}": path.read_text() for path in functions(root)
     }
-    for text in (root / "triggers.sql").read_text().split("\n\n"):
+    for text in (root / "database/triggers.sql").read_text().split("\n\n"):
         if match := TRIGGER.search(text):
             found[f"trigger {match[1]}"] = f"{text.strip()}\n"
-    found["rights"] = (root / "rights.sql").read_text()
-    # PostgreSQL never sees the comment above a definition.
-    return {
-        name: filled(re.sub(r"\A(--.*\n)+", "", text)) for name, text in found.items()
-    }
+    found["rights"] = (root / "database/rights.sql").read_text()
+    return found
+
+
+def definitions(root: Path = HERE.parent) -> dict[str, str]:
+    """Return the same texts as PostgreSQL gets them, without the comments above."""
+    return {name: filled(parts(text)[1]) for name, text in written(root).items()}
+
+
+def parts(text: str) -> tuple[str, str]:
+    """Return the comment above a definition, and the definition."""
+    definition = re.sub(r"\A(--.*\n)+", "", text)
+    return text.removesuffix(definition), definition
 
 
 def head(text: str) -> list[str]:

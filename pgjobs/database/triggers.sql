@@ -104,7 +104,9 @@ CREATE OR REPLACE TRIGGER pgjobs_undone
         NEW.life < OLD.life
         OR NEW.life = OLD.life AND (
             NEW.attempts < OLD.attempts
+            -- A rescue may have to give a lower one: functions/jobs/token_beyond.sql.
             OR NEW.lease_token < OLD.lease_token
+            AND (OLD.worker_id IS NULL OR NEW.worker_id IS NOT NULL)
             OR OLD.finished_at IS NOT NULL AND NEW.status <> OLD.status
             AND (OLD.status, NEW.status) <> ('CANCELLED', 'WAITING')
         )
@@ -116,9 +118,9 @@ CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
     FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_deleted();
 
 -- TRUNCATE fires no trigger for rows.
-CREATE OR REPLACE TRIGGER pgjobs_note_truncated
+CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated
     AFTER TRUNCATE ON pgjobs_job
-    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_note_truncated();
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_truncated();
 
 -- One notification per queue and statement, however many rows it inserts.
 CREATE OR REPLACE TRIGGER pgjobs_notify_inserted

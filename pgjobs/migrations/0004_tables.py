@@ -3,6 +3,8 @@
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.fields.json
+import django.db.models.functions.comparison
+import django.db.models.functions.datetime
 import pgjobs.fields
 from pgjobs.database.install import AddMissingIndex, RunFiles
 from django.db import migrations, models
@@ -24,13 +26,21 @@ class Migration(migrations.Migration):
             model_name='job',
             index=models.Index(django.db.models.fields.json.KeyTextTransform('rate_key', 'keys'), condition=models.Q(('keys__has_key', 'rate_key'), ('status', 'READY')), name='pgjobs_job_rate'),
         ),
+        AddMissingIndex(
+            model_name='job',
+            index=models.Index(django.db.models.fields.json.KeyTransform('first_id', 'keys'), models.F('id'), condition=models.Q(('keys__has_key', 'first_id')), name='pgjobs_job_first'),
+        ),
+        AddMissingIndex(
+            model_name='job',
+            index=models.Index(models.F('queue_name'), django.db.models.functions.comparison.Coalesce('process_units', 0), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('status', 'READY')), name='pgjobs_job_in_queue'),
+        ),
         migrations.CreateModel(
             name='Manifest',
             fields=[
                 ('id', models.BigIntegerField(db_comment='Made of the version and the digest.', primary_key=True, serialize=False)),
                 ('version', models.CharField(db_comment='Version of the code: the setting VERSION, or else the digest.', max_length=200, verbose_name='version')),
                 ('digest', models.CharField(db_comment='Digest of all that it declares.', max_length=64, verbose_name='digest')),
-                ('appeared_at', models.DateTimeField(db_comment='When the version appeared. One that was away for an hour appears anew.', verbose_name='appeared')),
+                ('appeared_at', models.DateTimeField(db_comment='When the version appeared. One that was away for an hour counts as new.', verbose_name='appeared')),
                 ('stored_at', models.DateTimeField(db_comment='When it was stored. Of several manifests of one version the last one decides.', verbose_name='stored')),
                 ('lives_until', models.DateTimeField(db_comment='Until then it counts as that of a living worker. Workers renew it.', verbose_name='lives until')),
                 ('is_applied', models.BooleanField(db_comment='Whether tasks, schedules and subscriptions are known to be in line with it. Not so: with it left out.', db_default=False, default=False, verbose_name='is applied')),
@@ -108,6 +118,11 @@ class Migration(migrations.Migration):
             name='unlocked_at',
             field=models.DateTimeField(blank=True, db_comment='When another worker saw that nobody holds its session lock. A sign of life after that voids it.', null=True, verbose_name='without a session lock since'),
         ),
+        migrations.AddField(
+            model_name='worker',
+            name='leads_until',
+            field=models.DateTimeField(blank=True, db_comment='Until then the other workers leave the upkeep to this one. NULL: they do not.', null=True, verbose_name='leads until'),
+        ),
         migrations.AlterField(
             model_name='rate',
             name='full_at',
@@ -123,5 +138,110 @@ class Migration(migrations.Migration):
             name='manifest',
             field=models.ForeignKey(db_comment='The manifest that it is in.', on_delete=django.db.models.deletion.CASCADE, related_name='entries', to='pgjobs.manifest', verbose_name='manifest'),
         ),
+        migrations.AddField(
+            model_name='step',
+            name='kept_from',
+            field=models.IntegerField(db_comment='Life in which the first of the kept steps was done. NULL: this life did the step.', null=True, verbose_name='kept from'),
+        ),
+        # The type stays. Django would alter it, too, and triggers name the column.
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.AlterField(
+                    model_name='job',
+                    name='waiting_for',
+                    field=models.CharField(blank=True, choices=[('predecessor', 'its predecessors'), ('dependency', 'its dependencies'), ('lock', 'a lock'), ('limit', 'a free place'), ('rate', 'its rate'), ('answer', 'an answer'), ('event', 'an event'), ('jobs', 'other jobs')], db_comment='The first obstacle of a WAITING job: predecessor, dependency, lock, limit or rate; or answer, event or jobs, for which its task waits. NULL: it is not WAITING.', max_length=11, null=True, verbose_name='waits for'),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name='AwaitedEvent',
+            fields=[
+                ('event_id', models.BigIntegerField(db_comment="The event. It is deleted with this row's event.", primary_key=True, serialize=False)),
+                ('name', models.CharField(db_comment='Name of the event.', max_length=200, verbose_name='name')),
+                ('aggregate_id', models.CharField(db_comment='What it happened to. NULL: not said.', max_length=200, null=True, verbose_name='aggregate')),
+                ('cluster', models.BigIntegerField(db_comment="Number of the server's cluster, in which the transaction counts.")),
+                ('transaction', models.BigIntegerField(db_comment='Id of the transaction that published it.')),
+            ],
+            options={
+                'verbose_name': 'awaited event',
+                'verbose_name_plural': 'awaited events',
+                'db_table_comment': 'The events for which tasks may wait.',
+                'default_permissions': (),
+                'indexes': [models.Index(models.F('name'), models.F('aggregate_id'), models.F('cluster'), models.F('transaction'), models.F('event_id'), name='pgjobs_awaited_aggregate'), models.Index(models.F('name'), models.F('cluster'), models.F('transaction'), models.F('event_id'), name='pgjobs_awaited_name')],
+            },
+        ),
+        migrations.CreateModel(
+            name='WaitNote',
+            fields=[
+                ('id', models.BigAutoField(db_comment='Number of the row; a new row draws the next.', primary_key=True, serialize=False, verbose_name='ID')),
+                ('due_at', models.DateTimeField(db_comment='When to look.', db_default=django.db.models.functions.datetime.Now())),
+                ('job_id', models.BigIntegerField(db_comment='The job that may wait. NULL: it is about an event.', null=True)),
+                ('event_id', models.BigIntegerField(db_comment='The event that jobs may wait for. NULL: about a job.', null=True)),
+                ('after', models.BigIntegerField(db_comment='Of an event: the last wait that was looked at.', db_default=0)),
+            ],
+            options={
+                'verbose_name': 'note of a wait',
+                'verbose_name_plural': 'notes of waits',
+                'db_table_comment': 'Jobs and events whose counterpart may be there.',
+                'default_permissions': (),
+                'indexes': [models.Index(models.F('due_at'), models.F('id'), name='pgjobs_waitnote_due'), models.Index(models.F('job_id'), condition=models.Q(('job_id__isnull', False)), name='pgjobs_waitnote_job')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Answer',
+            fields=[
+                ('id', models.BigAutoField(db_comment='Number of the row; a new row draws the next.', primary_key=True, serialize=False, verbose_name='ID')),
+                ('life', models.IntegerField(db_comment="The job's life at that time.", verbose_name='life')),
+                ('name', models.CharField(db_comment='Name of the wait, or the label of one of its ways.', max_length=200, verbose_name='name')),
+                ('value', models.JSONField(db_comment='The answer, as JSON.', decoder=pgjobs.fields.LenientDecoder, verbose_name='answer')),
+                ('answered_by', models.CharField(db_comment='Primary key of the user who answered. NULL: code did.', max_length=200, null=True, verbose_name='answered by')),
+                ('answered_at', models.DateTimeField(db_comment='When it was given.', db_default=django.db.models.functions.datetime.Now(), verbose_name='answered at')),
+                ('job', models.ForeignKey(db_comment='The job.', db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='answers', to='pgjobs.job')),
+            ],
+            options={
+                'verbose_name': 'answer',
+                'verbose_name_plural': 'answers',
+                'db_table_comment': 'What was answered to jobs, each name once per life.',
+                'default_permissions': (),
+                'constraints': [models.UniqueConstraint(fields=('job', 'life', 'name'), name='pgjobs_answer_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Wait',
+            fields=[
+                ('id', models.BigAutoField(db_comment='Number of the row; a new row draws the next.', primary_key=True, serialize=False, verbose_name='ID')),
+                ('life', models.IntegerField(db_comment="The job's life at that time.", verbose_name='life')),
+                ('name', models.CharField(db_comment='Name of the wait in the task.', max_length=200, verbose_name='name')),
+                ('label', models.CharField(blank=True, db_comment='Which of several ways it is. Empty: there is only this one.', db_default='', max_length=200, verbose_name='label')),
+                ('kind', models.CharField(choices=[('answer', 'an answer'), ('event', 'an event'), ('jobs', 'other jobs')], db_comment='answer, event or jobs.', max_length=10, verbose_name='waits for')),
+                ('event', models.CharField(db_comment='Name of the event, or a pattern such as order.*. NULL: another kind.', max_length=200, null=True, verbose_name='event')),
+                ('aggregate_id', models.CharField(db_comment='What the event must be about. NULL: anything.', max_length=200, null=True, verbose_name='aggregate')),
+                ('asked', models.JSONField(db_comment='Of an answer, as JSON: schema, title, permission and whether anyone_with_link may answer. Of jobs: their ids.', decoder=pgjobs.fields.LenientDecoder, null=True, verbose_name='asked')),
+                ('permission', models.CharField(db_comment='What a user needs who answers. NULL: another kind.', max_length=200, null=True, verbose_name='permission')),
+                ('deadline', models.DateTimeField(db_comment='When the job goes on without it.', verbose_name='deadline')),
+                ('opened_at', models.DateTimeField(db_comment='When the job began to wait.', db_default=django.db.models.functions.datetime.Now(), verbose_name='opened at')),
+                ('ended_at', models.DateTimeField(db_comment='When the job took what it waited for, or the time was over. NULL: it waits.', null=True, verbose_name='ended at')),
+                ('event_id', models.BigIntegerField(db_comment='The event that it took. NULL: none.', null=True)),
+                ('job', models.ForeignKey(db_comment='The job.', db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='waits', to='pgjobs.job')),
+            ],
+            options={
+                'verbose_name': 'wait',
+                'verbose_name_plural': 'waits',
+                'db_table_comment': 'What jobs wait for, or waited for.',
+                'permissions': [('answer_job', 'Can answer what jobs ask')],
+                'default_permissions': (),
+                'indexes': [models.Index(models.F('event'), models.F('aggregate_id'), models.F('id'), condition=models.Q(('ended_at__isnull', True), ('event__isnull', False)), name='pgjobs_wait_event'), models.Index(models.F('permission'), models.F('opened_at'), models.F('id'), condition=models.Q(('ended_at__isnull', True), ('permission__isnull', False)), name='pgjobs_wait_asked'), models.Index(models.F('event_id'), condition=models.Q(('event_id__isnull', False)), name='pgjobs_wait_taken')],
+                'constraints': [models.UniqueConstraint(fields=('job', 'life', 'name', 'label'), name='pgjobs_wait_once'), models.UniqueConstraint(condition=models.Q(('event_id__isnull', False)), fields=('job', 'life', 'event_id'), name='pgjobs_wait_takes')],
+            },
+        ),
         RunFiles('tables/workers.sql', undone_by='tables/workers_undone.sql'),
+        RunFiles('tables/durable.sql', undone_by='tables/durable_undone.sql'),
+        migrations.RemoveIndex(
+            model_name='job',
+            name='pgjobs_job_ready',
+        ),
+        migrations.RemoveIndex(
+            model_name='job',
+            name='pgjobs_job_units',
+        ),
     ]

@@ -200,28 +200,28 @@ DECLARE
         current_setting('transaction_isolation') = 'read committed'
         AND pg_try_advisory_xact_lock(x'70676a6b'::int, 0);
     found record;
-    touched jsonb[];
+    freed_keys jsonb[];
     ids bigint[] := '{}';  -- to decide about
     unseen bigint[] := '{}';  -- their rows are held
-    rate_keys text[] := '{}';
+    rate_lines text[] := '{}';
     admitted_to text[] := '{}';
     linked bigint[];
     batches bigint[];
     some_arrived boolean;
-    some_noted boolean;
+    has_notes boolean;
     some_due boolean;
     may_have_left boolean;
     is_full boolean := false;  -- more may have arrived than it looks at
     has_progress boolean := false;
-    number_noted integer := 0;  -- how many more notes there are
+    number_of_notes integer := 0;  -- how many more notes there are
 BEGIN
-    touched := '{}';
+    freed_keys := '{}';
     IF recorded_ids <> '{}' THEN
         found := pgjobs_record(
             worker, recorded_ids, lease_tokens, return_values, may_admit
         );
         recorded := found.recorded;
-        touched := found.touched;
+        freed_keys := found.freed_keys;
         linked := found.linked;
         batches := found.batches;
     END IF;
@@ -242,7 +242,7 @@ BEGIN
         after_line := found.after_line;
         after_link := found.after_link;
         ids := ids || found.followers;
-        touched := touched || found.touched;
+        freed_keys := freed_keys || found.freed_keys;
         ended := ended || found.ended;
         has_more := found.has_more;
         met_undecided := EXISTS (SELECT FROM pgjobs_job WHERE line = 'undecided');
@@ -251,14 +251,14 @@ BEGIN
         EXISTS (SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left')),
         EXISTS (SELECT FROM pgjobs_note),
         EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= statement_timestamp())
-    INTO some_arrived, may_have_left, some_noted, some_due;
+    INTO some_arrived, may_have_left, has_notes, some_due;
     IF some_arrived THEN
         found := pgjobs_take_arrived(most, after_queue);
         -- Jobs may have arrived in the queues before those that it began with.
         has_more := has_more OR after_queue <> '';
         after_queue := found.after_queue;
         ids := ids || found.ids;
-        touched := touched || found.touched;
+        freed_keys := freed_keys || found.freed_keys;
         ended := ended || found.ended;
         has_more := has_more OR after_queue <> '' OR found.number_unserved >= most;
         is_full := cardinality(found.ids) >= most;
@@ -266,34 +266,32 @@ BEGIN
     ELSE
         after_queue := '';
     END IF;
-    IF some_noted THEN
+    IF has_notes THEN
         found := pgjobs_take_notes(most);
-        number_noted := -found.number;
+        number_of_notes := -found.number;
         has_progress := has_progress OR found.followers <> '{}';
         ids := ids || found.followers;
-        touched := touched || found.touched;
+        freed_keys := freed_keys || found.freed_keys;
         ended := ended || found.ended;
     END IF;
     IF some_due THEN
-        rate_keys := pgjobs_take_due_rates(most);
-        touched := touched || ARRAY(
-            SELECT jsonb_build_object('rate_key', key, 'rate_burst', most)
-            FROM unnest(rate_keys) AS key
-        );
+        found := pgjobs_take_due_rates(most);
+        freed_keys := freed_keys || found.freed_keys;
+        rate_lines := found.rate_lines;
     END IF;
     may_have_left := may_have_left OR ended <> '{}';
     LOOP
         IF may_have_left THEN
             found := pgjobs_take_left(most);
             ids := ids || found.followers;
-            touched := touched || found.touched;
+            freed_keys := freed_keys || found.freed_keys;
             ended := ended || found.ended;
             has_progress := has_progress OR found.followers <> '{}';
             may_have_left := found.ended <> '{}' OR found.number = most;
         END IF;
-        IF touched <> '{}' THEN
-            ids := ids || pgjobs_next_in_lines(touched, most);
-            touched := '{}';
+        IF freed_keys <> '{}' THEN
+            ids := ids || pgjobs_next_of(freed_keys, most);
+            freed_keys := '{}';
         END IF;
         EXIT WHEN ids = '{}' AND NOT may_have_left;
         IF ids <> '{}' THEN
@@ -304,7 +302,7 @@ BEGIN
                 ids := ARRAY(SELECT DISTINCT unnest(ids));
             END IF;
             IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
-                number_noted := number_noted
+                number_of_notes := number_of_notes
                     + pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
                 unseen := unseen || ARRAY(
                     SELECT id FROM unnest(ids) AS id
@@ -322,18 +320,18 @@ BEGIN
             admitted_to := admitted_to || found.admitted_to;
             -- What is READY now comes before what is admitted later.
             claims := claims AND admitted_to = '{}';
-            touched := coalesce(found.touched, '{}');
-            rate_keys := rate_keys || found.rate_keys;
+            freed_keys := coalesce(found.freed_keys, '{}');
+            rate_lines := rate_lines || found.rate_lines;
             met_undecided := met_undecided OR coalesce(found.met_undecided, false);
         END IF;
         IF clock_timestamp() > deadline THEN
-            INSERT INTO pgjobs_note (keys) SELECT unnest(touched);
+            INSERT INTO pgjobs_note (keys) SELECT unnest(freed_keys);
             has_more := true;
             EXIT;
         END IF;
     END LOOP;
-    IF rate_keys <> '{}' THEN
-        PERFORM pgjobs_expect_tokens(rate_keys);
+    IF rate_lines <> '{}' THEN
+        PERFORM pgjobs_expect_tokens(rate_lines);
     END IF;
     admitted := cardinality(admitted_to);
     IF admitted > room OR admitted > 0 AND (served IS NOT NULL OR excluded <> '{}') THEN
@@ -345,7 +343,7 @@ BEGIN
         );
     -- If no job has moved, other transactions hold the rows.
     has_more := has_more OR (is_full OR is_blocked)
-        AND (has_progress OR ended <> '{}' OR number_noted < 0);
+        AND (has_progress OR ended <> '{}' OR number_of_notes < 0);
 END
 $$;
 """,
@@ -397,24 +395,25 @@ $$;
     ),
     "function pgjobs_carry_rates": (
         None,
-        r"""CREATE OR REPLACE FUNCTION pgjobs_carry_rates(
-    candidates pgjobs_candidate[], at timestamptz
-) RETURNS void LANGUAGE plpgsql AS $$
+        r"""CREATE OR REPLACE FUNCTION pgjobs_carry_rates(ids bigint[], at timestamptz)
+RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE pgjobs_rate
-    SET starts = ARRAY[at], counts = ARRAY[greatest(0, least(rate_burst, ceil(
-            extract(epoch FROM full_at - at)::float8 / rate_interval
+    SET starts = ARRAY[at], counts = ARRAY[greatest(0, least(burst, ceil(
+            extract(epoch FROM full_at - at)::float8 / step
         )))::integer]
     FROM (
-        SELECT DISTINCT ON (rate_key) rate_key, rate_interval, rate_burst
-        FROM unnest(candidates) WHERE rate_key IS NOT NULL
-        ORDER BY rate_key, rate_interval DESC
-    ) AS candidate
+        SELECT DISTINCT ON (name) keys ->> 'rate_key' AS name,
+            (keys -> 'rate_interval')::float8 AS step,
+            (keys -> 'rate_burst')::integer AS burst
+        FROM pgjobs_job WHERE id = ANY (ids) AND keys ? 'rate_key'
+        ORDER BY name, step DESC
+    ) AS job
     -- By its index, also where the planner expects an empty table.
     WHERE key = ANY (ARRAY(
-            SELECT candidate.rate_key FROM unnest(candidates) AS candidate
+            SELECT keys ->> 'rate_key' FROM pgjobs_job WHERE id = ANY (ids)
         ))
-        AND key = rate_key AND starts IS NULL;
+        AND key = name AND starts IS NULL;
 END
 $$;
 """,
@@ -476,12 +475,12 @@ END
 $$;
 """,
         r"""CREATE OR REPLACE FUNCTION pgjobs_claim_admitted(
-    candidates pgjobs_candidate[],
-    worker bigint, room integer, served text[], excluded text[]
+    ids bigint[], obstacles jsonb,
+    worker bigint, room integer, served text[], excluded text[], are_rated boolean
 ) RETURNS json[] LANGUAGE plpgsql AS $$
 DECLARE
     claimed json[];
-    ids bigint[];
+    free bigint[];
     may_claim boolean;
 BEGIN
     SELECT array_agg(id), count(*) <= room AND bool_and(
@@ -494,10 +493,10 @@ BEGIN
                 OFFSET 0
             )
         )
-    INTO ids, may_claim
-    FROM unnest(candidates)
-    WHERE obstacle IS NULL;
-    IF may_claim AND ids IS NOT NULL THEN
+    INTO free, may_claim
+    FROM pgjobs_job
+    WHERE id = ANY (ids) AND NOT obstacles ? id::text;
+    IF may_claim AND free IS NOT NULL THEN
         WITH begun AS (
             UPDATE pgjobs_job
             SET status = 'RUNNING',
@@ -518,17 +517,20 @@ BEGIN
                     WHEN starts_with(line, 'limit ') THEN nextval('pgjobs_turn')
                     ELSE turn
                 END
-            WHERE id = ANY (ids)
+            WHERE id = ANY (free)
             RETURNING json_build_array(
                 id, task, args::text, kwargs::text, queue_name, priority, attempts,
                 failures, max_attempts, crashes, max_crashes, timeout, life,
                 lease_token, enqueued_at, keys IS NOT NULL, dependencies IS NOT NULL,
                 turn, meta::text,
                 extract(epoch FROM now() - greatest(run_after,
-                    CASE WHEN attempts = 2 - life THEN enqueued_at END))::float8
+                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
             ) AS row
         )
         SELECT array_agg(row) INTO claimed FROM begun;
+        IF are_rated THEN
+            PERFORM pgjobs_count_claimed(free);
+        END IF;
     END IF;
     RETURN claimed;
 END
@@ -537,17 +539,14 @@ $$;
     ),
     "function pgjobs_count_claimed": (
         None,
-        r"""CREATE OR REPLACE FUNCTION pgjobs_count_claimed(candidates pgjobs_candidate[])
+        r"""CREATE OR REPLACE FUNCTION pgjobs_count_claimed(ids bigint[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pgjobs_count_starts(array_agg(keys || jsonb_build_object(
         'rate_started_at', extract(epoch FROM clock_timestamp())
     )))
     FROM pgjobs_job
-    WHERE id = ANY (ARRAY(
-            SELECT id FROM unnest(candidates)
-            WHERE obstacle IS NULL AND rate_key IS NOT NULL
-        ))
+    WHERE id = ANY (ids) AND keys ? 'rate_key'
     HAVING count(*) > 0;
 END
 $$;
@@ -668,54 +667,73 @@ $$;
 """,
         r"""CREATE OR REPLACE FUNCTION pgjobs_decide(
     ids bigint[], worker bigint, room integer, served text[], excluded text[],
-    OUT claimed json[], OUT seen bigint[], OUT admitted_to text[], OUT touched jsonb[],
-    OUT rate_keys text[], OUT met_undecided boolean
+    OUT claimed json[], OUT seen bigint[], OUT admitted_to text[],
+    OUT freed_keys jsonb[],
+    OUT rate_lines text[], OUT met_undecided boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
     at timestamptz := clock_timestamp();
-    found record := pgjobs_candidates(ids);
-    candidates pgjobs_candidate[] := found.candidates;
+    found record;
     met record;
-    others pgjobs_candidate[];  -- that are not claimed
+    obstacles jsonb := '{}';
 BEGIN
+    -- A claim alone decides about jobs that need process units, must run alone or may
+    -- have expired: the others are *ordinary*.
+    SELECT array_agg(id) FILTER (WHERE pgjobs_knows(waiting_for)) AS ids,
+        array_agg(id) AS seen,
+        bool_or(
+            dependencies IS NOT NULL OR keys ?| ARRAY['after', 'after_batches']
+        ) AS are_linked,
+        bool_or(keys ? 'lock') AS are_locked,
+        bool_or(keys ? 'limit_key') AS are_limited,
+        bool_or(keys ? 'rate_key') AS are_rated,
+        bool_and(
+            process_units IS NULL AND crashes + 1 < max_crashes
+            AND (expires_at IS NULL OR attempts > 0)
+        ) AS are_ordinary
+    INTO found
+    FROM (
+        SELECT id, waiting_for, keys, dependencies, process_units, crashes, max_crashes,
+            expires_at, attempts
+        FROM pgjobs_job WHERE id = ANY (ids) AND status = 'WAITING'
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job;
     seen := found.seen;
+    ids := found.ids;
+    IF ids IS NULL THEN
+        RETURN;
+    END IF;
     IF found.are_linked THEN
-        candidates := pgjobs_meet_links(candidates);
+        obstacles := pgjobs_meet_links(ids);
     END IF;
     IF found.are_locked THEN
-        candidates := pgjobs_meet_locks(candidates);
+        obstacles := obstacles || pgjobs_meet_locks(ids, obstacles);
     END IF;
     IF found.are_limited THEN
-        met := pgjobs_meet_limits(candidates);
-        candidates := met.candidates;
-        touched := met.touched;
+        met := pgjobs_meet_limits(ids, obstacles);
+        obstacles := obstacles || met.obstacles;
+        freed_keys := met.freed_keys;
     END IF;
     IF found.are_rated THEN
-        candidates := pgjobs_meet_rates(candidates, at);
+        obstacles := obstacles || pgjobs_meet_rates(ids, obstacles, at);
     END IF;
-    IF room > 0 AND found.are_ordinary THEN
-        claimed := pgjobs_claim_admitted(candidates, worker, room, served, excluded);
-        IF found.are_rated AND claimed IS NOT NULL THEN
-            PERFORM pgjobs_count_claimed(candidates);
+    IF obstacles <> '{}' THEN
+        SELECT array_agg(DISTINCT line) FILTER (WHERE starts_with(line, 'rate ')),
+            bool_or(line = 'undecided')
+        INTO rate_lines, met_undecided
+        FROM jsonb_each(obstacles)
+        CROSS JOIN LATERAL (SELECT value ->> 'line') AS own (line);
+        IF found.are_limited OR found.are_rated THEN
+            freed_keys := freed_keys || pgjobs_left_free(ids, obstacles);
         END IF;
     END IF;
-    others := candidates;
-    IF claimed IS NOT NULL THEN
-        others := ARRAY(
-            SELECT candidate FROM unnest(candidates) AS candidate
-            WHERE obstacle IS NOT NULL
+    IF room > 0 AND found.are_ordinary THEN
+        claimed := pgjobs_claim_admitted(
+            ids, obstacles, worker, room, served, excluded, found.are_rated
         );
     END IF;
-    IF cardinality(others) > 0 THEN
-        PERFORM pgjobs_move(others);
-        SELECT array_agg(queue_name) FILTER (WHERE obstacle IS NULL),
-            array_agg(DISTINCT rate_key) FILTER (WHERE obstacle = 'rate'),
-            bool_or(obstacle = 'undecided')
-        INTO admitted_to, rate_keys, met_undecided
-        FROM unnest(others);
-    END IF;
-    IF found.are_limited OR found.are_rated THEN
-        touched := touched || pgjobs_left_free(candidates);
+    IF claimed IS NULL OR obstacles <> '{}' THEN
+        admitted_to := pgjobs_move(ids, obstacles);
     END IF;
 END
 $$;
@@ -736,7 +754,7 @@ BEGIN
 END
 $$;
 """,
-        r"""CREATE OR REPLACE FUNCTION pgjobs_expect_tokens(rate_keys text[]) RETURNS void
+        r"""CREATE OR REPLACE FUNCTION pgjobs_expect_tokens(rate_lines text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     at timestamptz := clock_timestamp();
@@ -751,8 +769,8 @@ BEGIN
         ),
         '{}', '{}', at, period, period
     FROM (
-        SELECT array_agg(pgjobs_line('rate', key)) AS lines, array_agg(1) AS ones
-        FROM (SELECT DISTINCT unnest(rate_keys)) AS rate (key)
+        SELECT array_agg(line) AS lines, array_agg(1) AS ones
+        FROM (SELECT DISTINCT unnest(rate_lines)) AS rate (line)
     ) AS wanted
     CROSS JOIN LATERAL pgjobs_heads(lines, ones) AS head
     CROSS JOIN LATERAL (
@@ -824,191 +842,156 @@ END
 $$;
 """,
         r"""CREATE OR REPLACE FUNCTION pgjobs_heads(lines text[], numbers integer[])
-RETURNS TABLE (line text, id bigint, keys jsonb, place bigint)
-LANGUAGE plpgsql STABLE AS $$
+RETURNS TABLE (
+    line text, id bigint, keys jsonb, priority smallint, turn bigint, place bigint
+) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
 DECLARE
     first record;
     served text[];
-    mixed record;  -- lines with jobs that are skipped
+    mixed text[] := '{}';  -- lines with jobs that are skipped
 BEGIN
-    SELECT array_agg(head.line) AS lines, array_agg(head.id) AS ids,
-        array_agg(head.keys) AS keys, array_agg(head.queue_name) AS queues,
-        array_agg(head.place) AS places
+    SELECT array_agg(wanted.line) AS lines, array_agg(id) AS ids,
+        array_agg(keys) AS keys, array_agg(priority) AS priorities,
+        array_agg(turn) AS turns, array_agg(place) AS places,
+        array_agg(queue_name) AS queues
     INTO first
     FROM unnest(lines, numbers) AS wanted (line, number)
     CROSS JOIN LATERAL (
-        SELECT job.*, row_number() OVER () AS place
+        SELECT *, row_number() OVER () AS place
         FROM (
-            SELECT job.line, job.id, job.keys, queue_name
-            FROM pgjobs_job AS job
+            SELECT id, keys, priority, turn, queue_name FROM pgjobs_job AS job
             -- The second condition is the index's own.
             WHERE job.line = wanted.line AND job.line LIKE '% %'
             ORDER BY job.line, priority DESC, turn LIMIT number
         ) AS job
     ) AS head;
     served := pgjobs_served_of(first.queues);
-    SELECT array_agg(wanted.line) AS lines, array_agg(wanted.number) AS numbers
-    INTO mixed
-    FROM unnest(lines, numbers) AS wanted (line, number)
-    WHERE wanted.line = 'arrived' OR wanted.line = ANY (ARRAY(
-        SELECT head.line FROM unnest(first.lines, first.queues) AS head (line, name)
-        WHERE NOT name = ANY (served)
-    ));
-    RETURN QUERY
-    SELECT head.line, head.id, head.keys, head.place
-    FROM unnest(first.lines, first.ids, first.keys, first.places)
-        AS head (line, id, keys, place)
-    WHERE head.line = ANY (mixed.lines) IS NOT TRUE;
-    IF mixed.lines IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM pgjobs_heads_by_queue(mixed.lines, mixed.numbers);
+    -- The index does not have the jobs of this line.
+    IF 'arrived' = ANY (lines) OR NOT first.queues <@ served THEN
+        mixed := ARRAY['arrived'] || ARRAY(
+            SELECT line FROM unnest(first.lines, first.queues) AS head (line, queue_name)
+            WHERE NOT queue_name = ANY (served)
+        );
+        RETURN QUERY
+        WITH RECURSIVE hop (line, number, queue_name) AS (
+            SELECT line, number, (
+                SELECT queue_name FROM pgjobs_job AS job WHERE job.line = wanted.line
+                ORDER BY queue_name LIMIT 1
+            )
+            FROM unnest(lines, numbers) AS wanted (line, number)
+            WHERE line = ANY (mixed)
+            UNION ALL
+            SELECT line, number, (
+                SELECT queue_name FROM pgjobs_job AS job
+                WHERE job.line = hop.line AND job.queue_name > hop.queue_name
+                ORDER BY queue_name LIMIT 1
+            )
+            FROM hop WHERE queue_name IS NOT NULL
+        )
+        SELECT line, id, keys, priority, turn, place
+        FROM (
+            SELECT hop.line, number, job.*, row_number() OVER (
+                    PARTITION BY hop.line ORDER BY priority DESC, turn
+                ) AS place
+            FROM hop
+            CROSS JOIN LATERAL (
+                SELECT id, keys, priority, turn FROM pgjobs_job AS job
+                WHERE job.line = hop.line AND job.queue_name = hop.queue_name
+                ORDER BY priority DESC, turn LIMIT number
+            ) AS job
+            -- The question is asked once, however many lines a queue is in. IS TRUE lets
+            -- the planner hash the answers: it would compare each queue with all of them.
+            WHERE (queue_name IN (
+                SELECT unnest(pgjobs_served_of(ARRAY(SELECT queue_name FROM hop)))
+            )) IS TRUE
+        ) AS ranked
+        WHERE place <= number;
     END IF;
-END
-$$;
-""",
-    ),
-    "function pgjobs_heads_by_queue": (
-        r"""CREATE OR REPLACE FUNCTION pgjobs_heads_by_queue(lines text[], numbers integer[])
-RETURNS TABLE (line text, id bigint, keys jsonb) LANGUAGE plpgsql STABLE AS $$
-BEGIN
     RETURN QUERY
-    WITH queue AS MATERIALIZED (
-        WITH RECURSIVE hop (line, number, name, hops) AS (
-            SELECT wanted.line, wanted.number, (
-                SELECT queue_name FROM pgjobs_job AS job
-                WHERE job.line = wanted.line
-                ORDER BY queue_name LIMIT 1
-            ), 1
-            FROM unnest(lines, numbers) AS wanted (line, number)
-            UNION ALL
-            SELECT hop.line, hop.number, (
-                SELECT queue_name FROM pgjobs_job AS job
-                WHERE job.line = hop.line AND queue_name > hop.name
-                ORDER BY queue_name LIMIT 1
-            ), hops + 1
-            FROM hop WHERE hop.name IS NOT NULL AND hops < 1000
-        )
-        SELECT hop.line, hop.number, hop.name FROM hop WHERE hop.name IS NOT NULL
-    ),
-    -- OFFSET 0: the question is asked once for each queue, however many lines it is in.
-    served AS MATERIALIZED (
-        SELECT each.name FROM (SELECT DISTINCT queue.name FROM queue OFFSET 0) AS each
-        WHERE pgjobs_is_served(each.name)
-    ),
-    ranked AS (
-        SELECT queue.line, queue.number, head.id, head.keys, row_number() OVER (
-                PARTITION BY queue.line ORDER BY priority DESC, turn
-            ) AS place
-        FROM queue CROSS JOIN LATERAL (
-            SELECT job.id, job.keys, priority, turn FROM pgjobs_job AS job
-            WHERE job.line = queue.line AND job.queue_name = queue.name
-            ORDER BY priority DESC, turn LIMIT queue.number
-        ) AS head
-        WHERE queue.name IN (SELECT served.name FROM served)
-    )
-    SELECT ranked.line, ranked.id, ranked.keys FROM ranked WHERE place <= number;
-END
-$$;
-""",
-        r"""CREATE OR REPLACE FUNCTION pgjobs_heads_by_queue(lines text[], numbers integer[])
-RETURNS TABLE (line text, id bigint, keys jsonb, place bigint)
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN QUERY
-    WITH queue AS MATERIALIZED (
-        WITH RECURSIVE hop (line, number, name) AS (
-            SELECT wanted.line, wanted.number, (
-                SELECT queue_name FROM pgjobs_job AS job
-                WHERE job.line = wanted.line
-                ORDER BY queue_name LIMIT 1
-            )
-            FROM unnest(lines, numbers) AS wanted (line, number)
-            UNION ALL
-            SELECT hop.line, hop.number, (
-                SELECT queue_name FROM pgjobs_job AS job
-                WHERE job.line = hop.line AND queue_name > hop.name
-                ORDER BY queue_name LIMIT 1
-            )
-            FROM hop WHERE hop.name IS NOT NULL
-        )
-        SELECT hop.line, hop.number, hop.name FROM hop WHERE hop.name IS NOT NULL
-    ),
-    -- The question is asked once for each queue, however many lines it is in.
-    served AS MATERIALIZED (
-        SELECT unnest(pgjobs_served_of(ARRAY(SELECT queue.name FROM queue))) AS name
-    ),
-    ranked AS (
-        SELECT queue.line, queue.number, head.id, head.keys, row_number() OVER (
-                PARTITION BY queue.line ORDER BY priority DESC, turn
-            ) AS place
-        FROM queue CROSS JOIN LATERAL (
-            SELECT job.id, job.keys, priority, turn FROM pgjobs_job AS job
-            WHERE job.line = queue.line AND job.queue_name = queue.name
-            ORDER BY priority DESC, turn LIMIT queue.number
-        ) AS head
-        WHERE queue.name IN (SELECT served.name FROM served)
-    )
-    SELECT ranked.line, ranked.id, ranked.keys, ranked.place FROM ranked
-    WHERE ranked.place <= ranked.number;
+    SELECT * FROM unnest(
+        first.lines, first.ids, first.keys, first.priorities, first.turns, first.places
+    ) AS head (line)
+    WHERE NOT line = ANY (mixed);
 END
 $$;
 """,
     ),
-    "function pgjobs_heads_of_rates": (
+    "function pgjobs_knows": (
         None,
-        r"""CREATE OR REPLACE FUNCTION pgjobs_heads_of_rates(
-    rate_keys text[], candidates pgjobs_candidate[]
-) RETURNS bigint[] LANGUAGE plpgsql AS $$
-DECLARE
-    lines text[];
-    numbers integer[];
-    found bigint[];
+        r"""CREATE OR REPLACE FUNCTION pgjobs_knows(waiting_for text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT waiting_for IN ('predecessor', 'dependency', 'lock', 'limit', 'rate')
+$$;
+""",
+    ),
+    "function pgjobs_left_free": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_left_free(candidates pgjobs_candidate[])
+RETURNS jsonb[] LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    SELECT array_agg(pgjobs_line('rate', key)), array_agg(1)
-    INTO lines, numbers FROM unnest(rate_keys) AS key;
-    found := ARRAY(
-        SELECT head.id FROM pgjobs_heads(lines, numbers) AS head
-        WHERE NOT head.id IN (SELECT candidate.id FROM unnest(candidates) AS candidate)
-    );
-    IF found = '{}' THEN
-        RETURN found;
-    END IF;
     RETURN ARRAY(
-        SELECT id FROM pgjobs_job WHERE id = ANY (found) AND status = 'WAITING'
-        FOR NO KEY UPDATE SKIP LOCKED
+        SELECT jsonb_strip_nulls(jsonb_build_object(
+            'lock', CASE WHEN obstacle IN ('limit', 'rate') THEN lock END,
+            'limit_key', CASE
+                WHEN obstacle = 'rate'
+                    OR obstacle <> 'limit' AND starts_with(line, 'limit ')
+                    THEN limit_key
+            END,
+            'rate_key', CASE WHEN starts_with(line, 'rate ') THEN rate_key END,
+            'rate_burst', CASE WHEN starts_with(line, 'rate ') THEN rate_burst END
+        ))
+        FROM unnest(candidates) AS candidate
+        WHERE line <> pgjobs_line_of(candidate) AND line ~ '^(limit|rate) '
+            OR obstacle IN ('limit', 'rate')
+            AND (lock IS NOT NULL OR obstacle = 'rate' AND limit_key IS NOT NULL)
+            AND (
+                line IS DISTINCT FROM pgjobs_line_of(candidate)
+                OR id IN (SELECT blocker FROM unnest(candidates))
+                OR limit_key IN (
+                    SELECT other.limit_key FROM unnest(candidates) AS other
+                    WHERE other.obstacle = 'limit'
+                )
+            )
     );
 END
 $$;
 """,
-    ),
-    "function pgjobs_line_of": (
-        r"""CREATE OR REPLACE FUNCTION pgjobs_line_of(candidate pgjobs_candidate) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE candidate.obstacle
-        WHEN 'lock' THEN pgjobs_line(
-            CASE WHEN candidate.is_ordered THEN 'lock' ELSE 'mutex' END,
-            candidate.lock
+        r"""CREATE OR REPLACE FUNCTION pgjobs_left_free(ids bigint[], obstacles jsonb)
+RETURNS jsonb[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH job AS MATERIALIZED (
+            SELECT id, line, keys, own.value ->> 'line' AS next_line,
+                split_part(own.value ->> 'line', ' ', 1) AS met,
+                (own.value ->> 'blocker')::bigint AS blocker
+            FROM pgjobs_job
+            CROSS JOIN LATERAL (SELECT obstacles -> id::text) AS own (value)
+            WHERE id = ANY (ids) AND own.value IS NOT NULL
         )
-        WHEN 'limit' THEN pgjobs_line('limit', candidate.limit_key)
-        WHEN 'rate' THEN pgjobs_line('rate', candidate.rate_key)
-        WHEN 'dependency' THEN 'predecessor'
-        WHEN 'unserved' THEN 'arrived'
-        ELSE candidate.obstacle
-    END
-$$;
-""",
-        r"""CREATE OR REPLACE FUNCTION pgjobs_line_of(candidate pgjobs_candidate) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE candidate.obstacle
-        WHEN 'lock' THEN pgjobs_line(
-            CASE WHEN candidate.is_ordered THEN 'lock' ELSE 'mutex' END,
-            candidate.lock
-        )
-        WHEN 'limit' THEN pgjobs_line('limit', candidate.limit_key)
-        WHEN 'rate' THEN pgjobs_line('rate', candidate.rate_key)
-        WHEN 'dependency' THEN 'predecessor'
-        WHEN 'unserved' THEN pgjobs_line('unserved', candidate.queue_name)
-        ELSE candidate.obstacle
-    END
+        SELECT jsonb_strip_nulls(jsonb_build_object(
+            'lock', CASE WHEN met IN ('limit', 'rate') THEN keys -> 'lock' END,
+            'limit_key', CASE
+                WHEN met = 'rate' OR met <> 'limit' AND starts_with(line, 'limit ')
+                    THEN keys -> 'limit_key'
+            END,
+            'rate_key', CASE WHEN starts_with(line, 'rate ') THEN keys -> 'rate_key' END
+        ))
+        FROM job
+        WHERE line <> next_line AND line ~ '^(limit|rate) '
+            OR (
+                met IN ('limit', 'rate') AND keys ? 'lock'
+                OR met = 'rate' AND keys ? 'limit_key'
+            )
+            AND (
+                line <> next_line
+                OR id IN (SELECT blocker FROM job)
+                OR keys ->> 'limit_key' IN (
+                    SELECT keys ->> 'limit_key' FROM job AS other
+                    WHERE other.met = 'limit'
+                )
+            )
+    );
+END
 $$;
 """,
     ),
@@ -1061,93 +1044,248 @@ END
 $$;
 """,
         r"""CREATE OR REPLACE FUNCTION pgjobs_meet_limits(
-    INOUT candidates pgjobs_candidate[], OUT touched jsonb[]
+    ids bigint[], INOUT obstacles jsonb, OUT freed_keys jsonb[]
 ) LANGUAGE plpgsql AS $$
-DECLARE
-    lines text[];
-    heads pgjobs_candidate[] := '{}';  -- the first in line, without ids
 BEGIN
+    WITH job AS MATERIALIZED (
+        SELECT id, priority, turn, keys ->> 'limit_key' AS key,
+            (keys -> 'max_running')::integer AS allows,
+            pgjobs_line('limit', keys ->> 'limit_key') AS own_line,
+            line <> pgjobs_line('limit', keys ->> 'limit_key') AS comes_from_elsewhere
+        FROM pgjobs_job
+        WHERE id = ANY (ids) AND keys ? 'limit_key' AND NOT obstacles ? id::text
+    ),
     -- Mostly there is no line. To ask for it costs less than to look for its first job.
-    SELECT array_agg(name) INTO lines
-    FROM (
-        SELECT DISTINCT pgjobs_line('limit', limit_key) FROM unnest(candidates)
-        WHERE obstacle IS NULL AND line IS DISTINCT FROM pgjobs_line('limit', limit_key)
-    ) AS joined (name)
-    WHERE EXISTS (SELECT FROM pgjobs_job WHERE line = name OFFSET 0);
-    IF lines IS NOT NULL THEN
-        heads := ARRAY(
-            SELECT ROW(
-                NULL, NULL, priority, turn, NULL, NULL, NULL, keys ->> 'limit_key',
-                NULL, NULL, NULL, NULL, NULL, NULL
-            )::pgjobs_candidate
-            FROM pgjobs_heads(lines, array_fill(1, ARRAY[cardinality(lines)])) AS head
-            CROSS JOIN LATERAL (
-                SELECT priority, turn FROM pgjobs_job WHERE id = head.id OFFSET 0
-            ) AS job
-        );
-    END IF;
-    SELECT array_agg(ROW(
-            id, queue_name, priority, turn, line, lock, is_ordered, limit_key,
-            max_running, rate_key, rate_interval, rate_burst,
-            CASE WHEN is_full OR is_held_up THEN 'limit' ELSE obstacle END,
-            blocker
-        )::pgjobs_candidate),
+    joined AS (
+        SELECT array_agg(line) AS lines, array_agg(1) AS ones
+        FROM (SELECT DISTINCT own_line FROM job WHERE comes_from_elsewhere) AS own (line)
+        WHERE EXISTS (SELECT FROM pgjobs_job WHERE pgjobs_job.line = own.line OFFSET 0)
+        HAVING count(*) > 0
+    ),
+    placed AS (
+        SELECT *, count(id) OVER same_limit AS number,
+            bool_or(id IS NULL) OVER same_limit AND comes_from_elsewhere AS is_behind
+        FROM (
+            SELECT * FROM job
+            UNION ALL
+            SELECT NULL, priority, turn, keys ->> 'limit_key', NULL, line, NULL
+            FROM joined CROSS JOIN LATERAL pgjobs_heads(lines, ones)
+        ) AS either
+        WINDOW same_limit AS (PARTITION BY key ORDER BY priority DESC, turn, id)
+    ),
+    counted AS (
+        SELECT *, number + max(
+                CASE
+                    WHEN number = 1 THEN (
+                        SELECT count(*) FROM (
+                            SELECT FROM pgjobs_job
+                            WHERE keys IS NOT NULL AND keys ->> 'limit_key' = placed.key
+                                AND status IN ('READY', 'RUNNING')
+                            LIMIT placed.allows
+                        ) AS place
+                    )
+                END
+            ) OVER same_limit AS running,
+            first_value(allows) OVER same_limit AS first_allows
+        FROM placed WHERE id IS NOT NULL
+        WINDOW same_limit AS (PARTITION BY key ORDER BY priority DESC, turn, id)
+    )
+    SELECT coalesce(
+            jsonb_object_agg(
+                id, jsonb_build_object('waiting_for', 'limit', 'line', own_line)
+            ) FILTER (WHERE is_full OR is_held_up),
+            '{}'
+        ),
         coalesce(
-            array_agg(jsonb_build_object('limit_key', limit_key)) FILTER (
-                WHERE NOT is_full AND (is_behind OR running + number > first_allows)
+            array_agg(jsonb_build_object('limit_key', key)) FILTER (
+                WHERE NOT is_full AND (is_behind OR running > first_allows)
             ),
             '{}'
         )
-    INTO candidates, touched
+    INTO obstacles, freed_keys
     FROM (
         SELECT *, bool_or(is_behind) OVER same_limit AS is_held_up,
-            coalesce(bool_or(running + number > max_running) OVER same_limit, false)
-                AS is_full
+            bool_or(running > allows) OVER same_limit AS is_full
+        FROM counted
+        WINDOW same_limit AS (PARTITION BY key ORDER BY priority DESC, turn, id)
+    ) AS met;
+END
+$$;
+""",
+    ),
+    "function pgjobs_meet_links": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_meet_links(candidates pgjobs_candidate[])
+RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT ROW(
+            candidate.id, candidate.queue_name, candidate.priority, candidate.turn,
+            candidate.line, lock, is_ordered, limit_key, max_running, rate_key,
+            rate_interval, rate_burst,
+            CASE
+                WHEN link.obstacle IS NOT NULL THEN link.obstacle
+                WHEN dependencies IS NOT NULL
+                    AND pgjobs_lacks_dependency(dependencies) THEN 'undecided'
+                WHEN is_linked AND NOT pgjobs_is_served(candidate.queue_name)
+                    THEN 'unserved'
+            END,
+            link.predecessor_id
+        )::pgjobs_candidate
+        FROM unnest(candidates) AS candidate
+        CROSS JOIN LATERAL (
+            SELECT dependencies, dependencies IS NOT NULL
+                OR keys ?| ARRAY['after', 'after_batches'] AS is_linked
+            FROM pgjobs_job WHERE pgjobs_job.id = candidate.id
+            OFFSET 0  -- asked for each: no join with all jobs
+        ) AS job
+        LEFT JOIN LATERAL (
+            SELECT predecessor_id,
+                CASE needs WHEN 'dependency' THEN needs ELSE 'predecessor' END
+                    AS obstacle
+            FROM pgjobs_predecessor
+            WHERE job.is_linked AND job_id = candidate.id AND is_open
+            ORDER BY needs = 'dependency', predecessor_id LIMIT 1
+        ) AS link ON true
+    );
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_meet_links(ids bigint[]) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT coalesce(jsonb_object_agg(met.id, to_jsonb(met)), '{}')
         FROM (
-            SELECT *,
-                coalesce(
-                    obstacle IS NULL AND number_of_heads > 0
-                        AND line <> pgjobs_line('limit', limit_key),
-                    false
-                ) AS is_behind,
-                max(
-                    CASE
-                        WHEN number = 1 AND id IS NOT NULL
-                            AND obstacle IS NULL AND limit_key IS NOT NULL
-                            THEN (
-                                SELECT count(*) FROM (
-                                    SELECT FROM pgjobs_job
-                                    WHERE keys IS NOT NULL
-                                        AND keys ->> 'limit_key' = placed.limit_key
-                                        AND status IN ('READY', 'RUNNING')
-                                    LIMIT placed.max_running
-                                ) AS place
-                            )
-                    END
-                ) OVER same_limit AS running,
-                max(CASE WHEN number = 1 AND obstacle IS NULL THEN max_running END)
-                    OVER same_limit AS first_allows
-            FROM (
-                SELECT *, count(id) OVER same_limit AS number,
-                    count(*) FILTER (WHERE id IS NULL) OVER same_limit
-                        AS number_of_heads
-                FROM unnest(candidates || heads)
-                WINDOW same_limit AS (
-                    PARTITION BY obstacle IS NULL, limit_key
-                    ORDER BY priority DESC, turn, id
+            SELECT job.id, predecessor_id AS blocker,
+                CASE
+                    WHEN needs = 'dependency' OR needs IS NULL AND is_undecided
+                        THEN 'dependency'
+                    WHEN needs IS NOT NULL THEN 'predecessor'
+                    ELSE waiting_for  -- and unserved
+                END AS waiting_for,
+                CASE
+                    WHEN needs IS NOT NULL THEN 'predecessor'
+                    WHEN is_undecided THEN 'undecided'
+                    ELSE pgjobs_line('unserved', queue_name)
+                END AS line
+            FROM pgjobs_job AS job
+            LEFT JOIN LATERAL (
+                SELECT predecessor_id, needs FROM pgjobs_predecessor
+                WHERE job_id = job.id AND is_open
+                ORDER BY needs = 'dependency', predecessor_id LIMIT 1
+            ) AS link ON true
+            CROSS JOIN LATERAL (
+                SELECT needs IS NULL AND dependencies IS NOT NULL
+                    AND pgjobs_lacks_dependency(dependencies)
+                OFFSET 0  -- asked once, although it is used three times
+            ) AS own (is_undecided)
+            WHERE job.id = ANY (ids)
+                AND (dependencies IS NOT NULL OR keys ?| ARRAY['after', 'after_batches'])
+                AND (
+                    needs IS NOT NULL OR is_undecided
+                    OR NOT pgjobs_is_served(queue_name)
                 )
+        ) AS met
+    );
+END
+$$;
+""",
+    ),
+    "function pgjobs_meet_locks": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_meet_locks(candidates pgjobs_candidate[])
+RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT ROW(
+            id, queue_name, priority, turn, line, lock, is_ordered, limit_key,
+            max_running, rate_key, rate_interval, rate_burst,
+            CASE WHEN loses THEN 'lock' ELSE obstacle END,
+            CASE WHEN loses THEN coalesce(holder_id, first_id) ELSE blocker END
+        )::pgjobs_candidate
+        FROM (
+            SELECT *, obstacle IS NULL AND lock IS NOT NULL
+                    AND (holder_id IS NOT NULL OR first_id <> id) AS loses
+            FROM (
+                SELECT *, first_value(id) OVER (
+                        PARTITION BY obstacle IS NULL AND holder_id IS NULL, lock
+                        ORDER BY priority DESC, turn
+                    ) AS first_id
+                FROM unnest(candidates) AS candidate
+                CROSS JOIN LATERAL (
+                    SELECT coalesce(
+                        (
+                            SELECT job.id FROM pgjobs_job AS job
+                            WHERE keys IS NOT NULL AND keys ->> 'lock' = candidate.lock
+                                AND status IN ('READY', 'RUNNING')
+                        ),
+                        (
+                            SELECT first.id FROM (
+                                SELECT job.id FROM pgjobs_job AS job
+                                WHERE keys IS NOT NULL
+                                    AND keys ->> 'lock'
+                                        BETWEEN candidate.lock AND candidate.lock
+                                    AND (keys ->> 'is_ordered')
+                                        IS DISTINCT FROM 'false'
+                                    AND status IN ('WAITING', 'SCHEDULED')
+                                ORDER BY keys ->> 'lock', job.id LIMIT 1
+                            ) AS first
+                            WHERE is_ordered AND first.id < candidate.id
+                        )
+                    )
+                    OFFSET 0  -- asked once, although it is used twice
+                ) AS holder (holder_id)
             ) AS placed
-            WINDOW same_limit AS (
-                PARTITION BY obstacle IS NULL, limit_key
-                ORDER BY priority DESC, turn, id
-            )
-        ) AS counted
-        WINDOW same_limit AS (
-            PARTITION BY obstacle IS NULL, limit_key
-            ORDER BY priority DESC, turn, id
-        )
-    ) AS met
-    WHERE id IS NOT NULL;
+        ) AS decided
+    );
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_meet_locks(ids bigint[], obstacles jsonb) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT coalesce(jsonb_object_agg(met.id, to_jsonb(met)), '{}')
+        FROM (
+            SELECT id, 'lock' AS waiting_for, coalesce(holder_id, first_id) AS blocker,
+                pgjobs_line(
+                    CASE WHEN is_ordered THEN 'lock' ELSE 'mutex' END, lock
+                ) AS line
+            FROM (
+                SELECT *, first_value(id) OVER (
+                        PARTITION BY holder_id IS NULL, lock ORDER BY priority DESC, turn
+                    ) AS first_id
+                FROM (
+                    SELECT id, priority, turn, keys ->> 'lock' AS lock,
+                        keys ->> 'is_ordered' IS DISTINCT FROM 'false' AS is_ordered
+                    FROM pgjobs_job
+                    WHERE id = ANY (ids) AND keys ? 'lock' AND NOT obstacles ? id::text
+                ) AS job
+                CROSS JOIN LATERAL (
+                    SELECT coalesce(
+                        (
+                            SELECT other.id FROM pgjobs_job AS other
+                            WHERE keys IS NOT NULL AND keys ->> 'lock' = job.lock
+                                AND status IN ('READY', 'RUNNING')
+                        ),
+                        (
+                            SELECT first.id FROM (
+                                SELECT other.id FROM pgjobs_job AS other
+                                WHERE keys IS NOT NULL
+                                    AND keys ->> 'lock' BETWEEN job.lock AND job.lock
+                                    AND (keys ->> 'is_ordered')
+                                        IS DISTINCT FROM 'false'
+                                    AND status IN ('WAITING', 'SCHEDULED')
+                                ORDER BY keys ->> 'lock', other.id LIMIT 1
+                            ) AS first
+                            WHERE is_ordered AND first.id < job.id
+                        )
+                    )
+                    OFFSET 0  -- asked once, although it is used twice
+                ) AS holder (holder_id)
+            ) AS placed
+            WHERE holder_id IS NOT NULL OR first_id <> id
+        ) AS met
+    );
 END
 $$;
 """,
@@ -1183,59 +1321,68 @@ END
 $$;
 """,
         r"""CREATE OR REPLACE FUNCTION pgjobs_meet_rates(
-    candidates pgjobs_candidate[], at timestamptz
-) RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS $$
+    ids bigint[], obstacles jsonb, at timestamptz
+) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     rate_keys text[];
     heads bigint[];
 BEGIN
-    SELECT array_agg(DISTINCT rate_key) INTO rate_keys
-    FROM unnest(candidates) WHERE obstacle IS NULL AND rate_key IS NOT NULL;
-    PERFORM pgjobs_carry_rates(candidates, at);
-    heads := pgjobs_heads_of_rates(rate_keys, candidates);
-    RETURN ARRAY(
+    SELECT array_agg(DISTINCT keys ->> 'rate_key') INTO rate_keys
+    FROM pgjobs_job
+    WHERE id = ANY (ids) AND keys ? 'rate_key' AND NOT obstacles ? id::text;
+    IF rate_keys IS NULL THEN
+        RETURN '{}';
+    END IF;
+    PERFORM pgjobs_carry_rates(ids, at);
+    heads := ARRAY(
+        SELECT id FROM pgjobs_job
+        WHERE id = ANY (ARRAY(
+                SELECT head.id
+                FROM (
+                    SELECT array_agg(pgjobs_line('rate', key)) AS lines,
+                        array_agg(1) AS ones
+                    FROM unnest(rate_keys) AS key
+                ) AS wanted
+                CROSS JOIN LATERAL pgjobs_heads(lines, ones) AS head
+                WHERE NOT head.id = ANY (ids)
+            ))
+            AND status = 'WAITING'
+        FOR NO KEY UPDATE SKIP LOCKED
+    );
+    RETURN (
         WITH state AS MATERIALIZED (
             SELECT * FROM pgjobs_rate_states(rate_keys, 2147483647)
         ),
-        head AS MATERIALIZED (
-            SELECT DISTINCT ON (keys ->> 'rate_key')
-                keys ->> 'rate_key' AS key, priority, turn
-            FROM pgjobs_job WHERE id = ANY (heads)
-            ORDER BY keys ->> 'rate_key', priority DESC, turn
+        job AS MATERIALIZED (
+            SELECT id, priority, turn, id = ANY (heads) AS is_head,
+                keys ->> 'rate_key' AS rate_key, pgjobs_rate_number(keys) AS number,
+                (keys -> 'rate_interval')::float8 AS step,
+                (keys -> 'rate_burst')::integer AS burst
+            FROM pgjobs_job
+            WHERE id = ANY (ids || heads) AND keys ? 'rate_key'
+                AND NOT obstacles ? id::text
         ),
         placed AS (
-            SELECT candidate.*, row_number() OVER same_rate AS place, (
-                    SELECT pgjobs_rate_number(keys) FROM pgjobs_job AS job
-                    WHERE job.id = candidate.id
-                ) AS number
-            FROM unnest(candidates) AS candidate
-            WINDOW same_rate AS (
-                PARTITION BY obstacle IS NULL, rate_key ORDER BY priority DESC, turn
-            )
+            SELECT *, count(*) FILTER (WHERE NOT is_head) OVER same_rate AS place
+            FROM job
+            WINDOW same_rate AS (PARTITION BY rate_key ORDER BY priority DESC, turn, id)
         )
-        SELECT ROW(
-            id, queue_name, placed.priority, placed.turn, line, lock, is_ordered,
-            limit_key, max_running, rate_key, rate_interval, rate_burst,
-            CASE
-                WHEN obstacle IS NULL AND bool_or(
-                    (head.priority, -head.turn) > (placed.priority, -placed.turn)
-                    OR pgjobs_rate_opens(
-                        starts, counts, even_at, number, number * rate_interval,
-                        rate_burst,
+        SELECT coalesce(
+            jsonb_object_agg(id, jsonb_build_object(
+                'waiting_for', 'rate', 'line', pgjobs_line('rate', rate_key)
+            )) FILTER (WHERE is_held_up AND NOT is_head),
+            '{}'
+        )
+        FROM (
+            SELECT placed.*, bool_or(
+                    is_head OR pgjobs_rate_opens(
+                        starts, counts, even_at, number, number * step, burst,
                         taken + place, at
                     ) > at
-                ) OVER same_rate THEN 'rate'
-                ELSE obstacle
-            END,
-            blocker
-        )::pgjobs_candidate
-        FROM placed
-        LEFT JOIN state ON obstacle IS NULL AND state.key = rate_key
-        LEFT JOIN head ON obstacle IS NULL AND head.key = rate_key
-        WINDOW same_rate AS (
-            PARTITION BY obstacle IS NULL, rate_key
-            ORDER BY placed.priority DESC, placed.turn
-        )
+                ) OVER same_rate AS is_held_up
+            FROM placed JOIN state ON state.key = rate_key
+            WINDOW same_rate AS (PARTITION BY rate_key ORDER BY priority DESC, turn, id)
+        ) AS met
     );
 END
 $$;
@@ -1271,157 +1418,188 @@ END
 $$;
 """,
     ),
-    "function pgjobs_next_of_limits": (
-        r"""CREATE OR REPLACE FUNCTION pgjobs_next_of_limits(limits text[], most integer)
-RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    ids bigint[];
-    lines text[];
-    numbers integer[];
+    "function pgjobs_move": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_move(candidates pgjobs_candidate[]) RETURNS void
+LANGUAGE plpgsql
+AS $$
 BEGIN
-    SELECT array_agg(id) FILTER (WHERE number = 1),
-        array_agg(line) FILTER (WHERE number > 1),
-        array_agg(number) FILTER (WHERE number > 1)
-    INTO ids, lines, numbers
+    PERFORM set_config('pgjobs.admits', 'on', true);  -- as in record.sql
+    UPDATE pgjobs_job AS job
+    SET status = CASE WHEN obstacle IS NULL THEN 'READY' ELSE 'WAITING' END,
+        waiting_for = CASE obstacle
+            WHEN 'undecided' THEN 'dependency'
+            WHEN 'unserved' THEN job.waiting_for
+            ELSE obstacle
+        END,
+        blocked_by_id = blocker,
+        line = next_line,
+        -- Behind the jobs enqueued while it waited, so that limit keys take turns.
+        turn = CASE
+            WHEN obstacle IS NULL AND starts_with(job.line, 'limit ')
+                THEN nextval('pgjobs_turn')
+            ELSE job.turn
+        END
     FROM (
-        -- As many as the first job in line allows.
-        SELECT first.line, first.id, least(most, allowed - (
-                SELECT count(*) FROM (
-                    SELECT FROM pgjobs_job AS job
-                    WHERE job.keys IS NOT NULL
-                        AND job.keys ->> 'limit_key' = first.keys ->> 'limit_key'
-                        AND status IN ('READY', 'RUNNING')
-                    LIMIT allowed
-                ) AS running
-            )) AS number
-        FROM (
-            SELECT array_agg(pgjobs_line('limit', limit_key)) AS lines,
-                array_agg(1) AS ones
-            FROM (SELECT DISTINCT unnest(limits)) AS touched (limit_key)
-        ) AS touched
-        CROSS JOIN LATERAL pgjobs_heads(touched.lines, ones) AS first
-        CROSS JOIN LATERAL (
-            SELECT (first.keys ->> 'max_running')::integer
-        ) AS that (allowed)
-        OFFSET 0  -- counted once, although it is used several times
-    ) AS room;
-    IF lines IS NOT NULL THEN
-        ids := ids || ARRAY(SELECT id FROM pgjobs_heads(lines, numbers));
-    END IF;
-    RETURN coalesce(ids, '{}');
+        SELECT obstacle, blocker, line,
+            CASE WHEN obstacle IS NOT NULL THEN pgjobs_line_of(candidate) END
+                AS next_line,
+            (SELECT ctid FROM pgjobs_job WHERE pgjobs_job.id = candidate.id) AS place
+        FROM unnest(candidates) AS candidate
+        OFFSET 0
+    ) AS decided
+    WHERE job.ctid = place AND decided.line IS DISTINCT FROM next_line;
+    PERFORM set_config('pgjobs.admits', '', true);
 END
 $$;
 """,
-        r"""CREATE OR REPLACE FUNCTION pgjobs_next_of_limits(limits text[], most integer)
-RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    ids bigint[];
-    lines text[];
-    numbers integer[];
+        r"""CREATE OR REPLACE FUNCTION pgjobs_move(
+    ids bigint[], obstacles jsonb, OUT admitted_to text[]
+) LANGUAGE plpgsql
+AS $$
 BEGIN
-    SELECT array_agg(id) FILTER (WHERE number = 1),
-        array_agg(line) FILTER (WHERE number > 1),
-        array_agg(number) FILTER (WHERE number > 1)
-    INTO ids, lines, numbers
-    FROM (
-        SELECT line, id, CASE
-                WHEN allowed - running = 1 AND next_allowed > allowed THEN 2
-                WHEN allowed - running > 1 THEN least(most, allowed - running + 1)
-                ELSE allowed - running
-            END AS number
+    PERFORM set_config('pgjobs.admits', 'on', true);  -- as in record.sql
+    WITH moved AS (
+        UPDATE pgjobs_job AS job
+        SET status = CASE WHEN met IS NULL THEN 'READY' ELSE 'WAITING' END,
+            waiting_for = met ->> 'waiting_for',
+            blocked_by_id = (met ->> 'blocker')::bigint,
+            line = met ->> 'line',
+            -- Behind the jobs enqueued while it waited, so that limit keys alternate.
+            turn = CASE
+                WHEN met IS NULL AND starts_with(line, 'limit ')
+                    THEN nextval('pgjobs_turn')
+                ELSE turn
+            END
         FROM (
-            SELECT array_agg(pgjobs_line('limit', limit_key)) AS lines,
-                array_agg(2) AS twos
-            FROM (SELECT DISTINCT unnest(limits)) AS touched (limit_key)
-        ) AS touched
-        CROSS JOIN LATERAL (
-            SELECT line, id, place, keys ->> 'limit_key' AS key,
-                (keys ->> 'max_running')::integer AS allowed,
-                lead((keys ->> 'max_running')::integer)
-                    OVER (PARTITION BY line ORDER BY place) AS next_allowed
-            FROM pgjobs_heads(touched.lines, twos)
-        ) AS first
-        CROSS JOIN LATERAL (
-            SELECT count(*)::integer FROM (
-                SELECT FROM pgjobs_job
-                WHERE keys IS NOT NULL AND keys ->> 'limit_key' = first.key
-                    AND status IN ('READY', 'RUNNING')
-                LIMIT allowed
-            ) AS place
+            SELECT obstacles -> wanted.id::text AS met, (
+                    SELECT ctid FROM pgjobs_job
+                    WHERE pgjobs_job.id = wanted.id AND status = 'WAITING'
+                ) AS place
+            FROM unnest(ids) AS wanted (id)
             OFFSET 0
-        ) AS counted (running)
-        WHERE place = 1
-        OFFSET 0  -- counted once, although it is used several times
-    ) AS room;
-    IF lines IS NOT NULL THEN
-        ids := ids || ARRAY(SELECT id FROM pgjobs_heads(lines, numbers));
-    END IF;
-    RETURN coalesce(ids, '{}');
+        ) AS decided
+        WHERE job.ctid = place AND line IS DISTINCT FROM met ->> 'line'
+        RETURNING status, queue_name
+    )
+    SELECT array_agg(queue_name) FILTER (WHERE status = 'READY') INTO admitted_to
+    FROM moved;
+    PERFORM set_config('pgjobs.admits', '', true);
 END
 $$;
 """,
     ),
-    "function pgjobs_next_of_rates": (
-        r"""CREATE OR REPLACE FUNCTION pgjobs_next_of_rates(rates jsonb[], most integer)
+    "function pgjobs_next_of": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_of(freed_keys jsonb[], most integer)
 RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN ARRAY(
-        SELECT head.id
-        FROM (
-            SELECT array_agg(pgjobs_line('rate', rate_key)) AS lines,
-                array_agg(least(most, burst)) AS bursts
-            FROM (
-                SELECT keys ->> 'rate_key', max((keys ->> 'rate_burst')::integer)
-                FROM unnest(rates) AS touched (keys)
-                GROUP BY 1
-            ) AS touched (rate_key, burst)
-            WHERE (SELECT opens_at FROM pgjobs_rate WHERE key = rate_key)
-                > clock_timestamp() IS NOT TRUE
-        ) AS touched
-        CROSS JOIN LATERAL pgjobs_heads(lines, bursts) AS head
-    );
-END
-$$;
-""",
-        r"""CREATE OR REPLACE FUNCTION pgjobs_next_of_rates(rates jsonb[], most integer)
-RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
 DECLARE
-    at timestamptz := clock_timestamp();
+    at CONSTANT timestamptz := clock_timestamp();
     ids bigint[];
+    ordered text[];  -- free locks: the ids decide
+    shared text[];  -- lines of keys that may have room for several jobs
     lines text[];
     numbers integer[];
 BEGIN
-    SELECT array_agg(id) FILTER (
-            WHERE next_at > at
-                AND (opens_at <= next_at + interval '1 ms') IS NOT TRUE
-        ),
-        array_agg(line) FILTER (WHERE next_at <= at),
-        array_agg(least(most, number, burst)) FILTER (WHERE next_at <= at)
-    INTO ids, lines, numbers
+    SELECT array_agg(key) FILTER (WHERE kind = 'lock'),
+        array_agg(line) FILTER (WHERE kind NOT IN ('lock', 'mutex')),
+        array_agg(line) FILTER (WHERE kind = 'mutex'),
+        array_agg(1) FILTER (WHERE kind = 'mutex')
+    INTO ordered, shared, lines, numbers
     FROM (
-        SELECT head.id, head.line, number, burst, state.opens_at, pgjobs_rate_opens(
-                starts, counts, even_at, number,
-                number * (head.keys -> 'rate_interval')::float8,
-                burst, taken + 1, at
-            ) AS next_at
-        FROM (
-            SELECT array_agg(pgjobs_line('rate', rate_key)) AS lines,
-                array_agg(1) AS ones
-            FROM (
-                SELECT DISTINCT keys ->> 'rate_key' FROM unnest(rates) AS touched (keys)
-            ) AS touched (rate_key)
-        ) AS touched
-        CROSS JOIN LATERAL pgjobs_heads(touched.lines, ones) AS head
+        SELECT DISTINCT kind, key, pgjobs_line(kind, key)
+        FROM unnest(freed_keys) AS freed_keys (keys)
         CROSS JOIN LATERAL (
-            SELECT pgjobs_rate_number(head.keys) AS number,
-                (head.keys -> 'rate_burst')::integer AS burst
+            VALUES ('lock', keys ->> 'lock'), ('mutex', keys ->> 'lock'),
+                ('limit', keys ->> 'limit_key'), ('rate', keys ->> 'rate_key')
+        ) AS own (kind, key)
+        WHERE key IS NOT NULL
+    ) AS own (kind, key, line)
+    -- OFFSET 0: asked for each line, so that there is no join with all jobs.
+    WHERE EXISTS (SELECT FROM pgjobs_job AS job WHERE job.line = own.line OFFSET 0)
+        AND (kind IN ('lock', 'mutex') AND EXISTS (
+            SELECT FROM pgjobs_job
+            WHERE keys IS NOT NULL AND keys ->> 'lock' = own.key
+                AND status IN ('READY', 'RUNNING')
             OFFSET 0
-        ) AS own
-        CROSS JOIN LATERAL pgjobs_rate_states(
-            ARRAY[head.keys ->> 'rate_key'], 2147483647
-        ) AS state
-        OFFSET 0  -- computed once, although it is used several times
-    ) AS first;
+        )) IS NOT TRUE;
+    IF ordered IS NOT NULL THEN
+        ids := ARRAY(
+            SELECT id
+            FROM unnest(ordered) AS free (lock)
+            CROSS JOIN LATERAL (
+                SELECT id, line, queue_name FROM pgjobs_job
+                WHERE keys IS NOT NULL
+                    -- An equation would let the planner walk the primary key.
+                    AND keys ->> 'lock' BETWEEN free.lock AND free.lock
+                    AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
+                    AND status IN ('WAITING', 'SCHEDULED')
+                ORDER BY keys ->> 'lock', id LIMIT 1
+            ) AS first
+            WHERE line = pgjobs_line('lock', lock) AND pgjobs_is_served(queue_name)
+        );
+    END IF;
+    IF shared IS NOT NULL THEN
+        -- The first in line says how many fit, as mostly all in a line agree. The next
+        -- one comes along if it may fit all the same, because it allows more jobs. Then
+        -- pgjobs_meet_limits asks for those behind it, too.
+        SELECT ids || array_agg(id) FILTER (WHERE number = 1),
+            lines || array_agg(line) FILTER (WHERE number > 1),
+            numbers || array_agg(least(number, most)) FILTER (WHERE number > 1)
+        INTO ids, lines, numbers
+        FROM (
+            SELECT line, id, CASE
+                    WHEN is_limit AND (room > 1 OR room = 1 AND next_allows > allows)
+                        THEN room + 1
+                    ELSE room
+                END AS number
+            FROM (
+                SELECT line, id, keys, place, starts_with(line, 'limit ') AS is_limit,
+                    (keys -> 'max_running')::integer AS allows,
+                    lead((keys -> 'max_running')::integer)
+                        OVER (PARTITION BY line ORDER BY place) AS next_allows
+                FROM pgjobs_heads(shared, array_fill(2, ARRAY[cardinality(shared)]))
+            ) AS head
+            CROSS JOIN LATERAL (
+                SELECT CASE
+                    WHEN is_limit THEN allows - (
+                        SELECT count(*)::integer FROM (
+                            SELECT FROM pgjobs_job
+                            WHERE keys IS NOT NULL
+                                AND keys ->> 'limit_key' = head.keys ->> 'limit_key'
+                                AND status IN ('READY', 'RUNNING')
+                            LIMIT allows
+                        ) AS place
+                    )
+                    ELSE (
+                        -- If the first has to wait, it comes alone where it is not known
+                        -- yet until when, or where that is earlier than was known.
+                        SELECT CASE
+                            WHEN next_at <= at THEN least(number, burst)
+                            ELSE ((opens_at <= next_at + interval '1 ms') IS NOT TRUE)::integer
+                        END
+                        FROM (
+                            SELECT pgjobs_rate_number(keys), (keys -> 'rate_burst')::integer
+                            OFFSET 0
+                        ) AS own (number, burst)
+                        CROSS JOIN LATERAL (
+                            SELECT opens_at, pgjobs_rate_opens(
+                                    starts, counts, even_at, number,
+                                    number * (keys -> 'rate_interval')::float8, burst,
+                                    taken + 1, at
+                                ) AS next_at
+                            FROM pgjobs_rate_states(
+                                ARRAY[keys ->> 'rate_key'], 2147483647
+                            )
+                            OFFSET 0
+                        ) AS state
+                    )
+                END
+                OFFSET 0  -- counted once, although it is used several times
+            ) AS own (room)
+            WHERE place = 1
+        ) AS first;
+    END IF;
     IF lines IS NOT NULL THEN
         ids := ids || ARRAY(SELECT id FROM pgjobs_heads(lines, numbers));
     END IF;
@@ -1502,6 +1680,20 @@ BEGIN
     IF NEW.line = 'recorded' THEN
         RETURN NEW;
     END IF;
+    -- It has gone on since it was suspended, and is to begin once more. What is released
+    -- before it began has not gone on.
+    IF NEW.keys ? 'rate_aside'
+        AND (NEW.keys -> 'rate_aside' -> 'attempts')::integer <> NEW.attempts
+        AND (
+            NEW.status = 'SCHEDULED' OR NEW.life > OLD.life
+            OR NEW.failures > OLD.failures OR NEW.crashes > OLD.crashes
+        )
+    THEN
+        NEW.keys := pgjobs_rate_again(NEW.keys);
+    END IF;
+    IF NEW.keys ? 'deadline' AND NEW.finished_at IS NULL THEN
+        NEW.keys := pgjobs_keys_of_life(OLD, NEW);
+    END IF;
     CASE
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN
@@ -1509,9 +1701,9 @@ BEGIN
         END IF;
     WHEN NEW.status = 'READY' THEN
         IF OLD.status = 'READY'
-            -- The mark that others wait for its end changes nothing else.
-            AND coalesce(OLD.keys, '{}') - 'has_successors'
-                = coalesce(NEW.keys, '{}') - 'has_successors'
+            -- The mark that others wait for its end changes nothing else, nor its own.
+            AND coalesce(OLD.keys, '{}') - ARRAY['has_successors', 'ends_at']
+                = coalesce(NEW.keys, '{}') - ARRAY['has_successors', 'ends_at']
             AND OLD.dependencies IS NOT DISTINCT FROM NEW.dependencies
         THEN
             RETURN NEW;
@@ -1529,7 +1721,12 @@ BEGIN
         END IF;
     WHEN NEW.status = 'WAITING' THEN
         IF OLD.status <> 'WAITING' THEN
-            NEW.line := pgjobs_first_line(NEW.keys);
+            -- No admission has anything to do for a task that waits and holds no key.
+            NEW.line := CASE
+                WHEN OLD.status = 'RUNNING'
+                    AND pgjobs_first_obstacle(NEW.keys, NULL) IS NULL THEN 'unknown'
+                ELSE pgjobs_first_line(NEW.keys)
+            END;
         END IF;
     ELSE
         NULL;
@@ -1539,6 +1736,108 @@ BEGIN
         PERFORM pgjobs_leave_note(NULL, jsonb_build_object(
             'rate_key', OLD.keys -> 'rate_key'
         ));
+    END IF;
+    RETURN NEW;
+END
+$$;
+""",
+    ),
+    "function pgjobs_queue_inserted": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_queue_inserted() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.status = 'WAITING' OR NEW.run_after > statement_timestamp()
+        OR NEW.keys ?| ARRAY['batch_id', 'after', 'after_batches']
+    THEN
+        IF NEW.keys ? 'batch_id' THEN
+            NEW.batch_id := NEW.keys ->> 'batch_id';
+        END IF;
+        IF NEW.status = 'WAITING' THEN
+            NEW.line := 'unlinked';  -- an admission finds out what it waits for
+            RETURN NEW;
+        END IF;
+        IF NEW.run_after > statement_timestamp() THEN
+            NEW.status := 'SCHEDULED';
+            IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
+                NEW.line := 'unlinked';  -- its predecessors may be gone when it is due
+            END IF;
+            RETURN NEW;
+        END IF;
+        IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
+            NEW.waiting_for := 'predecessor';
+            NEW.status := 'WAITING';
+            NEW.line := 'unlinked';
+            RETURN NEW;
+        END IF;
+    END IF;
+    -- Most come here with one question asked: each takes time for each row.
+    NEW.waiting_for := CASE
+        WHEN NEW.dependencies -> 'needs' <> '[]' THEN 'dependency'
+        WHEN NEW.keys ? 'lock' THEN 'lock'
+        WHEN NEW.keys ? 'limit_key' THEN 'limit'
+        WHEN NEW.keys ? 'rate_key' THEN 'rate'
+    END;
+    IF NEW.waiting_for IS NOT NULL THEN
+        NEW.status := 'WAITING';
+        NEW.line := 'arrived';
+    END IF;
+    RETURN NEW;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_queue_inserted() RETURNS trigger
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    enqueued_in jsonb;
+BEGIN
+    IF NEW.keys ? 'waits_for' AND NOT NEW.keys ? 'enqueued_in' THEN
+        EXECUTE pg_catalog.format('SELECT %I.pgjobs_enqueued_in()', TG_TABLE_SCHEMA)
+        INTO enqueued_in;
+        NEW.keys := NEW.keys || enqueued_in;
+    END IF;
+    IF NEW.keys ? 'deadline' AND NOT NEW.keys ?| ARRAY['ends_at', 'after', 'after_batches']
+        AND coalesce(NEW.dependencies -> 'needs', '[]') = '[]'
+        AND jsonb_typeof(NEW.keys -> 'deadline') = 'number'
+    THEN
+        NEW.keys := NEW.keys || jsonb_build_object(
+            'ends_at', extract(epoch FROM greatest(NEW.run_after, statement_timestamp()))
+                + (NEW.keys -> 'deadline')::numeric
+        );
+    END IF;
+    IF NEW.status = 'WAITING' OR NEW.run_after > statement_timestamp()
+        OR NEW.keys ?| ARRAY['batch_id', 'after', 'after_batches']
+    THEN
+        IF NEW.keys ? 'batch_id' THEN
+            NEW.batch_id := NEW.keys ->> 'batch_id';
+        END IF;
+        IF NEW.status = 'WAITING' THEN
+            NEW.line := 'unlinked';  -- an admission finds out what it waits for
+            RETURN NEW;
+        END IF;
+        IF NEW.run_after > statement_timestamp() THEN
+            NEW.status := 'SCHEDULED';
+            IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
+                NEW.line := 'unlinked';  -- its predecessors may be gone when it is due
+            END IF;
+            RETURN NEW;
+        END IF;
+        IF NEW.keys ?| ARRAY['after', 'after_batches'] THEN
+            NEW.waiting_for := 'predecessor';
+            NEW.status := 'WAITING';
+            NEW.line := 'unlinked';
+            RETURN NEW;
+        END IF;
+    END IF;
+    -- Most come here with one question asked: each takes time for each row.
+    NEW.waiting_for := CASE
+        WHEN NEW.dependencies -> 'needs' <> '[]' THEN 'dependency'
+        WHEN NEW.keys ? 'lock' THEN 'lock'
+        WHEN NEW.keys ? 'limit_key' THEN 'limit'
+        WHEN NEW.keys ? 'rate_key' THEN 'rate'
+    END;
+    IF NEW.waiting_for IS NOT NULL THEN
+        NEW.status := 'WAITING';
+        NEW.line := 'arrived';
     END IF;
     RETURN NEW;
 END
@@ -1615,7 +1914,7 @@ RETURNS TABLE (
                     AND job.status = 'READY'
                 LIMIT most
             ) AS ready
-        ) + coalesce(noted.number, 0)
+        ) + coalesce(started.number, 0)
     FROM unnest(rate_keys) AS wanted (key)
     LEFT JOIN LATERAL (
         SELECT * FROM pgjobs_rate WHERE pgjobs_rate.key = wanted.key
@@ -1625,7 +1924,81 @@ RETURNS TABLE (
         SELECT note.keys ->> 'rate_key' AS key, count(*) AS number
         FROM pgjobs_note AS note WHERE note.keys ? 'rate_started_at'
         GROUP BY 1
-    ) AS noted ON noted.key = wanted.key
+    ) AS started ON started.key = wanted.key
+$$;
+""",
+    ),
+    "function pgjobs_record": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_record(
+    worker bigint, ids bigint[], lease_tokens bigint[], return_values text[],
+    admits boolean,
+    OUT recorded bigint[], OUT touched jsonb[], OUT linked bigint[],
+    OUT batches bigint[]
+) LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM set_config('pgjobs.admits', 'on', true);
+    WITH stored AS (
+        UPDATE pgjobs_job
+        SET status = 'SUCCESSFUL',
+            finished_at = clock_timestamp(),
+            return_value = return_values[
+                array_position(lease_tokens, lease_token)
+            ]::jsonb,
+            reason = '',
+            line = CASE WHEN keys IS NOT NULL AND NOT admits THEN 'recorded' END,
+            worker_id = NULL,
+            worker_name = (SELECT name FROM pgjobs_worker AS own WHERE own.id = worker)
+        WHERE id = ANY (ids) AND lease_token = ANY (lease_tokens)
+            AND worker_id = worker
+        RETURNING id, lease_token, keys, batch_id
+    )
+    SELECT array_agg(lease_token),
+        coalesce(
+            array_agg(keys) FILTER (WHERE keys ?| ARRAY['lock', 'limit_key']), '{}'
+        ),
+        array_agg(id) FILTER (WHERE keys ? 'has_successors'),
+        array_agg(DISTINCT batch_id) FILTER (WHERE batch_id IS NOT NULL)
+    INTO recorded, touched, linked, batches
+    FROM stored;
+    PERFORM set_config('pgjobs.admits', '', true);
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_record(
+    worker bigint, ids bigint[], lease_tokens bigint[], return_values text[],
+    admits boolean,
+    OUT recorded bigint[], OUT freed_keys jsonb[], OUT linked bigint[],
+    OUT batches bigint[]
+) LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM set_config('pgjobs.admits', 'on', true);
+    WITH stored AS (
+        UPDATE pgjobs_job
+        SET status = 'SUCCESSFUL',
+            finished_at = clock_timestamp(),
+            return_value = return_values[
+                array_position(lease_tokens, lease_token)
+            ]::jsonb,
+            reason = '',
+            line = CASE WHEN keys IS NOT NULL AND NOT admits THEN 'recorded' END,
+            worker_id = NULL,
+            worker_name = (SELECT name FROM pgjobs_worker AS own WHERE own.id = worker)
+        WHERE id = ANY (ids) AND lease_token = ANY (lease_tokens)
+            AND worker_id = worker
+        RETURNING id, lease_token, keys, batch_id
+    )
+    SELECT array_agg(lease_token),
+        coalesce(
+            array_agg(keys) FILTER (WHERE keys ?| ARRAY['lock', 'limit_key']), '{}'
+        ),
+        array_agg(id) FILTER (WHERE keys ? 'has_successors'),
+        array_agg(DISTINCT batch_id) FILTER (WHERE batch_id IS NOT NULL)
+    INTO recorded, freed_keys, linked, batches
+    FROM stored;
+    PERFORM set_config('pgjobs.admits', '', true);
+END
 $$;
 """,
     ),
@@ -1770,7 +2143,8 @@ $$;
 """,
         r"""CREATE OR REPLACE FUNCTION pgjobs_sweep(
     most integer, INOUT after_line text, INOUT after_link bigint,
-    OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[], OUT has_more boolean
+    OUT freed_keys jsonb[], OUT followers bigint[], OUT ended bigint[],
+    OUT has_more boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
     lines text[];
@@ -1789,7 +2163,7 @@ BEGIN
         )
         SELECT name FROM hop WHERE name IS NOT NULL
     );
-    touched := ARRAY(
+    freed_keys := ARRAY(
         SELECT sample.keys FROM unnest(lines) AS name
         CROSS JOIN LATERAL (
             SELECT keys FROM pgjobs_job WHERE line = name LIMIT 1
@@ -1811,7 +2185,7 @@ BEGIN
     SET status = 'WAITING',
         waiting_for = pgjobs_first_obstacle(keys, dependencies)
     WHERE id = ANY (ARRAY(
-        SELECT job.id FROM unnest(touched) AS key
+        SELECT job.id FROM unnest(freed_keys) AS key
         CROSS JOIN LATERAL (
             SELECT id FROM pgjobs_job
             WHERE keys IS NOT NULL AND keys ->> 'lock' = key ->> 'lock'
@@ -1904,7 +2278,7 @@ END
 $$;
 """,
         r"""CREATE OR REPLACE FUNCTION pgjobs_take_arrived(
-    most integer, INOUT after_queue text, OUT ids bigint[], OUT touched jsonb[],
+    most integer, INOUT after_queue text, OUT ids bigint[], OUT freed_keys jsonb[],
     OUT ended bigint[], OUT has_linked boolean, OUT number_unserved integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -1953,19 +2327,136 @@ BEGIN
         WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
     END;
     SELECT * INTO followers, ended FROM pgjobs_link_arrived(ids, most);
-    -- A job that is due later needed only its links. (The status is compared as in
-    -- sql/worker/claim/pick.sql.)
-    UPDATE pgjobs_job SET line = NULL
-    WHERE id = ANY (ids) AND status || '' = 'SCHEDULED';
+    -- A job that is due later needed only its links, and so did one that waits for
+    -- something else. (The status is compared as in sql/worker/claim/pick.sql.)
+    UPDATE pgjobs_job SET line = CASE status WHEN 'WAITING' THEN 'unknown' END
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_job
+        WHERE id = ANY (ids)
+            AND (status || '' = 'SCHEDULED' OR NOT pgjobs_knows(waiting_for))
+        FOR NO KEY UPDATE SKIP LOCKED
+    ));
     -- Others may have waited longer for the same keys. (In an ordered lock the ids
     -- decide.)
-    touched := ARRAY(
+    freed_keys := ARRAY(
         SELECT keys FROM pgjobs_job
         WHERE id = ANY (ids) AND (
             keys ?| ARRAY['limit_key', 'rate_key'] OR keys ->> 'is_ordered' = 'false'
         )
     );
     ids := ids || followers;
+END
+$$;
+""",
+    ),
+    "function pgjobs_take_due_rates": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_take_due_rates(most integer, OUT rate_keys text[])
+LANGUAGE plpgsql AS $$
+BEGIN
+    WITH due AS (
+        UPDATE pgjobs_rate SET opens_at = NULL
+        WHERE key = ANY (ARRAY(
+            SELECT key FROM pgjobs_rate WHERE opens_at <= statement_timestamp()
+            ORDER BY opens_at LIMIT most
+        ))
+        RETURNING key
+    )
+    SELECT coalesce(array_agg(key), '{}') INTO rate_keys FROM due;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_take_due_rates(
+    most integer, OUT freed_keys jsonb[], OUT rate_lines text[]
+) LANGUAGE plpgsql AS $$
+BEGIN
+    WITH due AS (
+        UPDATE pgjobs_rate SET opens_at = NULL
+        WHERE key = ANY (ARRAY(
+            SELECT key FROM pgjobs_rate WHERE opens_at <= statement_timestamp()
+            ORDER BY opens_at LIMIT most
+        ))
+        RETURNING key
+    )
+    SELECT coalesce(array_agg(jsonb_build_object('rate_key', key)), '{}'),
+        coalesce(array_agg(pgjobs_line('rate', key)), '{}')
+    INTO freed_keys, rate_lines
+    FROM due;
+END
+$$;
+""",
+    ),
+    "function pgjobs_take_left": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_take_left(
+    most integer, OUT number integer,
+    OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    linked bigint[];
+    batches bigint[];
+BEGIN
+    followers := '{}';
+    ended := '{}';
+    WITH taken AS (
+        UPDATE pgjobs_job SET line = NULL
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM pgjobs_job WHERE line IN ('recorded', 'left')
+            LIMIT most FOR NO KEY UPDATE SKIP LOCKED
+        ))
+        RETURNING id, keys, batch_id, finished_at
+    )
+    SELECT count(*),
+        coalesce(
+            array_agg(keys) FILTER (WHERE keys ?| ARRAY['lock', 'limit_key']), '{}'
+        ),
+        array_agg(id) FILTER (
+            WHERE keys ? 'has_successors' AND finished_at IS NOT NULL
+        ),
+        array_agg(DISTINCT batch_id) FILTER (
+            WHERE batch_id IS NOT NULL AND finished_at IS NOT NULL
+        )
+    INTO number, touched, linked, batches
+    FROM taken;
+    IF coalesce(linked, batches) IS NOT NULL THEN
+        SELECT found.followers, found.ended INTO followers, ended
+        FROM pgjobs_follow(linked, batches, most) AS found;
+    END IF;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_take_left(
+    most integer, OUT number integer,
+    OUT freed_keys jsonb[], OUT followers bigint[], OUT ended bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    linked bigint[];
+    batches bigint[];
+BEGIN
+    followers := '{}';
+    ended := '{}';
+    WITH taken AS (
+        UPDATE pgjobs_job SET line = NULL
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM pgjobs_job WHERE line IN ('recorded', 'left')
+            LIMIT most FOR NO KEY UPDATE SKIP LOCKED
+        ))
+        RETURNING id, keys, batch_id, finished_at
+    )
+    SELECT count(*),
+        coalesce(
+            array_agg(keys) FILTER (WHERE keys ?| ARRAY['lock', 'limit_key']), '{}'
+        ),
+        array_agg(id) FILTER (
+            WHERE keys ? 'has_successors' AND finished_at IS NOT NULL
+        ),
+        array_agg(DISTINCT batch_id) FILTER (
+            WHERE batch_id IS NOT NULL AND finished_at IS NOT NULL
+        )
+    INTO number, freed_keys, linked, batches
+    FROM taken;
+    IF coalesce(linked, batches) IS NOT NULL THEN
+        SELECT found.followers, found.ended INTO followers, ended
+        FROM pgjobs_follow(linked, batches, most) AS found;
+    END IF;
 END
 $$;
 """,
@@ -2001,7 +2492,7 @@ $$;
 """,
         r"""CREATE OR REPLACE FUNCTION pgjobs_take_notes(
     most integer, OUT number integer,
-    OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
+    OUT freed_keys jsonb[], OUT followers bigint[], OUT ended bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     ids bigint[];
@@ -2019,7 +2510,7 @@ BEGIN
         array_agg((keys ->> 'batch_id')::bigint) FILTER (WHERE keys ? 'batch_id'),
         array_agg(keys) FILTER (WHERE keys ?| ARRAY['rate_started_at', 'rate_returned_at']),
         coalesce(array_agg(keys) FILTER (WHERE NOT keys ? 'rate_started_at'), '{}')
-    INTO number, ids, batches, starts, touched FROM note;
+    INTO number, ids, batches, starts, freed_keys FROM note;
     IF starts IS NOT NULL THEN
         PERFORM pgjobs_take_starts(starts);
     END IF;
@@ -2051,6 +2542,49 @@ BEGIN
     IF returned IS NOT NULL THEN
         PERFORM pgjobs_return_starts(returned);
     END IF;
+END
+$$;
+""",
+    ),
+    "function pgjobs_audit_act": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_audit_act(act text, job_id bigint, note text)
+RETURNS void LANGUAGE sql
+SET search_path FROM CURRENT
+AS $$
+    INSERT INTO pgjobs_auditentry (actor, via, act, model, object_id, number, note)
+    VALUES (session_user, 'SQL', act, 'job', job_id, 1, left(coalesce(note, ''), 2000));
+$$;
+""",
+    ),
+    "function pgjobs_cancel": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_cancel(id bigint, reason text DEFAULT NULL)
+RETURNS boolean LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pgjobs_cancel_jobs(ARRAY[id], reason)) THEN
+        RETURN false;
+    END IF;
+    PERFORM pgjobs_note_act('cancel', id, reason);
+    RETURN true;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_cancel(id bigint, reason text DEFAULT NULL)
+RETURNS boolean LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    cancelled CONSTANT bigint := (
+        SELECT done.id FROM pgjobs_cancel_jobs(ARRAY[pgjobs_cancel.id], reason) AS done
+    );
+BEGIN
+    IF cancelled IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM pgjobs_audit_act('cancel', cancelled, reason);
+    RETURN true;
 END
 $$;
 """,
@@ -2199,6 +2733,57 @@ END
 $$;
 """,
     ),
+    "function pgjobs_retry": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_retry(id bigint) RETURNS boolean LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    LOOP
+        BEGIN
+            IF NOT EXISTS (SELECT FROM pgjobs_retry_jobs(ARRAY[id])) THEN
+                RETURN false;
+            END IF;
+            PERFORM pgjobs_note_act('retry', id, NULL);
+            RETURN true;
+        EXCEPTION WHEN unique_violation THEN
+            -- Another job took the unique key first; the next try sees that job.
+            IF current_setting('transaction_isolation') <> 'read committed' THEN
+                RAISE;
+            END IF;
+        END;
+    END LOOP;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_retry(
+    id bigint, keep_steps boolean DEFAULT false, until text DEFAULT NULL
+) RETURNS boolean LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    LOOP
+        BEGIN
+            IF keep_steps OR until IS NOT NULL THEN
+                PERFORM pgjobs_retry_keeping(ARRAY[id], until);
+            ELSE
+                PERFORM pgjobs_retry_jobs(ARRAY[id]);
+            END IF;
+            IF NOT FOUND THEN
+                RETURN false;
+            END IF;
+            PERFORM pgjobs_audit_act('retry', id, NULL);
+            RETURN true;
+        EXCEPTION WHEN unique_violation THEN
+            -- Another job took the unique key first; the next try sees that job.
+            IF current_setting('transaction_isolation') <> 'read committed' THEN
+                RAISE;
+            END IF;
+        END;
+    END LOOP;
+END
+$$;
+""",
+    ),
     "function pgjobs_checked_array": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_checked_array(
     schema jsonb, value jsonb, OUT stored jsonb, OUT fault text
@@ -2304,6 +2889,1399 @@ END
 $$;
 """,
     ),
+    "function pgjobs_answer": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_answer(id bigint, name text, value jsonb)
+RETURNS boolean LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN pgjobs_store_answer(id, name, pgjobs_check_answer(id, name, value), NULL, NULL);
+END
+$$;
+""",
+    ),
+    "function pgjobs_awaited_names": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_awaited_names(stem text) RETURNS text[]
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE hop (name) AS (
+            (
+                SELECT name FROM pgjobs_awaitedevent
+                WHERE name >= stem ORDER BY name LIMIT 1
+            )
+            UNION ALL
+            SELECT (
+                SELECT name FROM pgjobs_awaitedevent
+                WHERE name > hop.name ORDER BY name LIMIT 1
+            )
+            FROM hop WHERE starts_with(hop.name, stem)
+        )
+        SELECT name FROM hop WHERE starts_with(name, stem)
+    );
+END
+$$;
+""",
+    ),
+    "function pgjobs_check_answer": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_answer(job bigint, answer_name text, answer jsonb)
+RETURNS jsonb LANGUAGE plpgsql STABLE
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    most CONSTANT integer := 64000;  -- bytes, as of the result of a step
+    schema jsonb;
+    checked record;
+BEGIN
+    IF length(answer_name) BETWEEN 1 AND 200 IS NOT TRUE THEN
+        RAISE EXCEPTION 'The name of an answer must be 1 to 200 characters, got %.',
+            coalesce(quote_literal(left(answer_name, 100)), 'NULL')
+            USING ERRCODE = '22023', COLUMN = 'name';
+    END IF;
+    IF answer IS NULL OR answer = 'null' THEN
+        RAISE EXCEPTION 'An answer cannot be null: None says that the time is over.'
+            USING ERRCODE = '22004', COLUMN = 'value';
+    END IF;
+    IF pgjobs_json_size(answer, most) > most THEN
+        RAISE EXCEPTION 'The answer is % bytes of JSON, more than the % that are stored.',
+            pgjobs_json_size(answer, most), most
+            USING ERRCODE = '22023', COLUMN = 'value';
+    END IF;
+    schema := (
+        SELECT wait.asked -> 'schema' FROM pgjobs_job
+        JOIN pgjobs_wait AS wait
+            ON wait.job_id = pgjobs_job.id AND wait.life = pgjobs_job.life
+        WHERE pgjobs_job.id = pgjobs_newest(job)
+            AND wait.kind = 'answer' AND wait.ended_at IS NULL
+            AND coalesce(nullif(wait.label, ''), wait.name) = answer_name
+        LIMIT 1
+    );
+    IF schema IS NULL THEN
+        RETURN answer;
+    END IF;
+    SELECT * INTO checked FROM pgjobs_checked(schema, answer);
+    IF checked.fault IS NOT NULL THEN
+        RAISE EXCEPTION 'Invalid answer to %: %.', quote_literal(answer_name), checked.fault
+            USING ERRCODE = '22023', COLUMN = 'value';
+    END IF;
+    RETURN checked.stored;
+END
+$$;
+""",
+    ),
+    "function pgjobs_cluster": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_cluster() RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT system_identifier FROM pg_catalog.pg_control_system());
+EXCEPTION WHEN insufficient_privilege OR undefined_function THEN
+    RETURN 0;
+END
+$$;
+""",
+    ),
+    "function pgjobs_continue_as": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_continue_as(
+    job bigint, token bigint, worker bigint, name_of_worker text, stores jsonb
+) RETURNS TABLE (lease_token bigint, status text) LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+DECLARE
+    old pgjobs_job;
+    successor bigint;
+BEGIN
+    SELECT * INTO old FROM pgjobs_job AS each
+    WHERE each.id = job AND each.lease_token = token AND each.worker_id = worker
+    FOR UPDATE;
+    IF old.id IS NULL THEN
+        RETURN;
+    END IF;
+    IF old.cancel_requested_at IS NOT NULL THEN
+        INSERT INTO pgjobs_attempt (
+            job_id, life, number, worker_name, started_at, finished_at, outcome, message
+        )
+        VALUES (
+            old.id, old.life, old.attempts, name_of_worker, old.last_attempted_at,
+            clock_timestamp(), 'CANCELLED', old.reason
+        )
+        ON CONFLICT DO NOTHING;
+        UPDATE pgjobs_job AS each
+        SET status = 'CANCELLED', finished_at = clock_timestamp(), worker_id = NULL
+        WHERE each.id = old.id;
+        RETURN QUERY SELECT token, 'CANCELLED';
+        RETURN;
+    END IF;
+    successor := nextval('pgjobs_job_id_seq');
+    UPDATE pgjobs_job AS each
+    SET status = 'SUCCESSFUL', finished_at = clock_timestamp(), worker_id = NULL,
+        worker_name = name_of_worker,
+        reason = format('It goes on as job %s.', successor),
+        keys = coalesce(old.keys, '{}') - ARRAY['batch_id', 'on_success', 'on_failure']
+            || jsonb_build_object('continued_as', successor),
+        batch_id = NULL, dependencies = NULL, unique_until = NULL
+    WHERE each.id = old.id;
+    IF old.dependencies IS NOT NULL THEN
+        DELETE FROM pgjobs_prerequisite WHERE job_id = old.id;
+    END IF;
+    PERFORM pgjobs_insert_successor(old, successor, stores);
+    PERFORM pgjobs_hand_on(old, successor);
+    RETURN QUERY SELECT token, 'CONTINUED';
+END
+$$;
+""",
+    ),
+    "function pgjobs_counts": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_counts(enqueued_in jsonb, transaction bigint)
+RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT transaction = (enqueued_in -> 'transaction')::bigint
+        OR NOT pg_visible_in_snapshot(
+            transaction::text::xid8, (enqueued_in ->> 'snapshot')::pg_snapshot
+        )
+$$;
+""",
+    ),
+    "function pgjobs_drop_waited_links": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_drop_waited_links(ids bigint[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    links CONSTANT bigint[] := ARRAY(
+        SELECT link.id FROM unnest(ids) AS given (id)
+        CROSS JOIN LATERAL (
+            SELECT id FROM pgjobs_predecessor
+            WHERE job_id = given.id AND needs = 'end' AND predecessor_id IS NOT NULL
+            OFFSET 0
+        ) AS link
+    );
+    of_chains bigint[];
+BEGIN
+    IF links = '{}' THEN
+        RETURN;
+    END IF;
+    WITH chained AS (
+        UPDATE pgjobs_predecessor AS link
+        SET is_open = false, needs = coalesce(job.keys ->> 'needs', 'success')
+        FROM pgjobs_job AS job
+        WHERE link.id = ANY (links) AND job.id = link.job_id
+            AND EXISTS (
+                SELECT FROM jsonb_array_elements_text(job.keys -> 'after') AS after (id)
+                WHERE link.predecessor_id IN (after.id::bigint, pgjobs_newest(after.id::bigint))
+            )
+        RETURNING link.id
+    )
+    SELECT array_agg(id) INTO of_chains FROM chained;
+    DELETE FROM pgjobs_predecessor
+    WHERE id = ANY (links) AND id <> ALL (coalesce(of_chains, '{}'));
+END
+$$;
+""",
+    ),
+    "function pgjobs_end_lives": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_end_lives(most integer, only_jobs bigint[], skipped bigint[])
+RETURNS SETOF bigint LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    UPDATE pgjobs_job SET keys = keys || pgjobs_ends_at(keys, clock_timestamp())
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_job
+        WHERE keys ? 'deadline' AND finished_at IS NULL
+            AND (keys ? 'ends_at' OR status <> 'SCHEDULED'
+                AND coalesce(waiting_for, '') NOT IN ('predecessor', 'dependency'))
+            AND keys -> 'ends_at' IS NULL AND jsonb_typeof(keys -> 'deadline') = 'number'
+            AND NOT id = ANY (skipped)
+        LIMIT most
+        FOR NO KEY UPDATE SKIP LOCKED
+    ));
+    RETURN QUERY
+    UPDATE pgjobs_job
+    SET status = 'FAILED',
+        finished_at = clock_timestamp(),
+        reason = 'The deadline of the job is over.',
+        waiting_for = NULL,
+        blocked_by_id = NULL
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_job
+        WHERE keys ? 'deadline' AND finished_at IS NULL
+            AND (keys ? 'ends_at' OR status <> 'SCHEDULED'
+                AND coalesce(waiting_for, '') NOT IN ('predecessor', 'dependency'))
+            AND keys -> 'ends_at' <= to_jsonb(extract(epoch FROM statement_timestamp()))
+            AND status <> 'RUNNING'
+            AND (only_jobs IS NULL OR id = ANY (only_jobs)) AND NOT id = ANY (skipped)
+        ORDER BY keys -> 'ends_at'
+        LIMIT most
+        FOR NO KEY UPDATE SKIP LOCKED
+    ))
+    RETURNING id;
+END
+$$;
+""",
+    ),
+    "function pgjobs_end_wait": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_end_wait(
+    job pgjobs_job, wait_name text, ways jsonb, taken_label text, taken_event bigint
+) RETURNS void LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF coalesce(taken_label, taken_event::text) IS NOT NULL THEN
+        INSERT INTO pgjobs_wait AS wait
+            (job_id, life, name, label, kind, event, aggregate_id, deadline)
+        SELECT job.id, job.life, wait_name, coalesce(way.label, ''), way.kind, way.event,
+            way.aggregate_id, clock_timestamp()
+        FROM jsonb_to_recordset(ways) AS way (
+            label text, kind text, event text, aggregate_id text
+        )
+        ON CONFLICT DO NOTHING;
+    END IF;
+    UPDATE pgjobs_wait
+    SET ended_at = clock_timestamp(),
+        event_id = CASE WHEN label = coalesce(taken_label, '') THEN taken_event END
+    WHERE job_id = job.id AND life = job.life AND name = wait_name;
+    DELETE FROM pgjobs_waitnote
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_waitnote WHERE job_id = job.id FOR UPDATE SKIP LOCKED
+    ));
+    IF ways @? '$[*] ? (@.kind == "jobs")' THEN
+        PERFORM pgjobs_drop_waited_links(ARRAY[job.id]);
+    END IF;
+END
+$$;
+""",
+    ),
+    "function pgjobs_ends_at": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_ends_at(keys jsonb, begins_at timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+    SELECT CASE
+        WHEN jsonb_typeof(keys -> 'deadline') = 'number' THEN jsonb_build_object(
+            'ends_at', extract(epoch FROM begins_at) + (keys -> 'deadline')::numeric
+        )
+        ELSE '{}'
+    END
+$$;
+""",
+    ),
+    "function pgjobs_ends_of": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_ends_of(ids jsonb, OUT value jsonb, OUT since timestamptz)
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    SELECT coalesce(jsonb_agg(
+            jsonb_build_object(
+                'id', named.id::bigint, 'status', CASE
+                    WHEN job.keys ? 'continued_as' THEN 'GONE'
+                    ELSE coalesce(job.status, 'GONE')
+                END,
+                'value', job.return_value, 'reason', coalesce(job.reason, '')
+            ) ORDER BY named.place
+        ), '[]'),
+        coalesce(max(job.finished_at), clock_timestamp())
+    INTO value, since
+    FROM jsonb_array_elements_text(ids) WITH ORDINALITY AS named (id, place)
+    LEFT JOIN pgjobs_job AS job ON job.id = pgjobs_newest(named.id::bigint)
+    HAVING bool_or(job.id IS NOT NULL AND job.finished_at IS NULL) IS NOT TRUE;
+END
+$$;
+""",
+    ),
+    "function pgjobs_enqueued_in": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_enqueued_in() RETURNS jsonb
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN jsonb_build_object('enqueued_in', jsonb_build_object(
+        'snapshot', pg_current_snapshot()::text,
+        'transaction', pg_current_xact_id()::text::bigint,
+        'cluster', pgjobs_cluster()
+    ));
+END
+$$;
+""",
+    ),
+    "function pgjobs_event_for": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_event_for(
+    job pgjobs_job, wanted text, wanted_aggregate text
+) RETURNS bigint LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    enqueued_in CONSTANT jsonb := job.keys -> 'enqueued_in';
+    own_cluster CONSTANT bigint := coalesce((enqueued_in -> 'cluster')::bigint, -1);
+    -- All transactions below were over, and what they committed was seen.
+    lowest CONSTANT bigint := split_part(enqueued_in ->> 'snapshot', ':', 1)::bigint;
+    is_pattern CONSTANT boolean := right(wanted, 2) = '.*';
+    names CONSTANT text[] := CASE
+        WHEN NOT is_pattern THEN ARRAY[wanted]
+        ELSE pgjobs_awaited_names(left(wanted, -1))
+    END;
+    taken CONSTANT bigint[] := ARRAY(
+        SELECT event_id FROM pgjobs_wait
+        WHERE job_id = job.id AND life IN (0, job.life) AND event_id IS NOT NULL
+    );
+    oldest bigint;
+BEGIN
+    IF wanted_aggregate IS NULL THEN
+        SELECT event_id INTO oldest
+        FROM unnest(names) AS given (name)
+        CROSS JOIN LATERAL (
+            SELECT event_id, transaction FROM pgjobs_awaitedevent AS awaited
+            WHERE awaited.name = given.name AND cluster = own_cluster
+                AND transaction >= lowest AND pgjobs_counts(enqueued_in, transaction)
+                AND event_id <> ALL (taken)
+            ORDER BY transaction, event_id LIMIT 1
+        ) AS first
+        ORDER BY transaction, event_id LIMIT 1;
+    ELSE
+        SELECT event_id INTO oldest
+        FROM unnest(names) AS given (name)
+        CROSS JOIN LATERAL (
+            SELECT event_id, transaction FROM pgjobs_awaitedevent AS awaited
+            WHERE awaited.name = given.name AND aggregate_id = wanted_aggregate
+                AND cluster = own_cluster AND transaction >= lowest
+                AND pgjobs_counts(enqueued_in, transaction)
+                AND event_id <> ALL (taken)
+            ORDER BY transaction, event_id LIMIT 1
+        ) AS first
+        ORDER BY transaction, event_id LIMIT 1;
+    END IF;
+    IF oldest IS NULL THEN
+        SELECT event.id INTO oldest
+        FROM unnest(names) AS given (name)
+        CROSS JOIN LATERAL (
+            SELECT event_id, aggregate_id FROM pgjobs_awaitedevent AS awaited
+            WHERE awaited.name = given.name AND cluster < own_cluster
+            UNION ALL
+            SELECT event_id, aggregate_id FROM pgjobs_awaitedevent AS awaited
+            WHERE awaited.name = given.name AND cluster > own_cluster
+        ) AS elsewhere
+        JOIN pgjobs_event AS event ON event.id = elsewhere.event_id
+        WHERE event.published_at >= job.enqueued_at AND event.id <> ALL (taken)
+            AND coalesce(
+                elsewhere.aggregate_id = wanted_aggregate, wanted_aggregate IS NULL
+            )
+        ORDER BY event.id LIMIT 1;
+    END IF;
+    RETURN oldest;
+END
+$$;
+""",
+    ),
+    "function pgjobs_find_awaited": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_find_awaited(
+    seconds double precision, most integer, before bigint,
+    OUT number integer, OUT further bigint, OUT known text
+) LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    slice CONSTANT integer := 5 * most;
+    older bigint[];
+    missed bigint[];
+BEGIN
+    number := 0;
+    SELECT max(synced_at)::text INTO known
+    FROM pgjobs_taskdefinition WHERE options ? 'waits_for';
+    IF known IS NULL THEN
+        RETURN;
+    END IF;
+    older := ARRAY(
+        SELECT id FROM pgjobs_event WHERE id < before ORDER BY id DESC LIMIT slice
+    );
+    missed := ARRAY(
+        SELECT event.id
+        FROM (
+            SELECT id, name FROM pgjobs_event
+            WHERE published_at > clock_timestamp() - make_interval(secs => seconds)
+            UNION
+            SELECT id, name FROM pgjobs_event WHERE id = ANY (older)
+        ) AS event
+        WHERE NOT EXISTS (
+                SELECT FROM pgjobs_awaitedevent WHERE event_id = event.id OFFSET 0
+            )
+            AND EXISTS (
+                SELECT FROM pgjobs_taskdefinition
+                WHERE options ? 'waits_for'
+                    AND options -> 'waits_for' ?| pgjobs_patterns(event.name)
+            )
+        LIMIT most
+    );
+    INSERT INTO pgjobs_awaitedevent (event_id, name, aggregate_id, cluster, transaction)
+    SELECT id, name, aggregate_id, -2, 0 FROM pgjobs_event WHERE id = ANY (missed)
+    ON CONFLICT DO NOTHING;
+    INSERT INTO pgjobs_waitnote (event_id) SELECT unnest(missed);
+    number := cardinality(missed);
+    further := CASE WHEN number = most THEN before ELSE older[slice] END;
+END
+$$;
+""",
+    ),
+    "function pgjobs_first_way": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_first_way(
+    job pgjobs_job, wait_name text, ways jsonb,
+    OUT label text, OUT answer_id bigint, OUT event_id bigint, OUT stored jsonb
+) LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    SELECT way.label, there.answer_id, there.event_id,
+        CASE
+            WHEN way.label IS NULL THEN there.stored
+            WHEN there.stored IS NOT NULL
+                THEN jsonb_build_object('label', way.label, 'value', there.stored)
+        END
+    INTO label, answer_id, event_id, stored
+    FROM jsonb_to_recordset(ways) AS way (
+        label text, kind text, event text, aggregate_id text, jobs jsonb
+    )
+    CROSS JOIN LATERAL (
+        SELECT answer.id AS answer_id, NULL::bigint AS event_id, answer.value AS stored,
+            answer.answered_at AS since
+        FROM pgjobs_answer AS answer
+        WHERE way.kind = 'answer' AND answer.job_id = job.id AND answer.life = job.life
+            AND answer.name = coalesce(way.label, wait_name)
+        UNION ALL
+        SELECT NULL, event.id, to_jsonb(event.id), event.published_at
+        FROM (
+            SELECT CASE
+                WHEN way.kind = 'event'
+                    THEN pgjobs_event_for(job, way.event, way.aggregate_id)
+            END AS found_id
+        ) AS event_found
+        JOIN pgjobs_event AS event ON event.id = found_id
+        UNION ALL
+        SELECT NULL, NULL, ends.value, ends.since
+        FROM pgjobs_ends_of(way.jobs) AS ends
+        WHERE way.kind = 'jobs' AND ends.value IS NOT NULL
+    ) AS there
+    ORDER BY
+        there.answer_id IS NULL AND EXISTS (
+            SELECT FROM pgjobs_wait AS wait
+            WHERE wait.job_id = job.id AND wait.life = job.life AND wait.name = wait_name
+        ),
+        there.since, way.label
+    LIMIT 1;
+END
+$$;
+""",
+    ),
+    "function pgjobs_found_something": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_found_something(ids bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF ids IS NULL THEN
+        RETURN '{}';
+    END IF;
+    RETURN ARRAY(
+        SELECT job.id FROM pgjobs_job AS job
+        WHERE job.id = ANY (ids) AND job.status || '' = 'WAITING'
+            AND EXISTS (
+                SELECT FROM pgjobs_wait AS wait
+                WHERE wait.job_id = job.id AND wait.life = job.life
+                    AND wait.ended_at IS NULL
+                    AND (
+                        wait.deadline <= clock_timestamp()
+                        OR CASE wait.kind
+                            WHEN 'answer' THEN EXISTS (
+                                SELECT FROM pgjobs_answer AS answer
+                                WHERE answer.job_id = job.id AND answer.life = job.life
+                                    AND answer.name
+                                        = coalesce(nullif(wait.label, ''), wait.name)
+                            )
+                            WHEN 'event' THEN pgjobs_event_for(
+                                job, wait.event, wait.aggregate_id
+                            ) IS NOT NULL
+                            WHEN 'jobs' THEN (
+                                SELECT value FROM pgjobs_ends_of(wait.asked)
+                            ) IS NOT NULL
+                        END
+                    )
+                OFFSET 0  -- asked for each: few rows belong to a job
+            )
+    );
+END
+$$;
+""",
+    ),
+    "function pgjobs_hand_on": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_hand_on(old pgjobs_job, successor bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    UPDATE pgjobs_answer AS answer SET job_id = successor, life = 1
+    WHERE job_id = old.id AND life = old.life
+        AND NOT EXISTS (
+            SELECT FROM pgjobs_wait AS wait
+            WHERE wait.job_id = old.id AND wait.life = old.life
+                AND ended_at IS NOT NULL
+                AND coalesce(nullif(label, ''), wait.name) = answer.name
+        )
+        AND NOT EXISTS (
+            SELECT FROM pgjobs_step AS step
+            WHERE step.job_id = old.id AND step.life = old.life
+                AND step.name = answer.name
+        );
+    INSERT INTO pgjobs_wait (
+        job_id, life, name, kind, event, deadline, opened_at, ended_at, event_id
+    )
+    SELECT successor, 0, event_id::text, kind, event, deadline, opened_at, ended_at,
+        event_id
+    FROM pgjobs_wait
+    WHERE job_id = old.id AND life IN (0, old.life) AND EXISTS (
+        SELECT FROM pgjobs_awaitedevent AS known
+        WHERE known.event_id = pgjobs_wait.event_id
+        OFFSET 0  -- asked for each
+    );
+    DELETE FROM pgjobs_wait
+    WHERE job_id = old.id AND life IN (0, old.life)
+        AND (life = 0 OR ended_at IS NULL);
+    UPDATE pgjobs_delivery SET job_id = successor WHERE job_id = old.id;
+    UPDATE pgjobs_tick SET job_id = successor WHERE job_id = old.id;
+END
+$$;
+""",
+    ),
+    "function pgjobs_insert_successor": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_insert_successor(
+    old pgjobs_job, successor bigint, stores jsonb
+) RETURNS void LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    next pgjobs_job := old;
+    lost CONSTANT text[] := ARRAY[
+        'after', 'after_batches', 'needs', 'version', 'waits_for', 'deadline', 'ends_at'
+    ];
+BEGIN
+    next.id := successor;
+    next.turn := nextval('pgjobs_turn');
+    next.args := (stores ->> 'args')::jsonb;
+    next.kwargs := (stores ->> 'kwargs')::jsonb;
+    next.keys := coalesce(pgjobs_rate_again(old.keys), '{}') - lost || (stores -> 'keys')
+        || jsonb_build_object('first_id', coalesce(old.keys -> 'first_id', to_jsonb(old.id)));
+    next.status := 'READY';
+    next.life := 1;
+    next.lease_token := 0;
+    next.attempts := 0;
+    next.failures := 0;
+    next.crashes := 0;
+    next.reason := '';
+    next.worker_id := NULL;
+    next.started_at := NULL;
+    next.last_attempted_at := NULL;
+    next.run_after := statement_timestamp();  -- it waits from now on
+    next.expires_at := NULL;
+    INSERT INTO pgjobs_job SELECT next.*
+    ON CONFLICT (unique_key, unique_for)
+        WHERE unique_key IS NOT NULL
+            AND pgjobs_holds_key(
+                unique_for, unique_until, status, attempts, finished_at
+            )
+        DO NOTHING;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+    next.unique_key := NULL;
+    next.unique_for := NULL;
+    next.unique_until := NULL;
+    INSERT INTO pgjobs_job SELECT next.*;
+    INSERT INTO pgjobs_progress (job_id, log, updated_at)
+    VALUES (
+        successor,
+        format(
+            E'%s Another job holds the unique key %L of job %s, which goes on without.\n',
+            clock_timestamp()::timestamp(3), old.unique_key, old.id
+        ),
+        clock_timestamp()
+    );
+END
+$$;
+""",
+    ),
+    "function pgjobs_is_asleep": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_is_asleep(
+    job bigint, of_life integer, due_at timestamptz
+) RETURNS boolean LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM pgjobs_step
+        WHERE job_id = job AND life = of_life AND finished_at = due_at
+    );
+END
+$$;
+""",
+    ),
+    "function pgjobs_is_waited_for": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_is_waited_for(awaited_event bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    awaited pgjobs_awaitedevent;
+BEGIN
+    SELECT * INTO awaited FROM pgjobs_awaitedevent WHERE event_id = awaited_event;
+    IF awaited.event_id IS NULL THEN
+        RETURN false;
+    END IF;
+    -- Life 0: see hand_on.sql.
+    RETURN EXISTS (SELECT FROM pgjobs_wait WHERE event_id = awaited_event AND life > 0)
+        OR EXISTS (
+            SELECT FROM unnest(pgjobs_patterns(awaited.name)) AS pattern
+            CROSS JOIN LATERAL (
+                (
+                    SELECT job_id FROM pgjobs_wait AS wait
+                    WHERE wait.event = pattern AND aggregate_id IS NULL
+                        AND ended_at IS NULL
+                )
+                UNION ALL
+                (
+                    SELECT job_id FROM pgjobs_wait AS wait
+                    WHERE wait.event = pattern AND aggregate_id = awaited.aggregate_id
+                        AND ended_at IS NULL
+                )
+            ) AS wait
+            JOIN pgjobs_job AS job ON job.id = wait.job_id AND job.finished_at IS NULL
+        )
+        OR pgjobs_may_be_taken(
+            awaited.name, (SELECT published_at FROM pgjobs_event WHERE id = awaited_event)
+        );
+END
+$$;
+""",
+    ),
+    "function pgjobs_keys_of_life": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_keys_of_life(before pgjobs_job, after pgjobs_job)
+RETURNS jsonb LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    ends_at CONSTANT jsonb := pgjobs_ends_at(
+        after.keys, greatest(after.run_after, clock_timestamp())
+    );
+BEGIN
+    RETURN CASE
+        WHEN after.status = 'WAITING' AND before.status <> 'WAITING'
+            AND after.waiting_for IN ('predecessor', 'dependency')
+            THEN after.keys - 'ends_at'
+        WHEN after.life > before.life THEN after.keys || ends_at
+        -- It was made due earlier, and has not begun.
+        WHEN after.attempts = 0 AND before.status = 'SCHEDULED'
+            AND after.keys -> 'ends_at' > ends_at -> 'ends_at'
+            THEN after.keys || ends_at
+        ELSE after.keys
+    END;
+END
+$$;
+""",
+    ),
+    "function pgjobs_let_go_on": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_let_go_on(
+    ids bigint[], OUT woken integer, OUT are_keyed boolean
+) LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    held bigint[];
+    waits_for_jobs bigint[];
+    notified text;
+BEGIN
+    -- The transaction that holds a row now may be ending its job, or not.
+    SELECT array_agg(id), array_agg(id) FILTER (WHERE waiting_for = 'jobs')
+    INTO held, waits_for_jobs
+    FROM (
+        SELECT id, waiting_for FROM pgjobs_job
+        -- The status is compared as in sql/worker/claim/pick.sql.
+        WHERE id = ANY (ids) AND status || '' = 'WAITING'
+            AND waiting_for IN ('answer', 'event', 'jobs')
+        ORDER BY id
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job;
+    IF waits_for_jobs IS NOT NULL THEN  -- or an admission holds them up
+        PERFORM pgjobs_drop_waited_links(waits_for_jobs);
+    END IF;
+    WITH done AS (
+        UPDATE pgjobs_job SET status = 'READY', run_after = clock_timestamp()
+        WHERE id = ANY (held)
+        RETURNING queue_name, status
+    )
+    SELECT count(*), bool_or(status = 'WAITING') IS TRUE, (
+        SELECT string_agg(pg_notify(channel, queue)::text, '') FROM (
+            SELECT DISTINCT queue_name, CASE status
+                WHEN 'READY' THEN 'pgjobs' ELSE 'pgjobs_admission'
+            END
+            FROM done
+        ) AS queue (queue, channel)
+    )
+    INTO woken, are_keyed, notified
+    FROM done;
+END
+$$;
+""",
+    ),
+    "function pgjobs_locked_waits": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_locked_waits(job bigint, of_life integer, wait_name text)
+RETURNS bigint[] LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT id FROM pgjobs_wait
+        WHERE job_id = job AND life = of_life AND name = wait_name
+        ORDER BY id
+        FOR UPDATE SKIP LOCKED
+    );
+END
+$$;
+""",
+    ),
+    "function pgjobs_mark_step": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_mark_step(id bigint, name text, value jsonb)
+RETURNS boolean LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    job pgjobs_job;
+    was_pending boolean;
+BEGIN
+    SELECT * INTO job FROM pgjobs_job AS each
+    WHERE each.id = pgjobs_mark_step.id AND each.worker_id IS NULL
+        AND (each.attempts > 0 OR each.life > 1)
+    FOR NO KEY UPDATE;
+    IF job.id IS NULL THEN
+        RETURN false;
+    END IF;
+    INSERT INTO pgjobs_step AS step
+        (job_id, life, name, return_value, attempt, finished_at)
+    VALUES (
+        job.id, job.life, pgjobs_mark_step.name, nullif(value, 'null'), job.attempts,
+        clock_timestamp()
+    )
+    ON CONFLICT ON CONSTRAINT pgjobs_step_once DO UPDATE
+    SET finished_at = excluded.finished_at, return_value = excluded.return_value
+    WHERE step.finished_at > excluded.finished_at;  -- a sleep
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE pgjobs_wait AS wait SET ended_at = clock_timestamp()
+    WHERE wait.job_id = job.id AND wait.life = job.life
+        AND wait.name = pgjobs_mark_step.name AND wait.ended_at IS NULL;
+    PERFORM pgjobs_let_go_on(ARRAY[job.id]);
+    -- Whatever makes a job due ends its sleep, also one of another name.
+    UPDATE pgjobs_job AS each SET status = 'READY', run_after = clock_timestamp()
+    WHERE each.id = job.id AND each.status || '' = 'SCHEDULED'
+        AND NOT pgjobs_is_asleep(job.id, job.life, each.run_after);
+    IF FOUND THEN
+        PERFORM pg_notify(channel, job.queue_name)
+        FROM unnest(ARRAY['pgjobs', 'pgjobs_admission']) AS channel;
+    END IF;
+    RETURN true;
+END
+$$;
+""",
+    ),
+    "function pgjobs_may_be_taken": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_may_be_taken(name text, published_at timestamptz)
+RETURNS boolean LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    patterns CONSTANT text[] := pgjobs_patterns(name);
+BEGIN
+    RETURN EXISTS (
+        WITH RECURSIVE hop (digest, waits_for, since) AS (
+            (
+                SELECT md5(keys ->> 'waits_for'), keys -> 'waits_for', enqueued_at
+                FROM pgjobs_job
+                WHERE keys ? 'waits_for' AND finished_at IS NULL
+                    AND coalesce(waiting_for, '') NOT IN ('answer', 'event', 'jobs')
+                ORDER BY md5(keys ->> 'waits_for'), enqueued_at LIMIT 1
+            )
+            UNION ALL
+            SELECT next.*
+            FROM hop
+            CROSS JOIN LATERAL (
+                SELECT md5(keys ->> 'waits_for'), keys -> 'waits_for', enqueued_at
+                FROM pgjobs_job
+                WHERE keys ? 'waits_for' AND finished_at IS NULL
+                    AND coalesce(waiting_for, '') NOT IN ('answer', 'event', 'jobs')
+                    AND md5(keys ->> 'waits_for') > hop.digest
+                ORDER BY md5(keys ->> 'waits_for'), enqueued_at LIMIT 1
+            ) AS next
+        )
+        SELECT FROM hop
+        WHERE waits_for ?| patterns AND since <= published_at + interval '1 day'
+    );
+END
+$$;
+""",
+    ),
+    "function pgjobs_note_awaited": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_awaited(
+    event_id bigint, event_name text, aggregate_id text
+) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    most CONSTANT integer := 10;  -- jobs that it lets go on
+    woken integer := 0;
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM pgjobs_taskdefinition
+        WHERE options ? 'waits_for'
+            AND options -> 'waits_for' ?| pgjobs_patterns(event_name)
+    ) THEN
+        RETURN;
+    END IF;
+    INSERT INTO pgjobs_awaitedevent (event_id, name, aggregate_id, cluster, transaction)
+    VALUES (
+        event_id, event_name, aggregate_id, pgjobs_cluster(),
+        pg_current_xact_id()::text::bigint
+    )
+    ON CONFLICT DO NOTHING;
+    INSERT INTO pgjobs_waitnote (event_id) VALUES (pgjobs_note_awaited.event_id);
+    IF statement_timestamp() = transaction_timestamp()
+        AND current_setting('transaction_isolation') = 'read committed'
+        AND has_table_privilege('pgjobs_job', 'UPDATE')
+    THEN
+        woken := (
+            SELECT done.woken
+            FROM pgjobs_waits_for(event_name, aggregate_id, 0, most) AS waits
+            CROSS JOIN LATERAL pgjobs_let_go_on(waits.jobs) AS done
+            WHERE cardinality(waits.jobs) < most
+        );
+    END IF;
+    PERFORM pg_notify('pgjobs_wake', CASE WHEN woken > 0 THEN 'soon' ELSE '' END);
+END
+$$;
+""",
+    ),
+    "function pgjobs_note_waiting": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_waiting(ids bigint[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    INSERT INTO pgjobs_waitnote (job_id) SELECT unnest(ids);
+    PERFORM pg_notify('pgjobs_wake', '');
+END
+$$;
+""",
+    ),
+    "function pgjobs_open_wait": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_open_wait(
+    job bigint, of_life integer, wait_name text, ways jsonb, ends_at timestamptz
+) RETURNS void LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    first_deadline timestamptz;
+    has_rows boolean;
+    others bigint[];
+BEGIN
+    SELECT min(deadline) FILTER (WHERE life = of_life AND name = wait_name), count(*) > 0
+    INTO first_deadline, has_rows
+    FROM pgjobs_wait
+    WHERE job_id = job AND life <= of_life AND ended_at IS NULL;
+    IF has_rows THEN
+        DELETE FROM pgjobs_wait
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM pgjobs_wait AS wait
+            WHERE job_id = job AND life <= of_life AND ended_at IS NULL
+                AND NOT EXISTS (
+                    SELECT FROM jsonb_to_recordset(ways) AS way (
+                        label text, kind text, event text, aggregate_id text, asked jsonb,
+                        jobs jsonb
+                    )
+                    WHERE wait.life = of_life
+                        AND wait.name = wait_name AND wait.label = coalesce(way.label, '')
+                        AND ROW(wait.kind, wait.event, wait.aggregate_id, wait.asked)
+                            IS NOT DISTINCT FROM ROW(
+                                way.kind, way.event, way.aggregate_id,
+                                coalesce(way.jobs, way.asked)
+                            )
+                )
+            FOR UPDATE SKIP LOCKED
+        ));
+    END IF;
+    INSERT INTO pgjobs_wait
+        (job_id, life, name, label, kind, event, aggregate_id, asked, permission, deadline)
+    SELECT job, of_life, wait_name, coalesce(label, ''), kind, event, aggregate_id,
+        coalesce(jobs, asked),
+        CASE kind
+            WHEN 'answer' THEN coalesce(asked ->> 'permission', 'pgjobs.answer_job')
+        END,
+        coalesce(first_deadline, ends_at)
+    FROM jsonb_to_recordset(ways) AS way (
+        label text, kind text, event text, aggregate_id text, asked jsonb, jobs jsonb
+    )
+    ON CONFLICT DO NOTHING;
+    INSERT INTO pgjobs_waitnote (job_id, due_at)
+    VALUES (
+        job, clock_timestamp() + CASE
+            WHEN first_deadline IS NULL THEN '0' ELSE interval '1 second'
+        END
+    );
+    IF ways @? '$[*].jobs' THEN
+        -- As of a chain, so that an admission notices the ends of the others.
+        others := ARRAY(
+            SELECT DISTINCT pgjobs_newest(
+                jsonb_array_elements_text(way -> 'jobs')::bigint
+            )
+            FROM jsonb_array_elements(ways) AS way
+        );
+        INSERT INTO pgjobs_predecessor (job_id, predecessor_id, needs)
+        SELECT job, unnest(others), 'end'
+        -- It had ended, and was retried; or it is in the job's own chain.
+        ON CONFLICT (job_id, predecessor_id) DO UPDATE SET is_open = true, needs = 'end'
+        WHERE pgjobs_predecessor.needs <> 'dependency';
+        PERFORM pgjobs_mark(others);
+    END IF;
+END
+$$;
+""",
+    ),
+    "function pgjobs_patterns": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_patterns(name text) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT ARRAY[name] || ARRAY(
+        SELECT left(name, place) || '*' FROM generate_series(1, length(name)) AS place
+        WHERE substr(name, place, 1) = '.'
+    )
+$$;
+""",
+    ),
+    "function pgjobs_rate_again": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_rate_again(keys jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT keys - 'rate_aside' || coalesce((keys -> 'rate_aside') - 'attempts', '{}')
+$$;
+""",
+    ),
+    "function pgjobs_rate_aside": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_rate_aside(keys jsonb, attempts integer)
+RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+    SELECT keys - rate || jsonb_build_object('rate_aside', (
+            SELECT jsonb_object_agg(key, value)
+            FROM jsonb_each(keys || coalesce(keys -> 'rate_aside', '{}'))
+            WHERE key = ANY (rate)
+        ) || jsonb_build_object('attempts', attempts))
+    FROM (
+        SELECT ARRAY['rate_key', 'rate_interval', 'rate_burst', 'rate_number']
+    ) AS own (rate)
+$$;
+""",
+    ),
+    "function pgjobs_retry_keeping": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_retry_keeping(ids bigint[], until text)
+RETURNS SETOF bigint LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    retried CONSTANT bigint[] := ARRAY(SELECT pgjobs_retry_jobs(ids));
+BEGIN
+    WITH kept AS MATERIALIZED (
+        SELECT step.*, job.life AS new_life
+        FROM unnest(retried) AS given (id)
+        JOIN pgjobs_job AS job ON job.id = given.id
+        CROSS JOIN LATERAL (
+            SELECT * FROM pgjobs_step
+            WHERE job_id = job.id AND life = job.life - 1 OFFSET 0
+        ) AS step
+        WHERE step.finished_at <= clock_timestamp()
+            AND (step.return_value IS NOT NULL OR NOT EXISTS (
+                SELECT FROM pgjobs_wait AS wait
+                WHERE wait.job_id = step.job_id AND wait.life = step.life
+                    AND wait.name = step.name
+            ))
+            AND coalesce(step.id < (
+                SELECT id FROM pgjobs_step AS last
+                WHERE last.job_id = step.job_id AND last.life = step.life
+                    AND last.name = until
+            ), true)
+    ),
+    copied AS (
+        INSERT INTO pgjobs_step
+            (job_id, life, name, return_value, attempt, finished_at, kept_from)
+        SELECT job_id, new_life, name, return_value, attempt, finished_at,
+            coalesce(min(kept_from) OVER (PARTITION BY job_id), life)
+        FROM kept
+        ORDER BY id
+    )
+    INSERT INTO pgjobs_wait
+        (job_id, life, name, label, kind, event, aggregate_id, asked, deadline,
+         opened_at, ended_at, event_id)
+    SELECT wait.job_id, kept.new_life, wait.name, wait.label, wait.kind, wait.event,
+        wait.aggregate_id, wait.asked, wait.deadline, wait.opened_at, wait.ended_at,
+        wait.event_id
+    FROM kept
+    JOIN pgjobs_wait AS wait
+        ON wait.job_id = kept.job_id AND wait.life = kept.life AND wait.name = kept.name;
+    RETURN QUERY SELECT unnest(retried);
+END
+$$;
+""",
+    ),
+    "function pgjobs_settle_notes": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_settle_notes(
+    notes bigint[], ready bigint[], now timestamptz
+) RETURNS void LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    -- A job that was to be woken and still waits is held by another transaction. (That of
+    -- a noted event has no note of its own for this.)
+    INSERT INTO pgjobs_waitnote (job_id, due_at)
+    SELECT id, now + interval '1 second' FROM pgjobs_job
+    WHERE id = ANY (ready) AND status || '' = 'WAITING'
+        AND waiting_for IN ('answer', 'event', 'jobs');
+    WITH examined AS MATERIALIZED (
+        SELECT note.id, note.job_id, (
+            SELECT min(wait.deadline) FROM pgjobs_wait AS wait
+            JOIN pgjobs_job AS job ON job.id = wait.job_id AND job.life = wait.life
+            WHERE wait.job_id = note.job_id AND wait.ended_at IS NULL
+                AND job.status || '' = 'WAITING' AND job.id <> ALL (ready)
+        ) AS deadline
+        FROM pgjobs_waitnote AS note
+        WHERE note.id = ANY (notes) AND note.job_id IS NOT NULL
+    ),
+    -- One note is enough for a job.
+    kept AS MATERIALIZED (
+        SELECT DISTINCT ON (job_id) id, deadline FROM examined
+        WHERE deadline IS NOT NULL ORDER BY job_id, id
+    ),
+    put_off AS (
+        UPDATE pgjobs_waitnote AS note
+        SET due_at = greatest(kept.deadline, now + interval '1 second')
+        FROM kept WHERE note.id = kept.id
+    )
+    DELETE FROM pgjobs_waitnote
+    WHERE id = ANY (ARRAY(SELECT id FROM examined WHERE id NOT IN (SELECT id FROM kept)));
+END
+$$;
+""",
+    ),
+    "function pgjobs_store_answer": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_store_answer(
+    job bigint, answer_name text, answer jsonb, answered_by text, of_life integer
+) RETURNS boolean LANGUAGE plpgsql
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    newest bigint;
+    its_life integer;
+    several text;  -- the name of a wait for the first of several
+    has_asked boolean;
+BEGIN
+    LOOP
+        newest := pgjobs_newest(job);
+        SELECT life INTO its_life FROM pgjobs_job
+        WHERE id = newest AND finished_at IS NULL
+            AND (newest <> job OR life = coalesce(of_life, life))
+        FOR KEY SHARE;
+        EXIT WHEN FOUND;
+        IF pgjobs_newest(job) IS NOT DISTINCT FROM newest THEN
+            RETURN false;
+        END IF;
+    END LOOP;
+    job := newest;
+    several := (
+        SELECT name FROM pgjobs_wait
+        WHERE job_id = job AND life = its_life AND label = answer_name
+            AND ended_at IS NULL
+        LIMIT 1
+    );
+    PERFORM FROM pgjobs_wait
+    WHERE job_id = job AND life = its_life
+        AND (name = several OR coalesce(nullif(label, ''), name) = answer_name)
+    ORDER BY id
+    FOR NO KEY UPDATE;
+    has_asked := FOUND;
+    IF several IS NOT NULL THEN
+        UPDATE pgjobs_wait SET kind = kind
+        WHERE job_id = job AND life = its_life AND name = several AND kind = 'answer';
+    END IF;
+    IF EXISTS (
+        SELECT FROM pgjobs_wait
+        WHERE job_id = job AND life = its_life AND ended_at IS NOT NULL
+            AND coalesce(nullif(label, ''), name) = answer_name
+    ) OR EXISTS (
+        SELECT FROM pgjobs_step
+        WHERE job_id = job AND life = its_life AND name = answer_name
+    ) OR EXISTS (
+        SELECT FROM pgjobs_wait AS wait
+        JOIN pgjobs_answer AS other
+            ON other.job_id = job AND other.life = its_life AND other.name = wait.label
+        WHERE wait.job_id = job AND wait.life = its_life AND wait.name = several
+    ) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO pgjobs_answer (job_id, life, name, value, answered_by)
+    VALUES (job, its_life, answer_name, answer, answered_by)
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF NOT has_asked OR current_setting('transaction_isolation') <> 'read committed'
+        OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
+    THEN
+        PERFORM pgjobs_note_waiting(ARRAY[job]);
+    END IF;
+    RETURN true;
+END
+$$;
+""",
+    ),
+    "function pgjobs_take_wait": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_take_wait(
+    id bigint, token bigint, wait_name text, ways jsonb, accepted bigint,
+    reads_steps boolean,
+    OUT state text, OUT stored jsonb, OUT answer jsonb, OUT steps jsonb
+) LANGUAGE plpgsql
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    job pgjobs_job;
+    taken record;
+BEGIN
+    SELECT * INTO job FROM pgjobs_job AS each
+    WHERE each.id = pgjobs_take_wait.id AND each.lease_token = token
+        AND each.worker_id IS NOT NULL;
+    IF NOT FOUND THEN
+        state := 'lost';
+        RETURN;
+    END IF;
+    IF reads_steps THEN
+        SELECT coalesce(jsonb_object_agg(step.name, step.return_value::text), '{}')
+        INTO steps
+        FROM pgjobs_step AS step
+        WHERE step.job_id = job.id AND step.life = job.life;
+        IF steps ? wait_name THEN
+            state := 'done';
+            RETURN;
+        END IF;
+    END IF;
+    SELECT * INTO taken FROM pgjobs_first_way(job, wait_name, ways);
+    IF taken.answer_id IS NOT NULL AND taken.answer_id IS DISTINCT FROM accepted THEN
+        state := 'offered';
+        answer := (
+            SELECT to_jsonb(each) || jsonb_build_object('label', taken.label)
+            FROM pgjobs_answer AS each WHERE each.id = taken.answer_id
+        );
+        RETURN;
+    END IF;
+    state := CASE
+        WHEN taken.stored IS NOT NULL THEN 'taken'
+        WHEN EXISTS (
+            SELECT FROM pgjobs_wait AS wait
+            WHERE wait.job_id = job.id AND wait.life = job.life
+                AND wait.name = wait_name AND wait.deadline <= clock_timestamp()
+        ) THEN 'over'
+        ELSE 'open'
+    END;
+    IF state = 'open' THEN
+        RETURN;
+    END IF;
+    PERFORM FROM pgjobs_job AS each
+    WHERE each.id = job.id AND each.lease_token = token AND each.worker_id IS NOT NULL
+    FOR KEY SHARE;
+    IF NOT FOUND THEN
+        state := 'lost';
+        RETURN;
+    END IF;
+    IF cardinality(pgjobs_locked_waits(job.id, job.life, wait_name)) <> (
+        SELECT count(*) FROM pgjobs_wait AS wait
+        WHERE wait.job_id = job.id AND wait.life = job.life AND wait.name = wait_name
+    ) THEN
+        state := 'open';
+        RETURN;
+    END IF;
+    IF state = 'over' THEN
+        -- An answer may have come just before the lock. Then the job looks again soon.
+        SELECT * INTO taken FROM pgjobs_first_way(job, wait_name, ways);
+        IF taken.stored IS NOT NULL THEN
+            state := 'open';
+            RETURN;
+        END IF;
+    END IF;
+    stored := taken.stored;
+    INSERT INTO pgjobs_step (job_id, life, name, return_value, attempt, finished_at)
+    VALUES (job.id, job.life, wait_name, stored, job.attempts, clock_timestamp())
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        state := 'done';
+        RETURN;
+    END IF;
+    PERFORM pgjobs_end_wait(job, wait_name, ways, taken.label, taken.event_id);
+END
+$$;
+""",
+    ),
+    "function pgjobs_waiting_for_noted_events": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_waiting_for_noted_events(
+    notes bigint[], most integer, INOUT has_more boolean, OUT jobs bigint[]
+) LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    note record;
+    batch bigint[];
+    last bigint;
+BEGIN
+    jobs := '{}';
+    FOR note IN
+        SELECT waitnote.id, waitnote.after, awaited.name, awaited.aggregate_id
+        FROM pgjobs_waitnote AS waitnote
+        LEFT JOIN pgjobs_awaitedevent AS awaited USING (event_id)
+        WHERE waitnote.id = ANY (notes) AND waitnote.event_id IS NOT NULL
+    LOOP
+        SELECT waits.jobs, waits.last INTO batch, last
+        FROM pgjobs_waits_for(note.name, note.aggregate_id, note.after, most) AS waits;
+        jobs := jobs || coalesce(batch, '{}');
+        IF cardinality(batch) = most THEN
+            UPDATE pgjobs_waitnote SET after = last WHERE id = note.id;
+            has_more := true;
+        ELSE
+            DELETE FROM pgjobs_waitnote WHERE id = note.id;
+        END IF;
+    END LOOP;
+END
+$$;
+""",
+    ),
+    "function pgjobs_waits_for": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_waits_for(
+    name text, of_aggregate text, after bigint, most integer,
+    OUT jobs bigint[], OUT last bigint
+) LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    SELECT array_agg(wait.job_id), max(wait.id)
+    INTO jobs, last
+    FROM (
+        SELECT each.id, each.job_id
+        FROM unnest(pgjobs_patterns(name)) AS pattern
+        CROSS JOIN LATERAL (
+            (
+                SELECT id, job_id FROM pgjobs_wait
+                WHERE event = pattern AND aggregate_id IS NULL
+                    AND ended_at IS NULL AND id > after
+                ORDER BY event, aggregate_id, id LIMIT most
+            )
+            UNION ALL
+            (
+                SELECT id, job_id FROM pgjobs_wait
+                WHERE event = pattern
+                    AND aggregate_id = of_aggregate COLLATE "default"
+                    AND ended_at IS NULL AND id > after
+                ORDER BY event, aggregate_id, id LIMIT most
+            )
+        ) AS each
+        ORDER BY each.id LIMIT most
+    ) AS wait;
+END
+$$;
+""",
+    ),
+    "function pgjobs_wake": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_wake(
+    most integer, OUT woken integer, OUT has_more boolean, OUT are_keyed boolean
+) LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    now CONSTANT timestamptz := clock_timestamp();
+    notes bigint[];
+    noted_jobs bigint[];
+    ready bigint[];
+BEGIN
+    -- It need not wait for the disk: after a crash of the server either all of this has
+    -- happened, or the notes are still there.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    SELECT array_agg(id), array_agg(DISTINCT job_id) FILTER (WHERE job_id IS NOT NULL)
+    INTO notes, noted_jobs
+    FROM (
+        SELECT id, job_id FROM pgjobs_waitnote WHERE due_at <= now
+        ORDER BY due_at, id LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ) AS note;
+    woken := 0;
+    are_keyed := false;
+    has_more := coalesce(cardinality(notes) = most, false);
+    IF notes IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT waiting.jobs, waiting.has_more INTO ready, has_more
+    FROM pgjobs_waiting_for_noted_events(notes, most, has_more) AS waiting;
+    ready := ready || pgjobs_found_something(noted_jobs);
+    SELECT done.woken, done.are_keyed INTO woken, are_keyed
+    FROM pgjobs_let_go_on(ready) AS done;
+    IF woken < cardinality(ready) OR noted_jobs IS NOT NULL THEN
+        PERFORM pgjobs_settle_notes(notes, ready, now);
+    END IF;
+END
+$$;
+""",
+    ),
     "function pgjobs_check_subscription": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_check_subscription() RETURNS trigger
 LANGUAGE plpgsql
@@ -2332,6 +4310,129 @@ BEGIN
     RAISE 'It could be inserted.' USING ERRCODE = 'PJ000';
 EXCEPTION WHEN SQLSTATE 'PJ000' THEN
     RETURN NULL;
+END
+$$;
+""",
+    ),
+    "function pgjobs_publish": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_publish(
+    name text,
+    payload jsonb DEFAULT '{}',
+    aggregate_id text DEFAULT NULL,
+    correlation_id text DEFAULT NULL,
+    meta jsonb DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    event pgjobs_event;
+    -- All definitions say the same.
+    most CONSTANT integer := (
+        SELECT (options -> 'max_argument_bytes')::integer FROM pgjobs_taskdefinition
+        WHERE gone_at IS NULL LIMIT 1
+    );
+    handlers bigint;
+    made bigint;
+BEGIN
+    PERFORM pgjobs_check_event('name', name, false),
+        pgjobs_check_event('aggregate_id', aggregate_id, true),
+        pgjobs_check_event('correlation_id', correlation_id, true);
+    IF name ~ '[*[:space:][:cntrl:]]' THEN
+        RAISE EXCEPTION 'The name of an event must be without spaces and *, got %.',
+            quote_literal(name)
+            USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Publish a name such as tle.refreshed; tasks subscribe to '
+                    'tle.*';
+    END IF;
+    IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+        RAISE EXCEPTION 'The payload of an event must be a JSON object, got %.',
+            coalesce(left(payload::text, 100), 'NULL')
+            USING ERRCODE = CASE
+                WHEN payload IS NULL THEN '22004' ELSE '22023'
+            END,
+                HINT = 'Its handlers get it as arguments, by their names: '
+                    '{"satellite_id": 5}';
+    END IF;
+    IF pgjobs_json_size(payload, most) > most THEN
+        RAISE EXCEPTION 'The payload of an event is % bytes of JSON, more than the % '
+            'that PGJOBS[''MAX_ARGUMENT_BYTES''] allows.',
+            pgjobs_json_size(payload, most), most
+            USING ERRCODE = '22023', COLUMN = 'payload';
+    END IF;
+    PERFORM pgjobs_check_meta(meta);
+    handlers := (SELECT count(*) FROM pgjobs_handlers(name));
+    INSERT INTO pgjobs_event
+        (name, payload, aggregate_id, correlation_id, handlers, meta)
+    VALUES (name, payload, aggregate_id, correlation_id, handlers, meta)
+    RETURNING * INTO event;
+    IF handlers > 0 THEN
+        made := (SELECT count(*) FROM pgjobs_deliver(ARRAY[event], 'published', NULL));
+        IF made <> handlers THEN  -- subscriptions were changed a moment ago
+            UPDATE pgjobs_event SET handlers = made WHERE id = event.id;
+        END IF;
+    END IF;
+    RETURN event.id;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_publish(
+    name text,
+    payload jsonb DEFAULT '{}',
+    aggregate_id text DEFAULT NULL,
+    correlation_id text DEFAULT NULL,
+    meta jsonb DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    event pgjobs_event;
+    -- All definitions say the same.
+    most CONSTANT integer := (
+        SELECT (options -> 'max_argument_bytes')::integer FROM pgjobs_taskdefinition
+        WHERE gone_at IS NULL LIMIT 1
+    );
+    handlers bigint;
+    made bigint;
+BEGIN
+    PERFORM pgjobs_check_event('name', name, false),
+        pgjobs_check_event('aggregate_id', aggregate_id, true),
+        pgjobs_check_event('correlation_id', correlation_id, true);
+    IF name ~ '[*[:space:][:cntrl:]]' THEN
+        RAISE EXCEPTION 'The name of an event must be without spaces and *, got %.',
+            quote_literal(name)
+            USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Publish a name such as tle.refreshed; tasks subscribe to '
+                    'tle.*';
+    END IF;
+    IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+        RAISE EXCEPTION 'The payload of an event must be a JSON object, got %.',
+            coalesce(left(payload::text, 100), 'NULL')
+            USING ERRCODE = CASE
+                WHEN payload IS NULL THEN '22004' ELSE '22023'
+            END,
+                HINT = 'Its handlers get it as arguments, by their names: '
+                    '{"satellite_id": 5}';
+    END IF;
+    IF pgjobs_json_size(payload, most) > most THEN
+        RAISE EXCEPTION 'The payload of an event is % bytes of JSON, more than the % '
+            'that PGJOBS[''MAX_ARGUMENT_BYTES''] allows.',
+            pgjobs_json_size(payload, most), most
+            USING ERRCODE = '22023', COLUMN = 'payload';
+    END IF;
+    PERFORM pgjobs_check_meta(meta);
+    handlers := (SELECT count(*) FROM pgjobs_handlers(name));
+    INSERT INTO pgjobs_event
+        (name, payload, aggregate_id, correlation_id, handlers, meta)
+    VALUES (name, payload, aggregate_id, correlation_id, handlers, meta)
+    RETURNING * INTO event;
+    IF handlers > 0 THEN
+        made := (SELECT count(*) FROM pgjobs_deliver(ARRAY[event], 'published', NULL));
+        IF made <> handlers THEN  -- subscriptions were changed a moment ago
+            UPDATE pgjobs_event SET handlers = made WHERE id = event.id;
+        END IF;
+    END IF;
+    PERFORM pgjobs_note_awaited(event.id, event.name, event.aggregate_id);
+    RETURN event.id;
 END
 $$;
 """,
@@ -2492,6 +4593,12 @@ BEGIN
     IF has_table_privilege('pgjobs_step', 'DELETE') THEN
         DELETE FROM pgjobs_step WHERE job_id = ANY (ids);
     END IF;
+    IF has_table_privilege('pgjobs_wait', 'DELETE') THEN
+        DELETE FROM pgjobs_wait WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_answer', 'DELETE') THEN
+        DELETE FROM pgjobs_answer WHERE job_id = ANY (ids);
+    END IF;
     IF has_table_privilege('pgjobs_tick', 'DELETE') THEN
         DELETE FROM pgjobs_tick WHERE job_id = ANY (ids);
     END IF;
@@ -2527,6 +4634,55 @@ BEGIN
             );
     END IF;
     RETURN NULL;
+END
+$$;
+""",
+    ),
+    "function pgjobs_jobs_truncated": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_jobs_truncated() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    DELETE FROM pgjobs_attempt;
+    DELETE FROM pgjobs_progress;
+    DELETE FROM pgjobs_step;
+    DELETE FROM pgjobs_tick WHERE job_id IS NOT NULL;
+    DELETE FROM pgjobs_delivery WHERE job_id IS NOT NULL;
+    DELETE FROM pgjobs_predecessor;
+    DELETE FROM pgjobs_batch;
+    DELETE FROM pgjobs_note;
+    DELETE FROM pgjobs_prerequisite;
+    RETURN NULL;
+END
+$$;
+""",
+    ),
+    "function pgjobs_newest": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_newest(job bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    first jsonb;
+    goes_on boolean;
+BEGIN
+    SELECT keys -> 'first_id', coalesce(keys ? 'continued_as', false)
+    INTO first, goes_on
+    FROM pgjobs_job WHERE id = job;
+    IF NOT goes_on THEN
+        RETURN job;
+    END IF;
+    RETURN coalesce(
+        (
+            SELECT id FROM pgjobs_job
+            WHERE keys ? 'first_id'
+                AND keys -> 'first_id' = coalesce(first, to_jsonb(job))
+            ORDER BY id DESC LIMIT 1
+        ),
+        job
+    );
 END
 $$;
 """,
@@ -2632,6 +4788,86 @@ END
 $$;
 """,
     ),
+    "function pgjobs_notify_inserted": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_notify_inserted() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_catalog.pg_notify(
+        CASE WHEN waits THEN 'pgjobs_admission' ELSE 'pgjobs' END, queue.name
+    )
+    FROM (
+        SELECT DISTINCT line IS NOT NULL, status = 'READY', queue_name FROM inserted
+    ) AS queue (waits, is_ready, name)
+    WHERE pg_catalog.current_setting('pgjobs.notifies', true) IS DISTINCT FROM 'off'
+        AND CASE
+            WHEN NOT is_ready THEN true
+            -- No worker looks by itself ("pgjl" in ASCII).
+            WHEN pg_catalog.pg_try_advisory_lock(1885825644, 0)
+                THEN pg_catalog.pg_advisory_unlock(1885825644, 0)
+            -- From here on, until its end, the transaction may be silent ("pgjm").
+            WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared(1885825645, 0)
+                THEN true
+            -- A worker of all queues, or of this one, is to be notified ("pgjn").
+            WHEN NOT pg_catalog.pg_try_advisory_lock(
+                1885825646, pg_catalog.hashtext('')
+            )
+                THEN true
+            WHEN NOT pg_catalog.pg_advisory_unlock(
+                1885825646, pg_catalog.hashtext('')
+            )
+                THEN true
+            WHEN NOT pg_catalog.pg_try_advisory_lock(
+                1885825646, pg_catalog.hashtext(name)
+            )
+                THEN true
+            ELSE NOT pg_catalog.pg_advisory_unlock(
+                1885825646, pg_catalog.hashtext(name)
+            )
+        END;
+    RETURN NULL;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_notify_inserted() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_catalog.pg_notify(
+        CASE WHEN waits THEN 'pgjobs_admission' ELSE 'pgjobs' END, queue.name
+    )
+    FROM (
+        SELECT DISTINCT line IS NOT NULL, status = 'READY', queue_name FROM inserted
+    ) AS queue (waits, is_ready, name)
+    WHERE pg_catalog.current_setting('pgjobs.notifies', true) IS DISTINCT FROM 'off'
+        AND CASE
+            WHEN NOT is_ready THEN true
+            -- No worker polls ("pgjl" in ASCII).
+            WHEN pg_catalog.pg_try_advisory_lock(1885825644, 0)
+                THEN pg_catalog.pg_advisory_unlock(1885825644, 0)
+            -- From here on, until its end, the transaction may be silent ("pgjm").
+            WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared(1885825645, 0)
+                THEN true
+            -- A worker of all queues, or of this one, is to be notified ("pgjn").
+            WHEN NOT pg_catalog.pg_try_advisory_lock(
+                1885825646, pg_catalog.hashtext('')
+            )
+                THEN true
+            WHEN NOT pg_catalog.pg_advisory_unlock(
+                1885825646, pg_catalog.hashtext('')
+            )
+                THEN true
+            WHEN NOT pg_catalog.pg_try_advisory_lock(
+                1885825646, pg_catalog.hashtext(name)
+            )
+                THEN true
+            ELSE NOT pg_catalog.pg_advisory_unlock(
+                1885825646, pg_catalog.hashtext(name)
+            )
+        END;
+    RETURN NULL;
+END
+$$;
+""",
+    ),
     "function pgjobs_token_beyond": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_token_beyond(token bigint) RETURNS bigint
@@ -2719,6 +4955,57 @@ END
 $$;
 """,
     ),
+    "function pgjobs_keys": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_keys(
+    definition pgjobs_taskdefinition, arguments jsonb, lock text
+) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    keys jsonb := definition.options -> 'keys';
+    option text;
+BEGIN
+    IF lock IS NOT NULL THEN
+        keys := coalesce(keys, '{}') || jsonb_build_object(
+            'lock', pgjobs_checked_key('lock', lock),
+            'is_ordered', definition.options ->> 'lock_mode' = 'ordered'
+        );
+    END IF;
+    FOREACH option IN ARRAY ARRAY['lock', 'limit_key', 'rate_key'] LOOP
+        CONTINUE WHEN jsonb_typeof(keys -> option) IS DISTINCT FROM 'object';
+        keys := keys || jsonb_build_object(
+            option,
+            pgjobs_filled_in(definition.name, option, keys -> option, arguments)
+        );
+    END LOOP;
+    RETURN keys;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_keys(
+    definition pgjobs_taskdefinition, arguments jsonb, lock text
+) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    keys jsonb := definition.options -> 'keys';
+    option text;
+BEGIN
+    IF lock IS NOT NULL THEN
+        keys := coalesce(keys, '{}') || jsonb_build_object(
+            'lock', pgjobs_checked_key('lock', lock),
+            'is_ordered', definition.options ->> 'lock_mode' = 'ordered'
+        );
+    END IF;
+    FOR option IN
+        SELECT key FROM jsonb_each(keys) WHERE jsonb_typeof(value) = 'object'
+    LOOP
+        keys := keys || jsonb_build_object(
+            option,
+            pgjobs_filled_in(definition.name, option, keys -> option, arguments)
+        );
+    END LOOP;
+    RETURN keys;
+END
+$$;
+""",
+    ),
     "function pgjobs_batch_outcome": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_batch_outcome(
     batch bigint, OUT outcome text, OUT culprit bigint, OUT failed bigint
@@ -2768,6 +5055,219 @@ BEGIN
             ELSE 'GONE'  -- or it never existed
         END;
     END IF;
+END
+$$;
+""",
+    ),
+    "function pgjobs_close_links": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_close_links(
+    ids bigint[], batches bigint[], most integer,
+    OUT followers bigint[], OUT ended bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    unmet_links jsonb;
+BEGIN
+    ended := '{}';
+    WITH resolved AS MATERIALIZED (
+        (SELECT link.id AS link_id, link.job_id, link.needs, link.batch_id, outcome,
+            link.predecessor_id AS culprit
+        FROM (
+            SELECT given.id, coalesce(job.status, 'GONE') AS outcome
+            FROM unnest(ids) AS given (id)
+            LEFT JOIN LATERAL (
+                SELECT id, status, finished_at FROM pgjobs_job
+                WHERE pgjobs_job.id = given.id
+                OFFSET 0  -- asked for each: no join with all jobs
+            ) AS job ON true
+            WHERE job.id IS NULL OR job.finished_at IS NOT NULL
+        ) AS predecessor
+        CROSS JOIN LATERAL (
+            SELECT * FROM pgjobs_predecessor AS each
+            WHERE each.predecessor_id = predecessor.id AND each.is_open
+            LIMIT most
+        ) AS link
+        LIMIT most)
+        UNION ALL
+        (SELECT link.id, link.job_id, link.needs, link.batch_id,
+            CASE outcome WHEN 'UNFINISHED' THEN 'FAILED' ELSE outcome END,
+            coalesce(culprit, failed)
+        FROM unnest(batches) AS given (id)
+        CROSS JOIN LATERAL pgjobs_batch_outcome(given.id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM pgjobs_predecessor AS each
+            WHERE each.batch_id = given.id AND each.is_open
+                AND (
+                    outcome <> 'UNFINISHED'
+                    OR each.needs = 'failure' AND failed IS NOT NULL
+                )
+            LIMIT most
+        ) AS link
+        LIMIT most)
+    ),
+    -- Another transaction may hold the row of a follower; then its link stays open.
+    held AS MATERIALIZED (
+        SELECT id, finished_at FROM pgjobs_job
+        WHERE id = ANY (ARRAY(SELECT job_id FROM resolved))
+        FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    closed AS (
+        UPDATE pgjobs_predecessor SET is_open = false
+        WHERE id = ANY (ARRAY(
+            SELECT link_id FROM resolved
+            WHERE job_id IN (SELECT id FROM held)
+                OR NOT EXISTS (
+                    SELECT FROM pgjobs_job WHERE id = resolved.job_id OFFSET 0
+                )
+        ))
+    ),
+    unmet AS MATERIALIZED (
+        SELECT DISTINCT ON (job_id) resolved.* FROM resolved
+        WHERE NOT pgjobs_meets(needs, outcome)
+            AND job_id IN (SELECT id FROM held WHERE finished_at IS NULL)
+        ORDER BY job_id, link_id
+    )
+    SELECT ARRAY(
+            SELECT id FROM held
+            WHERE finished_at IS NULL AND id NOT IN (SELECT job_id FROM unmet)
+        ),
+        (SELECT jsonb_agg(to_jsonb(unmet)) FROM unmet)
+    INTO followers, unmet_links;
+    -- Rare, and a statement of its own: to begin an UPDATE costs more than all the rest.
+    IF unmet_links IS NOT NULL THEN
+        ended := pgjobs_end_unmet(unmet_links);
+    END IF;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_close_links(
+    ids bigint[], batches bigint[], most integer,
+    OUT followers bigint[], OUT ended bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    unmet_links jsonb;
+    waiting bigint[];
+    going_on bigint[];
+BEGIN
+    ended := '{}';
+    WITH resolved AS MATERIALIZED (
+        (SELECT link.id AS link_id, link.job_id, link.needs, link.batch_id, outcome,
+            link.predecessor_id AS culprit
+        FROM (
+            SELECT given.id, CASE
+                    WHEN goes_on IS NOT TRUE AND job.id IS NOT NULL THEN job.status
+                    WHEN pgjobs_newest(given.id) = given.id THEN 'GONE'
+                    ELSE 'GOES_ON'
+                END AS outcome
+            FROM unnest(ids) AS given (id)
+            LEFT JOIN LATERAL (
+                SELECT id, status, finished_at, keys ? 'continued_as' AS goes_on
+                FROM pgjobs_job
+                WHERE pgjobs_job.id = given.id
+                OFFSET 0  -- asked for each: no join with all jobs
+            ) AS job ON true
+            WHERE job.id IS NULL OR job.finished_at IS NOT NULL
+        ) AS predecessor
+        CROSS JOIN LATERAL (
+            SELECT * FROM pgjobs_predecessor AS each
+            WHERE each.predecessor_id = predecessor.id AND each.is_open
+            LIMIT most
+        ) AS link
+        LIMIT most)
+        UNION ALL
+        (SELECT link.id, link.job_id, link.needs, link.batch_id,
+            CASE outcome WHEN 'UNFINISHED' THEN 'FAILED' ELSE outcome END,
+            coalesce(culprit, failed)
+        FROM unnest(batches) AS given (id)
+        CROSS JOIN LATERAL pgjobs_batch_outcome(given.id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM pgjobs_predecessor AS each
+            WHERE each.batch_id = given.id AND each.is_open
+                AND (
+                    outcome <> 'UNFINISHED'
+                    OR each.needs = 'failure' AND failed IS NOT NULL
+                )
+            LIMIT most
+        ) AS link
+        LIMIT most)
+    ),
+    -- Another transaction may hold the row of a follower; then its link stays open.
+    held AS MATERIALIZED (
+        SELECT id, finished_at, waiting_for FROM pgjobs_job
+        WHERE id = ANY (ARRAY(SELECT job_id FROM resolved))
+        FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    closed AS (
+        UPDATE pgjobs_predecessor SET is_open = false
+        WHERE id = ANY (ARRAY(
+            SELECT link_id FROM resolved
+            WHERE outcome <> 'GOES_ON' AND job_id IN (SELECT id FROM held)
+                OR NOT EXISTS (
+                    SELECT FROM pgjobs_job WHERE id = resolved.job_id OFFSET 0
+                )
+        ))
+    ),
+    unmet AS MATERIALIZED (
+        SELECT DISTINCT ON (job_id) resolved.* FROM resolved
+        WHERE NOT pgjobs_meets(needs, outcome) AND outcome <> 'GOES_ON'
+            AND job_id IN (SELECT id FROM held WHERE finished_at IS NULL)
+        ORDER BY job_id, link_id
+    )
+    SELECT ARRAY(
+            SELECT id FROM held
+            WHERE finished_at IS NULL AND id NOT IN (SELECT job_id FROM unmet)
+        ),
+        (SELECT jsonb_agg(to_jsonb(unmet)) FROM unmet),
+        (SELECT array_agg(id) FROM held WHERE waiting_for = 'jobs'),
+        (
+            SELECT array_agg(link_id) FROM resolved
+            WHERE outcome = 'GOES_ON' AND job_id IN (SELECT id FROM held)
+        )
+    INTO followers, unmet_links, waiting, going_on;
+    IF going_on IS NOT NULL THEN
+        PERFORM pgjobs_move_links(going_on);
+    END IF;
+    IF waiting IS NOT NULL THEN  -- their tasks wait for these ends
+        PERFORM pgjobs_note_waiting(waiting);
+    END IF;
+    -- Rare, and a statement of its own: to begin an UPDATE costs more than all the rest.
+    IF unmet_links IS NOT NULL THEN
+        ended := pgjobs_end_unmet(unmet_links);
+    END IF;
+END
+$$;
+""",
+    ),
+    "function pgjobs_move_links": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_move_links(links bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    moved bigint[];
+BEGIN
+    WITH given AS MATERIALIZED (
+        SELECT id, job_id, pgjobs_newest(predecessor_id) AS newest
+        FROM pgjobs_predecessor WHERE id = ANY (links) AND is_open
+    ),
+    single AS MATERIALIZED (
+        SELECT DISTINCT ON (job_id, newest) id, newest FROM given
+        WHERE NOT EXISTS (
+            SELECT FROM pgjobs_predecessor AS other
+            WHERE other.job_id = given.job_id AND other.predecessor_id = newest
+            OFFSET 0  -- asked for each link
+        )
+        ORDER BY job_id, newest, id
+    ),
+    changed AS (
+        UPDATE pgjobs_predecessor AS link
+        SET (predecessor_id, is_open) = (
+            SELECT coalesce(max(newest), link.predecessor_id), count(*) = 1
+            FROM single WHERE single.id = link.id
+        )
+        WHERE id = ANY (ARRAY(SELECT id FROM given))
+    )
+    SELECT array_agg(DISTINCT newest) INTO moved FROM given;
+    PERFORM pgjobs_mark(moved);
+    PERFORM pgjobs_leave_open(moved, NULL);
 END
 $$;
 """,
@@ -3010,6 +5510,427 @@ END
 $$;
 """,
     ),
+    "function pgjobs_cancel_jobs": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_cancel_jobs(ids bigint[], why text)
+RETURNS TABLE (id bigint, is_finished boolean) LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN QUERY
+    WITH unfinished AS MATERIALIZED (
+        SELECT job.id FROM pgjobs_job AS job
+        WHERE job.id = ANY (ids)
+            AND (
+                job.status IN ('READY', 'SCHEDULED', 'WAITING')
+                OR job.status = 'RUNNING' AND job.cancel_requested_at IS NULL
+            )
+        ORDER BY job.id
+        FOR NO KEY UPDATE
+    ),
+    cancelled AS (
+        UPDATE pgjobs_job AS job
+        SET status = CASE
+                WHEN job.status = 'RUNNING' THEN job.status ELSE 'CANCELLED'
+            END,
+            finished_at = CASE
+                WHEN job.status <> 'RUNNING' THEN clock_timestamp()
+            END,
+            cancel_requested_at = CASE
+                WHEN job.status = 'RUNNING' THEN clock_timestamp()
+            END,
+            reason = coalesce(nullif(left(why, 1000), ''), 'Cancelled.'),
+            waiting_for = NULL,
+            blocked_by_id = NULL
+        WHERE job.id = ANY (ARRAY(SELECT unfinished.id FROM unfinished))
+        RETURNING job.id, job.worker_id
+    )
+    SELECT cancelled.id, cancelled.worker_id IS NULL
+    FROM cancelled
+    LEFT JOIN LATERAL (
+        SELECT pg_notify('pgjobs_worker_' || cancelled.worker_id, 'cancel')
+        WHERE cancelled.worker_id IS NOT NULL
+    ) AS notified ON true;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_cancel_jobs(ids bigint[], why text)
+RETURNS TABLE (id bigint, is_finished boolean) LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    number bigint;
+BEGIN
+    LOOP
+        RETURN QUERY
+        WITH unfinished AS MATERIALIZED (
+            SELECT job.id FROM pgjobs_job AS job
+            WHERE job.id = ANY (ids)
+                AND (
+                    job.status IN ('READY', 'SCHEDULED', 'WAITING')
+                    OR job.status = 'RUNNING' AND job.cancel_requested_at IS NULL
+                )
+            ORDER BY job.id
+            FOR NO KEY UPDATE
+        ),
+        cancelled AS (
+            UPDATE pgjobs_job AS job
+            SET status = CASE
+                    WHEN job.status = 'RUNNING' THEN job.status ELSE 'CANCELLED'
+                END,
+                finished_at = CASE
+                    WHEN job.status <> 'RUNNING' THEN clock_timestamp()
+                END,
+                cancel_requested_at = CASE
+                    WHEN job.status = 'RUNNING' THEN clock_timestamp()
+                END,
+                reason = coalesce(nullif(left(why, 1000), ''), 'Cancelled.'),
+                waiting_for = NULL,
+                blocked_by_id = NULL
+            WHERE job.id = ANY (ARRAY(SELECT unfinished.id FROM unfinished))
+            RETURNING job.id, job.worker_id
+        )
+        SELECT cancelled.id, cancelled.worker_id IS NULL
+        FROM cancelled
+        LEFT JOIN LATERAL (
+            SELECT pg_notify('pgjobs_worker_' || cancelled.worker_id, 'cancel')
+            WHERE cancelled.worker_id IS NOT NULL
+        ) AS notified ON true;
+        GET DIAGNOSTICS number = ROW_COUNT;
+        EXIT WHEN number = cardinality(ids);
+        ids := ARRAY(
+            SELECT DISTINCT newest
+            FROM unnest(ids) AS given (old)
+            CROSS JOIN LATERAL pgjobs_newest(old) AS newest
+            WHERE newest <> old
+        );
+        EXIT WHEN ids = '{}';
+    END LOOP;
+END
+$$;
+""",
+    ),
+    "function pgjobs_retry_jobs": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_retry_jobs(ids bigint[]) RETURNS SETOF bigint
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    retried bigint[];
+    linked bigint[];
+BEGIN
+    WITH finished AS MATERIALIZED (
+        SELECT id
+        FROM pgjobs_job
+        WHERE id = ANY (ids)
+            AND status IN ('SUCCESSFUL', 'FAILED', 'CANCELLED')
+            AND life < 1000000000  -- the most that a row may have
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ),
+    allowed AS MATERIALIZED (
+        SELECT id FROM pgjobs_retake_keys(ARRAY(SELECT id FROM finished)) AS id
+    ),
+    changed AS (
+        UPDATE pgjobs_job AS job
+        SET status = CASE
+                WHEN run_after > clock_timestamp() THEN 'SCHEDULED' ELSE 'READY'
+            END,
+            life = life + 1,
+            attempts = 0, failures = 0, crashes = 0,
+            started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
+            expires_at = NULL, cancel_requested_at = NULL, return_value = NULL,
+            reason = '', blocked_by_id = NULL, error_group = NULL,
+            -- The trigger overlooks a job whose end is recorded and not yet seen.
+            line = CASE line WHEN 'recorded' THEN 'left' ELSE line END,
+            unique_until = CASE
+                WHEN unique_until > clock_timestamp() THEN unique_until
+            END
+        WHERE job.id = ANY (ARRAY(SELECT id FROM allowed))
+        RETURNING job.id,
+            job.keys IS NOT NULL
+                -- A job that ended before an admission saw its successors has no mark.
+                OR EXISTS (
+                    SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id
+                    ORDER BY is_open, job_id OFFSET 0
+                ) AS may_be_linked
+    ),
+    forgotten AS (
+        DELETE FROM pgjobs_progress WHERE job_id = ANY (ARRAY(SELECT id FROM changed))
+    )
+    SELECT array_agg(id), array_agg(id) FILTER (WHERE may_be_linked)
+    INTO retried, linked
+    FROM changed;
+    IF linked IS NOT NULL THEN
+        PERFORM pgjobs_revive(linked);
+    END IF;
+    RETURN QUERY SELECT unnest(retried);
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_retry_jobs(ids bigint[]) RETURNS SETOF bigint
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    retried bigint[];
+    linked bigint[];
+BEGIN
+    WITH finished AS MATERIALIZED (
+        SELECT id
+        FROM pgjobs_job
+        WHERE id = ANY (ids)
+            AND status IN ('SUCCESSFUL', 'FAILED', 'CANCELLED')
+            AND life < 1000000000  -- the most that a row may have
+            AND NOT coalesce(keys ? 'continued_as', false)
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ),
+    allowed AS MATERIALIZED (
+        SELECT id FROM pgjobs_retake_keys(ARRAY(SELECT id FROM finished)) AS id
+    ),
+    changed AS (
+        UPDATE pgjobs_job AS job
+        SET (status, run_after) = (
+                SELECT CASE
+                        WHEN due_at > clock_timestamp() THEN 'SCHEDULED' ELSE 'READY'
+                    END,
+                    due_at
+                FROM (
+                    -- The sleep of a task belongs to the old life.
+                    SELECT CASE
+                        WHEN (job.run_after > clock_timestamp()) IS TRUE
+                            AND pgjobs_is_asleep(job.id, job.life, job.run_after)
+                            THEN clock_timestamp()
+                        ELSE job.run_after
+                    END
+                ) AS due (due_at)
+            ),
+            life = life + 1,
+            attempts = 0, failures = 0, crashes = 0,
+            started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
+            expires_at = NULL, cancel_requested_at = NULL, return_value = NULL,
+            reason = '', blocked_by_id = NULL, error_group = NULL,
+            -- The trigger overlooks a job whose end is recorded and not yet seen.
+            line = CASE line WHEN 'recorded' THEN 'left' ELSE line END,
+            unique_until = CASE
+                WHEN unique_until > clock_timestamp() THEN unique_until
+            END
+        WHERE job.id = ANY (ARRAY(SELECT id FROM allowed))
+        RETURNING job.id,
+            job.keys IS NOT NULL
+                -- A job that ended before an admission saw its successors has no mark.
+                OR EXISTS (
+                    SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id
+                    ORDER BY is_open, job_id OFFSET 0
+                ) AS may_be_linked
+    ),
+    forgotten AS (
+        DELETE FROM pgjobs_progress WHERE job_id = ANY (ARRAY(SELECT id FROM changed))
+    )
+    SELECT array_agg(id), array_agg(id) FILTER (WHERE may_be_linked)
+    INTO retried, linked
+    FROM changed;
+    IF linked IS NOT NULL THEN
+        PERFORM pgjobs_drop_waited_links(linked);
+        PERFORM pgjobs_revive(linked);
+    END IF;
+    RETURN QUERY SELECT unnest(retried);
+END
+$$;
+""",
+    ),
+    "function pgjobs_host_room": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_host_room(
+    here text, total bigint, patience double precision,
+    OUT free bigint, OUT last_priority integer, OUT last_turn bigint
+) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- The class of these locks: "pgju" in ASCII.
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(
+        1885825653, pg_catalog.hashtext(here)
+    ) THEN
+        RETURN;
+    END IF;
+    SELECT greatest(total - coalesce(sum(coalesce(process_units, 1)), 0), 0)
+    INTO free
+    FROM (
+        SELECT id, id FROM pgjobs_worker WHERE host = here
+        UNION ALL
+        SELECT lag(id, 1, 0::bigint) OVER (ORDER BY id) + 1, id - 1 FROM pgjobs_worker
+        UNION ALL
+        SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
+    ) AS worker (first_id, last_id)  -- of this host, or without a row
+    CROSS JOIN LATERAL (
+        SELECT process_units FROM pgjobs_job
+        WHERE worker_id BETWEEN worker.first_id AND worker.last_id
+            AND worker.first_id <= worker.last_id AND status = 'RUNNING'
+        OFFSET 0  -- asked for each worker: no join with all that run
+    ) AS job;
+
+    WITH RECURSIVE weight (queue_name, units) AS (
+        SELECT ''::varchar, 0::bigint
+        UNION ALL
+        SELECT next.*
+        FROM weight CROSS JOIN LATERAL (
+            SELECT job.queue_name, job.process_units FROM pgjobs_job AS job
+            WHERE job.status = 'READY' AND job.process_units IS NOT NULL
+                AND (job.queue_name, job.process_units) > (
+                    weight.queue_name,
+                    CASE WHEN units > total THEN 9223372036854775807
+                    ELSE greatest(units, free) END
+                )
+            ORDER BY job.queue_name, job.process_units LIMIT 1
+        ) AS next
+    )
+    SELECT job.priority, job.turn INTO last_priority, last_turn
+    FROM weight CROSS JOIN LATERAL (
+        SELECT first.priority, first.turn
+        FROM (
+            SELECT ready.priority, ready.turn,
+                greatest(ready.enqueued_at, ready.run_after, ready.last_attempted_at)
+                    AS waits_since
+            FROM pgjobs_job AS ready
+            WHERE ready.status = 'READY' AND ready.queue_name = weight.queue_name
+                AND ready.process_units = weight.units
+            ORDER BY ready.priority DESC, ready.turn LIMIT 100
+        ) AS first
+        WHERE waits_since <= clock_timestamp() - make_interval(secs => patience)
+        ORDER BY first.priority DESC, first.turn LIMIT 1
+    ) AS job
+    WHERE weight.units > free AND weight.units <= total
+        -- A job that no worker of the host would claim does not wait for units.
+        AND EXISTS (
+            SELECT FROM pgjobs_worker AS worker
+            WHERE worker.host = here
+                AND worker.units >= weight.units
+                AND worker.lease_until > clock_timestamp()
+                AND (
+                    worker.queues = ''
+                    OR weight.queue_name = ANY (string_to_array(worker.queues, ','))
+                )
+                AND NOT weight.queue_name
+                    = ANY (string_to_array(worker.excluded, ','))
+        )
+        AND NOT EXISTS (
+            SELECT FROM pgjobs_queue AS queue
+            WHERE queue.name = weight.queue_name
+                AND (
+                    queue.paused_at IS NOT NULL
+                    OR queue.max_running <= (
+                        SELECT count(*) FROM pgjobs_job AS other
+                        WHERE other.status = 'RUNNING'
+                            AND other.queue_name = queue.name
+                    )
+                )
+        )
+    ORDER BY job.priority DESC, job.turn
+    LIMIT 1;
+    -- No job waits for units: a place behind all others.
+    last_priority := coalesce(last_priority, -1000);
+    last_turn := coalesce(last_turn, 0);
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_host_room(
+    here text, total bigint, patience double precision,
+    OUT free bigint, OUT last_priority integer, OUT last_turn bigint
+) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- The class of these locks: "pgju" in ASCII.
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(
+        1885825653, pg_catalog.hashtext(here)
+    ) THEN
+        RETURN;
+    END IF;
+    SELECT greatest(total - coalesce(sum(coalesce(process_units, 1)), 0), 0)
+    INTO free
+    FROM (
+        SELECT id, id FROM pgjobs_worker WHERE host = here
+        UNION ALL
+        SELECT lag(id, 1, 0::bigint) OVER (ORDER BY id) + 1, id - 1 FROM pgjobs_worker
+        UNION ALL
+        SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
+    ) AS worker (first_id, last_id)  -- of this host, or without a row
+    CROSS JOIN LATERAL (
+        SELECT process_units FROM pgjobs_job
+        WHERE worker_id BETWEEN worker.first_id AND worker.last_id
+            AND worker.first_id <= worker.last_id AND status = 'RUNNING'
+        OFFSET 0  -- asked for each worker: no join with all that run
+    ) AS job;
+
+    WITH RECURSIVE weight (queue_name, units) AS (
+        SELECT ''::varchar, 0::bigint
+        UNION ALL
+        SELECT next.*
+        FROM weight CROSS JOIN LATERAL (
+            SELECT job.queue_name, coalesce(job.process_units, 0) FROM pgjobs_job AS job
+            WHERE job.status = 'READY'
+                AND (job.queue_name, coalesce(job.process_units, 0)) > (
+                    weight.queue_name,
+                    CASE WHEN units > total THEN 9223372036854775807
+                    ELSE greatest(units, free) END
+                )
+            ORDER BY job.queue_name, coalesce(job.process_units, 0) LIMIT 1
+        ) AS next
+    )
+    SELECT job.priority, job.turn INTO last_priority, last_turn
+    FROM weight CROSS JOIN LATERAL (
+        SELECT first.priority, first.turn
+        FROM (
+            SELECT ready.priority, ready.turn,
+                greatest(ready.enqueued_at, ready.run_after, ready.last_attempted_at)
+                    AS waits_since
+            FROM pgjobs_job AS ready
+            WHERE ready.status = 'READY' AND ready.queue_name = weight.queue_name
+                AND coalesce(ready.process_units, 0) = weight.units
+            ORDER BY ready.priority DESC, ready.turn LIMIT 100
+        ) AS first
+        WHERE waits_since <= clock_timestamp() - make_interval(secs => patience)
+        ORDER BY first.priority DESC, first.turn LIMIT 1
+    ) AS job
+    WHERE weight.units > free AND weight.units <= total
+        -- A job that no worker of the host would claim does not wait for units.
+        AND EXISTS (
+            SELECT FROM pgjobs_worker AS worker
+            WHERE worker.host = here
+                AND worker.units >= weight.units
+                AND worker.lease_until > clock_timestamp()
+                AND (
+                    worker.queues = ''
+                    OR weight.queue_name = ANY (string_to_array(worker.queues, ','))
+                )
+                AND NOT weight.queue_name
+                    = ANY (string_to_array(worker.excluded, ','))
+        )
+        AND NOT EXISTS (
+            SELECT FROM pgjobs_queue AS queue
+            WHERE queue.name = weight.queue_name
+                AND (
+                    queue.paused_at IS NOT NULL
+                    OR queue.max_running <= (
+                        SELECT count(*) FROM pgjobs_job AS other
+                        WHERE other.status = 'RUNNING'
+                            AND other.queue_name = queue.name
+                    )
+                )
+        )
+    ORDER BY job.priority DESC, job.turn
+    LIMIT 1;
+    -- No job waits for units: a place behind all others.
+    last_priority := coalesce(last_priority, -1000);
+    last_turn := coalesce(last_turn, 0);
+END
+$$;
+""",
+    ),
     "trigger pgjobs_note_started": (
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_note_started
@@ -3033,12 +5954,21 @@ $$;
         NEW.life < OLD.life
         OR NEW.life = OLD.life AND (
             NEW.attempts < OLD.attempts
+            -- A rescue may have to give a lower one: functions/jobs/token_beyond.sql.
             OR NEW.lease_token < OLD.lease_token
+            AND (OLD.worker_id IS NULL OR NEW.worker_id IS NOT NULL)
             OR OLD.finished_at IS NOT NULL AND NEW.status <> OLD.status
             AND (OLD.status, NEW.status) <> ('CANCELLED', 'WAITING')
         )
     )
     EXECUTE FUNCTION pgjobs_undone();
+""",
+    ),
+    "trigger pgjobs_jobs_truncated": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated
+    AFTER TRUNCATE ON pgjobs_job
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_truncated();
 """,
     ),
     "rights": (
@@ -3079,7 +6009,7 @@ BEGIN
                     'pgjobs_is_job', 'pgjobs_holds_key', 'pgjobs_provide',
                     'pgjobs_first_obstacle', 'pgjobs_first_line', 'pgjobs_leave_note',
                     'pgjobs_free_keys', 'pgjobs_replace_held', 'pgjobs_follow_up',
-                    'pgjobs_token_beyond'
+                    'pgjobs_token_beyond', 'pgjobs_enqueued_in', 'pgjobs_cluster'
                 )
                     THEN 'GRANT EXECUTE ON ROUTINE %s TO PUBLIC'
                 ELSE 'REVOKE ALL ON ROUTINE %s FROM PUBLIC'
@@ -3095,6 +6025,267 @@ BEGIN
 END
 $$;
 """,
+    ),
+    "function pgjobs_candidates": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_candidates(
+    ids bigint[], OUT candidates pgjobs_candidate[], OUT seen bigint[],
+    OUT are_linked boolean, OUT are_locked boolean, OUT are_limited boolean,
+    OUT are_rated boolean, OUT are_ordinary boolean
+) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT array_agg(ROW(
+            id, queue_name, priority, turn, line, keys ->> 'lock',
+            keys ->> 'is_ordered' IS DISTINCT FROM 'false', keys ->> 'limit_key',
+            keys -> 'max_running', keys ->> 'rate_key', keys -> 'rate_interval',
+            keys -> 'rate_burst', NULL, NULL
+        )::pgjobs_candidate),
+        array_agg(id),
+        bool_or(
+            dependencies IS NOT NULL OR keys ?| ARRAY['after', 'after_batches']
+        ),
+        bool_or(keys ? 'lock'), bool_or(keys ? 'limit_key'), bool_or(keys ? 'rate_key'),
+        bool_and(
+            process_units IS NULL AND crashes + 1 < max_crashes
+            AND (expires_at IS NULL OR attempts > 0)
+        )
+    INTO candidates, seen, are_linked, are_locked, are_limited, are_rated, are_ordinary
+    FROM (
+        SELECT id, queue_name, priority, turn, line, keys, dependencies,
+            process_units, crashes, max_crashes, expires_at, attempts
+        FROM pgjobs_job WHERE id = ANY (ids) AND status = 'WAITING'
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS job;
+END
+$$;
+""",
+        None,
+    ),
+    "function pgjobs_heads_by_queue": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_heads_by_queue(lines text[], numbers integer[])
+RETURNS TABLE (line text, id bigint, keys jsonb) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY
+    WITH queue AS MATERIALIZED (
+        WITH RECURSIVE hop (line, number, name, hops) AS (
+            SELECT wanted.line, wanted.number, (
+                SELECT queue_name FROM pgjobs_job AS job
+                WHERE job.line = wanted.line
+                ORDER BY queue_name LIMIT 1
+            ), 1
+            FROM unnest(lines, numbers) AS wanted (line, number)
+            UNION ALL
+            SELECT hop.line, hop.number, (
+                SELECT queue_name FROM pgjobs_job AS job
+                WHERE job.line = hop.line AND queue_name > hop.name
+                ORDER BY queue_name LIMIT 1
+            ), hops + 1
+            FROM hop WHERE hop.name IS NOT NULL AND hops < 1000
+        )
+        SELECT hop.line, hop.number, hop.name FROM hop WHERE hop.name IS NOT NULL
+    ),
+    -- OFFSET 0: the question is asked once for each queue, however many lines it is in.
+    served AS MATERIALIZED (
+        SELECT each.name FROM (SELECT DISTINCT queue.name FROM queue OFFSET 0) AS each
+        WHERE pgjobs_is_served(each.name)
+    ),
+    ranked AS (
+        SELECT queue.line, queue.number, head.id, head.keys, row_number() OVER (
+                PARTITION BY queue.line ORDER BY priority DESC, turn
+            ) AS place
+        FROM queue CROSS JOIN LATERAL (
+            SELECT job.id, job.keys, priority, turn FROM pgjobs_job AS job
+            WHERE job.line = queue.line AND job.queue_name = queue.name
+            ORDER BY priority DESC, turn LIMIT queue.number
+        ) AS head
+        WHERE queue.name IN (SELECT served.name FROM served)
+    )
+    SELECT ranked.line, ranked.id, ranked.keys FROM ranked WHERE place <= number;
+END
+$$;
+""",
+        None,
+    ),
+    "function pgjobs_line_of": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_line_of(candidate pgjobs_candidate) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE candidate.obstacle
+        WHEN 'lock' THEN pgjobs_line(
+            CASE WHEN candidate.is_ordered THEN 'lock' ELSE 'mutex' END,
+            candidate.lock
+        )
+        WHEN 'limit' THEN pgjobs_line('limit', candidate.limit_key)
+        WHEN 'rate' THEN pgjobs_line('rate', candidate.rate_key)
+        WHEN 'dependency' THEN 'predecessor'
+        WHEN 'unserved' THEN 'arrived'
+        ELSE candidate.obstacle
+    END
+$$;
+""",
+        None,
+    ),
+    "function pgjobs_next_in_lines": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_in_lines(touched jsonb[], most integer)
+RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    locks text[];
+    limits text[];
+    rates jsonb[];
+    ids bigint[] := '{}';
+BEGIN
+    SELECT array_agg(keys ->> 'lock') FILTER (WHERE keys ? 'lock'),
+        array_agg(keys ->> 'limit_key') FILTER (WHERE keys ? 'limit_key'),
+        array_agg(keys) FILTER (WHERE keys ? 'rate_key')
+    INTO locks, limits, rates
+    FROM unnest(touched) AS touched (keys);
+    IF locks IS NOT NULL THEN
+        ids := ids || pgjobs_next_of_locks(locks);
+    END IF;
+    IF limits IS NOT NULL THEN
+        ids := ids || pgjobs_next_of_limits(limits, most);
+    END IF;
+    IF rates IS NOT NULL THEN
+        ids := ids || pgjobs_next_of_rates(rates, most);
+    END IF;
+    RETURN ids;
+END
+$$;
+""",
+        None,
+    ),
+    "function pgjobs_next_of_limits": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_of_limits(limits text[], most integer)
+RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    ids bigint[];
+    lines text[];
+    numbers integer[];
+BEGIN
+    SELECT array_agg(id) FILTER (WHERE number = 1),
+        array_agg(line) FILTER (WHERE number > 1),
+        array_agg(number) FILTER (WHERE number > 1)
+    INTO ids, lines, numbers
+    FROM (
+        -- As many as the first job in line allows.
+        SELECT first.line, first.id, least(most, allowed - (
+                SELECT count(*) FROM (
+                    SELECT FROM pgjobs_job AS job
+                    WHERE job.keys IS NOT NULL
+                        AND job.keys ->> 'limit_key' = first.keys ->> 'limit_key'
+                        AND status IN ('READY', 'RUNNING')
+                    LIMIT allowed
+                ) AS running
+            )) AS number
+        FROM (
+            SELECT array_agg(pgjobs_line('limit', limit_key)) AS lines,
+                array_agg(1) AS ones
+            FROM (SELECT DISTINCT unnest(limits)) AS touched (limit_key)
+        ) AS touched
+        CROSS JOIN LATERAL pgjobs_heads(touched.lines, ones) AS first
+        CROSS JOIN LATERAL (
+            SELECT (first.keys ->> 'max_running')::integer
+        ) AS that (allowed)
+        OFFSET 0  -- counted once, although it is used several times
+    ) AS room;
+    IF lines IS NOT NULL THEN
+        ids := ids || ARRAY(SELECT id FROM pgjobs_heads(lines, numbers));
+    END IF;
+    RETURN coalesce(ids, '{}');
+END
+$$;
+""",
+        None,
+    ),
+    "function pgjobs_next_of_locks": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_of_locks(locks text[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH free AS MATERIALIZED (
+            SELECT lock, is_ordered, line
+            FROM (SELECT DISTINCT unnest(locks)) AS touched (lock)
+            CROSS JOIN LATERAL (
+                VALUES (true, pgjobs_line('lock', lock)),
+                    (false, pgjobs_line('mutex', lock))
+            ) AS each (is_ordered, line)
+            -- OFFSET 0: asked for each lock, so that there is no join with all jobs.
+            WHERE EXISTS (
+                SELECT FROM pgjobs_job AS job WHERE job.line = each.line OFFSET 0
+            ) AND NOT EXISTS (
+                SELECT FROM pgjobs_job
+                WHERE keys IS NOT NULL AND keys ->> 'lock' = touched.lock
+                    AND status IN ('READY', 'RUNNING')
+                OFFSET 0
+            )
+        )
+        SELECT first.id
+        FROM free CROSS JOIN LATERAL (
+            SELECT id, line, queue_name FROM pgjobs_job
+            WHERE keys IS NOT NULL
+                -- An equation would let the planner walk the primary key.
+                AND keys ->> 'lock' BETWEEN free.lock AND free.lock
+                AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
+                AND status IN ('WAITING', 'SCHEDULED')
+            ORDER BY keys ->> 'lock', id LIMIT 1
+        ) AS first
+        WHERE is_ordered AND first.line = free.line
+            AND pgjobs_is_served(first.queue_name)
+        UNION ALL
+        SELECT head.id
+        FROM (
+            SELECT array_agg(line) AS lines, array_agg(1) AS ones
+            FROM free WHERE NOT is_ordered
+            HAVING count(*) > 0
+        ) AS mutex
+        CROSS JOIN LATERAL pgjobs_heads(lines, ones) AS head
+    );
+END
+$$;
+""",
+        None,
+    ),
+    "function pgjobs_next_of_rates": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_of_rates(rates jsonb[], most integer)
+RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT head.id
+        FROM (
+            SELECT array_agg(pgjobs_line('rate', rate_key)) AS lines,
+                array_agg(least(most, burst)) AS bursts
+            FROM (
+                SELECT keys ->> 'rate_key', max((keys ->> 'rate_burst')::integer)
+                FROM unnest(rates) AS touched (keys)
+                GROUP BY 1
+            ) AS touched (rate_key, burst)
+            WHERE (SELECT opens_at FROM pgjobs_rate WHERE key = rate_key)
+                > clock_timestamp() IS NOT TRUE
+        ) AS touched
+        CROSS JOIN LATERAL pgjobs_heads(lines, bursts) AS head
+    );
+END
+$$;
+""",
+        None,
+    ),
+    "function pgjobs_note_truncated": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_truncated() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    DELETE FROM pgjobs_attempt;
+    DELETE FROM pgjobs_progress;
+    DELETE FROM pgjobs_step;
+    DELETE FROM pgjobs_tick WHERE job_id IS NOT NULL;
+    DELETE FROM pgjobs_delivery WHERE job_id IS NOT NULL;
+    DELETE FROM pgjobs_predecessor;
+    DELETE FROM pgjobs_batch;
+    DELETE FROM pgjobs_note;
+    DELETE FROM pgjobs_prerequisite;
+    RETURN NULL;
+END
+$$;
+""",
+        None,
     ),
     "function pgjobs_rate_opens_at": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_rate_opens_at(
@@ -3125,27 +6316,59 @@ $$;
 """,
         None,
     ),
+    "function pgjobs_note_act": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_act(act text, job_id bigint, note text)
+RETURNS void LANGUAGE sql
+SET search_path FROM CURRENT
+AS $$
+    INSERT INTO pgjobs_auditentry (actor, via, act, model, object_id, number, note)
+    VALUES (session_user, 'SQL', act, 'job', job_id, 1, left(coalesce(note, ''), 2000));
+$$;
+""",
+        None,
+    ),
+    "trigger pgjobs_note_truncated": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_note_truncated
+    AFTER TRUNCATE ON pgjobs_job
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_note_truncated();
+""",
+        None,
+    ),
 }
 # What the statements of this release call: its workers run beside those of the next.
 CALLS = [
     "pgjobs_admit",
     "pgjobs_cancel_jobs",
+    "pgjobs_check_answer",
+    "pgjobs_checked_object",
+    "pgjobs_continue_as",
     "pgjobs_deliver",
     "pgjobs_deliver_late",
+    "pgjobs_end_lives",
+    "pgjobs_find_awaited",
     "pgjobs_free_keys",
     "pgjobs_host_room",
     "pgjobs_is_served",
+    "pgjobs_is_waited_for",
     "pgjobs_leave_note",
+    "pgjobs_mark_step",
     "pgjobs_matches",
+    "pgjobs_newest",
+    "pgjobs_open_wait",
     "pgjobs_pick",
     "pgjobs_provide",
     "pgjobs_publish",
+    "pgjobs_rate_aside",
     "pgjobs_refuse",
     "pgjobs_replace_held",
     "pgjobs_retry_jobs",
+    "pgjobs_retry_keeping",
     "pgjobs_room",
+    "pgjobs_store_answer",
+    "pgjobs_take_wait",
     "pgjobs_timeline",
     "pgjobs_token_beyond",
+    "pgjobs_wake",
 ]
 FILES = {
     "constraints/holds_key.sql": "232a8973b8223d6f171d76530d89df8fa53949a2a9ce6af45332cd05082b5ab0",
@@ -3154,7 +6377,9 @@ FILES = {
     "tables/admission.sql": "020c642d819f5692aa97a4c7f66ea49dcbe8254c9a273f0394d37d67efd36797",
     "tables/schedules.sql": "44acd465abe0d2c30c2e0e94d980b7044c5b4fe2e7cc0a773009668d5d536472",
     "tables/events.sql": "4f8b70e6115abf540e3a473c6288e5509e48d428bb2b1da29df2bd41d7a0d676",
-    "tables/workers.sql": "eeaa1ffcc4e909686cbb359d2d6441e4bb188449e7626c6f353a42718a64d8b0",
+    "tables/workers.sql": "4a510fb097d224b46ef53e089589bd874620c06d5e0e7c97dbc989f004db5b31",
+    "tables/durable.sql": "9be46d8471942690b0e4896f1ed0be4515f9530a04a721ac42940ce0d7b93669",
+    "tables/without_candidate.sql": "f282105855227e0c26022a91d8b0dcafed67a392db8bacbc7ae1d98fd32321cb",
 }
 
 

@@ -11,12 +11,12 @@
 --   unserved queues go to "unserved mail", where they take no room and no time, until
 --   the sweep finds the queue served. "unlinked" has the jobs that come after other
 --   jobs. An admission looks for these predecessors in whatever queue, before they may
---   be deleted.
+--   be deleted. "unknown" has those that wait for something else (see pgjobs_knows).
 -- - "left" and "recorded" have the jobs that have ended, or have become SCHEDULED
 --   again, and whose keys and successors no admission has looked at yet.
 --
 -- An admission looks at the jobs that arrived and left, and at the heads of the lines
--- whose keys these have touched. So its work grows with what happened, not with the
+-- whose keys these have freed. So its work grows with what happened, not with the
 -- number of jobs that wait. What it does not get done it leaves as it is, or in a note
 -- (pgjobs_note), for the next admission.
 --
@@ -62,28 +62,28 @@ DECLARE
         current_setting('transaction_isolation') = 'read committed'
         AND pg_try_advisory_xact_lock(x'70676a6b'::int, 0);
     found record;
-    touched jsonb[];
+    freed_keys jsonb[];
     ids bigint[] := '{}';  -- to decide about
     unseen bigint[] := '{}';  -- their rows are held
-    rate_keys text[] := '{}';
+    rate_lines text[] := '{}';
     admitted_to text[] := '{}';
     linked bigint[];
     batches bigint[];
     some_arrived boolean;
-    some_noted boolean;
+    has_notes boolean;
     some_due boolean;
     may_have_left boolean;
     is_full boolean := false;  -- more may have arrived than it looks at
     has_progress boolean := false;
-    number_noted integer := 0;  -- how many more notes there are
+    number_of_notes integer := 0;  -- how many more notes there are
 BEGIN
-    touched := '{}';
+    freed_keys := '{}';
     IF recorded_ids <> '{}' THEN
         found := pgjobs_record(
             worker, recorded_ids, lease_tokens, return_values, may_admit
         );
         recorded := found.recorded;
-        touched := found.touched;
+        freed_keys := found.freed_keys;
         linked := found.linked;
         batches := found.batches;
     END IF;
@@ -104,7 +104,7 @@ BEGIN
         after_line := found.after_line;
         after_link := found.after_link;
         ids := ids || found.followers;
-        touched := touched || found.touched;
+        freed_keys := freed_keys || found.freed_keys;
         ended := ended || found.ended;
         has_more := found.has_more;
         met_undecided := EXISTS (SELECT FROM pgjobs_job WHERE line = 'undecided');
@@ -113,14 +113,14 @@ BEGIN
         EXISTS (SELECT FROM pgjobs_job WHERE line IN ('recorded', 'left')),
         EXISTS (SELECT FROM pgjobs_note),
         EXISTS (SELECT FROM pgjobs_rate WHERE opens_at <= statement_timestamp())
-    INTO some_arrived, may_have_left, some_noted, some_due;
+    INTO some_arrived, may_have_left, has_notes, some_due;
     IF some_arrived THEN
         found := pgjobs_take_arrived(most, after_queue);
         -- Jobs may have arrived in the queues before those that it began with.
         has_more := has_more OR after_queue <> '';
         after_queue := found.after_queue;
         ids := ids || found.ids;
-        touched := touched || found.touched;
+        freed_keys := freed_keys || found.freed_keys;
         ended := ended || found.ended;
         has_more := has_more OR after_queue <> '' OR found.number_unserved >= most;
         is_full := cardinality(found.ids) >= most;
@@ -128,34 +128,32 @@ BEGIN
     ELSE
         after_queue := '';
     END IF;
-    IF some_noted THEN
+    IF has_notes THEN
         found := pgjobs_take_notes(most);
-        number_noted := -found.number;
+        number_of_notes := -found.number;
         has_progress := has_progress OR found.followers <> '{}';
         ids := ids || found.followers;
-        touched := touched || found.touched;
+        freed_keys := freed_keys || found.freed_keys;
         ended := ended || found.ended;
     END IF;
     IF some_due THEN
-        rate_keys := pgjobs_take_due_rates(most);
-        touched := touched || ARRAY(
-            SELECT jsonb_build_object('rate_key', key, 'rate_burst', most)
-            FROM unnest(rate_keys) AS key
-        );
+        found := pgjobs_take_due_rates(most);
+        freed_keys := freed_keys || found.freed_keys;
+        rate_lines := found.rate_lines;
     END IF;
     may_have_left := may_have_left OR ended <> '{}';
     LOOP
         IF may_have_left THEN
             found := pgjobs_take_left(most);
             ids := ids || found.followers;
-            touched := touched || found.touched;
+            freed_keys := freed_keys || found.freed_keys;
             ended := ended || found.ended;
             has_progress := has_progress OR found.followers <> '{}';
             may_have_left := found.ended <> '{}' OR found.number = most;
         END IF;
-        IF touched <> '{}' THEN
-            ids := ids || pgjobs_next_in_lines(touched, most);
-            touched := '{}';
+        IF freed_keys <> '{}' THEN
+            ids := ids || pgjobs_next_of(freed_keys, most);
+            freed_keys := '{}';
         END IF;
         EXIT WHEN ids = '{}' AND NOT may_have_left;
         IF ids <> '{}' THEN
@@ -166,7 +164,7 @@ BEGIN
                 ids := ARRAY(SELECT DISTINCT unnest(ids));
             END IF;
             IF cardinality(ids) > coalesce(cardinality(found.seen), 0) THEN
-                number_noted := number_noted
+                number_of_notes := number_of_notes
                     + pgjobs_note_unseen(ids, coalesce(found.seen, '{}'));
                 unseen := unseen || ARRAY(
                     SELECT id FROM unnest(ids) AS id
@@ -184,18 +182,18 @@ BEGIN
             admitted_to := admitted_to || found.admitted_to;
             -- What is READY now comes before what is admitted later.
             claims := claims AND admitted_to = '{}';
-            touched := coalesce(found.touched, '{}');
-            rate_keys := rate_keys || found.rate_keys;
+            freed_keys := coalesce(found.freed_keys, '{}');
+            rate_lines := rate_lines || found.rate_lines;
             met_undecided := met_undecided OR coalesce(found.met_undecided, false);
         END IF;
         IF clock_timestamp() > deadline THEN
-            INSERT INTO pgjobs_note (keys) SELECT unnest(touched);
+            INSERT INTO pgjobs_note (keys) SELECT unnest(freed_keys);
             has_more := true;
             EXIT;
         END IF;
     END LOOP;
-    IF rate_keys <> '{}' THEN
-        PERFORM pgjobs_expect_tokens(rate_keys);
+    IF rate_lines <> '{}' THEN
+        PERFORM pgjobs_expect_tokens(rate_lines);
     END IF;
     admitted := cardinality(admitted_to);
     IF admitted > room OR admitted > 0 AND (served IS NOT NULL OR excluded <> '{}') THEN
@@ -207,6 +205,6 @@ BEGIN
         );
     -- If no job has moved, other transactions hold the rows.
     has_more := has_more OR (is_full OR is_blocked)
-        AND (has_progress OR ended <> '{}' OR number_noted < 0);
+        AND (has_progress OR ended <> '{}' OR number_of_notes < 0);
 END
 $$;

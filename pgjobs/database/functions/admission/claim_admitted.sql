@@ -1,15 +1,15 @@
--- Claim the candidates that have met no obstacle, so that they are RUNNING without ever
--- having been READY. Return them as a claim does (sql/worker/claim/columns.sql), each
--- as an array. Return NULL, and change nothing, if the worker has no room for all of them,
--- or does not serve the queue of one, or if that queue is paused or limited: then all
--- become READY, and a claim finds out which of them are first.
+-- Claim those of these jobs that have met no obstacle, so that they are RUNNING without
+-- ever having been READY. Return them as a claim does (sql/worker/claim/columns.sql),
+-- each as an array. Return NULL, and change nothing, if the worker has no room for all of
+-- them, or does not serve the queue of one, or if that queue is paused or limited: then
+-- all become READY, and a claim finds out which of them are first.
 CREATE OR REPLACE FUNCTION pgjobs_claim_admitted(
-    candidates pgjobs_candidate[],
-    worker bigint, room integer, served text[], excluded text[]
+    ids bigint[], obstacles jsonb,
+    worker bigint, room integer, served text[], excluded text[], are_rated boolean
 ) RETURNS json[] LANGUAGE plpgsql AS $$
 DECLARE
     claimed json[];
-    ids bigint[];
+    free bigint[];
     may_claim boolean;
 BEGIN
     SELECT array_agg(id), count(*) <= room AND bool_and(
@@ -22,10 +22,10 @@ BEGIN
                 OFFSET 0
             )
         )
-    INTO ids, may_claim
-    FROM unnest(candidates)
-    WHERE obstacle IS NULL;
-    IF may_claim AND ids IS NOT NULL THEN
+    INTO free, may_claim
+    FROM pgjobs_job
+    WHERE id = ANY (ids) AND NOT obstacles ? id::text;
+    IF may_claim AND free IS NOT NULL THEN
         WITH begun AS (
             UPDATE pgjobs_job
             SET status = 'RUNNING',
@@ -46,17 +46,20 @@ BEGIN
                     WHEN starts_with(line, 'limit ') THEN nextval('pgjobs_turn')
                     ELSE turn
                 END
-            WHERE id = ANY (ids)
+            WHERE id = ANY (free)
             RETURNING json_build_array(
                 id, task, args::text, kwargs::text, queue_name, priority, attempts,
                 failures, max_attempts, crashes, max_crashes, timeout, life,
                 lease_token, enqueued_at, keys IS NOT NULL, dependencies IS NOT NULL,
                 turn, meta::text,
                 extract(epoch FROM now() - greatest(run_after,
-                    CASE WHEN attempts = 2 - life THEN enqueued_at END))::float8
+                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
             ) AS row
         )
         SELECT array_agg(row) INTO claimed FROM begun;
+        IF are_rated THEN
+            PERFORM pgjobs_count_claimed(free);
+        END IF;
     END IF;
     RETURN claimed;
 END

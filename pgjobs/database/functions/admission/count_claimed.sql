@@ -1,15 +1,12 @@
--- Count the starts of the candidates that have been claimed: those without an obstacle.
-CREATE OR REPLACE FUNCTION pgjobs_count_claimed(candidates pgjobs_candidate[])
+-- Count the starts of those of these jobs that have a rate: they have been claimed.
+CREATE OR REPLACE FUNCTION pgjobs_count_claimed(ids bigint[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pgjobs_count_starts(array_agg(keys || jsonb_build_object(
         'rate_started_at', extract(epoch FROM clock_timestamp())
     )))
     FROM pgjobs_job
-    WHERE id = ANY (ARRAY(
-            SELECT id FROM unnest(candidates)
-            WHERE obstacle IS NULL AND rate_key IS NOT NULL
-        ))
+    WHERE id = ANY (ids) AND keys ? 'rate_key'
     HAVING count(*) > 0;
 END
 $$;

@@ -1,6 +1,6 @@
 -- Store when the rates for which jobs wait let the next one start. What was stored before
 -- the clock was set back counts from now on.
-CREATE OR REPLACE FUNCTION pgjobs_expect_tokens(rate_keys text[]) RETURNS void
+CREATE OR REPLACE FUNCTION pgjobs_expect_tokens(rate_lines text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     at timestamptz := clock_timestamp();
@@ -15,8 +15,8 @@ BEGIN
         ),
         '{}', '{}', at, period, period
     FROM (
-        SELECT array_agg(pgjobs_line('rate', key)) AS lines, array_agg(1) AS ones
-        FROM (SELECT DISTINCT unnest(rate_keys)) AS rate (key)
+        SELECT array_agg(line) AS lines, array_agg(1) AS ones
+        FROM (SELECT DISTINCT unnest(rate_lines)) AS rate (line)
     ) AS wanted
     CROSS JOIN LATERAL pgjobs_heads(lines, ones) AS head
     CROSS JOIN LATERAL (

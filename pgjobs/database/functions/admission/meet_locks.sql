@@ -1,49 +1,49 @@
--- Find out which of the candidates meet a lock: a lock that is free lets one of them
--- pass.
-CREATE OR REPLACE FUNCTION pgjobs_meet_locks(candidates pgjobs_candidate[])
-RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS $$
+-- Find out which of the jobs meet a lock: a lock that is free lets one of them pass.
+CREATE OR REPLACE FUNCTION pgjobs_meet_locks(ids bigint[], obstacles jsonb) RETURNS jsonb
+LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN ARRAY(
-        SELECT ROW(
-            id, queue_name, priority, turn, line, lock, is_ordered, limit_key,
-            max_running, rate_key, rate_interval, rate_burst,
-            CASE WHEN loses THEN 'lock' ELSE obstacle END,
-            CASE WHEN loses THEN coalesce(holder_id, first_id) ELSE blocker END
-        )::pgjobs_candidate
+    RETURN (
+        SELECT coalesce(jsonb_object_agg(met.id, to_jsonb(met)), '{}')
         FROM (
-            SELECT *, obstacle IS NULL AND lock IS NOT NULL
-                    AND (holder_id IS NOT NULL OR first_id <> id) AS loses
+            SELECT id, 'lock' AS waiting_for, coalesce(holder_id, first_id) AS blocker,
+                pgjobs_line(
+                    CASE WHEN is_ordered THEN 'lock' ELSE 'mutex' END, lock
+                ) AS line
             FROM (
                 SELECT *, first_value(id) OVER (
-                        PARTITION BY obstacle IS NULL AND holder_id IS NULL, lock
-                        ORDER BY priority DESC, turn
+                        PARTITION BY holder_id IS NULL, lock ORDER BY priority DESC, turn
                     ) AS first_id
-                FROM unnest(candidates) AS candidate
+                FROM (
+                    SELECT id, priority, turn, keys ->> 'lock' AS lock,
+                        keys ->> 'is_ordered' IS DISTINCT FROM 'false' AS is_ordered
+                    FROM pgjobs_job
+                    WHERE id = ANY (ids) AND keys ? 'lock' AND NOT obstacles ? id::text
+                ) AS job
                 CROSS JOIN LATERAL (
                     SELECT coalesce(
                         (
-                            SELECT job.id FROM pgjobs_job AS job
-                            WHERE keys IS NOT NULL AND keys ->> 'lock' = candidate.lock
+                            SELECT other.id FROM pgjobs_job AS other
+                            WHERE keys IS NOT NULL AND keys ->> 'lock' = job.lock
                                 AND status IN ('READY', 'RUNNING')
                         ),
                         (
                             SELECT first.id FROM (
-                                SELECT job.id FROM pgjobs_job AS job
+                                SELECT other.id FROM pgjobs_job AS other
                                 WHERE keys IS NOT NULL
-                                    AND keys ->> 'lock'
-                                        BETWEEN candidate.lock AND candidate.lock
+                                    AND keys ->> 'lock' BETWEEN job.lock AND job.lock
                                     AND (keys ->> 'is_ordered')
                                         IS DISTINCT FROM 'false'
                                     AND status IN ('WAITING', 'SCHEDULED')
-                                ORDER BY keys ->> 'lock', job.id LIMIT 1
+                                ORDER BY keys ->> 'lock', other.id LIMIT 1
                             ) AS first
-                            WHERE is_ordered AND first.id < candidate.id
+                            WHERE is_ordered AND first.id < job.id
                         )
                     )
                     OFFSET 0  -- asked once, although it is used twice
                 ) AS holder (holder_id)
             ) AS placed
-        ) AS decided
+            WHERE holder_id IS NOT NULL OR first_id <> id
+        ) AS met
     );
 END
 $$;

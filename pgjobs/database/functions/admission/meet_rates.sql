@@ -1,60 +1,69 @@
--- Find the candidates that meet a rate. For each rate as many pass as may start now. A
--- job that may not start yet holds up those behind it, whatever rates they have, also if
--- it is no candidate. (If another transaction holds its row, it holds up none.)
+-- Find out which of the jobs meet a rate. For each rate as many pass as may start now. A
+-- job that may not start yet holds up those behind it, whatever rates they have. So does
+-- the first in line that is not among them, unless another transaction holds its row.
 CREATE OR REPLACE FUNCTION pgjobs_meet_rates(
-    candidates pgjobs_candidate[], at timestamptz
-) RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS $$
+    ids bigint[], obstacles jsonb, at timestamptz
+) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     rate_keys text[];
     heads bigint[];
 BEGIN
-    SELECT array_agg(DISTINCT rate_key) INTO rate_keys
-    FROM unnest(candidates) WHERE obstacle IS NULL AND rate_key IS NOT NULL;
-    PERFORM pgjobs_carry_rates(candidates, at);
-    heads := pgjobs_heads_of_rates(rate_keys, candidates);
-    RETURN ARRAY(
+    SELECT array_agg(DISTINCT keys ->> 'rate_key') INTO rate_keys
+    FROM pgjobs_job
+    WHERE id = ANY (ids) AND keys ? 'rate_key' AND NOT obstacles ? id::text;
+    IF rate_keys IS NULL THEN
+        RETURN '{}';
+    END IF;
+    PERFORM pgjobs_carry_rates(ids, at);
+    heads := ARRAY(
+        SELECT id FROM pgjobs_job
+        WHERE id = ANY (ARRAY(
+                SELECT head.id
+                FROM (
+                    SELECT array_agg(pgjobs_line('rate', key)) AS lines,
+                        array_agg(1) AS ones
+                    FROM unnest(rate_keys) AS key
+                ) AS wanted
+                CROSS JOIN LATERAL pgjobs_heads(lines, ones) AS head
+                WHERE NOT head.id = ANY (ids)
+            ))
+            AND status = 'WAITING'
+        FOR NO KEY UPDATE SKIP LOCKED
+    );
+    RETURN (
         WITH state AS MATERIALIZED (
             SELECT * FROM pgjobs_rate_states(rate_keys, 2147483647)
         ),
-        head AS MATERIALIZED (
-            SELECT DISTINCT ON (keys ->> 'rate_key')
-                keys ->> 'rate_key' AS key, priority, turn
-            FROM pgjobs_job WHERE id = ANY (heads)
-            ORDER BY keys ->> 'rate_key', priority DESC, turn
+        job AS MATERIALIZED (
+            SELECT id, priority, turn, id = ANY (heads) AS is_head,
+                keys ->> 'rate_key' AS rate_key, pgjobs_rate_number(keys) AS number,
+                (keys -> 'rate_interval')::float8 AS step,
+                (keys -> 'rate_burst')::integer AS burst
+            FROM pgjobs_job
+            WHERE id = ANY (ids || heads) AND keys ? 'rate_key'
+                AND NOT obstacles ? id::text
         ),
         placed AS (
-            SELECT candidate.*, row_number() OVER same_rate AS place, (
-                    SELECT pgjobs_rate_number(keys) FROM pgjobs_job AS job
-                    WHERE job.id = candidate.id
-                ) AS number
-            FROM unnest(candidates) AS candidate
-            WINDOW same_rate AS (
-                PARTITION BY obstacle IS NULL, rate_key ORDER BY priority DESC, turn
-            )
+            SELECT *, count(*) FILTER (WHERE NOT is_head) OVER same_rate AS place
+            FROM job
+            WINDOW same_rate AS (PARTITION BY rate_key ORDER BY priority DESC, turn, id)
         )
-        SELECT ROW(
-            id, queue_name, placed.priority, placed.turn, line, lock, is_ordered,
-            limit_key, max_running, rate_key, rate_interval, rate_burst,
-            CASE
-                WHEN obstacle IS NULL AND bool_or(
-                    (head.priority, -head.turn) > (placed.priority, -placed.turn)
-                    OR pgjobs_rate_opens(
-                        starts, counts, even_at, number, number * rate_interval,
-                        rate_burst,
+        SELECT coalesce(
+            jsonb_object_agg(id, jsonb_build_object(
+                'waiting_for', 'rate', 'line', pgjobs_line('rate', rate_key)
+            )) FILTER (WHERE is_held_up AND NOT is_head),
+            '{}'
+        )
+        FROM (
+            SELECT placed.*, bool_or(
+                    is_head OR pgjobs_rate_opens(
+                        starts, counts, even_at, number, number * step, burst,
                         taken + place, at
                     ) > at
-                ) OVER same_rate THEN 'rate'
-                ELSE obstacle
-            END,
-            blocker
-        )::pgjobs_candidate
-        FROM placed
-        LEFT JOIN state ON obstacle IS NULL AND state.key = rate_key
-        LEFT JOIN head ON obstacle IS NULL AND head.key = rate_key
-        WINDOW same_rate AS (
-            PARTITION BY obstacle IS NULL, rate_key
-            ORDER BY placed.priority DESC, placed.turn
-        )
+                ) OVER same_rate AS is_held_up
+            FROM placed JOIN state ON state.key = rate_key
+            WINDOW same_rate AS (PARTITION BY rate_key ORDER BY priority DESC, turn, id)
+        ) AS met
     );
 END
 $$;

@@ -1,36 +1,38 @@
--- Make each candidate READY, or put it in the line of its obstacle. Its row, which the
--- caller has locked, stays where it is, and is found by its place (ctid). To find it by
--- its id, the planner would read all jobs for each candidate if it took the table for
--- empty.
-CREATE OR REPLACE FUNCTION pgjobs_move(candidates pgjobs_candidate[]) RETURNS void
-LANGUAGE plpgsql
+-- Make each of these jobs READY, or put it in the line of its obstacle. Return the queues
+-- of those that became READY. The rows, which the caller has locked, stay where they are,
+-- and are found by their places (ctid). To find them by their ids, the planner would read
+-- all jobs for each if it took the table for empty.
+CREATE OR REPLACE FUNCTION pgjobs_move(
+    ids bigint[], obstacles jsonb, OUT admitted_to text[]
+) LANGUAGE plpgsql
 AS $$
 BEGIN
     PERFORM set_config('pgjobs.admits', 'on', true);  -- as in record.sql
-    UPDATE pgjobs_job AS job
-    SET status = CASE WHEN obstacle IS NULL THEN 'READY' ELSE 'WAITING' END,
-        waiting_for = CASE obstacle
-            WHEN 'undecided' THEN 'dependency'
-            WHEN 'unserved' THEN job.waiting_for
-            ELSE obstacle
-        END,
-        blocked_by_id = blocker,
-        line = next_line,
-        -- Behind the jobs enqueued while it waited, so that limit keys take turns.
-        turn = CASE
-            WHEN obstacle IS NULL AND starts_with(job.line, 'limit ')
-                THEN nextval('pgjobs_turn')
-            ELSE job.turn
-        END
-    FROM (
-        SELECT obstacle, blocker, line,
-            CASE WHEN obstacle IS NOT NULL THEN pgjobs_line_of(candidate) END
-                AS next_line,
-            (SELECT ctid FROM pgjobs_job WHERE pgjobs_job.id = candidate.id) AS place
-        FROM unnest(candidates) AS candidate
-        OFFSET 0
-    ) AS decided
-    WHERE job.ctid = place AND decided.line IS DISTINCT FROM next_line;
+    WITH moved AS (
+        UPDATE pgjobs_job AS job
+        SET status = CASE WHEN met IS NULL THEN 'READY' ELSE 'WAITING' END,
+            waiting_for = met ->> 'waiting_for',
+            blocked_by_id = (met ->> 'blocker')::bigint,
+            line = met ->> 'line',
+            -- Behind the jobs enqueued while it waited, so that limit keys alternate.
+            turn = CASE
+                WHEN met IS NULL AND starts_with(line, 'limit ')
+                    THEN nextval('pgjobs_turn')
+                ELSE turn
+            END
+        FROM (
+            SELECT obstacles -> wanted.id::text AS met, (
+                    SELECT ctid FROM pgjobs_job
+                    WHERE pgjobs_job.id = wanted.id AND status = 'WAITING'
+                ) AS place
+            FROM unnest(ids) AS wanted (id)
+            OFFSET 0
+        ) AS decided
+        WHERE job.ctid = place AND line IS DISTINCT FROM met ->> 'line'
+        RETURNING status, queue_name
+    )
+    SELECT array_agg(queue_name) FILTER (WHERE status = 'READY') INTO admitted_to
+    FROM moved;
     PERFORM set_config('pgjobs.admits', '', true);
 END
 $$;

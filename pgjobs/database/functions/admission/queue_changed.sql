@@ -9,6 +9,20 @@ BEGIN
     IF NEW.line = 'recorded' THEN
         RETURN NEW;
     END IF;
+    -- It has gone on since it was suspended, and is to begin once more. What is released
+    -- before it began has not gone on.
+    IF NEW.keys ? 'rate_aside'
+        AND (NEW.keys -> 'rate_aside' -> 'attempts')::integer <> NEW.attempts
+        AND (
+            NEW.status = 'SCHEDULED' OR NEW.life > OLD.life
+            OR NEW.failures > OLD.failures OR NEW.crashes > OLD.crashes
+        )
+    THEN
+        NEW.keys := pgjobs_rate_again(NEW.keys);
+    END IF;
+    IF NEW.keys ? 'deadline' AND NEW.finished_at IS NULL THEN
+        NEW.keys := pgjobs_keys_of_life(OLD, NEW);
+    END IF;
     CASE
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN
@@ -16,9 +30,9 @@ BEGIN
         END IF;
     WHEN NEW.status = 'READY' THEN
         IF OLD.status = 'READY'
-            -- The mark that others wait for its end changes nothing else.
-            AND coalesce(OLD.keys, '{}') - 'has_successors'
-                = coalesce(NEW.keys, '{}') - 'has_successors'
+            -- The mark that others wait for its end changes nothing else, nor its own.
+            AND coalesce(OLD.keys, '{}') - ARRAY['has_successors', 'ends_at']
+                = coalesce(NEW.keys, '{}') - ARRAY['has_successors', 'ends_at']
             AND OLD.dependencies IS NOT DISTINCT FROM NEW.dependencies
         THEN
             RETURN NEW;
@@ -36,7 +50,12 @@ BEGIN
         END IF;
     WHEN NEW.status = 'WAITING' THEN
         IF OLD.status <> 'WAITING' THEN
-            NEW.line := pgjobs_first_line(NEW.keys);
+            -- No admission has anything to do for a task that waits and holds no key.
+            NEW.line := CASE
+                WHEN OLD.status = 'RUNNING'
+                    AND pgjobs_first_obstacle(NEW.keys, NULL) IS NULL THEN 'unknown'
+                ELSE pgjobs_first_line(NEW.keys)
+            END;
         END IF;
     ELSE
         NULL;

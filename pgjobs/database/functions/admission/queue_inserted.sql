@@ -5,10 +5,27 @@
 --
 -- This calls no other function of ours, and so needs no search path of its own. Each of
 -- the two would cost a microsecond a row. That is why this repeats
--- pgjobs_first_obstacle and pgjobs_first_line.
+-- pgjobs_first_obstacle and pgjobs_first_line. Only of jobs whose tasks wait for events
+-- it stores the snapshot of the statement: STABLE, it sees that one.
 CREATE OR REPLACE FUNCTION pgjobs_queue_inserted() RETURNS trigger
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    enqueued_in jsonb;
 BEGIN
+    IF NEW.keys ? 'waits_for' AND NOT NEW.keys ? 'enqueued_in' THEN
+        EXECUTE pg_catalog.format('SELECT %I.pgjobs_enqueued_in()', TG_TABLE_SCHEMA)
+        INTO enqueued_in;
+        NEW.keys := NEW.keys || enqueued_in;
+    END IF;
+    IF NEW.keys ? 'deadline' AND NOT NEW.keys ?| ARRAY['ends_at', 'after', 'after_batches']
+        AND coalesce(NEW.dependencies -> 'needs', '[]') = '[]'
+        AND jsonb_typeof(NEW.keys -> 'deadline') = 'number'
+    THEN
+        NEW.keys := NEW.keys || jsonb_build_object(
+            'ends_at', extract(epoch FROM greatest(NEW.run_after, statement_timestamp()))
+                + (NEW.keys -> 'deadline')::numeric
+        );
+    END IF;
     IF NEW.status = 'WAITING' OR NEW.run_after > statement_timestamp()
         OR NEW.keys ?| ARRAY['batch_id', 'after', 'after_batches']
     THEN

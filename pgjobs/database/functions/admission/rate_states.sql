@@ -16,7 +16,7 @@ RETURNS TABLE (
                     AND job.status = 'READY'
                 LIMIT most
             ) AS ready
-        ) + coalesce(noted.number, 0)
+        ) + coalesce(started.number, 0)
     FROM unnest(rate_keys) AS wanted (key)
     LEFT JOIN LATERAL (
         SELECT * FROM pgjobs_rate WHERE pgjobs_rate.key = wanted.key
@@ -26,5 +26,5 @@ RETURNS TABLE (
         SELECT note.keys ->> 'rate_key' AS key, count(*) AS number
         FROM pgjobs_note AS note WHERE note.keys ? 'rate_started_at'
         GROUP BY 1
-    ) AS noted ON noted.key = wanted.key
+    ) AS started ON started.key = wanted.key
 $$;

@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION pgjobs_record(
     worker bigint, ids bigint[], lease_tokens bigint[], return_values text[],
     admits boolean,
-    OUT recorded bigint[], OUT touched jsonb[], OUT linked bigint[],
+    OUT recorded bigint[], OUT freed_keys jsonb[], OUT linked bigint[],
     OUT batches bigint[]
 ) LANGUAGE plpgsql
 AS $$
@@ -35,7 +35,7 @@ BEGIN
         ),
         array_agg(id) FILTER (WHERE keys ? 'has_successors'),
         array_agg(DISTINCT batch_id) FILTER (WHERE batch_id IS NOT NULL)
-    INTO recorded, touched, linked, batches
+    INTO recorded, freed_keys, linked, batches
     FROM stored;
     PERFORM set_config('pgjobs.admits', '', true);
 END

@@ -4,7 +4,8 @@
 -- back to "arrived" if its queue is served.
 CREATE OR REPLACE FUNCTION pgjobs_sweep(
     most integer, INOUT after_line text, INOUT after_link bigint,
-    OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[], OUT has_more boolean
+    OUT freed_keys jsonb[], OUT followers bigint[], OUT ended bigint[],
+    OUT has_more boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
     lines text[];
@@ -23,7 +24,7 @@ BEGIN
         )
         SELECT name FROM hop WHERE name IS NOT NULL
     );
-    touched := ARRAY(
+    freed_keys := ARRAY(
         SELECT sample.keys FROM unnest(lines) AS name
         CROSS JOIN LATERAL (
             SELECT keys FROM pgjobs_job WHERE line = name LIMIT 1
@@ -45,7 +46,7 @@ BEGIN
     SET status = 'WAITING',
         waiting_for = pgjobs_first_obstacle(keys, dependencies)
     WHERE id = ANY (ARRAY(
-        SELECT job.id FROM unnest(touched) AS key
+        SELECT job.id FROM unnest(freed_keys) AS key
         CROSS JOIN LATERAL (
             SELECT id FROM pgjobs_job
             WHERE keys IS NOT NULL AND keys ->> 'lock' = key ->> 'lock'

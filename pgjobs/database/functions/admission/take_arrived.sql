@@ -2,7 +2,7 @@
 -- unserved queues leave for a line of their queue, where they are in no one's way. The
 -- sweep brings them back when their queue is served.
 CREATE OR REPLACE FUNCTION pgjobs_take_arrived(
-    most integer, INOUT after_queue text, OUT ids bigint[], OUT touched jsonb[],
+    most integer, INOUT after_queue text, OUT ids bigint[], OUT freed_keys jsonb[],
     OUT ended bigint[], OUT has_linked boolean, OUT number_unserved integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -51,13 +51,18 @@ BEGIN
         WHEN cardinality(queues) = most_queues THEN queues[most_queues] ELSE ''
     END;
     SELECT * INTO followers, ended FROM pgjobs_link_arrived(ids, most);
-    -- A job that is due later needed only its links. (The status is compared as in
-    -- sql/worker/claim/pick.sql.)
-    UPDATE pgjobs_job SET line = NULL
-    WHERE id = ANY (ids) AND status || '' = 'SCHEDULED';
+    -- A job that is due later needed only its links, and so did one that waits for
+    -- something else. (The status is compared as in sql/worker/claim/pick.sql.)
+    UPDATE pgjobs_job SET line = CASE status WHEN 'WAITING' THEN 'unknown' END
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_job
+        WHERE id = ANY (ids)
+            AND (status || '' = 'SCHEDULED' OR NOT pgjobs_knows(waiting_for))
+        FOR NO KEY UPDATE SKIP LOCKED
+    ));
     -- Others may have waited longer for the same keys. (In an ordered lock the ids
     -- decide.)
-    touched := ARRAY(
+    freed_keys := ARRAY(
         SELECT keys FROM pgjobs_job
         WHERE id = ANY (ids) AND (
             keys ?| ARRAY['limit_key', 'rate_key'] OR keys ->> 'is_ordered' = 'false'

@@ -2,7 +2,7 @@
 -- and their keys have room.
 CREATE OR REPLACE FUNCTION pgjobs_take_left(
     most integer, OUT number integer,
-    OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
+    OUT freed_keys jsonb[], OUT followers bigint[], OUT ended bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     linked bigint[];
@@ -28,7 +28,7 @@ BEGIN
         array_agg(DISTINCT batch_id) FILTER (
             WHERE batch_id IS NOT NULL AND finished_at IS NOT NULL
         )
-    INTO number, touched, linked, batches
+    INTO number, freed_keys, linked, batches
     FROM taken;
     IF coalesce(linked, batches) IS NOT NULL THEN
         SELECT found.followers, found.ended INTO followers, ended

@@ -1,10 +1,10 @@
 -- Take a batch of notes: keys that have room, and jobs and batches whose followers must
--- be looked at. `number`: how many notes this deleted. A start touches no line: it takes
+-- be looked at. `number`: how many notes this deleted. A start frees no key: it takes
 -- the place that its job has had since it was admitted, so no other one may start now,
 -- and none earlier than was known.
 CREATE OR REPLACE FUNCTION pgjobs_take_notes(
     most integer, OUT number integer,
-    OUT touched jsonb[], OUT followers bigint[], OUT ended bigint[]
+    OUT freed_keys jsonb[], OUT followers bigint[], OUT ended bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     ids bigint[];
@@ -22,7 +22,7 @@ BEGIN
         array_agg((keys ->> 'batch_id')::bigint) FILTER (WHERE keys ? 'batch_id'),
         array_agg(keys) FILTER (WHERE keys ?| ARRAY['rate_started_at', 'rate_returned_at']),
         coalesce(array_agg(keys) FILTER (WHERE NOT keys ? 'rate_started_at'), '{}')
-    INTO number, ids, batches, starts, touched FROM note;
+    INTO number, ids, batches, starts, freed_keys FROM note;
     IF starts IS NOT NULL THEN
         PERFORM pgjobs_take_starts(starts);
     END IF;

@@ -1,10 +1,10 @@
--- Delete the rows that belong to deleted jobs, and note how those of batches had ended.
--- Five foreign keys with ON DELETE CASCADE would do the same, but with five statements for
--- each job. That was three quarters of what pruning cost.
--- A row that is inserted meanwhile is not overlooked: the statements that insert one lock
--- its job, and each statement here sees what was committed before it.
--- A role that may delete only jobs leaves the rest to a worker, and so does a transaction
--- that sees no new rows (REPEATABLE READ): see sql/upkeep/prune_left_rows.sql.
+-- Delete the rows that belong to deleted jobs, and store how those of batches had
+-- ended. Five foreign keys with ON DELETE CASCADE would do the same, but with five
+-- statements for each job. That was three quarters of what pruning cost. A row that is
+-- inserted meanwhile is not overlooked: the statements that insert one lock its job,
+-- and each statement here sees what was committed before it. A role that may delete
+-- only jobs leaves the rest to a worker, and so does a transaction that sees no new
+-- rows (REPEATABLE READ): see sql/upkeep/prune_left_rows.sql.
 CREATE OR REPLACE FUNCTION pgjobs_jobs_deleted() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -22,6 +22,12 @@ BEGIN
     END IF;
     IF has_table_privilege('pgjobs_step', 'DELETE') THEN
         DELETE FROM pgjobs_step WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_wait', 'DELETE') THEN
+        DELETE FROM pgjobs_wait WHERE job_id = ANY (ids);
+    END IF;
+    IF has_table_privilege('pgjobs_answer', 'DELETE') THEN
+        DELETE FROM pgjobs_answer WHERE job_id = ANY (ids);
     END IF;
     IF has_table_privilege('pgjobs_tick', 'DELETE') THEN
         DELETE FROM pgjobs_tick WHERE job_id = ANY (ids);

@@ -2,8 +2,8 @@
 -- enqueue what follows that end. A job that goes back to the queue within its life keeps
 -- its attempts, and once it has ended it goes back only as one that was cancelled. This
 -- is one function for six purposes, because PostgreSQL parses the condition of each
--- trigger with each statement. It calls pgjobs_provide and pgjobs_follow_up by their full names, because the search path is
--- that of the statement that changes the job.
+-- trigger with each statement. It calls pgjobs_provide and pgjobs_follow_up by their full
+-- names, because the search path is that of the statement that changes the job.
 CREATE OR REPLACE FUNCTION pgjobs_notify_changed() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE

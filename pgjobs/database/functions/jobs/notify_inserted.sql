@@ -3,11 +3,11 @@
 -- the workers too, because a worker sleeps only until the next job is due. The mode
 -- "manual" sets pgjobs.notifies.
 --
--- While commits wait for one another because they notify, workers look at the queue by
+-- While commits wait for one another because they notify, workers poll the queue by
 -- themselves, and a READY job of a queue whose workers all do so need not notify. Locks
--- say which workers do: docs/notifications.md proves that no worker sleeps
--- beside a job. The order of the questions matters, and a CASE keeps it. What is locked
--- and at once unlocked was only asked for.
+-- say which workers do: docs/notifications.md proves that no worker sleeps beside a job.
+-- The order of the questions matters, and a CASE keeps it. What is locked and at once
+-- unlocked was only asked for.
 CREATE OR REPLACE FUNCTION pgjobs_notify_inserted() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -20,7 +20,7 @@ BEGIN
     WHERE pg_catalog.current_setting('pgjobs.notifies', true) IS DISTINCT FROM 'off'
         AND CASE
             WHEN NOT is_ready THEN true
-            -- No worker looks by itself ("pgjl" in ASCII).
+            -- No worker polls ("pgjl" in ASCII).
             WHEN pg_catalog.pg_try_advisory_lock(1885825644, 0)
                 THEN pg_catalog.pg_advisory_unlock(1885825644, 0)
             -- From here on, until its end, the transaction may be silent ("pgjm").

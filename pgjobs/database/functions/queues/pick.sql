@@ -2,11 +2,11 @@
 --
 -- One after the other, because each job that is picked takes room of its queue and
 -- units of the host. So a locked job takes none, and no row is locked in vain. The
--- arrays have an element for each job, in the order of the line. `job_queues` has the
--- positions in `rooms`, which has the room of each queue. NULL as `free_units` means
--- that units do not count. The walk ends at a job for which too few units are left:
--- another look counts again, and may keep them for it. It ends before a job that must
--- run alone, unless that one comes first.
+-- arrays have an element for each job, in claim order. `job_queues` has the positions in
+-- `rooms`, which has the room of each queue. NULL as `free_units` means that units do not
+-- count. The walk ends at a job for which too few units are left: another fetch counts
+-- again, and may keep them for it. It ends before a job that must run alone, unless that
+-- one comes first.
 CREATE OR REPLACE FUNCTION pgjobs_pick(
     ids bigint[], job_queues integer[], job_units bigint[], are_suspect boolean[],
     rooms bigint[], free_units bigint, wanted bigint

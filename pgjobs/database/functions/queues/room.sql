@@ -2,7 +2,7 @@
 --
 -- Each claim counts the rows of running jobs, under a lock that is held until the claim
 -- is committed. So two workers never count on the same room. No worker waits for the
--- lock. Without it there is no room, and the worker looks again within milliseconds.
+-- lock. Without it there is no room, and the worker fetches again within milliseconds.
 -- VOLATILE lets the count see what was committed since the statement began, and what
 -- the statement itself has recorded.
 CREATE OR REPLACE FUNCTION pgjobs_room(queue text) RETURNS bigint

@@ -2,10 +2,10 @@
 -- because of them wait again. Return the jobs that this changed.
 --
 -- The lease token stays, because it is never used twice. `expires_at` goes, because an
--- operator who retries a job wants it to run, however late. A job is skipped if another
--- job holds its unique key. Of several jobs with the same key only the newest is
--- retried. Jobs are put back in the order of their ids, in which the jobs of a lock
--- stand in line.
+-- operator who retries a job wants it to run, however late. A job is skipped if it goes
+-- on as another job, or if another job holds its unique key. Of several jobs with the
+-- same key only the newest is retried. Jobs are put back in the order of their ids, in
+-- which the jobs of a lock stand in line.
 --
 -- Arrays and OFFSET 0 keep the planner from walking over all jobs, links and rows of
 -- progress. It expects a thousand rows of a function, and plans a join for them. The
@@ -29,6 +29,7 @@ BEGIN
         WHERE id = ANY (ids)
             AND status IN ('SUCCESSFUL', 'FAILED', 'CANCELLED')
             AND life < 1000000000  -- the most that a row may have
+            AND NOT coalesce(keys ? 'continued_as', false)
         ORDER BY id
         FOR NO KEY UPDATE
     ),
@@ -37,9 +38,21 @@ BEGIN
     ),
     changed AS (
         UPDATE pgjobs_job AS job
-        SET status = CASE
-                WHEN run_after > clock_timestamp() THEN 'SCHEDULED' ELSE 'READY'
-            END,
+        SET (status, run_after) = (
+                SELECT CASE
+                        WHEN due_at > clock_timestamp() THEN 'SCHEDULED' ELSE 'READY'
+                    END,
+                    due_at
+                FROM (
+                    -- The sleep of a task belongs to the old life.
+                    SELECT CASE
+                        WHEN (job.run_after > clock_timestamp()) IS TRUE
+                            AND pgjobs_is_asleep(job.id, job.life, job.run_after)
+                            THEN clock_timestamp()
+                        ELSE job.run_after
+                    END
+                ) AS due (due_at)
+            ),
             life = life + 1,
             attempts = 0, failures = 0, crashes = 0,
             started_at = NULL, last_attempted_at = NULL, finished_at = NULL,
@@ -66,6 +79,7 @@ BEGIN
     INTO retried, linked
     FROM changed;
     IF linked IS NOT NULL THEN
+        PERFORM pgjobs_drop_waited_links(linked);
         PERFORM pgjobs_revive(linked);
     END IF;
     RETURN QUERY SELECT unnest(retried);

@@ -1,5 +1,5 @@
 -- Delete the rows that belong to the jobs of a TRUNCATE.
-CREATE OR REPLACE FUNCTION pgjobs_note_truncated() RETURNS trigger LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION pgjobs_jobs_truncated() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
