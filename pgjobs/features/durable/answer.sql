@@ -1,0 +1,5 @@
+-- Answer to a job: see the functions.
+SELECT pgjobs_store_answer(
+    %(job_id)s, %(name)s, pgjobs_check_answer(%(job_id)s, %(name)s, %(value)s::jsonb),
+    %(answered_by)s, %(life)s
+)

@@ -1,0 +1,171 @@
+"""The signature of `task`, as people and type checkers read it.
+
+It names the options and methods of all features, which cannot be computed for a type
+checker. So it stands above them. The core has of this module only what type checkers
+read: what `.using` takes, and what features add to a job.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
+
+from .tasks.task import task as declare
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from .features.batches.options import JobOptions as BatchOptions
+    from .features.batches.options import TaskOptions as AfterFailure
+    from .features.dependencies.options import TaskOptions as DependencyOptions
+    from .features.durable.job import Answering
+    from .features.durable.options import TaskOptions as DurableOptions
+    from .features.durable.running_job import Waiting
+    from .features.follow_ups.options import TaskOptions as FollowUpOptions
+    from .features.schedules.options import TaskOptions as ScheduleOptions
+    from .features.units.options import JobOptions as JobUnits
+    from .features.units.options import TaskOptions as TaskUnits
+    from .models import Job
+    from .tasks.options import OwnJobOptions, OwnTaskOptions
+    from .tasks.task import Task
+
+    class JobOptions(
+        OwnJobOptions, BatchOptions, FollowUpOptions, JobUnits, total=False
+    ):
+        """What `.using` takes."""
+
+    class TaskOptions(
+        OwnTaskOptions,
+        AfterFailure,
+        DependencyOptions,
+        DurableOptions,
+        FollowUpOptions,
+        ScheduleOptions,
+        TaskUnits,
+        total=False,
+    ):
+        """What `@task` takes; overloads have the options that a result depends on."""
+
+    class JobMethods(Answering):
+        """What features add to `Job`."""
+
+    class RunningJobMethods(Waiting):
+        """What features add to `RunningJob`."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+V = TypeVar("V")
+
+
+class Making(Protocol):
+    """Makes a task whose `enqueue` returns a job."""
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, V]], /
+    ) -> "Task[P, Coroutine[Any, Any, V], Job[V]]": ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> "Task[P, R, Job[R]]": ...
+
+
+class MakingSkipped(Protocol):
+    """Makes a task with `on_conflict="skip"`, which may enqueue none."""
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, V]], /
+    ) -> "Task[P, Coroutine[Any, Any, V], Job[V] | None]": ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> "Task[P, R, Job[R] | None]": ...
+
+
+class MakingSeveral(Protocol):
+    """Makes a task with `write_all`, which may enqueue several."""
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, V]], /
+    ) -> "Task[P, Coroutine[Any, Any, V], Job[V] | list[Job[V]]]": ...
+
+    @overload
+    def __call__(
+        self, function: Callable[P, R], /
+    ) -> "Task[P, R, Job[R] | list[Job[R]]]": ...
+
+
+class MakingSeveralSkipped(Protocol):
+    """Makes a task with both."""
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, V]], /
+    ) -> "Task[P, Coroutine[Any, Any, V], Job[V] | list[Job[V]] | None]": ...
+
+    @overload
+    def __call__(
+        self, function: Callable[P, R], /
+    ) -> "Task[P, R, Job[R] | list[Job[R]] | None]": ...
+
+
+@overload
+def task(
+    function: Callable[P, Coroutine[Any, Any, V]], /
+) -> "Task[P, Coroutine[Any, Any, V], Job[V]]": ...
+
+
+@overload
+def task(function: Callable[P, R], /) -> "Task[P, R, Job[R]]": ...
+
+
+@overload
+def task(
+    *,
+    on_conflict: Literal["return", "raise", "replace"] = ...,
+    **options: "Unpack[TaskOptions]",
+) -> "Making": ...
+
+
+@overload
+def task(
+    *, on_conflict: Literal["skip"], **options: "Unpack[TaskOptions]"
+) -> "MakingSkipped": ...
+
+
+@overload
+def task(
+    *,
+    write_all: str | Iterable[str],
+    on_conflict: Literal["return", "raise", "replace"] = ...,
+    **options: "Unpack[TaskOptions]",
+) -> "MakingSeveral": ...
+
+
+@overload
+def task(
+    *,
+    write_all: str | Iterable[str],
+    on_conflict: Literal["skip"],
+    **options: "Unpack[TaskOptions]",
+) -> "MakingSeveralSkipped": ...
+
+
+def task(function=None, /, *, name=None, aliases=(), **options):
+    """Make a `function` a task, with or without parentheses; return the task.
+
+    Raises InvalidTask. `name` defaults to "<app label>.<function>". Rows of jobs may
+    still have one of the `aliases`. `Options` says what the other `options` do:
+
+    - where it runs, and what starts first: `database`, `queue_name`, `priority`
+    - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
+    - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
+      `process_units`
+    - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
+      `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
+    - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`
+    - many jobs instead of one: `write_all`
+    - what follows the end: `on_success`, `on_failure`
+    - tasks that wait: `waits_for`, `deadline`, `version`
+    - recurring tasks: the options of `schedule`, such as `every` and `cron`
+    """
+    return declare(function, name=name, aliases=aliases, **options)
