@@ -10,16 +10,18 @@ from django.utils import timezone
 from psycopg.errors import LockNotAvailable
 
 from pgjobs.base.connections import connect
-from pgjobs.models import Attempt, Job, Status, Worker
-from pgjobs.queue import admitting, claiming, looks, recording, statements, upkeep
+from pgjobs.models import Attempt, Batch, Job, Status, Worker
+from pgjobs.queue import admitting, claiming, recording, statements, upkeep
 from pgjobs.queue.claiming import ClaimedJob
 from pgjobs.queue.recording import Recorded, Success, Unsuccessful
 from pgjobs.sql import statement
+from pgjobs.worker.upkeep.chores import questions
 from tests.processes import wait_for
 from tests.settings import DIRECT
 from tests.tasks import noop
 
 MARK = "pgjobs_test_mark"
+BEAT = {"lease": 30, "echoes": True, "held": [], "leads": True, "with_ready": True}
 MOST_TRIES = 1_000  # of an admission, each of which waits a moment for a lock
 # How many sessions wait for a lock; those of other databases do not count.
 WAITING_SESSIONS = """
@@ -43,6 +45,11 @@ def execute(sql: str, parameters: dict | None = None) -> list[tuple]:
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return cursor.fetchall() if cursor.description else []
+
+
+def survey(worker_id: int, with_ready: bool = True) -> upkeep.Chores:
+    """Ask what there is to do, as a worker does, on Django's connection."""
+    return upkeep.chores(execute, questions(), worker_id, with_ready, leads_for=60)
 
 
 class Session:
@@ -161,8 +168,8 @@ class Hand:
     def record_and_claim(
         self, *successes: Success, limit: int = 0, **options
     ) -> claiming.Claimed:
-        """Look into each queue, or as the options say."""
-        options.setdefault("look", looks.first_look(limit, by_queue=limit > 0))
+        """Fetch from each queue, or as the options say."""
+        options.setdefault("fetch", claiming.first_fetch(limit, by_queue=limit > 0))
         return claiming.record_and_claim(
             OneByOne(self.execute), self.id, successes=successes, limit=limit, **options
         )
@@ -202,7 +209,7 @@ class Hand:
         """Give a sign of life."""
         self.execute(
             statement("heartbeat"),
-            {**vars(self.row), "lease": 30, "echoes": True, "held": []},
+            {**vars(self.row), **BEAT},
         )
 
     def vanish(self) -> None:
@@ -298,6 +305,23 @@ def running_job(task=noop, *args, hand: Hand | None = None, **kwargs) -> Job:
     job = task.using(priority=100).enqueue(*args, **kwargs)
     (claimed,) = (hand or Hand()).claim()
     assert claimed.id == job.id
+    job.refresh_from_db()
+    return job
+
+
+def linked_job(
+    *,
+    after: Job | Batch | None = None,
+    batch: Batch | None = None,
+    needs: str = "success",
+    **columns,
+) -> Job:
+    """Insert a job behind another one, or in a batch, as any client may."""
+    keys: dict = {} if batch is None else {"batch_id": batch.pk}
+    if after is not None:
+        name = "after" if isinstance(after, Job) else "after_batches"
+        keys |= {name: [after.pk], "needs": needs}
+    job = Job.objects.create(**{"task": "tests.noop", "keys": keys, **columns})
     job.refresh_from_db()
     return job
 

@@ -24,9 +24,13 @@ MODULES = {
     "commits": "m.WARM_UP = 0.1; m.main(['--clients', '2', '--workers', '2',"
     " '--seconds', '0.2', '--rounds', '1'])",
     "desk": "m.ROUNDS = 1; sys.argv[1:] = ['--jobs', '20000', 'of queue']; m.main()",
+    "durable": "FIGURES['latency'] = partial(m.latency, 2);"
+    "FIGURES['processor'] = partial(m.processor, 2, 2, 1);"
+    "FIGURES['fitting'] = partial(m.fitting, 20, 20, 2);"
+    "m.main([], 'benchmarks.durable_tasks')",
     "events": "FIGURES['publishing'] = partial(m.publishing, 2, 1);"
     "m.main(['publishing'], 'benchmarks.events_tasks')",
-    "history": "m.PRUNED, m.PART = 500, 500; m.main([2_000])",
+    "history": "m.PRUNED, m.SIZE = 500, 500; m.main([2_000])",
     "queues": "m.JOBS, m.ROUNDS = 20, 1; m.CASES['100'] = m.Case(3);m.main(['100'])",
     "running": "FIGURES['async_tasks'] = partial(m.async_tasks, 2, 0.01, 2);"
     "m.main(['async_tasks'], 'benchmarks.running_tasks')",
@@ -42,7 +46,7 @@ MODULES = {
     " os.environ['DATABASE_URL'])",
     "ten_thousand": "m.SIZES = ((2, 4), (3, 6), (4, 8));"
     "m.main([next(iter(m.crowds.CROWDS))])",
-    "turns": "m.JOBS, m.ROUNDS = {10: 20}, 1; m.main()",
+    "turns": "m.JOBS, m.ROUNDS = {10: 20}, 1; m.main([])",
     "workers": "m.NUMBERS, m.SETTLING, m.SETTLING_IDLE = (1,), 0.1, 0.1;"
     "FIGURES['idle'] = partial(m.idle, 0.1); FIGURES['busy'] = partial(m.busy, 20);"
     "m.CROWDS = (2, 3); FIGURES['schedules'] = partial(m.schedules, 0.1);"

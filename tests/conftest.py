@@ -12,21 +12,25 @@ from django.utils import translation
 from hypothesis import settings
 
 from pgjobs import conf
-from pgjobs.models import Schedule, Subscription, Worker
+from pgjobs.features import FEATURES
+from pgjobs.models import Worker
 from pgjobs.queue import admitting
 from pgjobs.tasks import registry
-from tests import (
-    declared_rows,
+from pgjobs.worker import room, stopping
+from tests import harness
+from tests.actors import execute
+from tests.processes import AROUND, ROOT, WorkerProcess, wait_for
+from tests.settings import POOLER, SCHEMA
+from tests.support import (
     emptying,
-    harness,
     kept_connections,
     kept_rows,
     superusers,
 )
-from tests.declared import store_subscriptions
-from tests.processes import AROUND, ROOT, WorkerProcess, wait_for
-from tests.settings import POOLER, SCHEMA
+from tests.support.known_alias import known_alias
+from tests.support.second_database import second_database  # noqa: F401
 
+pytest_plugins = ["tests.of_features" if FEATURES else "tests.without_features"]
 # Without it each process that a test starts, and each of those that run tests, would
 # compile all modules again.
 sys.dont_write_bytecode = False
@@ -34,7 +38,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 DatabaseOperations.sql_flush = emptying.sql_flush
 DatabaseOperations.execute_sql_flush = emptying.execute_sql_flush
-declared_rows.install()
 kept_rows.install()
 
 # The same examples in each run: a rare one must not keep another change from landing.
@@ -63,8 +66,8 @@ LONGEST = (
     "model/test_model.py",
     "test_example_project.py",
     "process/test_poison.py",
-    "telemetry/test_collector.py",
-    "declaring/test_events.py",
+    "features/exporters/test_collector.py",
+    "features/events/test_events.py",
     "queue/test_admission.py",
     "machines/test_claim_machine.py",
     "machines/test_flow_control_machine.py",
@@ -78,8 +81,9 @@ LONGEST = (
     "process/test_chains_of_workers.py",
     "worker/test_clean_threads.py",
     "worker/test_isolation.py",
-    "databases/test_moving.py",
-    "testing/test_sample_project.py",
+    "features/test_isolation.py",
+    "features/moving/test_moving.py",
+    "features/testing/test_sample_project.py",
     "test_benchmarks.py",
 )
 
@@ -217,32 +221,6 @@ def no_language_afterwards():
 
 
 @pytest.fixture
-def no_schedules(db):
-    """Begin without the schedules of the example; none is stored nor declared."""
-    registry.tasks = {
-        origin: task for origin, task in registry.tasks.items() if not task.recurrences
-    }
-    Schedule.objects.all().delete()
-
-
-@pytest.fixture
-def no_subscriptions(db):
-    """Begin without the handlers of the example; none is stored nor declared."""
-    registry.tasks = {
-        origin: task
-        for origin, task in registry.tasks.items()
-        if not task.subscriptions
-    }
-    Subscription.objects.all().delete()
-
-
-@pytest.fixture
-def stored_handlers(db):
-    """Store the handlers of the example, whose rows a committing test has emptied."""
-    store_subscriptions("default")
-
-
-@pytest.fixture
 def unhurried(monkeypatch):
     """Let each admission come to its end, however busy the machine is."""
     monkeypatch.setattr(admitting, "ADMISSION_SECONDS", 60.0)
@@ -289,8 +267,38 @@ def other(monkeypatch):
             ensure_connection(own)
 
     monkeypatch.setattr(BaseDatabaseWrapper, "ensure_connection", connect)
-    settings = connections["default"].settings_dict
-    monkeypatch.setitem(connections.databases, "other", settings)
-    yield
-    connections["other"].close()
-    del connections["other"]
+    with known_alias("other", connections["default"].settings_dict):
+        yield
+
+
+@pytest.fixture
+def refuse():
+    """Let the database refuse changes of jobs of `tests.echo`, given a condition."""
+
+    def refuse(condition: str, event: str = "UPDATE") -> None:
+        result = "OLD" if event == "DELETE" else "NEW"
+        execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            f" IF OLD.task = 'tests.echo' AND {condition}"
+            f" THEN RAISE 'refused'; END IF; RETURN {result}; END $$"
+        )
+        execute(
+            f"CREATE TRIGGER aaa_refuse BEFORE {event} ON pgjobs_job"
+            " FOR EACH ROW EXECUTE FUNCTION refuse()"
+        )
+
+    yield refuse
+    execute("DROP FUNCTION IF EXISTS refuse() CASCADE")
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Let workers prefetch as many jobs as they may, and keep them."""
+
+    def take_for_short(capacity):
+        capacity.seconds = 0.001
+
+    monkeypatch.setattr(room, "PREFETCH_SECONDS", 60.0)
+    monkeypatch.setattr(room.Capacity, "measure", take_for_short)
+    monkeypatch.setattr(room.Capacity, "brought", lambda *_: None)
+    monkeypatch.setattr(stopping, "LONGEST_WAIT", 600.0)

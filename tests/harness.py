@@ -15,7 +15,8 @@ from psycopg import sql
 from tests.settings import OWNER, SCHEMA, SERVER_URL, TEST_DATABASE
 
 POWERLESS = f"{OWNER}_powerless"
-# Each session of a superuser has this name; tests/superusers.py looks for others.
+# Each session of a superuser has this name; tests/support/superusers.py looks for
+# others.
 APPLICATION = "tests.harness"
 # One that is kept for each database, because to connect takes longer than most tests.
 kept: dict[str, psycopg.Connection] = {}

@@ -18,10 +18,12 @@ from urllib.parse import quote
 import pytest
 
 from pgjobs.models import Job
+from pgjobs.queue import upkeep
 from pgjobs.sql import find, statement
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
 from pgjobs.worker.connections.connection import OwnConnection
 from pgjobs.worker.observer import WorkerObserver
+from pgjobs.worker.upkeep.chores import questions
 from tests import settings as test_settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,10 +40,22 @@ AROUND = {"LISTEN": test_settings.DIRECT} if test_settings.POOLER == "around" el
 shared_queue = pytest.mark.django_db(
     transaction=True, available_apps=["pgjobs", "tests"]
 )
-# The files of pgjobs/sql by their text.
+# The names of the statements, those of features too, by their text.
 STATEMENTS = {
-    statement(path.stem): path.stem for path in (ROOT / "pgjobs/sql").glob("*/*.sql")
+    statement(path.stem): path.stem
+    for rooms in ("sql", "features")
+    for path in (ROOT / "pgjobs" / rooms).glob("*/*.sql")
 }
+# What the workers run for all jobs. Of features also what the application runs.
+UPKEEP = {
+    path.stem
+    for room in ("sql/upkeep", "features/*")
+    for path in (ROOT / "pgjobs").glob(f"{room}/*.sql")
+    if path.parent.name != "steps"  # which are those of one job
+}
+# The survey, with the question of each chore.
+SURVEY = upkeep.survey(tuple(questions().values()))
+STATEMENTS[SURVEY] = "chores"
 
 
 def wait_for(
@@ -95,7 +109,6 @@ def process_environment(
         **os.environ,
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'example_project'}",
         "PYTHONUNBUFFERED": "1",
-        "DJANGO_SETTINGS_MODULE": "tests.settings",
         "DATABASE_URL": database_url(),
         "PGJOBS_IN_TEST_PROCESS": "1",
         "PGJOBS_TEST_DATABASE": test_settings.TEST_DATABASE,

@@ -27,6 +27,7 @@ INSTALLED_APPS = [
     "converter",
     "shop",
     "tests",
+    "tests.features.durable",
 ]
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -79,7 +80,7 @@ if SCHEMA != "public":
 # only the apps with tasks for them, which lets them start faster.
 if os.environ.get("PGJOBS_IN_TEST_PROCESS"):
     DATABASES["default"]["NAME"] = TEST_DATABASE
-    INSTALLED_APPS = ["pgjobs", "tests"]
+    INSTALLED_APPS = ["pgjobs", "tests", "tests.features.durable"]
     ROOT_URLCONF = None
 # Tests that run side by side have a database each; pytest-django calls it so.
 elif side := os.environ.get("PYTEST_XDIST_WORKER"):

@@ -96,6 +96,12 @@ def tell_context(context, word="hello"):
 
 
 @task(takes_context=True)
+def ask(context):
+    first = context.step("first", int)
+    return [first, context.wait_for("question", str)]
+
+
+@task(takes_context=True)
 async def tell_attempt_async(context):
     return context.attempt
 
@@ -220,3 +226,10 @@ def pay(iban, amount, password="", *words, how="fail"):
     if how == "fail":
         raise ValueError(f"{iban} has no {amount}, {password}, {words}")
     return None
+
+
+@task
+def goes_on(number):
+    if number == 0:
+        current_job().continue_as(number=1)
+    return number

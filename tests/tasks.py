@@ -167,15 +167,6 @@ def generate_monthly(client_id: int, month: str, format: str = "pdf") -> str:
     return f"{client_id}_{month}.{format}"
 
 
-@task(name="exports.export_data", write_all=["format"])
-def export_data(
-    client_id: int,
-    format: ["csv", "json", "parquet"],  # noqa: F821
-) -> str:
-    """Export client data in the specified format."""
-    return f"{client_id}.{format}"
-
-
 @task
 def rest(length: timedelta, at: Point | None = None) -> str:
     return f"{length.total_seconds():g} {at}"

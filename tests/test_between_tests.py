@@ -8,17 +8,18 @@ from django.core.management.sql import emit_post_migrate_signal
 from django.db import connection
 
 from pgjobs import enqueue_many
-from pgjobs.models import Queue, Schedule, Subscription, TaskDefinition
-from pgjobs.tasks import events
-from pgjobs.tasks.definitions import declared
-from pgjobs.tasks.events import row_of
-from tests import emptying, harness
+from pgjobs.features.definitions.definitions import declared, differences
+from pgjobs.features.events import declare as events
+from pgjobs.features.events.declare import row_of
+from pgjobs.models import Queue, Schedule, Subscription
+from tests import harness
 from tests.actors import execute, in_thread, session
 from tests.conftest import LONGEST
-from tests.emptying import FEW_PAGES
-from tests.kept_connections import tidy
 from tests.processes import ROOT, shared_queue, wait_for
 from tests.settings import OWNER, TEST_DATABASE
+from tests.support import emptying
+from tests.support.emptying import FEW_PAGES
+from tests.support.kept_connections import tidy
 from tests.tasks import noop
 
 pytestmark = shared_queue
@@ -34,7 +35,7 @@ def test_what_is_declared_is_stored_again():
     for _ in range(2):  # the second time it is copied
         empty()
         emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
-        assert not any(TaskDefinition.objects.differences(declared()))
+        assert not any(differences("default", declared()))
         rows = {
             (task.name, subscribed.event): row_of(task, subscribed)
             for task, subscribed in events.declarations()

@@ -7,20 +7,11 @@ import sys
 from datetime import timedelta
 
 import pytest
-from django.core.checks import run_checks
 from django.db import connections
 
 from pgjobs import task
 from tests import harness
-
-
-def found(**kwargs) -> dict[str, str]:
-    """Return the messages of pgjobs' checks by their id."""
-    kwargs.setdefault("databases", [])
-    return {
-        message.id: f"{message.msg} {message.hint or ''}"
-        for message in run_checks(tags=["pgjobs"], **kwargs)
-    }
+from tests.support.checks import found
 
 
 @pytest.fixture
@@ -53,7 +44,20 @@ def test_a_good_set_up_has_no_messages():
     ids=repr,
 )
 def test_wrong_settings_are_a_message_of_the_command_and_no_traceback(given, complaint):
-    run = subprocess.run(
+    run = checking(given)
+    assert run.returncode == 1
+    assert f"(pgjobs.E001) {complaint}" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_command_runs_the_checks_of_features():
+    run = checking({"EVENT_RETENTION": 3_600, "UNHANDLED_EVENT_GRACE": 7_200})
+    assert "(pgjobs.E022)" in run.stderr
+
+
+def checking(given) -> subprocess.CompletedProcess[str]:
+    """Run the command `check` in a process of its own, with settings of pgjobs."""
+    return subprocess.run(
         [sys.executable, "-m", "django", "check"],
         env={
             **os.environ,
@@ -65,9 +69,6 @@ def test_wrong_settings_are_a_message_of_the_command_and_no_traceback(given, com
         text=True,
         timeout=60,
     )
-    assert run.returncode == 1
-    assert f"(pgjobs.E001) {complaint}" in run.stderr
-    assert "Traceback" not in run.stderr
 
 
 def test_an_unknown_setting_is_named_with_its_nearest_match(settings):

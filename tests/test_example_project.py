@@ -39,12 +39,12 @@ from passes.prediction import (
 from passes.tasks import recompute_passes, refresh_elements
 from pyarrow import csv, parquet
 
+from pgjobs.features.events.tables import State
+from pgjobs.features.schedules.declare import declarations
 from pgjobs.models import Event, Job
-from pgjobs.models.event import State
-from pgjobs.tasks.schedules import declarations
 from pgjobs.testing import assert_enqueued, run_jobs
-from tests.declared import store_subscriptions
 from tests.processes import database_url
+from tests.support.declared import store_subscriptions
 
 CBERS_2 = """CBERS 2
 1 28057U 03049A   06177.78615833  .00000060  00000-0  35940-4 0  1836
@@ -624,7 +624,7 @@ def test_tests_of_the_project_pass():
         DATABASE_URL=database_url().rpartition("/")[0]
         + f"/example_of_{connection.settings_dict['NAME']}",
     )
-    assert "Ran 11 tests" in printed
+    assert "Ran 15 tests" in printed
     assert "OK" in printed
 
 

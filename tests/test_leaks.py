@@ -33,18 +33,18 @@ from pgjobs.base.addresses import status_url
 from pgjobs.contrib import sentry
 from pgjobs.contrib.otel import PgJobsInstrumentor
 from pgjobs.contrib.prometheus import metrics
+from pgjobs.features.dependencies.declare import Same
 from pgjobs.models import Event, Job, Schedule, TaskDefinition
-from pgjobs.tasks.dependencies import Same
 from tests import harness
 from tests.actors import execute
-from tests.database.test_role_that_watches import COLUMNS
-from tests.database.test_roles import PASSWORD
-from tests.declared import store_subscriptions
-from tests.leaks import leaks_of
+from tests.features.exporters.test_sentry import initialise
+from tests.features.exporters.test_sentry_by_default import texts_of
+from tests.features.roles.test_role_that_watches import COLUMNS
+from tests.features.roles.test_roles import PASSWORD
 from tests.operators import ALL_PERMISSIONS, LIST, operator, page_of, text_of
 from tests.processes import drain
-from tests.telemetry.test_sentry import initialise
-from tests.telemetry.test_sentry_by_default import texts_of
+from tests.support.declared import store_subscriptions
+from tests.support.leaks import leaks_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -30,10 +30,16 @@ WRITERS = {
     "sql/worker/record/end.sql",
     "sql/worker/record/success.sql",
     # Every worker, for all jobs.
-    "sql/upkeep/depend.sql",
+    "features/dependencies/depend.sql",
     "sql/upkeep/expire.sql",
     "sql/upkeep/promote.sql",
     "sql/upkeep/rescue.sql",
+    # Tasks that wait: suspended, woken, ended, let go on by hand, or as another job.
+    "features/durable/functions/continue_as.sql",
+    "features/durable/functions/end_lives.sql",
+    "features/durable/functions/mark_step.sql",
+    "features/durable/functions/let_go_on.sql",
+    "features/durable/suspend.sql",
 }
 TOKENS = re.compile(
     r"\([^()]*\bstatus\b[^()]*\)\s*="  # (status, failures) = (SELECT ...)

@@ -5,7 +5,7 @@ import psycopg
 from tests import harness
 from tests.processes import database_url, wait_for
 from tests.settings import TEST_DATABASE
-from tests.superusers import Watch
+from tests.support.superusers import Watch
 
 
 def test_watch_sees_a_superuser_who_has_not_the_name_of_the_harness(db):

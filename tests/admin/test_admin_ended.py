@@ -8,8 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from pgjobs.admin import filters
-from pgjobs.models import Batch, ErrorGroup, Job
-from pgjobs.reports import newest
+from pgjobs.models import Job
 from pgjobs.reports.job_filters import ARGUMENTS_INDEX
 from pgjobs.reports.reading import IN_ORDER
 from tests.actors import leave_out_triggers
@@ -44,14 +43,11 @@ def client():
 
 @pytest.fixture
 def failed(monkeypatch) -> list[int]:
-    """Store failed jobs of six groups, two of them of one class; the newest first.
+    """Store failed jobs of six groups; the newest first.
 
     A list counts two jobs that ended, and shows one more.
     """
     monkeypatch.setattr(filters, "MOST_FOUND", 3)
-    for id in range(6):
-        exception_class = "shop.Declined" if id < 2 else f"shop.Other{id}"
-        ErrorGroup.objects.create(id=id, exception_class=exception_class)
     return [ended(age, error_group=age % 6) for age in range(24)]
 
 
@@ -61,7 +57,7 @@ def failed(monkeypatch) -> list[int]:
 def test_ended_jobs_are_sorted_by_their_end(client):
     first, last, middle = ended(3), ended(1), ended(2)
     insert()
-    for query in ({"status": "FAILED"}, {"ended": "day"}, {"error": "-"}):
+    for query in ({"status": "FAILED"}, {"ended": "day"}):
         assert found(client, **query) == [last, middle, first]
 
 
@@ -86,15 +82,18 @@ def test_an_index_has_the_order(query, failed, client):
     assert "Index Scan Backward using pgjobs_job_finished" in plan
 
 
-def test_heads_of_columns_show_the_order_and_turn_it(client):
+def test_heads_of_columns_show_the_order_and_reverse_it(client):
     ended(1)
     page = text_of(client.get(LIST, {"status": "FAILED"}))
     assert re.search(r"column-latest sorted descending", page)
     assert re.search(r"column-id sorted descending", text_of(client.get(LIST)))
 
 
-@pytest.mark.parametrize("query", [{"error": "Declined"}, {"ended": "day"}])
-def test_list_that_is_cut_at_its_end_cannot_begin_there(query, failed, client):
+def test_list_that_is_cut_at_its_end_cannot_begin_there(failed, client):
+    check_that_it_begins_as_it_did(client, ended="day")
+
+
+def check_that_it_begins_as_it_did(client, **query) -> None:
     jobs = found(client, **query)
     for column in (BY_ID, BY_END):
         assert found(client, **query, o=column) == jobs
@@ -102,17 +101,6 @@ def test_list_that_is_cut_at_its_end_cannot_begin_there(query, failed, client):
 
 
 # What they leave out
-
-
-@pytest.mark.parametrize("most_merged", [1, 100])
-def test_list_of_an_error_shows_those_of_all_groups_that_ended_last(
-    most_merged, failed, client, monkeypatch
-):
-    monkeypatch.setattr(newest, "MOST_MERGED", most_merged)
-    of_error = [id for age, id in enumerate(failed) if age % 6 < 2]
-    assert found(client, error="Declined") == of_error[:4]
-    monkeypatch.setattr(filters, "MOST_FOUND", 8)
-    assert found(client, error="Declined") == of_error
 
 
 def test_list_of_what_ended_shows_those_of_all_statuses_that_ended_last(failed, client):
@@ -125,13 +113,9 @@ def test_list_of_what_ended_shows_those_of_all_statuses_that_ended_last(failed, 
 
 
 def test_other_filters_count_before_the_list_is_cut(failed, client):
-    oldest = failed[-6]  # of the first group
-    batch = Batch.objects.create()
-    Job.objects.filter(pk=oldest).update(task="tests.rare", batch=batch)
-    for query in ({"error": "Declined"}, {"ended": "day"}):
-        assert found(client, **query, batch=batch.pk) == [oldest]
-        assert found(client, **query, task="tests.rare") == [oldest]
-    assert found(client, ended="day", error="Declined", batch=batch.pk) == [oldest]
+    oldest = failed[-6]
+    Job.objects.filter(pk=oldest).update(task="tests.rare")
+    assert found(client, ended="day", task="tests.rare") == [oldest]
 
 
 def test_search_finds_jobs_that_ended_before_those_of_the_list(failed, client):
@@ -140,63 +124,41 @@ def test_search_finds_jobs_that_ended_before_those_of_the_list(failed, client):
     oldest = failed[-6]
     Job.objects.filter(pk=oldest).update(kwargs={"order_id": 87})
     searches = operator("view_job", "view_job_arguments")
-    for query in ({"error": "Declined"}, {"ended": "day"}):
-        assert found(client, **query, q=oldest) == [oldest]
-        assert found(searches, **query, q="order_id:87") == [oldest]
+    assert found(client, ended="day", q=oldest) == [oldest]
+    assert found(searches, ended="day", q="order_id:87") == [oldest]
 
 
-@pytest.mark.parametrize("search", ["batch=1", "event=1", "schedule=1", "q=4711"])
-@pytest.mark.parametrize("query", ["ended=week", "error=Declined"])
 def test_postgresql_is_not_told_to_read_by_the_end_what_another_index_finds(
-    query, search, failed, client
+    failed, client
 ):
-    assert IN_ORDER not in statements_of(client, f"{query}&{search}")
-    assert IN_ORDER in statements_of(client, f"{query}&q=noop")
-
-
-def test_error_of_one_group_or_of_none_is_found(failed, client):
-    assert found(client, error="Other3") == failed[3::6]
-    for query in ({}, {"q": "noop"}, {"q": "reason:x"}, {"task": "tests.noop"}):
-        assert found(client, error="Unknown", **query) == []
-    assert found(client, q="x" * 300, task="tests.noop") == []
+    assert IN_ORDER not in statements_of(client, "ended=week&q=4711")
+    assert IN_ORDER in statements_of(client, "ended=week&q=noop")
 
 
 def test_transaction_of_the_caller_sorts_again(failed, client):
-    found(client, error="Declined")
+    found(client, ended="day")
     with connection.cursor() as cursor:
         cursor.execute("SHOW enable_sort")
         assert cursor.fetchone() == ("on",)
 
 
-def test_failures_without_an_exception_are_searched_among_the_last(
-    failed, client, monkeypatch
-):
-    plain = ended(60)
-    assert found(client, error="-") == found(client, error="") == [plain]
-    monkeypatch.setattr(filters, "LOOKED_AT_BY_END", 24)
-    response = client.get(LIST, {"error": "-"})
-    assert "among the newest 24" in text_of(response)
-    assert found(client, error="-") == []
-
-
-ALL_MATCHING = {"error=Declined": 8, "ended=day": 29, "error=-": 5, "error=": 5}
-
-
-@pytest.mark.parametrize("query", ALL_MATCHING)
-def test_acts_and_exports_leave_no_matching_job_out(query, failed, client, monkeypatch):
+def test_acts_and_exports_leave_no_matching_job_out(failed, client, monkeypatch):
     monkeypatch.setattr(filters, "LOOKED_AT_BY_END", 3)
-    plain = [ended(60) for _ in range(5)]
+    check_that_all_are_exported_and_retried(client, "ended=day", failed)
+
+
+def check_that_all_are_exported_and_retried(client, query: str, jobs: list) -> None:
     exported = b"".join(client.get(f"{LIST}export.json?{query}").streaming_content)
-    assert len(json.loads(exported)) == ALL_MATCHING[query]
+    assert len(json.loads(exported)) == len(jobs)
     data = {
         "action": "retry_selected",
         "select_across": "1",
-        "_selected_action": plain[:1],
+        "_selected_action": jobs[:1],
         "confirmed": "yes",
     }
     with CaptureQueriesContext(connection) as queries:
         client.post(f"{LIST}?{query}", data)
-    assert Job.objects.ready().count() == ALL_MATCHING[query]
+    assert Job.objects.ready().count() == len(jobs)
     # The act reads its jobs by id. The list would sort all of them.
     assert not any("reason_start" in each["sql"] for each in queries)
 
@@ -212,17 +174,11 @@ def test_acts_and_exports_leave_no_matching_job_out(query, failed, client, monke
         ("status=WAITING", "line"),
         ("status=RUNNING", "worker_id"),
         ("status=FAILED", "finished_at"),
-        ("error=Declined", "finished_at"),
     ],
 )
 def test_jobs_are_counted_in_the_order_of_an_index(query, order, failed, client):
     (count,) = counts_of(client, query)
     assert f'ORDER BY "pgjobs_job"."{order}" ASC LIMIT' in count
-
-
-def test_jobs_of_a_row_are_counted_by_the_index_of_the_row(failed, client):
-    (count,) = counts_of(client, "status=FAILED&batch=1")
-    assert "ORDER BY" not in count
 
 
 def counts_of(client, query: str) -> list[str]:

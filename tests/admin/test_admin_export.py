@@ -77,7 +77,7 @@ def test_arguments_that_python_cannot_read_are_exported():
     assert "9" * 5000 in content(operator(*MAY_SEE).get(JSON))
 
 
-def test_export_reads_a_part_at_a_time(monkeypatch):
+def test_export_reads_a_batch_at_a_time(monkeypatch):
     monkeypatch.setattr(job_rows, "AT_ONCE", 2)
     jobs = [make_job().pk for _ in range(5)]
     client = operator("view_job")
@@ -108,8 +108,8 @@ def test_export_leaves_an_entry_in_the_audit_trail():
 
 @pytest.mark.parametrize("lines_of", [json_lines, partial(csv_lines, ["id"])])
 def test_export_that_a_client_breaks_off_counts_what_was_read(lines_of):
-    noting = AuditEntry.objects.noting("ada", "page", "export", "job")
-    lines = lines_of(counted(({"id": number} for number in range(9)), noting))
+    audited = AuditEntry.objects.audited("ada", "page", "export", "job")
+    lines = lines_of(counted(({"id": number} for number in range(9)), audited))
     while AuditEntry.objects.count() == 0:
         next(lines)
     lines.close()  # as Django does

@@ -9,6 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from pgjobs import publish
+from pgjobs.features.events.tables import Delivery
 from pgjobs.models import (
     Attempt,
     AuditEntry,
@@ -23,7 +24,6 @@ from pgjobs.models import (
     Subscription,
     TaskDefinition,
 )
-from pgjobs.models.event import Delivery
 from tests.actors import leave_out_triggers
 from tests.operators import LIST, make_job, make_worker
 

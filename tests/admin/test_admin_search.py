@@ -6,8 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from pgjobs.models import ErrorGroup, Event, Schedule, TaskDefinition, Tick
-from pgjobs.models.event import Delivery
+from pgjobs.models import Progress
 from pgjobs.reports import job_filters
 from tests.actors import leave_out_triggers
 from tests.operators import (
@@ -111,9 +110,9 @@ def test_search_takes_the_index_of_arguments_however_few_jobs_match(admin_client
         cursor.execute("ANALYZE pgjobs_job")
     with CaptureQueriesContext(connection) as queries:
         assert len(found(admin_client, q="order_id:17")) == 1
-    looked = next(each["sql"] for each in queries if "@>" in each["sql"])
-    assert looked.endswith("LIMIT 10001")
-    plan = plan_of(looked)
+    query = next(each["sql"] for each in queries if "@>" in each["sql"])
+    assert query.endswith("LIMIT 10001")
+    plan = plan_of(query)
     assert job_filters.ARGUMENTS_INDEX in plan and "Seq Scan" not in plan
 
 
@@ -136,24 +135,12 @@ def test_search_reads_a_limited_number_of_rows_by_the_primary_key(admin_client):
     insert()
     with CaptureQueriesContext(connection) as queries:
         admin_client.get(LIST, {"q": "a:1"})
-    (looked,) = [each["sql"] for each in queries if "is_match" in each["sql"]]
-    assert re.search(r'ORDER BY (1|"pgjobs_job"."id") DESC LIMIT 10000\) AS', looked)
-    assert "WHERE" not in looked.replace("(WHERE is_match)", "")
+    (query,) = [each["sql"] for each in queries if "is_match" in each["sql"]]
+    assert re.search(r'ORDER BY (1|"pgjobs_job"."id") DESC LIMIT 10000\) AS', query)
+    assert "WHERE" not in query.replace("(WHERE is_match)", "")
 
 
 # Filters
-
-
-def test_jobs_of_a_schedule_and_of_an_event_are_filtered(no_schedules):
-    of_schedule, of_event, _ = make_job(), make_job(), make_job()
-    schedule = Schedule.objects.create(name="nightly", task="tests.noop", cron="@daily")
-    Tick.objects.create(schedule=schedule, time="2026-01-01T00:00Z", job=of_schedule)
-    event = Event.objects.create(name="paid", payload={})
-    Delivery.objects.create(job=of_event, event=event, task="tests.noop")
-    client = operator("view_job")
-    assert found(client, schedule=schedule.pk) == [of_schedule.pk]
-    assert found(client, event=event.pk) == [of_event.pk]
-    assert ">nightly</a>" in text_of(client.get(LIST))
 
 
 def test_ended_jobs_are_filtered_by_their_age():
@@ -164,16 +151,6 @@ def test_ended_jobs_are_filtered_by_their_age():
     assert found(client, ended="hour") == [new]
     assert found(client, ended="day") == [new, old]
     assert found(client, ended="90m") == [new]
-
-
-def test_error_may_be_named_without_its_module():
-    ErrorGroup.objects.create(id=7, exception_class="shop.errors.Declined")
-    job = make_job(error_group=7)
-    insert()
-    client = operator("view_job")
-    assert found(client, error="Declined") == [job.pk]
-    assert found(client, error="errors.Declined") == [job.pk]
-    assert found(client, error="eclined") == []
 
 
 def test_living_workers_are_offered():
@@ -195,16 +172,10 @@ def test_any_age_is_answered(value):
         ("job", "No job has been enqueued yet."),
         ("worker", "manage.py runjobs"),
         ("queue", "when a worker claims its first job"),
-        ("schedule", "or add one here"),
-        ("batch", "when a group of jobs is enqueued"),
-        ("event", "when the code publishes it"),
-        ("taskdefinition", "manage.py synctasks"),
     ],
 )
-def test_empty_list_says_what_to_do_next(model, cure, no_schedules):
+def test_empty_list_says_what_to_do_next(model, cure):
     client = operator(f"view_{model}")
-    if model == "taskdefinition":
-        TaskDefinition.objects.all().delete()
     address = f"/admin/pgjobs/{model}/"
     assert cure in text_of(client.get(address))
     assert cure not in text_of(client.get(address, {"q": "no such"}))
@@ -253,8 +224,6 @@ def test_tabs_count_by_indexes_only(admin_client):
 def test_running_job_shows_its_worker_and_its_progress():
     worker = make_worker("machine 7")
     job = make_job("RUNNING", worker_id=worker.pk, attempts=1)
-    from pgjobs.models import Progress
-
     Progress.objects.create(
         job=job, done=3, total=4, message="<b>rows</b>", updated_at=job.enqueued_at
     )

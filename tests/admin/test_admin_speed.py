@@ -9,8 +9,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from benchmarks import desk
-from pgjobs.admin import filters, listing
-from pgjobs.reports import errors, job_filters, newest, status, status_counts
+from pgjobs.admin import filters, listing, tabs
+from pgjobs.features.desk import errors
+from pgjobs.reports import job_filters, newest, status
 from tests.actors import leave_out_triggers
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +28,7 @@ LIMITS = (
     (newest, "MOST_FOUND"),
     (listing, "COUNTED"),
     (status, "MOST_COUNTED"),
-    (status_counts, "MOST_COUNTED"),
+    (tabs, "MOST_COUNTED"),
     (errors, "LOOKED_AT"),
 )
 # Page 200 of so short a list is none.
@@ -40,7 +41,9 @@ ENDED = ("SUCCESSFUL", "FAILED", "CANCELLED", "ended=", "error=", "group=")
 def small_limits(monkeypatch):
     for module, name in LIMITS:
         monkeypatch.setattr(module, name, FULL)
-    monkeypatch.setattr(errors, "MOST_COUNTED", 1)  # of each of 50 groups
+    monkeypatch.setattr(
+        "pgjobs.features.desk.errors.MOST_COUNTED", 1
+    )  # of each of 50 groups
 
 
 def execute(text, parameters=None):

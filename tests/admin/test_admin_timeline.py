@@ -3,9 +3,8 @@
 import pytest
 from django.utils import timezone
 
-from pgjobs.models import Job, Schedule, Tick
+from pgjobs.models import Job
 from tests.operators import (
-    LIST,
     make_job,
     make_worker,
     messages_of,
@@ -47,14 +46,6 @@ def test_attempt_that_runs_is_shown_with_its_worker():
     (attempt,) = operator("view_job").get(page_of(job)).context["attempts"]
     assert attempt.shown_worker == "machine 7"
     assert attempt.shown_duration == "4 min"
-
-
-def test_page_leads_to_all_jobs_of_its_schedule(no_schedules):
-    job = make_job()
-    schedule = Schedule.objects.create(name="nightly", task="tests.noop", cron="@daily")
-    Tick.objects.create(schedule=schedule, time="2026-01-01T00:00Z", job=job)
-    page = text_of(operator("view_job").get(page_of(job)))
-    assert f'href="{LIST}?schedule={schedule.pk}"' in page
 
 
 def test_cancel_says_what_it_did_and_who_asked():

@@ -6,9 +6,6 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.utils import timezone
 
-from pgjobs.queue.claiming import HostUnits
-from tests import tasks
-from tests.actors import Hand
 from tests.operators import make_job, make_worker, operator, text_of
 
 pytestmark = pytest.mark.django_db
@@ -103,15 +100,3 @@ def test_any_parameter_is_answered(query, admin_client):
 def test_a_bad_id_leads_away_with_a_message(id, admin_client):
     response = admin_client.get(f"{LIST}{id}/change/")
     assert response.status_code in (302, 404)
-
-
-def test_pages_show_process_units_and_the_jobs_that_wait_for_them(admin_client):
-    worker = Hand("here", units=8_000)
-    for units in (6_000, 3_000, 9_000):
-        job = tasks.noop.using(process_units=units).enqueue()
-    assert len(worker.claim(1, units=HostUnits("here", 8_000))) == 1
-    page = text_of(admin_client.get("/admin/pgjobs/job/"))
-    assert "waits for 3000 process units" in page
-    page = text_of(admin_client.get(f"/admin/pgjobs/job/{job.pk}/change/"))
-    assert "takes 9000 process units, the workers have 8000: can never run" in page
-    assert "6000 of 8000 in use" in text_of(admin_client.get(LIST))

@@ -12,6 +12,7 @@ import pytest
 from django.utils import timezone
 
 from pgjobs import chain, enqueue, group, publish
+from pgjobs.features.definitions.definitions import declared, sync
 from pgjobs.models import (
     Event,
     Figure,
@@ -23,10 +24,9 @@ from pgjobs.models import (
     Subscription,
     TaskDefinition,
 )
-from pgjobs.queue.figures import BUCKETS
-from pgjobs.tasks.definitions import declared
-from tests.browser import Browser, chromium
+from pgjobs.sql.columns import BUCKETS
 from tests.operators import LIST, insert, make_job, make_worker
+from tests.support.browser import Browser, chromium
 from tests.tasks import add
 
 pytestmark = [
@@ -162,7 +162,7 @@ def addresses() -> dict[str, str]:
     schedule.kwargs = {"a": 1}
     schedule.plan_again(now)
     schedule.save()
-    TaskDefinition.objects.sync(declared())
+    sync("default", declared())
     definition = TaskDefinition.objects.get(name="tests.noop")
     first, second, third = chain(add.bind(1), add.bind(2), add.bind(3)).enqueue()
     # As an admission links them.

@@ -14,9 +14,9 @@ from django.test import Client
 from django.utils import timezone
 
 from pgjobs import enqueue, publish
-from pgjobs.models import ErrorGroup, Event, Job, Queue, Schedule, TaskDefinition
-from pgjobs.models.event import Delivery
-from pgjobs.tasks.definitions import declared
+from pgjobs.features.definitions.definitions import declared, sync
+from pgjobs.features.events.tables import Delivery
+from pgjobs.models import ErrorGroup, Event, Job, Queue, Schedule
 from tests import tasks
 from tests.operators import make_job, make_worker
 
@@ -123,7 +123,7 @@ def cancel_of_a_running_job(person: Person) -> bool:
 
 
 def other_arguments(person: Person) -> bool:
-    TaskDefinition.objects.sync(declared())
+    sync("default", declared())
     enqueue(tasks.add, 41)
     person.click("Jobs")
     person.click("tests.add", within='id="result_list"')

@@ -1,11 +1,12 @@
 """Spans of time can be merged, cut out of each other, and met."""
 
 import itertools
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.checker.spans import Span, longest, merged, without
+from chaos.checker.spans import Span, longest, merged, overlaps, without
 
 TIMES = st.integers(0, 30)
 SPANS = st.lists(
@@ -29,6 +30,13 @@ def test_merged_spans_cover_the_same_time_and_are_apart(spans):
 def test_what_is_left_is_outside_of_what_was_removed(spans, removed):
     left = without(spans, merged(removed))
     assert moments(left) == moments(spans) - moments(removed)
+
+
+@given(SPANS, st.integers(1, 4))
+def test_overlaps_are_the_times_of_at_least_so_many_spans(spans, number):
+    counted = Counter(time for span in spans for time in moments([span]))
+    crowded = {time for time, count in counted.items() if count >= number}
+    assert moments(overlaps(spans, number)) == crowded
 
 
 def test_longest_common_time():

@@ -207,7 +207,7 @@ def test_claim_by_an_admission_is_fine(story):
 
 
 @pytest.mark.parametrize("held_back", [{"units": 2}, {"max_crashes": 1}])
-def test_admission_may_not_claim_what_only_a_look_decides(story, held_back):
+def test_admission_may_not_claim_what_only_a_fetch_decides(story, held_back):
     story.enqueue(1, status="WAITING", lock="door", **held_back)
     story.claim(1, waiting_for=None)
     story.succeed(1)

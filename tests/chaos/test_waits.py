@@ -5,7 +5,7 @@ import pytest
 from chaos.checker.evidence import EVERYBODY, FaultRow, Pause
 from chaos.checker.waits import KILLING, KILLING_ALL
 from chaos.recovery import recoveries
-from tests.chaos.histories import FIRST, SECOND, WORKERS, Story, broken, kill
+from tests.chaos.histories import FIRST, OPERATOR, SECOND, WORKERS, Story, broken, kill
 
 
 def test_job_that_never_ends_is_noticed(story):
@@ -60,6 +60,20 @@ def test_ready_job_beside_busy_workers_is_fine(story):
         for job_id in ids:
             story.succeed(job_id, FIRST if worker == 1 else SECOND)
     assert "overlooked" not in broken(story.evidence())
+
+
+@pytest.mark.parametrize(("seconds", "is_free"), [(20, True), (90, False)])
+def test_body_whose_row_was_ended_by_hand_takes_a_slot_until_it_is_over(
+    story, seconds, is_free
+):
+    held = {11: 1, 12: 1, 13: 1, 21: 2, 22: 2, 23: 2}
+    for job_id, worker in held.items():
+        story.enqueue(job_id, seconds=seconds)
+        story.claim(job_id, worker)
+    for job_id in held:
+        story.write(job_id, OPERATOR, status="FAILED", worker_id=None)
+    wait_long(story)
+    assert ("overlooked" in broken(story.evidence())) == is_free
 
 
 def test_ready_job_of_a_paused_queue_is_fine(story):

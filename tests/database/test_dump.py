@@ -8,6 +8,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from pgjobs import chain, current_job, enqueue, enqueue_many, group, publish, task
+from pgjobs.features.definitions import declaring
 from pgjobs.models import (
     AuditEntry,
     Batch,
@@ -20,11 +21,10 @@ from pgjobs.models import (
     Subscription,
     Tick,
 )
-from pgjobs.tasks import declaring
 from tests.actors import Hand, admit, execute, hours, session, statuses
-from tests.dependent_tasks import refresh_client, send_client
 from tests.processes import drain
 from tests.settings import SCHEMA
+from tests.support.dependent_tasks import refresh_client, send_client
 from tests.tasks import fail_with, noop
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
@@ -75,6 +75,11 @@ def do_much():
     current_job().step("half", int)
 
 
+@task(waits_for="order.sent")
+def do_wait():
+    current_job().wait_for("question", bool)
+
+
 def leave_a_row_in_every_table(path: str) -> None:
     failed = enqueue(fail_with, "no")
     enqueue(do_much)
@@ -82,8 +87,11 @@ def leave_a_row_in_every_table(path: str) -> None:
     send_client.enqueue(path, 1)
     enqueue(group([noop.bind()]))
     event = publish("nothing.heard")
+    waiting = enqueue(do_wait)
     drain()
     declaring.store_declared("default")
+    waiting.answer("another question", True)
+    publish("order.sent")
     Delivery.objects.create(event=event, job=failed, task="a")
     Subscription.objects.create(event="order.paid", task="a")
     chain(noop.using(run_after=hours(1)).bind(), noop.bind()).enqueue()

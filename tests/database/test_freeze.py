@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 from django.db import transaction
 
-from pgjobs.database.freeze import check, freeze, main, operations
+from pgjobs.database.__main__ import main
+from pgjobs.database.freeze import check, freeze, operations
 from pgjobs.database.install import HERE, InstallSQL, definitions, installing, replacing
 from tests.database.catalogue import catalogue, run
 
 pytestmark = pytest.mark.django_db
 
-RETRY = "functions/api/retry.sql"
+API = "../features/definitions/functions/api"
+RETRY = f"{API}/retry.sql"
 ADMIT = "functions/admission/admit.sql"
 READING_THE_FILES = """
 from django.db import migrations
@@ -102,6 +104,17 @@ def test_first_freeze_makes_what_the_files_made(package, same_database_afterward
     assert catalogue() == bare
 
 
+def test_function_of_a_feature_is_frozen_as_one_of_the_core(released):
+    made = released.root / "features/events/functions/unheard.sql"
+    made.write_text(released.path(RETRY).read_text())
+    with pytest.raises(SystemExit, match="in no migration yet: function pgjobs_unh"):
+        check(released.root)
+    operation = released.freeze("0003_unheard")
+    assert set(operation.changes) == {"function pgjobs_unheard", "rights"}
+    # No statement calls it, only this function.
+    assert "pgjobs_audit_act" not in operation.calls
+
+
 def test_first_freeze_leaves_migrations_of_tables_alone(package):
     (package.root / "migrations/0003_table.py").write_text(TABLES)
     with pytest.raises(SystemExit, match="freeze 0002_functions first"):
@@ -129,11 +142,11 @@ def test_release_that_no_database_has_is_frozen_again(released):
 def test_changes_are_frozen_both_ways(released, same_database_afterwards):
     before = catalogue()
     released.change(RETRY, "RETURN true", "RETURN NOT false")
-    released.change("functions/api/enqueue.sql", "    lock text", "    lok text")
+    released.change(f"{API}/enqueue.sql", "    lock text", "    lok text")
     released.change("triggers.sql", "OR DELETE ON pgjobs_queue", "ON pgjobs_queue")
     released.change("rights.sql", "'pgjobs_leave_note'", "'pgjobs_line'")
-    released.path("functions/api/job_status.sql").unlink()
-    released.path("functions/api/both.sql").write_text(
+    released.path(f"{API}/job_status.sql").unlink()
+    released.path(f"{API}/both.sql").write_text(
         "-- New.\nCREATE OR REPLACE FUNCTION pgjobs_both(a int) RETURNS int\n"
         "LANGUAGE sql SET search_path FROM CURRENT AS $$ SELECT \"a\" + '1' $$;\n"
     )
@@ -150,7 +163,7 @@ def test_changes_are_frozen_both_ways(released, same_database_afterwards):
     run(operation.backwards())
     assert catalogue() == before
     run(InstallSQL().backwards())
-    run(installing(replacing({}, definitions(released.path("")))))
+    run(installing(replacing({}, definitions(released.root))))
     assert catalogue() == after
 
 

@@ -4,6 +4,7 @@ Each column of each table gets hostile values: a row with one is refused as it i
 written, or all statements of a worker go on, and jobs beside it run.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -16,6 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgjobs import chain, group
+from pgjobs.features.dependencies import queue as depending
+from pgjobs.features.desk import chore as desk
+from pgjobs.features.desk.counting import Counted
+from pgjobs.features.durable import queue as durable
+from pgjobs.features.events import prunejobs
+from pgjobs.features.events import queue as events
+from pgjobs.management.prunejobs import count_kept
 from pgjobs.models import (
     Event,
     Job,
@@ -27,34 +35,49 @@ from pgjobs.models import (
     Subscription,
 )
 from pgjobs.queue import (
-    audit,
-    dependencies,
-    events,
-    figures,
-    kept,
     recording,
     upkeep,
 )
-from pgjobs.queue.claiming import Ahead
-from pgjobs.queue.looks import Range, first_look, plain_look
-from pgjobs.queue.parts import OLDEST
-from pgjobs.queue.unclaimable import first_in_line, unclaimable
+from pgjobs.queue.claiming import LONGEST_SCAN, ClaimedJob, Fetch, Range, first_fetch
+from pgjobs.queue.slices import OLDEST
+from pgjobs.queue.statements import array
 from pgjobs.sql import statement
-from pgjobs.worker.figures import Figures
-from tests import dependent_tasks, harness
-from tests.actors import Hand, admit, execute, hours, job_that_is
-from tests.database.test_sql_roles import GRANTS
+from pgjobs.worker.upkeep import pruning
+from tests import harness
+from tests.actors import Hand, admit, execute, hours, job_that_is, survey
+from tests.features.roles.test_sql_roles import GRANTS
+from tests.features.test_isolation import NAMES
 from tests.processes import STATEMENTS
 from tests.settings import TEST_DATABASE
 from tests.sql import psql
+from tests.support import dependent_tasks
 from tests.tasks import echo, noop
-from tests.worker.test_isolation import NAMES
 
 pytestmark = pytest.mark.django_db
 
-PARTS = [Range(100, 1, 0), Range(0, 0, 0, 9), Range(0, 0, 10), Range(-1, -100, 0)]
-AHEAD = Ahead(200, 1_000.0, {"tests.noop": 0.001})
+RANGES = [Range(100, 1, 0), Range(0, 0, 10), Range(-1, -100, 0)]
 ROLE = f"hostile_{TEST_DATABASE}"
+WAYS = [
+    {"kind": "answer", "label": "yes", "asked": {"schema": {}, "permission": None}},
+    {"kind": "event", "label": "no", "event": "order.*", "aggregate_id": None},
+]
+# What a task that waits does besides; see `Suspended`.
+SUSPENDED: dict[str, dict[str, Any]] = {
+    "SLEEP": {"statement": "suspend", "stores": {"name": "nap", "seconds": 60}},
+    "WAIT": {
+        "statement": "suspend",
+        "stores": {
+            "name": "question",
+            "seconds": 60,
+            "waiting_for": "event",
+            "ways": WAYS,
+        },
+    },
+    "GO_ON": {
+        "statement": "continue_as",
+        "stores": {"args": "[]", "kwargs": "{}", "keys": {}},
+    },
+}
 LARGE = ("-9223372036854775808", "-1", "0", "1", "9223372036854775807")
 NUMBERS = ("NaN", "Infinity", "-1", "0", "1e-310", "1e-9", "1e300", "3153600001", "50")
 WORDS = ("READY", "RUNNING", "WAITING", "default", "arrived", "unlinked", "undecided")
@@ -271,16 +294,9 @@ def busy(no_schedules, no_subscriptions):
     return hand
 
 
-class Savepoints:
-    """Django's connection, as the search for jobs that cannot be claimed wants it."""
-
-    execute = staticmethod(execute)
-    transaction = staticmethod(transaction.atomic)
-
-
 def counted() -> list[dict[str, Any]]:
     """Return what a worker has counted of a job."""
-    sums = Figures()
+    sums = Counted()
     sums.begin(("default", "tests.noop")).run_times[0] += 1
     return sums.rows()
 
@@ -318,7 +334,7 @@ class Working:
         return self.faults
 
     def do_everything(self) -> None:
-        self.look()
+        self.fetch()
         self.fire()
         self.seek_culprits()
         self.upkeep()
@@ -330,9 +346,9 @@ class Working:
         self.rescue()
         self.do("beat", self.hand.beat)
 
-    def look(self) -> None:
-        everything = {"looks": True, "tells": True, "sees_locks": True}
-        self.run("chores", worker_id=self.hand.id, **everything)
+    def fetch(self) -> None:
+        self.do("chores", lambda: survey(self.hand.id))
+        self.run("resign", worker_id=self.hand.id)
         self.run("left_listeners")
         self.run("held_locks", limit=100)
         self.run("look_at_manifests", worker_id=self.hand.id, lives=150.0)
@@ -362,19 +378,17 @@ class Working:
     def seek_culprits(self) -> None:
         """Do what a worker does after a statement about several jobs has failed."""
         batch = upkeep.Batch(1_000)
-        self.do("suspects", lambda: upkeep.suspects(execute, "expiry", batch))
-        self.do("suspects", lambda: upkeep.suspects(execute, "promotion", batch))
+        self.do("candidates", lambda: upkeep.candidates(execute, "expiry", batch))
+        self.do("candidates", lambda: upkeep.candidates(execute, "promotion", batch))
         self.do(
-            "suspects",
-            lambda: upkeep.suspects(execute, "rescue", batch, worker_id=self.hand.id),
+            "candidates",
+            lambda: upkeep.candidates(execute, "rescue", batch, worker_id=self.hand.id),
         )
+        self.do("candidates", lambda: upkeep.candidates(execute, "ends", batch))
         old = {"status": "FAILED", "age": 60.0, **OLDEST._asdict()}
-        self.do("suspects", lambda: upkeep.suspects(execute, "pruning", batch, **old))
-        ids = self.do("line", lambda: first_in_line(execute, 200, None, ())) or []
-        found = self.do(
-            "try", lambda: list(unclaimable(Savepoints(), self.hand.id, ids))
+        self.do(
+            "candidates", lambda: upkeep.candidates(execute, "pruning", batch, **old)
         )
-        assert not found
 
     def upkeep(self) -> None:
         ages = {"SUCCESSFUL": 60.0, "FAILED": 60.0}
@@ -386,15 +400,18 @@ class Working:
             "prune_batches": lambda: upkeep.prune_batches(execute),
             "prune_left_rows": lambda: upkeep.prune_left_rows(execute),
             "prune_events": lambda: events.prune(execute, 0.0),
-            "kept_jobs": lambda: kept.count_kept(execute, ages),
-            "kept_events": lambda: kept.count_kept_events(execute, 0.0),
+            "wake": lambda: durable.wake(execute),
+            "find_awaited": lambda: durable.find_awaited(execute, 600.0),
+            "end_lives": lambda: durable.end_lives(execute),
+            "kept_jobs": lambda: count_kept(execute, ages),
+            "kept_events": lambda: prunejobs.count_kept(execute, 0.0),
             "forget_rates": lambda: upkeep.forget_rates(execute),
-            "undecided": lambda: dependencies.undecided(execute, ["tests.noop"], 9),
-            "prerequisites": lambda: dependencies.look_up(execute, [("k", 5.0)]),
+            "undecided": lambda: depending.undecided(execute, ["tests.noop"], 9),
+            "prerequisites": lambda: depending.look_up(execute, [("k", 5.0)]),
             "make_queues": lambda: upkeep.make_queues(execute, ["new"]),
-            "add_figures": lambda: figures.add_figures(execute, counted()),
-            "prune_figures": lambda: figures.prune_figures(execute, 60.0, 60.0),
-            "prune_audit": lambda: audit.prune_audit(execute, 60.0, 60.0),
+            "add_figures": lambda: desk.add_figures(execute, counted()),
+            "prune_figures": lambda: desk.prune_figures(execute, 60.0, 60.0),
+            "prune_audit": lambda: pruning.prune_audit(execute),
         }
         for name, chore in chores.items():
             self.do(name, chore)
@@ -424,23 +441,31 @@ class Working:
         self.faults["admit"] = "It spins."
 
     def claim(self) -> list:
-        """Claim all that there is, alone and beside others, with each kind of look."""
-        claimed = []
-        looks = (
-            plain_look(200),
-            first_look(200),
-            first_look(200, by_queue=True),
-            first_look(200)._replace(ranges=PARTS, is_part=True),
+        """Claim all that there is, alone and beside others, with each kind of fetch."""
+        fetches = (
+            Fetch(LONGEST_SCAN, skips_special=True),
+            first_fetch(200),
+            first_fetch(200, by_queue=True),
+            first_fetch(200)._replace(ranges=RANGES),
         )
+        claimed = [job for fetch in fetches for job in self.claim_one(fetch)]
         for is_idle in (False, True, True, True, True):
-            for look in looks:
-                how = {"limit": 200, "is_idle": is_idle, "look": look}
-                how["ahead"] = AHEAD if look.is_along_line and is_idle else None
+            for fetch in fetches:
+                how = {"limit": 200, "is_idle": is_idle, "fetch": fetch}
+                how["prefetched"] = 200 if is_idle else 0
                 found = self.do(
                     "claim", lambda how=how: self.hand.record_and_claim(**how)
                 )
                 claimed += found.jobs if found else []
         return claimed
+
+    def claim_one(self, fetch: Fetch) -> list:
+        """Claim as a worker does after a claim that has failed: choose, then take."""
+        how = {"limit": 1, "fetch": fetch, "claims": False}
+        chosen = self.do("choose", lambda: self.hand.record_and_claim(**how))
+        ids = array(chosen.ids if chosen else ())
+        rows = self.run("claim_these", worker_id=self.hand.id, ids=ids)
+        return list(map(ClaimedJob._make, rows))
 
     def report(self, claimed: list) -> None:
         for job in claimed:
@@ -453,6 +478,7 @@ class Working:
             )
             self.run("steps", job_id=job.id, life=job.life)
             self.run("still_owned", id=job.id, lease_token=job.lease_token)
+            self.wait(job)
         said = {"done": 1, "total": 2, "message": "half", "log": ""}
         reports = [
             {"id": job.id, "lease_token": job.lease_token, **said} for job in claimed
@@ -462,13 +488,38 @@ class Working:
         self.do("locked", lambda: recording.locked(execute, self.hand.id, ids))
         self.do("in_doubt", lambda: recording.recorded_before(execute, claimed))
 
+    def wait(self, job: ClaimedJob) -> None:
+        """Ask what a job asks that waits."""
+        self.do("newest", lambda: durable.newest("default", job.id))
+        for name in ("own_version", "seconds_left"):
+            self.run(name, id=job.id)
+        self.run("first_life", job_id=job.id, life=job.life)
+        self.run("refused_jobs", job_id=job.id, ids=[job.id], limit=100)
+        self.run(
+            "take_wait",
+            job_id=job.id,
+            lease_token=job.lease_token,
+            name="question",
+            ways=json.dumps(WAYS),
+            accepted=None,
+            reads_steps=True,
+        )
+        self.run("drop_answer", id=0)
+
     def record(self, claimed: list) -> None:
-        """Let the jobs end in all ways, each in turn."""
-        verdicts = ("SUCCESS", "FAIL", "RETRY", "SNOOZE", "RELEASE", "CANCEL", "LOST")
+        """Let the jobs end in all ways, one after the other."""
+        ends = ("SUCCESS", "FAIL", "RETRY", "SNOOZE", "RELEASE", "CANCEL", "LOST")
+        verdicts = (*SUSPENDED, *ends)
         for number, job in enumerate(claimed):
             verdict = verdicts[number % len(verdicts)]
             if verdict == "SUCCESS":
                 self.do(verdict, lambda job=job: self.succeed(job))
+            elif verdict in SUSPENDED:
+                how = SUSPENDED[verdict]
+                self.do(
+                    verdict,
+                    lambda job=job, how=how: self.hand.set_back(job, "SUSPEND", **how),
+                )
             elif verdict != "LOST":
                 self.do(
                     verdict,
@@ -508,7 +559,7 @@ def hostile_rows(table: str, kinds: dict[str, str], column: str, how: str) -> in
     values = values_of(column, kinds[column])
     if how == "update":
         return sum(update(table, kinds, {column: value}) for value in values)
-    bases = [filled_in(base) for base in BASES.get(table, [])]  # one look for each
+    bases = [filled_in(base) for base in BASES.get(table, [])]  # one fetch for each
     return sum(
         insert(table, kinds, {**base, column: value})
         for value in values
@@ -532,11 +583,12 @@ DO $$ BEGIN
 END $$
 """
 TABLES = (
-    *("attempt", "auditentry", "batch", "codeversion", "delivery", "errorgroup"),
+    *("answer", "attempt", "auditentry", "awaitedevent", "batch", "codeversion"),
+    *("delivery", "errorgroup"),
     *("event", "figure", "job", "manifest", "manifestentry", "move", "note", "parcel"),
     "predecessor",
     *("prerequisite", "progress", "queue", "rate", "schedule", "step"),
-    *("subscription", "taskdefinition", "tick", "worker"),
+    *("subscription", "taskdefinition", "tick", "wait", "waitnote", "worker"),
 )
 
 
@@ -633,8 +685,8 @@ ABOUT_LOCKS = {
 # Its text names a table of the project; its worth is one job, in the job's transaction;
 # its values come from the registry.
 ELSEWHERE = {"referred_jobs", "complete", "depend"}
-# Made of parts of record.sql, for a role that may not write all that it stores.
-PARTS_OF_RECORD = {"record_without_group", "record_without_attempt"}
+# Parts of record_with_group.sql, for a role that may not write all that it stores.
+PARTS_OF_RECORD = {"record", "record_without_attempt"}
 
 
 def test_every_statement_of_a_worker_takes_part(busy):

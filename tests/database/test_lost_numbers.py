@@ -1,7 +1,6 @@
 """Numbers that a lost server may have given are not given again."""
 
 from tests.actors import execute
-from tests.database.test_roles import all_roles, connected_as  # noqa: F401
 from tests.processes import shared_queue
 
 pytestmark = shared_queue
@@ -36,11 +35,3 @@ def test_sequences_move_on_once_for_each_timeline(transactional_db):
     after = numbers()
     timeline()
     assert numbers() == after
-
-
-def test_role_of_a_worker_may_move_them(all_roles):  # noqa: F811
-    forget_timeline()
-    before = numbers()
-    with connected_as("worker"):
-        timeline()
-    assert numbers() > before

@@ -10,7 +10,6 @@ from django.db.migrations.executor import MigrationExecutor
 
 from pgjobs import enqueue_many
 from pgjobs.models import Job
-from pgjobs.reports.role_views import view_statements
 from tests.actors import Hand, execute
 from tests.processes import ROOT
 from tests.tasks import noop
@@ -19,8 +18,8 @@ pytestmark = pytest.mark.django_db
 
 INDEXES = {
     "pgjobs_job_pkey": "(id)",
-    "pgjobs_job_ready": "(queue_name, (process_units IS NOT NULL), priority DESC, turn)"
-    " WHERE status = 'READY'",
+    "pgjobs_job_in_queue": "(queue_name, COALESCE(process_units, (0)::bigint),"
+    " priority DESC, turn) WHERE status = 'READY'",
     "pgjobs_job_in_line": "(priority DESC, turn) WHERE status ~~ 'READY%'",
     "pgjobs_job_scheduled": "(run_after, id) WHERE status = 'SCHEDULED'",
     "pgjobs_job_batch": "(batch_id, status) WHERE (batch_id IS NOT NULL)",
@@ -30,8 +29,6 @@ INDEXES = {
     "pgjobs_job_rate": "(((keys ->> 'rate_key'))) WHERE ((keys ? 'rate_key') AND "
     "status = 'READY')",
     "pgjobs_job_turn": "(line, priority DESC, turn) WHERE (line ~~ '% %')",
-    "pgjobs_job_units": "(queue_name, process_units, priority DESC, turn)"
-    " WHERE (process_units IS NOT NULL AND status = 'READY')",
     "pgjobs_job_line": "(line, queue_name, priority DESC, turn)"
     " WHERE (line IS NOT NULL)",
     "pgjobs_job_lock": "(((keys ->> 'lock'))) WHERE (((keys ->> 'lock') IS NOT NULL)"
@@ -44,9 +41,16 @@ INDEXES = {
     " WHERE (((keys ->> 'limit_key') IS NOT NULL) AND status IN ('READY', 'RUNNING'))",
     "pgjobs_job_correlation": "(((meta -> 'correlation_id')))"
     " WHERE ((meta -> 'correlation_id') IS NOT NULL)",
+    "pgjobs_job_first": "(((keys -> 'first_id')), id) WHERE (keys ? 'first_id')",
     "pgjobs_job_unique": "(unique_key, unique_for) WHERE ((unique_key IS NOT NULL) AND"
     " pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at))",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",
+    "pgjobs_job_ends": "(((keys -> 'ends_at'))) WHERE ((keys ? 'deadline') AND"
+    " (finished_at IS NULL) AND ((keys ? 'ends_at') OR ((status <> 'SCHEDULED') AND"
+    " (COALESCE(waiting_for, '') <> ALL (ARRAY['predecessor', 'dependency'])))))",
+    "pgjobs_job_takes": "(md5((keys ->> 'waits_for')), enqueued_at)"
+    " WHERE ((keys ? 'waits_for') AND (finished_at IS NULL) AND (COALESCE(waiting_for,"
+    " '') <> ALL (ARRAY['answer', 'event', 'jobs'])))",
     "pgjobs_job_error": "(error_group, finished_at)"
     " WHERE ((error_group IS NOT NULL) AND (status = 'FAILED'))",
 }
@@ -74,20 +78,6 @@ def test_migrations_can_be_taken_back_and_made_again():
         assert set(execute(OBJECTS)) == set()
         migrate()
         assert set(execute(OBJECTS)) == before
-        transaction.set_rollback(True)
-
-
-def test_views_of_a_role_hinder_no_migration():
-    """`migrate` makes them again, and the role reads them as before."""
-    reads = "SELECT has_table_privilege('pg_monitor', 'pgjobs_report_lines', 'SELECT')"
-    with transaction.atomic():
-        execute("\n".join(view_statements("pg_monitor")))
-        before = set(execute(OBJECTS))
-        migrate("0003")
-        assert execute("SELECT to_regclass('pgjobs_report_lines')") == [(None,)]
-        migrate()
-        assert set(execute(OBJECTS)) == before
-        assert execute(reads) == [(True,)]
         transaction.set_rollback(True)
 
 
@@ -127,9 +117,10 @@ def test_indexes_can_be_made_before_the_migration_as_the_page_says():
         old = definitions("pgjobs_job")
         execute(made_before.replace("CONCURRENTLY ", ""))
         made = dict(execute(numbers))
-        assert definitions("pgjobs_job") == as_migrated != old
+        assert definitions("pgjobs_job").items() > as_migrated.items()
         migrate()
-        assert dict(execute(numbers)) == made
+        assert definitions("pgjobs_job") == as_migrated != old
+        assert dict(execute(numbers)).items() < made.items()
         migrate("0003")
         assert definitions("pgjobs_job") == old
         transaction.set_rollback(True)
@@ -246,13 +237,13 @@ def test_vacuum_locks_no_worker_out(table):
     [
         (
             "SELECT id FROM pgjobs_job WHERE status = 'READY' AND queue_name = 'q'"
-            " AND process_units IS NOT NULL ORDER BY priority DESC, turn LIMIT 10",
-            "pgjobs_job_ready",
+            " AND coalesce(process_units, 0) = 0 ORDER BY priority DESC, turn LIMIT 10",
+            "pgjobs_job_in_queue",
         ),
         (
             "SELECT id FROM pgjobs_job WHERE status = 'READY' AND queue_name = 'q'"
-            " AND process_units = 5 ORDER BY priority DESC, turn LIMIT 10",
-            "pgjobs_job_units",
+            " AND coalesce(process_units, 0) = 5 ORDER BY priority DESC, turn LIMIT 10",
+            "pgjobs_job_in_queue",
         ),
         (
             "SELECT id FROM pgjobs_job WHERE status = 'SCHEDULED'"

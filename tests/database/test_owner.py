@@ -117,10 +117,7 @@ FAILING = {
         FROM pgjobs_job WHERE status = 'RUNNING'
     """,
     "pgjobs_move": """
-        SELECT pgjobs_move(array_agg(jsonb_populate_record(
-            NULL::pgjobs_candidate,
-            jsonb_build_object('id', id, 'line', 'lock door')
-        )))
+        SELECT pgjobs_move(array_agg(id), '{}')
         FROM pgjobs_job WHERE status = 'WAITING'
     """,
 }

@@ -25,7 +25,12 @@ DOORS = [
     "pgjobs_publish",
     "pgjobs_retry",
 ]
+WAITING_FOR_EVENTS = (
+    """INSERT INTO pgjobs_job (task, keys) VALUES ('new', '{"waits_for": ["x"]}')"""
+)
 NEEDED_BY_WRITERS = {
+    "pgjobs_cluster": WAITING_FOR_EVENTS,
+    "pgjobs_enqueued_in": WAITING_FOR_EVENTS,
     "pgjobs_first_line": "UPDATE pgjobs_job SET status = 'READY'",
     "pgjobs_first_obstacle": "UPDATE pgjobs_job SET status = 'READY'",
     "pgjobs_follow_up": "UPDATE pgjobs_job SET status = 'SUCCESSFUL',"

@@ -5,16 +5,16 @@ import pytest
 from pgjobs import chain, enqueue_many, publish
 from pgjobs.database.install import InstallSQL, definitions, installing, replacing
 from pgjobs.models import Attempt, Job
-from tests import dependent_tasks
 from tests.actors import session
 from tests.database.catalogue import run
 from tests.processes import LONGEST_TEST, shared_queue, wait_for, wait_for_all
+from tests.support import dependent_tasks
 from tests.tasks import echo, noop
 
 pytestmark = shared_queue
 
 INSTALLATIONS = 8
-MODULES = {"TASK_MODULES": ["tests.dependent_tasks", "tests.handled"]}
+MODULES = {"TASK_MODULES": ["tests.support.dependent_tasks", "tests.support.handled"]}
 
 
 @pytest.fixture

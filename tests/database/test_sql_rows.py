@@ -242,65 +242,65 @@ def test_claim_returns_when_the_next_job_is_due(hand):
     assert -3_610 < hand.record_and_claim().next_due <= -3_600
 
 
-# Claim of suspects: jobs that must not crash once more
+# Claim of last chances: jobs that must not crash once more
 
 
-def suspects(number: int = 1, **options) -> list[int]:
+def last_chances(number: int = 1, **options) -> list[int]:
     made = enqueue(number, **options)
     change(*made, crashes=2, attempts=2)
     return made
 
 
-def test_claim_ends_before_a_suspect(hand):
+def test_claim_ends_before_a_last_chance(hand):
     good = enqueue(2)
-    (suspect,) = suspects()
+    (last_chance,) = last_chances()
     later = enqueue(2)
-    turn = hand.record_and_claim(limit=5, is_idle=True)
-    assert (ids(turn.jobs), turn.has_more) == (good, True)
-    turn = hand.record_and_claim(limit=5)
-    assert (ids(turn.jobs), turn.met_suspect) == ([], True)
-    turn = hand.record_and_claim(limit=5, is_idle=True)
-    assert (ids(turn.jobs), turn.met_suspect) == ([suspect], True)
-    assert turn.jobs[0].is_suspect
-    turn = hand.record_and_claim(limit=5, is_idle=True)
-    assert (ids(turn.jobs), turn.met_suspect) == (later, False)
+    brought = hand.record_and_claim(limit=5, is_idle=True)
+    assert (ids(brought.jobs), brought.has_more) == (good, True)
+    brought = hand.record_and_claim(limit=5)
+    assert (ids(brought.jobs), brought.met_last_chance) == ([], True)
+    brought = hand.record_and_claim(limit=5, is_idle=True)
+    assert (ids(brought.jobs), brought.met_last_chance) == ([last_chance], True)
+    assert brought.jobs[0].is_last_chance
+    brought = hand.record_and_claim(limit=5, is_idle=True)
+    assert (ids(brought.jobs), brought.met_last_chance) == (later, False)
 
 
-def test_suspect_is_left_until_the_worker_is_idle(hand):
-    (suspect,) = suspects(priority=5)
+def test_last_chance_is_left_until_the_worker_is_idle(hand):
+    (last_chance,) = last_chances(priority=5)
     enqueue(2)
-    turn = hand.record_and_claim(limit=5, is_idle=False)
-    assert (turn.jobs, turn.met_suspect) == ([], True)
-    assert ids(hand.claim(5, is_idle=True)) == [suspect]
+    brought = hand.record_and_claim(limit=5, is_idle=False)
+    assert (brought.jobs, brought.met_last_chance) == ([], True)
+    assert ids(hand.claim(5, is_idle=True)) == [last_chance]
 
 
-def test_suspects_are_claimed_one_by_one(hand):
-    made = suspects(3)
+def test_last_chances_are_claimed_one_by_one(hand):
+    made = last_chances(3)
     assert [ids(hand.claim(5)) for _ in range(3)] == [[each] for each in made]
 
 
-def test_job_that_may_crash_only_once_is_a_suspect_from_the_start(hand):
+def test_job_that_may_crash_only_once_has_its_last_chance_from_the_start(hand):
     first, second = enqueue(2, max_crashes=1)
     assert ids(hand.claim(5)) == [first]
     assert ids(hand.claim(5)) == [second]
 
 
-def test_suspect_in_a_queue_that_is_not_served_holds_up_no_job(hand):
-    suspects(queue_name="other", priority=5)
+def test_last_chance_in_a_queue_that_is_not_served_holds_up_no_job(hand):
+    last_chances(queue_name="other", priority=5)
     good = enqueue(2)
-    turn = hand.record_and_claim(limit=5, queues=["default"])
-    assert (ids(turn.jobs), turn.met_suspect) == (good, False)
+    brought = hand.record_and_claim(limit=5, queues=["default"])
+    assert (ids(brought.jobs), brought.met_last_chance) == (good, False)
 
 
-def test_success_and_a_suspect_fit_in_one_statement(hand):
+def test_success_and_a_last_chance_fit_in_one_statement(hand):
     (good,) = enqueue(priority=1)
     claimed = hand.claim_one()
-    (suspect,) = suspects()
-    turn = hand.record_and_claim(
+    (last_chance,) = last_chances()
+    brought = hand.record_and_claim(
         Success(good, claimed.lease_token, None), limit=1, is_idle=True
     )
-    assert turn.recorded == {claimed.lease_token}
-    assert ids(turn.jobs) == [suspect]
+    assert brought.recorded == {claimed.lease_token}
+    assert ids(brought.jobs) == [last_chance]
 
 
 # Record a success
@@ -337,11 +337,11 @@ def test_several_successes_and_claims_are_one_statement(hand):
     enqueue(3)
     claimed = hand.claim(3)
     more = enqueue(2)
-    turn = hand.record_and_claim(
+    brought = hand.record_and_claim(
         *(Success(job.id, job.lease_token, "1") for job in claimed), limit=5
     )
-    assert turn.recorded == {job.lease_token for job in claimed}
-    assert ids(turn.jobs) == more
+    assert brought.recorded == {job.lease_token for job in claimed}
+    assert ids(brought.jobs) == more
 
 
 # What a worker no longer owns
@@ -369,11 +369,11 @@ def test_of_two_outcomes_of_one_job_that_of_the_present_claim_counts(hand):
     (pk,) = enqueue()
     stale = hand.claim_one()
     current = claimed_again(hand, stale)
-    turn = hand.record_and_claim(
+    brought = hand.record_and_claim(
         Success(pk, stale.lease_token, '"stale"'),
         Success(pk, current.lease_token, '"current"'),
     )
-    assert turn.recorded == {current.lease_token}
+    assert brought.recorded == {current.lease_token}
     assert Job.objects.get(pk=pk).return_value == "current"
 
 
@@ -978,11 +978,11 @@ def test_nothing_to_prune_is_no_query(django_assert_num_queries):
 def test_pruning_goes_in_batches_oldest_first(monkeypatch):
     monkeypatch.setattr(upkeep, "BATCH", 2)
     jobs = finished_hours_ago("FAILED", 2, 4, 3)
-    part = upkeep.prune_part(execute, "FAILED", 3600)
-    assert (part.number, part.has_more) == (2, True)
+    pruned = upkeep.prune_slice(execute, "FAILED", 3600)
+    assert (pruned.number, pruned.has_more) == (2, True)
     assert left() == {jobs[0].pk}
-    part = upkeep.prune_part(execute, "FAILED", 3600, part.position)
-    assert (part.number, part.has_more) == (1, False)
+    pruned = upkeep.prune_slice(execute, "FAILED", 3600, pruned.position)
+    assert (pruned.number, pruned.has_more) == (1, False)
 
 
 def test_pruned_job_takes_its_attempts_and_progress_along():

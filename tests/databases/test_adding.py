@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from tests.databases.conftest import on_server
 from tests.documents.examples import COMMAND
 from tests.processes import LONGEST_TEST, ROOT, database_url, shared_queue, wait_for
 from tests.settings import TEST_DATABASE
+from tests.support.second_database import on_server
 
 EMPTY = f"{TEST_DATABASE}_empty"
 SECTION = re.compile(r"^## Add a shard\n(.*?)^## ", re.M | re.S)

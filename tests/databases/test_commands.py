@@ -13,11 +13,11 @@ from django.db import connections
 from django.test import override_settings
 
 from pgjobs import enqueue
-from pgjobs.management.commands.runjobs import child_command
-from pgjobs.models import Job, Queue, TaskDefinition
+from pgjobs.management.runjobs import child_command
+from pgjobs.models import Job, Queue
 from pgjobs.worker import WorkerOptions
-from tests.databases.conftest import SECOND, workers_of
 from tests.processes import wait_for
+from tests.support.second_database import SECOND, workers_of
 from tests.tasks import enqueue_noop, fail_with, noop, sleep
 
 both = pytest.mark.django_db(databases=["default", "eu"])
@@ -67,7 +67,7 @@ def test_supervisor_runs_a_worker_for_each_database(start):
 
 
 def test_processes_are_those_of_each_database(monkeypatch):
-    line = "pgjobs.management.commands.runjobs.get_child_arguments"
+    line = "pgjobs.management.runjobs.get_child_arguments"
     monkeypatch.setattr(line, lambda: ["manage.py", "runjobs", "--database", "all"])
     options = {"http": None, "processes": 2, "database": "all", "name": "here"}
     command = partial(
@@ -212,9 +212,6 @@ def test_commands_act_on_each_database():
     run("pausejobs", "mail", database="all")
     for alias in ("default", "eu"):
         assert Queue.objects.using(alias).get(name="mail").paused_at is not None
-        TaskDefinition.objects.using(alias).all().delete()
-    run("synctasks", database="all")
-    assert TaskDefinition.objects.using("eu").active().exists()
 
 
 @both
@@ -223,10 +220,3 @@ def test_enqueuejob_takes_one_database():
     assert Job.objects.using("eu").count() == 1
     with pytest.raises(CommandError, match="no database 'all'"):
         run("enqueuejob", "tests.noop", database="all")
-
-
-@both
-def test_migrate_stores_what_code_declares_in_the_second_database():
-    TaskDefinition.objects.using("eu").all().delete()
-    run("migrate", database="eu", verbosity=0)
-    assert TaskDefinition.objects.using("eu").filter(name="tests.noop").exists()

@@ -4,17 +4,16 @@ import pytest
 from django.db import connections
 from django.test import override_settings
 
-from pgjobs import enqueue
 from pgjobs.base.database_choice import database_to_change
 from pgjobs.base.queue_database import database_of_acts
 from pgjobs.conf import settings
-from pgjobs.models import Job, Queue, Schedule
+from pgjobs.models import Job, Queue
 from pgjobs.queue.waiting import database_of
 from tests.operators import make_job
-from tests.tasks import noop
+from tests.support.known_alias import known_alias
 
 ROUTED = override_settings(
-    DATABASE_ROUTERS=["tests.settings_matrix.routers.ReplicaRouter"],
+    DATABASE_ROUTERS=["tests.support.routers.ReplicaRouter"],
     PGJOBS={"DATABASES": ["default"]},
 )
 
@@ -25,9 +24,8 @@ both = pytest.mark.django_db(transaction=True, databases=["default", "replica"])
 @pytest.fixture(scope="module", autouse=True)
 def replica(django_db_setup):
     """Let the project know another alias for the same rows."""
-    connections.databases["replica"] = dict(connections["default"].settings_dict)
-    yield
-    del connections.databases["replica"]
+    with known_alias("replica", dict(connections["default"].settings_dict)):
+        yield
 
 
 def as_read(row):
@@ -58,23 +56,10 @@ def test_change_of_a_set_goes_where_the_router_writes():
 
 @ROUTED
 @both
-def test_queues_and_schedules_are_changed_where_the_router_writes():
+def test_queues_are_changed_where_the_router_writes():
     queue = as_read(Queue.objects.create(name="mail"))
     assert queue.pause()
     assert Queue.objects.filter(name="mail").resume() == 1
-
-    schedule = Schedule(name="tidy", task="tests.noop", cron="0 3 * * *")
-    schedule.save(using="default")
-    stored = as_read(schedule)
-    assert stored.pause()
-    assert Schedule.objects.filter(pk=stored.pk).resume() == 1
-
-
-@ROUTED
-@both
-def test_job_that_was_read_from_the_replica_may_come_before_another():
-    first = as_read(make_job("READY"))
-    assert enqueue(noop.using(after=first)).status == "WAITING"
 
 
 @ROUTED

@@ -12,9 +12,7 @@ from django.test import Client
 from django.urls import path
 
 from pgjobs.admin import DatabaseSite, QueueAdmin
-from pgjobs.models import AuditEntry, Job, Queue, Schedule, TaskDefinition
-from pgjobs.tasks.definitions import declared
-from tests.admin.test_admin_schedules import FIELDS as SCHEDULE
+from pgjobs.models import AuditEntry, Job, Queue
 from tests.operators import ALL_PERMISSIONS, messages_of, operator, text_of
 from tests.tasks import noop
 
@@ -32,7 +30,7 @@ def addresses():
 @pytest.fixture
 def client(settings, db):
     settings.ROOT_URLCONF = addresses()
-    return operator(*ALL_PERMISSIONS, "view_queue", "view_schedule")
+    return operator(*ALL_PERMISSIONS, "view_queue")
 
 
 def failed_job(database: str, id: int, queue: str) -> Job:
@@ -46,7 +44,7 @@ def failed_job(database: str, id: int, queue: str) -> Job:
     )
 
 
-@pytest.mark.parametrize("page", ["", "700700/change/", "export.csv", "overview/"])
+@pytest.mark.parametrize("page", ["", "700700/change/", "export.csv"])
 def test_page_of_a_site_shows_the_jobs_of_its_database(client, page):
     for database, queue in QUEUES.items():
         failed_job(database, 700700, queue)
@@ -78,26 +76,14 @@ def test_selection_is_of_the_database_of_its_site(client):
     assert Job.objects.using("default").exists()
 
 
-def test_add_job_enqueues_in_the_database_of_its_site(client):
-    client.force_login(User.objects.create_superuser("ada"))
-    TaskDefinition.objects.db_manager("eu").sync(declared())
-    pk = TaskDefinition.objects.using("eu").get(name="tests.noop").pk
-    client.post(f"/eu/pgjobs/taskdefinition/add_job/{pk}/", {"priority": "0"})
-    assert Job.objects.using("eu").count() == 1
-    assert not Job.objects.using("default").exists()
-
-
 @pytest.mark.parametrize("database", ["default", "eu"])
 def test_new_row_goes_where_the_project_has_its_queue(client, settings, database):
     settings.PGJOBS = {"DATABASE": database}
     client.force_login(User.objects.create_superuser("ada"))
     client.post("/admin/pgjobs/queue/add/", {"name": "mail", "note": ""})
-    client.post("/admin/pgjobs/schedule/add/", SCHEDULE)
     for alias in ("default", "eu"):
         is_there = alias == database
         assert Queue.objects.using(alias).filter(name="mail").exists() == is_there
-        schedules = Schedule.objects.using(alias).filter(name="nightly")
-        assert schedules.exists() == is_there
 
 
 def test_row_is_added_to_the_database_of_its_site(client):
@@ -107,8 +93,8 @@ def test_row_is_added_to_the_database_of_its_site(client):
     assert not Queue.objects.using("default").filter(name="mail").exists()
 
 
-def test_lists_and_overview_lead_to_the_same_page_of_each_database(client):
-    for page in ("job/", "schedule/", "job/overview/"):
+def test_lists_lead_to_the_same_page_of_each_database(client):
+    for page in ("job/", "queue/"):
         shown = text_of(client.get(f"/eu/pgjobs/{page}"))
         assert f'<a href="/eu/pgjobs/{page}" aria-current="page">eu</a>' in shown
         assert f'<a href="/admin/pgjobs/{page}">default</a>' in shown
@@ -117,9 +103,7 @@ def test_lists_and_overview_lead_to_the_same_page_of_each_database(client):
         )
 
 
-@pytest.mark.parametrize(
-    "page", ["job/", "job/overview/", "job/700700/change/", "queue/"]
-)
+@pytest.mark.parametrize("page", ["job/", "job/700700/change/", "queue/"])
 def test_all_other_links_stay_in_the_site(client, page):
     failed_job("eu", 700700, "atlantic")
     shown = text_of(client.get(f"/eu/pgjobs/{page}"))
@@ -148,9 +132,8 @@ def test_columns_of_the_project_read_from_the_database_of_the_site(client, setti
 
 def test_project_with_one_site_shows_no_switch(client, settings):
     settings.ROOT_URLCONF = addresses()[:1]
-    for page in ("job/", "job/overview/"):
-        shown = text_of(client.get(f"/admin/pgjobs/{page}"))
-        assert 'aria-label="Database"' not in shown
+    shown = text_of(client.get("/admin/pgjobs/job/"))
+    assert 'aria-label="Database"' not in shown
 
 
 def test_each_page_of_a_site_names_its_database(client):

@@ -18,6 +18,7 @@ from typing import (
     NamedTuple,
     Optional,
 )
+from unittest.mock import MagicMock
 
 import pytest
 from django.contrib.auth.models import User
@@ -33,7 +34,7 @@ from typing_extensions import TypedDict  # pydantic takes no other before Python
 from pgjobs.base.plain_json import DEEPEST, check_json, dump, dump_checked, shortened
 from pgjobs.exceptions import InvalidArguments, InvalidTask
 from pgjobs.tasks.arguments import Signature, Stored
-from tests import futuristic
+from tests.support import futuristic
 
 NOWHERE = "Nope"  # as a hint: a name that no module defines
 
@@ -436,6 +437,10 @@ def test_value_whose_repr_raises_is_refused_all_the_same():
     assert "Rude is not JSON, got <Rude whose repr raises RuntimeError>" in fault(
         Any, Rude()
     )
+
+
+def test_value_that_has_every_attribute_is_refused_all_the_same():
+    assert "MagicMock is not JSON" in fault(Any, MagicMock())
 
 
 def test_long_values_are_cut_in_the_message():

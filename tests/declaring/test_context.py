@@ -61,6 +61,7 @@ def test_outside_of_a_job_there_is_none():
         current_job()
 
 
+@pytest.mark.django_db
 def test_key_is_the_same_for_all_attempts_of_one_life():
     assert running_job(attempt=1).key == running_job(attempt=2, lease_token=5).key
     keys = {running_job().key, running_job(life=2).key, running_job(id=8).key}

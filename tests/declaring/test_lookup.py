@@ -61,9 +61,9 @@ def test_bound_task_can_be_pickled():
 
 
 def test_task_of_django_can_be_pickled():
-    standard_tasks.add.get_backend().adopt(standard_tasks.add)
-    adopted = get_task("default:tests.standard_tasks.add")
-    assert pickle.loads(pickle.dumps(adopted)) is adopted
+    standard_tasks.add.get_backend().adapt(standard_tasks.add)
+    adapter = get_task("default:tests.standard_tasks.add")
+    assert pickle.loads(pickle.dumps(adapter)) is adapter
 
 
 def test_copy_of_a_task_is_the_task():

@@ -8,9 +8,6 @@ from django.db import models
 
 from pgjobs import enqueue, task
 from pgjobs.exceptions import InvalidArguments, InvalidTask
-from pgjobs.tasks import other_queues
-from pgjobs.tasks.options import JOB_OPTIONS, RECURRENCE_OPTIONS, TASK_OPTIONS
-from pgjobs.tasks.task import Task
 from tests import tasks
 
 
@@ -106,14 +103,6 @@ def test_methods_of_other_queues_are_answered_with_ours(name, cure):
 def test_signature_is_none_of_celery():
     with pytest.raises(TypeError, match=r"no signatures to call; call task\.bind"):
         tasks.noop.signature(1)
-
-
-def test_words_of_other_queues_have_ours():
-    options = TASK_OPTIONS | JOB_OPTIONS | RECURRENCE_OPTIONS | {"name"}
-    assert set(other_queues.OPTIONS.values()) <= options
-    assert other_queues.OF_JOBS <= JOB_OPTIONS
-    assert not other_queues.CURES.keys() & options
-    assert not [name for name in other_queues.METHODS if name in dir(Task)]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,12 @@
 """Moments with and without a zone: what is compared is when they are."""
 
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import override_settings
 
 from pgjobs.base.moments import instant, local
-from pgjobs.base.timetable import Timetable
 from pgjobs.exceptions import InvalidTask
 from tests.tasks import noop
 
@@ -30,21 +28,6 @@ def test_moment_without_a_zone_is_of_the_project():
     assert instant(naive) == datetime(2026, 7, 1, 16, tzinfo=UTC)
     assert f"{local(naive):%H:%M %Z}" == "12:00 EDT"
     assert instant(SECOND.replace(tzinfo=None)) == instant(SECOND)
-
-
-def test_interval_keeps_its_period_whatever_zone_its_moments_have():
-    timetable = Timetable(
-        every=6 * HOUR, origin=datetime(2026, 10, 31, tzinfo=NEW_YORK)
-    )
-    ticks = timetable.following(datetime(2026, 11, 1, 0, 1, tzinfo=NEW_YORK), 4)
-    assert {later - tick for tick, later in pairwise(ticks)} == {6 * HOUR}
-
-
-@WITHOUT_ZONES
-def test_schedule_of_a_project_without_zones_fires():
-    timetable = Timetable(cron="0 3 * * *", timezone="UTC", start=datetime(2026, 7, 1))
-    now = datetime(2026, 7, 1, 12)
-    assert timetable.after(now) == datetime(2026, 7, 2, 3, tzinfo=UTC)
 
 
 @WITHOUT_ZONES

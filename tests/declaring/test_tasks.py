@@ -133,10 +133,8 @@ def test_option_that_belongs_elsewhere_is_sent_there():
         InvalidTask, match=r"'run_after' \(say \.using\(run_after=\.\.\."
     ):
         declared(run_after=timedelta(1))
-    with pytest.raises(InvalidTask, match=r"'arguments' \(say @schedule\(arguments="):
-        declared(arguments={})
-    with pytest.raises(InvalidTask, match=r"'cron' \(say @task\(cron=\.\.\.\)\)"):
-        noop.using(cron="@daily")
+    with pytest.raises(InvalidTask, match=r"'atomic' \(say @task\(atomic=\.\.\.\)\)"):
+        noop.using(atomic=True)
 
 
 def test_number_in_place_of_a_time_is_told_what_to_say():

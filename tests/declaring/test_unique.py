@@ -620,8 +620,8 @@ def test_every_caller_gets_its_job_while_jobs_come_and_go(transactional_db):
         replacing = KEPT.using(on_conflict=on_conflict)
         try:
             barrier.wait()
-            for turn in range(5):
-                job = replacing.enqueue([number, turn])
+            for repetition in range(5):
+                job = replacing.enqueue([number, repetition])
                 if job is not None:
                     job.cancel()
                     job.retry()

@@ -30,6 +30,7 @@ ANSWERS = {
     "enqueuejob": "reference/commands",
     "error E001": "reference/checks",
     "error messages": "reference/messages",
+    "EvalPlanQual": "architecture/postgresql",
     "exclude": "reference/commands",
     "exit code jobstatus": "reference/commands",
     "exit code": "reference/operations",

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 OF_ROOT = sorted([*ROOT.glob("*.md"), ROOT / "example_project/README.md"])
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])
 # Of `django.tasks`, which all versions of Django have to try: their examples run in
-# tests/backends/test_documentation.py.
+# tests/features/django_tasks/test_documentation.py.
 OF_DJANGO_TASKS = {ROOT / "docs/django_tasks.md", *(ROOT / "docs/migrating").iterdir()}
 FILE = re.compile(r"# ([\w/]+)\.py")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -9,6 +9,8 @@ import pytest
 import pgjobs
 
 ROOT = Path(pgjobs.__file__).parent.parent
+# Not for everybody: one to look up, and one of a feature, for those who change it.
+APART = [ROOT / f"docs/architecture/{name}.md" for name in ("durable", "postgresql")]
 PAGES = [
     ROOT / "docs/architecture.md",
     *sorted((ROOT / "docs/architecture").glob("*.md")),
@@ -31,7 +33,7 @@ FILES = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("*.md")] + [
 ]
 IS_FILE = re.compile(r"[\w./]+\.(py|sql|md)|[\w/]+/")
 IS_NAME = re.compile(r"[\w.]+(\(.*\))?")
-MOST_LINES = 550
+MOST_LINES = 500
 WORDS = {
     word
     for path in (ROOT / "pgjobs").rglob("*")
@@ -55,7 +57,9 @@ def test_files_and_names_of_the_architecture_exist(page):
 
 
 def test_architecture_stays_short():
-    assert sum(len(page.read_text().splitlines()) for page in PAGES) < MOST_LINES
+    read = [page for page in PAGES if page not in APART]
+    assert len(read) == len(PAGES) - len(APART)
+    assert sum(len(page.read_text().splitlines()) for page in read) < MOST_LINES
 
 
 @pytest.mark.parametrize(

@@ -12,25 +12,28 @@ import pytest
 
 import pgjobs
 from pgjobs import exceptions, models, testing, views
+from pgjobs.features.batches.declare import Chain, Group
+from pgjobs.features.durable.job import Answering
+from pgjobs.features.durable.running_job import Waiting
+from pgjobs.features.schedules.options import Recurrence
 from pgjobs.models import Batch, Event, Job, Queue, Schedule
 from pgjobs.models.job_set import JobQuerySet
-from pgjobs.tasks.chains import Chain, Group
 from pgjobs.tasks.options import Options
-from pgjobs.tasks.recurrence import Recurrence
-from pgjobs.tasks.running_job import RunningJob
+from pgjobs.tasks.running_job import OwnRunningJob, RunningJob
 from pgjobs.tasks.task import Task
 from tests.documents.examples import ROOT
 
 # The worker's side of a running job, what a model does with declarations, and what
 # pgjobs itself asks of a task.
 INTERNAL = {
-    "take_report", "put_back", "take_over", "plan_again", "plan_next",
-    "key_columns", "dependencies_of", "needs_of", "normalized", "jobs_of_all",
+    "take_report", "put_back", "event_with", "take_over", "plan_again", "plan_next",
+    "key_columns", "normalized", "successor", "ends",
 }  # fmt: skip
 # Filters of jobs that are called as the status is.
 STATUSES = {"ready", "scheduled", "waiting", "running", "failed", "finished"}
 CLASSES = (
-    Task, Chain, Group, RunningJob, Job, JobQuerySet, Batch, Event, Queue, Schedule,
+    Task, Chain, Group, RunningJob, OwnRunningJob, Waiting, Job, Answering, JobQuerySet,
+    Batch, Event, Queue, Schedule,
 )  # fmt: skip
 # A docstring that leaves the rest to that of another function.
 REFERENCE = re.compile(r"\b([Ss]ee|as) `[\w.]+`")
@@ -89,6 +92,13 @@ def test_docstring_says_what_the_function_takes_and_returns(function):
         assert re.search(r"\breturns?\b", text, re.I), (
             "It does not say what it returns."
         )
+
+
+@pytest.mark.parametrize("owner", [OwnRunningJob, Waiting, Answering])
+def test_reference_lists_what_a_job_can_do(owner):
+    listed = {*re.findall(r"\w+", " ".join(re.findall(r":members: (.+)", API)))}
+    calls = {name for name, each in vars(owner).items() if inspect.isfunction(each)}
+    assert {name for name in calls if is_public(name)} - listed == set()
 
 
 MODELS = [getattr(models, name) for name in models.__all__]

@@ -1,6 +1,7 @@
 """The reference has the exit codes that the commands raise."""
 
 import ast
+import inspect
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -9,8 +10,13 @@ import pytest
 
 from tests.documents.examples import ROOT
 
+# The module of each command's class.
 COMMANDS = {
-    path.stem: path
+    path.stem: Path(
+        inspect.getfile(
+            import_module(f"pgjobs.management.commands.{path.stem}").Command
+        )
+    )
     for path in (ROOT / "pgjobs/management/commands").glob("*.py")
     if path.stem != "__init__"
 }

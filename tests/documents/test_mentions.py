@@ -16,7 +16,7 @@ from django.core.management import get_commands, load_command_class
 from benchmarks.__main__ import parser as benchmarks_parser
 from chaos.__main__ import parser as chaos_parser
 from pgjobs.models import Job
-from pgjobs.tasks.running_job import RunningJob
+from pgjobs.tasks.running_job import OwnRunningJob, RunningJob
 from tests.documents.examples import OF_ROOT, PAGES, ROOT
 
 TEXTS = {str(path.relative_to(ROOT)): path.read_text() for path in {*PAGES, *OF_ROOT}}
@@ -92,7 +92,7 @@ def is_member(name: str) -> bool:
     """Whether a job has this: as a row, or while it runs."""
     fields = {each.name for each in Job._meta.get_fields()}
     own = name in fields or hasattr(Job, name) or hasattr(RunningJob, name)
-    return own or f"self.{name} = " in inspect.getsource(RunningJob)
+    return own or f"self.{name} = " in inspect.getsource(OwnRunningJob)
 
 
 @EVERY

@@ -12,10 +12,10 @@ import pytest
 from django.utils import timezone
 
 from pgjobs.models import Figure, Job, Progress, Queue, Schedule, Worker
-from pgjobs.queue.figures import BUCKETS
+from pgjobs.sql.columns import BUCKETS
 from pgjobs.tasks.registry import registry
-from tests.browser import Browser, chromium
 from tests.operators import LIST, make_job, make_worker
+from tests.support.browser import Browser, chromium
 
 FOLDER = os.environ.get("PGJOBS_DOCUMENT_PICTURES", "")
 LARGEST = 150_000  # bytes of a picture

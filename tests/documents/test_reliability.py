@@ -12,7 +12,7 @@ from tests.processes import ROOT
 
 PAGE = (ROOT / "docs/reliability.md").read_text()
 TEST = re.compile(r"`(test_\w+)`")
-FILE = re.compile(r"`(\w+/test_\w+\.py)`:")
+FILE = re.compile(r"`([\w/]+/test_\w+\.py)`:")
 
 
 def rows_of(title: str) -> list[list[str]]:

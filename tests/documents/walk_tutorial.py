@@ -23,7 +23,7 @@ from typing import IO
 from benchmarks.ports import free_port
 from tests.documents.browser import Browser
 from tests.documents.examples import ROOT
-from tests.server import PrivateServer
+from tests.support.server import PrivateServer
 
 BLOCK = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.M | re.S)
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)

@@ -18,6 +18,7 @@ from pgjobs.reports.replica import replica_age
 from tests.failover.test_failover import environment, job_on, running_pair
 from tests.operators import text_of
 from tests.processes import ROOT, wait_for
+from tests.support.known_alias import known_alias
 
 OVERVIEW = "pgjobs/job/overview/"
 AGE = re.compile(r"Read from a replica, as it was (\d+) s ago\.")
@@ -39,9 +40,8 @@ def connecting(pair, port: int) -> dict:
 def replica(pair, django_db_setup):
     """Let the project know the standby, under the alias "replica"."""
     own = connecting(pair, pair.standby.port)
-    connections.databases["replica"] = {**connections["default"].settings_dict, **own}
-    yield
-    del connections.databases["replica"]
+    with known_alias("replica", {**connections["default"].settings_dict, **own}):
+        yield
 
 
 def jobstatus(pair, port: int, *arguments: str) -> str:

@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from math import inf
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,13 +18,10 @@ from hypothesis.stateful import (
 from pgjobs import enqueue_many
 from pgjobs.models import Job, Queue, Worker
 from pgjobs.queue import upkeep
-from pgjobs.queue.claiming import ClaimedJob, HostUnits
-from pgjobs.queue.looks import MANY_SPARE, Look
+from pgjobs.queue.claiming import EXTRA, Claimed, ClaimedJob, Fetch, HostUnits
 from pgjobs.queue.recording import Success
-from pgjobs.worker import claim_cursors
-from pgjobs.worker.claim_cursors import ClaimCursors
-from pgjobs.worker.poll_schedule import PollSchedule
-from pgjobs.worker.rewind import PART_SECONDS
+from pgjobs.worker.fetch_rule import FetchRule
+from pgjobs.worker.upkeep.promotion import Promotion
 from tests.actors import Hand, execute, hours, session
 from tests.processes import shared_queue
 from tests.tasks import noop
@@ -96,32 +94,36 @@ class FreeWorker:
         self.served = {"queues": queues, "excluded": excluded}
         self.units = units
         self.hand = Hand("free")
-        self.cursors = ClaimCursors(POLL, minds_units=units is not None)
-        self.schedule = PollSchedule(POLL)
+        self.rule = FetchRule(POLL, minds_units=units is not None)
+        self.promotion = Promotion()
         self.now = 0.0
-        self.server_seconds = 0.0001  # that a look takes
+        self.server_seconds = 0.0001  # that a fetch takes
         self.successes: list[Success] = []
 
     def work(self, seconds: float) -> None:
-        """Look as often as the schedule says, for so long."""
+        """Fetch as often as the schedule says, for so long."""
         end = self.now + seconds
         while self.now < end:
-            if self.successes or self.schedule.deserves_look(True, self.now):
-                self.look()
+            if self.now >= self.promotion.due:
+                self.promote()
+            if self.successes or self.now >= self.rule.due_for(is_idle=True):
+                self.fetch()
             else:
-                self.now = min(max(self.schedule.next_look, self.now), end)
+                due = min(self.rule.due, self.promotion.due)
+                self.now = min(max(due, self.now), end)
 
-    def look(self) -> None:
-        promoted = self.schedule.is_promotion_due(self.now)
-        if promoted:
-            upkeep.promote(execute)
-            self.cursors.invalidate()
-        must_see_all = self.schedule.waits_for_idle
-        look = self.cursors.next_look(LIMIT, self.now, must_see_all)
+    def promote(self) -> None:
+        self.promotion.due = inf
+        effects, _ = self.promotion.do(execute, upkeep.ALL_DUE)
+        if effects.old_ready:
+            self.rule.rescan_soon(self.now)
+
+    def fetch(self) -> None:
+        fetch = self.rule.next_fetch(LIMIT, self.now)
         claimed = self.hand.record_and_claim(
             *self.successes,
             limit=LIMIT,
-            look=look,
+            fetch=fetch,
             is_idle=True,
             units=self.units,
             **self.served,
@@ -129,31 +131,21 @@ class FreeWorker:
         self.check(claimed.jobs)
         if claimed.met_expired:
             upkeep.expire(execute)
-        claimed = claimed._replace(seconds=self.seconds_of(look))
+        claimed = claimed._replace(seconds=self.seconds_of(fetch))
         self.now += claimed.seconds
         self.successes = [
             Success(job.id, job.lease_token, None) for job in claimed.jobs
         ]
-        self.cursors.looked(look, claimed, LIMIT, self.now)
-        rewind_at = None if look.is_complete else self.cursors.rewind_at
-        self.schedule.plan(claimed, LIMIT, promoted, self.now, rewind_at)
+        self.rule.fetched(fetch, claimed, LIMIT, self.now)
+        self.promotion.expect_in(claimed.next_due, self.now)
 
-    def seconds_of(self, look: Look) -> float:
-        """Return how long a look takes: the more of the line it walks along, the more.
-
-        A part of less than an eighth takes no time. So there are not too many.
-        """
-        if look.is_complete or look.is_plain:
-            return self.server_seconds
-        if not look.is_part:
-            return QUICK
-        part, highest = self.cursors.rewind.part, self.cursors.highest
-        share = (min(part.last, highest) - part.first) / highest
-        return QUICK + (share > 1 / 8) * share * self.server_seconds
+    def seconds_of(self, fetch: Fetch) -> float:
+        """Return how long a fetch takes: less if it begins at the cursors."""
+        return self.server_seconds if fetch.is_complete else QUICK
 
     def check(self, jobs: list[ClaimedJob]) -> None:
         """Check that the worker may run these jobs side by side."""
-        assert len(jobs) <= 1 or not any(job.is_suspect for job in jobs)
+        assert len(jobs) <= 1 or not any(job.is_last_chance for job in jobs)
         assert len(jobs) <= LIMIT
         ids = [job.id for job in jobs]
         assert execute(FORBIDDEN, {"ids": ids, **self.parameters}) == []
@@ -171,8 +163,8 @@ class Claims(RuleBasedStateMachine):
         self.stack = ExitStack()
         sessions = [self.stack.enter_context(session()) for _ in range(4)]
         self.locking, self.late, self.pinning, self.claiming = sessions
-        for each in (self.locking, self.late, self.claiming):
-            each.begin()
+        for opened in (self.locking, self.late, self.claiming):
+            opened.begin()
         self.other = Hand("other")
         self.frozen = Hand("frozen", execute=self.claiming.execute)
         self.held = []
@@ -323,7 +315,7 @@ class Claims(RuleBasedStateMachine):
     @rule()
     def work_for_two_polls(self):
         self.thaw()
-        # A look that began just before may end in between.
+        # A fetch that began just before may end in between.
         self.worker.server_seconds = min(self.worker.server_seconds, 0.01)
         assert self.left_after_two_polls() == {}
 
@@ -331,7 +323,7 @@ class Claims(RuleBasedStateMachine):
         """Return how many jobs the worker could still claim, by queue."""
         self.worker.work(2 * POLL)
         while self.worker.successes:
-            self.worker.look()
+            self.worker.fetch()
         return Counter(name for _, name in execute(CLAIMABLE, self.worker.parameters))
 
 
@@ -345,26 +337,27 @@ def claims():
 
 @pytest.fixture
 def quick_cursors(monkeypatch):
-    """One slow look sets cursors, and they pass all that was claimed."""
-    monkeypatch.setattr(claim_cursors, "LATEST_LOOKS", 1)
-    monkeypatch.setattr(claim_cursors, "LATE_SECONDS", 0.0)
+    """Cursors pass all that was claimed."""
+    monkeypatch.setattr(FetchRule, "remember_ended", remember_all)
+
+
+def remember_all(rule: FetchRule, claimed: Claimed, now: float) -> None:
+    rule.ended = max([rule.ended, *(job.turn for job in claimed.jobs)])
 
 
 @shared_queue
 @pytest.mark.usefixtures("quick_cursors")
 @pytest.mark.parametrize("come_in", [Claims.commit, Claims.put_back_some])
-@pytest.mark.parametrize("seconds", [0.01, 0.002])
-def test_free_worker_finds_what_comes_in_before_its_cursors(claims, come_in, seconds):
-    claims.become_slow_or_quick(seconds)
+def test_free_worker_finds_what_comes_in_before_its_cursors(claims, come_in):
+    claims.become_slow_or_quick(0.01)
     claims.insert_what_is_committed_late("b", 0)
     claims.enqueue("a", 0, 3, {})
     claims.find_what_comes_in_before_the_cursors(come_in)
-    assert claims.worker.cursors.are_set
-    assert claims.worker.cursors.rewind.is_cut == (seconds > PART_SECONDS)
+    assert claims.worker.rule.cursors
 
 
 @shared_queue
-def test_free_worker_looks_behind_more_locked_jobs_than_its_lists_have(claims):
+def test_free_worker_fetches_behind_more_locked_jobs_than_its_lists_have(claims):
     claims.lock_the_first(60, more=90)
     claims.work_for_two_polls()
     assert Job.objects.finished().count() == 30
@@ -381,7 +374,7 @@ def test_free_worker_finds_the_queue_behind_all_full_ones(claims, units):
 
 @shared_queue
 @pytest.mark.parametrize("units", [None, UNITS])
-def test_free_worker_looks_behind_a_locked_job_that_must_run_alone(claims, units):
+def test_free_worker_fetches_behind_a_locked_job_that_must_run_alone(claims, units):
     claims.begin(queues=None, excluded=[], seconds=0.0001, units=units)
     claims.enqueue("a", 0, 3, {"max_crashes": 1})
     claims.lock_the_first(1, more=60)
@@ -406,10 +399,10 @@ def test_locked_job_hides_none_that_takes_more_units(claims):
 
 
 @shared_queue
-def test_spare_jobs_of_one_queue_hide_none_of_another(claims):
+def test_extra_jobs_of_one_queue_hide_none_of_another(claims):
     claims.change_queue("a", is_paused=False, most=1)
-    claims.enqueue("a", 100, 2 * MANY_SPARE, {})
-    claims.lock_the_first(2 * MANY_SPARE, more=0)
+    claims.enqueue("a", 100, 2 * EXTRA, {})
+    claims.lock_the_first(2 * EXTRA, more=0)
     claims.lock_as_many_as_a_queue_may_run("b", 1)
     claims.work_for_two_polls()
     assert Job.objects.finished().count() == 2
@@ -417,7 +410,7 @@ def test_spare_jobs_of_one_queue_hide_none_of_another(claims):
 
 @shared_queue
 @pytest.mark.usefixtures("quick_cursors")
-def test_limited_queue_is_not_left_behind_the_cursors_of_slow_looks(claims):
+def test_limited_queue_is_not_left_behind_the_cursors_of_slow_fetches(claims):
     claims.become_slow_or_quick(0.01)
     claims.change_queue("a", is_paused=False, most=1)
     claims.enqueue("a", 0, 30, {})

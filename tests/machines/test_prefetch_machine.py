@@ -9,28 +9,25 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from pgjobs import enqueue_many
 from pgjobs.models import Attempt, Job, Worker
-from pgjobs.queue.claiming import Ahead, ClaimedJob
-from pgjobs.queue.looks import first_look
+from pgjobs.queue.claiming import ClaimedJob, first_fetch
 from pgjobs.queue.recording import release
 from tests import tasks
 from tests.actors import Hand, admit
 from tests.processes import shared_queue
 
 SLOTS = 3
-COSTS = {tasks.noop.name: 1.0, tasks.add.name: 3.0}
 WORKERS = st.sampled_from([0, 1])
 # Each kind of job, with whether it may wait in a worker.
 KINDS = {
     "short": (tasks.noop.bind, True),
-    "longer": (tasks.add.bind, True),
-    "of unknown length": (tasks.echo.bind, False),
+    "of another task": (tasks.add.bind, True),
     "with a lock": (tasks.noop.using(lock="door").bind, False),
     "with a limit": (tasks.noop.using(limit_key="key", max_running=9).bind, False),
     "with units": (tasks.noop.using(process_units=2).bind, False),
     "fails by the second crash": (tasks.noop.using(max_crashes=2).bind, False),
     "fails by a crash": (tasks.noop.using(max_crashes=1).bind, False),
 }
-ARGUMENTS = {"longer": (1,), "of unknown length": (1,)}
+ARGUMENTS = {"of another task": (1,)}
 
 
 class Holder:
@@ -43,21 +40,21 @@ class Holder:
 
     @property
     def free(self) -> int:
-        alone = any(job.is_suspect for job in self.running)
+        alone = any(job.is_last_chance for job in self.running)
         held = len(self.running) + len(self.waiting)
         return 0 if alone and held else max(SLOTS - held, 0)
 
-    def claim(self, seconds: float, most: int) -> list[ClaimedJob]:
-        """Claim for the free slots, and ahead; the jobs begin in their turn."""
+    def claim(self, most: int) -> list[ClaimedJob]:
+        """Claim for the free slots, and prefetch; the jobs begin in claim order."""
         admit()
-        is_alone = any(job.is_suspect for job in self.running)
+        is_alone = any(job.is_last_chance for job in self.running)
         limit = self.free
-        ahead = None if is_alone else Ahead(most, seconds, COSTS)
+        prefetched = 0 if is_alone else most
         jobs = self.hand.record_and_claim(
             limit=limit,
-            look=first_look(limit + most, is_long=True),
+            fetch=first_fetch(limit + most),
             is_idle=not (self.running or self.waiting),
-            ahead=ahead,
+            prefetched=prefetched,
         ).jobs
         self.running += jobs[:limit]
         self.waiting += jobs[limit:]
@@ -95,22 +92,18 @@ class Prefetches(RuleBasedStateMachine):
         jobs = enqueue_many(bound)
         self.kind_of |= {job.pk: kind for job, kind in zip(jobs, kinds, strict=True)}
 
-    @rule(
-        worker=WORKERS, seconds=st.sampled_from([2.0, 5.0, 9.0]), most=st.integers(1, 9)
-    )
-    def claim(self, worker, seconds, most):
+    @rule(worker=WORKERS, most=st.integers(1, 9))
+    def claim(self, worker, most):
         holder = self.holders[worker]
         free = holder.free
         attempted = set(Job.objects.filter(attempts__gt=0).values_list("pk", flat=True))
-        jobs = holder.claim(seconds, most)
-        ahead = jobs[free:]
-        assert len(ahead) <= most
-        for job in ahead:
+        jobs = holder.claim(most)
+        prefetched = jobs[free:]
+        assert len(prefetched) <= most
+        for job in prefetched:
             assert KINDS[self.kind_of[job.id]][1], self.kind_of[job.id]
             assert job.id not in attempted
-        if ahead:
-            assert sum(COSTS[job.task] for job in jobs) <= seconds
-        if len(jobs) < free and not any(job.is_suspect for job in jobs):
+        if len(jobs) < free and not any(job.is_last_chance for job in jobs):
             ready = Job.objects.ready()
             assert (
                 not ready.exists()
@@ -167,7 +160,7 @@ class Prefetches(RuleBasedStateMachine):
                 holder.end_one()
         for _ in range(1_000):
             holder = self.holders[0]
-            holder.claim(5.0, 5)
+            holder.claim(5)
             if not holder.running:
                 break
             while holder.running:

@@ -72,7 +72,7 @@ class Model:
     history: list[tuple[int, int, str]] = field(default_factory=list)
 
     @property
-    def is_suspect(self) -> bool:
+    def is_last_chance(self) -> bool:
         return self.crashes + 1 >= self.max_crashes
 
     @property
@@ -278,7 +278,7 @@ class Queue(RuleBasedStateMachine):
         ready.sort(key=lambda model: (-model.priority, model.id))
         expected: list[Model] = []
         for model in ready[:limit]:
-            if model.is_suspect:
+            if model.is_last_chance:
                 expected += [model] if is_idle and not expected else []
                 break
             expected.append(model)
@@ -329,7 +329,7 @@ class Queue(RuleBasedStateMachine):
         )
 
     @invariant()
-    def every_unsuccessful_attempt_is_noted_once(self):
+    def every_unsuccessful_attempt_is_stored_once(self):
         noted: dict[int, list] = {id: [] for id in self.models}
         attempts = Attempt.objects.order_by("job_id", "life", "number")
         for id, *attempt in attempts.values_list("job_id", "life", "number", "outcome"):

@@ -1,4 +1,4 @@
-"""jobstatus for monitoring, and what `schedules` does besides listing."""
+"""jobstatus for monitoring."""
 
 import json
 from collections.abc import Callable
@@ -11,10 +11,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from pgjobs import publish
-from pgjobs.management.commands import jobstatus
-from pgjobs.models import Event, Job, Queue, Schedule
-from pgjobs.models.event import Delivery
+from pgjobs.management import jobstatus
+from pgjobs.models import Queue
 from tests.operators import insert, make_job, make_worker
 
 pytestmark = pytest.mark.django_db
@@ -53,19 +51,6 @@ def test_more_failed_jobs_than_the_limit_are_a_problem():
     assert said == "More than 1 job failed in the last 1 h."
     assert run("jobstatus", "--check", "--max-failed", "2") == "No problems.\n"
     refused("jobstatus", "--check", "--max-failed", "3", "--within", "1d")
-
-
-def test_more_dead_letters_or_unhandled_events_than_the_limit_are_a_problem():
-    event = publish("tests.watched", {})
-    Event.objects.filter(pk=event.pk).update(handlers=1)
-    Delivery.objects.create(job=make_job(), event=event, task="tests.noop")
-    publish("tests.nobody_handles_this", {})
-    assert refused("jobstatus", "--check", "--max-dead", "0").splitlines() == [
-        "There are more than 0 dead letters.",
-        "There are more than 0 unhandled events.",
-    ]
-    assert run("jobstatus", "--check", "--max-dead", "1") == "No problems.\n"
-    assert run("jobstatus", "--check") == "No problems.\n"
 
 
 def test_problems_of_limits_are_in_the_json():
@@ -120,65 +105,3 @@ def test_watching_shows_what_fits_on_the_screen_the_problems_first(
 
 def interrupt():
     raise KeyboardInterrupt
-
-
-def test_table_on_a_terminal_is_as_wide_as_that(terminal):
-    make_job(reason="OSError: " + "declined " * 20)
-    call_command("jobs", "list", stdout=terminal)
-    _, line = terminal.getvalue().splitlines()
-    assert len(line) == 80
-    assert line.endswith("…")
-    assert len(run("jobs", "list").splitlines()[1]) > 80  # for programs
-
-
-def test_row_that_cannot_fit_on_a_terminal_takes_several_lines(terminal):
-    make_job(task="a." + "b" * 90, reason="OSError")
-    call_command("jobs", "list", stdout=terminal)
-    assert "  task: a." + "b" * 50 in terminal.getvalue()
-    assert "  reason: OSError" in terminal.getvalue()
-
-
-# Schedules
-
-
-@pytest.fixture
-def schedule(no_schedules) -> Schedule:
-    return Schedule.objects.create(name="nightly", task="tests.noop", cron="@daily")
-
-
-def test_schedule_is_paused_and_resumed(schedule):
-    assert run("schedules", "pause", "nightly") == "nightly: it is paused.\n"
-    assert run("schedules", "pause", "nightly") == "nightly: it was paused already.\n"
-    schedule.refresh_from_db()
-    assert schedule.paused
-    assert run("schedules", "resume", "nightly") == "nightly: it fires again.\n"
-    assert run("schedules", "resume", "nightly") == "nightly: it was not paused.\n"
-
-
-def test_schedule_is_run_at_once(schedule):
-    said = run("schedules", "run", "nightly")
-    job = Job.objects.get()
-    assert said == f"nightly: job {job.pk} was enqueued.\n"
-    assert job.task == "tests.noop"
-
-
-def test_unknown_schedule_is_refused_before_any_is_changed(schedule):
-    said = refused("schedules", "pause", "nightly", "nihgtly")
-    assert said == "There is no schedule 'nihgtly'. Did you mean 'nightly'?"
-    schedule.refresh_from_db()
-    assert not schedule.paused
-    assert refused("schedules", "run") == "Say which schedules to run."
-    assert "Known: nightly." in refused("schedules", "run", "x")
-
-
-def test_next_run_of_a_cron_is_in_its_own_zone(schedule):
-    schedule.cron, schedule.timezone = "0 3 * * *", "Asia/Tokyo"
-    schedule.plan_again(timezone.now())
-    schedule.save()
-    assert " 03:00:00 JST " in run("schedules")
-
-
-def test_schedules_are_listed_by_name(schedule):
-    Schedule.objects.create(name="hourly", task="tests.noop", cron="@hourly")
-    assert "hourly" in run("schedules")
-    assert "hourly" not in run("schedules", "list", "nightly")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from .machine import FINISHED, MAX_ATTEMPTS, MAX_CRASHES, QUEUED, Job, State
+from .machine import DONE, FINISHED, MAX_ATTEMPTS, MAX_CRASHES, QUEUED, Job, State
 
 Guarantee = Callable[[State, tuple, State], bool]
 GUARANTEES: list[Guarantee] = []
@@ -129,7 +129,7 @@ def an_admission_that_claims_overtakes_no_ready_job(old, label, new):
 
 @guarantee
 def a_job_with_one_crash_left_is_claimed_from_ready_alone(old, label, new):
-    """Only a look for READY jobs lets it run alone in its process."""
+    """Only a fetch for READY jobs lets it run alone in its process."""
     number = job_skipping_ready(label)
     return number is None or old.jobs[number].crashes + 1 < MAX_CRASHES
 
@@ -137,6 +137,47 @@ def a_job_with_one_crash_left_is_claimed_from_ready_alone(old, label, new):
 @guarantee
 def a_job_that_has_begun_does_not_expire(old, label, new):
     return label[0] != "expire" or old.jobs[label[1]].attempts == 0
+
+
+@guarantee
+def one_answer_counts(old, label, new):
+    return all(job.answers <= 1 for job in new.jobs)
+
+
+@guarantee
+def an_answer_is_taken_by_the_latest_claim(old, label, new):
+    if label[0] != "take":
+        return True
+    _, worker, number, life, attempt = label
+    job = old.jobs[number]
+    return (job.owner, job.life, job.attempts) == (worker, life, attempt)
+
+
+@guarantee
+def a_wait_that_has_its_answer_ends_with_it(old, label, new):
+    return all(not (job.wait == "over" and job.answers) for job in new.jobs)
+
+
+@guarantee
+def a_wait_ends_once(old, label, new):
+    """Only another life may ask again."""
+    return all(
+        before.wait not in DONE
+        or after.wait == before.wait
+        or after.life == before.life + 1
+        for before, after in changed(old, new)
+    )
+
+
+@guarantee
+def a_job_that_waits_runs_only_after_an_answer_or_in_time(old, label, new):
+    return all(
+        not before.is_suspended
+        or after.status not in ("READY", "RUNNING")
+        or after.answers
+        or after.is_late
+        for before, after in changed(old, new)
+    )
 
 
 def no_more_than(most: int) -> Guarantee:
@@ -151,4 +192,5 @@ def no_more_than(most: int) -> Guarantee:
 def the_lowest_id_is_next(old, label, new):
     """Only where the jobs share a lock or a limit that keeps their order."""
     number = job_admitted(label)
-    return all(job.status != "WAITING" for job in old.jobs[: number or 0])
+    before = old.jobs[: number or 0]
+    return all(job.status != "WAITING" or job.is_suspended for job in before)

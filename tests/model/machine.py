@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
 QUEUED = ("READY", "WAITING", "SCHEDULED")
+DONE = ("taken", "over")  # a wait that has ended
 MAX_ATTEMPTS, MAX_CRASHES = 2, 2
 
 
@@ -24,10 +25,18 @@ class Job(NamedTuple):
     is_cancelled: bool = False  # its owner was asked to stop
     expires: str = "never"  # or "later", or "now"
     sleeps: bool = False  # it was snoozed, and its time has not come
+    # Its wait for an answer: "open" while it is suspended, "asked" when it goes on.
+    wait: str = ""
+    answers: int = 0  # that were told that they count
+    is_late: bool = False  # the time of its wait is over
 
     @property
     def is_expired(self) -> bool:
         return self.expires == "now" and not self.attempts
+
+    @property
+    def is_suspended(self) -> bool:
+        return self.status == "WAITING" and self.wait == "open"
 
 
 class Body(NamedTuple):
@@ -71,10 +80,15 @@ class Scope(NamedTuple):
     verdicts: tuple[str, ...] = ("SUCCESS", "RETRY", "RELEASE")
     has_operators: bool = True
     has_expiry: bool = False
+    has_timeouts: bool = True  # of waits
 
     @property
     def expires(self) -> str:
         return "later" if self.has_expiry else "never"
+
+    @property
+    def has_waits(self) -> bool:
+        return "WAIT" in self.verdicts
 
 
 Step = tuple[tuple, State]
@@ -104,8 +118,13 @@ class Machine:
             yield from self.rescues(state, number, job)
             if self.scope.has_operators:
                 yield from self.acts(state, number, job)
+            if self.scope.has_waits:
+                yield from self.answers(state, number, job)
+                yield from self.wakes(state, number, job)
         for body in state.bodies:
             yield from self.ends(state, body)
+            if self.scope.has_waits:
+                yield from self.takes(state, body)
         for message in state.messages:
             yield from self.deliveries(state, message)
         yield from self.fates(state)
@@ -116,7 +135,11 @@ class Machine:
         """Let the lowest id that waits take the place that is free."""
         if self.places_taken(state) >= (self.scope.most or 0):
             return
-        waiting = [n for n, job in enumerate(state.jobs) if job.status == "WAITING"]
+        waiting = [
+            number
+            for number, job in enumerate(state.jobs)
+            if job.status == "WAITING" and not job.is_suspended
+        ]
         if waiting:
             first = self.first_of(waiting)
             yield ("admit", first), state.with_job(first, status="READY")
@@ -188,7 +211,10 @@ class Machine:
 
     def ends(self, state: State, body: Body) -> Iterator[Step]:
         """Let a body end, even if its job belongs to another worker by now."""
+        job = state.jobs[body.job]
         for verdict in self.scope.verdicts:
+            if verdict == "WAIT" and job.wait in DONE and self.counts(job, body):
+                continue
             message = Message(body, verdict)
             yield (
                 ("end", *key_of(body), verdict),
@@ -216,6 +242,8 @@ class Machine:
 
     def recorded(self, state: State, number: int, verdict: str) -> State:
         job = state.jobs[number]
+        if verdict == "WAIT":
+            return self.suspended(state, number, job)
         failures = job.failures + self.counts_as_failure(verdict)
         if verdict == "SUCCESS":
             status = "SUCCESSFUL"
@@ -235,6 +263,13 @@ class Machine:
             sleeps=status == "SCHEDULED",
         )
 
+    def suspended(self, state: State, number: int, job: Job) -> State:
+        """Let a job wait: it counts its failures and crashes anew."""
+        changes = {"status": "WAITING", "wait": "open"}
+        if self.minds_cancel(job):
+            changes = {"status": "CANCELLED"}
+        return state.with_job(number, owner=None, failures=0, crashes=0, **changes)
+
     def counts_as_failure(self, verdict: str) -> bool:
         return verdict == "RETRY"
 
@@ -251,6 +286,46 @@ class Machine:
                 ("release orphan", job.owner, number),
                 self.recorded(state, number, "RELEASE"),
             )
+
+    # Waits
+
+    def answers(self, state: State, number: int, job: Job) -> Iterator[Step]:
+        """Let somebody answer. It wakes the job if it is seen to wait."""
+        if job.status not in FINISHED and self.may_answer(job):
+            after = state.with_job(number, answers=job.answers + 1)
+            yield ("answer", number), self.woken(after, number)
+
+    def may_answer(self, job: Job) -> bool:
+        return not job.answers and job.wait not in DONE
+
+    def wakes(self, state: State, number: int, job: Job) -> Iterator[Step]:
+        """Let a worker look at what came before the job was seen to wait."""
+        if job.is_suspended and job.answers:
+            yield ("wake", number), self.woken(state, number)
+        if job.is_suspended and self.scope.has_timeouts:
+            after = self.woken(state, number)
+            yield ("time out", number), after.with_job(number, is_late=True)
+
+    def woken(self, state: State, number: int) -> State:
+        if not state.jobs[number].is_suspended:
+            return state
+        return state.with_job(number, status=self.queued(), wait="asked")
+
+    def takes(self, state: State, body: Body) -> Iterator[Step]:
+        """Let a body ask for its answer, which ends the wait, or for its time."""
+        job = state.jobs[body.job]
+        if not self.may_take(job, body) or job.wait in DONE:
+            return
+        if end := self.end_of_wait(job):
+            yield ("take", *key_of(body)), state.with_job(body.job, wait=end)
+
+    def may_take(self, job: Job, body: Body) -> bool:
+        return self.counts(job, body)
+
+    def end_of_wait(self, job: Job) -> str:
+        if job.answers:
+            return "taken"
+        return "over" if job.is_late else ""
 
     # Rescue
 
@@ -280,6 +355,8 @@ class Machine:
         if job.status in FINISHED:
             if job.life < self.scope.lives:
                 yield ("retry", number), self.retried(state, number, job)
+                if self.scope.has_waits:
+                    yield ("retry keeping", number), self.kept(state, number, job)
             return
         if job.status == "SCHEDULED":
             yield ("run now", number), self.awake(state, number)
@@ -299,6 +376,13 @@ class Machine:
         status = "SCHEDULED" if job.sleeps else self.queued()
         new_life = Job(status, token, life=job.life + 1, sleeps=job.sleeps)
         return state.with_job(number, **new_life._asdict())
+
+    def kept(self, state: State, number: int, job: Job) -> State:
+        """Keep the answer that was taken; what is pending, or was late, begins anew."""
+        after = self.retried(state, number, job)
+        if job.wait != "taken":
+            return after
+        return after.with_job(number, wait=job.wait, answers=job.answers)
 
     def token_of_retry(self, job: Job) -> int:
         return job.token

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from tests.model.machine import MAX_CRASHES, Job, Machine, Scope, State
+from tests.model.machine import DONE, MAX_CRASHES, Job, Machine, Scope, State
 from tests.model.search import Found, search
 
 SUCCESS_OR_RETRY = ("SUCCESS", "RETRY")
@@ -25,6 +25,15 @@ SCOPES = {
     ),
     "two jobs that expire in a lock": Scope(
         2, 1, 1, claims=1, verdicts=("RETRY",), has_expiry=True
+    ),
+    "a job that waits": Scope(
+        1, None, lives=1, claims=3, verdicts=("WAIT", "SUCCESS"), has_operators=False
+    ),
+    "a job that waits and is retried": Scope(
+        1, None, lives=2, claims=1, verdicts=("WAIT", "SUCCESS", "RETRY")
+    ),
+    "two jobs that wait in a lock": Scope(
+        2, 1, 1, claims=1, verdicts=("WAIT", "SUCCESS"), has_operators=False
     ),
 }
 LEAST_STATES = 5_000
@@ -106,8 +115,8 @@ class AdmissionThatOvertakes(Machine):
         return not job.is_expired and job.crashes + 1 < MAX_CRASHES
 
 
-class AdmissionOfTheSuspect(Machine):
-    """Let an admission claim what only a look for READY jobs lets run alone."""
+class AdmissionOfTheLastChance(Machine):
+    """Let an admission claim what only a fetch for READY jobs lets run alone."""
 
     def may_skip_ready(self, state, job):
         return not job.is_expired
@@ -154,7 +163,64 @@ class OrphansStay(Machine):
         return iter(())
 
 
+class SecondAnswer(Machine):
+    def may_answer(self, job):
+        return job.answers < 2 and job.wait not in DONE
+
+
+class StaleTake(Machine):
+    """Let a body take an answer that belongs to another attempt by now."""
+
+    def may_take(self, job, body):
+        return job.status == "RUNNING"
+
+
+class TimeBeforeAnswer(Machine):
+    """Look at the time before looking for an answer."""
+
+    def end_of_wait(self, job):
+        return "over" if job.is_late else super().end_of_wait(job)
+
+
+class AskedAgain(Machine):
+    """Forget with a crash what the job has taken."""
+
+    def rescues(self, state, number, job):
+        for label, after in super().rescues(state, number, job):
+            yield label, after.with_job(number, wait="")
+
+
+class WaitInLine(Machine):
+    """Let an admission take a job that waits for an answer."""
+
+    def admissions(self, state):
+        yield from super().admissions(state)
+        for number, job in enumerate(state.jobs):
+            if job.is_suspended:
+                yield ("admit", number), state.with_job(number, status="READY")
+
+
+class LookNobodyTakes(Machine):
+    """Leave no note of an answer that came while the job was about to wait."""
+
+    def wakes(self, state, number, job):
+        return iter(())
+
+
 BUGS = [
+    (SecondAnswer, "a job that waits", "one_answer_counts"),
+    (StaleTake, "a job that waits", "an_answer_is_taken_by_the_latest_claim"),
+    (
+        TimeBeforeAnswer,
+        "a job that waits",
+        "a_wait_that_has_its_answer_ends_with_it",
+    ),
+    (AskedAgain, "a job that waits", "a_wait_ends_once"),
+    (
+        WaitInLine,
+        "two jobs that wait in a lock",
+        "a_job_that_waits_runs_only_after_an_answer_or_in_time",
+    ),
     (NoGuard, "three claims of a job", "only_the_latest_claim_is_recorded"),
     (GuardByOwner, "three claims of a job", "only_the_latest_claim_is_recorded"),
     (RescueWithoutFence, "three claims of a job", "an_attempt_is_recorded_once"),
@@ -175,7 +241,7 @@ BUGS = [
         "an_admission_that_claims_overtakes_no_ready_job",
     ),
     (
-        AdmissionOfTheSuspect,
+        AdmissionOfTheLastChance,
         "two jobs in a lock",
         "a_job_with_one_crash_left_is_claimed_from_ready_alone",
     ),
@@ -217,3 +283,18 @@ def test_bug_that_leaves_a_job_behind_makes_it_stuck():
     scope = Scope(1, None, 1, claims=2, verdicts=("SUCCESS",), has_operators=False)
     assert not search(Machine(scope)).stuck
     assert search(OrphansStay(scope)).stuck
+
+
+def test_answer_at_which_nobody_looks_leaves_its_job_stuck():
+    scope = Scope(
+        *(1, None, 1, 2),
+        verdicts=("WAIT", "SUCCESS"),
+        has_operators=False,
+        has_timeouts=False,
+    )
+    assert not stuck_with_an_answer(Machine(scope))
+    assert stuck_with_an_answer(LookNobodyTakes(scope))
+
+
+def stuck_with_an_answer(machine: Machine) -> bool:
+    return any(state.jobs[0].answers for state in search(machine).stuck)

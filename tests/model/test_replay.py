@@ -5,12 +5,13 @@ from collections.abc import Iterator
 import pytest
 from django.utils import timezone
 
-from pgjobs.models import Job, Worker
+from pgjobs.features.durable import queue
+from pgjobs.models import Job, Step, Worker
 from pgjobs.queue import admitting, recording, upkeep
 from pgjobs.queue.recording import Success, Unsuccessful
 from pgjobs.queue.upkeep import Batch
 from tests.actors import Hand, admit, execute, hours
-from tests.model.machine import MAX_ATTEMPTS, MAX_CRASHES, Machine, Scope
+from tests.model.machine import DONE, MAX_ATTEMPTS, MAX_CRASHES, Machine, Scope
 from tests.model.search import Found, search
 from tests.model.test_model import SUCCESS_OR_RETRY
 from tests.tasks import noop
@@ -19,6 +20,12 @@ pytestmark = pytest.mark.django_db
 
 LONG_AGO = 100.0  # seconds, of a worker that fell silent
 SLEEP = 3600.0  # seconds, of a job that was snoozed
+WAY = {
+    "kind": "answer",
+    "label": None,
+    "asked": {"schema": {"type": "string"}, "title": "", "permission": None},
+}
+WAIT = {"name": "ask", "seconds": SLEEP, "waiting_for": "answer", "ways": [WAY]}
 SCOPES = {
     "two claims": Scope(1, None, lives=1, claims=2),
     "two lives": Scope(1, None, lives=2, claims=1, verdicts=SUCCESS_OR_RETRY),
@@ -27,6 +34,9 @@ SCOPES = {
     ),
     "sleep": Scope(1, None, lives=2, claims=1, verdicts=("SNOOZE",)),
     "sleep in a lock": Scope(2, 1, lives=1, claims=1, verdicts=("SNOOZE",)),
+    "wait": Scope(1, None, 1, claims=2, verdicts=("WAIT",), has_operators=False),
+    "wait in two lives": Scope(1, None, lives=2, claims=1, verdicts=("WAIT",)),
+    "wait in a lock": Scope(2, 1, 1, claims=1, verdicts=("WAIT",), has_operators=False),
     "expiry": Scope(1, None, 2, claims=1, verdicts=("RETRY",), has_expiry=True),
     "expiry in a lock": Scope(2, 1, 1, claims=1, verdicts=("RETRY",), has_expiry=True),
 }
@@ -94,6 +104,10 @@ class Replay:
         if verdict == "SUCCESS":
             success = Success(job.id, job.lease_token, None)
             self.hands[worker].record_and_claim(success)
+        elif verdict == "WAIT":
+            how = {"statement": "suspend", "stores": WAIT}
+            outcome = Unsuccessful(job.id, job.lease_token, "SUSPEND", "", **how)
+            self.hands[worker].record(outcome)
         else:
             sleep = SLEEP if verdict == "SNOOZE" else 0.0
             outcome = Unsuccessful(job.id, job.lease_token, verdict, "", delay=sleep)
@@ -122,6 +136,32 @@ class Replay:
     def retry(self, number) -> None:
         Job.objects.get(pk=self.jobs[number]).retry()
 
+    def retry_keeping(self, number) -> None:
+        Job.objects.get(pk=self.jobs[number]).retry(keep_steps=True)
+
+    def answer(self, number) -> None:
+        assert Job.objects.get(pk=self.jobs[number]).answer("ask", "yes")
+
+    def wake(self, number) -> None:
+        """Look at all that a note tells, however late its look is due."""
+        execute("UPDATE pgjobs_waitnote SET due_at = now()")
+        assert queue.wake(execute).number == 1
+
+    def time_out(self, number) -> None:
+        execute(
+            "UPDATE pgjobs_wait SET deadline = now() WHERE job_id = %(id)s",
+            {"id": self.jobs[number]},
+        )
+        self.wake(number)
+
+    def take(self, worker, number, life, attempt) -> None:
+        job = self.claimed[worker, number, life, attempt]
+        how = ("default", job.id, job.lease_token, "ask", [WAY])
+        taken = queue.take_wait(*how)
+        if taken.state == "offered":
+            taken = queue.take_wait(*how, taken.answer["id"])
+        assert taken.state in ("taken", "over")
+
     def fall_silent(self, worker) -> None:
         if Worker.objects.filter(pk=self.hands[worker].id).exists():
             self.hands[worker].fall_silent(LONG_AGO)
@@ -134,6 +174,7 @@ class Replay:
     def rows(self) -> list[tuple]:
         """Return the jobs as the model has them."""
         owners = {hand.id: worker for worker, hand in enumerate(self.hands)}
+        done = set(Step.objects.values_list("job_id", "life"))
         return [
             (
                 job.status,
@@ -143,6 +184,7 @@ class Replay:
                 job.crashes,
                 job.life,
                 job.status == "RUNNING" and job.cancel_requested_at is not None,
+                (job.pk, job.life) in done,
             )
             for job in Job.objects.order_by("pk")
         ]
@@ -158,6 +200,7 @@ def rows_of(state) -> list[tuple]:
             job.crashes,
             job.life,
             job.status == "RUNNING" and job.is_cancelled,
+            job.wait in DONE,
         )
         for job in state.jobs
     ]
@@ -165,7 +208,8 @@ def rows_of(state) -> list[tuple]:
 
 def causes(job) -> tuple:
     """Return what decides beside the status."""
-    return job.is_cancelled, job.crashes, job.failures, job.expires, job.sleeps
+    waits = job.wait, job.answers, job.is_late
+    return job.is_cancelled, job.crashes, job.failures, job.expires, job.sleeps, *waits
 
 
 def interesting(machine: Machine, found: Found) -> Iterator[list[tuple]]:

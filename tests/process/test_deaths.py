@@ -12,7 +12,7 @@ from pgjobs.queue import upkeep
 from pgjobs.queue.upkeep import LOCK_CLASS
 from pgjobs.worker.connections.connection import HOLD_LOCK
 from tests import tasks
-from tests.actors import Hand, execute, session
+from tests.actors import Hand, execute, session, survey
 from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
 
 pytestmark = [shared_queue, pytest.mark.direct]
@@ -22,7 +22,7 @@ BEAT = 2.5  # seconds
 BRISK = {"HEARTBEAT_INTERVAL": 0.4, "LEASE_DURATION": 1.6}
 
 
-def suspect(name: str, **columns) -> Hand:
+def silent_worker(name: str, **columns) -> Hand:
     """Return a worker with a job that gave its last sign of life 3 seconds ago."""
     own = {"heartbeat_interval": BEAT, "holds_session_lock": True, **columns}
     hand = Hand(name, **own)
@@ -52,40 +52,40 @@ def test_worker_whose_lock_was_seen_to_be_gone_is_dead_before_a_heartbeat_is_mis
         (HELD_KEY, 2.5): False,
     }
     rescuer = Hand("rescuer")
-    suspects = {case: suspect(f"{case}", lock_key=case[0]) for case in cases}
+    silent_workers = {
+        case: silent_worker(f"{case}", lock_key=case[0]) for case in cases
+    }
     wait_until_connected_for(1.3 * BEAT + 0.1)
     with session() as process:
         process.execute("SELECT pg_advisory_lock(%(key)s)", {"key": HELD_KEY})
-        for (_, seconds), hand in suspects.items():
+        for (_, seconds), hand in silent_workers.items():
             Worker.objects.filter(pk=hand.id).update(
                 heartbeat_at=at(3.0), unlocked_at=at(seconds)
             )
         rescuer.rescue()
     running = set(Job.objects.running().values_list("worker_id", flat=True))
-    assert {case: suspects[case].id not in running for case in cases} == cases
+    assert {case: silent_workers[case].id not in running for case in cases} == cases
 
 
-def test_survey_notes_the_worker_whose_lock_is_gone_and_a_heartbeat_voids_that():
+def test_survey_marks_the_worker_whose_lock_is_gone_and_a_heartbeat_voids_that():
     asking = Hand("asking")
     alive = Hand("alive", lock_key=HELD_KEY)
     dead = Hand("dead", lock_key=KEY)
     with session() as process:
         process.execute("SELECT pg_advisory_lock(%(key)s)", {"key": HELD_KEY})
-        found = upkeep.chores(execute, asking.id, looks=True, sees_locks=False)
-        assert (found.doubt_ends_in, found.is_idle) == (None, True)
-        found = upkeep.chores(execute, asking.id, looks=True)
-        assert 1 < found.doubt_ends_in <= 2
-        assert not (found.rescue or found.is_idle)
+        found = survey(asking.id)
+        assert 1 < found.next_death_in <= 2
+        assert found.answers["rescue"] is None
         noted = Worker.objects.filter(unlocked_at__isnull=False)
         assert [each.pk for each in noted] == [dead.id]
         # Another worker that asks later knows, too, and begins no new count.
         Worker.objects.filter(pk=dead.id).update(
             heartbeat_at=at(3.0), unlocked_at=at(2.5)
         )
-        assert upkeep.chores(execute, alive.id, looks=True).rescue
+        assert survey(alive.id).answers["rescue"] == 0
         Worker.objects.filter(pk=dead.id).update(lock_key=HELD_KEY, heartbeat_at=at(0))
-        found = upkeep.chores(execute, asking.id, looks=True)
-        assert (found.doubt_ends_in, found.is_idle) == (None, True)
+        found = survey(asking.id)
+        assert (found.next_death_in, found.answers["rescue"]) == (None, None)
 
 
 def wait_until_gone(pid: int) -> None:
@@ -130,7 +130,7 @@ def test_installations_in_two_schemas_have_locks_of_their_own():
 
 def test_lock_of_another_installation_hides_no_death():
     """Its worker has the same number, and the lock by which release 0.9.0 looks."""
-    rescuer, dead = Hand("rescuer"), suspect("dead", lock_key=KEY)
+    rescuer, dead = Hand("rescuer"), silent_worker("dead", lock_key=KEY)
     wait_until_connected_for(1.3 * BEAT + 0.1)
     with session() as process:
         process.execute(
@@ -196,9 +196,9 @@ def test_lacking_right_to_end_a_session_is_logged_once(caplog, monkeypatch):
     monkeypatch.setattr(upkeep, "end_session", refuse)
     with running_worker() as loop:
         for _ in range(2):
-            loop.upkeep.rescue.expect()
+            loop.upkeep["rescue"].expect()
             loop.bell.ring()
-            wait_for(lambda: loop.upkeep.rescue.due, "it has looked")
+            wait_for(lambda: loop.upkeep["rescue"].due, "it has looked")
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
     refused = [each for each in caplog.messages if "may not end it" in each]
     assert len(refused) == 1

@@ -11,7 +11,7 @@ from pgjobs.models import Worker
 from pgjobs.worker import ExitCode
 from pgjobs.worker.upkeep import announcer
 from pgjobs.worker.upkeep.announcer import Announcer
-from tests import hanging, tasks
+from tests import tasks
 from tests.processes import (
     SOON,
     WorkerThread,
@@ -20,11 +20,12 @@ from tests.processes import (
     wait_for_all,
     wait_for_status,
 )
+from tests.support import hanging
 
 pytestmark = shared_queue
 
-SLOW = {"TASK_MODULES": ["tests.slow_receiver"]}
-HANGING = {"TASK_MODULES": ["tests.hanging"]}
+SLOW = {"TASK_MODULES": ["tests.support.slow_receiver"]}
+HANGING = {"TASK_MODULES": ["tests.support.hanging"]}
 
 
 def start_with_late_receivers(start_worker, *arguments):
@@ -35,14 +36,19 @@ def start_with_late_receivers(start_worker, *arguments):
     return worker
 
 
-def signal_until_it_ends(worker) -> None:
-    """Signal more than once: two signals at the same time count as one."""
+def signal_until_it_says(worker, text: str) -> None:
+    """Signal more than once: two signals at the same time count as one.
 
-    def has_ended() -> bool:
+    A signal that comes while Python ends would kill the process.
+    """
+
+    def has_said() -> bool:
+        if text in worker.printed:
+            return True
         worker.send(signal.SIGTERM)
-        return not worker.is_alive
+        return False
 
-    wait_for(has_ended, "the worker has ended", timeout=SOON)
+    wait_for(has_said, "the worker has heard a second signal", timeout=SOON)
 
 
 def test_receivers_get_no_more_than_the_grace(start_worker):
@@ -55,7 +61,7 @@ def test_receivers_get_no_more_than_the_grace(start_worker):
 
 def test_second_signal_ends_a_worker_whose_receivers_are_late(start_worker):
     worker = start_with_late_receivers(start_worker, "--grace", "600")
-    signal_until_it_ends(worker)
+    signal_until_it_says(worker, "unsent=")
     assert worker.wait(SOON) == ExitCode.SECOND_SIGNAL
 
 
@@ -115,16 +121,15 @@ def test_thread_that_a_job_has_left_keeps_no_worker_from_ending(start_worker):
 
 def test_second_signal_ends_a_worker_whose_main_thread_is_in_c_code(start_worker, path):
     """Python calls no handler then: a name that is being resolved, say."""
-    stuck = {"settings": {"TASK_MODULES": ["tests.stuck"]}, "STUCK": path}
+    stuck = {"settings": {"TASK_MODULES": ["tests.support.stuck"]}, "STUCK": path}
     worker = start_worker("--grace", "600", **stuck)
     wait_for(lambda: tasks.lines(path), "its main thread is stuck")
-    signal_until_it_ends(worker)
+    signal_until_it_says(worker, "The worker does not end by itself")
     assert worker.wait(SOON) == ExitCode.SECOND_SIGNAL
-    assert "The worker does not end by itself" in worker.printed
 
 
 def test_first_signal_ends_a_worker_that_is_stuck_after_its_grace(start_worker, path):
-    stuck = {"settings": {"TASK_MODULES": ["tests.stuck"]}, "STUCK": path}
+    stuck = {"settings": {"TASK_MODULES": ["tests.support.stuck"]}, "STUCK": path}
     worker = start_worker("--grace", "0", **stuck)
     wait_for(lambda: tasks.lines(path), "its main thread is stuck")
     worker.send(signal.SIGTERM)

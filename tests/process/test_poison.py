@@ -1,5 +1,7 @@
 """Jobs that kill their process: they end FAILED, and innocent ones do not pay."""
 
+from time import monotonic
+
 import pytest
 
 from pgjobs import enqueue, enqueue_many
@@ -81,10 +83,10 @@ def test_operators_retry_gives_a_poison_job_a_new_life(supervise):
     assert (job.status, job.life, job.attempts, job.crashes) == ("READY", 2, 0, 0)
 
 
-# A suspect has one crash left, so it runs alone
+# A last chance has one crash left, so it runs alone
 
 
-def suspect(task, *args, **options) -> Job:
+def last_chance(task, *args, **options) -> Job:
     return task.using(max_crashes=1, **options).enqueue(*args)
 
 
@@ -93,17 +95,17 @@ def path(tmp_path) -> str:
     return str(tmp_path / "held")
 
 
-def test_suspect_waits_for_the_others_and_nothing_starts_beside_it(path):
+def test_last_chance_waits_for_the_others_and_nothing_starts_beside_it(path):
     first = enqueue(tasks.hold, f"{path}1")
     with WorkerThread(slots=4, poll=600) as worker:
         wait_for_status(first, "RUNNING")
-        alone = suspect(tasks.hold, f"{path}2")
-        wait_for(lambda: worker.loop.poll_schedule.waits_for_idle, "the suspect is met")
+        alone = last_chance(tasks.hold, f"{path}2")
+        wait_for(lambda: worker.loop.rule.waits_for_idle, "the last chance is met")
         assert Job.objects.running().get() == first
         tasks.let_go(f"{path}1")
         wait_for_status(alone, "RUNNING")
         last = enqueue(tasks.noop)
-        worker.loop.poll_schedule.wake()
+        worker.loop.rule.wake()
         wait_for_pass(worker.loop)
         last.refresh_from_db()
         assert (alone.status, last.status) == ("RUNNING", "READY")
@@ -111,21 +113,21 @@ def test_suspect_waits_for_the_others_and_nothing_starts_beside_it(path):
         wait_for_status(last, "SUCCESSFUL")
 
 
-def test_suspects_run_one_after_the_other_in_their_turn(path):
-    for line, is_suspect in [("a", False), ("b", True), ("c", True), ("d", False)]:
-        task = tasks.note.using(max_crashes=1) if is_suspect else tasks.note
+def test_last_chances_run_one_after_the_other_in_claim_order(path):
+    for line, is_last_chance in [("a", False), ("b", True), ("c", True), ("d", False)]:
+        task = tasks.note.using(max_crashes=1) if is_last_chance else tasks.note
         task.enqueue(path, line)
-    suspect(tasks.note, path, "e", priority=1)
+    last_chance(tasks.note, path, "e", priority=1)
     assert drain(slots=4, prefetch=4).finished == 5
     assert "".join(tasks.lines(path)) == "eabcd"
 
 
-def test_suspect_does_not_hinder_the_other_workers(path):
+def test_last_chance_does_not_hinder_the_other_workers(path):
     first = enqueue(tasks.hold, path)
     with WorkerThread(slots=4, poll=600, queues=("default",)) as worker:
         wait_for_status(first, "RUNNING")
-        alone = suspect(tasks.noop)
-        wait_for(lambda: worker.loop.poll_schedule.waits_for_idle, "the suspect is met")
+        alone = last_chance(tasks.noop)
+        wait_for(lambda: worker.loop.rule.waits_for_idle, "the last chance is met")
         drain()
         wait_for_status(alone, "SUCCESSFUL")
         tasks.let_go(path)
@@ -135,9 +137,9 @@ def test_worker_that_waits_to_be_idle_does_not_spin(path):
     held = enqueue(tasks.hold, path)
     with WorkerThread(slots=4, poll=600) as worker:
         wait_for_status(held, "RUNNING")
-        suspect(tasks.noop)
-        wait_for(lambda: worker.loop.poll_schedule.waits_for_idle, "the suspect is met")
-        wait_for(lambda: not worker.loop.has_work(), "the loop has nothing to do")
+        last_chance(tasks.noop)
+        wait_for(lambda: worker.loop.rule.waits_for_idle, "the last chance is met")
+        wait_for(lambda: worker.loop.wakes_at() > monotonic(), "it has nothing to do")
         tasks.let_go(path)
 
 
@@ -148,9 +150,7 @@ def test_slots_wait_no_longer_for_a_job_that_was_to_run_alone_and_is_gone(tmp_pa
         wait_for(lambda: tasks.lines(path), "a job runs")
         alone = tasks.noop.using(max_crashes=1).enqueue()
         other = tasks.noop.enqueue()
-        wait_for(
-            lambda: loop.poll_schedule.waits_for_idle, "the worker waits to be idle"
-        )
+        wait_for(lambda: loop.rule.waits_for_idle, "the worker waits to be idle")
         alone.cancel()
         wait_for_status(other, "SUCCESSFUL", timeout=SOON)
         tasks.let_go(path)

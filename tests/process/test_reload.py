@@ -1,10 +1,14 @@
 """runjobs --reload: new code, once the running jobs have ended."""
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
+from django.utils import autoreload
+from django.utils.autoreload import StatReloader
 
+from pgjobs.management import runjobs
 from pgjobs.models import Job
 from pgjobs.worker import ExitCode
 from tests import tasks
@@ -43,7 +47,7 @@ def test_new_code_runs_once_the_running_job_has_ended(start_worker, module, tmp_
     worker = start_worker(
         "--reload",
         registered=False,
-        settings={"TASK_MODULES": ["changing", "tests.hasty"]},
+        settings={"TASK_MODULES": ["changing", "tests.support.hasty"]},
         PYTHONPATH=f"{ROOT}:{ROOT / 'example_project'}:{module.parent}",
         PYTHONDONTWRITEBYTECODE="1",
     )
@@ -67,3 +71,27 @@ def test_new_code_runs_once_the_running_job_has_ended(start_worker, module, tmp_
     worker.send(signal.SIGTERM)
     assert worker.wait() == ExitCode.STOPPED
     assert "Completed 3 jobs" in worker.printed.splitlines()
+
+
+class Looked(Exception):
+    """The reloader has looked at the files for the first time."""
+
+
+@pytest.mark.parametrize(("later", "changes"), [(1, 1), (-1, 0)])
+def test_change_before_the_first_look_is_seen(module, monkeypatch, later, changes):
+    started_at = module.stat().st_mtime + 3_600
+    seen = []
+
+    class Slow(StatReloader):
+        def __init__(self):
+            super().__init__()
+            os.utime(module, (started_at + later,) * 2)
+
+        def run_loop(self):
+            raise Looked
+
+    monkeypatch.setattr(autoreload, "get_reloader", Slow)
+    monkeypatch.setattr(runjobs, "own_directories", lambda: {module.parent})
+    with pytest.raises(Looked):
+        runjobs.watch_on(lambda: seen.append("changed"), started_at)
+    assert len(seen) == changes

@@ -8,10 +8,11 @@ import pytest
 from psycopg import OperationalError
 
 from pgjobs import enqueue, enqueue_many, signals
+from pgjobs.features import modules
 from pgjobs.models import Attempt, Job, Worker
 from pgjobs.queue import recording
 from pgjobs.worker import ExitCode, Loop, WorkerOptions
-from pgjobs.worker.upkeep import announcer, expiry, late_events, long_transactions
+from pgjobs.worker.upkeep import announcer, chores
 from tests import tasks
 from tests.processes import (
     SOON,
@@ -112,6 +113,7 @@ def test_worker_that_is_stopped_before_it_starts_claims_nothing():
     assert (job.status, job.attempts) == ("READY", 0)
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("grace", [0.0, 60.0])
 def test_prefetched_jobs_that_no_slot_has_begun_are_released_at_once(path, grace):
     held = enqueue(tasks.hold, path)
@@ -297,6 +299,7 @@ def test_other_signals_do_not_wake_or_stop_it(start_worker):
 # Limits
 
 
+@pytest.mark.usefixtures("eager")
 def test_worker_stops_after_as_many_jobs_as_it_may_run():
     enqueue_many([tasks.noop.bind() for _ in range(10)])
     worker = WorkerThread(max_jobs=3, slots=2, prefetch=5)
@@ -309,7 +312,7 @@ def test_worker_stops_after_its_time_when_its_last_job_has_ended(path):
     job = enqueue(tasks.hold, path)
     with WorkerThread(max_time=3_600, slots=1) as worker:
         wait_for(lambda: tasks.lines(path), "the job runs")
-        worker.loop.lifetime.started_at -= 3_600
+        worker.loop.lifetime.end -= 3_600
         assert worker.loop.lifetime.is_over
         late = enqueue(tasks.noop)
         assert worker.thread.is_alive()
@@ -320,13 +323,14 @@ def test_worker_stops_after_its_time_when_its_last_job_has_ended(path):
     assert (job.status, late.status) == ("SUCCESSFUL", "READY")
 
 
+@pytest.mark.usefixtures("eager")
 def test_worker_whose_time_is_over_releases_what_no_slot_has_begun(path):
     held = enqueue(tasks.hold, path)
     waiting = [enqueue(tasks.noop) for _ in range(3)]
     with WorkerThread(slots=1, prefetch=3, max_time=3_600) as worker:
         wait_for(lambda: Job.objects.running().count() == 4, "all are claimed")
         wait_for(lambda: tasks.lines(path), "the first one runs")
-        worker.loop.lifetime.started_at -= 3_600
+        worker.loop.lifetime.end -= 3_600
         worker.loop.bell.ring()
         for job in waiting:
             wait_for_status(job, "READY", timeout=SOON)
@@ -341,9 +345,10 @@ def test_worker_whose_time_is_over_releases_what_no_slot_has_begun(path):
 def test_idle_worker_wakes_when_its_time_is_over(settings, monkeypatch):
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     # Or one of these wakes it:
-    monkeypatch.setattr(expiry, "EXPIRE_SECONDS", 600.0)
-    monkeypatch.setattr(late_events, "DELIVER_LATE_SECONDS", 600.0)
-    monkeypatch.setattr(long_transactions, "LOOK_SECONDS", 600.0)
+    for module in (chores, *modules("chore")):
+        for name in vars(module):
+            if name.endswith("_SECONDS"):
+                monkeypatch.setattr(module, name, 600.0)
     assert WorkerThread(max_time=0.2, poll=600).join(timeout=SOON) == ExitCode.STOPPED
 
 

@@ -8,12 +8,10 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from benchmarks.ports import free_port
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Attempt, Job, Worker
 from pgjobs.worker import ExitCode
@@ -29,7 +27,7 @@ from tests.processes import SOON, WorkerProcess, shared_queue, wait_for, wait_fo
 BRISK = {
     "HEARTBEAT_INTERVAL": 0.2,
     "LEASE_DURATION": 1,
-    "TASK_MODULES": ["tests.hasty"],
+    "TASK_MODULES": ["tests.support.hasty"],
 }
 
 STARTING_SECONDS = 120  # that three processes may take to start on a busy machine
@@ -338,19 +336,6 @@ def test_supervisor_has_no_connection_and_its_workers_have_names(start_workers, 
 
 
 @shared_queue
-def test_each_worker_answers_on_a_port_of_its_own(start_workers):
-    port = free_port(2)
-    worker = start_workers("--name", "mail", "--http", str(port))
-    for number in (1, 2):
-        address = f"http://127.0.0.1:{port + number - 1}"
-        line = f"mail-{number} Health and nudges on {address}.\n"
-        wait_for(lambda line=line: line in worker.printed, line, STARTING_SECONDS)
-        with urlopen(f"{address}/healthz", timeout=60) as answer:
-            assert answer.status == 200
-    assert worker.stop() == ExitCode.STOPPED
-
-
-@shared_queue
 def test_workers_end_with_a_supervisor_that_was_killed(start_workers, path):
     job = enqueue(tasks.hold, path)
     worker = start_workers("--grace", "60")
@@ -474,14 +459,6 @@ def test_what_cannot_start_says_why_once(start_worker):
     assert worker.printed.count("The database 'default' cannot be reached") == 1
     assert "secret-word" not in worker.printed
     assert "Completed" not in worker.printed
-
-
-@shared_queue
-def test_port_that_leaves_none_for_the_last_worker_is_a_usage_error(start_worker):
-    arguments = ("--processes", "3", "--http", "65534")
-    worker = start_worker(*arguments, registered=False)
-    assert worker.wait() == 2
-    assert "65534 leaves no port for each of 3 processes" in worker.printed
 
 
 @pytest.mark.parametrize("option", ["--processes=2", "--reload"])

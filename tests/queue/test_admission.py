@@ -450,7 +450,7 @@ def test_admission_waits_for_no_row_that_it_has_to_record(own):
     assert record_admit_and_claim(own.together, hand, ended)[1].admitted == 1
 
 
-def test_turn_that_is_cut_off_records_admits_and_claims_nothing(own):
+def test_round_trip_that_is_cut_off_records_admits_and_claims_nothing(own):
     """Its statements are one transaction."""
     enqueue_many([noop.using(lock="door").bind() for _ in range(2)])
     hand = Hand(execute=own.execute)
@@ -461,12 +461,12 @@ def test_turn_that_is_cut_off_records_admits_and_claims_nothing(own):
         return own.together([*statements, ("SELECT pg_sleep(60)", {})])[:-1]
 
     with ThreadPoolExecutor(1) as pool:
-        turn = pool.submit(record_admit_and_claim, and_sleep, hand, ended)
+        future = pool.submit(record_admit_and_claim, and_sleep, hand, ended)
         sleeps = SLEEPS, {"pid": pid}
         wait_for(lambda: execute(*sleeps), "it has recorded, admitted and claimed")
         execute("SELECT pg_terminate_backend(%(pid)s)", {"pid": pid})
         with pytest.raises(psycopg.OperationalError):
-            turn.result(timeout=60)
+            future.result(timeout=60)
     assert stored_statuses() == ["RUNNING", "WAITING"]
     brought, admission = record_admit_and_claim(own.together, hand, ended)
     assert brought.recorded == {ended.lease_token}
@@ -745,8 +745,8 @@ def broken_admission():
         " WHERE proname = 'pgjobs_meet_locks'"
     )
     execute(
-        "CREATE OR REPLACE FUNCTION pgjobs_meet_locks(candidates pgjobs_candidate[])"
-        " RETURNS pgjobs_candidate[] LANGUAGE plpgsql AS"
+        "CREATE OR REPLACE FUNCTION pgjobs_meet_locks(ids bigint[], obstacles jsonb)"
+        " RETURNS jsonb LANGUAGE plpgsql AS"
         " $$ BEGIN RETURN 1 / 0; END $$"
     )
     yield source
@@ -758,7 +758,8 @@ def test_plain_jobs_run_while_every_admission_fails(broken_admission, caplog):
         locked, first = enqueue(noop.using(lock="door")), enqueue(noop)
         wait_for_status(first, "SUCCESSFUL")
         wait_for(
-            lambda: loop.admitting.is_failing(monotonic()), "an admission has failed"
+            lambda: loop.admitting.backoff.is_waiting(monotonic()),
+            "an admission has failed",
         )
         wait_for_status(enqueue(noop), "SUCCESSFUL")
         locked.refresh_from_db()
@@ -778,7 +779,8 @@ def test_worker_admits_again_once_admissions_do_not_fail_any_more(broken_admissi
     with running_worker(poll=600) as loop:
         locked = enqueue(noop.using(lock="door"))
         wait_for(
-            lambda: loop.admitting.is_failing(monotonic()), "an admission has failed"
+            lambda: loop.admitting.backoff.is_waiting(monotonic()),
+            "an admission has failed",
         )
         execute(broken_admission)
         wait_for_status(locked, "SUCCESSFUL")

@@ -1,6 +1,6 @@
 """An admission may claim what it admits, if the worker knows of no READY job.
 
-It may take no job that a look for READY jobs would have left to others.
+It may take no job that a fetch for READY jobs would have left to others.
 """
 
 import random
@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from pgjobs import chain, enqueue, enqueue_many
+from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Job, Queue
 from pgjobs.queue import admitting
 from pgjobs.queue.claiming import ClaimedJob
 from pgjobs.queue.recording import Success
-from tests.actors import Hand, execute, session, stored_statuses
+from tests.actors import Hand, execute, linked_job, session, stored_statuses
 from tests.processes import running_worker, shared_queue, wait_for
 from tests.tasks import noop
 
@@ -61,9 +61,9 @@ def test_job_is_claimed_as_it_is_admitted_and_has_all_that_a_claim_gives(hand):
     assert job.waiting_for is job.blocked_by_id is None
     assert job.started_at and job.last_attempted_at
     Job.objects.update(status="READY", worker_id=None, started_at=None)
-    looked = other.claim_one()
+    fetched = other.claim_one()
     new = {"lease_token": claimed.lease_token, "waited": claimed.waited, "attempt": 1}
-    assert looked._replace(**new) == claimed
+    assert fetched._replace(**new) == claimed
 
 
 def test_line_flows_at_one_statement_a_job(hand):
@@ -80,7 +80,9 @@ def test_line_flows_at_one_statement_a_job(hand):
 
 
 def test_chain_flows_at_one_statement_a_job(hand):
-    enqueue(chain(*[noop.bind() for _ in range(4)]))
+    last = enqueue(noop)
+    for _ in range(3):
+        last = linked_job(after=last)
     (first,) = hand.claim()
     claimed = [first]
     for _ in range(3):
@@ -136,7 +138,7 @@ def test_what_became_ready_comes_before_what_is_admitted_later(hand):
     assert (admission.claimed, admission.admitted) == ([], 4)
 
 
-def suspect(job: Job) -> None:
+def last_chance(job: Job) -> None:
     execute(ONE_CRASH_LEFT, {"id": job.pk})
 
 
@@ -144,17 +146,21 @@ def limited(job: Job) -> None:
     Queue.objects.create(name=job.queue_name, max_running=1)
 
 
+def of_two_units(job: Job) -> None:
+    Job.objects.filter(pk=job.pk).update(process_units=2)
+
+
 @pytest.mark.parametrize(
     ("options", "change"),
     [
-        ({"process_units": 2}, None),
+        ({}, of_two_units),
         ({"expires": timedelta(hours=1)}, None),
-        ({}, suspect),
+        ({}, last_chance),
         ({}, limited),
     ],
-    ids=["units", "expires", "suspect", "limited queue"],
+    ids=["units", "expires", "last chance", "limited queue"],
 )
-def test_job_that_only_a_look_may_take_is_left_to_it(hand, options, change):
+def test_job_that_only_a_fetch_may_take_is_left_to_it(hand, options, change):
     job = enqueue(LOCKED.using(**options))
     if change:
         change(job)

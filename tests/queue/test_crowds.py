@@ -108,7 +108,7 @@ def nodes(plan: dict) -> list[dict]:
     return [plan, *(node for part in plan.get("Plans", ()) for node in nodes(part))]
 
 
-def test_pruning_reads_only_the_old_jobs_of_its_part(own):
+def test_pruning_reads_only_the_old_jobs_of_its_slice(own):
     crowds.fill(harness.keep(TEST_DATABASE), "jobs that finished long ago", 1, 5_000)
     own.execute(ONE_PLAN)
     # PostgreSQL 15 did without this sort, and read all old jobs for each part.

@@ -13,7 +13,6 @@ from pgjobs.queue import upkeep
 from pgjobs.queue.upkeep import Batch
 from pgjobs.sql import statement
 from pgjobs.worker.connections.connection import ONE_PLAN
-from pgjobs.worker.poll_schedule import FIRST_LOOK_AGAIN
 from tests import tasks
 from tests.actors import Hand, execute, fields_of, hours, job_that_is, session
 from tests.declaring.test_tasks import declared
@@ -133,7 +132,7 @@ def test_worker_does_not_spin_while_an_expired_job_is_locked():
         other.execute("SELECT FROM pgjobs_job FOR UPDATE")
         with running_worker(poll=600) as loop, statements_of_workers() as executed:
             wait_for(lambda: executed.count("loop expire") >= 6, "it tries again")
-            assert loop.poll_schedule.look_again > 5 * FIRST_LOOK_AGAIN
+            assert loop.rule.passed_over.since is not None, "it looks rarely"
             other.rollback()
             wait_for(lambda: state(job) == CANCELLED, "the job is cancelled")
 
@@ -142,7 +141,7 @@ def test_expired_job_that_must_run_alone_holds_up_no_job(hand):
     expired_job(max_crashes=1)
     job = tasks.noop.enqueue()
     brought = hand.record_and_claim(limit=4, is_idle=False)
-    assert ([each.id for each in brought.jobs], brought.met_suspect) == (
+    assert ([each.id for each in brought.jobs], brought.met_last_chance) == (
         [job.pk],
         False,
     )

@@ -1,4 +1,4 @@
-"""Limits and rates: never more at a time, never too fast, and all keys take turns."""
+"""Limits and rates: never more at a time, never too fast, and all keys alternate."""
 
 import pytest
 from django.db.utils import DatabaseError
@@ -16,6 +16,7 @@ from tests.actors import (
     session,
     statuses,
     stored_statuses,
+    survey,
 )
 from tests.processes import running_worker, shared_queue, wait_for_all
 
@@ -191,7 +192,7 @@ def test_job_that_leaves_the_line_of_a_rate_for_a_limit_makes_way():
     assert stored_statuses() == ["RUNNING", "WAITING", "READY", "READY"]
 
 
-def test_keys_take_turns():
+def test_keys_of_a_limit_alternate():
     """A job that has waited stands behind those that were enqueued meanwhile."""
     customer = tasks.echo.using(max_running=1, limit_key="customer-{value}")
     enqueue_many([customer.bind(1) for _ in range(4)])
@@ -314,7 +315,7 @@ def test_worker_knows_when_the_next_token_comes():
     admit()
     due = Hand().record_and_claim(limit=1).next_due
     assert 3_500 < due <= 3_600
-    assert 3_500 < upkeep.chores(execute, 0, looks=False).next_due <= 3_600
+    assert 3_500 < survey(0, with_ready=False).next_due <= 3_600
 
 
 def test_rate_that_no_job_waits_for_wakes_no_worker():

@@ -7,12 +7,21 @@ import pytest
 from django.db import transaction
 from django.db.utils import IntegrityError
 
-from pgjobs import enqueue, enqueue_many, group
+from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Batch, Job, Note, Predecessor
 from pgjobs.queue import admitting, upkeep
 from pgjobs.worker.upkeep.admission import FIRST_PAUSE
 from tests import harness, tasks
-from tests.actors import Hand, admit, execute, hours, session, statuses, stored_statuses
+from tests.actors import (
+    Hand,
+    admit,
+    execute,
+    hours,
+    linked_job,
+    session,
+    statuses,
+    stored_statuses,
+)
 from tests.processes import (
     drain,
     running_worker,
@@ -248,7 +257,7 @@ def test_replaced_job_has_the_lock_of_its_new_arguments():
     assert Job.objects.ready().get() == job
 
 
-def test_replaced_job_keeps_its_turn_in_the_lock_that_it_keeps():
+def test_replaced_job_keeps_its_position_in_the_lock_that_it_keeps():
     limited = locked.using(
         unique_key="unique", on_conflict="replace", max_running=1, limit_key="a"
     )
@@ -318,7 +327,7 @@ def test_first_of_two_transactions_to_commit_gets_the_lock():
     assert statuses() == ["WAITING", "READY"]
 
 
-def test_only_one_of_two_jobs_committed_before_a_worker_looks_gets_the_lock():
+def test_only_one_of_two_jobs_committed_before_a_worker_fetches_gets_the_lock():
     with session() as one, session() as two:
         for each in (one, two):
             each.begin()
@@ -477,8 +486,8 @@ def test_job_that_is_made_ready_by_hand_still_waits_for_its_lock(line):
 
 
 def test_jobs_that_are_truncated_keep_no_other_back():
-    first = enqueue(group([locked.bind()])).jobs.get()
-    enqueue_many([locked.bind(), locked.using(after=first).bind()])
+    enqueue_many([locked.bind(), locked.bind()])
+    linked_job(after=linked_job(batch=Batch.objects.create()))
     admit()
     enqueue(locked).delete()
     assert Note.objects.exists()
@@ -529,7 +538,6 @@ def test_notification_of_an_end_alone_ends_the_workers_sleep():
         loop.admitting.sweeping.due = loop.upkeep.survey.due = float("inf")
         for chore in loop.upkeep.chores:
             chore.due = float("inf")
-        loop.upkeep.scheduler.due = float("inf")
         elsewhere = enqueue(locked.using(queue_name="elsewhere"))
         job = enqueue(locked)
         wait_for(lambda: Job.objects.ready().exists(), "the first is admitted")

@@ -18,7 +18,7 @@ from tests.tasks import noop
 
 pytestmark = shared_queue
 
-MANY = 2_100  # functions that call each other in turn bear a tenth of it
+MANY = 2_100  # functions that call each other bear a tenth of it
 
 LINES: dict[str, dict] = {
     "lock": {"lock": "door"},
@@ -78,6 +78,7 @@ def test_whole_long_line_ends_in_one_statement(kind, end):
 
 ACTS = [
     *(ROOT / "pgjobs/sql/app").glob("*.sql"),
+    *(ROOT / "pgjobs/features").glob("*/*.sql"),
     *(ROOT / "pgjobs/database/functions/transitions").glob("*.sql"),
 ]
 

@@ -13,7 +13,7 @@ from django.db import IntegrityError, connections
 from pgjobs import enqueue_many
 from pgjobs.models import Job, Queue
 from pgjobs.queue import upkeep
-from pgjobs.queue.looks import first_look
+from pgjobs.queue.claiming import first_fetch
 from pgjobs.queue.recording import Success
 from pgjobs.reports.status import overview
 from tests import tasks
@@ -111,7 +111,7 @@ def test_pausing_lets_running_jobs_end_and_resuming_wakes_the_worker(tmp_path):
         wait_for_status(other, "SUCCESSFUL")
         tasks.let_go(path)
         wait_for_status(held, "SUCCESSFUL")
-        wait_for(lambda: loop.listener.alarm)
+        wait_for(lambda: loop.bell.alarm)
         waiting.refresh_from_db()
         assert waiting.status == "READY"
         queue.resume()
@@ -157,7 +157,7 @@ def test_claims_fill_a_limited_queue_and_no_more():
     brought = two.record_and_claim(limit=5)
     assert [job.queue_name for job in brought.jobs] == ["mail", "default"]
     assert brought.jobs[1].id == other.pk
-    assert brought.met_locked, "so that it looks again"
+    assert brought.met_locked, "so that it fetches again"
     assert one.claim(5) == []
 
 
@@ -194,7 +194,7 @@ def test_two_claims_at_once_never_count_on_the_same_room():
         assert len(hand.claim(2)) == 2
         brought = Hand("second").record_and_claim(limit=5)
         assert brought.jobs == []
-        assert brought.met_locked, "so that it looks again"
+        assert brought.met_locked, "so that it fetches again"
         other.commit()
         assert len(Hand("third").claim(5)) == 1
 
@@ -257,33 +257,33 @@ def test_jobs_for_which_a_queue_has_no_room_displace_no_other_job():
 
 @pytest.mark.parametrize("number", [0, 1, 30])
 def test_locked_job_of_one_limited_queue_is_passed_over_behind_a_long_other_one(number):
-    """All jobs in the list of spare ones are of the other queue."""
+    """All jobs in the list of extra ones are of the other queue."""
     make_queue("crowd", max_running=1)
     make_queue(max_running=1)
     crowd = tasks.noop.using(queue_name="crowd", priority=5)
     enqueue_many([crowd.bind() for _ in range(40)])
     _, second = enqueue_many([MAIL.bind() for _ in range(2)])
-    hand, look, jobs = Hand(), first_look(3, by_queue=True), []
+    hand, fetch, jobs = Hand(), first_fetch(3, by_queue=True), []
     with session() as one, session() as two:
         lock_first(one, 1)
         lock_first(two, number, "crowd")
         has_more = True
         while has_more:
-            brought = hand.record_and_claim(limit=3, look=look)
+            brought = hand.record_and_claim(limit=3, fetch=fetch)
             jobs, has_more = jobs + brought.jobs, brought.has_more
-            look = look if brought.jobs else look.further()
+            fetch = fetch if brought.jobs else fetch.further()
     assert sorted(job.queue_name for job in jobs) == ["crowd", "mail"]
     assert second.pk in [job.id for job in jobs]
 
 
-def test_full_list_of_spare_jobs_alone_does_not_ask_for_another_look():
+def test_full_list_of_extra_jobs_alone_does_not_ask_for_another_fetch():
     make_queue(max_running=1)
     enqueue_many([MAIL.bind() for _ in range(50)])
     tasks.noop.enqueue()
     brought = Hand().record_and_claim(limit=4)
     assert len(brought.jobs) == 2
     assert not brought.has_more
-    assert brought.met_locked, "so that it looks again"
+    assert brought.met_locked, "so that it fetches again"
 
 
 def test_limit_is_exact_whatever_many_connections_do():
@@ -335,7 +335,9 @@ def test_queue_that_others_fill_is_looked_at_again(tmp_path):
     held = running_job(MAIL, hand=hand)
     waiting = MAIL.enqueue()
     with running_worker(poll=600, listen=False) as loop:
-        wait_for(lambda: loop.poll_schedule.passed_over, "it met the full queue")
+        wait_for(
+            lambda: loop.rule.passed_over.since is not None, "it met the full queue"
+        )
         job = Job.objects.get(pk=held.pk)
         Job.objects.filter(pk=held.pk).succeed()
         assert job.status == "RUNNING"
@@ -388,7 +390,7 @@ def look_for_queues(loop) -> None:
     loop.bell.ring()
 
 
-def test_names_of_many_queues_are_found_part_by_part(monkeypatch):
+def test_names_of_many_queues_are_found_slice_by_slice(monkeypatch):
     monkeypatch.setattr(upkeep, "BATCH", 2)
     for number in range(5):
         tasks.noop.using(queue_name=f"ready {number}").enqueue()

@@ -13,7 +13,7 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Job, Note, Rate, Worker
 from pgjobs.queue import recording
 from tests import tasks
-from tests.actors import Hand, admit, execute, pass_time, stored_statuses
+from tests.actors import Hand, admit, execute, pass_time, statuses, stored_statuses
 from tests.processes import (
     WorkerThread,
     running_worker,
@@ -362,18 +362,44 @@ def test_first_starts_of_a_key_count_in_the_order_of_their_times():
 
 
 @shared_queue
-def test_worker_that_stops_gives_back_the_places_of_what_no_slot_has_begun(tmp_path):
+@pytest.mark.usefixtures("eager")
+def test_worker_that_prefetches_takes_no_place_for_what_no_slot_begins(tmp_path):
     path = str(tmp_path / "held")
-    task = tasks.hold.using(rate="3/day")
-    enqueue_many([task.bind(path) for _ in range(4)])
-    with WorkerThread(slots=1, prefetch=5) as worker:
-        wait_for(lambda: Job.objects.running().count() == 3, "three are claimed")
+    limited = tasks.hold.using(rate="3/day")
+    enqueue_many([limited.bind(path) for _ in range(4)])
+    Hand()  # serves the queue
+    assert statuses() == ["READY"] * 3 + ["WAITING"]
+    enqueue(tasks.hold.using(priority=9), path)
+    enqueue_many([tasks.noop.using(priority=8).bind() for _ in range(2)])
+    with WorkerThread(slots=1, prefetch=5, poll=600) as worker:
+        wait_for(lambda: tasks.lines(path), "one has begun")
+        assert Job.objects.running().count() == 3, "it prefetches what has no rate"
+        assert Job.objects.ready().count() == 3
         worker.loop.stop()
-        wait_for(lambda: Job.objects.running().count() == 1, "two are given back")
         tasks.let_go(path)
         worker.join()
     with running_worker(slots=1):
-        wait_for(lambda: len(tasks.lines(path)) == 3, "three bodies have begun")
+        wait_for(lambda: Job.objects.finished().count() == 6, "three of a day have run")
+    assert Job.objects.waiting().count() == 1
+
+
+@shared_queue
+def test_worker_that_stops_gives_back_the_places_of_what_no_slot_has_begun(tmp_path):
+    path = str(tmp_path / "let go")
+    tasks.let_go(path)
+    limited = tasks.hold.using(rate="3/day")
+    with WorkerThread(slots=2, poll=600) as worker:
+        wait_for(lambda: worker.loop.phase == "running", "it has started")
+        worker.loop.executor.slots = 0  # they are busy with what was given up
+        enqueue_many([limited.bind(path) for _ in range(4)])
+        wait_for(lambda: Job.objects.running().count() == 2, "two are claimed")
+        worker.loop.stop()
+        worker.join()
+    assert not Job.objects.running().exists()
+    assert not tasks.lines(path)
+    with running_worker(slots=1):
+        wait_for(lambda: Job.objects.finished().count() == 3, "three have run")
+    assert Job.objects.waiting().count() == 1
 
 
 @shared_queue

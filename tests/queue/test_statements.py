@@ -13,27 +13,22 @@ from psycopg.errors import LockNotAvailable
 from pgjobs import enqueue, enqueue_many
 from pgjobs.base.connections import connect
 from pgjobs.models import Job, Queue, Worker
-from pgjobs.queue import claiming
-from pgjobs.queue.claiming import Ahead, claim_statement
-from pgjobs.queue.looks import Look, Range, first_look
-from pgjobs.queue.parts import OLDEST
+from pgjobs.queue import claiming, recording
+from pgjobs.queue.claiming import Fetch, Range, claim_statement, first_fetch
 from pgjobs.queue.recording import Success
+from pgjobs.queue.slices import OLDEST
 from pgjobs.queue.upkeep import LOCK_CLASS
 from pgjobs.sql import statement
-from pgjobs.worker.claim_cursors import ranges_from
 from pgjobs.worker.connections.connection import (
     HOLD_LOCK,
     ONE_PLAN,
-    OwnConnection,
-    Watchdog,
     numbered,
-    plan_once,
 )
+from pgjobs.worker.fetch_rule import ranges_from
 from pgjobs.worker.loop import Loop
-from pgjobs.worker.rewind import Part
 from pgjobs.worker.session import STATEMENT_SECONDS, TIMELINE
 from pgjobs.worker.upkeep.chore import Chore, Timer
-from tests import tasks
+from tests import plans, tasks
 from tests.actors import (
     SESSION_WAITS,
     Hand,
@@ -42,7 +37,10 @@ from tests.actors import (
     in_thread,
     session,
 )
+from tests.plans import plan_for_old_rows, scans, scans_of_whole_indexes
 from tests.processes import (
+    STATEMENTS,
+    SURVEY,
     drain,
     running_worker,
     shared_queue,
@@ -78,11 +76,10 @@ def calm(settings, monkeypatch):
 def test_driver_parses_no_text_of_the_worker(own_connection, monkeypatch):
     """It would parse one of more than 4,096 characters at each execution."""
     own = own_connection
-    ahead = Ahead(most=10, seconds=0.01, costs={"tests.noop": 0.001})
     monkeypatch.setattr(_queries, "_split_query", refuse_to_parse)
-    assert claiming.record_and_claim(own, 1, limit=2, ahead=ahead).jobs == []
+    assert claiming.record_and_claim(own, 1, limit=2, prefetched=10).jobs == []
     parsed = numbered.cache_info().misses
-    assert claiming.record_and_claim(own, 1, limit=2, ahead=ahead).jobs == []
+    assert claiming.record_and_claim(own, 1, limit=2, prefetched=10).jobs == []
     assert numbered.cache_info().misses == parsed
 
 
@@ -97,6 +94,7 @@ def test_percent_signs_and_repeated_parameters_arrive(own_connection):
     assert own.execute("SELECT 7 % 4") == [(3,)]
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.usefixtures("calm")
 def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
     enqueue_many([tasks.noop.bind() for _ in range(400)])
@@ -109,7 +107,8 @@ def test_successes_are_recorded_and_the_next_jobs_claimed_in_one_statement():
     assert counted.pop("admit") <= 3  # as it starts, once it listens, before it ends
     assert counted.pop("record_successes", 0) <= 2  # by those, in the same round trip
     once = {"register_worker", "heartbeat", "promote", "leave"}
-    once |= {"make_queues", "add_figures", TIMELINE.strip()}
+    once |= {"make_queues", TIMELINE.strip()}
+    once |= {"add_figures"} & {*STATEMENTS.values()}  # a feature's
     assert counted == dict.fromkeys(once, 1)
 
 
@@ -141,18 +140,19 @@ def test_jobs_that_end_together_share_a_statement(tmp_path, settings, monkeypatc
     )  # the other finds the queue empty
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.usefixtures("calm")
-@pytest.mark.parametrize(("stops", "at_once"), [(False, [6, 6]), (True, [12])])
+@pytest.mark.parametrize(("stops", "at_once"), [(False, [6, 4, 2]), (True, [12])])
 def test_half_of_the_outcomes_is_recorded_at_once_while_there_is_more_to_claim(
     stops, at_once, tmp_path, monkeypatch
 ):
     """The slots need something to run during the round trip of a pass."""
     recorded = []
-    turn = claiming.record_and_claim
+    original = claiming.record_and_claim
 
     def counting(*args, successes, **named):
         recorded.append(len(successes))
-        return turn(*args, successes=successes, **named)
+        return original(*args, successes=successes, **named)
 
     monkeypatch.setattr(claiming, "record_and_claim", counting)
     path = str(tmp_path / "held")
@@ -174,7 +174,7 @@ def test_idle_worker_asks_little():
         listener = loop.listener
         wait_for(lambda: listener.connection and not listener.is_new, "it listens")
         wait_for_pass(loop)
-        wait_for(lambda: listener.alarm)
+        wait_for(lambda: listener.bell.alarm)
         with statements_of_workers() as executed:
             beat, chores = loop.heartbeat.interval, loop.upkeep.survey.interval
             loop.heartbeat.beat()
@@ -214,27 +214,27 @@ def test_heartbeat_is_planned_once():
 
 
 @pytest.mark.usefixtures("calm")
-def test_failed_attempt_costs_one_statement_more_and_no_look_too_many():
+def test_failed_attempt_costs_one_statement_more_and_no_fetch_too_many():
     job = enqueue(tasks.fail_with, "no")
     with running_worker(poll=600) as loop:
         wait_for_status(job, "FAILED")
-        wait_for(lambda: loop.listener.alarm)
+        wait_for(lambda: loop.bell.alarm)
         with statements_of_workers() as executed:
             job.retry()
             wait_for(lambda: Job.objects.get(pk=job.pk).life == 2)
             wait_for_status(job, "FAILED")
-            wait_for(lambda: loop.listener.alarm)
+            wait_for(lambda: loop.bell.alarm)
     counted = Counter(executed)
-    assert counted["loop record"] == 1
+    assert counted[f"loop {next(iter(recording.parts()))}"] == 1
     assert counted["loop record_and_claim"] <= 4
 
 
 # What a claim reads
 
 
-def blocks_read_by_a_claim(look: Look | None = None, **served) -> int:
+def blocks_read_by_a_claim(fetch: Fetch | None = None, **served) -> int:
     """Return how many blocks a claim of 4 jobs touches; nothing stays claimed."""
-    query, parameters = claim_statement(1, limit=4, look=look, is_idle=True, **served)
+    query, parameters = claim_statement(1, limit=4, fetch=fetch, is_idle=True, **served)
     return blocks_read_by(query, parameters)
 
 
@@ -283,20 +283,10 @@ def test_claim_reads_no_more_when_thousands_are_finished_or_scheduled():
     assert after <= before + 20
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("prune", OLD | {"status": "FAILED", **ALL}),
-        ("prune_events", OLD),
-    ],
-)
-def test_what_keeps_a_row_from_being_pruned_is_asked_of_this_row(name, parameters):
+def test_what_keeps_a_job_from_being_pruned_is_asked_of_this_job():
     """A join with all such rows would take minutes for thousands of each."""
-    with connect("default", "test", "explain") as own:
-        own.execute(ONE_PLAN)
-        plan = own.execute("EXPLAIN " + statement(name), parameters).fetchall()
-    for_old, _, _ = "\n".join(line for (line,) in plan).partition("CTE pruned")
-    assert "Anti Join" not in for_old
+    parameters = OLD | {"status": "FAILED", **ALL}
+    assert "Anti Join" not in plan_for_old_rows(statement("prune"), parameters)
 
 
 def test_claim_reads_no_more_of_a_long_queue_than_of_a_short_one():
@@ -305,6 +295,13 @@ def test_claim_reads_no_more_of_a_long_queue_than_of_a_short_one():
     enqueue_many([tasks.noop.bind() for _ in range(5_000)])
     after = blocks_read_by_a_claim()
     assert after <= before + 20
+
+
+def test_claim_reads_no_more_beside_thousands_of_queues_that_workers_know():
+    enqueue_many([tasks.noop.bind() for _ in range(20)])
+    before = blocks_read_by_a_claim()
+    Queue.objects.bulk_create(Queue(name=f"queue-{n}") for n in range(3_000))
+    assert blocks_read_by_a_claim() <= before + 10
 
 
 def run_under_a_snapshot(number: int, held: Session) -> int:
@@ -318,7 +315,7 @@ def run_under_a_snapshot(number: int, held: Session) -> int:
     return max(job.turn for job in claimed)
 
 
-def test_look_at_cursors_does_not_walk_over_what_a_long_transaction_keeps():
+def test_fetch_at_cursors_does_not_walk_over_what_a_long_transaction_keeps():
     enqueue_many([tasks.noop.bind() for _ in range(4)])
     before = blocks_read_by_a_claim()
     Job.objects.all().delete()
@@ -327,49 +324,40 @@ def test_look_at_cursors_does_not_walk_over_what_a_long_transaction_keeps():
         enqueue_many([tasks.noop.bind() for _ in range(4)])
         everywhere = blocks_read_by_a_claim()
         at_cursors = blocks_read_by_a_claim(
-            Look(28, ranges=list(ranges_from({0: mark})))
+            Fetch(28, ranges=list(ranges_from({0: mark})))
         )
     assert everywhere > before + 60
     assert at_cursors - before < (everywhere - before) / 2
 
 
-def test_look_that_takes_a_part_along_walks_over_nothing_else():
-    with session() as held:
-        mark = run_under_a_snapshot(20_000, held)
-        cursors = {0: mark, 5: mark}
-        at_cursors = Look(28, ranges=list(ranges_from(cursors)), is_part=True)
-        before = blocks_read_by_a_claim(at_cursors)
-        for first in (mark - 20_000, mark - 10_000, mark - 100):
-            ranges = list(ranges_from(cursors, Part(first, first + 99)))
-            with_part = at_cursors._replace(ranges=ranges)
-            assert blocks_read_by_a_claim(with_part) < before + 20
-
-
-def blocks_read_behind_a_snapshot(name: str, worker_id: int, **parameters) -> int:
+def blocks_read_behind_a_snapshot(text: str, worker_id: int, **parameters) -> int:
     with connect("default", "test", "explain") as own:
         own.execute(ONE_PLAN)
         ((explained,),) = own.execute(
-            "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement(name),
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}",
             {"worker_id": worker_id, **ALL, **parameters},
         )
     return explained[0]["Plan"]["Shared Hit Blocks"]
 
 
-@pytest.mark.parametrize("name", ["rescue", "chores"])
-def test_rescue_does_not_walk_over_what_living_workers_have_run(name):
+@pytest.mark.parametrize(
+    "text", [statement("rescue"), SURVEY], ids=["rescue", "survey"]
+)
+def test_rescue_does_not_walk_over_what_living_workers_have_run(text):
     with session() as held:
         run_under_a_snapshot(5_000, held)
         rescuer = Hand("rescuer").id
         found = {"lock_class": LOCK_CLASS, "limit": 1_000}
-        found |= {"looks": False, "tells": False, "sees_locks": True}
-        assert blocks_read_behind_a_snapshot(name, rescuer, **found) < 100
+        found |= {"with_ready": False, "leads_for": 1.0}
+        assert blocks_read_behind_a_snapshot(text, rescuer, **found) < 100
 
 
 def test_requests_to_stop_are_not_sought_among_what_the_worker_has_run():
     with session() as held:
         run_under_a_snapshot(5_000, held)
         worker, running = Worker.objects.get().pk, {"held": [1, 2, 3]}
-        assert blocks_read_behind_a_snapshot("cancel_requests", worker, **running) < 50
+        text = statement("cancel_requests")
+        assert blocks_read_behind_a_snapshot(text, worker, **running) < 50
 
 
 def test_promotion_does_not_walk_over_what_is_not_due():
@@ -391,23 +379,17 @@ JIT_ABOVE_COST = 100_000  # PostgreSQL's default
 
 @pytest.fixture
 def own_connection():
-    watchdog = Watchdog()
-    own = OwnConnection("default", "test", "own", watchdog, 10, prepare=plan_once)
-    yield own
-    own.close()
-    watchdog.stop()
+    with plans.own_connection() as own:
+        yield own
 
 
-@pytest.mark.parametrize("is_ahead", [False, True])
-@pytest.mark.parametrize("last_turn", [None, 5])
-@pytest.mark.parametrize("is_part", [False, True])
-def test_claim_can_be_prepared_together_with_others(
-    own_connection, is_part, last_turn, is_ahead
-):
+@pytest.mark.parametrize(
+    "fetch", [first_fetch(2), Fetch(4, ranges=[Range(0, 0, 1)]), first_fetch(2, True)]
+)
+@pytest.mark.parametrize("claims", [True, False])
+def test_claim_can_be_prepared_together_with_others(own_connection, fetch, claims):
     """PostgreSQL takes the types from the parameters, whatever their values."""
-    look = Look(4, ranges=[Range(0, 0, 1, last_turn)], is_part=is_part)
-    ahead = Ahead(2, 1.0, {"tests.noop": 0.001}) if is_ahead else None
-    claim = claim_statement(1, limit=2, look=look, ahead=ahead)
+    claim = claim_statement(1, limit=2, fetch=fetch, prefetched=2, claims=claims)
     own_connection.together([("SELECT 1", {}), claim])
 
 
@@ -416,47 +398,25 @@ def test_loop_has_nothing_compiled(own_connection):
     assert own_connection.execute("SHOW jit") == [("off",)]
 
 
-def scans(plan: dict):
-    """Yield the index scans of a plan."""
-    if "Index Name" in plan:
-        yield plan
-    for child in plan.get("Plans", ()):
-        yield from scans(child)
-
-
 def small(name: str, **parameters) -> tuple[str, dict]:
     return statement(name), parameters
-
-
-GROWING = re.compile(
-    "pgjobs_(job|schedule|tick|errorgroup|predecessor)_(pkey|running|last_job|once)"
-)
 
 
 @pytest.mark.parametrize(
     ("text", "parameters"),
     [
         *(
-            claim_statement(1, [Success(1, 1, None)], 2, first_look(2, by_queue))
+            claim_statement(1, [Success(1, 1, None)], 2, first_fetch(2, by_queue))
             for by_queue in (False, True)
         ),
         small(
-            "record", outcomes="[]", unknown_task_grace=1, worker_name="", version=""
+            next(iter(recording.parts())),
+            outcomes="[]",
+            unknown_task_grace=1,
+            worker_name="",
+            version="",
         ),
         small("rescue", lock_class=LOCK_CLASS, limit=100, **ALL),
-        small(
-            "fire",
-            ids=[],
-            expected=[],
-            next_runs=[],
-            skips=[],
-            errors=[],
-            tick_schedules=[],
-            tick_times=[],
-        ),
-        small("next_fire", after=0, limit=100),
-        small("link_ticks", ticks=[], jobs=[]),
-        small("depend", decisions="[]"),
     ],
     ids=lambda value: value.split()[1] if isinstance(value, str) else "",
 )
@@ -464,30 +424,17 @@ def test_plan_that_was_made_for_a_small_table_walks_no_index_from_end_to_end(
     own_connection, text, parameters
 ):
     """A worker that started on an empty queue keeps its plans as the table grows."""
-    enqueue_many([tasks.noop.bind() for _ in range(100)])
-    for table in ("job", "schedule", "tick", "errorgroup", "predecessor", "worker"):
-        own_connection.execute(f"VACUUM ANALYZE pgjobs_{table}")
-    ((explained,),) = own_connection.execute(
-        f"EXPLAIN (FORMAT JSON) {text}", {"worker_id": 1, **parameters}
-    )
-    by_key = [
-        scan
-        for scan in scans(explained[0]["Plan"])
-        if GROWING.fullmatch(scan["Index Name"])
-    ]
-    assert by_key
-    assert [scan for scan in by_key if "Index Cond" not in scan] == []
+    assert scans_of_whole_indexes(own_connection, text, parameters) == []
 
 
 @pytest.mark.parametrize(
     ("by_queue", "expected"),
     [
-        (False, {"pgjobs_job_in_line": ["priority"], "pgjobs_job_pkey": ["id"] * 3}),
+        (False, {"pgjobs_job_in_line": ["priority"], "pgjobs_job_pkey": ["id"] * 2}),
         (
             True,
             {
-                # The first one is where the hops begin.
-                "pgjobs_job_ready": ["", "ROW", *["queue_name"] * 3],
+                "pgjobs_job_in_queue": ["ROW", *["queue_name"] * 2],
                 # What locks the jobs is a function.
                 "pgjobs_job_pkey": ["id"],
             },
@@ -497,8 +444,8 @@ def test_plan_that_was_made_for_a_small_table_walks_no_index_from_end_to_end(
 def test_plan_of_a_claim_that_was_made_for_an_empty_table_uses_the_indexes_in_full(
     own_connection, by_queue, expected
 ):
-    look = first_look(2, by_queue)
-    query, parameters = claim_statement(1, [Success(1, 1, None)], 2, look)
+    fetch = first_fetch(2, by_queue)
+    query, parameters = claim_statement(1, [Success(1, 1, None)], 2, fetch)
     own_connection.execute("VACUUM ANALYZE pgjobs_job")
     ((explained,),) = own_connection.execute(
         f"EXPLAIN (FORMAT JSON) {query}", parameters
@@ -507,7 +454,7 @@ def test_plan_of_a_claim_that_was_made_for_an_empty_table_uses_the_indexes_in_fu
     for scan in scans(explained[0]["Plan"]):
         column = re.match(r"\W*(\w*)", scan.get("Index Cond", ""))[1]
         found[scan["Index Name"]].append(column)
-    of_jobs = ("pgjobs_job_in_line", "pgjobs_job_ready", "pgjobs_job_pkey")
+    of_jobs = ("pgjobs_job_in_line", "pgjobs_job_in_queue", "pgjobs_job_pkey")
     assert {name: sorted(found[name]) for name in of_jobs if found[name]} == expected
 
 
@@ -543,17 +490,17 @@ def fill_queues(names: list[str], each: int = 5) -> None:
     )
 
 
-LOOKS = [first_look(4), first_look(4, by_queue=True)]
+FETCHES = [first_fetch(4), first_fetch(4, by_queue=True)]
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_claim_locks_no_more_rows_than_it_takes(look):
+@pytest.mark.parametrize("fetch", FETCHES)
+def test_claim_locks_no_more_rows_than_it_takes(fetch):
     """There are many queues, each with more jobs than the claim takes."""
     fill_queues(QUEUE_NAMES)
     with session() as other, session() as free:
         hand = Hand("other", execute=other.execute)
         other.begin()
-        claimed = hand.record_and_claim(limit=4, look=look)
+        claimed = hand.record_and_claim(limit=4, fetch=fetch)
         assert len(claimed.jobs) == 4
         free.begin()
         left = free.execute("SELECT id FROM pgjobs_job FOR UPDATE SKIP LOCKED")
@@ -561,18 +508,18 @@ def test_claim_locks_no_more_rows_than_it_takes(look):
     assert len(left) == 5 * len(QUEUE_NAMES) - 4
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_claim_takes_the_best_jobs_of_all_queues_in_order(look):
+@pytest.mark.parametrize("fetch", FETCHES)
+def test_claim_takes_the_best_jobs_of_all_queues_in_order(fetch):
     fill_queues(QUEUE_NAMES)
     urgent = tasks.noop.using(queue_name="queue-099", priority=1).enqueue()
     late = tasks.noop.using(queue_name="another", priority=1).enqueue()
-    jobs = Hand().record_and_claim(limit=4, look=look).jobs
+    jobs = Hand().record_and_claim(limit=4, fetch=fetch).jobs
     assert [job.id for job in jobs][:2] == [urgent.pk, late.pk]
     assert [job.queue_name for job in jobs][2:] == ["queue-000"] * 2
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_claim_skips_what_others_have_locked_and_says_that_there_is_more(look):
+@pytest.mark.parametrize("fetch", FETCHES)
+def test_claim_skips_what_others_have_locked_and_says_that_there_is_more(fetch):
     fill_queues(QUEUE_NAMES)
     hand = Hand()
     with session() as other:
@@ -580,12 +527,12 @@ def test_claim_skips_what_others_have_locked_and_says_that_there_is_more(look):
         first = other.execute(
             "SELECT id FROM pgjobs_job ORDER BY turn LIMIT 200 FOR UPDATE"
         )
-        taken, looks = [], 0
-        while len(taken) < 4 and looks < 10:
-            claimed = hand.record_and_claim(limit=4 - len(taken), look=look)
+        taken, fetches = [], 0
+        while len(taken) < 4 and fetches < 10:
+            claimed = hand.record_and_claim(limit=4 - len(taken), fetch=fetch)
             taken += [job.id for job in claimed.jobs]
             assert claimed.has_more or len(taken) == 4
-            look, looks = look.further(), looks + 1
+            fetch, fetches = fetch.further(), fetches + 1
         assert sorted(taken) == taken
         assert taken[0] == max(id for (id,) in first) + 1
 
@@ -598,10 +545,10 @@ def test_claim_takes_what_others_only_refer_to_and_blames_no_other_queue(lock, n
     with session() as other:
         other.begin()
         other.execute(f"SELECT FROM pgjobs_job {lock}")
-        claimed = Hand().record_and_claim(limit=4, look=first_look(4))
+        claimed = Hand().record_and_claim(limit=4, fetch=first_fetch(4))
     assert len(claimed.jobs) == number
     assert claimed.has_more is (number == 0)
-    assert not claimed.is_crowded
+    assert not claimed.is_starved
 
 
 def test_job_that_was_locked_while_an_old_transaction_runs_keeps_its_place():
@@ -613,7 +560,7 @@ def test_job_that_was_locked_while_an_old_transaction_runs_keeps_its_place():
         execute(
             "SELECT FROM pgjobs_job WHERE id = %(id)s FOR KEY SHARE", {"id": first.pk}
         )
-        (claimed,) = Hand().record_and_claim(limit=1, look=first_look(1)).jobs
+        (claimed,) = Hand().record_and_claim(limit=1, fetch=first_fetch(1)).jobs
     assert claimed.id == first.pk
 
 
@@ -628,8 +575,8 @@ def test_worker_that_waits_to_record_holds_no_job_that_an_operator_wants():
         done = Success(job.id, job.lease_token, "null")
         operator.begin()
         operator.execute(lock, {"id": ran.pk})
-        look = first_look(1)
-        with in_thread(hand.record_and_claim, done, limit=1, look=look) as claim:
+        fetch = first_fetch(1)
+        with in_thread(hand.record_and_claim, done, limit=1, fetch=fetch) as claim:
             wait_for(lambda: operator.execute(SESSION_WAITS) == [(True,)], "it waits")
             operator.execute(f"{lock} NOWAIT", {"id": ready.pk})
             with pytest.raises(LockNotAvailable):
@@ -639,23 +586,23 @@ def test_worker_that_waits_to_record_holds_no_job_that_an_operator_wants():
 
 def test_claim_blames_other_queues_that_fill_its_list():
     fill_queues(QUEUE_NAMES)
-    claimed = Hand().record_and_claim(limit=4, look=first_look(4), queues=["none"])
+    claimed = Hand().record_and_claim(limit=4, fetch=first_fetch(4), queues=["none"])
     assert claimed.has_more
-    assert claimed.is_crowded
+    assert claimed.is_starved
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_claim_that_meets_a_job_that_must_run_alone_asks_for_no_longer_look(look):
+@pytest.mark.parametrize("fetch", FETCHES)
+def test_claim_that_meets_a_job_that_must_run_alone_asks_for_no_longer_fetch(fetch):
     """The worker runs something. Nothing behind that job may be claimed meanwhile."""
     tasks.noop.using(max_crashes=1).enqueue()
     fill_queues(QUEUE_NAMES)
-    brought = Hand().record_and_claim(limit=4, look=look, is_idle=False)
+    brought = Hand().record_and_claim(limit=4, fetch=fetch, is_idle=False)
     assert brought.jobs == []
-    assert brought.met_suspect
+    assert brought.met_last_chance
     assert not brought.has_more
 
 
-def test_claim_along_the_line_reads_no_more_of_many_queues_than_of_one():
+def test_claim_in_claim_order_reads_no_more_of_many_queues_than_of_one():
     fill_queues(QUEUE_NAMES[:1], 1_000)
     before = blocks_read_by_a_claim()
     Job.objects.all().delete()
@@ -666,12 +613,12 @@ def test_claim_along_the_line_reads_no_more_of_many_queues_than_of_one():
 @pytest.mark.parametrize("served", [{"queues": ["small"]}, {"excluded": ["large"]}])
 def test_claim_never_walks_over_what_the_worker_does_not_serve(served):
     tasks.noop.using(queue_name="small").enqueue()
-    by_queue = first_look(4, by_queue=True)
-    before = [blocks_read_by_a_claim(look, **served) for look in (None, by_queue)]
+    by_queue = first_fetch(4, by_queue=True)
+    before = [blocks_read_by_a_claim(fetch, **served) for fetch in (None, by_queue)]
     Job.objects.all().delete()
     fill_queues(["large"], 5_000)
     tasks.noop.using(queue_name="small").enqueue()
-    after = [blocks_read_by_a_claim(look, **served) for look in (None, by_queue)]
+    after = [blocks_read_by_a_claim(fetch, **served) for fetch in (None, by_queue)]
     assert after[0] <= before[0] + 60, "it ends early"
     assert after[1] <= before[1] + 20
 
@@ -681,12 +628,12 @@ def test_claim_by_queue_leaves_full_queues_at_any_length_of_their_lists():
     Queue.objects.bulk_create(Queue(name=name, max_running=1) for name in QUEUE_NAMES)
     fill_queues(QUEUE_NAMES, 2)
     hand = Hand()
-    assert len(hand.record_and_claim(limit=100, look=Look(1_000, True)).jobs) == 100
+    assert len(hand.record_and_claim(limit=100, fetch=Fetch(1_000, True)).jobs) == 100
     other = tasks.noop.using(queue_name="other", priority=-1).enqueue()
-    look, jobs = first_look(4, by_queue=True), []
+    fetch, jobs = first_fetch(4, by_queue=True), []
     for _ in range(5):
-        claimed = hand.record_and_claim(limit=4, look=look)
+        claimed = hand.record_and_claim(limit=4, fetch=fetch)
         jobs += claimed.jobs
         assert jobs or claimed.has_more
-        look = look.further()
+        fetch = fetch.further()
     assert [job.id for job in jobs] == [other.pk]

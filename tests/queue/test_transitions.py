@@ -261,7 +261,7 @@ def test_attempts_of_a_later_life_stand_beside_those_of_the_earlier():
     assert attempts_of(job) == [(1, 1, "FAILED", "first"), (2, 1, "FAILED", "second")]
 
 
-def test_failing_a_running_job_by_hand_notes_the_attempt():
+def test_failing_a_running_job_by_hand_stores_the_attempt():
     job = running_job(hand=Hand("lathe"))
     job.fail("Takes too long.")
     assert attempts_of(job) == [(1, 1, "FAILED", "Takes too long.")]
@@ -271,7 +271,7 @@ def test_failing_a_running_job_by_hand_notes_the_attempt():
     assert attempt.finished_at >= attempt.started_at
 
 
-def test_failing_a_job_whose_worker_is_gone_notes_what_is_known():
+def test_failing_a_job_whose_worker_is_gone_stores_what_is_known():
     hand = Hand()
     job = running_job(hand=hand)
     hand.vanish()

@@ -161,7 +161,7 @@ def test_cancelled_job_is_revived_in_its_life():
 def token_of_another_server(how: str, token: int) -> Job:
     """Return a READY job with a token that our sequence has not given."""
     job = enqueue(noop)
-    if how == "moved":  # as queue/moving.py delivers it
+    if how == "moved":  # as features/moving/queue.py delivers it
         execute(
             "WITH gone AS (DELETE FROM pgjobs_job RETURNING *) INSERT INTO pgjobs_job"
             f" (id, task, args, kwargs, lease_token) OVERRIDING SYSTEM VALUE"

@@ -68,7 +68,7 @@ def test_job_of_a_paused_queue_takes_no_room_until_it_is_resumed(task):
     assert stored_statuses() == ["READY", "SUCCESSFUL"]
 
 
-def test_job_whose_queue_is_served_again_waits_for_its_turn(served):
+def test_job_whose_queue_is_served_again_waits_in_its_position(served):
     enqueue(mutex.using(**slow))
     enqueue(mutex)
     assert statuses() == ["WAITING", "READY"]
@@ -80,7 +80,7 @@ def test_job_whose_queue_is_served_again_waits_for_its_turn(served):
     assert statuses() == ["READY", "SUCCESSFUL"]
 
 
-def test_ordered_job_of_an_unserved_queue_keeps_its_turn(served):
+def test_ordered_job_of_an_unserved_queue_keeps_its_position(served):
     enqueue(noop.using(lock="door", **slow))
     enqueue(noop.using(lock="door"))
     assert statuses() == ["WAITING", "WAITING"]
@@ -159,7 +159,7 @@ def test_holder_that_no_other_job_waits_for_stays(served, passing):
     assert statuses() == ["READY"]
 
 
-def test_ordered_holder_keeps_its_turn(served, passing):
+def test_ordered_holder_keeps_its_position(served, passing):
     job = enqueue(noop.using(lock="door", **slow))
     passing(job)
     enqueue(noop.using(lock="door"))

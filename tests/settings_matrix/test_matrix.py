@@ -71,7 +71,7 @@ CASES = (
     Case(
         "replica",
         {
-            "routers": ["tests.settings_matrix.routers.ReplicaRouter"],
+            "routers": ["tests.support.routers.ReplicaRouter"],
             "pgjobs": {"DATABASES": ["default"]},
         },
         replica=True,

@@ -34,7 +34,7 @@ faults: list[str] = []
 
 
 @contextmanager
-def noting(what: str):
+def collecting(what: str):
     """Go on after a fault, so that one run shows all of them."""
     try:
         yield
@@ -60,7 +60,7 @@ def tomorrow():
 
 
 def look() -> None:
-    with noting("outcomes"):
+    with collecting("outcomes"):
         jobs = Job.objects.using("default")
         ended = {job.task.rpartition(".")[2]: job for job in jobs.finished()}
         assert ended["greet"].return_value in ("Hello Ann", "Hello Bob"), ended
@@ -68,14 +68,14 @@ def look() -> None:
         assert "snowman" in ended["melt"].reason, ended["melt"].reason
         assert {"note_order", "tick", "pack"} <= ended.keys(), ended
     for schedule in Schedule.objects.all():
-        with noting(f"schedule {schedule.name}"):
+        with collecting(f"schedule {schedule.name}"):
             assert schedule.next_run_at and not schedule.error, schedule.error
-    with noting("acts on jobs"):
+    with collecting("acts on jobs"):
         act()
     client = Client()
     client.force_login(User.objects.using("default").get())
     visit(client)
-    with noting("buttons"):
+    with collecting("buttons"):
         press_buttons(client)
     commands()
 
@@ -109,7 +109,7 @@ def visit(client: Client) -> None:
         if (kind := VALUE.sub("", NUMBER.sub("0", address))) in seen:
             continue
         seen.add(kind)
-        with noting(address):
+        with collecting(address):
             response = client.get(address)
             assert response.status_code in (200, 302), response.status_code
             if response.streaming:
@@ -159,7 +159,7 @@ def commands() -> None:
         ("pausejobs", "default"),
         ("resumejobs", "default"),
     ):  # fmt: skip
-        with noting(" ".join(words)):
+        with collecting(" ".join(words)):
             output = io.StringIO()
             call_command(*words, stdout=output, stderr=output)
             if words[-1] == "--json":

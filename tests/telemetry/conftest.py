@@ -9,13 +9,19 @@ from pgjobs.tasks.registry import registry
 from pgjobs.tasks.task import Task
 
 SHARED = "tests.telemetry.tenants"  # by several modules
+OWNERS = (
+    "tests.telemetry.",
+    "tests.features.exporters.",
+    "tests.features.follow_ups.",
+    "tests.features.testing.test_surroundings",
+)
 declared: dict[str, dict[tuple[str, str], Task]] = {}
 
 
 def pytest_collection_finish(session):
     """Take the tasks out of the registry once all modules are imported."""
     for origin in list(registry.tasks):
-        if origin[0].startswith(f"{__package__}."):
+        if origin[0].startswith(OWNERS):
             declared.setdefault(origin[0], {})[origin] = registry.tasks.pop(origin)
     registry.forget_names()
 

@@ -22,8 +22,8 @@ from tests.processes import (
     statements_of_workers,
     wait_for,
 )
+from tests.support.checks import found
 from tests.telemetry import hooks
-from tests.test_checks import found
 
 pytestmark = shared_queue
 

@@ -1,7 +1,6 @@
 """What jobs take along from where they are enqueued, and find again as they run."""
 
 import asyncio
-import json
 import logging
 import threading
 from contextlib import nullcontext, suppress
@@ -10,17 +9,15 @@ from contextvars import copy_context
 import pytest
 from django.db import IntegrityError, transaction
 
-from pgjobs import current_job, enqueue, enqueue_many, publish, subscribe, task
-from pgjobs.models import Event, Job, Queue
+from pgjobs import current_job, enqueue, enqueue_many, task
+from pgjobs.models import Job, Queue
 from pgjobs.queue import meta
 from pgjobs.reports.job_filters import terms_of, with_terms
 from tests import tasks
 from tests.actors import execute
-from tests.declared import store_definitions, store_subscriptions
-from tests.processes import ROOT, drain, run, shared_queue, statements_of_workers
-from tests.sql import psql, refused
+from tests.processes import UPKEEP, drain, run, shared_queue, statements_of_workers
+from tests.support.checks import found
 from tests.telemetry import hooks
-from tests.test_checks import found
 
 pytestmark = shared_queue
 
@@ -82,7 +79,6 @@ def enqueue_tree():
 
 @task
 def enqueue_branch():
-    publish("meta.seen")
     tasks.noop.enqueue()
 
 
@@ -245,8 +241,6 @@ def test_jobs_that_jobs_enqueue_inherit_the_meta_and_know_their_parent(use):
     }
     leaf = Job.objects.get(meta__parent_id=middle.pk)
     assert leaf.meta == {**common, "parent_id": middle.pk}
-    event = Event.objects.get()
-    assert event.meta == leaf.meta
     assert Job.objects.filter(meta__correlation_id="r1").count() == 5
 
 
@@ -257,46 +251,6 @@ def test_tree_of_jobs_without_a_correlation_id_gets_one(use):
     ids = Job.objects.exclude(pk=root.pk).values_list("meta__correlation_id", flat=True)
     assert set(ids) == {f"job-{root.pk}"}
     assert len(ids) == 4
-
-
-def test_jobs_of_an_event_inherit_its_meta_and_correlation_id(use):
-    def hear():
-        pass
-
-    hear.__qualname__ = "hear"
-    subscribe("meta.told")(task(name="tests.hear_meta")(hear))
-    store_subscriptions("default")
-    use("tenant")
-    within(lambda: publish("meta.told", correlation_id="c1"))
-    job = Job.objects.get()
-    assert job.meta == {"tenant": "acme", "correlation_id": "c1"}
-
-
-def test_what_follows_a_job_inherits_its_meta(use):
-    use("tenant")
-    job = within(lambda: enqueue(tasks.noop.using(on_success="tests.anything")))
-    store_definitions("default")
-    drain()
-    follower = Job.objects.exclude(pk=job.pk).get()
-    assert follower.meta == {"tenant": "acme", "parent_id": job.pk}
-
-
-def test_sql_producers_give_meta():
-    store_definitions("default")
-    given = """'{"tenant": "acme"}'"""
-    psql(f"SELECT pgjobs_enqueue('tests.tell_meta', meta => {given})")
-    drain()
-    assert Job.objects.get().return_value == ["none", {"tenant": "acme"}]
-    psql(f"SELECT pgjobs_publish('meta.sql', meta => {given})")
-    assert Event.objects.get().meta == {"tenant": "acme"}
-
-
-@pytest.mark.parametrize("function", ["enqueue('tests.noop'", "publish('a.b'"])
-@pytest.mark.parametrize("given", ["[]", '"a"', json.dumps({"a": "x" * 9_000})])
-def test_meta_of_sql_producers_is_checked(function, given):
-    store_definitions("default")
-    with refused("22023", "meta must be a JSON object", column="meta"):
-        psql(f"SELECT pgjobs_{function}, meta => '{given}')")
 
 
 def test_job_whose_meta_was_made_rubbish_runs(use):
@@ -327,7 +281,7 @@ def test_context_of_one_job_is_not_that_of_the_next(use):
 
 CHORES = {
     "loop cancel_requests",
-    *(f"loop {path.stem}" for path in (ROOT / "pgjobs/sql/upkeep").iterdir()),
+    *(f"loop {name}" for name in UPKEEP),
 }
 
 
@@ -371,10 +325,9 @@ def test_wrong_source_is_found_by_a_check(use, names, id, complaint):
 
 
 def test_jobs_are_found_by_their_meta():
-    execute(
-        "SELECT pgjobs_enqueue('tests.noop', meta => jsonb_build_object("
-        "'tenant', 'acme', 'user_id', number)) FROM generate_series(1, 2) AS number"
-    )
+    for number in (1, 2):
+        meta = {"tenant": "acme", "user_id": number}
+        Job.objects.create(task="tests.noop", meta=meta)
     enqueue(tasks.noop)
     first, second = Job.objects.filter(meta__isnull=False).order_by("pk")
 

@@ -6,13 +6,13 @@ from pgjobs import enqueue, task
 from pgjobs.models import Attempt
 from tests import tasks
 from tests.processes import drain, run, shared_queue
+from tests.support.checks import found
 from tests.telemetry import hooks
 from tests.telemetry.tenants import (
     tell_tenant,
     tell_tenant_async,
     tell_tenant_atomically,
 )
-from tests.test_checks import found
 
 pytestmark = shared_queue
 

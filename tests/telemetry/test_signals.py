@@ -13,7 +13,7 @@ from pgjobs.worker.upkeep import announcer
 from tests import tasks
 from tests.actors import execute
 from tests.processes import (
-    ROOT,
+    UPKEEP,
     drain,
     run,
     running_worker,
@@ -267,5 +267,4 @@ def test_worker_without_receivers_runs_no_statement_more(connect):
 
 def besides_upkeep(statements: list[str]) -> set[str]:
     """Return the statements without those for which a worker has times of its own."""
-    upkeep = {path.stem for path in (ROOT / "pgjobs/sql/upkeep").glob("*.sql")}
-    return {each for each in statements if each.rpartition(" ")[2] not in upkeep}
+    return {each for each in statements if each.rpartition(" ")[2] not in UPKEEP}

@@ -57,6 +57,7 @@ async def meet(path: str):
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.usefixtures("eager")
 def test_async_job_takes_a_slot(tmp_path):
     path = str(tmp_path / "met")
     enqueue_many([meet.bind(path) for _ in range(3)])
@@ -68,7 +69,8 @@ def test_async_job_takes_a_slot(tmp_path):
         wait_for_all("SUCCESSFUL")
 
 
-def test_async_and_plain_jobs_take_turns(tmp_path):
+@pytest.mark.usefixtures("eager")
+def test_async_and_plain_jobs_alternate(tmp_path):
     path = str(tmp_path / "notes")
     enqueue_many([sleep_async.bind(0.001) for _ in range(30)])
     enqueue_many([tasks.note.bind(path, "x") for _ in range(30)])

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import socket
 import struct
 import tempfile
@@ -781,30 +780,6 @@ def test_progress_and_log_show_before_the_commit_and_nothing_is_lost_at_it(path)
     assert [line.rpartition(" ")[2] for line in lines] == ["begun", "ended"]
 
 
-def test_long_transaction_gets_one_warning_while_it_lasts(path, caplog, monkeypatch):
-    monkeypatch.setattr(atomic, "LONG_SECONDS", 0)
-    with running_worker() as loop:
-        held(path)
-        warning = loop.upkeep["long_transactions"]
-        for _ in range(2):
-            warning.due = 0.0
-            loop.bell.ring()
-            wait_for(lambda: warning.due, "it has looked")
-        warnings = re.findall(r"has been in its transaction for \d+ s", caplog.text)
-        assert len(warnings) == 1
-        tasks.let_go(path)
-
-
-def test_short_transaction_gets_no_warning(path, caplog):
-    with running_worker() as loop:
-        held(path)
-        loop.upkeep["long_transactions"].due = 0.0
-        wait_for_pass(loop)
-        tasks.let_go(path)
-    assert "in its transaction" not in caplog.text
-    assert atomic.open_since == {}
-
-
 @task(atomic=True)
 def hold_in_hook(path: str):
     transaction.on_commit(lambda: tasks.hold(path))
@@ -838,26 +813,26 @@ def test_success_is_announced_once_and_needs_no_statement_of_the_loop(
     signals.job_finished.connect(receive)
     try:
         with running_worker(slots=1) as loop, statements_of_workers() as executed:
-            wait_for_pass(loop)  # the looks of a start, as many as there are
-            wait_for(lambda: loop.listener.alarm)
+            wait_for_pass(loop)  # it has started
+            wait_for(lambda: loop.bell.alarm)
             executed.clear()
             claim = loop.claimer.record_and_claim
 
-            def record_and_claim(successes):
-                recorded.extend(successes)
-                return claim(successes)
+            def record_and_claim(room, fetch):
+                recorded.extend(room.successes)
+                return claim(room, fetch)
 
             monkeypatch.setattr(loop.claimer, "record_and_claim", record_and_claim)
             job = leave_and_enqueue.enqueue()
             assert job.wait(60) == "done"
             wait_for(lambda: loop.finished == 1)
-            wait_for(lambda: loop.listener.alarm)
-            assert loop.claimer.room() == 1
+            wait_for(lambda: loop.bell.alarm)
+            assert loop.capacity.has_room
     finally:
         signals.job_finished.disconnect(receive)
     assert finished == [(job.pk, "SUCCESSFUL")]
     assert "loop record_and_claim" in executed
-    assert "loop record" not in executed
+    assert not {"loop record", "loop record_with_group"} & {*executed}
     assert recorded == []
 
 

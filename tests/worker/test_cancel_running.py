@@ -112,7 +112,7 @@ def test_request_that_was_notified_while_no_worker_listened_is_found(
     settings.PGJOBS = CALM
     with running_worker(poll=600) as loop:
         job = start(look, path)
-        wait_for(lambda: loop.listener.alarm)
+        wait_for(lambda: loop.bell.alarm)
         subscribe = loop.listener.subscribe
 
         def cancel_and_subscribe(connection):
@@ -126,7 +126,7 @@ def test_request_that_was_notified_while_no_worker_listened_is_found(
         wait_for_status(job, "CANCELLED")
 
 
-def test_interrupted_job_notes_its_attempt_as_cancelled(path):
+def test_interrupted_job_stores_its_attempt_as_cancelled(path):
     with running_worker():
         job = start(work, path)
         job.cancel()
@@ -243,10 +243,11 @@ def test_catching_exception_does_not_swallow_the_request(path):
 # At other times
 
 
+@pytest.mark.usefixtures("eager")
 def test_claimed_job_that_has_not_begun_ends_without_running(path, tmp_path):
+    held = enqueue(tasks.hold, path)
+    waiting = [enqueue(tasks.note, str(tmp_path / "ran"), "x") for _ in range(2)]
     with running_worker(slots=1, prefetch=2):
-        held = start(tasks.hold, path)
-        waiting = [enqueue(tasks.note, str(tmp_path / "ran"), "x") for _ in range(2)]
         wait_for(lambda: Job.objects.running().count() == 3, "all are claimed")
         waiting[0].cancel()
         wait_for_status(waiting[0], "CANCELLED")

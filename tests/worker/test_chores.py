@@ -7,6 +7,7 @@ import pytest
 from psycopg import errors
 
 from pgjobs.base.database_errors import is_lost, is_of_row
+from pgjobs.queue.upkeep import chores
 from pgjobs.worker.connections.faults import Backoff
 from pgjobs.worker.upkeep.chore import (
     NOTHING,
@@ -15,16 +16,21 @@ from pgjobs.worker.upkeep.chore import (
     Timer,
     Upkeep,
     attempt,
+    when,
 )
+from pgjobs.worker.upkeep.chores import listed, questions
+from tests.actors import Hand, execute
 
 
 def test_pauses_after_failures_double_up_to_the_longest():
     backoff = Backoff(first=0.5, longest=60.0)
-    for expected in (0.5, 1, 2, 4, 8, 16, 32, 60, 60):
-        wait = backoff.failed(now=100.0)
-        assert expected / 2 <= wait <= expected
-        assert backoff.is_waiting(100.0)
-        assert not backoff.is_waiting(100.0 + expected)
+    now = 100.0
+    for expected in (0.5, 0.5, 1, 2, 4, 8, 16, 32, 60, 60):
+        wait = backoff.failed(now)
+        assert 0.8 * expected <= wait <= expected
+        assert backoff.is_waiting(now)
+        assert not backoff.is_waiting(now + expected)
+        now += expected
     assert backoff.since == 100.0
     backoff.passed()
     assert not backoff.is_waiting(0.0)
@@ -39,52 +45,44 @@ def test_timer_is_due_after_its_interval_or_at_once_after_a_full_batch():
     assert timer.is_due(now=100.0)
 
 
-@pytest.mark.parametrize(("workers", "turns"), [(0, 1), (1, 1), (3, 3), (64, 50)])
-def test_workers_do_a_chore_together_as_often_as_one_would(workers, turns):
+def test_timer_that_rests_is_due_only_when_something_is_expected():
+    chore = Told()
+    chore.interval = chore.usual = 10.0
+    chore.rest()
+    assert chore.due == inf
+    chore.expect()
+    assert chore.is_due(now=100.0)
+    chore.done(now=100.0)
+    assert chore.due == inf
+
+
+def test_timer_that_goes_on_is_due_within_its_interval():
     timer = Timer(interval=10.0)
-    timer.take_turns(workers, now=100.0)
-    timer.done(now=100.0)
-    assert 100 + 8 * turns <= timer.due <= 100 + 10 * turns
-
-
-def test_worker_that_is_left_alone_does_its_chore_soon():
-    timer = Timer(interval=10.0)
-    timer.take_turns(5, now=100.0)
-    timer.done(now=100.0)
-    assert 140 <= timer.due <= 150
-    timer.take_turns(1, now=101.0)
-    assert 101 + 39 / 5 <= timer.due <= 101 + 49 / 5
-
-
-def test_workers_that_start_together_do_a_chore_by_turns_from_the_beginning():
-    timer = Timer(interval=10.0)
-    timer.due = 104.0
-    timer.take_turns(64, now=100.0)
-    assert timer.due == 300.0
-
-
-@pytest.mark.parametrize("due", [0.0, 100.0, inf])
-def test_turns_do_not_move_a_chore_that_is_due_or_that_nobody_expects(due):
-    timer = Timer(interval=10.0)
-    timer.due = due
-    timer.take_turns(5, now=100.0)
-    assert timer.due == due
+    timer.rest()
+    timer.resume(now=100.0)
+    assert 100.0 <= timer.due <= 110.0
+    timer.due = 105.0
+    timer.resume(now=101.0)
+    assert timer.due == 105.0, "it did not rest"
 
 
 @pytest.mark.parametrize(
     ("notes", "due"),
     [
-        ([False], 120.0),  # before long a worker asks again
-        ([True], 105.0),  # as it was
-        ([False, True], 0.0),  # at once
-        ([False, False], 120.0),
+        ([None], 120.0),  # before long a worker asks again
+        ([3.0], 103.0),
+        ([30.0], 120.0),
+        ([0.0], 105.0),  # as it was
+        ([None, 0.0], 0.0),  # at once
+        ([3.0, -1.0], 0.0),
+        ([None, None], 120.0),
     ],
 )
 def test_timer_is_put_off_while_there_is_nothing_to_do(notes, due):
     timer = Timer(interval=10.0)
     timer.due = 105.0
-    for there_is_something in notes:
-        timer.note(there_is_something, now=100.0)
+    for seconds in notes:
+        timer.expect_in(seconds, now=100.0)
     assert timer.due == due
 
 
@@ -138,6 +136,13 @@ def test_worker_that_stops_leaves_to_others_what_makes_jobs():
     assert upkeep.next_event(is_stopping=True) == inf
 
 
+def test_next_event_of_the_upkeep_is_that_of_the_chore_that_comes_first():
+    failing, other = Told(), Told()
+    failing.due, failing.backoff.retry_at, other.due = 1.0, 9.0, 5.0
+    for order in ((failing, other), (other, failing)):
+        assert Upkeep(*order).next_event(is_stopping=False) == 5.0
+
+
 def test_chore_that_runs_may_put_off_the_next_one():
     first, second = Told(), Told()
     for chore in (first, second):
@@ -146,6 +151,37 @@ def test_chore_that_runs_may_put_off_the_next_one():
     assert next(due) is first
     second.due = inf
     assert list(due) == []
+
+
+def test_effects_wake_the_chores_that_wait_for_them():
+    waiting, other = Told(), Told()
+    waiting.woken_by = "undecided"
+    upkeep = Upkeep(waiting, other)
+    upkeep.react_to(Effects(ready=True))
+    assert waiting.due == inf
+    upkeep.react_to(Effects(undecided=True))
+    assert (waiting.due, other.due) == (0.0, inf)
+
+
+def test_last_figures_are_stored_when_the_worker_ends_whatever_else_fails():
+    first, last = Told(errors.UndefinedColumn("no such column")), Told(NOTHING)
+    first.runs_at_end = last.runs_at_end = True
+    Upkeep(first, Told(), last).end(None)
+    assert (first.results, last.results) == ([], [])
+
+
+def test_each_chore_has_a_name_of_its_own():
+    names = [each.name for each in listed()]
+    assert len(set(names)) == len(names)
+    assert {"rescue", "expire", "prune"} <= set(names)
+    assert {"admit", "rescue", "expire"} <= set(questions())
+
+
+@pytest.mark.django_db
+def test_each_chore_gets_the_answer_to_its_own_question():
+    asked = {"soon": "1.5", "never": "NULL", "now": when("true"), "no": when("1 = 2")}
+    found = chores(execute, asked, Hand().id, with_ready=True, leads_for=1.0)
+    assert found.answers == {"soon": 1.5, "never": None, "now": 0.0, "no": None}
 
 
 def test_effects_are_merged():

@@ -9,9 +9,10 @@ from django.db import connection
 from pgjobs import enqueue, enqueue_many, signals, task
 from pgjobs.models import Job
 from pgjobs.worker.slots.cleaning import may_change_session
-from tests import messes, tasks
+from tests import tasks
 from tests.actors import execute
 from tests.processes import drain, running_worker, shared_queue, wait_for, wait_for_all
+from tests.support import messes
 
 pytestmark = shared_queue
 
@@ -42,7 +43,7 @@ def test_next_job_on_the_same_thread_finds_everything_in_order(
         "1",
         "--drain",
         registered=False,
-        settings={"TASK_MODULES": ["tests.messes"]},
+        settings={"TASK_MODULES": ["tests.support.messes"]},
         PGJOBS_TEST_CONNECTING=json.dumps(CONNECTING[connecting]),
     )
     assert worker.wait() == 0, worker.printed

@@ -3,13 +3,14 @@
 import psycopg
 import pytest
 
-from pgjobs import enqueue
-from pgjobs.worker.connections.connection import OwnConnection, Watchdog, plan_once
-from tests import tasks
+from pgjobs.worker.connections.connection import (
+    OwnConnection,
+    Watchdog,
+    beat_cheaply,
+    plan_once,
+)
 from tests.actors import execute
-from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
-from tests.worker.test_isolation import broken
-from tests.worker.test_maintenance import leave_a_schedule_due
+from tests.processes import shared_queue
 
 pytestmark = shared_queue
 
@@ -18,14 +19,24 @@ TWICE = [DOUBLED, DOUBLED]
 
 
 @pytest.fixture
-def own(transactional_db):
-    watchdog = Watchdog()
-    connection = OwnConnection(
-        "default", "loop", "own", watchdog, limit=10, prepare=plan_once
-    )
-    yield connection
-    connection.close()
+def prepared_by(transactional_db):
+    """Return a connection of a worker, given what prepares it."""
+    watchdog, made = Watchdog(), []
+
+    def connection_prepared_by(prepare) -> OwnConnection:
+        names = "default", "loop", "own"
+        made.append(OwnConnection(*names, watchdog, limit=10, prepare=prepare))
+        return made[-1]
+
+    yield connection_prepared_by
+    for each in made:
+        each.close()
     watchdog.stop()
+
+
+@pytest.fixture
+def own(prepared_by):
+    return prepared_by(plan_once)
 
 
 def roll_back(own: OwnConnection) -> None:
@@ -82,17 +93,7 @@ def test_connection_whose_statement_returns_another_type_now_is_replaced(own, se
         execute("DROP TABLE changing")
 
 
-def test_worker_whose_chore_was_rolled_back_goes_on_to_claim_by_queue():
-    def runs() -> None:
-        job = enqueue(tasks.noop.using(process_units=2))
-        wait_for_status(job, "SUCCESSFUL")
-
-    with running_worker(units=3) as loop:
-        runs()
-        leave_a_schedule_due()
-        with broken("fire") as failures:
-            loop.upkeep.scheduler.expect()
-            loop.bell.ring()
-            wait_for(lambda: failures["fire"], "the transaction is rolled back")
-            runs()
-        runs()
+@pytest.mark.direct
+def test_only_a_heartbeat_does_not_wait_for_the_disk(prepared_by):
+    for prepare, waits in ((beat_cheaply, "off"), (plan_once, "on")):
+        assert prepared_by(prepare).execute("SHOW synchronous_commit") == [(waits,)]

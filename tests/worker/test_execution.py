@@ -4,12 +4,11 @@ import asyncio
 import dataclasses
 import gc
 import json
-import os
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -23,20 +22,18 @@ from pgjobs import (
     Fail,
     Retry,
     Snooze,
-    chain,
     constant,
     current_job,
     enqueue,
-    group,
     signals,
     task,
 )
-from pgjobs.models import Attempt, Job, Progress
+from pgjobs.models import Attempt, Batch, Job, Progress
 from pgjobs.queue import recording
-from pgjobs.testing import perform
 from pgjobs.worker.recorder import REPORT_SECONDS
 from pgjobs.worker.slots.execution import ThreadExecution
-from tests import dependent_tasks, tasks
+from tests import tasks
+from tests.actors import linked_job
 from tests.processes import (
     drain,
     run,
@@ -184,7 +181,7 @@ def return_unknown() -> "Nowhere":  # noqa: F821
     return 1, 2
 
 
-@pytest.mark.parametrize(
+RETURNED = pytest.mark.parametrize(
     ("returning", "result"),
     [
         (return_several, [1, "a", {"inner": [2, [[3, 1.5]]]}]),
@@ -195,12 +192,14 @@ def return_unknown() -> "Nowhere":  # noqa: F821
         (return_unknown, [1, 2]),
     ],
 )
+
+
+@RETURNED
 def test_tuple_is_stored_as_a_list(returning, result):
     job = enqueue(returning)
     drain()
     job.refresh_from_db()
     assert (job.status, job.return_value) == ("SUCCESSFUL", result)
-    assert perform(returning.bind()).return_value == result
 
 
 @task
@@ -794,21 +793,19 @@ def test_end_of_a_job_is_announced_although_another_row_cannot_be_read(heard):
 
 
 def end_with_its_predecessor() -> None:
-    enqueue(chain(fail_at_once.bind(), tasks.noop.bind(), tasks.noop.bind()))
+    linked_job(after=linked_job(after=enqueue(fail_at_once)))
 
 
 def end_with_a_batch() -> None:
-    first = enqueue(group([fail_at_once.bind(), fail_at_once.bind()]))
-    enqueue(tasks.noop.using(after=first))
-
-
-def end_with_a_dependency() -> None:
-    enqueue(dependent_tasks.need_that, os.devnull)
+    batch = Batch.objects.create()
+    for _ in range(2):
+        linked_job(batch=batch, task=fail_at_once.name, max_attempts=1)
+    linked_job(after=batch)
 
 
 def end_behind_a_cancelled_job() -> None:
     first = enqueue(tasks.noop.using(run_after=timedelta(hours=1)))
-    enqueue(tasks.noop.using(after=first))
+    linked_job(after=first)
     drain()
     first.cancel()
 
@@ -833,13 +830,16 @@ def fail_at_once():
     [
         end_with_its_predecessor,
         end_with_a_batch,
-        end_with_a_dependency,
         end_behind_a_cancelled_job,
         expire_in_line,
         be_unreadable,
     ],
 )
 def test_end_of_each_job_is_announced_once_whatever_ends_it(heard, end):
+    check_that_ends_are_announced(heard, end)
+
+
+def check_that_ends_are_announced(heard: list, end: Callable[[], None]) -> None:
     end()
     drain()
     ends = [(id, status) for name, id, status in heard if name == "job_finished"]

@@ -30,15 +30,15 @@ from tests.processes import (
     wait_for_all,
     wait_for_status,
 )
-from tests.proxy import Proxy
-from tests.server import PrivateServer
 from tests.settings import OWNER
+from tests.support.proxy import Proxy
+from tests.support.server import PrivateServer
 
 pytestmark = shared_queue
 
 BRISK = {"HEARTBEAT_INTERVAL": 0.4, "LEASE_DURATION": 3}
 OUTAGE = 3.5  # seconds; more than the lease
-IMPATIENT = {**BRISK, "TASK_MODULES": ["tests.impatient"]}
+IMPATIENT = {**BRISK, "TASK_MODULES": ["tests.support.impatient"]}
 
 
 def execute(query, parameters=None):
@@ -206,7 +206,7 @@ def test_listening_that_went_silent_is_noticed_by_the_missing_echo(start_worker,
 
 
 def wait_until_listening(proxy) -> None:
-    """Wait for a worker that hears of jobs, and has had the look due to that."""
+    """Wait for a worker that hears of jobs, and has made the fetch due to that."""
     wait_for(lambda: proxy.linked("listen"), "it connects to listen")
     wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
     query = (
@@ -333,7 +333,8 @@ def test_claims_that_fail_are_tried_at_growing_intervals_and_logged_once(caplog)
         with connect("default", "test", "lock") as other:
             other.execute("ALTER TABLE pgjobs_job RENAME TO pgjobs_elsewhere")
             try:
-                wait_for(lambda: loop.claimer.backoff.pause > 0.5)
+                backoff = loop.claimer.backoff
+                wait_for(lambda: backoff.lasts(time.monotonic()) > 1.0)
             finally:
                 other.execute("ALTER TABLE pgjobs_elsewhere RENAME TO pgjobs_job")
         assert executed.count("loop record_and_claim") < 20
@@ -363,7 +364,6 @@ def server():
         env={
             **os.environ,
             "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'example_project'}",
-            "DJANGO_SETTINGS_MODULE": "tests.settings",
             "DATABASE_URL": f"{server.url}/postgres",
         },
     )

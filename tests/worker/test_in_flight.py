@@ -31,8 +31,8 @@ def test_outcomes_are_sorted_by_how_they_are_stored():
     failure = FAILURE._replace(id=2, lease_token=2)
     completed = Completed(3, 3)
     in_flight.put([SUCCESS, failure, completed])
-    assert in_flight.successes == [SUCCESS]
-    assert in_flight.unsuccessful == [failure]
+    assert in_flight.recordable_as(Success) == [SUCCESS]
+    assert in_flight.recordable_as(Unsuccessful) == [failure]
     assert in_flight.completed == [completed]
     assert in_flight.still_running == []
 
@@ -43,7 +43,7 @@ def test_outcome_that_cannot_be_stored_now_waits_alone(obstacle):
     other = Success(2, 2, None)
     in_flight.put([SUCCESS, other])
     setattr(in_flight, obstacle, {1})
-    assert in_flight.successes == [other]
+    assert in_flight.recordable_as(Success) == [other]
     assert in_flight.unrecorded == [SUCCESS, other], "it is kept"
 
 
@@ -55,7 +55,7 @@ def test_worker_is_stuck_if_recording_fails_for_all_that_it_holds():
     assert in_flight.is_stuck
 
 
-def test_closed_outcomes_are_forgotten_with_all_that_was_noted_of_them():
+def test_closed_outcomes_are_forgotten_with_all_that_was_known_of_them():
     in_flight = holding(job(1), job(2))
     in_flight.put([SUCCESS])
     in_flight.failing = {1}
@@ -89,30 +89,30 @@ def test_job_that_ran_during_a_failover_runs_again_unless_its_end_is_certain(
     outcome, recorded
 ):
     in_flight = holding(job(1))
-    in_flight.doubt_all()
+    in_flight.fail_over()
     in_flight.put([outcome])
     assert in_flight.unrecorded == [recorded]
 
 
-def test_job_that_may_not_run_again_is_not_doubted():
+def test_job_that_may_not_run_again_is_not_released_after_a_failover():
     in_flight = holding(job(1, max_crashes=1))
-    in_flight.doubt_all()
+    in_flight.fail_over()
     in_flight.put([SUCCESS])
     assert in_flight.unrecorded == [SUCCESS]
 
 
-def test_outcome_that_is_not_stored_yet_is_doubted_too():
+def test_outcome_that_is_not_stored_yet_is_released_too_after_a_failover():
     in_flight = holding(job(1))
     in_flight.put([SUCCESS])
-    in_flight.doubt_all()
-    assert in_flight.successes == []
+    in_flight.fail_over()
+    assert in_flight.recordable_as(Success) == []
 
 
-def test_suspect_runs_alone():
-    suspect = job(1, crashes=2)
-    assert holding(suspect).runs_suspect
-    assert not holding(suspect, job(2)).runs_suspect
-    assert not holding(job(2)).runs_suspect
+def test_last_chance_runs_alone():
+    last_chance = job(1, crashes=2)
+    assert holding(last_chance).runs_last_chance
+    assert not holding(last_chance, job(2)).runs_last_chance
+    assert not holding(job(2)).runs_last_chance
 
 
 def test_jobs_with_keys_are_known_by_their_outcomes():

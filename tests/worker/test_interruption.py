@@ -59,7 +59,7 @@ def test_body_that_has_ended_is_not_stopped():
 
 @pytest.fixture
 def restless_threads():
-    """Threads take turns so often that any two of their steps may meet."""
+    """Threads alternate so often that any two of their steps may meet."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(0.00001)
     yield

@@ -1,53 +1,35 @@
 """One fault never stops everything: plain jobs run on, and the log names the fault."""
 
 from collections import Counter
-from contextlib import ExitStack, contextmanager
-from math import isinf
+from contextlib import ExitStack
 from time import monotonic
 
 import psycopg
 import pytest
 from django.utils import timezone
 
-from pgjobs import current_job, enqueue, enqueue_many, task
+from pgjobs import enqueue, enqueue_many, task
+from pgjobs.features import modules
 from pgjobs.models import Attempt, Job, Queue
 from pgjobs.reports.status import overview
-from pgjobs.worker import wakefulness
-from pgjobs.worker.connections.connection import OwnConnection
+from pgjobs.worker import notify_or_poll
 from pgjobs.worker.connections.listener import Listener
 from pgjobs.worker.upkeep.admission import Admitting
-from pgjobs.worker.upkeep.chore import LONGEST_PAUSE
-from tests import dependent_tasks as dependent
 from tests import tasks
-from tests.actors import Hand, execute, hours, job_that_is, session
+from tests.actors import Hand, execute, hours, job_that_is
 from tests.processes import (
-    ROOT,
-    STATEMENTS,
     drain,
     running_worker,
     shared_queue,
     wait_for,
-    wait_for_all,
     wait_for_status,
 )
-from tests.worker.test_maintenance import (
-    leave_a_schedule_due,
-    leave_an_event_for_a_late_handler,
-    leave_jobs_of_the_dead,
-)
+from tests.support.broken import broken
 
 pytestmark = shared_queue
 
 SOON = 10.0  # seconds, as promised
-
-SMALL = {"slots": 4, "poll": 0.5, "grace": 1}
 MOST_TRIES = 25  # of one statement, in as many seconds as a test takes at most
-# A worker needs these to begin; and those run on the connection of a job, whose failure
-# they are.
-TO_BEGIN = {"register_worker", "heartbeat"}
-OF_ONE_JOB = {"steps", "mark_step", "still_owned", "complete"}
-# Plain jobs cannot run without it.
-CLAIM = {"record_and_claim"}
 # Their connection is opened again after an error, so they have a test of their own.
 OF_LISTENING = {
     "commits_wait",
@@ -55,32 +37,8 @@ OF_LISTENING = {
     "silent_ones_ended",
     "want_notifications",
 }
-FOLDERS = ("pgjobs/sql/worker", "pgjobs/sql/upkeep")
-NAMES = {path.stem for folder in FOLDERS for path in (ROOT / folder).glob("*.sql")}
-# What the scenario below makes a worker run by all means.
-CERTAIN = {
-    "admit",
-    "chores",
-    "deliver_late",
-    "expire",
-    "fire",
-    "next_fire",
-    "promote",
-    "prune",
-    "prune_batches",
-    "prune_events",
-    "prune_left_rows",
-    "record",
-    "report",
-    "rescue",
-    "undecided",
-}
-
-
-@task
-def report_twice(path: str):
-    current_job().progress(1, 2, "half")
-    tasks.hold.function(path)
+# The statements that features have in place of `record`.
+OF_FEATURES = [module.STATEMENT for module in modules("failure")]
 
 
 @task(backoff=lambda failures: 3_600)
@@ -88,97 +46,12 @@ def fail_twice_at_most(message: str):
     raise ValueError(message)
 
 
-@contextmanager
-def broken(name: str):
-    """Let one statement fail in all workers of this process; count how often."""
-    failures: Counter[str] = Counter()
-    execute, together = OwnConnection.execute, OwnConnection.together
-    execute_of_driver = psycopg.Connection.execute
-
-    def refuse(query):
-        if STATEMENTS.get(query) == name:
-            failures[name] += 1
-            raise psycopg.errors.UndefinedColumn(f"{name} is broken")
-
-    def failing(self, query, parameters=None):
-        refuse(query)
-        return execute(self, query, parameters)
-
-    def failing_together(self, statements):
-        for query, _ in statements:
-            refuse(query)
-        return together(self, statements)
-
-    def failing_of_driver(self, query, *args, **kwargs):
-        if isinstance(query, str):  # the listener has a plain connection
-            refuse(query)
-        return execute_of_driver(self, query, *args, **kwargs)
-
-    OwnConnection.execute, OwnConnection.together = failing, failing_together
-    psycopg.Connection.execute = failing_of_driver
-    try:
-        yield failures
-    finally:
-        OwnConnection.execute, OwnConnection.together = execute, together
-        psycopg.Connection.execute = execute_of_driver
-
-
-def leave_something_for_each_statement(path: str) -> None:
-    leave_jobs_of_the_dead()
-    leave_an_event_for_a_late_handler()
-    leave_a_schedule_due()
-    job_that_is("READY", expires_at=timezone.now() - hours(1))
-    job_that_is("SUCCESSFUL", finished_at=timezone.now() - hours(99_999))
-    enqueue(tasks.noop.using(run_after=hours(0)))
-    enqueue(tasks.fail_with, "no")
-    enqueue(tasks.noop.using(lock="door"))
-    dependent.use.enqueue(path)
-    enqueue(report_twice, path)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_schedules", "no_subscriptions")
-@pytest.mark.parametrize(
-    "name", sorted(NAMES - TO_BEGIN - OF_ONE_JOB - OF_LISTENING - CLAIM)
-)
-def test_plain_jobs_run_while_a_statement_of_the_worker_fails_for_ever(
-    name, settings, tmp_path, caplog
-):
-    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.5, "LEASE_DURATION": 5}
-    path = str(tmp_path / "held")
-    leave_something_for_each_statement(path)
-    with broken(name) as failures, running_worker(**SMALL) as loop:
-        for chore in loop.upkeep.chores:
-            if not isinf(chore.interval):
-                chore.due = 0.0
-        loop.bell.ring()
-        if name in CERTAIN:
-            wait_for(lambda: failures[name], f"{name} is run", SOON)
-        running = enqueue(report_twice, path)
-        for _ in range(3):
-            wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
-        running.refresh_from_db()
-        running.cancel()
-        tasks.let_go(path)
-        wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
-        assert loop.phase == "running"
-        assert loop.faults.since is None
-    assert failures[name] <= MOST_TRIES, "it spins"
-    if failures[name]:
-        assert f"{name} is broken" in caplog.text
-
-
-def test_every_statement_of_the_worker_is_broken_by_the_test_above():
-    assert NAMES >= CERTAIN | TO_BEGIN | OF_ONE_JOB | OF_LISTENING | CLAIM
-    assert set(STATEMENTS.values()) >= NAMES
-
-
 @pytest.fixture
 def restless(monkeypatch):
     """Let workers ask all the time, and hear that commits wait for one another."""
-    monkeypatch.setattr(wakefulness, "MANY", 0)
-    monkeypatch.setattr(wakefulness, "ASK_SECONDS", 0)
-    monkeypatch.setattr(wakefulness, "PATIENCE", 0)
+    monkeypatch.setattr(notify_or_poll, "MANY", 0)
+    monkeypatch.setattr(notify_or_poll, "ASK_SECONDS", 0)
+    monkeypatch.setattr(notify_or_poll, "PATIENCE", 0)
     ask = Listener.ask
 
     def answered(self, name, **parameters):
@@ -196,37 +69,19 @@ def test_worker_neither_spins_nor_stops_while_it_cannot_ask_to_be_notified(
     with running_worker(poll=0.2) as loop:
         with broken(name) as failures:
             wait_for(lambda: failures[name] >= 4, f"{name} is run some times")
-            assert max(loop.listener.failures, loop.listener.refused.pause) > 1
+            listener = loop.listener
+            wait_for(
+                lambda: (
+                    listener.failures > 1 or listener.refused.lasts(monotonic()) > 1
+                ),
+                "the listener knows that it fails",
+            )
             wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
             assert loop.phase == "running"
             assert loop.faults.since is None
         assert failures[name] <= MOST_TRIES, "it spins"
         assert f"{name} is broken" in caplog.text
         wait_for(lambda: loop.listener.connection, "it listens again")
-
-
-def test_worker_that_cannot_claim_ahead_claims_for_its_slots(caplog):
-    name = "record_and_claim_ahead"
-    with running_worker(slots=2, prefetch="auto", poll=600) as loop:
-        prefetching = loop.claimer.prefetching
-
-        def are_known():
-            wait_until_all(neighbours(), "SUCCESSFUL")
-            return prefetching.averages.costs()
-
-        wait_for(are_known, "its jobs are known to be short")
-        with broken(name) as failures:
-            wait_until_all(neighbours(), "SUCCESSFUL")
-            wait_for(lambda: neighbours() and failures[name] >= 2, "it is tried again")
-            wait_for_all("SUCCESSFUL", timeout=SOON)
-            assert loop.phase == "running"
-            assert loop.claimer.backoff.since is None
-        assert failures[name] <= MOST_TRIES, "it spins"
-        assert "Claiming ahead failed, trying again in" in caplog.text
-        wait_for(
-            lambda: neighbours() and prefetching.backoff.since is None,
-            "it claims ahead again",
-        )
 
 
 def fill_with_jobs_of_a_limited_queue() -> None:
@@ -252,39 +107,17 @@ def test_worker_that_cannot_claim_by_queue_gets_past_what_it_may_not_claim(
         wait_for(lambda: failures["claim_by_queue"] >= 2, "it is tried again")
         assert loop.claimer.backoff.since is None
         assert failures["claim_by_queue"] <= MOST_TRIES, "it spins"
-    assert "Claiming by queue failed, only plain jobs run for" in caplog.text
-
-
-def test_worker_that_cannot_count_units_runs_plain_jobs_one_unit_each(tmp_path):
-    path = str(tmp_path / "held")
-    running = Job.objects.filter(status="RUNNING")
-    options = {"slots": 3, "units": 3, "grace": 1}
-    with ExitStack() as fault:
-        failures = fault.enter_context(broken("claim_by_queue"))
-        heavy = enqueue(tasks.noop.using(process_units=2, priority=100))
-        held = enqueue_many([tasks.hold.bind(path) for _ in range(6)])
-        with running_worker(**options) as first, running_worker(**options) as second:
-            wait_for(lambda: len(tasks.lines(path)) >= 3, "plain jobs fill the host")
-            tries = failures["claim_by_queue"]
-            wait_for(
-                lambda: failures["claim_by_queue"] >= tries + 3, "it is tried again"
-            )
-            assert running.count() == len(tasks.lines(path)) == 3
-            tasks.let_go(path)
-            wait_until_all(held, "SUCCESSFUL")
-            heavy.refresh_from_db()
-            assert heavy.status == "READY"
-            assert first.faults.since is second.faults.since is None
-            assert failures["claim_by_queue"] <= 2 * MOST_TRIES, "it spins"
-            fault.close()
-            wait_for_status(heavy, "SUCCESSFUL", timeout=2 * LONGEST_PAUSE)
+    assert (
+        "Claiming by queue failed, only jobs of queues without a limit run for"
+        in caplog.text
+    )
 
 
 def test_drain_whose_claim_by_queue_fails_for_long_says_so(monkeypatch):
-    monkeypatch.setattr("pgjobs.worker.claimer.DRAIN_PATIENCE", 1.0)
-    enqueue(tasks.noop.using(process_units=1))
+    monkeypatch.setattr("pgjobs.worker.loop.DRAIN_PATIENCE", 1.0)
+    fill_with_jobs_of_a_limited_queue()
     plain = neighbours()
-    with broken("claim_by_queue"), running_worker(drain=True, units=3) as loop:
+    with broken("claim_by_queue"), running_worker(drain=True) as loop:
         wait_until_all(plain, "SUCCESSFUL")
         wait_for(lambda: loop.phase == "stopped", "it gives up")
     assert Job.objects.filter(status="READY").count() == 1
@@ -293,7 +126,8 @@ def test_drain_whose_claim_by_queue_fails_for_long_says_so(monkeypatch):
 def test_worker_whose_claim_fails_for_ever_neither_spins_nor_ends(caplog):
     enqueue(tasks.noop)
     with broken("record_and_claim") as failures, running_worker(poll=600) as loop:
-        wait_for(lambda: loop.claimer.backoff.pause > 1, "it has tried some times")
+        backoff = loop.claimer.backoff
+        wait_for(lambda: backoff.lasts(monotonic()) > 2, "it has tried some times")
         assert loop.phase == "running"
     assert failures["record_and_claim"] <= MOST_TRIES
     assert "Claiming failed, trying again in" in caplog.text
@@ -317,26 +151,6 @@ def test_outcomes_are_recorded_and_chores_done_while_the_claim_fails(tmp_path):
 
 
 # Rows that no statement can change
-
-
-@pytest.fixture
-def refuse():
-    """Let the database refuse changes of jobs of `tests.echo`, given a condition."""
-
-    def refuse(condition: str, event: str = "UPDATE") -> None:
-        result = "OLD" if event == "DELETE" else "NEW"
-        execute(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-            f" IF OLD.task = 'tests.echo' AND {condition}"
-            f" THEN RAISE 'refused'; END IF; RETURN {result}; END $$"
-        )
-        execute(
-            f"CREATE TRIGGER aaa_refuse BEFORE {event} ON pgjobs_job"
-            " FOR EACH ROW EXECUTE FUNCTION refuse()"
-        )
-
-    yield refuse
-    execute("DROP FUNCTION IF EXISTS refuse() CASCADE")
 
 
 def neighbours(**options) -> list[Job]:
@@ -414,7 +228,7 @@ def test_job_that_cannot_be_rescued_fails_and_the_others_are_rescued(refuse):
     dead.vanish()
     refuse("NEW.status = 'READY'")
     with running_worker(poll=600) as loop:
-        loop.upkeep.rescue.expect()
+        loop.upkeep["rescue"].expect()
         loop.bell.ring()
         wait_until_all(others, "SUCCESSFUL")
         wait_for_status(bad, "FAILED", timeout=SOON)
@@ -455,17 +269,6 @@ def test_outcome_that_cannot_be_stored_at_all_leaves_the_other_slots_alone(
         wait_for_status(bad, "SUCCESSFUL", timeout=SOON)
     assert "Recording failed, the next try in" in caplog.text
     assert f"jobs={bad.pk}: refused" in caplog.text
-
-
-def test_outcome_that_waits_for_a_lock_on_another_table_takes_no_slot():
-    with session() as other, running_worker(slots=2, poll=600) as loop:
-        other.begin()
-        other.execute("LOCK TABLE pgjobs_errorgroup IN EXCLUSIVE MODE")
-        failing = enqueue_many([fail_twice_at_most.bind(str(n)) for n in range(3)])
-        wait_for(lambda: len(loop.in_flight.failing) >= 2, "they are kept for later")
-        wait_until_all(neighbours(), "SUCCESSFUL")
-        other.commit()
-        wait_until_all(failing, "SCHEDULED")
 
 
 def test_sweep_that_meets_a_lock_is_not_tried_again_at_once():
@@ -532,8 +335,8 @@ def test_statement_that_takes_too_long_is_tried_with_half_of_its_batch(monkeypat
 @pytest.mark.parametrize(
     "names",
     [
-        ["record", "record_without_group"],
-        ["record", "record_without_group", "record_without_attempt"],
+        [*OF_FEATURES, "record"],
+        [*OF_FEATURES, "record", "record_without_attempt"],
     ],
 )
 def test_failures_that_cannot_be_stored_in_any_way_leave_plain_jobs_alone(
@@ -555,7 +358,8 @@ def test_success_that_cannot_be_stored_in_any_way_leaves_plain_jobs_alone(
     refuse, caplog
 ):
     refuse("NEW.status <> 'RUNNING' AND OLD.status = 'RUNNING'")
-    with broken("record_successes") as failures, running_worker(poll=600) as loop:
+    quick = {"poll": 600, "grace": 1}
+    with broken("record_successes") as failures, running_worker(**quick) as loop:
         enqueue(tasks.echo, 1)
         wait_for(lambda: failures["record_successes"], "it is tried")
         wait_until_all(neighbours(), "SUCCESSFUL")
@@ -567,7 +371,8 @@ def test_success_that_cannot_be_stored_in_any_way_leaves_plain_jobs_alone(
 def test_worker_that_cannot_ask_what_became_of_a_job_runs_the_others(tmp_path, caplog):
     path = str(tmp_path / "held")
     job = enqueue(tasks.hold, path)
-    with broken("in_doubt") as failures, running_worker(slots=1, poll=600) as loop:
+    quick = {"slots": 1, "poll": 600, "grace": 1}
+    with broken("in_doubt") as failures, running_worker(**quick) as loop:
         wait_for(lambda: tasks.lines(path), "the job runs")
         Job.objects.filter(pk=job.pk).delete()
         tasks.let_go(path)
@@ -578,11 +383,11 @@ def test_worker_that_cannot_ask_what_became_of_a_job_runs_the_others(tmp_path, c
     assert "in_doubt is broken" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["first_in_line", "try_claim"])
 def test_worker_that_cannot_find_what_makes_claims_fail_goes_on_once_it_can(
-    name, refuse, caplog
+    refuse, caplog
 ):
     """Until then it cannot claim: any job may be the one."""
+    name = "claim_these"
     refuse("NEW.status = 'RUNNING'")
     with running_worker(poll=600) as loop:
         with broken(name) as failures:

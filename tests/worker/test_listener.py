@@ -1,5 +1,6 @@
 """What wakes a sleeping worker; with notifications off, the poll."""
 
+import os
 import threading
 from datetime import timedelta
 from math import inf
@@ -53,11 +54,11 @@ def backends(role: str) -> list[int]:
 
 @pytest.fixture
 def sleeper(settings):
-    """A worker that looks at the queue once a minute unless it is woken."""
+    """A worker that fetches once a minute unless it is woken."""
     # No sweep soon finds jobs of which no notification came.
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     with running_worker(poll=600, name="sleeper") as loop:
-        wait_for(lambda: loop.listener.alarm, "the worker sleeps")
+        wait_for(lambda: loop.bell.alarm, "the worker sleeps")
         yield loop
 
 
@@ -168,7 +169,7 @@ def test_job_that_another_worker_releases_wakes_this_one(lock, tmp_path):
     with WorkerThread(grace=0, slots=1) as leaver:
         wait_for(lambda: tasks.lines(path), "the job runs")
         with running_worker(poll=600) as loop:
-            wait_for(lambda: loop.listener.alarm, "the other worker sleeps")
+            wait_for(lambda: loop.bell.alarm, "the other worker sleeps")
             assert leaver.stop() == ExitCode.GRACE_OVER
             wait_for(lambda: len(tasks.lines(path)) == 2, "it runs again", SOON)
             tasks.let_go(path)
@@ -195,10 +196,10 @@ def test_jobs_of_unserved_queues_do_not_wake_the_worker():
     with running_worker(poll=600, queues=("mail",)) as loop:
         wait_for(lambda: loop.listener.state == "on", "the worker listens")
         wait_for(
-            lambda: loop.listener.alarm and not loop.listener.is_new,
+            lambda: loop.bell.alarm and not loop.listener.is_new,
             "the worker sleeps",
         )
-        wait_for_pass(loop)  # it may just have begun to listen, and is about to look
+        wait_for_pass(loop)  # it may just have begun to listen, and is about to fetch
         heard = loop.heartbeat.last_heard
         with statements_of_workers() as executed:
             tasks.noop.using(queue_name="other").enqueue()
@@ -224,7 +225,7 @@ def test_worker_without_notifications_polls(settings, how):
     if how == "setting":
         settings.PGJOBS = {"LISTEN": False}
     with running_worker(poll=0.2, listen=False) as loop:
-        wait_for(lambda: loop.listener.alarm, "the worker sleeps")
+        wait_for(lambda: loop.bell.alarm, "the worker sleeps")
         for task in (tasks.noop, tasks.noop.using(lock="door")) * 2:
             wait_for_status(enqueue(task), "SUCCESSFUL", timeout=SOON)
         assert backends("listen") == []
@@ -258,8 +259,8 @@ def test_what_was_notified_as_its_connection_broke_is_found(settings, monkeypatc
     """The worker learns of the break only, and does not sleep over it."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
     with running_worker(poll=600) as loop:
-        wait_for(lambda: loop.listener.alarm, "the worker sleeps")
-        wait_for_pass(loop)  # it has had the look that is due as it begins to listen
+        wait_for(lambda: loop.bell.alarm, "the worker sleeps")
+        wait_for_pass(loop)  # it has made the fetch that is due as it begins to listen
         run_pass = loop.run_pass
 
         def pass_while_the_connection_breaks():
@@ -288,7 +289,7 @@ def test_what_was_notified_before_the_worker_listens_again_is_found(
 
     monkeypatch.setattr(sleeper.listener, "subscribe", subscribe_late)
     execute("SELECT pg_terminate_backend(%s, 5000)", backends("listen")[0])
-    wait_for(lambda: sleeper.listener.connecting and sleeper.listener.alarm)
+    wait_for(lambda: sleeper.listener.connecting and sleeper.bell.alarm)
     wait_for_pass(sleeper)
     job = enqueue(tasks.noop)
     wait_for_pass(sleeper)
@@ -325,7 +326,7 @@ def test_worker_that_never_sleeps_hears_its_echoes(settings, caplog, monkeypatch
     """Its listening connection is not taken for dead while it is busy."""
     settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.3, "LEASE_DURATION": 3}
     with running_worker(poll=600) as loop, statements_of_workers() as executed:
-        monkeypatch.setattr(loop, "has_work", lambda: True)
+        monkeypatch.setattr(loop, "wakes_at", lambda: 0.0)
         wait_for(lambda: executed.count("heartbeat heartbeat") > 6)
         monkeypatch.undo()
         wait_for_status(enqueue(tasks.noop), "SUCCESSFUL", timeout=SOON)
@@ -347,11 +348,22 @@ def test_job_that_ends_rings_without_a_notification(sleeper):
         signals.job_finished.disconnect(receive)
 
 
+def test_bell_wakes_what_sleeps_and_rings_once():
+    bell = Bell()
+    bell.wake()
+    bell.alarm = ["set"]
+    bell.wake()
+    bell.wake()
+    assert os.read(bell.read_end, 4096) == b"!"
+    assert bell.alarm == []
+    bell.close()
+
+
 def test_worker_that_expects_nothing_can_sleep_for_ever():
     """A loop that raised at this lost the job that it ran."""
     bell = Bell()
     never = SimpleNamespace(listen=False)
-    listener = Listener(never, 1, bell, None, None, lambda *heard: None)
+    listener = Listener(never, 1, bell, None, None, {})
     bell.ring()
     assert listener.sleep(inf) == [bell.read_end]
     listener.close()

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from pgjobs import enqueue
-from pgjobs.models import Delivery, Event, Job, Schedule, Subscription
+from pgjobs.models import Job
 from pgjobs.queue import upkeep
 from pgjobs.worker import Loop
 from pgjobs.worker.upkeep.chore import Chore
@@ -18,6 +18,7 @@ from tests.actors import (
     forget_a_job_in_line,
     hours,
     job_that_is,
+    linked_job,
     pass_time,
 )
 from tests.processes import (
@@ -86,7 +87,7 @@ def leave_a_forgotten_job_in_line() -> Callable[[], bool]:
 
 def leave_a_job_behind_one_that_is_gone() -> Callable[[], bool]:
     first = enqueue(noop)
-    last = enqueue(noop.using(queue_name="none", after=first))
+    last = linked_job(after=first, queue_name="none")
     wait_for(Job.objects.filter(pk=last.pk, line="predecessor").exists)
     execute("ALTER TABLE pgjobs_job DISABLE TRIGGER USER")
     execute("DELETE FROM pgjobs_job WHERE id = %(id)s", {"id": first.pk})
@@ -99,20 +100,6 @@ def leave_an_expired_job() -> Callable[[], bool]:
     return Job.objects.filter(status="CANCELLED").exists
 
 
-def leave_an_event_for_a_late_handler() -> Callable[[], bool]:
-    Event.objects.create(name="x", payload={}, handlers=0)
-    Subscription.objects.create(task="tests.echo", event="x")
-    return Delivery.objects.exists
-
-
-def leave_a_schedule_due() -> Callable[[], bool]:
-    made = Schedule(name="s", task="tests.noop", every=hours(1))
-    made.plan_again(timezone.now())
-    made.next_run_at = timezone.now() - hours(1)
-    made.save()
-    return Job.objects.filter(tick__schedule=made).exists
-
-
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 @pytest.mark.parametrize(
     "leave",
@@ -121,11 +108,13 @@ def leave_a_schedule_due() -> Callable[[], bool]:
         leave_a_forgotten_job_in_line,
         leave_a_job_behind_one_that_is_gone,
         leave_an_expired_job,
-        leave_an_event_for_a_late_handler,
-        leave_a_schedule_due,
     ],
 )
 def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
+    check_that_it_is_done(loop, leave)
+
+
+def check_that_it_is_done(loop: Loop, leave: Callable[[], Callable[[], bool]]) -> None:
     wait_for_pass(loop)
     is_done = leave()
     assert not is_done()
@@ -133,29 +122,18 @@ def test_chore_is_found_and_done_though_there_was_none_before(loop, leave):
     wait_for(is_done, timeout=SOON)
 
 
-def test_workers_that_are_alive_prune_by_turns(loop):
-    others = [Hand("first"), Hand("second")]
-    wait_for_pass(loop)
-    assert loop.upkeep["prune"].turns == loop.upkeep["prune_events"].turns == 3
-    for each in others:
-        each.vanish()
-    wait_for_pass(loop)
-    assert loop.upkeep["prune"].turns == 1
-    assert loop.upkeep.survey.turns == 1, "each worker looks for the dead"
-
-
 @pytest.mark.listening
 @pytest.mark.usefixtures("no_schedules", "no_subscriptions")
 def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
     wait_for_pass(loop)
-    wait_for(lambda: loop.listener.alarm)
-    loop.poll_schedule.look_at = look_at = monotonic() + 300
+    wait_for(lambda: loop.bell.alarm)
+    loop.rule.due = poll_at = monotonic() + 300
     with statements_of_workers() as executed:
         for _ in range(3):
             begin(loop, loop.upkeep.survey)
             wait_for(lambda: loop.upkeep.survey.due)
     assert executed == ["loop chores"] * 3
-    assert loop.poll_schedule.look_at > look_at, "the next poll comes later"
+    assert loop.rule.due > poll_at, "the next poll comes later"
 
 
 def test_worker_that_cannot_listen_polls_although_it_looks_for_chores(settings):

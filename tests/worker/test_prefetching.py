@@ -1,6 +1,6 @@
-"""`--prefetch auto`: the worker holds what its slots will begin within moments."""
+"""`--prefetch`: the worker holds what its slots will begin within moments."""
 
-from datetime import UTC, datetime
+from collections import deque
 from math import inf
 
 import pytest
@@ -8,11 +8,14 @@ from django.core.management import call_command
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Attempt, Job
-from pgjobs.queue import claiming, looks
-from pgjobs.queue.claiming import Ahead, Claimed, ClaimedJob
-from pgjobs.worker import ExitCode, prefetching
-from pgjobs.worker.poll_schedule import PollSchedule
-from pgjobs.worker.prefetching import AHEAD_SECONDS, FEWEST_RUNS, MOST_TASKS, Averages
+from pgjobs.queue import claiming
+from pgjobs.queue.claiming import ClaimedJob
+from pgjobs.worker import ExitCode, room, stopping
+from pgjobs.worker.in_flight import InFlight
+from pgjobs.worker.options import WorkerOptions
+from pgjobs.worker.room import PREFETCH_SECONDS, Capacity
+from pgjobs.worker.stopping import Lifetime
+from pgjobs.worker.upkeep.admission import Admitting
 from tests import tasks
 from tests.actors import Hand, admit
 from tests.processes import (
@@ -25,80 +28,122 @@ from tests.processes import (
     wait_for_status,
 )
 
-COSTS = {tasks.noop.name: 0.001}
+# How many jobs a worker prefetches
 
 
-# What a task costs
+class Slots:
+    """An executor some of whose slots run something long."""
+
+    def __init__(self, long: int = 0):
+        self.long = long
+        self.given_up = 0
+        self.runs: deque[float] = deque()
+        self.submitted = 0
+
+    def running_for(self, seconds: float) -> int:
+        return self.long
 
 
-def averages_of(*seconds: float) -> Averages:
-    averages = Averages()
-    for each in seconds:
-        averages.add([("task", each)])
-    return averages
+class Beating:
+    silent_at = inf
 
 
-def test_task_is_unknown_until_it_has_run_some_times():
-    assert averages_of(*[0.001] * (FEWEST_RUNS - 1)).cost_of("task") == inf
-    assert averages_of(*[0.001] * FEWEST_RUNS).cost_of("task") == pytest.approx(0.001)
-    assert Averages().cost_of("another") == inf
+def capacity(*runs: float, long: int = 0, **options) -> Capacity:
+    """Return the capacity of a worker whose latest jobs took this long."""
+    slots, how = Slots(long), WorkerOptions(slots=4, **options)
+    made = Capacity(
+        how,
+        slots,
+        InFlight(),
+        lifetime=Lifetime(how, slots),
+        heartbeat=Beating(),
+        admitting=Admitting(),
+    )
+    slots.runs = deque(runs)
+    return made
 
 
-def test_runs_that_are_noted_together_count_as_if_noted_one_by_one():
-    together = Averages()
-    together.add([("task", 0.001)] * 500)
-    together.add([("task", 0.004)] * 10)
-    alone = averages_of(*[0.001] * 500, *[0.004] * 10)
-    assert together.cost_of("task") == pytest.approx(alone.cost_of("task"))
+def seconds_of(*runs: float) -> float:
+    measured = capacity(*runs, prefetch=1)
+    measured.measure()
+    return measured.seconds
 
 
-def test_one_long_run_makes_a_task_long_for_many_runs_to_come():
-    seconds = [0.0001] * 200 + [10.0]
-    assert averages_of(*seconds).costs() == {}
-    assert averages_of(*seconds, *[0.0001] * 50).costs() == {}
-    assert averages_of(*seconds, *[0.0001] * 500).cost_of("task") < AHEAD_SECONDS
+SHORT = [0.001] * 500
 
 
-def test_averages_of_the_tasks_that_ran_last_are_kept():
-    averages = Averages()
-    for number in range(2 * MOST_TASKS):
-        averages.add([(f"task {number}", 0.001)] * FEWEST_RUNS)
-        averages.add([("often", 0.001)])
-    assert len(averages.by_task) == MOST_TASKS
-    assert "often" in averages.by_task
+def test_worker_takes_its_jobs_for_long_until_some_have_run():
+    assert capacity(prefetch=9).to_prefetch(0, 4) == 0
+    assert capacity(*SHORT[:5], prefetch=9).to_prefetch(0, 4) == 0
+    assert capacity(*SHORT, prefetch=9).to_prefetch(0, 4) == 9
+    assert seconds_of(*SHORT) == pytest.approx(0.001, rel=0.01)
 
 
-# What a claim takes ahead
+def test_long_runs_make_all_runs_long_for_a_while():
+    runs = [*SHORT, *[10.0] * 5]
+    assert seconds_of(*runs) > PREFETCH_SECONDS
+    assert seconds_of(*runs, *SHORT) < PREFETCH_SECONDS
+
+
+def test_one_long_run_among_many_short_ones_counts_for_little():
+    assert seconds_of(*SHORT, 600.0) < PREFETCH_SECONDS / 2
+
+
+@pytest.mark.parametrize(
+    ("held", "left", "long", "most", "expected"),
+    [
+        (0, None, 0, "auto", 16),  # in 5 ms four slots begin twenty, four of them now
+        (0, None, 0, 9, 9),
+        (4, None, 0, 9, 9),
+        (7, None, 0, 9, 6),
+        (30, None, 0, 9, 0),
+        (0, 9, 0, 9, 5),
+        (0, None, 2, 9, 6),
+        (0, None, 4, 9, 0),
+    ],
+)
+def test_worker_prefetches_what_its_slots_begin_within_moments(
+    held, left, long, most, expected
+):
+    has = capacity(*[0.00099] * 600, long=long, prefetch=most, max_jobs=left)
+    assert has.to_prefetch(held, has.free_slots(held)) == expected
+
+
+def test_worker_that_does_not_prefetch_claims_for_its_slots_only():
+    admitted = capacity(*SHORT).room(now=0.0)
+    assert (admitted.slots, admitted.prefetched) == (4, 0)
+
+
+def test_claim_prefetches_few_jobs_where_the_last_one_has_brought_few():
+    has = capacity(*[0.0001] * 600, prefetch=15)
+    asked = []
+    for brings in (0, 4, 8, 12, 15):
+        asked.append(has.to_prefetch(0, 4))
+        has.brought(brings)
+    assert asked == [15, 4, 8, 12, 15]
+
+
+# What a claim prefetches
 
 
 @shared_queue
 def test_claim_ends_before_the_first_job_that_must_not_wait_in_a_worker():
     jobs = enqueue_many([tasks.noop.bind() for _ in range(6)])
-    jobs += [enqueue(tasks.echo, 1), enqueue(tasks.noop)]
+    jobs += [enqueue(tasks.noop.using(max_crashes=2)), enqueue(tasks.noop)]
     claimed = Hand().record_and_claim(
-        limit=2, look=looks.first_look(20), ahead=Ahead(20, 1.0, COSTS)
+        limit=2, fetch=claiming.first_fetch(40), prefetched=20
     )
     assert [job.id for job in claimed.jobs] == [job.pk for job in jobs[:6]]
     assert not claimed.has_more
 
 
 @shared_queue
-def test_free_slots_are_filled_whatever_is_in_line():
-    jobs = [enqueue(tasks.echo, 1), *enqueue_many([tasks.noop.bind()] * 2)]
+def test_free_slots_are_filled_whatever_is_ready():
+    jobs = [enqueue(tasks.noop.using(max_crashes=2)) for _ in range(3)]
     claimed = Hand().record_and_claim(
-        limit=2, look=looks.first_look(20), ahead=Ahead(20, 1.0, COSTS)
+        limit=2, fetch=claiming.first_fetch(22), prefetched=20
     )
-    # Nothing waits behind a job that may take long.
     assert [job.id for job in claimed.jobs] == [job.pk for job in jobs[:2]]
-
-
-@shared_queue
-def test_busy_worker_claims_only_what_fits_into_the_time_of_its_slots():
-    jobs = enqueue_many([tasks.noop.bind() for _ in range(9)])
-    claimed = Hand().record_and_claim(
-        limit=0, look=looks.first_look(9), ahead=Ahead(9, 0.0045, COSTS)
-    )
-    assert [job.id for job in claimed.jobs] == [job.pk for job in jobs[:4]]
 
 
 @shared_queue
@@ -108,56 +153,45 @@ def test_busy_worker_claims_only_what_fits_into_the_time_of_its_slots():
         {"lock": "door"},
         {"limit_key": "key", "max_running": 9},
         {"rate": "9/minute"},
-        {"process_units": 2},
         {"max_crashes": 2},
         {"max_crashes": 1},
     ],
 )
 def test_job_that_must_not_wait_in_a_worker_is_left_to_a_free_slot(options):
-    hand, ahead = Hand(), Ahead(9, 1.0, COSTS)
+    check_that_it_is_left(options)
+
+
+def check_that_it_is_left(options: dict) -> None:
+    hand, prefetched = Hand(), 9
     job = tasks.noop.using(**options).enqueue()
     admit()
-    look = looks.first_look(9)
-    assert hand.record_and_claim(limit=0, look=look, ahead=ahead).jobs == []
+    fetch = claiming.first_fetch(9)
+    assert hand.record_and_claim(limit=0, fetch=fetch, prefetched=prefetched).jobs == []
     (claimed,) = hand.record_and_claim(
-        limit=1, look=look, ahead=ahead, is_idle=True
+        limit=1, fetch=fetch, prefetched=prefetched, is_idle=True
     ).jobs
     assert claimed.id == job.pk
-
-
-def test_look_that_brought_more_than_for_the_free_slots_may_have_left_some():
-    schedule = PollSchedule(poll=60)
-    schedule.plan(claimed_with(jobs=3), limit=2, promoted=True, now=0.0)
-    assert schedule.may_hold_more
-    schedule.plan(claimed_with(jobs=1), limit=2, promoted=True, now=0.0)
-    assert not schedule.may_hold_more
-
-
-def claimed_with(jobs: int) -> Claimed:
-    job = ClaimedJob._make([None] * len(ClaimedJob._fields))
-    job = job._replace(crashes=0, max_crashes=3)
-    return Claimed(
-        recorded=set(),
-        has_keys=False,
-        next_due=None,
-        met_suspect=False,
-        met_locked=False,
-        met_expired=False,
-        has_more=False,
-        seconds=0.0,
-        at=datetime.now(UTC),
-        jobs=[job] * jobs,
-    )
 
 
 # The worker
 
 
 @pytest.fixture
-def patient(monkeypatch):
-    """Let a busy machine count as quick; nothing goes back because it has waited."""
-    monkeypatch.setattr(prefetching, "AHEAD_SECONDS", 60.0)
-    monkeypatch.setattr(prefetching, "LONGEST_WAIT", 600.0)
+def knowing(monkeypatch):
+    """Let a busy machine count as quick, and the worker take its jobs for short."""
+
+    def take_for_short(capacity):
+        capacity.seconds = 0.001
+
+    monkeypatch.setattr(room, "PREFETCH_SECONDS", 60.0)
+    monkeypatch.setattr(Capacity, "measure", take_for_short)
+    monkeypatch.setattr(Capacity, "brought", lambda *_: None)
+
+
+@pytest.fixture
+def patient(knowing, monkeypatch):
+    """Let nothing go back because it has waited."""
+    monkeypatch.setattr(stopping, "LONGEST_WAIT", 600.0)
 
 
 @pytest.fixture
@@ -201,7 +235,7 @@ def test_worker_of_a_host_with_units_claims_for_its_slots_only(claims):
 
 @shared_queue
 @pytest.mark.usefixtures("patient")
-def test_worker_claims_ahead_no_more_than_it_is_to_run():
+def test_worker_prefetches_no_more_than_it_is_to_run():
     enqueue_many([tasks.noop.bind() for _ in range(90)])
     worker = WorkerThread(max_jobs=45, slots=2, prefetch="auto")
     assert worker.join() == ExitCode.STOPPED
@@ -212,7 +246,7 @@ def test_worker_claims_ahead_no_more_than_it_is_to_run():
 def held_up(path: str, number: int = 6) -> list[Job]:
     """Enqueue jobs of a task that was short until now and does not end any more."""
     tasks.let_go(f"{path} short")
-    enqueue_many([tasks.hold.bind(f"{path} short") for _ in range(3 * FEWEST_RUNS)])
+    enqueue_many([tasks.hold.bind(f"{path} short") for _ in range(30)])
     wait_for_all("SUCCESSFUL")
     return enqueue_many([tasks.hold.bind(path) for _ in range(number)])
 
@@ -238,13 +272,14 @@ def test_worker_that_stops_gives_back_what_no_slot_has_begun(path):
 
 
 @shared_queue
-def test_jobs_that_wait_for_too_long_go_to_another_worker(path, monkeypatch):
-    monkeypatch.setattr(prefetching, "AHEAD_SECONDS", 60.0)
+@pytest.mark.usefixtures("knowing")
+def test_jobs_that_wait_for_too_long_go_to_another_worker(path):
     with running_worker(slots=2, prefetch="auto", poll=600) as first:
         held_up(path)
         wait_for(lambda: len(tasks.lines(path)) == 2, "the slots are taken")
-        wait_for(lambda: Job.objects.ready().count() == 4, "the others are back")
-        wait_for(lambda: len(first.in_flight) == 2, "the worker knows")
+        back = Job.objects.ready().filter(attempts=1)
+        wait_for(lambda: back.count() == 4, "the others are back")
+        wait_for(lambda: len(first.in_flight.jobs) == 2, "the worker knows")
         with running_worker(slots=4, poll=600):
             wait_for(lambda: len(tasks.lines(path)) == 6, "another worker runs them")
             tasks.let_go(path)
@@ -252,10 +287,9 @@ def test_jobs_that_wait_for_too_long_go_to_another_worker(path, monkeypatch):
 
 
 @shared_queue
-@pytest.mark.usefixtures("patient")  # so nothing goes back that was claimed wrongly
 def test_two_workers_run_short_and_long_jobs_side_by_side(claims, path):
-    """No short job waits in a worker behind a long one, however they are mixed."""
-    enqueue_many([tasks.noop.bind() for _ in range(100)])
+    """No short job waits for long in a worker behind a long one."""
+    enqueue_many([tasks.noop.bind() for _ in range(400)])
     with (
         running_worker(slots=2, prefetch="auto"),
         running_worker(slots=2, prefetch="auto"),
@@ -274,8 +308,8 @@ def test_two_workers_run_short_and_long_jobs_side_by_side(claims, path):
         tasks.let_go(path)
         wait_for_all("SUCCESSFUL")
     assert max(claims) > 2
-    assert Job.objects.filter(crashes=0, failures=0).count() == 203
-    assert not Job.objects.filter(attempts__gt=1).exists()
+    assert Job.objects.filter(crashes=0, failures=0).count() == 503
+    assert not Job.objects.filter(attempts__gt=2).exists(), "it waits only once"
 
 
 @shared_queue
@@ -288,11 +322,9 @@ def test_command_takes_auto(capsys):
 # A worker that dies
 
 
-def claimed_ahead() -> tuple[Hand, ClaimedJob]:
+def prefetched() -> tuple[Hand, ClaimedJob]:
     hand = Hand()
-    (job,) = hand.record_and_claim(
-        look=looks.first_look(1), ahead=Ahead(1, 1.0, COSTS)
-    ).jobs
+    (job,) = hand.record_and_claim(fetch=claiming.first_fetch(1), prefetched=1).jobs
     return hand, job
 
 
@@ -306,7 +338,7 @@ def lose(hand: Hand) -> Job:
 @shared_queue
 def test_death_of_a_worker_is_no_crash_of_a_job_that_waited_in_it():
     enqueue(tasks.noop)
-    job = lose(claimed_ahead()[0])
+    job = lose(prefetched()[0])
     assert (job.status, job.attempts, job.crashes) == ("READY", 1, 0)
     assert job.reason == "Worker lost, perhaps before the job began."
     assert Attempt.objects.get().outcome == "CRASHED"
@@ -315,10 +347,8 @@ def test_death_of_a_worker_is_no_crash_of_a_job_that_waited_in_it():
 @shared_queue
 def test_job_waits_in_a_worker_only_once():
     enqueue(tasks.noop)
-    lose(claimed_ahead()[0])
-    claimed = Hand().record_and_claim(
-        look=looks.first_look(1), ahead=Ahead(1, 1.0, COSTS)
-    )
+    lose(prefetched()[0])
+    claimed = Hand().record_and_claim(fetch=claiming.first_fetch(1), prefetched=1)
     assert claimed.jobs == []
 
 
@@ -327,7 +357,7 @@ def test_job_waits_in_a_worker_only_once():
 def test_job_that_kills_its_process_fails_after_as_many_crashes_as_any_other(most):
     """The first of them was none, as long as the job might not have begun."""
     enqueue(tasks.noop.using(max_crashes=most))
-    crashes = [lose(claimed_ahead()[0]).crashes]
+    crashes = [lose(prefetched()[0]).crashes]
     while Job.objects.get().status == "READY":
         hand = Hand()
         hand.claim_one()
@@ -338,16 +368,16 @@ def test_job_that_kills_its_process_fails_after_as_many_crashes_as_any_other(mos
 
 
 @shared_queue
-def test_job_that_was_claimed_ahead_is_recorded_as_any_other():
+def test_job_that_was_prefetched_is_recorded_as_any_other():
     enqueue(tasks.noop)
-    hand, claimed = claimed_ahead()
+    hand, claimed = prefetched()
     assert hand.succeed(claimed)
     job = Job.objects.get()
     assert job.last_attempted_at < job.started_at <= job.finished_at
 
 
 @shared_queue
-def test_admission_passes_beside_claims_ahead(caplog):
+def test_admission_passes_beside_prefetching_claims(caplog):
     with running_worker(slots=2, prefetch="auto"):
         enqueue_many([tasks.noop.bind() for _ in range(50)])
         wait_for_all("SUCCESSFUL")  # so the worker knows that the task is short

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
-from pgjobs.queue.parts import Part, Position
+from pgjobs.queue.slices import Position, Slice
 from pgjobs.worker.upkeep import pruning
 from pgjobs.worker.upkeep.pruning import PruneJobs, Walk
 
@@ -20,13 +20,13 @@ class Rows:
         self.walk = Walk()
         self.looked_at = 0
 
-    def prune(self, position: Position) -> Part:
+    def prune(self, position: Position) -> Slice:
         seen = [id for id in self.ids if position < at(id)][:BATCH]
         self.looked_at += len(seen)
         gone = set(seen) - self.kept
         self.ids = [id for id in self.ids if id not in gone]
         last = at(seen[-1]) if seen else position
-        return Part(len(gone), len(seen) == BATCH, last)
+        return Slice(len(gone), len(seen) == BATCH, last)
 
     def run(self) -> int:
         """Prune as a worker does; return how many rows it looked at."""
@@ -46,7 +46,7 @@ def test_first_walk_reaches_what_stands_behind_many_rows_that_are_kept():
     assert rows.ids == list(range(1, 101))
 
 
-def test_rows_that_are_kept_are_looked_at_a_part_at_a_time():
+def test_rows_that_are_kept_are_looked_at_a_slice_at_a_time():
     rows = Rows(100, kept=100)
     rows.run()
     assert [rows.run() for _ in range(3)] == [BATCH] * 3
@@ -60,7 +60,7 @@ def test_what_has_become_old_goes_at_once_and_not_after_all_that_is_kept():
     assert rows.ids == list(range(1, 101))
 
 
-def test_row_that_is_kept_no_longer_goes_at_the_next_look_at_its_part():
+def test_row_that_is_kept_no_longer_goes_at_the_next_look_at_its_slice():
     rows = Rows(100, kept=100)
     rows.run()
     rows.kept -= {5, 55, 99}
@@ -71,7 +71,7 @@ def test_row_that_is_kept_no_longer_goes_at_the_next_look_at_its_part():
     assert looks <= 10
 
 
-def test_rows_that_may_all_go_later_go_part_after_part_at_once():
+def test_rows_that_may_all_go_later_go_slice_after_slice_at_once():
     rows = Rows(100, kept=100)
     rows.run()
     rows.kept.clear()

@@ -10,9 +10,10 @@ from django.test.utils import isolate_apps
 from django.utils import timezone
 
 from pgjobs import enqueue, group, publish
-from pgjobs.checks.references import check_references
+from pgjobs.checks.project import check_references
+from pgjobs.features.events import queue as events
 from pgjobs.models import Batch, Event, Job
-from pgjobs.queue import events, upkeep
+from pgjobs.queue import upkeep
 from tests.actors import execute, hours, job_that_is
 from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
 from tests.tasks import noop

@@ -1,431 +1,535 @@
-"""Many idle workers do not all ask what there is to do: one tells the others."""
+"""One worker asks for all what there is to do; when it is gone, another one does."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from math import inf
 from time import monotonic
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pgjobs.models import Event, Job, Rate, Schedule
+from pgjobs import enqueue
+from pgjobs.models import Job, Worker
 from pgjobs.queue import upkeep
+from pgjobs.sql import statement
 from pgjobs.worker import Loop
-from pgjobs.worker.upkeep.survey import BELIEF, FIRST, LATER, LONGEST_DELAY
 from tests.actors import (
+    BEAT,
     Hand,
+    Session,
+    admit,
     execute,
-    forget_a_job_in_line,
     hours,
     job_that_is,
     session,
+    survey,
 )
 from tests.processes import (
+    SOON,
+    WorkerThread,
     running_worker,
     shared_queue,
     statements_of_workers,
     wait_for,
     wait_for_pass,
+    wait_for_status,
 )
+from tests.tasks import hold, noop
 
 pytestmark = [
     shared_queue,
     pytest.mark.usefixtures("no_schedules", "no_subscriptions"),
 ]
 
+KEY = 4_567_890_123_456  # of a session lock
+BRISK = {"HEARTBEAT_INTERVAL": 0.5, "LEASE_DURATION": 60}
+SLOW = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
 
-@pytest.fixture
-def loop(settings):
-    """A worker that runs nothing and has pauses of minutes between its chores."""
-    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+
+def living(name: str, leads_for: float | None = None, **columns) -> Hand:
+    """Return a worker that counts as alive for as long as the test lasts.
+
+    `leads_for`: seconds for which it leads.
+    """
+    now = timezone.now()
+    until = None if leads_for is None else now + timedelta(seconds=leads_for)
+    own = {"heartbeat_interval": 600, "lease_until": now + hours(1), **columns}
+    return Hand(name, leads_until=until, **own)
+
+
+def others_lead(hand: Hand, leads: bool = False, execute=execute) -> bool:
+    """Beat once; return whether that says that another worker leads."""
+    parameters = {**vars(hand.row), **BEAT, "lease": 3_600, "leads": leads}
+    return execute(statement("heartbeat"), parameters)[0][1]
+
+
+def leading() -> set[int]:
+    """Return the ids of the workers that lead."""
+    found = Worker.objects.filter(leads_until__gt=timezone.now())
+    return set(found.values_list("pk", flat=True))
+
+
+@contextmanager
+def holding(key: int) -> Iterator[Session]:
+    with session() as process:
+        process.execute("SELECT pg_advisory_lock(%(key)s)", {"key": key})
+        yield process
+
+
+def beat(loop: Loop) -> None:
+    """Let a worker beat and take what it has learnt; return when it sleeps again."""
+    loop.heartbeat.beat()
+    loop.upkeep.survey.expect()
+    loop.bell.ring()
+    wait_for(lambda: loop.upkeep.survey.due and loop.bell.alarm, "it has heard it")
+
+
+# What a heartbeat says
+
+
+def test_heartbeat_says_that_another_worker_leads():
+    leader, other = living("leader", 60), living("other")
+    assert others_lead(other)
+    assert not others_lead(leader, leads=True)
+
+
+def test_heartbeat_says_so_also_if_the_leader_has_a_higher_number():
+    """Or the upkeep would change hands at each start."""
+    other, leader = living("other"), living("leader", 60)
+    assert others_lead(other)
+    assert not others_lead(leader, leads=True)
+
+
+def test_of_two_that_lead_only_the_one_with_the_higher_number_is_told_so():
+    first, second = living("first", 60), living("second", 60)
+    assert not others_lead(first, leads=True)
+    assert others_lead(second, leads=True)
+
+
+@pytest.mark.parametrize(
+    ("leads_for", "why"),
+    [
+        (None, "of release 0.9.0"),
+        (-1, "it is stuck"),
+        (3_600, "the clock was set back"),
+    ],
+)
+def test_worker_that_has_not_asked_lately_leads_no_other(leads_for, why):
+    living("leader", leads_for)
+    assert not others_lead(living("other")), why
+
+
+def test_worker_whose_lock_nobody_holds_leads_no_other():
+    living("leader", 60, lock_key=KEY)
+    other = living("other")
+    with holding(KEY):
+        assert others_lead(other)
+    wait_for(lambda: not others_lead(other), "its process is gone")
+
+
+def test_try_of_a_lock_leaves_no_lock_behind():
+    living("leader", 60, lock_key=KEY)
+    other = living("other")
+    with session() as beating, session() as process:
+        assert not others_lead(other, execute=beating.execute)
+        took = "SELECT pg_try_advisory_lock_shared(%(key)s)"
+        assert process.execute(took, {"key": KEY}) == [(True,)]
+        assert others_lead(other, execute=beating.execute)
+
+
+def test_heartbeat_of_an_idle_worker_says_what_a_fetch_would_find():
+    living("leader", 60)
+    other = living("other")
+
+    def found() -> tuple:
+        parameters = {**vars(other.row), **BEAT}
+        return execute(statement("heartbeat"), parameters)[0][3:5]
+
+    assert found() == (False, None)
+    job_that_is("SCHEDULED", run_after=timezone.now() + hours(1))
+    job_that_is("READY")
+    has_ready, next_due = found()
+    assert has_ready
+    assert 3_500 < next_due <= 3_600
+
+
+# What a survey says
+
+
+def test_worker_that_asks_leads():
+    asking, other = living("asking"), living("other")
+    survey(asking.id)
+    assert leading() == {asking.id}
+    assert others_lead(other)
+
+
+def test_worker_that_is_alone_does_not_write_that_it_leads():
+    """It would be one more commit every two seconds."""
+    survey(living("asking").id)
+    assert leading() == set()
+
+
+def test_worker_that_others_may_take_for_dead_does_not_lead_them():
+    """Or they would not look for its jobs."""
+    asking = living("asking", 60)
+    living("other")
+    asking.fall_silent(7_200)
+    Worker.objects.filter(pk=asking.id).update(leads_until=None)
+    survey(asking.id)
+    assert leading() == set()
+
+
+def test_survey_does_not_wait_for_a_session_that_holds_the_row_of_the_worker():
+    asking = living("asking")
+    living("other")
+    with session() as operator:
+        operator.begin()
+        lock = "SELECT FROM pgjobs_worker WHERE id = %(id)s FOR UPDATE"
+        operator.execute(lock, {"id": asking.id})
+        execute("SET lock_timeout = '5s'")
+        survey(asking.id)
+        execute("RESET lock_timeout")
+        assert leading() == set()
+
+
+# Whatever happens
+
+
+class Fleet:
+    """Three workers whose heartbeats, surveys and faults the test orders."""
+
+    def __init__(self) -> None:
+        Worker.objects.all().delete()
+        self.hands = [living(f"worker {number}") for number in range(3)]
+        self.leads = [True] * 3
+        self.awake = {0, 1, 2}
+
+    def beat(self, number: int) -> None:
+        if number in self.awake:
+            self.leads[number] = not others_lead(self.hands[number], self.leads[number])
+
+    def ask(self, number: int) -> None:
+        if number in self.awake and self.leads[number]:
+            survey(self.hands[number].id)
+
+    def freeze(self, number: int) -> None:
+        if len(self.awake) > 1:
+            self.awake.discard(number)
+
+    def thaw(self, number: int) -> None:
+        self.awake.add(number)
+
+    def lose_row(self, number: int) -> None:
+        """As another worker deletes it that takes this one for dead."""
+        Worker.objects.filter(pk=self.hands[number].id).delete()
+
+    def step_clock(self, number: int) -> None:
+        """Set the clock back by hours, or forth by a minute."""
+        step = "interval '1 minute'" if number else "-interval '3 hours'"
+        execute(f"UPDATE pgjobs_worker SET leads_until = leads_until - {step}")
+
+    @property
+    def leaders(self) -> set[int]:
+        return {number for number in self.awake if self.leads[number]}
+
+
+EVENTS = ("beat", "ask", "freeze", "thaw", "lose_row", "step_clock")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 2)), max_size=20),
+    st.permutations(range(3)),
+)
+@hypothesis_settings(max_examples=40, deadline=None)
+def test_some_living_worker_always_leads_and_soon_one_alone(events, order):
+    fleet = Fleet()
+    for event, number in events:
+        getattr(fleet, event)(number)
+    fleet.step_clock(1)  # no row says any more that a worker leads that does not
+    for _ in range(2):
+        for number in order:
+            fleet.beat(number)
+            fleet.ask(number)
+        assert fleet.leaders
+    assert len(fleet.leaders) == 1
+
+
+# What workers make of it
+
+
+def test_worker_beside_one_that_leads_asks_and_prunes_nothing(settings):
+    settings.PGJOBS = SLOW
+    living("leader", 300)
+    with running_worker(queues=("none",), poll=600) as loop:
+        beat(loop)
+        assert not loop.upkeep.survey.leads
+        for name in ("expire", "rescue", "prune"):
+            assert loop.upkeep[name].next_event == inf, name
+        assert loop.admitting.sweeping.due > monotonic() + 2_000
+        with statements_of_workers() as executed:
+            beat(loop)
+        assert executed == ["heartbeat heartbeat"]
+
+
+def test_worker_beside_one_that_leads_still_cancels_expired_jobs_that_it_meets(
+    settings,
+):
+    settings.PGJOBS = SLOW
+    living("leader", 300)
+    with running_worker(poll=600) as loop:
+        beat(loop)
+        with transaction.atomic():
+            job = job_that_is("READY", expires_at=timezone.now() - hours(1))
+        beat(loop)  # it sees a READY job
+        wait_for_status(job, "CANCELLED")
+        assert not loop.upkeep.survey.leads
+
+
+def test_worker_begins_to_lead_at_the_first_heartbeat_without_a_leader(settings):
+    settings.PGJOBS = SLOW
+    leader = living("leader", 300)
+    with running_worker(queues=("none",), poll=600) as loop:
+        beat(loop)
+        leader.vanish()
+        beat(loop)
+        survey = loop.upkeep.survey
+        wait_for(lambda: survey.leads and survey.due < inf, "it leads")
+        assert loop.upkeep["prune"].due < monotonic() + 60
+        assert loop.admitting.sweeping.due < monotonic() + 600
+
+
+def test_worker_that_learns_of_another_leader_with_a_lower_number_rests(settings):
+    settings.PGJOBS = SLOW
+    other = living("other")
     with running_worker(queues=("none",), poll=600) as loop:
         wait_for_pass(loop)
-        yield loop
+        assert loop.upkeep.survey.leads
+        until = timezone.now() + timedelta(seconds=300)
+        Worker.objects.filter(pk=other.id).update(leads_until=until)
+        beat(loop)
+        assert not loop.upkeep.survey.leads
 
 
-def ask(loop: Loop) -> None:
-    """Let a worker ask what there is to do, and wait until it sleeps again."""
-    loop.upkeep.survey.due = 0
-    loop.bell.ring()
-    wait_for(lambda: loop.upkeep.survey.due and loop.listener.alarm, "it has asked")
+def test_worker_whose_chore_fails_leads_no_other(settings):
+    """It may lack a right or the code that another one has."""
+    settings.PGJOBS = SLOW
+    living("other")
+    with running_worker(queues=("none",), poll=600) as loop:
+        wait_for_pass(loop)
+        assert leading() == {loop.id}
+        loop.upkeep.expiry.backoff.failed(monotonic())
+        wait_for_pass(loop)
+        assert leading() == set()
+        assert loop.upkeep.survey.leads
+        loop.upkeep.expiry.backoff.passed()
+        wait_for_pass(loop)
+        assert leading() == {loop.id}
 
 
-def living(name: str) -> Hand:
-    """Return a worker that counts as alive for as long as the test lasts."""
-    leased = timezone.now() + hours(1)
-    return Hand(name, heartbeat_interval=600, lease_until=leased)
+def test_worker_whose_heartbeats_fail_leads(settings):
+    """Something that keeps all from beating must not keep all from asking."""
+    settings.PGJOBS = SLOW | {"HEARTBEAT_INTERVAL": 0.3}
+    living("leader", 300)
+    with running_worker(queues=("none",), poll=600) as loop, session() as operator:
+        wait_for(lambda: not loop.upkeep.survey.leads, "it rests")
+        operator.begin()
+        lock = "SELECT FROM pgjobs_worker WHERE id = %(id)s FOR UPDATE"
+        operator.execute(lock, {"id": loop.id})
+        wait_for(lambda: loop.upkeep.survey.leads, "it leads")
 
 
-def tell(hand: Hand) -> None:
-    assert upkeep.chores(execute, hand.id, looks=True, tells=True).is_idle
+def test_beat_that_comes_while_the_worker_rests_is_not_missed(settings):
+    """The heartbeat's thread says it at any time, also within the chore."""
+    settings.PGJOBS = SLOW
+    leader = living("leader", 300)
+    with running_worker(queues=("none",), poll=600) as loop:
+        survey, last_beat = loop.upkeep.survey, loop.upkeep.survey.view.last_beat
+
+        def beat_meanwhile():
+            found = last_beat()
+            if not found.leads and Worker.objects.filter(pk=leader.id).delete()[0]:
+                loop.heartbeat.beat()
+            return found
+
+        survey.view = survey.view._replace(last_beat=beat_meanwhile)
+        survey.expect()
+        loop.bell.ring()
+        wait_for(lambda: survey.leads, "it leads")
 
 
-def told_to(loop: Loop, seconds: float | None = None, **changes) -> str:
-    """Return what another worker tells, now or so long after this one has asked."""
-    survey = loop.upkeep.survey
-    found = survey.found
-    assert found is not None
-    if seconds is None:
-        seconds = monotonic() - survey.asked_at
-    values = {
-        "installation": found.installation,
-        "worker_id": 0,
-        "at": int(1_000 * (found.at + seconds)) + 1,
-        "next_fire": -1,
-        "next_due": -1,
-        **changes,
-    }
-    return " ".join(str(each) for each in values.values())
+# Instead of polls
 
 
-# Who tells
+def test_idle_worker_takes_a_job_that_its_heartbeat_has_seen(settings):
+    settings.PGJOBS = SLOW
+    living("leader", 300)
+    with running_worker(poll=600, listen=False) as loop:
+        beat(loop)
+        job = enqueue(noop)
+        beat(loop)
+        wait_for_status(job, "SUCCESSFUL")
 
 
-def test_worker_that_finds_nothing_to_do_tells_the_others():
-    asking, _ = living("asking"), living("other")
-    with session() as other:
-        other.listen("pgjobs_survey")
-        found = upkeep.chores(execute, asking.id, looks=True, tells=True)
-        assert found.is_idle
-        [(channel, payload)] = other.heard()
-    assert channel == "pgjobs_survey"
-    told = upkeep.read_survey(payload)
-    assert told == (found.installation, asking.id, told.at, None, None)
-    assert found.at - 0.002 < told.at <= found.at
+def promoted() -> Job:
+    job = job_that_is("SCHEDULED", run_after=timezone.now() - hours(1))
+    upkeep.promote(execute)
+    return job
 
 
-def test_worker_tells_when_there_will_be_something_to_do():
-    asking, _ = living("asking"), living("other")
-    job_that_is("SCHEDULED", run_after=timezone.now() + hours(1))
-    Schedule.objects.create(name="s", task="tests.noop", every=hours(2))
-    with session() as other:
-        other.listen("pgjobs_survey")
-        upkeep.chores(execute, asking.id, looks=True, tells=True)
-        [(_, payload)] = other.heard()
-    told = upkeep.read_survey(payload)
-    assert told is not None
-    assert 3_500 < told.next_due <= 3_600
-    assert 7_100 < told.next_fire <= 7_200
-
-
-def leave_a_job_of_the_dead() -> None:
+def rescued() -> Job:
     dead = Hand("dead")
-    job_that_is("READY")
-    assert dead.claim()
+    job = enqueue(noop)
+    dead.claim_one()
     dead.vanish()
+    assert Hand("rescuer").rescue()
+    return job
 
 
-def leave_a_silent_worker() -> None:
-    Hand("silent").fall_silent(3_600)
+def released() -> Job:
+    job = enqueue(noop)
+    leaver = Hand("leaver")
+    leaver.set_back(leaver.claim_one(), "RELEASE")
+    return job
 
 
-def leave_an_expired_job() -> None:
-    """It is not due yet, and will not run."""
-    job_that_is("SCHEDULED", expires_at=timezone.now() - hours(1))
+def admitted() -> Job:
+    hand = Hand("hand")
+    first, job = (noop.using(lock="door").enqueue() for _ in range(2))
+    claimed = hand.claim_one()
+    assert claimed.id == first.pk
+    assert hand.succeed(claimed)
+    assert admit()
+    return job
 
 
-def leave_a_note() -> None:
-    execute("INSERT INTO pgjobs_note DEFAULT VALUES")
+def retried() -> Job:
+    job = job_that_is("FAILED")
+    job.retry()
+    return job
 
 
-def leave_a_rate_that_opens() -> None:
-    long_ago = timezone.now() - hours(1)
-    Rate.objects.create(key="a", full_at=long_ago, opens_at=long_ago)
-
-
-def leave_an_overdue_job() -> None:
-    job = job_that_is("SCHEDULED", run_after=timezone.now() + hours(1))
-    Job.objects.filter(pk=job.pk).update(run_after=timezone.now() - hours(1))
-
-
-def leave_a_schedule_due() -> None:
-    made = Schedule.objects.create(name="s", task="tests.noop", every=hours(1))
-    Schedule.objects.filter(pk=made.pk).update(next_run_at=timezone.now() - hours(1))
-
-
-@pytest.mark.parametrize(
-    "leave",
-    [
-        leave_a_job_of_the_dead,
-        leave_a_silent_worker,
-        forget_a_job_in_line,
-        leave_an_expired_job,
-        leave_a_note,
-        leave_a_rate_that_opens,
-        leave_an_overdue_job,
-        leave_a_schedule_due,
-        lambda: job_that_is("READY"),
-        lambda: Event.objects.create(name="x", payload={}, handlers=0),
-    ],
-)
-def test_worker_that_finds_something_to_do_notifies_no_other(
-    leave: Callable[[], object],
+@pytest.mark.parametrize("make", [promoted, rescued, released, admitted, retried])
+def test_worker_that_missed_the_notification_takes_a_job_that_others_made_ready(
+    settings, make
 ):
-    asking, _ = living("asking"), living("other")
-    leave()
-    with session() as other:
-        other.listen("pgjobs_survey")
-        assert not upkeep.chores(execute, asking.id, looks=True, tells=True).is_idle
-        assert other.heard() == []
+    """No poll follows soon, and it does not lead. So only its heartbeat finds it."""
+    settings.PGJOBS = SLOW
+    living("leader", 300)
+    with running_worker(poll=600, listen=False) as loop:
+        beat(loop)
+        assert not loop.upkeep.survey.leads
+        job = make()
+        job.refresh_from_db()
+        assert job.status == "READY"
+        beat(loop)
+        wait_for_status(job, "SUCCESSFUL")
 
 
-def test_worker_that_others_may_take_for_dead_notifies_no_other():
-    """It would keep them from asking, and so from its own jobs."""
-    asking, _ = living("asking"), living("other")
-    asking.fall_silent(7_200)
-    with session() as other:
-        other.listen("pgjobs_survey")
-        assert not upkeep.chores(execute, asking.id, looks=True, tells=True).is_idle
-        assert other.heard() == []
-
-
-@pytest.mark.parametrize(
-    ("others", "looks", "tells"), [(0, True, True), (1, False, True), (1, True, False)]
-)
-def test_worker_notifies_no_other_if_alone_or_without_a_look_or_if_told_just_now(
-    others, looks, tells
+@pytest.mark.parametrize(("poll", "is_put_off"), [(600, True), (60, False)])
+def test_heartbeat_that_saw_no_job_puts_off_a_poll_that_comes_no_sooner(
+    settings, poll, is_put_off
 ):
-    asking = living("asking")
-    for each in range(others):
-        living(f"other {each}")
-    with session() as other:
-        other.listen("pgjobs_survey")
-        upkeep.chores(execute, asking.id, looks=looks, tells=tells)
-        assert other.heard() == []
+    settings.PGJOBS = SLOW
+    living("leader", 300)
+    with running_worker(queues=("none",), poll=poll) as loop:
+        beat(loop)  # its first fetch is behind it now
+        beat(loop)
+        left = loop.rule.due - monotonic()
+        assert (700 < left <= 1.25 * poll) if is_put_off else (left <= poll)
 
 
-# Who believes it
+# Handing over
 
 
 @pytest.mark.listening
-def test_worker_that_is_told_asks_later(loop):
-    ask(loop)
-    survey, before = loop.upkeep.survey, monotonic()
-    earliest, latest = (each * survey.interval for each in LATER)
-    tell(living("teller"))
-    wait_for(lambda: survey.due > before + earliest, "it is told")
-    assert survey.due <= monotonic() + latest
+def test_worker_that_stops_hands_the_upkeep_over_at_once(settings):
+    settings.PGJOBS = SLOW
+    leader = WorkerThread(queues=("none",), poll=600)
+    wait_for(lambda: leader.loop.phase == "running", "the first has started")
+    with running_worker(queues=("none",), poll=600) as other:
+        wait_for_pass(leader.loop)
+        assert leading() == {leader.loop.id}
+        beat(other)
+        assert not other.upkeep.survey.leads
+        leader.stop()
+        wait_for(lambda: other.upkeep.survey.leads, "it leads", SOON)
 
 
 @pytest.mark.listening
-def test_worker_that_is_told_again_and_again_asks_nothing(settings):
-    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 2, "LEASE_DURATION": 60}
-    with running_worker(queues=("none",), poll=600) as loop:
-        ask(loop)
-        survey, teller = loop.upkeep.survey, living("teller")
-        until = monotonic() + 5 * survey.interval
+def test_notifications_make_no_worker_beat_more_than_once_a_second(settings):
+    """Any role of the database may notify."""
+    settings.PGJOBS = SLOW
+    with running_worker(queues=("none",), poll=600) as loop, session() as other:
+        begun, heard = monotonic(), loop.heartbeat.last_heard
         with statements_of_workers() as executed:
-            while monotonic() < until and "loop chores" not in executed:
-                # Half as long as it would sleep: a busy machine may be late.
-                before = survey.heard_at
-                tell(teller)
-                wait_for(lambda before=before: survey.heard_at > before, "it hears")
-                time.sleep(survey.interval / 4)
-        asked = executed.count("loop chores")
-    assert not asked
+            while monotonic() < begun + 2.5:
+                other.execute("NOTIFY pgjobs_resigned, 'whatever'")
+                time.sleep(0.01)
+        assert loop.heartbeat.last_heard > heard
+        assert 1 <= executed.count("heartbeat heartbeat") <= 3
 
 
-@pytest.mark.listening
-def test_worker_that_was_told_asks_by_itself_when_the_other_falls_silent(settings):
-    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.5, "LEASE_DURATION": 60}
-    with running_worker(queues=("none",), poll=600) as loop:
-        ask(loop)
-        survey, before = loop.upkeep.survey, loop.upkeep.survey.heard_at
-        tell(living("teller"))
-        wait_for(lambda: survey.heard_at > before, "it is told")
-        asked_at = survey.asked_at
-        wait_for(lambda: survey.asked_at > asked_at, "it asks by itself")
+def test_worker_resigns_only_if_it_leads():
+    asking, other = living("asking"), living("other")
+    survey(asking.id)
+    with session() as listening:
+        listening.listen("pgjobs_resigned")
+        upkeep.resign(execute, other.id)
+        assert listening.heard() == []
+        upkeep.resign(execute, asking.id)
+        assert listening.heard() == [("pgjobs_resigned", "")]
+    assert leading() == set()
 
 
-@pytest.mark.listening
-def test_job_of_the_worker_that_asked_for_all_is_taken_back_after_its_death(settings):
-    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 0.5, "LEASE_DURATION": 60}
-    with running_worker(queues=("none",), poll=600) as loop:
-        ask(loop)
-        survey, before = loop.upkeep.survey, loop.upkeep.survey.heard_at
-        teller = living("teller")
-        tell(teller)
-        wait_for(lambda: survey.heard_at > before, "it is told")
-        job = job_that_is("READY")
-        assert teller.claim()
-        teller.vanish()
-        wait_for(Job.objects.filter(pk=job.pk, status="READY", crashes=1).exists)
+# Processes
 
 
-def test_other_workers_ask_soon_after_the_one_that_asked_has_died():
-    heartbeats_to_notice, survey_intervals = 1.3, max(LATER)
-    assert heartbeats_to_notice + 0.4 * survey_intervals < 2, "within two heartbeats"
-    assert max(FIRST) < min(LATER), "mostly the same worker asks"
+def start_two(start_worker) -> tuple:
+    """Start two worker processes; return the one that leads, and the other one."""
+    first = start_worker(settings=BRISK)
+    wait_for(lambda: Worker.objects.count() == 1, "the first has started")
+    second = start_worker(settings=BRISK)
+    wait_for(lambda: Worker.objects.count() == 2, "the second has started")
+    wait_for(lambda: len(leading()) == 1, "one of them leads")
+    return first, second
 
 
-@pytest.mark.listening
-def test_worker_that_has_told_asks_first(loop):
-    living("other")
-    ask(loop)
-    survey = loop.upkeep.survey
-    earliest, latest = (each * survey.interval for each in FIRST)
-    assert earliest <= survey.due - survey.asked_at
-    assert survey.due - monotonic() <= latest
+def ids() -> list[int]:
+    return list(Worker.objects.order_by("pk").values_list("pk", flat=True))
 
 
-@pytest.mark.listening
-def test_worker_that_was_told_just_now_notifies_no_other(loop):
-    living("other")
-    ask(loop)
-    survey = loop.upkeep.survey
-    survey.hear(told_to(loop))
-    with session() as other:
-        other.listen("pgjobs_survey")
-        ask(loop)
-        assert other.heard() == []
-        survey.heard_at = -inf
-        ask(loop)
-        assert len(other.heard()) == 1
+@pytest.mark.direct
+@pytest.mark.parametrize("way", ["kill", "freeze"])
+def test_another_worker_leads_after_the_death_of_the_leader(start_worker, way):
+    first, _ = start_two(start_worker)
+    _, other = ids()
+    getattr(first, way)()
+    wait_for(lambda: leading() == {other}, "the other one leads", SOON)
 
 
-def test_worker_that_cannot_listen_notifies_no_other(settings):
-    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
-    with running_worker(queues=("none",), poll=600, listen=False) as loop:
-        living("other")
-        with session() as other:
-            other.listen("pgjobs_survey")
-            ask(loop)
-            found = loop.upkeep.survey.found
-            assert found is not None, "there is nothing to do"
-            assert found.workers > 1
-            assert other.heard() == []
+@pytest.mark.direct
+def test_leader_that_was_frozen_and_goes_on_leads_again_and_one_alone(start_worker):
+    first, _ = start_two(start_worker)
+    leader, other = ids()
+    first.freeze()
+    wait_for(lambda: leading() == {other}, "the other one leads", SOON)
+    first.thaw()
+    wait_for(lambda: leader in leading(), "it leads again", SOON)
+    wait_for(lambda: leading() == {leader}, "the other one rests", SOON)
 
 
-def test_worker_that_has_something_to_do_believes_nothing(loop):
-    ask(loop)
-    told = told_to(loop)
-    job_that_is("READY")
-    ask(loop)
-    before = loop.upkeep.survey.due
-    loop.upkeep.survey.hear(told)
-    assert loop.upkeep.survey.due == before
-
-
-def test_worker_asks_now_and_then_whatever_it_is_told(loop):
-    ask(loop)
-    survey = loop.upkeep.survey
-    shortest, longest = (each * survey.interval for each in BELIEF)
-    assert shortest <= survey.believes_until - survey.asked_at <= longest
-    before, survey.believes_until = survey.due, monotonic()
-    survey.hear(told_to(loop))
-    assert survey.due == before
-    assert survey.heard_at >= survey.believes_until, "so it need not tell the others"
-    survey.believes_until = monotonic() + 60
-    survey.hear(told_to(loop))
-    assert survey.due != before
-
-
-@pytest.mark.parametrize(
-    "why",
-    [
-        {"worker_id": "itself"},
-        {"installation": 1},  # in another schema of the same database
-        {"seconds": -0.5},  # asked before it has asked by itself
-        {"seconds": 300},  # the server's clock was set
-    ],
-)
-def test_worker_does_not_believe_what_does_not_concern_it(loop, why):
-    ask(loop)
-    if why == {"worker_id": "itself"}:
-        why = {"worker_id": loop.id}
-    survey, before = loop.upkeep.survey, loop.upkeep.survey.due
-    survey.hear(told_to(loop, **why))
-    assert survey.due == before
-
-
-def test_worker_does_not_believe_what_it_hears_late(loop):
-    ask(loop)
-    survey, before = loop.upkeep.survey, loop.upkeep.survey.due
-    told = told_to(loop)
-    survey.asked_at -= LONGEST_DELAY * survey.interval + 1  # it was frozen meanwhile
-    survey.hear(told)
-    assert survey.due == before
-
-
-@pytest.mark.listening
-@pytest.mark.parametrize("soon", ["next_due", "next_fire"])
-def test_sleeping_worker_that_is_told_when_something_is_due_does_it_in_time(loop, soon):
-    ask(loop)
-    schedules = loop.upkeep["schedules"]
-    assert min(schedules.due, loop.poll_schedule.promote_at) > monotonic() + 60
-    name = "promote" if soon == "next_due" else "next_fire"
-    with statements_of_workers() as executed, session() as other:
-        told = told_to(loop, **{soon: 300})
-        other.execute(f"NOTIFY pgjobs_survey, '{told}'")
-        wait_for(lambda: f"loop {name}" in executed, "it does it")
-
-
-def test_worker_told_of_no_job_still_looks_if_it_was_woken(loop):
-    ask(loop)
-    loop.poll_schedule.wake()
-    loop.upkeep.survey.hear(told_to(loop))
-    assert loop.upkeep.survey.heard_at > 0
-    assert loop.poll_schedule.deserves_look(is_idle=True, now=monotonic())
-
-
-def test_worker_that_is_told_puts_off_no_chore_that_is_due(loop):
-    ask(loop)
-    for name in ("expire", "schedules"):
-        chore = loop.upkeep[name]
-        chore.due, chore.backoff.retry_at = 0.0, inf  # it would run at once
-        loop.upkeep.survey.hear(told_to(loop))
-        assert chore.due == 0.0
-
-
-def test_worker_that_is_told_late_counts_from_when_it_was_asked(loop):
-    ask(loop)
-    survey, schedules = loop.upkeep.survey, loop.upkeep["schedules"]
-    told = told_to(loop, next_fire=30_000)
-    survey.asked_at -= 60  # and so was what it is told
-    survey.hear(told)
-    assert schedules.due <= monotonic()
-    assert survey.due <= monotonic() - 60 + max(LATER) * survey.interval
-
-
-def test_what_a_worker_is_told_does_not_put_off_its_pruning(loop):
-    """Any role of the database could prevent it."""
-    ask(loop)
-    turns, due = loop.upkeep["prune"].turns, loop.upkeep["prune"].due
-    loop.upkeep.survey.hear(told_to(loop))
-    assert loop.upkeep.survey.heard_at > 0
-    assert loop.upkeep["prune"].turns == turns
-    assert loop.upkeep["prune"].due == due
-
-
-def test_worker_that_must_look_everywhere_keeps_its_poll(loop):
-    ask(loop)
-    poll_at = loop.poll_schedule.poll_at
-    survey = loop.upkeep.survey
-    survey.view = survey.view._replace(looks_for_jobs=lambda: False)
-    loop.upkeep.survey.hear(told_to(loop))
-    assert loop.poll_schedule.poll_at == poll_at
-    survey.view = survey.view._replace(looks_for_jobs=lambda: True)
-    loop.upkeep.survey.hear(told_to(loop))
-    assert loop.poll_schedule.poll_at != poll_at
-
-
-@given(st.text() | st.from_regex(upkeep.SURVEY, fullmatch=True))
-def test_any_text_may_be_notified(payload):
-    told = upkeep.read_survey(payload)
-    if told is not None:
-        seconds = told.next_fire, told.next_due, told.at
-        assert all(each is None or 0 <= each < 1e12 for each in seconds)
-
-
-@pytest.mark.listening
-def test_notification_that_says_nothing_changes_nothing(loop):
-    ask(loop)
-    survey = loop.upkeep.survey
-    before, echoed = survey.due, loop.heartbeat.last_heard
-    with session() as other:
-        for payload in ("", "nan", "1 2", "1 2 3 -1 -1 -1", "1 2 3 1e9 inf"):
-            other.execute(f"NOTIFY pgjobs_survey, '{payload}'")
-    wait_for(lambda: loop.heartbeat.last_heard > echoed, "it has heard them")
-    assert survey.due == before
+@pytest.mark.direct
+def test_jobs_of_the_leader_are_taken_back_after_its_death(start_worker, tmp_path):
+    first = start_worker(settings=BRISK)
+    job = enqueue(hold, str(tmp_path / "held"))
+    wait_for_status(job, "RUNNING")
+    start_worker(settings=BRISK)
+    wait_for(lambda: len(ids()) == 2 and leading() == {ids()[0]}, "the first leads")
+    first.kill()
+    wait_for(Job.objects.filter(pk=job.pk, crashes=1).exists, "it is taken back", SOON)

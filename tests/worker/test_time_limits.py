@@ -279,6 +279,7 @@ def test_body_that_does_not_stop_is_given_up_and_the_worker_starts_again(
     assert not Worker.objects.exists()
 
 
+@pytest.mark.usefixtures("eager")
 def test_worker_claims_no_more_when_as_much_runs_on_as_it_has_slots(tmp_path, settings):
     settings.PGJOBS = IMPATIENT
     stubborn, held = str(tmp_path / "stubborn"), str(tmp_path / "held")
@@ -293,6 +294,7 @@ def test_worker_claims_no_more_when_as_much_runs_on_as_it_has_slots(tmp_path, se
     assert (late.status, tasks.lines(held)) == ("READY", [])
 
 
+@pytest.mark.usefixtures("eager")
 def test_slot_of_a_job_that_is_given_up_goes_to_one_that_waits(tmp_path, settings):
     settings.PGJOBS = IMPATIENT
     path = str(tmp_path / "stubborn")

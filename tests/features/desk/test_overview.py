@@ -1,0 +1,280 @@
+"""The overview of the admin, and failed jobs grouped by their errors."""
+
+import re
+import zlib
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from pgjobs import enqueue
+from pgjobs.features.desk.errors import failures
+from pgjobs.models import ErrorGroup, Job, Queue, Schedule
+from pgjobs.testing import run_jobs
+from tests.operators import LIST, make_job, make_worker, operator, text_of
+from tests.tasks import fail_with
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
+
+OVERVIEW = f"{LIST}overview/"
+ALL = ("view_job", "view_queue", "view_worker", "view_schedule", "view_event")
+
+
+def group_of(exception_class: str, task: str = "tests.noop") -> ErrorGroup:
+    id = zlib.crc32(f"{exception_class} {task}".encode())
+    values = {"task": task, "exception_class": exception_class}
+    values |= {"place": "shop.views.pay", "message": "It broke."}
+    return ErrorGroup.objects.get_or_create(id=id, defaults=values)[0]
+
+
+def failed_of(exception_class: str, task: str = "tests.noop", **columns) -> Job:
+    """Make a job that failed as a worker records it."""
+    columns["error_group"] = group_of(exception_class, task).pk
+    return make_job("FAILED", task=task, attempts=1, reason="It broke.", **columns)
+
+
+def test_overview_says_that_there_are_no_problems():
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    assert "No problems." in text
+    assert "No worker is alive. Start one with: manage.py runjobs" in text
+
+
+def test_overview_names_problems_with_links():
+    make_job("READY", enqueued_at=timezone.now() - timedelta(hours=1))
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    problem = "Queue default has 1 job to run, but no worker serves it."
+    assert f'<a href="/admin/pgjobs/worker/">{problem}</a>' in text
+    assert "no worker</span>" in text
+
+
+def test_overview_shows_queues_with_counts_latency_limit_and_pause():
+    make_worker("first", queues="mail")
+    queue = Queue.objects.create(name="mail", max_running=7, note="The server moves.")
+    queue.pause()
+    now = timezone.now()
+    make_job("READY", queue_name="mail", enqueued_at=now - timedelta(minutes=5))
+    make_job("READY", queue_name="mail")
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    assert f'href="/admin/pgjobs/queue/{queue.pk}/change/">mail</a>' in text
+    assert "?queue_name=mail&amp;status=READY" in text
+    assert ">5 min</td>" in text
+    assert '<td data-label="Limit">7</td>' in text
+    assert "The server moves." in text
+    assert ">first</a>" in text
+
+
+def test_overview_shows_the_memory_of_workers_and_what_they_run():
+    worker = make_worker("first", queues="", memory=3 << 20)
+    make_worker("second", queues="")
+    began = timezone.now() - timedelta(minutes=4)
+    jobs = [
+        make_job("RUNNING", worker_id=worker.pk, attempts=1, last_attempted_at=began)
+        for _ in range(5)
+    ]
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    assert ">3.0\xa0MB</td>" in text
+    for job in jobs[:3]:
+        assert f'/{job.pk}/change/">tests.<wbr>noop #{job.pk}</a> <time' in text
+    assert f"/{jobs[3].pk}/change/" not in text
+    assert "4 min ago</time>" in text
+    assert "and 2 more" in text
+
+
+def test_overview_shows_schedules_that_failed_and_no_others():
+    for name in ("good", "bad"):
+        Schedule.objects.create(name=name, task="tests.noop", cron="0 3 * * *")
+    Schedule.objects.filter(name="bad").update(last_job=make_job("FAILED"))
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    assert ">bad</a>" in text
+    assert ">good</a>" not in text
+
+
+def test_overview_needs_the_permission_to_view_jobs():
+    assert operator("view_queue").get(OVERVIEW).status_code == 403
+    assert operator("view_job").get(OVERVIEW).status_code == 200
+
+
+def test_overview_has_no_links_to_what_the_user_may_not_view():
+    make_worker("first", queues="")
+    queue = Queue.objects.create(name="mail", max_running=7)
+    make_job("READY", queue_name=queue.name)
+    text = text_of(operator("view_job").get(OVERVIEW))
+    assert "mail" in text
+    assert "/admin/pgjobs/queue/" not in text
+    assert "/admin/pgjobs/worker/" not in text
+
+
+def test_overview_is_linked_from_the_app_and_from_each_list():
+    client = operator(*ALL)
+    lists = ("job", "queue", "worker", "schedule", "event")
+    for address in ("", *(f"{name}/" for name in lists)):
+        page = text_of(client.get(f"/admin/pgjobs/{address}"))
+        assert f'href="{OVERVIEW}"' in page, address
+    assert OVERVIEW not in text_of(operator("view_queue").get("/admin/pgjobs/queue/"))
+
+
+def test_overview_shows_any_text_and_nothing_takes_effect():
+    hostile = '<script>alert(1)</script>"><img>\u202e'
+    make_worker(hostile, queues="")
+    Queue.objects.create(name=hostile, max_running=1, note=hostile).pause()
+    failed_of(hostile, task=hostile)
+    text = text_of(operator(*ALL).get(OVERVIEW))
+    assert "<script>alert" not in text and '"><img>' not in text
+    assert "\u202e" not in text
+
+
+def test_overview_costs_the_same_queries_however_much_there_is(
+    django_assert_max_num_queries,
+):
+    for number in range(20):
+        queue = Queue.objects.create(name=f"queue-{number}", max_running=1)
+        make_job("RUNNING", queue_name=queue.name)
+        make_job("READY", queue_name=queue.name)
+        failed_of(f"Error{number}")
+    client = operator(*ALL)
+    client.get(OVERVIEW)
+    with django_assert_max_num_queries(66):
+        client.get(OVERVIEW)
+
+
+# Errors
+
+
+def test_failed_jobs_are_grouped_by_exception_and_task():
+    now = timezone.now()
+    first = failed_of("shop.Gone", finished_at=now - timedelta(minutes=125))
+    last = failed_of("shop.Gone")
+    failed_of("shop.Gone", task="tests.other")
+    make_job("FAILED")
+    groups = {(each.task, each.exception_class): each for each in failures("default")}
+    assert len(groups) == 3
+    group = groups["tests.noop", "shop.Gone"]
+    assert (group.number, group.failed_now) == (2, 2)
+    assert (group.last_at, group.reason) == (last.finished_at, "It broke.")
+    assert group.by_hour[-1] == 1 and group.by_hour[-3] == 1
+    assert first.finished_at < group.last_at
+    assert groups["tests.noop", ""].number == 1
+
+
+def test_worker_puts_failures_that_differ_in_their_values_into_one_group():
+    for number in (4_711, 815):
+        enqueue(fail_with, f"order {number} of 'Ada {number}'")
+    enqueue(fail_with, "another order")
+    run_jobs(raise_errors=False)
+    group, other = failures("default")
+    assert (group.number, other.number) == (2, 1)
+    assert group.exception_class == other.exception_class == "ValueError"
+    assert group.kind.place == "tests.tasks.fail_with"
+    assert group.kind.message == "ValueError: order # of #"
+
+
+def test_job_that_is_retried_and_failed_by_hand_leaves_its_group():
+    job = failed_of("shop.Gone")
+    job.retry()
+    job.fail()
+    assert [each.exception_class for each in failures("default")] == [""]
+
+
+def test_muted_group_returns_with_a_new_version():
+    failed_of("shop.Gone")
+    group = group_of("shop.Gone")
+    client = operator(*ALL, "mute_errorgroup")
+    url = f"{LIST}errors/{group.pk}/mute/"
+    assert url in text_of(client.get(OVERVIEW))
+    assert "Jobs go on failing" in text_of(client.get(url))
+    assert not failures("default")[0].is_muted
+    assert client.post(url).status_code == 302
+    assert failures("default")[0].is_muted
+    assert "Muted errors" in text_of(client.get(OVERVIEW))
+    ErrorGroup.objects.filter(pk=group.pk).update(version="2.0")
+    assert not failures("default")[0].is_muted
+    assert "Muted errors" not in text_of(client.get(OVERVIEW))
+
+
+def test_muting_needs_its_permission():
+    failed_of("shop.Gone")
+    client = operator(*ALL)
+    url = f"{LIST}errors/{group_of('shop.Gone').pk}/mute/"
+    assert url not in text_of(client.get(OVERVIEW))
+    assert client.get(url).status_code == client.post(url).status_code == 403
+
+
+def test_group_is_retried_from_the_overview():
+    """Open the overview, press the button, confirm: three clicks from the start."""
+    jobs = [failed_of("shop.Gone") for _ in range(3)]
+    failed_of("shop.Late")
+    client = operator(*ALL, "retry_job")
+    form = re.search(
+        r'<form class="pgjobs-act" method="post" action="([^"]*group='
+        rf'{group_of("shop.Gone").pk}[^"]*)">(.*?)</form>',
+        text_of(client.get(OVERVIEW)),
+    )
+    address = form[1].replace("&amp;", "&")
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form[2]))
+    page = text_of(client.post(address, fields))
+    assert "3 jobs" in page
+    assert not Job.objects.ready().exists()
+    client.post(address, {**fields, "confirmed": "yes"})
+    assert set(Job.objects.ready()) == set(jobs)
+
+
+def test_group_leads_to_the_list_of_its_jobs():
+    inside, other = failed_of("shop.Gone"), failed_of("shop.Late")
+    by_hand = make_job("FAILED")
+    client = operator(*ALL)
+    query = f"status=FAILED&amp;group={group_of('shop.Gone').pk}"
+    text = text_of(client.get(OVERVIEW))
+    assert query in text
+    assert f'<a href="{LIST}?task=tests.noop">' in text  # where others may still wait
+
+    def listed(error):
+        shown = client.get(LIST, {"status": "FAILED", "error": error})
+        return list(shown.context["cl"].result_list)
+
+    assert listed("shop.Gone") == [inside]
+    assert listed("shop.Late") == [other]
+    assert listed("-") == [by_hand]
+    assert listed("nothing.Such") == []
+
+
+def test_filter_by_error_is_offered_among_failed_jobs_only():
+    failed_of("shop.Gone")
+    client = operator("view_job")
+    assert "error=shop.Gone" in text_of(client.get(LIST, {"status": "FAILED"}))
+    assert "error=shop.Gone" not in text_of(client.get(LIST))
+    assert client.get(LIST, {"error": "a\0b"}).status_code == 302
+
+
+def test_all_jobs_of_a_group_are_retried_together():
+    jobs = [failed_of("shop.Gone") for _ in range(3)]
+    other = failed_of("shop.Late")
+    data = {
+        "action": "retry_selected",
+        "select_across": "1",
+        "_selected_action": jobs[0].pk,
+        "confirmed": "yes",
+    }
+    client = operator("view_job", "retry_job")
+    client.post(f"{LIST}?status=FAILED&error=shop.Gone", data)
+    assert Job.objects.ready().count() == 3
+    assert list(Job.objects.failed()) == [other]
+
+
+# What people did
+
+
+def test_overview_shows_what_people_did_to_those_who_may_see_it():
+    call_command("pausejobs", "mail", "--note", "<b>It moves.</b>", verbosity=0)
+    address = f"{LIST}overview/"
+    assert "What people did" not in text_of(operator("view_job").get(address))
+    page = text_of(operator("view_job", "view_auditentry").get(address))
+    assert "pause queue" in page
+    assert "&lt;b&gt;It moves." in page and "<b>It moves." not in page
+
+
+def test_overview_says_which_person_has_paused_a_queue():
+    queue = Queue.objects.create(name="mail")
+    client = operator("view_job", "view_queue", "pause_queue")
+    client.post(f"/admin/pgjobs/queue/pause/{queue.pk}/", {"note": "It moves."})
+    assert f" by {client.user}" in text_of(client.get(f"{LIST}overview/"))

@@ -1,0 +1,1 @@
+from tests.telemetry.conftest import own_tasks  # noqa: F401

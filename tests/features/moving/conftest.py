@@ -1,0 +1,1 @@
+from tests.support.second_database import start, two_databases  # noqa: F401
