@@ -58,6 +58,9 @@ COLUMNS = {
     "job.keys ->> 'rate_burst', '0')::integer",
     "rate_burst": "coalesce((job.keys ->> 'rate_burst')::integer, 0)",
     "attempted_at": "extract(epoch FROM job.last_attempted_at)::float8",
+    "has_gone_on": "coalesce(job.keys ? 'continued_as', false)",
+    "first_id": "(job.keys ->> 'first_id')::bigint",
+    "seconds": "coalesce((job.kwargs ->> 'seconds')::float8, 0)",
 }
 TABLES = """
 CREATE SCHEMA chaos;
@@ -71,6 +74,9 @@ $$;
 CREATE TABLE chaos.effect (
     seq bigserial, job_id bigint, life integer, attempt integer, what text,
     at timestamptz DEFAULT chaos.now()
+);
+CREATE TABLE chaos.gift (
+    seq bigserial, mark text, value text, at timestamptz DEFAULT chaos.now()
 );
 CREATE TABLE chaos.worker (
     seq bigserial, operation text, id bigint, name text, pid integer, slots integer,
@@ -94,7 +100,8 @@ CREATE SEQUENCE chaos.version_seq OWNED BY chaos.version.seq;
 -- The project's tasks note what they do.
 GRANT USAGE ON SCHEMA chaos TO {owner};
 GRANT INSERT ON chaos.effect TO {owner};
-GRANT USAGE ON SEQUENCE chaos.effect_seq_seq TO {owner};
+GRANT INSERT ON chaos.gift TO {owner};
+GRANT USAGE ON SEQUENCE chaos.effect_seq_seq, chaos.gift_seq_seq TO {owner};
 """
 TRIGGERS = """
 CREATE FUNCTION chaos.keep_version() RETURNS trigger LANGUAGE plpgsql
@@ -170,6 +177,9 @@ EFFECTS = """
 SELECT job_id, life, attempt, what, extract(epoch FROM at)::float8 AS at
 FROM chaos.effect ORDER BY seq
 """
+GIFTS = """
+SELECT mark, value, extract(epoch FROM at)::float8 AS at FROM chaos.gift ORDER BY seq
+"""
 WORKERS = """
 SELECT operation, id, name, pid, slots, queues, extract(epoch FROM at)::float8 AS at
 FROM chaos.worker ORDER BY seq
@@ -197,6 +207,7 @@ SELECT event.id AS event_id, event.payload ->> 'mark' AS mark, delivery.task,
     delivery.job_id
 FROM pgjobs_event AS event LEFT JOIN pgjobs_delivery AS delivery
     ON delivery.event_id = event.id
+WHERE event.name LIKE 'chaos.%'
 ORDER BY event.id, delivery.task
 """
 

@@ -11,6 +11,7 @@ from .checker.evidence import (
     EffectRow,
     Evidence,
     FaultRow,
+    GiftRow,
     MoveRow,
     Pause,
     Rules,
@@ -23,7 +24,7 @@ from .journal import transactions_in
 from .project.settings import HEARTBEAT, LEASE, POLL, UNITS
 
 NARROW = 2  # jobs of the queue "narrow" that may run at a time
-PREFETCHING = "epsilon"  # the member that holds jobs ahead of its slots
+PREFETCHING = "epsilon"  # the member that prefetches jobs
 SUBSCRIBERS = ("project.first_handler", "project.ordered_handler")
 SCHEDULES = ("project.tick", "project.chime", "project.knell")
 
@@ -40,6 +41,7 @@ def evidence(
         versions=rows(Version, audit.VERSIONS),
         transactions=transactions_in(journals),
         effects=rows(EffectRow, audit.EFFECTS),
+        gifts=rows(GiftRow, audit.GIFTS),
         workers=rows(WorkerRow, audit.WORKERS),
         pauses=rows(Pause, audit.PAUSES),
         ticks=rows(TickRow, audit.TICKS),

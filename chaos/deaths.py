@@ -1,7 +1,7 @@
 """Kill workers that have the default times: `python -m chaos.deaths --times 20`.
 
 Prints how long it took until another worker had taken back what the dead one held. Of
-idle workers one asks for all whether anybody is dead: it is killed in half the cases.
+idle workers one leads, and finds who is dead: it is killed in half the cases.
 With `--load N` so many processes keep the processors busy meanwhile.
 """
 
@@ -23,9 +23,9 @@ from .server import Server
 
 WORKERS = 4
 HEARTBEAT = 5.0  # seconds
-TOLD_WITHIN = 15.0  # seconds, until the worker that asks tells the others
+LEADS_WITHIN = 15.0  # seconds, until a worker leads
 BUSY = "while True: pass"
-LEADER, OTHER = "the worker that asks for all", "another worker"
+LEADER, OTHER = "the worker that leads", "another worker"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -62,7 +62,7 @@ def deaths(stack: ExitStack, times: int) -> dict[str, list[float]]:
             while count(connection) < WORKERS:
                 stack.enter_context(process(work, of_all))
                 wait_until_registered(connection)
-            # The others have to be connected for a while before they judge anybody.
+            # The others have to be connected for a while before they judge it.
             time.sleep(1.3 * HEARTBEAT + random.uniform(1, 1 + HEARTBEAT))
             kind = (LEADER, OTHER)[number % 2]
             found[kind].append(kill(connection, kind))
@@ -95,10 +95,10 @@ def wait_until_registered(connection: psycopg.Connection) -> None:
 
 def kill(connection: psycopg.Connection, kind: str) -> float:
     """Kill a worker; return the seconds until its row is gone, and its jobs with it."""
-    asking = asking_worker(connection)
+    leader = leading_worker(connection)
     rows = connection.execute("SELECT id, pid FROM pgjobs_worker").fetchall()
     id, pid = random.choice(
-        [row for row in rows if (row[0] == asking) == (kind == LEADER)]
+        [row for row in rows if (row[0] == leader) == (kind == LEADER)]
     )
     subprocess.run(["kill", "-9", str(pid)], check=True)
     begun = time.monotonic()
@@ -108,12 +108,16 @@ def kill(connection: psycopg.Connection, kind: str) -> float:
     return time.monotonic() - begun
 
 
-def asking_worker(connection: psycopg.Connection) -> int:
-    """Return the number of the worker that asks for all others."""
-    connection.execute("LISTEN pgjobs_survey")
-    told = next(connection.notifies(timeout=TOLD_WITHIN, stop_after=1))
-    connection.execute("UNLISTEN *")
-    return int(told.payload.split()[1])
+def leading_worker(connection: psycopg.Connection) -> int:
+    """Return the number of the worker that leads."""
+    lead = "SELECT min(id) FROM pgjobs_worker WHERE leads_until > clock_timestamp()"
+    deadline = time.monotonic() + LEADS_WITHIN
+    while time.monotonic() < deadline:
+        row = connection.execute(lead).fetchone()
+        if row is not None and row[0] is not None:
+            return row[0]
+        time.sleep(0.01)
+    raise AssertionError("no worker leads")
 
 
 if __name__ == "__main__":

@@ -96,8 +96,10 @@ class FailoverRun(Run):
     def excused(self, evidence: Evidence) -> Evidence:
         """Doubt what was acknowledged while nothing reached the standby."""
         doubted = [
-            each._replace(outcome=IN_DOUBT, ids=[]) if self.may_be_lost(each) else each
-            for each in evidence.transactions
+            transaction._replace(outcome=IN_DOUBT, ids=[])
+            if self.may_be_lost(transaction)
+            else transaction
+            for transaction in evidence.transactions
         ]
         return replace(evidence, transactions=doubted)
 

@@ -99,7 +99,7 @@ class Stage:
         return chosen
 
     def meet_all(self, fault: Fault) -> None:
-        """Note all workers, and all that they run."""
+        """Keep in the fault which workers there are, and all that they run."""
         everyone = self.victims()
         fault.pids = [victim.pid for victim in everyone]
         fault.met = [job for victim in everyone for job in victim.jobs]

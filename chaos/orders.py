@@ -202,6 +202,21 @@ def steps(marks, random):
     return ids([enqueue(tasks.stepwise, marks[0])])
 
 
+@order(number=3, weight=2)
+def waits(marks, random):
+    """Let a job wait for what two others bring, perhaps before it asks."""
+    waiting, *answering = marks
+    job = enqueue(tasks.waits, waiting)
+    event = publish("waits.happened", aggregate_id=waiting)
+    tasks.give(waiting, f"first {event.pk}")
+    delays = [timedelta(seconds=random.choice([0, 0.3, 1, 2])) for _ in answering]
+    others = [
+        enqueue(tasks.answers.using(run_after=delay), mark, job.pk, waiting)
+        for mark, delay in zip(answering, delays, strict=True)
+    ]
+    return ids([job, *others])
+
+
 @order(number=3)
 def chained(marks, random):
     links = [tasks.work.bind(mark, short(random) / 4) for mark in marks]

@@ -14,12 +14,12 @@ MEMBERS = (
 
 def prune_once() -> None:
     from pgjobs.queue.statements import execute_on
-    from pgjobs.queue.upkeep import OLDEST, Batch, prune_part
+    from pgjobs.queue.upkeep import OLDEST, Batch, prune_slice
 
     execute = execute_on("default")
     members = [id for (id,) in execute(MEMBERS, {})]
     for status in FINISHED:
-        prune_part(execute, status, OLDER, OLDEST, Batch(only=members))
+        prune_slice(execute, status, OLDER, OLDEST, Batch(only=members))
 
 
 def main() -> None:

@@ -32,16 +32,16 @@ def report(evidence: Evidence, judged: list[Judged]) -> Iterator[str]:
 
 def summary(evidence: Evidence) -> Iterator[str]:
     ends = Counter(versions[-1].status for versions in evidence.by_job.values())
-    outcomes = Counter(each.outcome for each in evidence.transactions)
+    outcomes = Counter(transaction.outcome for transaction in evidence.transactions)
     yield f"{len(evidence.by_job):,} jobs in {len(evidence.versions):,} versions: " + (
         ", ".join(f"{number:,} {status}" for status, number in sorted(ends.items()))
     )
     yield f"{len(evidence.transactions):,} transactions of producers: " + (
         ", ".join(f"{number:,} {name}" for name, number in sorted(outcomes.items()))
     )
-    claims = sum(1 for each in evidence.versions if is_claim(each))
-    registered = sum(1 for each in evidence.workers if each.operation == "INSERT")
-    number = sum(1 for each in evidence.faults if each.kind in NAMES)
+    claims = sum(1 for version in evidence.versions if is_claim(version))
+    registered = sum(1 for worker in evidence.workers if worker.operation == "INSERT")
+    number = sum(1 for fault in evidence.faults if fault.kind in NAMES)
     yield f"{claims:,} attempts; {registered:,} workers; {number} faults"
     admitted, ahead = claims_by_admission(evidence), most_held(evidence)
     yield f"{admitted:,} claims by an admission; a worker held up to {ahead} jobs"
@@ -56,7 +56,7 @@ def claims_by_admission(evidence: Evidence) -> int:
 
 
 def most_held(evidence: Evidence) -> int:
-    """Return how many jobs a worker held at most, running or ahead of its slots."""
+    """Return how many jobs a worker held at most, running or prefetched."""
     owners: dict[int, int] = {}
     held: Counter[int] = Counter()
     most = 0

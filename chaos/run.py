@@ -29,7 +29,7 @@ WHERE finished_at IS NULL AND NOT EXISTS (
     WHERE job_id = job.id AND operation = 'INSERT' AND actor = 'chaos:poison'
 ) AND task NOT IN ('project.tick', 'project.chime', 'project.knell')
 """
-# A worker that counts units claims nothing in an admission, nor ahead of its slots.
+# A worker that counts units claims nothing in an admission, nor does it prefetch.
 MEMBERS = (
     ("alpha", 2),
     ("beta", 2),

@@ -94,8 +94,8 @@ def unique(evidence: Evidence) -> Iterator[Violation]:
 
 
 def room_of(worker: WorkerRow, rules: Rules) -> int:
-    is_ahead = worker.name.startswith(f"{rules.prefetching}.")
-    return worker.slots + (rules.most_ahead if is_ahead else 0)
+    prefetches = worker.name.startswith(f"{rules.prefetching}.")
+    return worker.slots + (rules.most_prefetched if prefetches else 0)
 
 
 @verdict("slots exceeded", "a worker claims no more jobs than it has slots")

@@ -68,7 +68,10 @@ def twice(evidence: Evidence) -> Iterator[Violation]:
     marks = Counter(
         (first.task, first.mark)
         for first in firsts
-        if first.mark and first.mark != "hostile" and not is_delivery(evidence, first)
+        if first.mark
+        and first.mark != "hostile"
+        and not is_delivery(evidence, first)
+        and first.first_id is None
     )
     for (task, mark), number in marks.items():
         if number > 1 and not mark.endswith("/child"):

@@ -61,6 +61,9 @@ class Version(NamedTuple):
     rate_number: int = 0
     rate_burst: int = 0
     attempted_at: float | None = None  # as the row says: its latest claim
+    has_gone_on: bool = False  # as another job, by `continue_as`
+    first_id: int | None = None  # which has gone on as this one
+    seconds: float = 0.0  # for which its body sleeps
 
     @property
     def is_gone(self) -> bool:
@@ -108,6 +111,14 @@ class EffectRow(NamedTuple):
     life: int
     attempt: int
     what: str
+    at: float = 0.0
+
+
+class GiftRow(NamedTuple):
+    """What was given to the job of a mark that waits: its kind, a space, its value."""
+
+    mark: str
+    value: str
     at: float = 0.0
 
 
@@ -161,8 +172,8 @@ class Rules(NamedTuple):
     lease: float = 6.0
     units: int = 100
     narrow: int = 2  # jobs of the queue "narrow" at a time
-    prefetching: str = "epsilon"  # whose workers may hold jobs ahead of their slots
-    most_ahead: int = 200
+    prefetching: str = "epsilon"  # whose workers may prefetch jobs
+    most_prefetched: int = 200
 
 
 class Period(NamedTuple):
@@ -177,6 +188,7 @@ class Evidence:
     versions: list[Version]
     transactions: list[Transaction] = field(default_factory=list)
     effects: list[EffectRow] = field(default_factory=list)
+    gifts: list[GiftRow] = field(default_factory=list)
     workers: list[WorkerRow] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
     ticks: list[TickRow] = field(default_factory=list)

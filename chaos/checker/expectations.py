@@ -20,6 +20,8 @@ ENDS = {
             "heavy",
             "single",
             "stepwise",
+            "waits",
+            "answers",
             "tick",
             "swift",
             "paced",
@@ -58,5 +60,7 @@ CONCLUSIONS = ("project.conclude",)
 FOLLOW_UPS = ("project.follower",)
 # Too short to write down that it ran.
 SILENT = ("project.swift",)
+# Those that wait, and the least time in seconds after which a wait may be over.
+WAITING, SHORTEST_WAIT = ("project.waits",), 1.0
 # Whose effects stand in the transaction of their success.
 ATOMIC = ("project.settle",)

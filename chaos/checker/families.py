@@ -35,7 +35,7 @@ def batches(evidence: Evidence) -> Iterator[Violation]:
             if versions[0].task in CONCLUSIONS and ran:
                 job_id = versions[0].job_id
                 text = f"{versions[0].task} {job_id} ran after a batch that failed"
-                yield Violation(text, tuple(each[0].job_id for each in members))
+                yield Violation(text, tuple(member[0].job_id for member in members))
 
 
 def was_touched(versions: list[Version]) -> bool:

@@ -9,6 +9,7 @@ from . import (  # noqa: F401
     lives,
     outbox,
     rates,
+    suspended,
     waits,
 )
 from .evidence import Evidence

@@ -25,6 +25,20 @@ def merged(spans: Iterable[Span]) -> list[Span]:
     return found
 
 
+def overlaps(spans: Iterable[Span], number: int) -> list[Span]:
+    """Return when at least so many of the spans lasted at a time."""
+    changes = [change for begin, end in spans for change in ((begin, 1), (end, -1))]
+    found, depth, since = [], 0, None
+    for time, change in sorted(changes):
+        depth += change
+        if since is None and depth >= number:
+            since = time
+        elif since is not None and depth < number:
+            found.append(Span(since, time))
+            since = None
+    return found
+
+
 def without(spans: Iterable[Span], removed: Sequence[Span]) -> list[Span]:
     """Return what is left of the spans outside of others, which must be merged."""
     left = []

@@ -24,6 +24,7 @@ COUNTERS = (
 OPERATORS = ("chaos:operator", "chaos:harness")
 LIVE = (*QUEUED, "RUNNING")
 RUNNING = ("RUNNING",)
+SUSPENDED = ("WAITING", "SCHEDULED")
 # Of a job that its worker may not have begun.
 REASONS_OF_LOSS = {
     **dict.fromkeys(QUEUED, "Worker lost, perhaps before the job began."),
@@ -66,7 +67,7 @@ def is_claim(old: Version, new: Version) -> bool:
 
 
 def may_skip_ready(old: Version, new: Version) -> bool:
-    """Whether an admission may claim the job, rather than leave it to a look."""
+    """Whether an admission may claim the job, rather than leave it to a fetch."""
     has_one_crash_left = old.crashes + 1 >= old.max_crashes
     return is_claim(old, new) and old.units == 1 and not has_one_crash_left
 
@@ -86,7 +87,7 @@ def counts_crash(old: Version, new: Version) -> bool:
 
 
 def may_have_waited(old: Version, new: Version) -> bool:
-    """Whether the worker was lost before a job that it had claimed ahead began."""
+    """Whether the worker was lost before a job that it had prefetched began."""
     return (
         has_new_token(old, new)
         and (old.attempts, old.crashes) == (1, 0)
@@ -108,6 +109,11 @@ def dies_of_crash(old: Version, new: Version) -> bool:
         and new.crashes >= new.max_crashes
         and is_not_cancelled(old, new)
     )
+
+
+def suspends(old: Version, new: Version) -> bool:
+    """Whether a job sleeps or waits, which counts its failures and crashes anew."""
+    return is_not_cancelled(old, new) and (new.failures, new.crashes) == (0, 0)
 
 
 def begins_life(old: Version, new: Version) -> bool:
@@ -142,6 +148,9 @@ TRANSITIONS = [
         lambda old, new: "No task registered" in new.reason,
     ),
     transition("snooze or release", RUNNING, QUEUED, is_not_cancelled),
+    transition("suspend", RUNNING, SUSPENDED, suspends, "failures"),
+    transition("suspend", RUNNING, SUSPENDED, suspends, "crashes"),
+    transition("suspend", RUNNING, SUSPENDED, suspends, "failures", "crashes"),
     transition("acknowledge cancel", RUNNING, ("CANCELLED",), is_cancelled),
     transition("acknowledge cancel", RUNNING, ("CANCELLED",), is_cancelled, "failures"),
     transition("rescue", RUNNING, QUEUED, survives_crash, "crashes", "token"),

@@ -12,12 +12,13 @@ from .evidence import (
     Violation,
     WorkerRow,
 )
-from .spans import Span, longest, merged, without
+from .spans import Span, longest, merged, overlaps, without
+from .states import OPERATORS
 from .verdicts import verdict
 
 SETTLING = 5.0  # seconds in which a worker is itself again after a fault
 SLACK = 1.5  # seconds that a busy machine may take longer
-HINDERS_ALL = 3.0  # seconds after a fault that met everybody
+HINDERS_ALL = 3.0  # seconds after a fault that met all
 TIME_TO_END = 5.0  # seconds: schedules fire until the end
 # A server's clock that goes back makes all that is due, or dead, so much later.
 STEP = ("step the clock of the server", 15.0)
@@ -77,11 +78,13 @@ def outages(evidence: Evidence) -> list[Span]:
 
     After all were killed, that is until the first new one has registered.
     """
-    registered = [each.at for each in evidence.workers if each.operation == "INSERT"]
+    registered = [
+        worker.at for worker in evidence.workers if worker.operation == "INSERT"
+    ]
     return merged(
-        span_of_outage(each, registered)
-        for each in evidence.faults
-        if hinders_all(each)
+        span_of_outage(fault, registered)
+        for fault in evidence.faults
+        if hinders_all(fault)
     )
 
 
@@ -216,27 +219,34 @@ def free_spans(evidence: Evidence) -> dict[WorkerRow, list[Span]]:
 def busy_spans(evidence: Evidence) -> dict[int, list[Span]]:
     """Return when each worker had no free slot, or a job that must run alone."""
     slots = {worker.id: worker.slots for worker in evidence.workers}
-    held: dict[int, set[int]] = defaultdict(set)
-    since: dict[int, float] = {}
-    owner: dict[int, int] = {}
+    held: dict[int, list[Span]] = defaultdict(list)
     found: dict[int, list[Span]] = defaultdict(list)
-    alone: dict[int, set[int]] = defaultdict(set)
-    for version in evidence.versions:
-        touched = {owner.pop(version.job_id, None), version.worker_id} - {None}
-        for worker in touched:
-            held[worker].discard(version.job_id)
-            alone[worker].discard(version.job_id)
-        if version.is_running and version.worker_id is not None:
-            owner[version.job_id] = version.worker_id
-            held[version.worker_id].add(version.job_id)
-            if version.crashes + 1 >= version.max_crashes:
-                alone[version.worker_id].add(version.job_id)
-        for worker in touched:
-            is_busy = len(held[worker]) >= slots.get(worker, 1) or alone[worker]
-            if is_busy:
-                since.setdefault(worker, version.committed_at)
-            elif worker in since:
-                found[worker].append(Span(since.pop(worker), version.committed_at))
-    for worker, begin in since.items():
-        found[worker].append(Span(begin, evidence.ended_at))
+    for claim, span in holdings(evidence):
+        held[claim.worker_id].append(span)
+        if claim.crashes + 1 >= claim.max_crashes:
+            found[claim.worker_id].append(span)
+    for worker_id, spans in held.items():
+        found[worker_id] += overlaps(spans, slots.get(worker_id, 1))
     return found
+
+
+def holdings(evidence: Evidence) -> Iterator[tuple[Version, Span]]:
+    """Yield each claim, and when its job took a slot of the worker."""
+    for versions in evidence.by_job.values():
+        claim = None
+        for version in versions:
+            holder = version.worker_id if version.is_running else None
+            if claim is not None and holder != claim.worker_id:
+                yield claim, Span(claim.committed_at, end_of_body(claim, version))
+                claim = None
+            if claim is None and holder is not None:
+                claim = version
+        if claim is not None:
+            yield claim, Span(claim.committed_at, evidence.ended_at)
+
+
+def end_of_body(claim: Version, left: Version) -> float:
+    """Return when the body was over. A person may have ended its row before that."""
+    if not left.actor.startswith(OPERATORS):
+        return left.committed_at
+    return max(left.committed_at, claim.committed_at + claim.seconds)

@@ -89,7 +89,7 @@ def drawn(members: list[Member], draw: float) -> Member:
 
 
 def meet_member(stage: Stage, fault: Fault, member: Member) -> None:
-    """Note a member, and what its workers run."""
+    """Keep in the fault the member, and what its workers run."""
     fault.target = f"{member.name}.{member.generation}"
     mine = [
         victim for victim in stage.victims() if victim.name.startswith(fault.target)

@@ -30,8 +30,10 @@ BUGS = [
         (
             (
                 """ON job.id = outcome.id AND job.lease_token = outcome.lease_token
-                WHERE job.worker_id = %(worker_id)s""",
-                "ON job.id = outcome.id WHERE job.worker_id IS NOT NULL",
+                WHERE job.worker_id = %(worker_id)s
+                -- Otherwise a plan""",
+                """ON job.id = outcome.id WHERE job.worker_id IS NOT NULL
+                -- Otherwise a plan""",
             ),
         ),
         "long_failing",
@@ -172,8 +174,8 @@ BUGS = [
         "slots exceeded",
         (
             (
-                "free = self.options.slots + self.options.fixed_prefetch - held",
-                "free = self.options.slots + self.options.fixed_prefetch - held + 1",
+                "min(self.options.slots - taken,",
+                "min(self.options.slots - taken + 1,",
             ),
         ),
         "several",

@@ -99,9 +99,8 @@ BUGS = [
         "overtaken",
         (
             (
-                """obstacle IS NULL AND number_of_heads > 0
-                AND line <> pgjobs_line('limit', limit_key)""",
-                "false",
+                "bool_or(is_behind) OVER same_limit AS is_held_up",
+                "false AS is_held_up",
             ),
         ),
         "mixed_limits",
@@ -113,8 +112,8 @@ BUGS = [
         "overtaken",
         (
             (
-                "(head.priority, -head.turn) > (placed.priority, -placed.turn) OR",
-                "",
+                "is_head OR pgjobs_rate_opens(",
+                "pgjobs_rate_opens(",
             ),
         ),
         "mixed_rates",
@@ -126,10 +125,10 @@ BUGS = [
         "line stands still",
         (
             (
-                """SELECT hop.line, hop.number, hop.name
-                FROM hop WHERE hop.name IS NOT NULL""",
-                """SELECT hop.line, hop.number, hop.name
-        FROM hop WHERE hop.name IS NOT NULL LIMIT 1000""",
+                """FROM hop CROSS JOIN LATERAL (
+                SELECT id, keys, priority, turn FROM pgjobs_job AS job""",
+                """FROM (SELECT * FROM hop LIMIT 1000) AS hop CROSS JOIN LATERAL (
+                SELECT id, keys, priority, turn FROM pgjobs_job AS job""",
             ),
         ),
         "plain",

@@ -21,11 +21,11 @@ BUGS = [
         (
             (
                 """ORDER BY keys ->> 'lock', id LIMIT 1 ) AS first
-                WHERE is_ordered AND first.line = free.line""",
+                WHERE line = pgjobs_line('lock', lock)""",
                 """ORDER BY keys ->> 'lock' DESC, id DESC LIMIT 1 ) AS first
-                WHERE is_ordered AND first.line = free.line""",
+                WHERE line = pgjobs_line('lock', lock)""",
             ),
-            ("WHERE is_ordered AND first.id < candidate.id", "WHERE false"),
+            ("WHERE is_ordered AND first.id < job.id", "WHERE false"),
         ),
         "ordered",
     ),

@@ -18,8 +18,8 @@ BUGS = [
         "tick fired twice",
         (
             (
-                "FROM moved LEFT JOIN noted ON noted.schedule_id = moved.id",
-                """FROM moved LEFT JOIN noted ON noted.schedule_id = moved.id
+                "FROM moved LEFT JOIN tick ON tick.schedule_id = moved.id",
+                """FROM moved LEFT JOIN tick ON tick.schedule_id = moved.id
                 CROSS JOIN generate_series(1, 2)""",
             ),
         ),
@@ -40,10 +40,11 @@ BUGS = [
         "stuck",
         (
             (
-                "END = is_held",
-                "END = is_held AND priority > -100",
+                "AND priority BETWEEN lowest AND highest AND turn >= first_turn",
+                "AND priority BETWEEN lowest AND highest AND turn >= first_turn\n"
+                "AND priority > -100",
             ),
-            # Where workers with units, or with many queues, look.
+            # Where workers with units, or with many queues, fetch.
             (
                 "AND (priority, -turn) > (last_priority, -last_turn)",
                 "AND (priority, -turn) > (last_priority, -last_turn)\n"
@@ -57,8 +58,9 @@ BUGS = [
         "overlooked",
         (
             (
-                "END = is_held",
-                "END = is_held AND (priority > -100\n"
+                "AND priority BETWEEN lowest AND highest AND turn >= first_turn",
+                "AND priority BETWEEN lowest AND highest AND turn >= first_turn\n"
+                "AND (priority > -100\n"
                 "OR enqueued_at < clock_timestamp() - interval '8 s')",
             ),
             (

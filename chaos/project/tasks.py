@@ -10,13 +10,16 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 
-from django.db import connection
+from django.db import connection, transaction
 
-from pgjobs import constant, current_job, enqueue, schedule, subscribe, task
+from pgjobs import constant, current_job, enqueue, publish, schedule, subscribe, task
+from pgjobs.models import Job
 
 INSERT_EFFECT = """
 INSERT INTO chaos.effect (job_id, life, attempt, what) VALUES (%s, %s, %s, %s)
 """
+INSERT_GIFT = "INSERT INTO chaos.gift (mark, value) VALUES (%s, %s)"
+LONGEST_WAIT, SHORTEST_WAIT = 25.0, 1.0  # seconds
 MOST_MEMORY = 64_000_000  # bytes that a greedy job takes for a moment
 
 
@@ -27,6 +30,12 @@ def note(what: str) -> dict:
     with connection.cursor() as cursor:
         cursor.execute(INSERT_EFFECT, [job.id, life, job.attempt, what])
     return {"attempt": job.attempt}
+
+
+def give(mark: str, value: str) -> None:
+    """Write down, in the transaction that gives it, what a job that waits must take."""
+    with connection.cursor() as cursor:
+        cursor.execute(INSERT_GIFT, [mark, value])
 
 
 # Innocent ones. A worker may be lost under them any number of times.
@@ -240,6 +249,50 @@ def pool(mark: str) -> dict:
     sleeper.start()
     sleeper.terminate()
     sleeper.join()
+    return attempt
+
+
+# Those that wait. Each stretch writes down what the life has taken.
+
+
+@task(
+    max_crashes=1_000,
+    max_attempts=1_000,
+    backoff=constant(0.2),
+    waits_for=("waits.happened",),
+)
+def waits(mark: str, is_last: bool = False) -> dict:
+    """Sleep; take an answer, two events and the end of a job; go on as another.
+
+    That one takes an answer that came too late for the first, and ends.
+    """
+    job = current_job()
+    job.step("once", note, "step", atomic=True)
+    job.sleep("nap", 0.2)
+    timeout = SHORTEST_WAIT if is_last else LONGEST_WAIT
+    answer = job.wait_for("answer", str, timeout=timeout)
+    attempt = note(f"took answer {answer}")
+    if is_last:
+        return attempt
+    for name in ("first", "second"):
+        event = job.wait_for_event(
+            "waits.happened", aggregate_id=mark, name=name, timeout=LONGEST_WAIT
+        )
+        note(f"took {name} {event and event.id}")
+    child = job.step("child", enqueue, work, f"{mark}/child", atomic=True)
+    job.wait_for_jobs("children", [child], timeout=LONGEST_WAIT)
+    job.continue_as(mark, is_last=True)
+
+
+@task(max_crashes=1_000)
+def answers(mark: str, job_id: int, waiting: str) -> dict:
+    """Answer a job that waits, and publish what it waits for, at each attempt."""
+    attempt = note("ran")
+    value = f"{current_job().key}/{current_job().attempt}"
+    with transaction.atomic():
+        if Job.objects.get(pk=job_id).answer("answer", value):
+            give(waiting, f"answer {value}")
+    publish("waits.happened", aggregate_id=waiting)
     return attempt
 
 
