@@ -193,12 +193,14 @@ def running() -> dict[str, Case]:
         "end successors": Case(
             *admit_statement(BEGINNING, False, nothing), SUCCESSORS + CANCELLED
         ),
-        "record retries": Case(statement("record"), failed | {"version": ""}),
-        "record without group": Case(statement("record_without_group"), failed),
+        "record retries": Case(
+            statement("record_with_group"), failed | {"version": ""}
+        ),
+        "record without group": Case(statement("record"), failed),
         "report": Case(
             statement("report"), {"reports": REPORTS, "longest_log": 1_000, **OWN}
         ),
-        "try claim": Case(statement("try_claim"), {"ids": SOME, **OWN}),
+        "claim these": Case(statement("claim_these"), {"ids": SOME, **OWN}),
         "depend": Case(statement("depend"), {"decisions": DECISIONS}, UNDECIDED),
         "prerequisites": Case(
             statement("prerequisites"), {"keys": ["a", "b"], "withins": [1.0, 2.0]}
@@ -208,7 +210,7 @@ def running() -> dict[str, Case]:
 
 def upkeep() -> dict[str, Case]:
     """Return statements of the upkeep."""
-    from pgjobs.queue.parts import OLDEST
+    from pgjobs.queue.slices import OLDEST
     from pgjobs.queue.upkeep import BATCH, LOCK_CLASS
     from pgjobs.sql import statement
 
@@ -303,7 +305,9 @@ def acts() -> dict[str, Case]:
         ),
         "pack jobs": Case(
             statement("pack_jobs"),
-            some | {"move": "00000000-0000-4000-8000-000000000000"},
+            some
+            | {"move": "00000000-0000-4000-8000-000000000000"}
+            | {"arguments": '{"tenant": 1}'},
         ),
         "mark step": Case(
             statement("mark_step"),

@@ -272,7 +272,7 @@ def main(jobs: int, url: str | None, **server: Any) -> int:
         (plain, *others) = features().items()
         job = measure_plain(meter, plain[1])
         measure(meter, f"worker --prefetch {PREFETCH}", plain[1], PREFETCH)
-        for each in others:
-            measure(meter, *each)
+        for other in others:
+            measure(meter, *other)
         print_model(job, measure_connections(meter))
     return 0

@@ -1,7 +1,7 @@
 """Measure what notifications cost commits: `python -m benchmarks.commits`.
 
 Clients of pgbench commit one job each, again and again, beside workers. PostgreSQL lets
-one session at a time commit a notification. So the same is measured in turns with a
+one session at a time commit a notification. So the same is measured alternately with a
 notification in each commit, as it is now, and without any. The workers also poll each
 10 ms, so that they work as much without notifications. Prints commits a second and
 their ratios. Starts a PostgreSQL of its own, or takes that of DATABASE_URL.
@@ -35,7 +35,7 @@ VALUES ('benchmarks.tasks.noop', jsonb_build_object('number', 1));
 """
 # Ids grow by one with each commit: these clients alone enqueue, and none rolls back.
 LATEST = "SELECT coalesce(max(id), 0) FROM pgjobs_job"
-# As a worker of all queues does that does not look by itself (want_notifications.sql).
+# As a worker of all queues does that does not poll (want_notifications.sql).
 WANT_NOTIFICATIONS = "SELECT pg_advisory_lock_shared(1885825646, hashtext(''))"
 ALWAYS, NOW, NEVER = WAYS = ("always notified", "now", "never notified")
 
@@ -61,7 +61,7 @@ def measure(
 
 @contextmanager
 def always_notified() -> Iterator[None]:
-    """Let each INSERT notify, also while workers look by themselves."""
+    """Let each INSERT notify, also while workers poll."""
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
         connection.execute(WANT_NOTIFICATIONS)
         yield
@@ -171,7 +171,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         rounds = []
         for number in range(1, options.rounds + 1):
-            # Each way comes first in its turn.
+            # In each round another way comes first.
             order = [WAYS[(number + each) % len(WAYS)] for each in range(len(WAYS))]
             rounds.append({way: measure(connection, way, options) for way in order})
             report(f"round {number}", rounds[-1:])

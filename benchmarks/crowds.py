@@ -28,6 +28,9 @@ TABLES = (
     "pgjobs_figure",
     "pgjobs_errorgroup",
     "pgjobs_auditentry",
+    "pgjobs_wait",
+    "pgjobs_waitnote",
+    "pgjobs_awaitedevent",
 )
 DECLARED = """
 DELETE FROM pgjobs_schedule WHERE name LIKE 'schedule %';
@@ -340,6 +343,24 @@ CROWDS: dict[str, list[str]] = {
         FROM generate_series(1, %(waiting)s) AS number
         """,
     ],
+    "tasks that wait for events": [
+        """
+        INSERT INTO pgjobs_job
+            (id, turn, task, status, waiting_for, line, attempts, keys)
+        SELECT number + 10000000, number + 10000000, 'benchmarks.noop', 'WAITING',
+            'event', 'unknown', 1, '{"waits_for": ["order.paid"]}'
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+        """
+        INSERT INTO pgjobs_wait
+            (job_id, life, name, kind, event, aggregate_id, deadline)
+        SELECT number + 10000000, 1, 'paid', 'event', 'order.paid', number::text,
+            now() + interval '30 days'
+        FROM generate_series(1, %(waiting)s) AS number
+        """,
+        "INSERT INTO pgjobs_waitnote (job_id, due_at)"
+        " SELECT job_id, deadline FROM pgjobs_wait",
+    ],
     "entries of the audit trail": [
         "INSERT INTO pgjobs_auditentry (actor, via, act, model)"
         " SELECT 'ada', 'page', 'cancel', 'job'"
@@ -371,13 +392,14 @@ def cases() -> dict[str, Case]:
     from pgjobs.queue.claiming import (
         HostUnits,
         claim_statement,
-        first_look,
+        first_fetch,
         record_statement,
     )
-    from pgjobs.queue.parts import OLDEST
     from pgjobs.queue.recording import Success, success_parameters
-    from pgjobs.queue.upkeep import BATCH, LOCK_CLASS
+    from pgjobs.queue.slices import OLDEST
+    from pgjobs.queue.upkeep import BATCH, LOCK_CLASS, survey
     from pgjobs.sql import statement
+    from pgjobs.worker.upkeep.chores import questions
 
     batch = {"limit": BATCH, **ALL}
     nothing = success_parameters(NO_WORKER, ())  # to record
@@ -389,6 +411,11 @@ def cases() -> dict[str, Case]:
         ' "exception_class": "", "message": "", "traceback": "", "error_group": 7,'
         ' "place": "", "pattern": ""}]'
     )
+    published = (
+        "INSERT INTO pgjobs_event (id, name) VALUES (999999999, 'order.paid');"
+        "INSERT INTO pgjobs_awaitedevent VALUES (999999999, 'order.paid', '5', 0, 1);"
+        "INSERT INTO pgjobs_waitnote (event_id) VALUES (999999999)"
+    )
     units = {"units": HostUnits("here", 1_000)}
     held = {"ids": [9, 10], "lease_tokens": [1_000_009, 1_000_010]}
     own = 1_000_000
@@ -398,19 +425,21 @@ def cases() -> dict[str, Case]:
             *claim_statement(own, [Success(9, 1_000_009, None)], 4)
         ),
         "claim by queue": Case(
-            *claim_statement(own, limit=4, look=first_look(4, by_queue=True))
+            *claim_statement(own, limit=4, fetch=first_fetch(4, by_queue=True))
         ),
         "claim of some queues": Case(
-            *claim_statement(own, limit=4, look=first_look(4, True), queues=["default"])
+            *claim_statement(
+                own, limit=4, fetch=first_fetch(4, True), queues=["default"]
+            )
         ),
         "claim with units": Case(
-            *claim_statement(own, limit=4, look=first_look(4, True), **units)
+            *claim_statement(own, limit=4, fetch=first_fetch(4, True), **units)
         ),
         "record successes": Case(
             *record_statement(own, [Success(10, 1_000_010, None)])
         ),
         "record": Case(
-            statement("record"),
+            statement("record_with_group"),
             {
                 "outcomes": outcome,
                 "unknown_task_grace": 600,
@@ -423,8 +452,8 @@ def cases() -> dict[str, Case]:
         "admit after an end": Case(*admit_statement(BEGINNING, False, nothing), ended),
         "sweep": Case(*admit_statement(BEGINNING, True, nothing)),
         "chores": Case(
-            statement("chores"),
-            {"looks": True, "tells": False, "sees_locks": True, **OWN},
+            survey(tuple(questions().values())),
+            {"with_ready": True, "leads_for": 1.0, **OWN},
         ),
         "rescue": Case(statement("rescue"), {"lock_class": LOCK_CLASS, **OWN, **batch}),
         "expire": Case(statement("expire"), batch),
@@ -434,17 +463,18 @@ def cases() -> dict[str, Case]:
         "prune events": Case(statement("prune_events"), old),
         "add figures": Case(statement("add_figures"), {"rows": FIGURES}),
         "prune figures": Case(
-            statement("prune_figures"), {"minutes": 1e6, "hours": 1e8, "limit": BATCH}
+            statement("prune_figures"),
+            {"minutes": 1e6, "hours": 1e8, "limit": BATCH, "groups": BATCH},
         ),
-        "prune audit": Case(
-            statement("prune_audit"), {"audit": 1e6, "figures": 1e6, "limit": BATCH}
-        ),
+        "prune audit": Case(statement("prune_audit"), {"age": 1e6, "limit": BATCH}),
         "forget rates": Case(statement("forget_rates"), {"limit": BATCH}),
         "deliver late": Case(
             statement("deliver_late"), {"grace": 3_600.0, "limit": BATCH}
         ),
         "next fire": Case(statement("next_fire"), {"after": 0, "limit": 1_000}),
         "due schedules": Case(statement("due_schedules"), {"limit": 100}),
+        "wake": Case(statement("wake"), {"limit": 100}),
+        "wake after an event": Case(statement("wake"), {"limit": 100}, published),
         "undecided": Case(
             statement("undecided"),
             {"most": 1_000, "limit": 100, "tasks": [], "unknown_task_grace": 600.0},
@@ -555,9 +585,13 @@ def measured(connection: psycopg.Connection) -> Iterator[tuple[str, int]]:
 
 # What grows for a reason: blocks for each thing, or whatever their number.
 FOR_EACH = {
-    # A look into each queue takes a probe of the index for each.
-    ("queues", "claim by queue"): 3.1,
-    ("queues", "claim with units"): 3.1,
+    # A fetch into each queue takes a probe of the index for each, and so does one for
+    # each number of units. A worker with units hops over both, from each to the next.
+    ("queues", "claim by queue"): 3.3,
+    ("queues", "claim with units"): 6.3,
+    ("queues", "too heavy"): 3.1,
+    ("jobs of many weights", "claim by queue"): 3.1,
+    ("jobs of many weights", "claim of some queues"): 3.1,
     ("jobs of many weights", "too heavy"): 1,
     # Each worker's row is read; a probe follows for each gap between their ids.
     ("workers", "claim with units"): 1,
@@ -580,7 +614,7 @@ IN_BATCHES = {
     ("dead letters", "prune events"),
     ("dead letters", "prune failed"),
     ("rate keys", "forget rates"),
-    ("groups of errors", "prune audit"),
+    ("groups of errors", "prune figures"),
     ("dead letters", "prune left rows"),
     ("schedules that wait for their run", "next fire"),
 }

@@ -19,7 +19,7 @@ HANDLERS = 3
 
 @figure
 def publishing(number: int = 1_000, rounds: int = 5) -> None:
-    """Compare publishing to three handlers with one plain enqueue, in turns."""
+    """Compare publishing to three handlers with one plain enqueue, alternately."""
     from django.db import transaction
 
     from benchmarks.events_tasks import plain
@@ -53,7 +53,7 @@ def median_ms(way, number: int) -> float:
 
 @figure
 def killing(number: int = 200, seconds: float = 40) -> None:
-    """Deliver events by two workers, of which one is killed each second, in turns.
+    """Deliver events by two workers, of which one is killed each second, alternately.
 
     For so many seconds: the jobs of the dead are rescued by a worker that lives longer
     than a heartbeat and a half.

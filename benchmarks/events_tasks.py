@@ -36,22 +36,22 @@ def third(number: int):
 @subscribe("killed")
 @task(name="benchmarks.one", max_crashes=CRASHES)
 def one(path: str):
-    note_and_work(path, "one")
+    log_and_work(path, "one")
 
 
 @subscribe("killed")
 @task(name="benchmarks.two", max_crashes=CRASHES)
 def two(path: str):
-    note_and_work(path, "two")
+    log_and_work(path, "two")
 
 
 @subscribe("killed")
 @task(name="benchmarks.three", max_crashes=CRASHES)
 def three(path: str):
-    note_and_work(path, "three")
+    log_and_work(path, "three")
 
 
-def note_and_work(path: str, name: str) -> None:
+def log_and_work(path: str, name: str) -> None:
     with open(path, "a") as file:
         line = f"{current_event().id} benchmarks.{name} {time.time()}\n"
         os.write(file.fileno(), line.encode())

@@ -17,7 +17,7 @@ from .processes import cpu_seconds
 from .server import privileged
 
 NUMBERS = (100_000, 1_000_000, 3_000_000)
-PART = 500  # jobs of one statement, as a worker prunes
+SIZE = 500  # jobs of one statement, as a worker prunes
 PRUNED = 50_000
 AT_ONCE = 250_000
 # Without triggers and in order, as jobs end one after the other, within ten days.
@@ -42,7 +42,7 @@ CREATE INDEX ON history (status, finished_at);
 """
 OLDEST = f"""
 SELECT id FROM pgjobs_job WHERE status = 'SUCCESSFUL' AND finished_at IS NOT NULL
-ORDER BY finished_at LIMIT {PART} FOR UPDATE SKIP LOCKED
+ORDER BY finished_at LIMIT {SIZE} FOR UPDATE SKIP LOCKED
 """
 MOVE = f"""
 WITH moved AS (DELETE FROM pgjobs_job WHERE id = ANY (ARRAY({OLDEST})) RETURNING *)
@@ -56,7 +56,7 @@ WHERE id = ANY (ARRAY(
 ))
 """
 RUNNING = (
-    f"SELECT id FROM pgjobs_job WHERE worker_id = 1 AND status = 'RUNNING' LIMIT {PART}"
+    f"SELECT id FROM pgjobs_job WHERE worker_id = 1 AND status = 'RUNNING' LIMIT {SIZE}"
 )
 END = f"""
 UPDATE pgjobs_job SET status = 'SUCCESSFUL', worker_id = NULL, finished_at = now()
@@ -115,11 +115,11 @@ def measure(number: int) -> None:
     pruned: list[int] = []
 
     def prune() -> None:
-        part = upkeep.Batch(limit=PART)
+        batch = upkeep.Batch(limit=SIZE)
         position, has_more = upkeep.OLDEST, True
         while has_more:
-            gone, has_more, position = upkeep.prune_part(
-                session.execute, "SUCCESSFUL", age, position, part
+            gone, has_more, position = upkeep.prune_slice(
+                session.execute, "SUCCESSFUL", age, position, batch
             )
             pruned.append(gone)
 
@@ -152,7 +152,7 @@ def compare_history(number: int) -> None:
     fill(session, number)
     session.execute("VACUUM ANALYZE pgjobs_job")
     session.execute(HISTORY)
-    parts = PRUNED // PART
+    parts = PRUNED // SIZE
 
     def repeat(statement: str) -> float:
         seconds = session.seconds(

@@ -1,6 +1,6 @@
 """Measure locks, limits and rates: `python -m benchmarks.locks`.
 
-Each figure stands beside that of jobs without keys, measured in turns on one server:
+Each figure stands beside that of jobs without keys, measured alternately on one server:
 what one machine does in a second says nothing about another.
 """
 
@@ -66,7 +66,7 @@ CREATE TRIGGER pgjobs_queue_inserted BEFORE INSERT ON pgjobs_job FOR EACH ROW
     WHEN (NEW.status = 'READY' AND NEW.run_after > statement_timestamp())
     EXECUTE FUNCTION pgjobs_queue_inserted();
 DROP INDEX pgjobs_job_unique, pgjobs_job_line, pgjobs_job_lock, pgjobs_job_lock_order,
-    pgjobs_job_limit, pgjobs_job_batch, pgjobs_job_units, pgjobs_job_rate,
+    pgjobs_job_limit, pgjobs_job_batch, pgjobs_job_rate,
     pgjobs_job_turn;
 """
 
@@ -196,7 +196,7 @@ def pickup(kind: str, number: str) -> float:
     """Return milliseconds from COMMIT to the start of a job on an idle worker."""
     from threading import Thread
 
-    from benchmarks.project.tasks import HAS_STARTED, MOMENTS, note_moment
+    from benchmarks.project.tasks import HAS_STARTED, MOMENTS, stamp_moment
     from pgjobs.worker import Loop, WorkerOptions
 
     lock = "lock-{number}" if kind == "own-lock" else None
@@ -207,7 +207,7 @@ def pickup(kind: str, number: str) -> float:
     for n in range(int(number)):
         time.sleep(0.01)  # until the worker sleeps again
         HAS_STARTED.clear()
-        note_moment.using(lock=lock).enqueue(n)
+        stamp_moment.using(lock=lock).enqueue(n)
         committed = time.perf_counter()
         HAS_STARTED.wait(20)
         times.append(MOMENTS[-1] - committed)
@@ -405,7 +405,7 @@ def compare_enqueueing(server: Server, kind: str) -> None:
 def compare(
     title: str, unit: str, one: Callable, other: Callable, rounds: int = ROUNDS
 ) -> None:
-    """Measure both in turns; print the medians and the quotient."""
+    """Measure both alternately; print the medians and the quotient."""
     pairs = [(one(), other()) for _ in range(rounds)]
     first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
     quotient = statistics.median(b / a for a, b in pairs)

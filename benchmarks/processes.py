@@ -22,7 +22,7 @@ class SystemProcess:
     """One process that runs an adapter, and whatever processes it starts."""
 
     def __init__(self, command: list[str], role: str, environment: dict[str, str]):
-        # A file: nobody reads a pipe while the clock runs.
+        # A file: a pipe would not be read while the clock runs.
         self.log = tempfile.TemporaryFile()  # noqa: SIM115
         # As a reader may type it, without the paths of this machine.
         program = Path(command[0]).name

@@ -51,7 +51,7 @@ CASES = {
     "1,000 beside a line": Case(
         1_000, 0.3, in_line=100_000, arguments=["--exclude", "line"]
     ),
-    # Looks by queue cost the worker more than looks along the line, at any length.
+    # Fetches by queue cost the worker more than fetches in claim order, at any length.
     "1, another excluded": Case(
         1, unserved=300_000, arguments=["--exclude", "unserved0"]
     ),

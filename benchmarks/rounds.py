@@ -1,4 +1,4 @@
-"""Rounds of measurements: all systems in turn, so that bad moments hit them alike."""
+"""Rounds of measurements: systems alternate, so that bad moments hit them alike."""
 
 import sys
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def run(
                 if number and CASES[case].once:
                     continue
                 order = concerned(case, usable)
-                # To and fro: nobody always follows the same neighbour.
+                # To and fro: so no system always follows the same neighbour.
                 for system in order if number % 2 == 0 else reversed(order):
                     tell(f"round {number + 1} of {sizes.rounds}: {case}: {system.name}")
                     measured = measure(case, system, sizes, server, results)

@@ -61,14 +61,14 @@ def cancelling(number: int = 100) -> None:
 def time_of_cancel(task) -> float:
     with tempfile.NamedTemporaryFile("r") as notes:
         job = task.enqueue(notes.name)
-        wait_for(lambda: len(notes_in(notes.name)) == 1)
+        wait_for(lambda: len(times_in(notes.name)) == 1)
         begun = time.monotonic()
         assert job.cancel()
-        wait_for(lambda: len(notes_in(notes.name)) == 2)
-        return notes_in(notes.name)[1] - begun
+        wait_for(lambda: len(times_in(notes.name)) == 2)
+        return times_in(notes.name)[1] - begun
 
 
-def notes_in(path: str) -> list[float]:
+def times_in(path: str) -> list[float]:
     return [float(line) for line in Path(path).read_text().splitlines()]
 
 
@@ -197,7 +197,7 @@ def dependencies(number: int = 2_000, rounds: int = 7) -> None:
 
 @figure
 def gap_of_a_lock() -> None:
-    """For how long nobody has a lock between two of its jobs, with two workers."""
+    """For how long a lock is free between two of its jobs, with two workers."""
     from benchmarks.running_tasks import lap
     from pgjobs import enqueue_many
     from pgjobs.models import Job

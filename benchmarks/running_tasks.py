@@ -51,7 +51,7 @@ def lap():
 
 @task(name="benchmarks.work")
 def work(path: str):
-    """Work until somebody cancels it; note when it began and when it was told."""
+    """Work until it is cancelled; note when it began and when it learned of that."""
     note(path)
     try:
         while True:
@@ -72,6 +72,6 @@ async def work_async(path: str):
 
 
 def note(path: str) -> None:
-    """Note the time, by a clock that is the same for all processes."""
+    """Store the time, by a clock that is the same for all processes."""
     with open(path, "a") as file:
         os.write(file.fileno(), f"{time.monotonic()}\n".encode())

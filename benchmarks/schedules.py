@@ -135,7 +135,7 @@ def cost_of_idling(seconds: float) -> list[float]:
 def used_by(pid: int) -> float:
     """Return the processor seconds of a process, as exactly as the kernel counts."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def each_second():

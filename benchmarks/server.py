@@ -84,10 +84,10 @@ class Server:
     def create_database(
         self, name: str, template: str | None = None, is_large: bool = False
     ) -> str:
-        """Make a database anew, empty or as a copy of another; return its URL.
+        """Make a database, and drop the one of that name; return its URL.
 
-        A large one is copied file by file, which takes two checkpoints instead of
-        gigabytes through the log.
+        It is empty, or a copy of another. A large one is copied file by file, which
+        takes two checkpoints instead of gigabytes through the log.
         """
         self.drop_database(name)
         source = PREFIX + template if template else "template0"

@@ -41,7 +41,7 @@ SETTINGS = {
 class Drained(NamedTuple):
     rate: float  # jobs a second of all shards
     cores: float  # that server and workers were given
-    idle: float  # cores that nobody used meanwhile
+    idle: float  # cores that were not used meanwhile
     server: float  # microseconds of a job
     worker: float
     passes: float  # of the workers' loops for a job

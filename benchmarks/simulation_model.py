@@ -40,7 +40,7 @@ class Waits(NamedTuple):
     p50: float  # milliseconds from COMMIT to the start of a job
     p99: float
     utilisation: float  # share of the server's cores
-    left: float  # share of the jobs that were still in a line at the end
+    left: float  # share of the jobs that were still READY at the end
 
 
 class Drained(NamedTuple):
@@ -85,8 +85,8 @@ class Simulation:
     def commit(self) -> Steps:
         """Wait for a flush that begins from now on. All who wait share the next one."""
         asked = self.environment.now
-        with self.disk.request() as turn:
-            yield turn
+        with self.disk.request() as granted:
+            yield granted
             if self.flushed_from < asked:
                 self.flushed_from = self.environment.now
                 seconds = self.chance.choice(self.parameters.commits)
@@ -94,16 +94,16 @@ class Simulation:
 
 
 class Shard:
-    """A database, with its line of jobs: when the application knew of each COMMIT."""
+    """A database, with its READY jobs: when the application knew of each COMMIT."""
 
     def __init__(self, simulation: Simulation):
         self.simulation = simulation
-        self.line: deque[float] = deque()
+        self.ready: deque[float] = deque()
         number = simulation.parameters.workers
         self.workers = [Worker(simulation, self) for _ in range(number)]
 
     def take(self, most: int) -> list[float]:
-        return [self.line.popleft() for _ in range(min(most, len(self.line)))]
+        return [self.ready.popleft() for _ in range(min(most, len(self.ready)))]
 
     def arrivals(self, rate: float, at_random: bool) -> Steps:
         """Enqueue so many jobs a second, whatever becomes of them."""
@@ -122,7 +122,7 @@ class Shard:
         yield from simulation.compute(simulation.cores, parameters.server_enqueue)
         yield from simulation.commit()
         known = simulation.environment.now + simulation.wake_up_seconds()
-        self.line.extend([known] * parameters.batch)
+        self.ready.extend([known] * parameters.batch)
         for worker in self.workers:
             simulation.environment.process(worker.hear())
 
@@ -136,7 +136,7 @@ class Worker:
         self.interpreter = simpy.Resource(self.environment, 1)
         self.bell = self.environment.event()
         self.held = self.ended = 0  # jobs claimed; those of them to be recorded
-        self.may_find = True  # jobs in the line
+        self.may_find = True  # READY jobs
         self.waiting: deque[float] = deque()  # jobs claimed that no slot has begun
         self.environment.process(self.loop())
 
@@ -214,7 +214,7 @@ def drain(parameters: Parameters, jobs: int) -> Drained:
     """Return how fast workers run so many jobs that wait in each shard."""
     simulation = Simulation(parameters)
     for shard in simulation.shards:
-        shard.line.extend([0.0] * jobs)
+        shard.ready.extend([0.0] * jobs)
     simulation.environment.run()
     seconds = simulation.environment.now
     done = jobs * parameters.shards
@@ -239,6 +239,6 @@ def waits(
     simulation.environment.run(until=seconds)
     centiles = statistics.quantiles(simulation.waits, n=100, method="inclusive")
     utilisation = simulation.computed / seconds / parameters.cores
-    left = sum(len(shard.line) for shard in simulation.shards)
+    left = sum(len(shard.ready) for shard in simulation.shards)
     left /= left + len(simulation.waits)
     return Waits(1e3 * centiles[49], 1e3 * centiles[98], utilisation, left)

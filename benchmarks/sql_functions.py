@@ -1,7 +1,7 @@
 """Measure `pgjobs_enqueue` and a bare INSERT: `python -m benchmarks.sql_functions`.
 
 Both insert the same job, of a task with three parameters (an integer, a text and a
-choice), in turns on one connection. The processor time is the server's alone; the
+choice), alternately on one connection. The processor time is the server's alone; the
 others are what the client waits for.
 """
 

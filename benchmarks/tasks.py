@@ -10,7 +10,7 @@ def noop(number: int) -> None:
 
 
 def stamp(number: int) -> None:
-    """Note when the job started; the clock is the same for all processes."""
+    """Store when the job started; the clock is the same for all processes."""
     started = time.monotonic()
     os.write(stamps(), f"{number} {started}\n".encode())
 

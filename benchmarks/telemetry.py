@@ -1,7 +1,7 @@
 """What telemetry costs: `python -m benchmarks telemetry [--jobs N] [--rounds N]`.
 
 Processor time of the application and of a worker, per job, with each part of telemetry
-switched on. The parts take turns, so that a noisy machine is noisy for all of them.
+switched on. The parts alternate, so that a noisy machine is noisy for all of them.
 """
 
 import logging
@@ -48,7 +48,7 @@ def metrics() -> Iterator[Switched]:
 @contextmanager
 def scraping(loop: Any) -> Iterator[None]:
     """Scrape the worker ten times a second, far more often than Prometheus does."""
-    from pgjobs.contrib.prometheus import WorkerMetrics
+    from pgjobs.features.exporters.prometheus import WorkerMetrics
 
     ended = threading.Event()
 

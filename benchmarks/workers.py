@@ -191,7 +191,7 @@ def execute(statement: str, parameters: list) -> None:
 
 
 def seconds_of(processes: list[subprocess.Popen]) -> float:
-    return sum(cpu_seconds_of_tree(each.pid) for each in processes)
+    return sum(cpu_seconds_of_tree(process.pid) for process in processes)
 
 
 def checkpoint() -> None:

@@ -27,7 +27,7 @@ HAS_STARTED = Event()
 
 
 @task
-def note_moment(number: int) -> None:
-    """Note when the job started, for a benchmark in the worker's own process."""
+def stamp_moment(number: int) -> None:
+    """Store when the job started, for a benchmark in the worker's own process."""
     MOMENTS.append(time.perf_counter())
     HAS_STARTED.set()

@@ -53,7 +53,7 @@ INSERT INTO bare_job (task, kwargs)
 SELECT %s, jsonb_build_object('number', number)
 FROM unnest(%s::int[]) AS number RETURNING id
 """
-TURN = """
+ROUND_TRIP = """
 WITH recorded AS (
     UPDATE bare_job
     SET status = 'SUCCESSFUL', finished_at = clock_timestamp(), worker_id = NULL
@@ -115,8 +115,8 @@ def work():
     connection.execute("LISTEN bare_job")
     done = []
     while True:
-        turn = {"done": done, "batch": OPTIONS["batch"]}
-        claimed = connection.execute(TURN, turn).fetchall()
+        parameters = {"done": done, "batch": OPTIONS["batch"]}
+        claimed = connection.execute(ROUND_TRIP, parameters).fetchall()
         for _, task, kwargs in claimed:
             if task == "stamp":
                 stamp(**kwargs)
