@@ -14,9 +14,9 @@ from generated_exits import RULE, exit_codes
 from generated_tables import models_page, operations_page, sql_functions_page
 
 from pgjobs.conf import SETTINGS
+from pgjobs.features.schedules.options import Recurrence
 from pgjobs.management import commands
 from pgjobs.tasks.options import JOB_OPTIONS, TASK_OPTIONS, Options
-from pgjobs.tasks.recurrence import Recurrence
 
 WITH_VERBS = argparse._SubParsersAction
 # Options of every command of Django.

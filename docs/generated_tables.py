@@ -14,18 +14,19 @@ from django.db.models.functions import Now
 
 import pgjobs
 from pgjobs import logging as pgjobs_logging
+from pgjobs.database.install import functions
 from pgjobs.worker import exit_code
 
-FUNCTIONS = Path(pgjobs.__file__).parent / "database/functions"
-FOR_PRODUCERS = ("api/enqueue", "api/insert_job", "events/publish", "api/cancel",
-                 "api/retry", "api/job_status")  # fmt: skip
+FUNCTIONS = {path.stem: path for path in functions()}
+FOR_PRODUCERS = ("enqueue", "insert_job", "publish", "cancel", "retry", "job_status",
+                 "answer", "mark_step")  # fmt: skip
 HEAD = re.compile(
     r"((?:--.*\n)+)CREATE OR REPLACE (\w+ (pgjobs_\w+)\(.*?)\s+LANGUAGE", re.S
 )
 EXIT_CODE = re.compile(r"= (\d)  # (.+)")
 # No field of Django says so: see database/tables/jobs.sql.
 DRAWN = ("turn",)
-METRICS = Path(pgjobs.__file__).parent / "contrib/prometheus.py"
+METRICS = Path(pgjobs.__file__).parent / "features/exporters/prometheus.py"
 
 # Tables
 
@@ -103,7 +104,7 @@ def sql_functions_page() -> Iterator[str]:
         "how, and says which rights they need. All others may change in any release.",
     )
     for name in FOR_PRODUCERS:
-        yield from function((FUNCTIONS / f"{name}.sql").read_text())
+        yield from function(FUNCTIONS[name].read_text())
 
 
 def function(text: str) -> Iterator[str]:
@@ -170,7 +171,7 @@ def metrics() -> Iterator[str]:
             case ast.Call(ast.Name("CounterMetricFamily"), [ast.JoinedStr(), *_]):
                 for cause in ("notify", "poll"):
                     title = f"pgjobs_{cause}_wakeups_total"
-                    words = f"Looks of an idle worker at the queue by a {cause}."
+                    words = f"Fetches of an idle worker, woken by a {cause}."
                     yield f"| `{title}` | counter | {labels_of(node)} | {words} |"
 
 
