@@ -6,8 +6,8 @@ from io import BytesIO
 from django.conf import settings
 from django.db import transaction
 from django.urls import reverse
+from pgjobs.features.events.tables import State
 from pgjobs.models import Event, Job
-from pgjobs.models.event import State
 from pyarrow import csv, parquet
 
 from passes.elements import read_elements

@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 from django.conf import settings
 from django.db import transaction
-from pgjobs import Fail, current_event, current_job, subscribe, task
+from pgjobs import Answer, Cancel, Fail, current_event, current_job, subscribe, task
 
 from .ingest import ingest_elements
 from .models import GroundStation, Notice, Pass, Satellite
@@ -78,6 +78,31 @@ def notify_stations(satellite_id: int) -> dict:
             defaults={"epoch": satellite.epoch, "event": current_event().id},
         )
     return {"stations": len(stations)}
+
+
+@task(waits_for="tle.refreshed", unique=True, deadline=timedelta(days=30))
+def retire_satellite(satellite_id: int) -> None:
+    """Ask whether a satellite shall go, and let it go a day after somebody says yes.
+
+    It holds nothing while it waits. New elements say that the satellite is alive.
+    """
+    job = current_job()
+    name, answer = job.wait_for_first(
+        {
+            "confirm": Answer(bool, title="Shall the satellite go?"),
+            "alive": ("tle.refreshed", f"satellite-{satellite_id}"),
+        },
+        timeout=timedelta(days=7),
+    )
+    if name != "confirm" or not answer:
+        raise Cancel("It stays." if name else "Nobody has confirmed it in a week.")
+    job.sleep("last thoughts", timedelta(days=1))
+    job.step("delete", delete_satellite, satellite_id, atomic=True)
+
+
+def delete_satellite(satellite_id):
+    """Delete a satellite with its passes and notices."""
+    Satellite.objects.filter(pk=satellite_id).delete()
 
 
 def predict_all(satellite):

@@ -1,14 +1,18 @@
 """How events and their handlers are tested."""
 
+from datetime import timedelta
+
 from django.conf import settings
-from django.test import TestCase
+from django.test import TestCase, TransactionTestCase
+from pgjobs import enqueue, publish
 from pgjobs.testing import assert_enqueued, refute_enqueued, run_jobs
 
 from .ingest import ingest_elements
 from .models import GroundStation, Notice, Pass, Satellite
-from .tasks import notify_stations, recompute_passes
+from .tasks import notify_stations, recompute_passes, retire_satellite
 
 ELEMENTS = (settings.BASE_DIR / "data" / "satellites.tle").read_text(encoding="utf-8")
+ONE = "\n".join([line for line in ELEMENTS.splitlines() if line[0] != "#"][:3])
 NO_ORBIT = (settings.BASE_DIR / "data" / "no_orbit.tle").read_text(encoding="utf-8")
 
 
@@ -47,3 +51,50 @@ class PassesTests(TestCase):
         run_jobs()
         GroundStation.objects.create(name="Alert", latitude=82.5, longitude=-62.3)
         assert_enqueued(recompute_passes, count=Satellite.objects.count())
+
+
+class RetireTests(TransactionTestCase):
+    """How a task that waits is tested: answer, publish, let time pass.
+
+    An event of the transaction that enqueues a job counts for the job. A TestCase has
+    only one, in which the satellites are published, too. So here each change commits.
+    """
+
+    fixtures = ("ground_stations",)
+
+    def setUp(self):
+        ingest_elements(ONE)
+        run_jobs()
+        self.satellite = Satellite.objects.first()
+        self.page = f"/satellites/{self.satellite.catalog_number}/"
+        self.client.post(f"{self.page}retire/")
+        run_jobs()
+
+    def exists(self):
+        return Satellite.objects.filter(pk=self.satellite.pk).exists()
+
+    def test_satellite_goes_a_day_after_somebody_confirms(self):
+        self.assertContains(self.client.get(self.page), "Yes, tomorrow")
+        self.client.post(f"{self.page}retire/", {"answer": "yes"})
+        run_jobs(until=timedelta(hours=23))
+        self.assertTrue(self.exists())
+        run_jobs(until=timedelta(hours=25))
+        self.assertFalse(self.exists())
+
+    def test_satellite_stays_after_a_no(self):
+        self.client.post(f"{self.page}retire/", {"answer": "no"})
+        run_jobs(until=timedelta(days=9))
+        self.assertTrue(self.exists())
+
+    def test_satellite_stays_if_nobody_confirms(self):
+        run_jobs(until=timedelta(days=9))
+        self.assertTrue(self.exists())
+
+    def test_satellite_stays_if_new_elements_come(self):
+        job = enqueue(retire_satellite, satellite_id=self.satellite.pk)
+        payload = {"satellite_id": self.satellite.pk}
+        about = f"satellite-{self.satellite.pk}"
+        publish("tle.refreshed", payload, aggregate_id=about)
+        run_jobs()
+        job.refresh_from_db()
+        self.assertEqual((job.status, job.reason), ("CANCELLED", "It stays."))

@@ -10,4 +10,5 @@ urlpatterns = [
     path("", views.satellite_list, name="satellite_list"),
     path("satellites/<int:number>/", views.satellite_detail, name="satellite_detail"),
     path("satellites/<int:number>/recompute/", views.recompute, name="recompute"),
+    path("satellites/<int:number>/retire/", views.retire, name="retire"),
 ]

@@ -1,16 +1,17 @@
 """Show satellites and passes, and start a recomputation on a button."""
 
 from django.db.models import Count, Max
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 from pgjobs import enqueue
+from pgjobs.models import Job
 
 from example.jobs import accepted
 
 from .models import GroundStation, Satellite
 from .prediction import MIN_ELEVATION, WINDOW_HOURS
-from .tasks import recompute_passes
+from .tasks import recompute_passes, retire_satellite
 
 WINDOW = {"hours": WINDOW_HOURS, "min_elevation": MIN_ELEVATION}
 
@@ -31,7 +32,14 @@ def satellite_detail(request, number):
     """Show a satellite's elements and passes."""
     satellite = get_object_or_404(Satellite, catalog_number=number)
     passes = satellite.passes.select_related("station")
-    context = {"satellite": satellite, "passes": passes}
+    asking = Job.objects.filter(
+        task=retire_satellite.name, status="WAITING", kwargs__satellite_id=satellite.pk
+    )
+    context = {
+        "satellite": satellite,
+        "passes": passes,
+        "is_asked": asking.exists(),
+    }
     return render(request, "passes/satellite_detail.html", context | WINDOW)
 
 
@@ -41,3 +49,13 @@ def recompute(request, number):
     satellite = get_object_or_404(Satellite, catalog_number=number)
     job = enqueue(recompute_passes, satellite.pk)
     return accepted(request, job, reverse("passes:satellite_detail", args=[number]))
+
+
+@require_POST
+def retire(request, number):
+    """Let a job ask whether the satellite shall go, or answer the one that asks."""
+    satellite = get_object_or_404(Satellite, catalog_number=number)
+    job = enqueue(retire_satellite, satellite_id=satellite.pk)  # unique: the same one
+    if answer := request.POST.get("answer"):
+        job.answer("confirm", answer == "yes")
+    return redirect("passes:satellite_detail", number)

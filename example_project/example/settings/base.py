@@ -15,8 +15,8 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "example",  # Before pgjobs: its pages for answers look like the others.
     "pgjobs",
-    "example",
     "passes",
     "converter",
 ]
@@ -53,6 +53,9 @@ TEMPLATES = [
 ]
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Where people sign in who are to answer a task.
+LOGIN_URL = "admin:login"
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
