@@ -23,6 +23,7 @@ from tests.processes import AROUND, ROOT, WorkerProcess, wait_for
 from tests.settings import POOLER, SCHEMA
 from tests.support import (
     emptying,
+    hung,
     kept_connections,
     kept_rows,
     superusers,
@@ -127,6 +128,16 @@ def pytest_runtest_setup(item):
     """Begin with a connection that works, whatever a test before has cut."""
     if POOLER:
         connections.close_all()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Let one test that hangs be one failure, which shows what it waited for."""
+    report = yield
+    if hung.is_hung(call):
+        report.sections.append(("Sessions of the database", hung.sessions()))
+        hung.end_sessions()
+    return report
 
 
 def pytest_configure(config):

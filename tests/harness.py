@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 
 from tests.settings import OWNER, SCHEMA, SERVER_URL, TEST_DATABASE
 
@@ -18,6 +19,7 @@ POWERLESS = f"{OWNER}_powerless"
 # Each session of a superuser has this name; tests/support/superusers.py looks for
 # others.
 APPLICATION = "tests.harness"
+OCCUPIED = {TransactionStatus.ACTIVE, TransactionStatus.UNKNOWN}
 # One that is kept for each database, because to connect takes longer than most tests.
 kept: dict[str, psycopg.Connection] = {}
 
@@ -37,8 +39,12 @@ def connect(database: str = "postgres") -> psycopg.Connection:
 
 
 def keep(database: str) -> psycopg.Connection:
-    """Return the superuser's connection to a database, which stays open."""
-    if database not in kept or kept[database].broken or kept[database].closed:
+    """Return the superuser's connection to a database, which stays open.
+
+    A statement that a test's time limit has interrupted still occupies its connection.
+    """
+    own = kept.get(database)
+    if own is None or own.closed or own.info.transaction_status in OCCUPIED:
         kept[database] = connect(database)
     return kept[database]
 
