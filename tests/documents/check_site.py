@@ -24,6 +24,7 @@ ANSWERS = {
     "cron": "guides/schedules",
     "current_job": "reference/api",
     "dead letter": "guides/dead_letters",
+    "deploy while jobs wait": "guides/code_changes",
     "debug toolbar": "guides/production",
     "docker": "guides/production",
     "eager": "testing",
