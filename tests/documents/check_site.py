@@ -12,6 +12,7 @@ from pathlib import Path
 
 # What a newcomer types into the search, and the page with the answer.
 ANSWERS = {
+    "agent": "guides/agents",
     "alerts": "guides/monitoring",
     "aliases": "guides/renaming",
     "anchor": "reference/options",
