@@ -16,6 +16,7 @@ ANSWERS = {
     "alerts": "guides/monitoring",
     "aliases": "guides/renaming",
     "anchor": "reference/options",
+    "approval": "guides/approvals",
     "autoscale": "guides/production",
     "callback": "guides/chains",
     "cancel": "guides/failures",

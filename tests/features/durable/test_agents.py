@@ -88,8 +88,8 @@ def page(tmp_path, monkeypatch):
 
 @pytest.fixture
 def worker_of_page(start_worker, tmp_path):
-    """Return a function that starts a worker with the page's task and the model above."""
-    paths = (tmp_path, ROOT, ROOT / "example_project", ROOT / "tests/documents/project")
+    """Return a function that starts a worker of the page's task and the script."""
+    paths = (tmp_path, ROOT, ROOT / "example_project")
 
     def start():
         database = connection.settings_dict["NAME"]

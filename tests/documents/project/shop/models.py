@@ -9,3 +9,16 @@ class Order(models.Model):
 
     def __str__(self) -> str:
         return f"Order {self.pk}"
+
+
+class Refund(models.Model):
+    order_id = models.IntegerField()
+    euros = models.IntegerField()
+    customer = models.EmailField()
+    paid = models.IntegerField(null=True)  # null: nothing is decided
+
+    class Meta:
+        permissions = [("approve_refund", "Can approve refunds")]
+
+    def __str__(self) -> str:
+        return f"Refund of order {self.order_id}"
