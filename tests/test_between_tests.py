@@ -1,5 +1,8 @@
 """A test that commits begins with what the code declares, and with no other row."""
 
+import os
+import signal
+
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import Permission
@@ -17,7 +20,7 @@ from tests.actors import execute, in_thread, session
 from tests.conftest import LONGEST
 from tests.processes import ROOT, shared_queue, wait_for
 from tests.settings import OWNER, TEST_DATABASE
-from tests.support import emptying
+from tests.support import emptying, hung
 from tests.support.emptying import FEW_PAGES
 from tests.support.kept_connections import tidy
 from tests.tasks import noop
@@ -140,6 +143,45 @@ def test_connection_is_kept_as_good_as_new():
         "SELECT FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'"
     )
     assert execute(locks) == []
+
+
+def interrupt_the_harness() -> None:
+    """Let a signal end a statement of the harness, as the time limit of a test does."""
+
+    def give_up(*_):
+        raise InterruptedError
+
+    def interrupt_once_it_sleeps() -> None:
+        sleeps = (
+            "SELECT FROM pg_stat_activity"
+            " WHERE wait_event = 'PgSleep' AND datname = current_database()"
+        )
+        with harness.connect(TEST_DATABASE) as other:
+            wait_for(lambda: other.execute(sleeps).rowcount, "the harness sleeps")
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, give_up)
+    try:
+        with in_thread(interrupt_once_it_sleeps), pytest.raises(InterruptedError):
+            harness.execute("SELECT pg_sleep(600)")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_statement_of_a_test_that_hung_occupies_no_later_test():
+    interrupt_the_harness()
+    assert "SELECT pg_sleep(600)" in hung.sessions()
+    hung.end_sessions()
+    assert "SELECT pg_sleep(600)" not in hung.sessions()
+    assert harness.execute("SELECT 1") == execute("SELECT 1") == [(1,)]
+
+
+def test_harness_takes_no_connection_that_a_statement_still_occupies():
+    interrupt_the_harness()
+    occupied = harness.kept[TEST_DATABASE]
+    assert harness.execute("SELECT 1") == [(1,)]
+    occupied.cancel_safe()
+    occupied.close()
 
 
 def test_permissions_are_kept():

@@ -1,7 +1,7 @@
 """A test that hung: show what the server did meanwhile, and end it.
 
-The thread of a hung test is gone, but its statement is not. It would hold its locks,
-and each later test of the process would fail or hang as well.
+The test is over, but its statement is not. It would hold its locks, and each later test
+of the process would fail or hang as well.
 """
 
 from django.db import connections
