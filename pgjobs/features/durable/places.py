@@ -54,21 +54,13 @@ class Place(NamedTuple):
         jobs = ", ".join(map(str, self.jobs[:MOST_NAMED])) + more
         aggregate = f"{self.event} {self.aggregate_id}" if self.aggregate_id else None
         what = self.permission or aggregate or self.event or jobs
-        return (
-            self.job,
-            one_line(self.task),
-            full_name(self.name, self.label),
-            self.kind,
-            moment(self.since),
-            moment(self.until),
-            excerpt(what, LONGEST_CELL),
-        )
+        return (self.job, *cells(self, what))
 
     def as_json(self) -> dict[str, Any]:
         """Return what programs read. What is asked for has its schema, too."""
         schema = self.asked.get("schema") if isinstance(self.asked, dict) else None
         return {
-            **self._replace(since=None)._asdict(),
+            **self._asdict(),
             "since": self.since and instant(self.since).isoformat(),
             "until": instant(self.until).isoformat(),
             "asked": None,
@@ -91,19 +83,20 @@ class Group(NamedTuple):
     until: datetime
 
     def row(self) -> tuple:
-        return (
-            self.number,
-            one_line(self.task),
-            full_name(self.name, self.label),
-            self.kind,
-            moment(self.since),
-            moment(self.until),
-            excerpt(self.what or "", LONGEST_CELL),
-        )
+        return (self.number, *cells(self, self.what or ""))
 
 
-def full_name(name: str, label: str) -> str:
-    return one_line(f"{name} ({label})" if label else name)
+def cells(place: Place | Group, what: str) -> tuple[str, ...]:
+    """Return the cells of a row behind its first. `what` is what is waited for."""
+    name = f"{place.name} ({place.label})" if place.label else place.name
+    return (
+        one_line(place.task),
+        one_line(name),
+        place.kind,
+        moment(place.since),
+        moment(place.until),
+        excerpt(what, LONGEST_CELL),
+    )
 
 
 class Places:
