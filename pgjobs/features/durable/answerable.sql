@@ -1,7 +1,8 @@
--- The oldest waits of jobs that ask for one of these permissions and have no answer yet. Of
--- each permission no more are read than asked for, but for waits of jobs that have ended:
--- those keep their open rows. Only the index of what is asked has this order. OFFSET 0
--- lets PostgreSQL look jobs and answers up one by one.
+-- The oldest waits of jobs that ask for one of these permissions and have no answer yet,
+-- not by another of their labels either. Of each permission no more are read than asked
+-- for, but for waits of jobs that have ended: those keep their open rows. Only the index of
+-- what is asked has this order. OFFSET 0 lets PostgreSQL look jobs and answers up one by
+-- one.
 SELECT wait.id
 FROM unnest(%(permissions)s::text[]) AS needed (permission)
 CROSS JOIN LATERAL (
@@ -13,9 +14,15 @@ CROSS JOIN LATERAL (
             OFFSET 0
         )
         AND NOT EXISTS (
-            SELECT FROM pgjobs_answer
-            WHERE job_id = asking.job_id AND life = asking.life
-                AND name = coalesce(nullif(asking.label, ''), asking.name)
+            SELECT FROM pgjobs_wait AS other
+            CROSS JOIN LATERAL (
+                SELECT FROM pgjobs_answer
+                WHERE job_id = asking.job_id AND life = asking.life
+                    AND name = coalesce(nullif(other.label, ''), other.name)
+                OFFSET 0
+            ) AS answer
+            WHERE other.job_id = asking.job_id AND other.life = asking.life
+                AND other.name = asking.name
             OFFSET 0
         )
     ORDER BY opened_at, id

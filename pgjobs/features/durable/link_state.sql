@@ -2,9 +2,9 @@
 -- user who has answered. No row: the job is gone. The link of a job that goes on as another
 -- one leads to that one.
 --
--- The states: answered, retried (the job is in another life), ended (the job is), over (the
--- wait is, without an answer), unasked, open. What counts is what `pgjobs_store_answer`
--- looks at.
+-- The states: answered (also by another label of its wait), retried (the job is in another
+-- life), ended (the job is), over (the wait is, without an answer), unasked, open. What
+-- counts is what `pgjobs_store_answer` looks at.
 SELECT CASE
         WHEN answer.id IS NOT NULL THEN 'answered'
         WHEN job.life <> link.life THEN 'retried'
@@ -14,6 +14,15 @@ SELECT CASE
             WHERE job_id = job.id AND life = job.life AND name = %(name)s
         ) THEN 'over'
         WHEN wait.open IS NULL THEN 'unasked'
+        WHEN EXISTS (
+            SELECT FROM pgjobs_wait AS asked
+            JOIN pgjobs_wait AS other
+                ON other.job_id = job.id AND other.life = job.life
+                AND other.name = asked.name
+            JOIN pgjobs_answer AS its
+                ON its.job_id = job.id AND its.life = job.life AND its.name = other.label
+            WHERE asked.id = wait.open
+        ) THEN 'answered'
         ELSE 'open'
     END,
     wait.open, answer.answered_by

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from pgjobs import Answer as Asked
 from pgjobs.features.durable import page
-from pgjobs.models import Answer, AuditEntry, Job
+from pgjobs.models import Answer, AuditEntry, Job, Wait
 from tests.actors import execute, in_thread
 from tests.features.durable import bodies
 from tests.features.durable.bodies import done, enqueued, goes_on
@@ -396,6 +396,17 @@ def test_way_of_several_has_its_own_link(ada):
     assert ada.post(job.answer_url("stop"), YES).status_code == 200
     assert goes_on(job).status == "SCHEDULED"
     assert b"time to answer is over" in ada.get(url_of(job)).content
+
+
+def test_other_answer_of_several_settles_all_at_once(ada, user):
+    ways = {"question": Asked(bool), "stop": Asked(bool)}
+    job = done(lambda job: job.wait_for_first(ways))
+    url = url_of(job)
+    assert ada.post(job.answer_url("stop"), YES).status_code == 200
+    for response in (ada.get(url), ada.post(url, YES)):
+        assert response.status_code == 410
+        assert b"answered already" in response.content
+    assert not Wait.objects.answerable_by(user)
 
 
 @override_settings(ROOT_URLCONF=__name__)
