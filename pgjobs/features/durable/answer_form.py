@@ -1,9 +1,12 @@
 """The form in which people answer what a job asks, made from the stored schema."""
 
+import hashlib
+import json
 from collections.abc import Iterator
 from typing import Any
 
 from django import forms
+from django.utils.html import escape
 from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext as _
 
@@ -13,6 +16,14 @@ from ..definitions.schema_fields import SchemaFields, initial_of, takes_null
 from ..definitions.schemas import Schema
 
 ANSWER = "answer"  # the only field, where the answer has no members
+SEEN = "question.seen"  # a hidden field: which question the page has shown
+
+
+class SeenField(forms.CharField):
+    """Which question a page shows; what was sent does not change it."""
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        return initial
 
 
 class AnswerForm(forms.Form):
@@ -30,12 +41,15 @@ class AnswerForm(forms.Form):
         name: str,
         words: tuple[str, ...] = (),
         data: Any = None,
+        title: str | None = None,
     ):
         """Make the form.
 
         - `asked`: the stored schema; SQL may have stored anything.
         - `name`: of the answer.
         - `words`: names that the task calls sensitive.
+        - `data`: what was sent.
+        - `title`: the question, which must be the one that the sent form has shown.
         """
         super().__init__(data, prefix=ANSWER)
         self.schema: Schema = asked if isinstance(asked, dict) else {}
@@ -49,6 +63,12 @@ class AnswerForm(forms.Form):
             self.add(ANSWER, name, self.schema, is_needed=True)
             self.fields[ANSWER].label = _("Answer")
             self.fields[ANSWER].required = True
+        if title is not None and SEEN not in self.fields:
+            self.fields[SEEN] = SeenField(
+                required=False,
+                widget=forms.HiddenInput,
+                initial=question_of(self.schema, title),
+            )
 
     def add(self, field: str, name: str, schema: Schema, *, is_needed: bool) -> None:
         """Add a field; `name` says whether its value is masked elsewhere."""
@@ -58,7 +78,8 @@ class AnswerForm(forms.Form):
         made.required = made.required and is_needed
         if not made.required:
             made.label = _("%(label)s (optional)") % {"label": made.label}
-        made.help_text = str(schema.get("description", "")) or help_of(made)
+        # Templates of Django write a help as it is.
+        made.help_text = escape(schema.get("description", "")) or help_of(made)
         if is_secret(name, self.words):
             self.masked.add(field)
             if isinstance(made.widget, forms.TextInput):
@@ -66,6 +87,19 @@ class AnswerForm(forms.Form):
                 made.widget = forms.PasswordInput(attrs=attributes)
         elif "default" in schema:
             made.initial = initial_of(made, schema["default"])
+
+    def clean(self) -> None:
+        """Refuse what answers another question, as after a deploy.
+
+        Pages of projects may leave the hidden field out.
+        """
+        field, seen = self.fields.get(SEEN), self.cleaned_data.get(SEEN)
+        if isinstance(field, SeenField) and seen and seen != field.initial:
+            text = _(
+                "The question has changed since this page was opened. Check your "
+                "answer, and send it again."
+            )
+            self.add_error(None, text)
 
     def value(self) -> Any:
         """Return the answer: what the fields have, after `is_valid`."""
@@ -92,6 +126,12 @@ class AnswerForm(forms.Form):
             is_masked = ANSWER in self.masked
             text = str(error).partition(", got ")[0] if is_masked else str(error)
             self.add_error(None if self.members else ANSWER, text)
+
+
+def question_of(schema: Schema, title: str) -> str:
+    """Return a short text that differs for each question."""
+    text = json.dumps([schema, title], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def help_of(field: forms.Field) -> Any:

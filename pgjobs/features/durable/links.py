@@ -21,7 +21,12 @@ def answer_url(job_id: int | None, life: int, name: Any) -> str:
     check_answer_name(name)
     if job_id is None:
         raise ValueError("A job that was not saved has no link.")
-    return path_of("answer", signer().sign_object([job_id, life, name], compress=True))
+    return path_of("answer", token_of(job_id, life, name))
+
+
+def token_of(job_id: int, life: int, name: str) -> str:
+    """Return the last part of a link."""
+    return signer().sign_object([job_id, life, name], compress=True)
 
 
 def link_of(token: str) -> Link | None:

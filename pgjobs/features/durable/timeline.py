@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from .people import names_of
 from .tables import Answer, Wait
 
 MOST_WAITS = 200  # that the timeline shows
@@ -29,12 +30,20 @@ def moments_of(job: Any) -> Iterator[tuple[datetime, str, str]]:
         yield wait.opened_at, "waiting", text % values
         if wait.ended_at is not None:
             yield wait.ended_at, "ready", _("Has waited: %(name)s") % {"name": what}
-    answers = Answer.objects.using(job._state.db).filter(job=job.pk)
-    for answer in answers.order_by("-pk")[:MOST_WAITS]:
-        text = _("Answered: %(name)s")
-        if answer.answered_by is not None:
+    yield from answers_of(job)
+
+
+def answers_of(job: Any) -> Iterator[tuple[datetime, str, str]]:
+    answers = Answer.objects.using(job._state.db).filter(job=job.pk).defer("value")
+    answers = list(answers.order_by("-pk")[:MOST_WAITS])
+    names = names_of(answer.answered_by for answer in answers)
+    for answer in answers:
+        text, by = _("Answered: %(name)s"), answer.answered_by
+        if by in names:
+            text = _("Answered by %(user)s: %(name)s")
+        elif by is not None:
             text = _("Answered by user %(user)s: %(name)s")
-        values = {"name": answer.name, "user": answer.answered_by}
+        values = {"name": answer.name, "user": names.get(by, by)}
         yield answer.answered_at, "ready", text % values
 
 

@@ -13,7 +13,7 @@ from django.utils.http import urlencode
 from pydantic import BaseModel, Field
 
 from pgjobs import Answer as Asked
-from pgjobs.features.durable import page
+from pgjobs.features.durable import visits
 from pgjobs.models import Answer, AuditEntry, Job, Wait
 from tests.actors import execute, in_thread
 from tests.features.durable import bodies
@@ -333,8 +333,8 @@ def test_form_that_was_open_meanwhile_says_why_and_changes_nothing(
         before.extend(Answer.objects.values())
         return store(*arguments)
 
-    store = page.store
-    monkeypatch.setattr(page, "store", late)
+    store = visits.store
+    monkeypatch.setattr(visits, "store", late)
     response = ada.post(url, YES)
     assert response.status_code == 410
     assert text in response.content
