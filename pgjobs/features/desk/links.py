@@ -17,6 +17,7 @@ class Table(NamedTuple):
     columns: tuple[Any, ...]
     rows: list[tuple[Any, ...]]
     otherwise: Any  # the text if there are no rows
+    more: Any = ""  # what stands below the rows
 
     @property
     def lines(self) -> list[list[tuple[Any, Any]]]:

@@ -255,15 +255,14 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         shown.muted(groups),
         shown.tasks(sums.tasks),
         shown.workers(state),
-        *(each for made in entries("admin", "OVERVIEW_TABLES") for each in made(shown)),
+        *made_by("OVERVIEW_TABLES", shown),
         shown.waiting(state),
         shown.audit(database),
     ]
     return {
         "problems": [shown.remark(remark) for remark in state.remarks],
-        "dead_letters": [
-            link for made in entries("admin", "OVERVIEW_LINKS") for link in made(shown)
-        ],
+        "dead_letters": [*made_by("OVERVIEW_LINKS", shown)],
+        "first": [*made_by("OVERVIEW_FIRST", shown)],
         "finished": list(shown.finished(state)),
         "charts": [draw(history) for draw in CHARTS],
         "versions": [(exact(at), version) for at, version in history.marks],
@@ -277,6 +276,11 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         "behind": replica_age(database),
         "databases": databases(request, admin_site),
     }
+
+
+def made_by(name: str, shown: Links) -> Iterator[Any]:
+    """Yield what features add to a part of the page."""
+    return (each for made in entries("admin", name) for each in made(shown))
 
 
 def filter_of(request, key: str) -> str | None:
@@ -450,13 +454,16 @@ def both(half: float | None, most: float | None) -> str:
 # The database holds the key. An act that is missing here is shown as it is stored.
 ACTS: dict[str, Any] = {
     "add": pgettext_lazy("audit trail", "add"),
+    "answer": pgettext_lazy("audit trail", "answer"),
     "cancel": pgettext_lazy("audit trail", "cancel"),
     "change": pgettext_lazy("audit trail", "change"),
     "delete": pgettext_lazy("audit trail", "delete"),
     "enqueue": pgettext_lazy("audit trail", "enqueue"),
     "export": pgettext_lazy("audit trail", "export"),
     "fail": pgettext_lazy("audit trail", "fail"),
+    "go_on": pgettext_lazy("audit trail", "go on"),
     "import": pgettext_lazy("audit trail", "import"),
+    "mark_step": pgettext_lazy("audit trail", "mark step"),
     "move": pgettext_lazy("audit trail", "move"),
     "mute": pgettext_lazy("audit trail", "mute"),
     "pause": pgettext_lazy("audit trail", "pause"),

@@ -10,9 +10,13 @@ from ...admin.links import Link, jobs_of, link_to_job
 from ...admin.markup import exactly
 from ...admin.searching import may_see_arguments
 from ...models.job import Job
+from ...models.job_choices import Status
 from ...reports.texts import excerpt
+from ..steps.tables import Step
 from . import queue
 from .answering import ANSWER_JOB
+from .places import sleeps
+from .questions import address_on_page, overview_tables
 from .tables import Kind, Wait
 
 MOST_WAYS = 50
@@ -36,12 +40,14 @@ def job_context(request, job: Job, lineage: Lineage, admin_site) -> dict[str, An
 
 def waits_context(request, job: Job, lineage: Lineage, admin_site) -> dict[str, Any]:
     """Return the context for the template: `waits.html`."""
+    if job.status == Status.SCHEDULED and job.attempts:
+        return {"sleeps": sleeps_of(job)}
     if job.waiting_for not in Kind.values:
-        return {"waits": ()}
+        return {}
     open_waits = Wait.objects.filter(job_id=job.pk, life=job.life, ended_at=None)
     waits = list(open_waits.order_by("pk")[: MOST_WAYS + 1])
     shown = waits[:MOST_WAYS]
-    show(shown, may_see_arguments(request), admin_site)
+    show(shown, request.user, may_see_arguments(request), admin_site)
     return {
         "waits": shown,
         "hidden_waits": len(waits) > MOST_WAYS,
@@ -49,12 +55,23 @@ def waits_context(request, job: Job, lineage: Lineage, admin_site) -> dict[str, 
     }
 
 
-def show(waits: list[Wait], may_see_values: bool, admin_site) -> None:
+def sleeps_of(job: Job) -> list[Step]:
+    """Return the step that is the sleep of a job, if it sleeps."""
+    steps = list(sleeps(Step.objects.db).filter(job=job.pk).defer("return_value")[:1])
+    for step in steps:
+        step.shown_name = excerpt(step.name, LONGEST_LINE)
+        step.shown_end = exactly(step.finished_at)
+    return steps
+
+
+def show(waits: list[Wait], user: Any, may_see_values: bool, admin_site) -> None:
     """Give each wait what the template shows of it. A question may have values."""
     awaited = {wait.pk: list(awaited_ids(wait)) for wait in waits}
     jobs = jobs_of({id for ids in awaited.values() for id in ids})
     for wait in waits:
-        name = wait.title if may_see_values else wait.answer_name
+        wait.answer_at = address_on_page(user, wait, admin_site)
+        may_see = may_see_values or wait.answer_at
+        name = wait.title if may_see else wait.answer_name
         wait.shown_name = excerpt(name, LONGEST_LINE)
         wait.shown_since = exactly(wait.opened_at)
         wait.shown_deadline = exactly(wait.deadline)
@@ -76,3 +93,4 @@ def awaited_job(id: int, jobs: dict[int, Job], admin_site) -> Link:
 
 JOB_CONTEXTS = (job_context, waits_context)
 JOB_KEYS = ("first_id", "continued_as")
+OVERVIEW_FIRST = (overview_tables,)
