@@ -84,7 +84,7 @@ def answered(request: HttpRequest, link: Link) -> Reply:
         try:
             is_stored = store(request, wait, form)
         except PermissionDenied:  # what is needed has changed since the look
-            return forbidden(request, wait)
+            return forbidden(request, looked_up(database, link, request)[0] or wait)
         if is_stored:
             return said("thanks", wait)
         if is_stored is False:

@@ -17,6 +17,7 @@ from ..steps.running_job import LONGEST_NAME
 from . import queue
 from .answering import audit_refusal, is_permission, refusal
 from .declare import Answer, JobEnd
+from .people import names_of
 
 MOST_JOBS = 1_000  # for which one wait waits
 MOST_WAYS = 20
@@ -74,13 +75,9 @@ class AnswerWay(Way):
         return refusal(user, self.answer.permission)
 
     def audit_refusal(self, job_id: int, answer: dict[str, Any], fault: str) -> None:
-        audit_refusal(
-            settings.DATABASE,
-            answer["answered_by"] or "",
-            job_id,
-            answer["name"],
-            fault,
-        )
+        key = answer["answered_by"] or ""
+        actor = names_of([key]).get(key, key)
+        audit_refusal(settings.DATABASE, actor, job_id, answer["name"], fault)
 
 
 @dataclass(frozen=True, kw_only=True)
