@@ -1,6 +1,6 @@
 """In the admin: what waits for the answer of a user, and the page that takes it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.contrib import admin, messages
@@ -18,7 +18,7 @@ from django.views.decorators.clickjacking import xframe_options_deny
 from django.views.decorators.http import require_http_methods
 
 from ...admin.buttons import FROM_PAGE, ButtonsAdmin
-from ...admin.links import list_url, page
+from ...admin.links import jobs_of, list_url, page
 from ...admin.listing import ReadOnlyAdmin
 from ...admin.markup import LONGEST_CELL, ago, breakable, exact
 from ...base.ids import read_id
@@ -37,10 +37,7 @@ MINE = "you"  # the value of the filter
 FORM_TEMPLATE = "admin/pgjobs/wait/answer.html"
 MESSAGE_TEMPLATE = "admin/pgjobs/wait/message.html"
 # What the list reads. The rest of what is asked may be large.
-COLUMNS = (
-    *("job_id", "life", "name", "label", "permission", "opened_at", "deadline"),
-    "job__task",
-)
+COLUMNS = ("job_id", "life", "name", "label", "permission", "opened_at", "deadline")
 
 
 def may_answer(user: Any, wait: Wait) -> bool:
@@ -64,10 +61,20 @@ def questions(user: Any, most: int, is_theirs: bool = True) -> list[int]:
 
 
 def shown(waits: QuerySet, ids: list[int]) -> QuerySet:
-    """Return these waits with what lists show of them, and their jobs."""
+    """Return these waits with what lists show of them.
+
+    Their jobs are looked up by their ids: a join might read all jobs.
+    """
     start = Left(KT("asked__title"), 2 * LONGEST_QUESTION)
-    rows = waits.filter(pk__in=ids).select_related("job").only(*COLUMNS)
-    return rows.annotate(title_start=start).order_by("opened_at", "pk")
+    rows = waits.filter(pk__in=ids).only(*COLUMNS).annotate(title_start=start)
+    return rows.order_by("opened_at", "pk")
+
+
+def tasks_of(waits: Iterable[Wait]) -> dict[int, str]:
+    """Return the tasks by job; that of a job which has just gone has no name."""
+    ids = {wait.job_id for wait in waits}
+    jobs = jobs_of(ids)
+    return {id: jobs[id].task if id in jobs else "" for id in ids}
 
 
 def question_for(user: Any, wait: Wait) -> str:
@@ -142,7 +149,9 @@ class WaitAdmin(ReadOnlyAdmin, ButtonsAdmin):
         return shown(super().get_queryset(request), ids[:MOST_LISTED])
 
     def look_up(self, request, rows):
+        tasks = tasks_of(rows)
         for wait in rows:
+            wait.shown_task = breakable(excerpt(tasks[wait.job_id], LONGEST_CELL))
             wait.shown_question = question_for(request.user, wait)
             wait.answer_at = wait.job_at = ""
             if may_answer(request.user, wait):
@@ -173,7 +182,7 @@ class WaitAdmin(ReadOnlyAdmin, ButtonsAdmin):
 
     @admin.display(description=_("task"))
     def task_name(self, wait: Wait) -> str:
-        return breakable(excerpt(wait.job.task, LONGEST_CELL))
+        return wait.shown_task
 
     @admin.display(description=_("since"))
     def since(self, wait: Wait) -> str:
@@ -285,7 +294,9 @@ def overview_tables(overview: Links) -> Iterator[Table]:
         return
     number = f"{MOST_LISTED:,}+" if len(ids) > MOST_LISTED else f"{len(ids):,}"
     columns = (_("Question"), _("Task"), _("Since"), _("Until"), _("Answer"))
-    rows = [row(overview, wait) for wait in shown(Wait.objects.all(), ids[:MOST_SHOWN])]
+    waits = list(shown(Wait.objects.all(), ids[:MOST_SHOWN]))
+    tasks = tasks_of(waits)
+    rows = [row(overview, wait, tasks[wait.job_id]) for wait in waits]
     title = gettext("Waits for you (%(number)s)") % {"number": number}
     more = ""
     if len(ids) > len(rows):
@@ -294,9 +305,9 @@ def overview_tables(overview: Links) -> Iterator[Table]:
     yield Table(title, columns, rows, "", more)
 
 
-def row(overview: Links, wait: Wait) -> tuple[Any, ...]:
+def row(overview: Links, wait: Wait, task: str) -> tuple[Any, ...]:
     question = question_for(overview.user, wait)
-    name = name_of_task(f"{wait.job.task} #{wait.job_id}")
+    name = name_of_task(f"{task} #{wait.job_id}")
     return (
         question,
         overview.link("job", wait.job_id, name),

@@ -61,7 +61,7 @@ def shown(browser, live_server, client, settings):
     client.force_login(User.objects.create_superuser("ada"))
     cookie = client.cookies["sessionid"].value
 
-    def show(path: str, width: int) -> Browser:
+    def show(path: str, width: int, cookie: str = cookie) -> Browser:
         browser.open(live_server.url + path, width=width, cookie=cookie)
         return browser
 
@@ -69,10 +69,10 @@ def shown(browser, live_server, client, settings):
     browser.leave()
 
 
-def refused(page: Browser) -> None:
+def refused(page: Browser, form: str = "form", button: str = "button") -> None:
     """Send the form as it must not be sent."""
-    page.evaluate("document.forms[0].noValidate = true")
-    page.click("button")
+    page.evaluate(f"document.querySelector('{form}').noValidate = true")
+    page.click(f"{form} {button}")
 
 
 def check_that_it_is_whole(

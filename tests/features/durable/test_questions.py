@@ -1,20 +1,25 @@
 """The admin: what waits for the answer of a user, and the page that takes it."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
 
 from pgjobs import Answer as Asked
 from pgjobs.admin.markup import exact
 from pgjobs.features.durable import questions
 from pgjobs.models import Answer, AuditEntry, Wait
+from tests.actors import execute
 from tests.admin.test_admin_timeline import moments_of
-from tests.features.durable import bodies
+from tests.features.durable import bodies, test_waits_of_users
 from tests.features.durable.bodies import done, goes_on
+from tests.features.durable.test_waits_of_users import DEFAULT, blocks_of, many_waits
 from tests.operators import LIST, messages_of, operator, page_of, text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -22,6 +27,7 @@ WAITS = "/admin/pgjobs/wait/"
 OVERVIEW = f"{LIST}overview/"
 YES = {"answer-answer": "true"}
 DAY = timedelta(days=1)
+SCAN = "Seq Scan"
 
 
 def asks(job):
@@ -39,8 +45,8 @@ def listed(client, **query) -> list[Any]:
     return response.context["cl"].result_list
 
 
-def address_of(job) -> str:
-    token = job.answer_url("question").split("/")[-2]
+def address_of(job, name: str = "question") -> str:
+    token = job.answer_url(name).split("/")[-2]
     return f"{WAITS}answer/{token}/"
 
 
@@ -251,3 +257,52 @@ def test_overview_and_list_say_if_there_is_more(monkeypatch):
     assert "Waits for you (2+)" in text_of(client.get(OVERVIEW))
     assert len(listed(client)) == 2
     assert "These are the oldest 2; there are more." in text_of(client.get(WAITS))
+
+
+# Many waits
+
+
+def statements_of(client, address: str) -> list[str]:
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(address).status_code == 200
+    return [each["sql"] for each in queries]
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes_of(child)
+
+
+def plan_of(sql: str) -> dict[str, Any]:
+    ((found,),) = execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}")
+    return found[0]["Plan"]
+
+
+@pytest.mark.parametrize("permissions", [["answer_job"], ["answer_job", "view_job"]])
+def test_pages_take_as_many_statements_with_many_waits(permissions, monkeypatch):
+    client = operator(*permissions)
+    job = done(asks)
+    pages = [WAITS, address_of(job)]
+    if "view_job" in permissions:
+        pages += [f"{WAITS}?by=you", OVERVIEW, page_of(job), "/admin/"]
+    numbers = []
+    for many in (10, 10_000):
+        monkeypatch.setattr(test_waits_of_users, "MANY", many)
+        many_waits([DEFAULT])
+        numbers.append([len(statements_of(client, address)) for address in pages])
+    assert numbers[0] == numbers[1]
+    assert max(numbers[0][:2]) <= 15
+
+
+def test_pages_read_little_beside_many_waits():
+    client = operator("answer_job", "view_job")
+    job = done(asks)
+    many_waits([DEFAULT])
+    for address, most in ((WAITS, 20_000), (OVERVIEW, 20_000), (address_of(job), 300)):
+        asking = [sql for sql in statements_of(client, address) if "pgjobs_wait" in sql]
+        plans = [plan_of(sql) for sql in asking]
+        assert sum(map(blocks_of, plans)) < most, address
+        nodes = [node for plan in plans for node in nodes_of(plan)]
+        read = {node["Relation Name"] for node in nodes if node["Node Type"] == SCAN}
+        assert read <= {"pgjobs_answer", "pg_sequence"}, address  # which are small
