@@ -96,11 +96,11 @@ def answer_address(wait: Wait, admin_site, query: str = "") -> str:
 class WhoseFilter(admin.SimpleListFilter):
     """For those who may look at jobs, and so at the questions of all."""
 
-    title = _("answer")
+    title = _("who answers")
     parameter_name = "by"
 
     def lookups(self, request, model_admin):
-        return [(MINE, _("By you"))] if may_view_jobs(request.user) else []
+        return [(MINE, _("You"))] if may_view_jobs(request.user) else []
 
     def queryset(self, request, queryset):
         return queryset  # see `WaitAdmin.get_queryset`
@@ -271,10 +271,9 @@ class WaitAdmin(ReadOnlyAdmin, ButtonsAdmin):
 
 
 def answer_link(address: str, question: str) -> str:
-    label = gettext("Answer: %(question)s") % {"question": question}
-    return format_html(
-        '<a href="{}" aria-label="{}">{}</a>', address, label, gettext("Answer")
-    )
+    text = gettext("Answer this")
+    label = f"{text}: {question}"
+    return format_html('<a href="{}" aria-label="{}">{}</a>', address, label, text)
 
 
 def address_on_page(user: Any, wait: Wait, admin_site) -> str:

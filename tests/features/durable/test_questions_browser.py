@@ -40,6 +40,11 @@ def check(page: Browser, name: str, width: int) -> None:
     assert page.evaluate(OVERLAPS) == []
 
 
+def check_that_nothing_is_cut(page: Browser, selector: str) -> None:
+    found = f"document.querySelector({selector!r})"
+    assert page.evaluate(f"{found}.scrollWidth <= {found}.clientWidth")
+
+
 @WIDTHS
 def test_list_and_overview_show_what_waits(shown, width):  # noqa: F811
     jobs = [done(asks) for _ in range(7)]
