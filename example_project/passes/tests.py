@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.test import TestCase, TransactionTestCase
 from pgjobs import enqueue, publish
 from pgjobs.testing import assert_enqueued, refute_enqueued, run_jobs
@@ -78,6 +79,16 @@ class RetireTests(TransactionTestCase):
         self.client.post(f"{self.page}retire/", {"answer": "yes"})
         run_jobs(until=timedelta(hours=23))
         self.assertTrue(self.exists())
+        run_jobs(until=timedelta(hours=25))
+        self.assertFalse(self.exists())
+
+    def test_admin_asks_whether_the_satellite_shall_go(self):
+        self.client.force_login(User.objects.create_superuser("ada"))
+        page = self.client.get("/admin/pgjobs/job/overview/")
+        self.assertContains(page, "Waits for you (1)")
+        self.assertContains(page, "Shall the satellite go?")
+        (wait,) = self.client.get("/admin/pgjobs/wait/").context["cl"].result_list
+        self.client.post(wait.answer_at, {"answer-answer": "true"})
         run_jobs(until=timedelta(hours=25))
         self.assertFalse(self.exists())
 
