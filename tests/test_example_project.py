@@ -624,7 +624,7 @@ def test_tests_of_the_project_pass():
         DATABASE_URL=database_url().rpartition("/")[0]
         + f"/example_of_{connection.settings_dict['NAME']}",
     )
-    assert "Ran 15 tests" in printed
+    assert "Ran 16 tests" in printed
     assert "OK" in printed
 
 
