@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 from django.apps import apps
 from django.core.exceptions import PermissionDenied
-from django.db import DataError, connections
+from django.db import DataError, InternalError, connections
 
 from ...base.plain_json import check_text, dump, shortened
 from ...base.queue_database import database_of_acts
@@ -115,7 +115,10 @@ def is_permission(name: Any) -> bool:
 def audit_refusal(
     database: str, actor: str, job_id: int, name: str, fault: str
 ) -> None:
-    """Write into the audit trail who was refused, also where the caller rolls back."""
+    """Write into the audit trail who was refused, also where the caller rolls back.
+
+    In a replica nothing is written, and the refusal stands all the same.
+    """
 
     def write() -> None:
         tables.AuditEntry.objects.using(database).create(
@@ -135,7 +138,12 @@ def audit_refusal(
             connections[database].close()
 
     if not connections[database].in_atomic_block:
-        return write()
+        try:
+            return write()
+        except InternalError as error:
+            if not isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
+                raise
+            return None
     thread = threading.Thread(target=write_apart)
     thread.start()
     thread.join()

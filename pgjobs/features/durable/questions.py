@@ -159,6 +159,9 @@ class WaitAdmin(ReadOnlyAdmin, ButtonsAdmin):
             if may_view_jobs(request.user):
                 wait.job_at = page("job", wait.job_id, self.admin_site)
 
+    def empty_note(self, changelist):
+        return self.when_empty
+
     def changelist_view(self, request, extra_context=None):
         title = _("Waits for you") if self.is_theirs(request) else _("Waits for people")
         response = super().changelist_view(

@@ -100,6 +100,7 @@ def test_who_may_view_jobs_sees_all_questions_without_a_link():
     assert "Refund 30?" not in page  # it may have values
     assert client.get(f"{WAITS}{wait.pk}/change/")["Location"] == page_of(job)
     assert listed(client, by="you") == []
+    assert "Nothing waits for your answer." in text_of(client.get(f"{WAITS}?by=you"))
 
 
 def test_who_may_view_jobs_and_answer_some_narrows_the_list():

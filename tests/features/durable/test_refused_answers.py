@@ -162,6 +162,20 @@ def test_visitor_with_a_link_that_is_over_is_audited_as_the_link():
     ]
 
 
+@on_both_pages
+def test_refusal_is_said_where_nothing_can_be_written(page):
+    """A page of a replica would lead to itself for ever."""
+    browser = browser_of(User.objects.create_user("bob", is_staff=True))
+    url = page(done(asks))
+    execute("SET default_transaction_read_only = on")
+    try:
+        response = browser.get(url)
+    finally:
+        execute("SET default_transaction_read_only = off")
+    assert response.status_code == 403
+    assert b"lacks the permission" in response.content
+
+
 # Twice
 
 
