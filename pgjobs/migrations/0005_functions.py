@@ -1698,6 +1698,9 @@ BEGIN
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN
             NEW.line := CASE WHEN NEW.keys IS NOT NULL THEN 'left' END;
+            IF OLD.waiting_for IN ('answer', 'event', 'jobs') THEN
+                PERFORM pgjobs_forget_waits(OLD.id);
+            END IF;
         END IF;
     WHEN NEW.status = 'READY' THEN
         IF OLD.status = 'READY'
@@ -2977,6 +2980,128 @@ END
 $$;
 """,
     ),
+    "function pgjobs_circle_with": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_circle_with(job bigint, others bigint[], most integer)
+RETURNS bigint[] LANGUAGE plpgsql STABLE
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    level bigint[] := ARRAY(SELECT DISTINCT pgjobs_newest(id) FROM unnest(others) AS id);
+    seen bigint[] := level;
+    waiting bigint[] := '{}';
+    waited_for bigint[] := '{}';
+    found record;
+BEGIN
+    WHILE level <> '{}' AND cardinality(seen) < most LOOP
+        SELECT coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(other), '{}') AS others
+        INTO found
+        FROM (
+            SELECT each.id, pgjobs_newest(next.id) AS other
+            FROM (
+                SELECT id, keys, keys ->> 'lock' AS lock,
+                    keys ->> 'is_ordered' IS DISTINCT FROM 'false' AS is_ordered
+                FROM pgjobs_job
+                WHERE id = ANY (level) AND id <> job AND finished_at IS NULL
+                OFFSET 0
+            ) AS each
+            CROSS JOIN LATERAL (
+                SELECT predecessor_id FROM pgjobs_predecessor
+                WHERE job_id = each.id AND is_open AND predecessor_id IS NOT NULL
+                UNION ALL
+                SELECT named.id::bigint
+                FROM jsonb_array_elements_text(each.keys -> 'after') AS named (id)
+                UNION ALL
+                SELECT member.id
+                FROM (
+                    SELECT batch_id FROM pgjobs_predecessor
+                    WHERE job_id = each.id AND is_open AND batch_id IS NOT NULL
+                    UNION ALL
+                    SELECT named.id::bigint
+                    FROM jsonb_array_elements_text(each.keys -> 'after_batches')
+                        AS named (id)
+                ) AS batch
+                JOIN pgjobs_job AS member ON member.batch_id = batch.batch_id
+                UNION ALL
+                SELECT ahead.id FROM pgjobs_job AS ahead
+                WHERE ahead.keys ->> 'lock' = each.lock
+                    AND ahead.status IN ('READY', 'RUNNING')
+                    AND ahead.id < each.id AND each.is_ordered
+                UNION ALL
+                SELECT ahead.id FROM pgjobs_job AS ahead
+                WHERE ahead.keys ->> 'lock' = each.lock
+                    AND ahead.status = ANY (ARRAY['WAITING', 'SCHEDULED'])
+                    AND ahead.keys ->> 'is_ordered' IS DISTINCT FROM 'false'
+                    AND ahead.id < each.id AND ahead.attempts > 0 AND each.is_ordered
+            ) AS next (id)
+            LIMIT most
+        ) AS edge;
+        waiting := waiting || found.ids;
+        waited_for := waited_for || found.others;
+        level := ARRAY(SELECT unnest(found.others) EXCEPT SELECT unnest(seen));
+        seen := seen || level;
+    END LOOP;
+    IF NOT job = ANY (seen) THEN
+        RETURN '{}';
+    END IF;
+    RETURN ARRAY(
+        WITH RECURSIVE circle (id) AS (
+            SELECT job
+            UNION
+            SELECT edge.id
+            FROM circle
+            JOIN unnest(waiting, waited_for) AS edge (id, other) ON edge.other = circle.id
+        )
+        SELECT id FROM circle
+    );
+END
+$$;
+""",
+    ),
+    "function pgjobs_closing_circles": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_closing_circles(ids bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    most CONSTANT integer := 1000;
+BEGIN
+    IF ids IS NULL THEN
+        RETURN '{}';
+    END IF;
+    RETURN ARRAY(
+        SELECT DISTINCT refused.id
+        FROM pgjobs_job AS job
+        JOIN pgjobs_wait AS wait
+            ON wait.job_id = job.id AND wait.life = job.life AND wait.ended_at IS NULL
+        CROSS JOIN LATERAL (
+            SELECT other.id FROM pgjobs_job AS other
+            WHERE other.id = ANY (pgjobs_circle_with(
+                    job.id, ARRAY(SELECT jsonb_array_elements_text(asked)::bigint), most
+                ))
+                AND other.status || '' = 'WAITING' AND other.waiting_for = 'jobs'
+            ORDER BY other.id DESC LIMIT 1
+        ) AS refused
+        WHERE job.id = ANY (ids) AND job.status || '' = 'WAITING'
+            AND job.waiting_for = 'jobs' AND wait.kind = 'jobs'
+            AND (
+                job.batch_id IS NOT NULL OR job.keys ?| ARRAY['lock', 'has_successors']
+                OR EXISTS (
+                    SELECT FROM pgjobs_predecessor AS link
+                    WHERE link.predecessor_id = job.id AND link.is_open
+                    OFFSET 0
+                )
+            )
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_cluster": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_cluster() RETURNS bigint LANGUAGE plpgsql STABLE AS $$
@@ -3383,6 +3508,34 @@ BEGIN
         ),
         there.since, way.label
     LIMIT 1;
+END
+$$;
+""",
+    ),
+    "function pgjobs_forget_waits": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_forget_waits(job bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF NOT has_table_privilege('pgjobs_wait', 'DELETE') THEN
+        RETURN;
+    END IF;
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM pgjobs_note_waiting(ARRAY[job]);
+        RETURN;
+    END IF;
+    DELETE FROM pgjobs_wait
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_wait WHERE job_id = job AND ended_at IS NULL
+        FOR UPDATE SKIP LOCKED
+    ));
+    DELETE FROM pgjobs_waitnote
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_waitnote WHERE job_id = job FOR UPDATE SKIP LOCKED
+    ));
+    PERFORM pgjobs_drop_waited_links(ARRAY[job]);
 END
 $$;
 """,
@@ -3858,11 +4011,13 @@ BEGIN
         label text, kind text, event text, aggregate_id text, asked jsonb, jobs jsonb
     )
     ON CONFLICT DO NOTHING;
-    INSERT INTO pgjobs_waitnote (job_id, due_at)
+    INSERT INTO pgjobs_waitnote (job_id, due_at, after)
     VALUES (
-        job, clock_timestamp() + CASE
+        job,
+        clock_timestamp() + CASE
             WHEN first_deadline IS NULL THEN '0' ELSE interval '1 second'
-        END
+        END,
+        CASE WHEN ways @? '$[*].jobs' THEN -1 ELSE 0 END  -- it may close a circle
     );
     IF ways @? '$[*].jobs' THEN
         -- As of a chain, so that an admission notices the ends of the others.
@@ -3953,6 +4108,30 @@ BEGIN
             coalesce(min(kept_from) OVER (PARTITION BY job_id), life)
         FROM kept
         ORDER BY id
+    ),
+    answered AS (
+        INSERT INTO pgjobs_answer
+            (job_id, life, name, value, answered_by, answered_at)
+        SELECT answer.job_id, answer.life + 1, answer.name, answer.value,
+            answer.answered_by, answer.answered_at
+        FROM unnest(retried) AS given (id)
+        JOIN pgjobs_job AS job ON job.id = given.id
+        CROSS JOIN LATERAL (
+            SELECT * FROM pgjobs_answer
+            WHERE job_id = job.id AND life = job.life - 1 OFFSET 0
+        ) AS answer
+        WHERE NOT EXISTS (
+                SELECT FROM pgjobs_step AS step
+                WHERE step.job_id = answer.job_id AND step.life = answer.life
+                    AND step.name IN (answer.name, until)
+                    AND step.finished_at <= clock_timestamp()
+            )
+            AND NOT EXISTS (
+                SELECT FROM pgjobs_wait AS wait
+                WHERE wait.job_id = answer.job_id AND wait.life = answer.life
+                    AND wait.ended_at IS NOT NULL
+                    AND coalesce(nullif(wait.label, ''), wait.name) = answer.name
+            )
     )
     INSERT INTO pgjobs_wait
         (job_id, life, name, label, kind, event, aggregate_id, asked, deadline,
@@ -3968,6 +4147,32 @@ END
 $$;
 """,
     ),
+    "function pgjobs_settle_ended": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_settle_ended(ids bigint[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    ended CONSTANT bigint[] := ARRAY(
+        SELECT id FROM pgjobs_job WHERE id = ANY (ids) AND finished_at IS NOT NULL
+        ORDER BY id
+        FOR NO KEY UPDATE SKIP LOCKED
+    );
+BEGIN
+    DELETE FROM pgjobs_wait
+    WHERE id = ANY (ARRAY(
+        SELECT wait.id FROM unnest(ended) AS given (id)
+        CROSS JOIN LATERAL (
+            SELECT id FROM pgjobs_wait WHERE job_id = given.id AND ended_at IS NULL
+            FOR UPDATE SKIP LOCKED
+        ) AS wait
+    ));
+    PERFORM pgjobs_drop_waited_links(ended);
+END
+$$;
+""",
+    ),
     "function pgjobs_settle_notes": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_settle_notes(
@@ -3975,6 +4180,8 @@ $$;
 ) RETURNS void LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
+DECLARE
+    ended bigint[];
 BEGIN
     -- A job that was to be woken and still waits is held by another transaction. (That of
     -- a noted event has no note of its own for this.)
@@ -3983,27 +4190,39 @@ BEGIN
     WHERE id = ANY (ready) AND status || '' = 'WAITING'
         AND waiting_for IN ('answer', 'event', 'jobs');
     WITH examined AS MATERIALIZED (
-        SELECT note.id, note.job_id, (
-            SELECT min(wait.deadline) FROM pgjobs_wait AS wait
+        SELECT note.id, note.job_id, its_wait.*
+        FROM pgjobs_waitnote AS note
+        LEFT JOIN LATERAL (
+            SELECT min(wait.deadline) AS deadline,
+                bool_or(job.status || '' = 'WAITING' AND job.id <> ALL (ready)) AS is_asking
+            FROM pgjobs_wait AS wait
             JOIN pgjobs_job AS job ON job.id = wait.job_id AND job.life = wait.life
             WHERE wait.job_id = note.job_id AND wait.ended_at IS NULL
-                AND job.status || '' = 'WAITING' AND job.id <> ALL (ready)
-        ) AS deadline
-        FROM pgjobs_waitnote AS note
+                AND job.finished_at IS NULL
+        ) AS its_wait ON true
         WHERE note.id = ANY (notes) AND note.job_id IS NOT NULL
     ),
     -- One note is enough for a job.
     kept AS MATERIALIZED (
-        SELECT DISTINCT ON (job_id) id, deadline FROM examined
+        SELECT DISTINCT ON (job_id) id, job_id, deadline, is_asking FROM examined
         WHERE deadline IS NOT NULL ORDER BY job_id, id
     ),
     put_off AS (
         UPDATE pgjobs_waitnote AS note
-        SET due_at = greatest(kept.deadline, now + interval '1 second')
+        SET after = 0, due_at = greatest(
+            kept.deadline,
+            now + CASE WHEN is_asking THEN interval '1 second' ELSE interval '1 hour' END
+        )
         FROM kept WHERE note.id = kept.id
+    ),
+    deleted AS (
+        DELETE FROM pgjobs_waitnote
+        WHERE id = ANY (ARRAY(SELECT id FROM examined WHERE id NOT IN (SELECT id FROM kept)))
     )
-    DELETE FROM pgjobs_waitnote
-    WHERE id = ANY (ARRAY(SELECT id FROM examined WHERE id NOT IN (SELECT id FROM kept)));
+    SELECT array_agg(job_id) INTO ended FROM examined WHERE deadline IS NULL;
+    IF ended IS NOT NULL THEN
+        PERFORM pgjobs_settle_ended(ended);
+    END IF;
 END
 $$;
 """,
@@ -4252,15 +4471,17 @@ DECLARE
     now CONSTANT timestamptz := clock_timestamp();
     notes bigint[];
     noted_jobs bigint[];
+    begun bigint[];  -- those that wait for other jobs since now
     ready bigint[];
 BEGIN
     -- It need not wait for the disk: after a crash of the server either all of this has
     -- happened, or the notes are still there.
     PERFORM set_config('synchronous_commit', 'off', true);
-    SELECT array_agg(id), array_agg(DISTINCT job_id) FILTER (WHERE job_id IS NOT NULL)
-    INTO notes, noted_jobs
+    SELECT array_agg(id), array_agg(DISTINCT job_id) FILTER (WHERE job_id IS NOT NULL),
+        array_agg(job_id) FILTER (WHERE after < 0)
+    INTO notes, noted_jobs, begun
     FROM (
-        SELECT id, job_id FROM pgjobs_waitnote WHERE due_at <= now
+        SELECT id, job_id, after FROM pgjobs_waitnote WHERE due_at <= now
         ORDER BY due_at, id LIMIT most
         FOR UPDATE SKIP LOCKED
     ) AS note;
@@ -4273,6 +4494,9 @@ BEGIN
     SELECT waiting.jobs, waiting.has_more INTO ready, has_more
     FROM pgjobs_waiting_for_noted_events(notes, most, has_more) AS waiting;
     ready := ready || pgjobs_found_something(noted_jobs);
+    IF begun IS NOT NULL THEN
+        ready := ready || pgjobs_closing_circles(begun);
+    END IF;
     SELECT done.woken, done.are_keyed INTO woken, are_keyed
     FROM pgjobs_let_go_on(ready) AS done;
     IF woken < cardinality(ready) OR noted_jobs IS NOT NULL THEN
@@ -4865,6 +5089,19 @@ BEGIN
         END;
     RETURN NULL;
 END
+$$;
+""",
+    ),
+    "function pgjobs_put_back_since": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_put_back_since(reason text) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT least(
+        substring(
+            reason FROM ' Put back since (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\.$'
+        ),
+        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
+    )
 $$;
 """,
     ),
@@ -6341,6 +6578,7 @@ CALLS = [
     "pgjobs_cancel_jobs",
     "pgjobs_check_answer",
     "pgjobs_checked_object",
+    "pgjobs_circle_with",
     "pgjobs_continue_as",
     "pgjobs_deliver",
     "pgjobs_deliver_late",
@@ -6358,6 +6596,7 @@ CALLS = [
     "pgjobs_pick",
     "pgjobs_provide",
     "pgjobs_publish",
+    "pgjobs_put_back_since",
     "pgjobs_rate_aside",
     "pgjobs_refuse",
     "pgjobs_replace_held",

@@ -1,8 +1,8 @@
 -- The oldest waits of jobs that ask for one of these permissions and have no answer yet,
 -- not by another of their labels either. Of each permission no more are read than asked
--- for, but for waits of jobs that have ended: those keep their open rows. Only the index of
--- what is asked has this order. OFFSET 0 lets PostgreSQL look jobs and answers up one by
--- one.
+-- for, but for waits of jobs that ended while a worker had them: those keep their open rows
+-- for a while. Only the index of what is asked has this order. OFFSET 0 lets PostgreSQL look
+-- jobs and answers up one by one.
 SELECT wait.id
 FROM unnest(%(permissions)s::text[]) AS needed (permission)
 CROSS JOIN LATERAL (

@@ -147,7 +147,7 @@ class Places:
 
 
 def open_waits(alias: str) -> QuerySet:
-    """Return the open waits of unfinished jobs: those of ended ones stay open."""
+    """Return the open waits of unfinished jobs: some ended ones keep theirs a while."""
     waits = Wait.objects.using(alias).filter(ended_at=None, job__finished_at=None)
     return waits.filter(life=F("job__life"))
 

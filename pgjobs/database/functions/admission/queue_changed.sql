@@ -27,6 +27,9 @@ BEGIN
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN
             NEW.line := CASE WHEN NEW.keys IS NOT NULL THEN 'left' END;
+            IF OLD.waiting_for IN ('answer', 'event', 'jobs') THEN
+                PERFORM pgjobs_forget_waits(OLD.id);
+            END IF;
         END IF;
     WHEN NEW.status = 'READY' THEN
         IF OLD.status = 'READY'
