@@ -233,7 +233,7 @@ SETTINGS = {
     "UNKNOWN_TASK_GRACE": Setting(
         600.0,
         seconds,
-        "Age at which a job of a task that no code declares ends FAILED.",
+        "How long workers put a job back whose task they do not know. Then it FAILS.",
     ),
     "UNHANDLED_EVENT_GRACE": Setting(
         3_600.0,

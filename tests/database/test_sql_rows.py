@@ -2,7 +2,7 @@
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import connections, transaction
@@ -488,9 +488,10 @@ def test_verdict_decides_what_becomes_of_the_job(
     run_after, finished_at = (
         changed.pop(n, None) for n in ("run_after", "finished_at")
     )
+    reason = changed.pop("reason")
+    assert reason.split(" Put back since ")[0] == "Why."
     assert changed == {
         "status": expected["status"],
-        "reason": "Why.",
         "worker_id": None,
         **({"failures": expected["failures"]} if noted == "FAILED" else {}),
     }
@@ -517,16 +518,54 @@ def test_failed_attempt_of_a_job_that_is_to_be_cancelled_cancels_it(hand, verdic
     assert (row["finished_at"] is None, row["run_after"]) == (False, None)
 
 
-def test_unknown_task_is_given_up_once_the_job_is_old(hand):
+PUT_BACK = "No task. Put back since %s UTC."
+
+
+def put_back_since(hours_ago: float) -> str:
+    since = timezone.now() - hours(hours_ago)
+    return PUT_BACK % since.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def test_unknown_task_is_given_up_once_workers_have_put_it_back_for_long(hand):
     job = noop.enqueue()
+    change(job.pk, enqueued_at=timezone.now() - hours(100))
     with override_settings(PGJOBS={"UNKNOWN_TASK_GRACE": 3600}):
         assert hand.set_back(hand.claim_one(), "UNKNOWN", "No task.") == "READY"
-        change(job.pk, enqueued_at=timezone.now() - hours(0.9))
+        first = fields_of(job)["reason"]
+        assert seconds_between(first, put_back_since(0)) < 5
+        change(job.pk, reason=(since := put_back_since(0.9)))
         assert hand.set_back(hand.claim_one(), "UNKNOWN", "No task.") == "READY"
-        change(job.pk, enqueued_at=timezone.now() - hours(1))
+        assert fields_of(job)["reason"] == since
+        change(job.pk, reason=put_back_since(1))
         assert hand.set_back(hand.claim_one(), "UNKNOWN", "No task.") == "FAILED"
     row = fields_of(job)
     assert (row["reason"], row["failures"], row["attempts"]) == ("No task.", 0, 3)
+
+
+def seconds_between(*reasons: str) -> float:
+    shape = PUT_BACK % "%Y-%m-%d %H:%M:%S"
+    one, two = (datetime.strptime(reason, shape) for reason in reasons)
+    return abs((one - two).total_seconds())
+
+
+def test_time_for_which_a_task_is_unknown_begins_anew_once_a_worker_has_known_it(hand):
+    job = noop.enqueue()
+    change(job.pk, reason=put_back_since(0.5))
+    with override_settings(PGJOBS={"UNKNOWN_TASK_GRACE": 60}):
+        assert hand.set_back(hand.claim_one(), "RELEASE", "stops") == "READY"
+        assert hand.set_back(hand.claim_one(), "UNKNOWN", "No task.") == "READY"
+
+
+@pytest.mark.parametrize("reason", ["", PUT_BACK % "9999-99-99 99:99:99", "x" * 1000])
+def test_reason_that_sql_has_written_does_not_keep_an_unknown_task_for_ever(
+    hand, reason
+):
+    job = noop.enqueue()
+    change(job.pk, reason=reason)
+    with override_settings(PGJOBS={"UNKNOWN_TASK_GRACE": 3600}):
+        assert hand.set_back(hand.claim_one(), "UNKNOWN", "x" * 1000) == "READY"
+    with override_settings(PGJOBS={"UNKNOWN_TASK_GRACE": 0}):
+        assert hand.set_back(hand.claim_one(), "UNKNOWN", "No task.") == "FAILED"
 
 
 def test_unknown_task_can_be_given_up_at_once(hand):

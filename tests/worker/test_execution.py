@@ -638,12 +638,22 @@ def test_unknown_task_is_released_until_its_grace_is_over():
     assert (job.status, job.attempts, job.failures) == ("SCHEDULED", 1, 0)
     assert is_due_in(job, 10)
     assert attempt_of(job).outcome == "RELEASED"
-    Job.objects.update(enqueued_at=timezone.now() - timedelta(minutes=11))
+    assert job.reason.startswith("No task registered as 'shop.gone'. Put back since ")
+    long_ago = timezone.now() - timedelta(minutes=11)
+    Job.objects.update(reason=f"{job.reason[:-24]}{long_ago:%Y-%m-%d %H:%M:%S} UTC.")
     job.run_now()
     drain()
     job.refresh_from_db()
     assert (job.status, job.reason) == ("FAILED", "No task registered as 'shop.gone'.")
     assert job.attempts_made.count() == 2
+
+
+def test_job_of_an_unknown_task_that_was_enqueued_long_ago_is_not_failed_at_once():
+    job = insert("shop.gone")
+    Job.objects.update(enqueued_at=timezone.now() - timedelta(days=90))
+    drain()
+    job.refresh_from_db()
+    assert (job.status, job.failures) == ("SCHEDULED", 0)
 
 
 def test_unknown_task_fails_at_once_without_grace(settings):

@@ -12,6 +12,7 @@ from threading import Barrier
 import pytest
 from django.core.management import call_command
 from django.db import connections, transaction
+from django.utils import timezone
 
 from pgjobs import enqueue, enqueue_many, task
 from pgjobs.features.dependencies import chore as depending
@@ -405,11 +406,36 @@ def test_job_of_an_unknown_task_waits_and_fails_after_the_grace(path, settings):
     registry.forget_names()
     drain()
     assert wait_for_status(job, "WAITING").blocked_by_id is None
+    assert job.reason.startswith("No task registered as 'tests.use'. Put back since ")
     settings.PGJOBS = {"UNKNOWN_TASK_GRACE": 0}
     drain()
     reason = wait_for_status(job, "FAILED").reason
     assert reason == "No task registered as 'tests.use'."
     assert Note.objects.count() == 0
+
+
+@pytest.mark.parametrize("life", [1, 2])
+def test_job_of_an_unknown_task_that_was_enqueued_long_ago_waits_for_the_grace(
+    path, life
+):
+    job = dependent.use.enqueue(path)
+    if life == 2:
+        job.cancel()
+        assert job.retry()
+    Job.objects.update(enqueued_at=timezone.now() - timedelta(days=90))
+    del registry.tasks[dependent.use.origin]
+    registry.forget_names()
+    drain()
+    job.refresh_from_db()
+    assert job.status == "WAITING"
+    since = job.reason
+    drain()
+    job.refresh_from_db()
+    assert (job.status, job.reason) == ("WAITING", since)
+    long_ago = timezone.now() - timedelta(minutes=11)
+    Job.objects.update(reason=f"{since[:-24]}{long_ago:%Y-%m-%d %H:%M:%S} UTC.")
+    drain()
+    assert wait_for_status(job, "FAILED").reason == since[: since.index(" Put back")]
 
 
 def test_jobs_of_a_task_that_does_not_depend_any_more_are_admitted(path, monkeypatch):

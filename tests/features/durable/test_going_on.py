@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from pgjobs import publish
+from pgjobs import Cancel, publish
 from pgjobs.exceptions import InvalidStep
 from pgjobs.models import Job, Step
+from pgjobs.tasks import registry
 from tests.actors import execute
 from tests.features.durable import bodies
 from tests.features.durable.bodies import done, enqueued, goes_on
@@ -235,3 +236,91 @@ def test_job_keeps_the_version_of_its_enqueue():
     execute("SELECT pgjobs_enqueue('durable.second_version')")
     job = Job.objects.latest("pk")
     assert goes_on(job).return_value == 2
+
+
+# Workers of older code
+
+
+def asks(job):
+    return job.wait_for("question", bool)
+
+
+def unknown_to_workers(monkeypatch) -> None:
+    monkeypatch.delitem(registry.tasks, bodies.plain.origin)
+    registry.forget_names()
+
+
+def test_job_that_goes_on_where_its_task_is_unknown_keeps_its_answer(monkeypatch):
+    job = done(asks)
+    execute("UPDATE pgjobs_job SET enqueued_at = enqueued_at - interval '20 days'")
+    assert job.answer("question", True)
+    with monkeypatch.context() as old_worker:
+        unknown_to_workers(old_worker)
+        assert goes_on(job).status == "SCHEDULED"
+    registry.forget_names()
+    job.run_now()
+    assert goes_on(job).return_value is True
+
+
+@pytest.mark.parametrize("until", [None, "nothing", "question"])
+def test_retry_that_keeps_steps_keeps_an_answer_that_was_accepted_and_not_taken(
+    until, monkeypatch, settings
+):
+    job = done(asks)
+    assert job.answer("question", True)
+    with monkeypatch.context() as old_worker:
+        unknown_to_workers(old_worker)
+        settings.PGJOBS = {"UNKNOWN_TASK_GRACE": 0}
+        assert goes_on(job).status == "FAILED"
+    registry.forget_names()
+    assert job.retry(keep_steps=True, until=until)
+    assert not job.answer("question", False)
+    assert goes_on(job).return_value is True
+    assert job.life == 2
+
+
+def test_retry_that_keeps_steps_does_not_take_an_answer_twice():
+    def body(job):
+        first = job.wait_for("one", bool)
+        if len(seen) == 0:
+            seen.append("broken")
+            raise Cancel
+        return [first, job.wait_for("two", bool)]
+
+    job = done(body)
+    job.answer("one", True)
+    assert goes_on(job).status == "CANCELLED"
+    assert job.retry(keep_steps=True)
+    assert goes_on(job).status == "WAITING"
+    assert not job.answer("one", False)
+    assert job.answer("two", True)
+    assert goes_on(job).return_value == [True, True]
+
+
+def test_retry_until_a_step_asks_again_for_what_was_answered_behind_it():
+    def body(job):
+        job.step("before", note, "before")
+        first = job.wait_for("one", bool)
+        if len(seen) == 1:
+            raise Cancel
+        return [first, job.wait_for("two", bool)]
+
+    job = done(body)
+    job.answer("one", True)
+    job.answer("two", True)
+    assert goes_on(job).status == "CANCELLED"
+    assert job.retry(until="before")
+    assert goes_on(job).status == "WAITING"
+    job.answer("one", False)
+    goes_on(job)
+    job.answer("two", False)
+    assert goes_on(job).return_value == [False, False]
+
+
+def test_plain_retry_asks_again():
+    job = done(asks)
+    job.answer("question", True)
+    job.cancel()
+    assert job.retry()
+    assert goes_on(job).status == "WAITING"
+    assert job.answer("question", False)

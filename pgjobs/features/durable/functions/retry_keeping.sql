@@ -1,7 +1,8 @@
 -- Put finished jobs back in the queue, as pgjobs_retry_jobs, with the steps that they have
 -- finished, or with those before the step `until`. Sleeps that have not ended, and waits
 -- whose time was over, start again. What an event of the kept waits was stays known, so no
--- other wait takes it.
+-- other wait takes it. Answers that no wait has taken are kept unless the job goes back
+-- before a step that it has finished: there it asks again.
 CREATE OR REPLACE FUNCTION pgjobs_retry_keeping(ids bigint[], until text)
 RETURNS SETOF bigint LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -36,6 +37,30 @@ BEGIN
             coalesce(min(kept_from) OVER (PARTITION BY job_id), life)
         FROM kept
         ORDER BY id
+    ),
+    answered AS (
+        INSERT INTO pgjobs_answer
+            (job_id, life, name, value, answered_by, answered_at)
+        SELECT answer.job_id, answer.life + 1, answer.name, answer.value,
+            answer.answered_by, answer.answered_at
+        FROM unnest(retried) AS given (id)
+        JOIN pgjobs_job AS job ON job.id = given.id
+        CROSS JOIN LATERAL (
+            SELECT * FROM pgjobs_answer
+            WHERE job_id = job.id AND life = job.life - 1 OFFSET 0
+        ) AS answer
+        WHERE NOT EXISTS (
+                SELECT FROM pgjobs_step AS step
+                WHERE step.job_id = answer.job_id AND step.life = answer.life
+                    AND step.name IN (answer.name, until)
+                    AND step.finished_at <= clock_timestamp()
+            )
+            AND NOT EXISTS (
+                SELECT FROM pgjobs_wait AS wait
+                WHERE wait.job_id = answer.job_id AND wait.life = answer.life
+                    AND wait.ended_at IS NOT NULL
+                    AND coalesce(nullif(wait.label, ''), wait.name) = answer.name
+            )
     )
     INSERT INTO pgjobs_wait
         (job_id, life, name, label, kind, event, aggregate_id, asked, deadline,

@@ -17,8 +17,13 @@ recorded AS (
                         THEN clock_timestamp()
                 END,
                 CASE
-                    WHEN job.cancel_requested_at IS NULL THEN held.reason
-                    ELSE job.reason
+                    WHEN job.cancel_requested_at IS NOT NULL THEN job.reason
+                    WHEN held.next_status <> 'FAILED' AND put_back_since IS NOT NULL
+                        THEN format(
+                            '%%s Put back since %%s UTC.', left(held.reason, 900),
+                            put_back_since
+                        )
+                    ELSE held.reason
                 END,
                 coalesce(held.dependencies, job.dependencies),
                 CASE WHEN held.next_status = 'FAILED' THEN held.error_group END
