@@ -177,7 +177,7 @@ class Migration(migrations.Migration):
                 ('due_at', models.DateTimeField(db_comment='When to look.', db_default=django.db.models.functions.datetime.Now())),
                 ('job_id', models.BigIntegerField(db_comment='The job that may wait. NULL: it is about an event.', null=True)),
                 ('event_id', models.BigIntegerField(db_comment='The event that jobs may wait for. NULL: about a job.', null=True)),
-                ('after', models.BigIntegerField(db_comment='Of an event: the last wait that was looked at.', db_default=0)),
+                ('after', models.BigIntegerField(db_comment='Of an event: the last wait that was looked at. Of a job: -1 if its wait may close a circle.', db_default=0)),
             ],
             options={
                 'verbose_name': 'note of a wait',

@@ -31,10 +31,6 @@ slept AS (
     WHERE NOT stores ? 'ways' AND NOT is_cancelled
     ON CONFLICT (job_id, life, name) DO NOTHING
 ),
-waiting AS MATERIALIZED (
-    SELECT pgjobs_open_wait(id, life, name, stores -> 'ways', ends_at) FROM held
-    WHERE stores ? 'ways' AND NOT is_cancelled
-),
 attempt AS (
     INSERT INTO pgjobs_attempt
         (job_id, life, number, worker_name, started_at, finished_at, outcome, message)
@@ -76,5 +72,10 @@ recorded AS (
         )
     WHERE id = ANY (ARRAY(SELECT id FROM held))
     RETURNING job.lease_token, job.status
+),
+-- Last: it marks the jobs that are waited for, and this statement may suspend them, too.
+waiting AS MATERIALIZED (
+    SELECT pgjobs_open_wait(id, life, name, stores -> 'ways', ends_at) FROM held
+    WHERE (SELECT count(*) FROM recorded) > 0 AND stores ? 'ways' AND NOT is_cancelled
 )
 SELECT lease_token, status FROM recorded WHERE (SELECT count(*) FROM waiting) >= 0

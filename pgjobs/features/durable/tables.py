@@ -302,7 +302,9 @@ class WaitNote(Table):
         null=True, db_comment="The event that jobs may wait for. NULL: about a job."
     )
     after = models.BigIntegerField(
-        db_default=0, db_comment="Of an event: the last wait that was looked at."
+        db_default=0,
+        db_comment="Of an event: the last wait that was looked at. Of a job: -1 if its "
+        "wait may close a circle.",
     )
 
     objects = QueueManager()

@@ -210,5 +210,6 @@ def refuse_circle(job_id: int, way: JobsWay) -> None:
         listed = ", ".join(map(str, refused))
         raise InvalidStep(
             f"Jobs {listed} wait for this job, or for its lock, so none would ever go "
-            "on. Enqueue them without after= and with another lock."
+            "on. Enqueue them without after= and with another lock. What follows a "
+            "batch waits for all its jobs: wait for it in a job outside of the batch."
         )

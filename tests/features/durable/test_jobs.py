@@ -1,22 +1,31 @@
 """Waits for other jobs: how they end, and what a new life makes of them."""
 
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
+from pgjobs import enqueue, group
+from pgjobs.features.durable import queue, running_job
+from pgjobs.features.durable.ways import refuse_circle
 from pgjobs.management import prunejobs
 from pgjobs.models import Batch, Job, Predecessor
-from pgjobs.queue import upkeep
-from pgjobs.sql import statement
-from tests.actors import admit, execute
+from pgjobs.queue import recording, upkeep
+from pgjobs.queue.claiming import ClaimedJob
+from pgjobs.queue.recording import Unsuccessful
+from tests.actors import Hand, Session, admit, execute
 from tests.features.durable import bodies
 from tests.features.durable.bodies import done, goes_on
 from tests.features.durable.test_answers import let_time_pass
-from tests.processes import shared_queue
+from tests.processes import drain, shared_queue
 
 pytestmark = shared_queue
 HOUR = timedelta(hours=1)
+SHORT = {"options": "-c lock_timeout=9s"}
 AGES = {"SUCCESSFUL": 8 * 86_400.0}
 
 
@@ -244,11 +253,160 @@ def test_wait_for_jobs_that_only_look_like_a_circle_is_allowed(mode):
     assert done(body, task).return_value == "SUCCESSFUL"
 
 
+def test_wait_of_a_job_for_what_follows_its_own_batch_is_refused_with_the_cure():
+    bodies.body = lambda job: job.wait_for_jobs(
+        "circle", [Job.objects.get(task="durable.child")]
+    )
+    chain = group([bodies.plain.bind(), bodies.plain.bind()], then=bodies.child.bind(1))
+    enqueue(chain)
+    drain()
+    members = Job.objects.filter(task="durable.plain")
+    assert {job.status for job in members} == {"FAILED"}
+    assert "wait for it in a job outside of the batch" in members[0].reason
+    assert Job.objects.get(task="durable.child").status == "SUCCESSFUL"
+
+
 def test_search_for_circles_reads_no_whole_table():
-    text = statement("refused_jobs") % {"ids": "'{5}'", "job_id": 6, "limit": 9}
-    execute("SET enable_seqscan = off")
+    """It is a function, whose settings keep the planner from it."""
+    ((settings,),) = execute(
+        "SELECT proconfig FROM pg_proc WHERE proname = 'pgjobs_circle_with'"
+    )
+    assert {"enable_seqscan=off", "enable_hashjoin=off"} <= set(settings)
+
+
+# Circles whose jobs have asked at once
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Let two jobs suspend once both have asked, so that none sees the other wait."""
+    asked = threading.Barrier(2)
+
+    def refuse(job_id: int, way) -> None:
+        refuse_circle(job_id, way)
+        if Job.objects.get(pk=job_id).attempts == 1:
+            asked.wait(30)
+
+    monkeypatch.setattr(running_job, "refuse_circle", refuse)
+
+
+def waits_for_the_next(job):
+    """Wait for the next of all jobs of the task; the last waits for the first."""
+    ids = list(Job.objects.filter(task="durable.plain").values_list("pk", flat=True))
+    ids.sort()
+    other = ids[(ids.index(job.id) + 1) % len(ids)]
+    return [end.status for end in job.wait_for_jobs("circle", [other]) or ()]
+
+
+def test_of_two_jobs_that_wait_for_each_other_at_once_the_newer_is_refused(at_once):
+    bodies.body = waits_for_the_next
+    first, second = bodies.plain.enqueue(), bodies.plain.enqueue()
+    drain(slots=2)
+    first.refresh_from_db(), second.refresh_from_db()
+    assert (first.status, second.status) == ("SUCCESSFUL", "FAILED")
+    assert first.return_value == ["FAILED"]
+    assert f"Jobs {first.pk} wait for this job" in second.reason
+
+
+def suspension(job: ClaimedJob, other: int) -> Unsuccessful:
+    """Return the outcome of a job that waits for another one."""
+    ways = [{"kind": "jobs", "label": None, "jobs": [other]}]
+    stores = {"name": "circle", "seconds": 3600, "waiting_for": "jobs", "ways": ways}
+    return Unsuccessful(
+        job.id, job.lease_token, "SUSPEND", "", statement="suspend", stores=stores
+    )
+
+
+@contextmanager
+def suspended_at_once(others: list[int]) -> Iterator[tuple[list[Session], list[int]]]:
+    """Begin to suspend jobs, each in a session of its own; yield these and the ids.
+
+    `others`: the place of the one for which each waits.
+    """
+    ids = [bodies.plain.enqueue().pk for _ in others]
+    # Or each would wait for the one that marks it.
+    execute("""UPDATE pgjobs_job SET keys = '{"has_successors": true}'""")
+    hand = Hand()
+    sessions = []
+    for job in sorted(hand.claim(len(ids)), key=lambda job: job.id):
+        outcome = suspension(job, ids[others[ids.index(job.id)]])
+        sessions.append(Session(**SHORT))
+        sessions[-1].begin()
+        recording.record(sessions[-1].execute, hand.id, "hand", [outcome])
     try:
-        plan = "\n".join(line for (line,) in execute(f"EXPLAIN {text}"))
+        yield sessions, ids
     finally:
-        execute("RESET enable_seqscan")
-    assert "Seq Scan" not in plan
+        for session in sessions:
+            session.connection.close()
+
+
+def look() -> None:
+    queue.wake(execute)
+
+
+CASES = [
+    *itertools.product([[1, 0]], itertools.permutations(range(2)), range(4)),
+    *itertools.product([[1, 2, 0]], itertools.permutations(range(3)), [0, 7]),
+]
+
+
+@pytest.mark.parametrize(("others", "order", "looks"), CASES)
+def test_one_job_of_a_circle_is_woken_in_any_order_of_commits_and_looks(
+    others, order, looks
+):
+    with suspended_at_once(others) as (sessions, ids):
+        for place, each in enumerate(order):
+            sessions[each].commit()
+            if looks & 1 << place:  # a worker looks before the next one commits
+                look()
+    look()
+    execute("UPDATE pgjobs_waitnote SET due_at = now()")
+    look()  # nobody else is woken later
+    assert [Job.objects.get(pk=id).status for id in ids] == [
+        *["WAITING"] * (len(ids) - 1),
+        "READY",
+    ]
+
+
+def test_job_that_waits_for_one_of_a_circle_and_is_not_in_it_waits_on():
+    with suspended_at_once([1, 0, 1]) as (sessions, ids):
+        for session in sessions:
+            session.commit()
+    look()
+    statuses = [Job.objects.get(pk=id).status for id in ids]
+    assert statuses == ["WAITING", "READY", "WAITING"]
+
+
+def test_two_circles_that_close_at_once_lose_one_job_each():
+    with suspended_at_once([1, 0, 3, 2]) as (sessions, ids):
+        for session in sessions:
+            session.commit()
+    look()
+    statuses = [Job.objects.get(pk=id).status for id in ids]
+    assert statuses == ["WAITING", "READY"] * 2
+
+
+def test_jobs_that_are_suspended_by_one_statement_may_wait_for_each_other():
+    jobs = [bodies.plain.enqueue() for _ in range(3)]
+    hand = Hand()
+    claimed = sorted(hand.claim(3), key=lambda job: job.id)
+    others = [claimed[1].id, claimed[2].id, claimed[0].id]
+    outcomes = [
+        suspension(job, other) for job, other in zip(claimed, others, strict=True)
+    ]
+    recorded = recording.record(execute, hand.id, "hand", outcomes)
+    assert [each.status for each in recorded] == ["WAITING"] * 3
+    look()
+    statuses = [Job.objects.get(pk=job.pk).status for job in jobs]
+    assert statuses == ["WAITING", "WAITING", "READY"]
+
+
+def test_long_chain_of_jobs_that_wait_for_jobs_is_no_circle():
+    last = later_child()
+    bodies.body = lambda job: job.wait_for_jobs("next", [job.id - 1])
+    jobs = [bodies.plain.enqueue() for _ in range(5)]
+    drain()
+    assert {job.status for job in Job.objects.exclude(pk=last.pk)} == {"WAITING"}
+    last.run_now()
+    drain()
+    assert {Job.objects.get(pk=job.pk).status for job in jobs} == {"SUCCESSFUL"}

@@ -51,11 +51,13 @@ BEGIN
         label text, kind text, event text, aggregate_id text, asked jsonb, jobs jsonb
     )
     ON CONFLICT DO NOTHING;
-    INSERT INTO pgjobs_waitnote (job_id, due_at)
+    INSERT INTO pgjobs_waitnote (job_id, due_at, after)
     VALUES (
-        job, clock_timestamp() + CASE
+        job,
+        clock_timestamp() + CASE
             WHEN first_deadline IS NULL THEN '0' ELSE interval '1 second'
-        END
+        END,
+        CASE WHEN ways @? '$[*].jobs' THEN -1 ELSE 0 END  -- it may close a circle
     );
     IF ways @? '$[*].jobs' THEN
         -- As of a chain, so that an admission notices the ends of the others.
