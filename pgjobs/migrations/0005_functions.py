@@ -521,7 +521,8 @@ BEGIN
             RETURNING json_build_array(
                 id, task, args::text, kwargs::text, queue_name, priority, attempts,
                 failures, max_attempts, crashes, max_crashes, timeout, life,
-                lease_token, enqueued_at, keys IS NOT NULL, dependencies IS NOT NULL,
+                lease_token, enqueued_at, pgjobs_ends_for_others(keys) IS TRUE,
+                dependencies IS NOT NULL,
                 turn, meta::text,
                 extract(epoch FROM now() - greatest(run_after,
                     CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
@@ -1697,7 +1698,7 @@ BEGIN
     CASE
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN
-            NEW.line := CASE WHEN NEW.keys IS NOT NULL THEN 'left' END;
+            NEW.line := CASE WHEN pgjobs_ends_for_others(NEW.keys) THEN 'left' END;
             IF OLD.waiting_for IN ('answer', 'event', 'jobs') THEN
                 PERFORM pgjobs_forget_waits(OLD.id);
             END IF;
@@ -1985,7 +1986,9 @@ BEGIN
                 array_position(lease_tokens, lease_token)
             ]::jsonb,
             reason = '',
-            line = CASE WHEN keys IS NOT NULL AND NOT admits THEN 'recorded' END,
+            line = CASE
+                WHEN pgjobs_ends_for_others(keys) AND NOT admits THEN 'recorded'
+            END,
             worker_id = NULL,
             worker_name = (SELECT name FROM pgjobs_worker AS own WHERE own.id = worker)
         WHERE id = ANY (ids) AND lease_token = ANY (lease_tokens)
@@ -3679,6 +3682,34 @@ END
 $$;
 """,
     ),
+    "function pgjobs_is_accepted": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_is_accepted(answer jsonb, ways jsonb)
+RETURNS boolean LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    schema jsonb;
+    checked record;
+BEGIN
+    IF answer ->> 'answered_by' IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    schema := (
+        SELECT way -> 'asked' -> 'schema' FROM jsonb_array_elements(ways) AS way
+        WHERE way ->> 'kind' = 'answer'
+            AND way ->> 'label' IS NOT DISTINCT FROM answer ->> 'label'
+        LIMIT 1
+    );
+    IF schema IS NULL OR schema::text LIKE '%x-checked-by%' THEN
+        RETURN false;
+    END IF;
+    SELECT * INTO checked FROM pgjobs_checked(schema, answer -> 'value');
+    RETURN checked.fault IS NULL AND checked.stored = answer -> 'value';
+END
+$$;
+""",
+    ),
     "function pgjobs_is_asleep": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_is_asleep(
@@ -4337,12 +4368,15 @@ BEGIN
     END IF;
     SELECT * INTO taken FROM pgjobs_first_way(job, wait_name, ways);
     IF taken.answer_id IS NOT NULL AND taken.answer_id IS DISTINCT FROM accepted THEN
-        state := 'offered';
         answer := (
             SELECT to_jsonb(each) || jsonb_build_object('label', taken.label)
             FROM pgjobs_answer AS each WHERE each.id = taken.answer_id
         );
-        RETURN;
+        IF NOT pgjobs_is_accepted(answer, ways) THEN
+            state := 'offered';
+            RETURN;
+        END IF;
+        answer := NULL;
     END IF;
     state := CASE
         WHEN taken.stored IS NOT NULL THEN 'taken'
@@ -4658,6 +4692,14 @@ BEGIN
     PERFORM pgjobs_note_awaited(event.id, event.name, event.aggregate_id);
     RETURN event.id;
 END
+$$;
+""",
+    ),
+    "function pgjobs_ends_for_others": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[] <> '{}'
 $$;
 """,
     ),
@@ -6583,6 +6625,7 @@ CALLS = [
     "pgjobs_deliver",
     "pgjobs_deliver_late",
     "pgjobs_end_lives",
+    "pgjobs_ends_for_others",
     "pgjobs_find_awaited",
     "pgjobs_free_keys",
     "pgjobs_host_room",

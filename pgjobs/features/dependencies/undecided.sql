@@ -25,7 +25,7 @@ due AS MATERIALIZED (
         'YYYY-MM-DD HH24:MI:SS'
     )
 ),
-noted AS (
+told AS (
     UPDATE pgjobs_job
     SET reason = format(
         'No task registered as ''%%s''. Put back since %%s UTC.', left(task, 900),

@@ -13,7 +13,7 @@ from ...base.plain_json import check_json, shortened
 from ...conf import settings
 from ...exceptions import InvalidStep, LeaseLost, Suspended, non_negative_seconds
 from ...tasks.option_checks import has_no_zone
-from ..steps.running_job import inside
+from ..steps.running_job import in_a_loop, inside
 from . import queue
 from .ways import AnswerWay, Way
 
@@ -52,8 +52,9 @@ class Waits:
             answer = way.label or name
             if way.kind == "answer" and self.asked.setdefault(answer, name) != name:
                 raise InvalidStep(
-                    f"Answer {answer!r} was asked before in this attempt. Give it a "
-                    f"name of its own, such as {answer + '-1'!r}."
+                    f"Answer {answer!r} was asked before in this attempt, and counts "
+                    "once. Give each a name or label of its own, in a loop with the "
+                    f"number of the round: {in_a_loop(answer)}."
                 )
 
     def is_done(self, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from django.contrib.auth import get_user_model
@@ -125,13 +126,20 @@ def answer_way(answer: Answer, label: str | None = None) -> AnswerWay:
     if isinstance(kind, list | tuple):  # choices, as in the place of a hint
         kind = Literal[tuple(kind)]
     try:
-        hint = Hint(kind)
+        # Only classes are remembered: other hints may be equal and differ in order.
+        hint = hint_of_class(kind) if isinstance(kind, type) else Hint(kind)
     except ValueError as error:
         raise InvalidStep(
             f"The type of an answer must be one that JSON can carry, got "
             f"{shortened(answer.type)}: {error}."
         ) from None
     return AnswerWay(label=label, hint=hint, answer=answer)
+
+
+@lru_cache(maxsize=256)
+def hint_of_class(kind: type) -> Hint:
+    """Return the hint, whose making takes longer than all else before a statement."""
+    return Hint(kind)
 
 
 def event_way(

@@ -116,7 +116,8 @@ class Steps:
             if name in self.called:
                 raise InvalidStep(
                     f"Step {name!r} was called before in this attempt. Give each call "
-                    f"a name of its own, such as {name + '-1'!r}."
+                    "a name of its own, in a loop with the number of the round: "
+                    f"{in_a_loop(name)}."
                 )
             self.called.add(name)
         try:
@@ -226,6 +227,11 @@ def refuse_async(name: str, function: Callable) -> None:
     raise InvalidStep(
         f"Step {name!r} is one of async code: use `await current_job().astep(...)`."
     )
+
+
+def in_a_loop(name: str) -> str:
+    """Return what a name may look like in a loop, as code."""
+    return "f" + repr(name.replace("{", "{{").replace("}", "}}") + "-{number}")
 
 
 def check_name(name: Any) -> None:

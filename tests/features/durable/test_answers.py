@@ -9,11 +9,12 @@ import pytest
 from django.db import DataError, connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
+from pgjobs.features.durable import queue
 from pgjobs.features.durable.declare import Answer as Ask
 from pgjobs.models import Answer, AuditEntry, Job, Step, Wait, WaitNote
-from tests.actors import WAITING_SESSIONS, execute, in_thread, session
+from tests.actors import WAITING_SESSIONS, Hand, admit, execute, in_thread, session
 from tests.features.durable import bodies
 from tests.features.durable.bodies import done, enqueued, goes_on
 from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
@@ -348,3 +349,85 @@ def test_suspension_inside_a_task_group_is_found():
 
     job = done(grouped, bodies.coroutine)
     assert job.status == "WAITING"
+
+
+# What a worker needs to ask
+
+
+class Even(BaseModel):
+    """An answer whose whole type only Python can check."""
+
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def is_even(cls, number: int) -> int:
+        if number % 2:
+            raise ValueError("is odd")
+        return number
+
+
+@pytest.fixture
+def looks(monkeypatch) -> list[str]:
+    """Keep what each look at a wait has found."""
+    states: list[str] = []
+
+    def take_wait(*arguments):
+        taken = take(*arguments)
+        states.append(taken.state)
+        return taken
+
+    take = queue.take_wait
+    monkeypatch.setattr(queue, "take_wait", take_wait)
+    return states
+
+
+def test_answer_of_code_is_taken_at_once_where_the_schema_says_all(looks):
+    job = done(lambda job: job.wait_for("question", bool))
+    job.answer("question", True)
+    assert goes_on(job).return_value is True
+    assert looks == ["open", "taken"]
+
+
+def test_early_answer_of_another_type_is_offered_and_dropped(looks):
+    job = enqueued(lambda job: job.wait_for("question", bool))
+    job.answer("question", "yes")
+    assert goes_on(job).status == "WAITING"
+    assert looks == ["offered", "open"]
+
+
+@pytest.mark.parametrize(("number", "states"), [(2, ["offered", "taken"]), (1, None)])
+def test_answer_whose_type_only_python_knows_is_offered(number, states, looks):
+    job = done(lambda job: job.wait_for("question", Even).number)
+    job.answer("question", {"number": number})
+    goes_on(job)
+    assert looks == ["open", *(states or ["offered", "open"])]
+    assert job.return_value == (number if states else None)
+
+
+def test_end_of_a_job_that_only_waits_for_events_needs_no_admission():
+    job = bodies.plain.enqueue()
+    hand = Hand()
+    claimed = hand.claim_one()
+    assert claimed.id == job.pk
+    assert not claimed.is_keyed
+    assert hand.succeed(claimed)
+    job.refresh_from_db()
+    assert (job.status, job.line) == ("SUCCESSFUL", None)
+    cancelled = bodies.plain.enqueue()
+    cancelled.cancel()
+    cancelled.refresh_from_db()
+    assert (cancelled.status, cancelled.line) == ("CANCELLED", None)
+
+
+def test_end_of_a_job_with_a_successor_needs_an_admission():
+    job = bodies.plain.enqueue()
+    bodies.child.using(after=job).enqueue(1)
+    admit()
+    hand = Hand()
+    claimed = hand.claim_one()
+    assert claimed.id == job.pk
+    assert claimed.is_keyed
+    hand.succeed(claimed)
+    job.refresh_from_db()
+    assert job.line == "recorded"

@@ -344,6 +344,44 @@ def yes_or_no(job):
     return job.wait_for_first({"yes": Answer(bool), "no": Answer(bool)})[0]
 
 
+def rounds(job, names: str, labels: str) -> list[str | None]:
+    """Wait for the first of two answers, twice."""
+    taken = []
+    for number in range(2):
+        ways = {
+            labels.format("go", number): Answer(bool),
+            labels.format("stop", number): Answer(bool),
+        }
+        name = names.format(number) if names else None
+        taken.append(job.wait_for_first(ways, name=name)[0])
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "cure"),
+    [
+        ("", "{}", """ f'go,stop-{number}'."""),
+        ("round-{}", "{}", """ f'go-{number}'."""),
+    ],
+)
+def test_wait_for_the_first_that_is_asked_again_in_a_loop_is_refused_with_the_cure(
+    names, labels, cure
+):
+    job = done(lambda job: rounds(job, names, labels))
+    job.answer("go", True)
+    assert goes_on(job).status == "FAILED"
+    assert job.reason.endswith(f"in a loop with the number of the round:{cure}")
+
+
+@pytest.mark.parametrize("names", ["", "round-{}"])
+def test_wait_for_the_first_in_a_loop_has_labels_with_the_number_of_the_round(names):
+    job = done(lambda job: rounds(job, names, "{}-{}"))
+    for label in ("go-0", "stop-1"):
+        assert job.answer(label, True)
+        goes_on(job)
+    assert job.return_value == ["go-0", "stop-1"]
+
+
 def test_one_answer_counts_to_the_first_of_several():
     job = done(yes_or_no)
     assert [job.answer("no", True), job.answer("yes", True)] == [True, False]

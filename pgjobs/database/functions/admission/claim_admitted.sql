@@ -50,7 +50,8 @@ BEGIN
             RETURNING json_build_array(
                 id, task, args::text, kwargs::text, queue_name, priority, attempts,
                 failures, max_attempts, crashes, max_crashes, timeout, life,
-                lease_token, enqueued_at, keys IS NOT NULL, dependencies IS NOT NULL,
+                lease_token, enqueued_at, pgjobs_ends_for_others(keys) IS TRUE,
+                dependencies IS NOT NULL,
                 turn, meta::text,
                 extract(epoch FROM now() - greatest(run_after,
                     CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8

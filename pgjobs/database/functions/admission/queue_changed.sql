@@ -26,7 +26,7 @@ BEGIN
     CASE
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN
-            NEW.line := CASE WHEN NEW.keys IS NOT NULL THEN 'left' END;
+            NEW.line := CASE WHEN pgjobs_ends_for_others(NEW.keys) THEN 'left' END;
             IF OLD.waiting_for IN ('answer', 'event', 'jobs') THEN
                 PERFORM pgjobs_forget_waits(OLD.id);
             END IF;

@@ -22,7 +22,9 @@ BEGIN
                 array_position(lease_tokens, lease_token)
             ]::jsonb,
             reason = '',
-            line = CASE WHEN keys IS NOT NULL AND NOT admits THEN 'recorded' END,
+            line = CASE
+                WHEN pgjobs_ends_for_others(keys) AND NOT admits THEN 'recorded'
+            END,
             worker_id = NULL,
             worker_name = (SELECT name FROM pgjobs_worker AS own WHERE own.id = worker)
         WHERE id = ANY (ids) AND lease_token = ANY (lease_tokens)

@@ -2,7 +2,8 @@
 --
 -- - `ways`: an array of {"label", "kind", "event", "aggregate_id", "jobs"}. With a label
 --   the step says which way it was.
--- - `accepted`: the id of the answer that the worker has checked. Others are offered.
+-- - `accepted`: the id of the answer that the worker has checked. Others are offered, but
+--   for those of code whose type says all that the task wants: these are checked here.
 -- - `reads_steps`: the worker has not read the steps of the job yet.
 --
 -- `state`: lost (the job is another worker's), done (the step is marked already), open,
@@ -45,12 +46,15 @@ BEGIN
     END IF;
     SELECT * INTO taken FROM pgjobs_first_way(job, wait_name, ways);
     IF taken.answer_id IS NOT NULL AND taken.answer_id IS DISTINCT FROM accepted THEN
-        state := 'offered';
         answer := (
             SELECT to_jsonb(each) || jsonb_build_object('label', taken.label)
             FROM pgjobs_answer AS each WHERE each.id = taken.answer_id
         );
-        RETURN;
+        IF NOT pgjobs_is_accepted(answer, ways) THEN
+            state := 'offered';
+            RETURN;
+        END IF;
+        answer := NULL;
     END IF;
     state := CASE
         WHEN taken.stored IS NOT NULL THEN 'taken'

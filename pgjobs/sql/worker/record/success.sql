@@ -10,7 +10,7 @@ SET status = 'SUCCESSFUL',
     ]::jsonb,
     reason = '',
     -- Other jobs may wait for its end, so an admission follows.
-    line = CASE WHEN keys IS NOT NULL THEN 'recorded' END,
+    line = CASE WHEN pgjobs_ends_for_others(keys) THEN 'recorded' END,
     worker_id = NULL,
     worker_name = %(worker_name)s
 WHERE id = ANY (%(ids)s::bigint[])
