@@ -3697,11 +3697,11 @@ BEGIN
     END IF;
     schema := (
         SELECT way -> 'asked' -> 'schema' FROM jsonb_array_elements(ways) AS way
-        WHERE way ->> 'kind' = 'answer'
+        WHERE way ->> 'kind' = 'answer' AND way -> 'is_plain' = 'true'
             AND way ->> 'label' IS NOT DISTINCT FROM answer ->> 'label'
         LIMIT 1
     );
-    IF schema IS NULL OR schema::text LIKE '%x-checked-by%' THEN
+    IF schema IS NULL THEN
         RETURN false;
     END IF;
     SELECT * INTO checked FROM pgjobs_checked(schema, answer -> 'value');

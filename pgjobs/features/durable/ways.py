@@ -59,7 +59,9 @@ class AnswerWay(Way):
             "permission": self.answer.permission,
             "anyone_with_link": self.answer.anyone_with_link,
         }
-        return {**super().as_json(hide), "asked": asked}
+        # Only of these the schema says all: others may have validators of the project.
+        is_plain = self.hint.plain_type is not None
+        return {**super().as_json(hide), "asked": asked, "is_plain": is_plain}
 
     def read(self, job: Any, value: Any) -> Any:
         return self.hint.load(value)

@@ -382,7 +382,7 @@ def looks(monkeypatch) -> list[str]:
     return states
 
 
-def test_answer_of_code_is_taken_at_once_where_the_schema_says_all(looks):
+def test_answer_of_code_is_taken_at_once_where_the_type_is_plain(looks):
     job = done(lambda job: job.wait_for("question", bool))
     job.answer("question", True)
     assert goes_on(job).return_value is True

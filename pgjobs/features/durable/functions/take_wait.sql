@@ -3,7 +3,7 @@
 -- - `ways`: an array of {"label", "kind", "event", "aggregate_id", "jobs"}. With a label
 --   the step says which way it was.
 -- - `accepted`: the id of the answer that the worker has checked. Others are offered, but
---   for those of code whose type says all that the task wants: these are checked here.
+--   for those of code where the task asks for a plain type: these are checked here.
 -- - `reads_steps`: the worker has not read the steps of the job yet.
 --
 -- `state`: lost (the job is another worker's), done (the step is marked already), open,
