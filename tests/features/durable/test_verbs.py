@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from pgjobs.features.durable import verbs
-from pgjobs.models import Answer, AuditEntry, Step, Wait
+from pgjobs.models import Answer, AuditEntry, Step
 from tests.actors import execute
 from tests.features.durable import bodies
 from tests.features.durable.bodies import done, enqueued, goes_on
