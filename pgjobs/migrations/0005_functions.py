@@ -4110,6 +4110,10 @@ RETURNS SETOF bigint LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
+    -- A retry counts from 0 again.
+    attempts_before CONSTANT jsonb := (
+        SELECT jsonb_object_agg(id, attempts) FROM pgjobs_job WHERE id = ANY (ids)
+    );
     retried CONSTANT bigint[] := ARRAY(SELECT pgjobs_retry_jobs(ids));
 BEGIN
     WITH kept AS MATERIALIZED (
@@ -4120,7 +4124,10 @@ BEGIN
             SELECT * FROM pgjobs_step
             WHERE job_id = job.id AND life = job.life - 1 OFFSET 0
         ) AS step
-        WHERE step.finished_at <= clock_timestamp()
+        WHERE (
+                step.finished_at <= clock_timestamp()
+                OR step.attempt < (attempts_before -> step.job_id::text)::integer
+            )
             AND (step.return_value IS NOT NULL OR NOT EXISTS (
                 SELECT FROM pgjobs_wait AS wait
                 WHERE wait.job_id = step.job_id AND wait.life = step.life
@@ -4135,7 +4142,8 @@ BEGIN
     copied AS (
         INSERT INTO pgjobs_step
             (job_id, life, name, return_value, attempt, finished_at, kept_from)
-        SELECT job_id, new_life, name, return_value, attempt, finished_at,
+        SELECT job_id, new_life, name, return_value, attempt,
+            least(finished_at, clock_timestamp()),
             coalesce(min(kept_from) OVER (PARTITION BY job_id), life)
         FROM kept
         ORDER BY id

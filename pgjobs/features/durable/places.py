@@ -156,7 +156,10 @@ def sleeps(alias: str) -> QuerySet:
     """Return the steps that are sleeps of jobs which are asleep."""
     steps = Step.objects.using(alias).filter(finished_at__gt=Now())
     return steps.filter(
-        life=F("job__life"), job__status=Status.SCHEDULED, job__attempts__gt=0
+        life=F("job__life"),
+        job__status=Status.SCHEDULED,
+        job__attempts__gt=0,
+        job__run_after=F("finished_at"),  # a retry after *Run now* has another
     )
 
 

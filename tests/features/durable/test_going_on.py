@@ -4,8 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from pgjobs import Cancel, publish
+from pgjobs import Cancel, Retry, publish
 from pgjobs.exceptions import InvalidStep
+from pgjobs.features.durable.acts import COLUMNS, has_steps, kept_by
+from pgjobs.features.durable.places import sleeps
 from pgjobs.models import Job, Step
 from pgjobs.tasks import registry
 from tests.actors import execute
@@ -122,6 +124,45 @@ def test_retry_keeps_answers_and_events_but_no_sleep_that_has_not_ended():
     assert job.run_after is not None
     job.run_now()
     assert goes_on(job).return_value == [True, event.pk]
+
+
+@pytest.mark.parametrize("fails_before_body", [False, True])
+def test_retry_keeps_a_sleep_that_somebody_ended(
+    fails_before_body, monkeypatch, settings
+):
+    def body(job):
+        job.sleep("nap", DAY)
+        if not seen:
+            seen.append("failed")
+            raise Cancel
+
+    job = done(body)
+    job.run_now()
+    with monkeypatch.context() as old_worker:
+        if fails_before_body:
+            seen.append("failed")
+            unknown_to_workers(old_worker)
+            settings.PGJOBS = {"UNKNOWN_TASK_GRACE": 0}
+        goes_on(job)
+    registry.forget_names()
+    assert job.status in ("CANCELLED", "FAILED")
+    assert has_steps(Job.objects.annotate(**dict(COLUMNS)).get())
+    assert kept_by(job) == (["nap"], [])
+    for life in (2, 3):
+        job.retry(keep_steps=True)
+        assert (goes_on(job).status, job.life) == ("SUCCESSFUL", life)
+
+
+def test_job_that_backs_off_after_its_sleep_was_ended_does_not_sleep():
+    def body(job):
+        job.sleep("nap", DAY)
+        raise Retry(after=60)
+
+    job = done(body)
+    assert [step.name for step in sleeps("default")] == ["nap"]
+    job.run_now()
+    assert goes_on(job).status == "SCHEDULED"
+    assert not sleeps("default")
 
 
 def test_retry_asks_again_what_nobody_answered_in_time():

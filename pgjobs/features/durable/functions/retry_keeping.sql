@@ -1,6 +1,7 @@
 -- Put finished jobs back in the queue, as pgjobs_retry_jobs, with the steps that they have
 -- finished, or with those before the step `until`. Sleeps that have not ended, and waits
--- whose time was over, start again. What an event of the kept waits was stays known, so no
+-- whose time was over, start again. A sleep has ended, too, if the job was started after it:
+-- somebody may have made it due. What an event of the kept waits was stays known, so no
 -- other wait takes it. Answers that no wait has taken are kept unless the job goes back
 -- before a step that it has finished: there it asks again.
 CREATE OR REPLACE FUNCTION pgjobs_retry_keeping(ids bigint[], until text)
@@ -8,6 +9,10 @@ RETURNS SETOF bigint LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
+    -- A retry counts from 0 again.
+    attempts_before CONSTANT jsonb := (
+        SELECT jsonb_object_agg(id, attempts) FROM pgjobs_job WHERE id = ANY (ids)
+    );
     retried CONSTANT bigint[] := ARRAY(SELECT pgjobs_retry_jobs(ids));
 BEGIN
     WITH kept AS MATERIALIZED (
@@ -18,7 +23,10 @@ BEGIN
             SELECT * FROM pgjobs_step
             WHERE job_id = job.id AND life = job.life - 1 OFFSET 0
         ) AS step
-        WHERE step.finished_at <= clock_timestamp()
+        WHERE (
+                step.finished_at <= clock_timestamp()
+                OR step.attempt < (attempts_before -> step.job_id::text)::integer
+            )
             AND (step.return_value IS NOT NULL OR NOT EXISTS (
                 SELECT FROM pgjobs_wait AS wait
                 WHERE wait.job_id = step.job_id AND wait.life = step.life
@@ -33,7 +41,8 @@ BEGIN
     copied AS (
         INSERT INTO pgjobs_step
             (job_id, life, name, return_value, attempt, finished_at, kept_from)
-        SELECT job_id, new_life, name, return_value, attempt, finished_at,
+        SELECT job_id, new_life, name, return_value, attempt,
+            least(finished_at, clock_timestamp()),
             coalesce(min(kept_from) OVER (PARTITION BY job_id), life)
         FROM kept
         ORDER BY id
