@@ -8,14 +8,18 @@ from django.test import Client
 from django.urls import path
 from django.utils import timezone
 
+from pgjobs.features.durable.links import token_of
 from pgjobs.models import (
     Batch,
     ErrorGroup,
     Event,
+    Job,
     Queue,
     Schedule,
+    Step,
     Subscription,
     TaskDefinition,
+    Wait,
 )
 from tests.operators import LIST, make_job, make_worker, page_of, url_of
 
@@ -60,6 +64,8 @@ OPERATORS_ACTS = (
     "cancel_batch",
     "retry_batch",
     "redeliver_all",
+    "go_on",
+    "mark_step",
 )
 OTHER_ACTS = (
     "delete",
@@ -67,7 +73,9 @@ OTHER_ACTS = (
     "delete_queue",
     "delete_schedule",
     "add_schedule",
+    "answer",  # the project's people decide, who need no other permission
 )
+EVERYBODYS = ("waits",)  # the questions of others are not in it
 ROLES = ("none", "viewer", "operator", "superuser")
 
 
@@ -88,6 +96,28 @@ urlpatterns = [
 ]
 
 
+def job_that_asks() -> Job:
+    job = make_job("WAITING", waiting_for="answer", keys={}, attempts=1)
+    Wait.objects.create(
+        job=job,
+        life=1,
+        name="question",
+        kind="answer",
+        asked={"schema": {"type": "boolean"}, "title": "May it go on?"},
+        permission="pgjobs.answer_job",
+        deadline=timezone.now() + timezone.timedelta(days=1),
+    )
+    return job
+
+
+def job_with_a_step() -> Job:
+    job = make_job("FAILED", attempts=1)
+    Step.objects.create(
+        job=job, life=1, name="one", attempt=1, finished_at=timezone.now()
+    )
+    return job
+
+
 @pytest.fixture
 def addresses() -> dict[str, str]:
     failed, ready = make_job("FAILED", error_group=1), make_job("READY")
@@ -100,6 +130,7 @@ def addresses() -> dict[str, str]:
     definition, _ = TaskDefinition.objects.get_or_create(
         name="tests.noop", defaults=stored
     )
+    asks, stepped = job_that_asks(), job_with_a_step()
     models = ("queue", "worker", "schedule", "batch", "event", "taskdefinition")
     rows = {
         "a_queue": queue,
@@ -140,6 +171,10 @@ def addresses() -> dict[str, str]:
         "redeliver": f"{APP}event/redeliver/{event.pk}/",
         "mute": f"{LIST}errors/1/mute/",
         "add_job": f"{APP}taskdefinition/add_job/{definition.pk}/",
+        "go_on": url_of("go_on", stepped),
+        "mark_step": url_of("mark_step", stepped),
+        "waits": f"{APP}wait/",
+        "answer": f"{APP}wait/answer/{token_of(asks.pk, 1, 'question')}/",
     }
 
 
@@ -160,9 +195,9 @@ def clients() -> dict[str, Client]:
 
 def allowed(role: str) -> tuple[str, ...]:
     if role == "none":
-        return ()
+        return EVERYBODYS
     acts = {"viewer": (), "operator": OPERATORS_ACTS}
-    return (*PAGES, *acts.get(role, (*OPERATORS_ACTS, *OTHER_ACTS)))
+    return (*EVERYBODYS, *PAGES, *acts.get(role, (*OPERATORS_ACTS, *OTHER_ACTS)))
 
 
 @pytest.mark.parametrize("role", ROLES)
