@@ -3641,6 +3641,13 @@ BEGIN
     next.turn := nextval('pgjobs_turn');
     next.args := (stores ->> 'args')::jsonb;
     next.kwargs := (stores ->> 'kwargs')::jsonb;
+    IF stores ? 'meta' THEN
+        next.meta := coalesce(old.meta, '{}') || (
+            SELECT jsonb_object_agg(name, left_there || new_key)
+            FROM jsonb_each(stores -> 'meta') AS each (name, left_there)
+            CROSS JOIN jsonb_build_object('key', format('%s:1', successor)) AS new_key
+        );
+    END IF;
     next.keys := coalesce(pgjobs_rate_again(old.keys), '{}') - lost || (stores -> 'keys')
         || jsonb_build_object('first_id', coalesce(old.keys -> 'first_id', to_jsonb(old.id)));
     next.status := 'READY';

@@ -28,6 +28,7 @@ from .scrubbing import Scrubber
 
 NAME = "pgjobs"
 LONGEST_VALUE = 512  # characters that a job takes along: baggage may be long
+LONGEST_KEY = 30  # bytes; a successor has one of its own
 STRETCH = "stretch"  # in `meta`: the last stretch of a job that has slept or waited
 TRACE_CONTEXT = tracecontext.TraceContextTextMapPropagator()
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -152,7 +153,7 @@ def leave_link(job: RunningJob, suspended: Suspended, span: Span) -> None:
     carrier = {"key": job.key}
     TRACE_CONTEXT.inject(carrier, trace.set_span_in_context(span))
     left = {STRETCH: carrier}
-    if len(dump({**job.meta, **left}).encode()) <= meta.LARGEST:
+    if len(dump({**job.meta, **left}).encode()) <= meta.LARGEST - LONGEST_KEY:
         suspended.stores["meta"] = left
 
 

@@ -17,6 +17,7 @@ from pgjobs.contrib.otel import PgJobsInstrumentor
 from pgjobs.exceptions import AlreadyEnqueued
 from pgjobs.models import Job
 from tests import tasks
+from tests.features.durable import bodies
 from tests.features.durable.bodies import done, goes_on
 from tests.processes import drain, run, shared_queue
 from tests.support.checks import found
@@ -252,6 +253,22 @@ def test_stretch_of_a_trace_of_its_own_links_to_its_sender_as_well(telemetry, se
     assert linked(second) == [sender, first.context.span_id]
     assert linked(third) == [sender, second.context.span_id]
     assert len({each.context.trace_id for each in (first, second, third)}) == 3
+
+
+def test_successor_of_a_job_links_to_its_last_stretch(telemetry):
+    def body(job, number):
+        if number < 2:
+            job.continue_as(number=number + 1)
+        enqueue(tasks.noop)
+
+    bodies.body = body
+    bodies.numbered.enqueue()
+    drain()
+    first, second, third, child = telemetry.spans("process default")
+    assert linked(first) == []
+    assert linked(second) == [first.context.span_id]
+    assert linked(third) == [second.context.span_id]
+    assert linked(child) == []
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 -- Insert the job as which a job goes on. It starts with what the job has. If another
 -- job holds its unique key by now, it goes without, and its log says so. Its predecessors
 -- have ended. Its task says for which events it waits, of which version it is, and how long
--- it may take. It was enqueued with the first: from then on events count for it.
+-- it may take. It was enqueued with the first: from then on events count for it. What the
+-- telemetry of the last stretch leaves in `meta` is for this job, and has its key.
 CREATE OR REPLACE FUNCTION pgjobs_insert_successor(
     old pgjobs_job, successor bigint, stores jsonb
 ) RETURNS void LANGUAGE plpgsql
@@ -17,6 +18,13 @@ BEGIN
     next.turn := nextval('pgjobs_turn');
     next.args := (stores ->> 'args')::jsonb;
     next.kwargs := (stores ->> 'kwargs')::jsonb;
+    IF stores ? 'meta' THEN
+        next.meta := coalesce(old.meta, '{}') || (
+            SELECT jsonb_object_agg(name, left_there || new_key)
+            FROM jsonb_each(stores -> 'meta') AS each (name, left_there)
+            CROSS JOIN jsonb_build_object('key', format('%s:1', successor)) AS new_key
+        );
+    END IF;
     next.keys := coalesce(pgjobs_rate_again(old.keys), '{}') - lost || (stores -> 'keys')
         || jsonb_build_object('first_id', coalesce(old.keys -> 'first_id', to_jsonb(old.id)));
     next.status := 'READY';
