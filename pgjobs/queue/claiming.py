@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from ..models import Job
 
 PRIORITIES = (100, -100)  # the highest and the lowest
-EXTRA = 40  # rows that a fetch lists, or walks over, beyond those that are wanted
+# Rows beyond those that are wanted, because others may hold them: how many a fetch by
+# queue lists, and one in claim order walks over. To walk costs less than to list, and a
+# walk ends as soon as it has enough.
+EXTRA = 40
+EXTRA_WALK = 2_000
 SCAN_GROWTH = 4
 LONGEST_SCAN = 1_000_000
 
@@ -96,8 +100,7 @@ def first_fetch(limit: int, by_queue: bool = False) -> Fetch:
     """Return a complete fetch for `limit` jobs."""
     if not limit:
         return Fetch(0)
-    # To walk costs less than to list, and a walk ends as soon as it has enough.
-    return Fetch((1 if by_queue else SCAN_GROWTH) * (limit + EXTRA), by_queue)
+    return Fetch(limit + (EXTRA if by_queue else EXTRA_WALK), by_queue)
 
 
 def fetch_past() -> Fetch:

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 
 from pgjobs import enqueue_many
 from pgjobs.models import Job, Queue, Worker
-from pgjobs.queue import upkeep
+from pgjobs.queue import claiming, upkeep
 from pgjobs.queue.claiming import EXTRA, Claimed, ClaimedJob, Fetch, HostUnits
 from pgjobs.queue.recording import Success
 from pgjobs.worker.fetch_rule import FetchRule
@@ -333,6 +333,12 @@ def claims():
     claims.begin(queues=None, excluded=[], seconds=0.0001)
     yield claims
     claims.teardown()
+
+
+@pytest.fixture(autouse=True)
+def short_walks(monkeypatch):
+    """Let few jobs cut a fetch short."""
+    monkeypatch.setattr(claiming, "EXTRA_WALK", EXTRA)
 
 
 @pytest.fixture

@@ -490,7 +490,8 @@ def fill_queues(names: list[str], each: int = 5) -> None:
     )
 
 
-FETCHES = [first_fetch(4), first_fetch(4, by_queue=True)]
+SHORT = first_fetch(4)._replace(scan_limit=200)
+FETCHES = [first_fetch(4), SHORT, first_fetch(4, by_queue=True)]
 
 
 @pytest.mark.parametrize("fetch", FETCHES)
@@ -545,10 +546,29 @@ def test_claim_takes_what_others_only_refer_to_and_blames_no_other_queue(lock, n
     with session() as other:
         other.begin()
         other.execute(f"SELECT FROM pgjobs_job {lock}")
-        claimed = Hand().record_and_claim(limit=4, fetch=first_fetch(4))
+        claimed = Hand().record_and_claim(limit=4, fetch=SHORT)
     assert len(claimed.jobs) == number
     assert claimed.has_more is (number == 0)
     assert not claimed.is_starved
+
+
+def test_claim_tries_no_job_that_others_hold_while_there_are_free_ones():
+    """Else four workers that prefetch cost the server twice as much for each job."""
+    enqueue_many([tasks.noop.bind() for _ in range(210)])
+    with session() as rival, plans.own_connection() as own:
+        rival.begin()
+        Hand("rival", execute=rival.execute).record_and_claim(limit=200)
+        for number, tried in ((10, 10), (20, 30)):
+            query, parameters = claim_statement(1, limit=number, claims=False)
+            ((explained,),) = own.execute(
+                f"EXPLAIN (ANALYZE, FORMAT JSON) {query}", parameters
+            )
+            assert times_locked(explained[0]["Plan"]) == tried
+
+
+def times_locked(plan: dict) -> int:
+    here = plan["Actual Loops"] if plan["Node Type"] == "Tid Scan" else 0
+    return here + sum(map(times_locked, plan.get("Plans", ())))
 
 
 def test_job_that_was_locked_while_an_old_transaction_runs_keeps_its_place():
@@ -586,7 +606,7 @@ def test_worker_that_waits_to_record_holds_no_job_that_an_operator_wants():
 
 def test_claim_blames_other_queues_that_fill_its_list():
     fill_queues(QUEUE_NAMES)
-    claimed = Hand().record_and_claim(limit=4, fetch=first_fetch(4), queues=["none"])
+    claimed = Hand().record_and_claim(limit=4, fetch=SHORT, queues=["none"])
     assert claimed.has_more
     assert claimed.is_starved
 

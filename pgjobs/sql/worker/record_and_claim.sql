@@ -17,11 +17,22 @@ stored AS MATERIALIZED (
         bool_or(line IS NOT NULL) AS has_keys, clock_timestamp() AS begun_at
     FROM recorded
 ),
+-- A job is held if the transaction that claimed or locked it last, its "xmax", had not
+-- ended when the statement began. "xmax" has only 32 bits, so the age gives the full
+-- number. (Where several transactions share a lock, "xmax" numbers their group instead. It
+-- looks old, or far in the future, and such a job is not taken for held.)
+--
 -- MATERIALIZED is read only as far as it is needed. LIKE is what the index of this
 -- order says, so that no other statement walks along it. Queues are compared with
 -- arrays, because in most projects none is paused or limited. A job that must begin at
 -- once does not wait in a worker: rescue.sql does not count the first crash of those
 -- that do.
+present AS MATERIALIZED (
+    SELECT snapshot, age(pg_snapshot_xmin(snapshot)::xid) AS oldest,
+        pg_snapshot_xmax(snapshot)::text::bigint
+            + age(pg_snapshot_xmax(snapshot)::xid) AS number_of_age_0
+    FROM pg_current_snapshot() AS snapshot
+),
 walk AS MATERIALIZED (
     SELECT *,
         coalesce(queue_name = ANY (%(queues)s::text[]), true)
@@ -42,7 +53,19 @@ walk AS MATERIALIZED (
                 crashes + 1 >= max_crashes AS is_last_chance,
                 attempts > 0 OR max_crashes < 3 OR keys IS NOT NULL
                     OR process_units IS NOT NULL AS must_begin,
-                (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE AS is_expired
+                (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE AS is_expired,
+                -- Most jobs were never locked, and then nothing is compared.
+                CASE
+                    WHEN xmax = '0'::xid THEN false
+                    WHEN age(xmax) BETWEEN -1000000 AND (SELECT oldest FROM present)
+                        THEN NOT pg_visible_in_snapshot(
+                            (
+                                (SELECT number_of_age_0 FROM present) - age(xmax)
+                            )::text::xid8,
+                            (SELECT snapshot FROM present)
+                        )
+                    ELSE false
+                END AS is_held
             FROM pgjobs_job
             WHERE status LIKE 'READY%%'
                 AND priority BETWEEN lowest AND highest AND turn >= first_turn

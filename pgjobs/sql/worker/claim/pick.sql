@@ -1,4 +1,6 @@
--- Lock one job after the other until there are enough. If another transaction has
+-- Lock one job after the other until there are enough. Jobs that others hold come last, so
+-- that workers do not want the same ones: most have been claimed. Of these no more are
+-- tried than are wanted. If another transaction has
 -- changed a row since the snapshot, PostgreSQL tests the conditions again, on the row's
 -- newest version (EvalPlanQual). The claim takes the jobs before a last chance, which
 -- runs alone, or before one that must begin at once and finds no slot. A plain
@@ -22,9 +24,13 @@ picked AS MATERIALIZED (
         clock_timestamp() AS ended_at
     FROM (
         SELECT id, is_last_chance, is_special, must_begin
-        FROM walk CROSS JOIN LATERAL (
+        FROM (
+            SELECT * FROM walk WHERE NOT is_held
+            UNION ALL
+            (SELECT * FROM walk WHERE is_held LIMIT %(limit)s::bigint)
+        ) AS listed CROSS JOIN LATERAL (
             SELECT FROM pgjobs_job
-            WHERE ctid = walk.place AND status || '' = 'READY'
+            WHERE ctid = listed.place AND status || '' = 'READY'
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS job
         WHERE is_served AND NOT is_expired
