@@ -19,8 +19,9 @@ stored AS MATERIALIZED (
 ),
 -- A job is held if the transaction that claimed or locked it last, its "xmax", had not
 -- ended when the statement began. "xmax" has only 32 bits, so the age gives the full
--- number. (Where several transactions share a lock, "xmax" numbers their group instead. It
--- looks old, or far in the future, and such a job is not taken for held.)
+-- number. One that came since the walk began has a negative age, and is only tried in vain.
+-- (Where several transactions share a lock, "xmax" numbers their group instead. It looks
+-- old, or far in the future, and such a job is not taken for held.)
 --
 -- MATERIALIZED is read only as far as it is needed. LIKE is what the index of this
 -- order says, so that no other statement walks along it. Queues are compared with
@@ -57,7 +58,7 @@ walk AS MATERIALIZED (
                 -- Most jobs were never locked, and then nothing is compared.
                 CASE
                     WHEN xmax = '0'::xid THEN false
-                    WHEN age(xmax) BETWEEN -1000000 AND (SELECT oldest FROM present)
+                    WHEN age(xmax) BETWEEN 0 AND (SELECT oldest FROM present)
                         THEN NOT pg_visible_in_snapshot(
                             (
                                 (SELECT number_of_age_0 FROM present) - age(xmax)
