@@ -52,8 +52,8 @@ def test_task_is_still_a_plain_function():
 def test_bound_task_does_not_show_its_arguments():
     bound = add.bind(1, b=2)
     assert repr(bound) == "<BoundTask tests.add>"
-    with pytest.raises(InvalidTask, match="got <BoundTask"):
-        enqueue(bound)
+    with pytest.raises(InvalidTask, match="add> is bound"):
+        enqueue(bound, 1)
 
 
 def test_async_function_is_a_task():

@@ -482,7 +482,8 @@ def test_atomic_is_true_or_false(job, value):
 
 def test_name_is_used_once_in_an_attempt(job):
     job.step("charge", int, "1")
-    with pytest.raises(InvalidStep, match=r"'charge' was called before .* 'charge-1'"):
+    cure = r"'charge' was called before .*: f'charge-\{number\}'"
+    with pytest.raises(InvalidStep, match=cure):
         job.step("charge", pytest.fail)
     with pytest.raises(InvalidStep, match="'outer' was called before"):
         job.step("outer", job.step, "outer", pytest.fail)
