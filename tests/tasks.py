@@ -38,6 +38,16 @@ def echo(value):
     return value
 
 
+@task
+def total(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+@task
+def pair(first=None, second=None, **more):
+    return [first, second, *more.values()]
+
+
 @task(max_attempts=1)
 def fail_with(message: str):
     raise ValueError(message)

@@ -18,6 +18,7 @@ FEATURES: tuple[str, ...] = (
     "dependencies",
     "units",
     "batches",
+    "results",
     "follow_ups",
     "durable",
     "desk",

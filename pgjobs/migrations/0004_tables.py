@@ -234,6 +234,19 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('job', 'life', 'name', 'label'), name='pgjobs_wait_once'), models.UniqueConstraint(condition=models.Q(('event_id__isnull', False)), fields=('job', 'life', 'event_id'), name='pgjobs_wait_takes')],
             },
         ),
+        migrations.AddField(
+            model_name='predecessor',
+            name='gives_result',
+            field=models.BooleanField(db_comment='Whether the job gets its result as an argument, and has not begun.', db_default=False),
+        ),
+        migrations.AddIndex(
+            model_name='predecessor',
+            index=models.Index(models.F('predecessor_id'), condition=models.Q(('gives_result', True), ('predecessor_id__isnull', False)), name='pgjobs_predecessor_result'),
+        ),
+        migrations.AddIndex(
+            model_name='predecessor',
+            index=models.Index(models.F('batch_id'), condition=models.Q(('batch_id__isnull', False), ('gives_result', True)), name='pgjobs_predecessor_results'),
+        ),
         RunFiles('tables/workers.sql', undone_by='tables/workers_undone.sql'),
         RunFiles('tables/durable.sql', undone_by='tables/durable_undone.sql'),
         migrations.RemoveIndex(

@@ -525,7 +525,8 @@ BEGIN
                 dependencies IS NOT NULL,
                 turn, meta::text,
                 extract(epoch FROM now() - greatest(run_after,
-                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
+                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8,
+                CASE WHEN keys ? 'results' THEN pgjobs_results_of(keys) END
             ) AS row
         )
         SELECT array_agg(row) INTO claimed FROM begun;
@@ -4695,6 +4696,429 @@ END
 $$;
 """,
     ),
+    "function pgjobs_check_job": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_job() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    fault text := CASE
+        WHEN jsonb_typeof(NEW.args) <> 'array' THEN 'args must be an array'
+        WHEN jsonb_typeof(NEW.kwargs) <> 'object' THEN 'kwargs must be an object'
+        WHEN length(NEW.task) NOT BETWEEN 1 AND 200
+            THEN 'task must be 1 to 200 characters'
+        WHEN jsonb_typeof(NEW.meta) <> 'object' OR octet_length(NEW.meta::text) > 4000
+            THEN 'meta must be an object of no more than 4000 bytes of JSON'
+        WHEN NEW.status = 'RUNNING' AND TG_OP = 'INSERT'
+            THEN 'none is inserted as RUNNING, only workers make jobs run'
+        WHEN NEW.priority NOT BETWEEN -100 AND 100
+            THEN 'priority must be from -100 to 100'
+        -- NaN and infinity are larger than anything.
+        WHEN NEW.timeout <= 0 OR NEW.timeout > 3153600000
+            THEN 'timeout must be positive, and no more than 100 years'
+        -- Addresses have no sign.
+        WHEN NEW.id < 1 THEN 'id must be at least 1'
+        WHEN NEW.process_units < 1 THEN 'process_units must be at least 1'
+        WHEN least(NEW.max_attempts, NEW.max_crashes) < 1
+            THEN 'max_attempts and max_crashes must be at least 1'
+        WHEN NEW.life NOT BETWEEN 1 AND 1000000000
+            THEN 'life can only rise, from 1 to 1000000000'
+        WHEN least(
+                NEW.run_after, NEW.expires_at, NEW.enqueued_at,
+                NEW.cancel_requested_at
+            ) < '1970-01-01 00:00+00'
+            OR greatest(
+                NEW.run_after, NEW.expires_at, NEW.enqueued_at,
+                NEW.cancel_requested_at
+            ) >= '9999-01-01 00:00+00'
+            THEN 'all times must be from 1970 to 9998'
+    END;
+BEGIN
+    -- Most jobs have nothing of what follows. One question costs less than one for each
+    -- part, because PostgreSQL prepares an expression once in each transaction that comes
+    -- to it.
+    IF fault IS NULL AND NEW.queue_name = 'default'
+        AND num_nonnulls(
+            NEW.unique_key, NEW.unique_for, NEW.unique_until, NEW.keys, NEW.dependencies
+        ) = 0
+        AND greatest(pg_column_size(NEW.args), pg_column_size(NEW.kwargs)) <= 2000
+    THEN
+        RETURN NULL;
+    END IF;
+    IF pg_column_size(NEW.kwargs) > 2000 OR pg_column_size(NEW.args) > 2000 THEN
+        -- A worker's statement has a largest size.
+        IF octet_length(NEW.args::text) + octet_length(NEW.kwargs::text) > 50000000 THEN
+            fault := 'args and kwargs must be no more than 50 MB of JSON';
+        END IF;
+    END IF;
+    IF fault IS NULL AND NEW.queue_name <> 'default' THEN
+        IF length(NEW.queue_name) > 200 OR NEW.queue_name
+            !~ '^[^ ,[:cntrl:]]([^,[:cntrl:]]*[^ ,[:cntrl:]])?$'
+        THEN
+            fault := 'queue_name must be 1 to 200 characters, without commas and '
+                'control characters, and not begin or end with a space';
+        END IF;
+    END IF;
+    IF fault IS NULL
+        AND num_nonnulls(NEW.unique_key, NEW.unique_for, NEW.unique_until) > 0
+    THEN
+        fault := CASE
+            WHEN length(NEW.unique_key) NOT BETWEEN 1 AND 500
+                THEN 'unique_key must be 1 to 500 characters'
+            WHEN num_nonnulls(NEW.unique_key, NEW.unique_for) = 1
+                THEN 'unique_key and unique_for belong together'
+            WHEN NEW.unique_for NOT IN ('unfinished', 'waiting', 'period')
+                THEN 'unique_for must be unfinished, waiting or period'
+            WHEN NEW.unique_until IS NOT NULL
+                AND NEW.unique_for IS DISTINCT FROM 'period'
+                THEN 'unique_until needs unique_for = period'
+        END;
+    END IF;
+    -- These call no function of ours by a bare name: the search path is
+    -- that of the statement that writes the job.
+    IF fault IS NULL AND NEW.keys IS NOT NULL THEN
+        fault := CASE
+            WHEN jsonb_typeof(NEW.keys) <> 'object' THEN 'keys must be an object'
+            WHEN pg_column_size(NEW.keys) > 1900
+                AND octet_length(NEW.keys::text) > 200000
+                THEN 'keys must be no more than 200 kB of JSON'
+            WHEN jsonb_typeof(NEW.keys -> 'lock') <> 'string'
+                OR length(NEW.keys ->> 'lock') NOT BETWEEN 1 AND 500
+                THEN 'keys: lock must be a text of 1 to 500 characters'
+        END;
+        -- Many jobs with keys have only a lock. Each question takes time for each row.
+        IF fault IS NULL AND NEW.keys ?| ARRAY[
+            'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
+            'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
+            'needs', 'batch_id'
+        ] THEN
+            fault := CASE
+                WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
+                    THEN 'keys: is_ordered must be true or false'
+                -- Nothing else may keep the job's end from being stored.
+                WHEN length(NEW.keys ->> 'on_success') NOT BETWEEN 1 AND 200
+                    OR length(NEW.keys ->> 'on_failure') NOT BETWEEN 1 AND 200
+                    THEN 'keys: on_success and on_failure must be names of tasks'
+            END;
+            IF fault IS NULL AND NEW.keys ?| ARRAY['limit_key', 'max_running'] THEN
+                fault := CASE
+                    WHEN NOT NEW.keys ?& ARRAY['limit_key', 'max_running']
+                        THEN 'keys: limit_key and max_running belong together'
+                    WHEN jsonb_typeof(NEW.keys -> 'limit_key') <> 'string'
+                        OR length(NEW.keys ->> 'limit_key') NOT BETWEEN 1 AND 500
+                        THEN 'keys: limit_key must be a text of 1 to 500 characters'
+                    WHEN jsonb_typeof(NEW.keys -> 'max_running') <> 'number'
+                        THEN 'keys: max_running must be a whole number from 1'
+                    WHEN (NEW.keys -> 'max_running')::numeric
+                            NOT BETWEEN 1 AND 2147483647
+                        OR scale((NEW.keys -> 'max_running')::numeric) > 0
+                        THEN 'keys: max_running must be a whole number from 1'
+                END;
+            END IF;
+            IF fault IS NULL
+                AND NEW.keys ?| ARRAY['rate_key', 'rate_interval', 'rate_burst']
+            THEN
+                fault := CASE
+                    WHEN NOT NEW.keys
+                            ?& ARRAY['rate_key', 'rate_interval', 'rate_burst']
+                        THEN 'keys: rate_key, rate_interval and rate_burst belong '
+                            'together'
+                    WHEN jsonb_typeof(NEW.keys -> 'rate_key') <> 'string'
+                        OR length(NEW.keys ->> 'rate_key') NOT BETWEEN 1 AND 500
+                        THEN 'keys: rate_key must be a text of 1 to 500 characters'
+                    WHEN (NEW.keys -> 'rate_burst')::text !~ '^[1-9][0-9]{0,9}$'
+                        OR (NEW.keys -> 'rate_burst')::bigint > 2147483647
+                        THEN 'keys: rate_burst must be a whole number from 1'
+                    WHEN jsonb_typeof(NEW.keys -> 'rate_interval') <> 'number'
+                        OR (NEW.keys -> 'rate_interval')::numeric < 1e-100
+                        OR (NEW.keys -> 'rate_interval')::numeric
+                            * (NEW.keys -> 'rate_burst')::numeric > 3153600000
+                        THEN 'keys: rate_interval must be positive, and a burst last '
+                            '100 years at most'
+                END;
+            END IF;
+            IF fault IS NULL
+                AND NEW.keys ?| ARRAY['after', 'after_batches', 'needs', 'batch_id']
+            THEN
+                fault := CASE
+                    WHEN jsonb_typeof(NEW.keys -> 'needs') <> 'string'
+                        OR NEW.keys ->> 'needs' NOT IN ('success', 'end', 'failure')
+                        THEN 'keys: needs must be success, end or failure'
+                    WHEN (NEW.keys -> 'batch_id')::text !~ '^[1-9][0-9]{0,17}$'
+                        THEN 'keys: batch_id must be an id'
+                    WHEN jsonb_typeof(NEW.keys -> 'after') <> 'array'
+                        OR jsonb_typeof(NEW.keys -> 'after_batches') <> 'array'
+                        OR EXISTS (
+                            SELECT FROM jsonb_array_elements(
+                                coalesce(NEW.keys -> 'after', '[]')
+                                    || coalesce(NEW.keys -> 'after_batches', '[]')
+                            ) AS item (id)
+                            WHERE id::text !~ '^[1-9][0-9]{0,17}$'
+                        )
+                        THEN 'keys: after and after_batches must be arrays of ids'
+                    -- So predecessors cannot form a circle.
+                    WHEN jsonb_path_exists(
+                        NEW.keys, '$.after[*] ? (@ >= $id)',
+                        jsonb_build_object('id', NEW.id)
+                    )
+                        THEN 'keys: after can only name jobs that were enqueued before'
+                END;
+            END IF;
+        END IF;
+    END IF;
+    IF fault IS NULL AND NEW.dependencies IS NOT NULL THEN
+        fault := CASE
+            WHEN jsonb_typeof(NEW.dependencies -> 'needs') IS DISTINCT FROM 'array'
+                OR jsonb_typeof(NEW.dependencies -> 'provides')
+                    IS DISTINCT FROM 'array'
+                OR pg_column_size(NEW.dependencies) > 1900
+                AND octet_length(NEW.dependencies::text) > 200000
+                OR EXISTS (
+                    SELECT FROM (
+                        SELECT each, each -> 'within'
+                        FROM jsonb_array_elements(NEW.dependencies -> 'needs') AS each
+                        UNION ALL
+                        SELECT each, each -> 'for'
+                        FROM jsonb_array_elements(
+                            NEW.dependencies -> 'provides'
+                        ) AS each
+                    ) AS item (each, seconds)
+                    WHERE jsonb_typeof(each -> 'key') IS DISTINCT FROM 'string'
+                        OR length(each ->> 'key') NOT BETWEEN 1 AND 500
+                        OR jsonb_typeof(seconds) IS DISTINCT FROM 'number'
+                        OR seconds <> '0'
+                        AND seconds::numeric NOT BETWEEN 1e-100 AND 3153600000
+                )
+                THEN 'dependencies must be {"needs": [{"key": ..., "within": ...}], '
+                    '"provides": [{"key": ..., "for": ...}]}'
+        END;
+        IF fault IS NULL
+            AND (TG_OP = 'UPDATE' OR NEW.dependencies -> 'provides' <> '[]')
+        THEN
+            EXECUTE pg_catalog.format(
+                'SELECT %I.pgjobs_provide($1)', TG_TABLE_SCHEMA
+            ) USING NEW.id;
+        END IF;
+    END IF;
+    IF fault IS NOT NULL THEN
+        RAISE 'This is no job: %.', fault
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'pgjobs_is_job';
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_job() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    fault text := CASE
+        WHEN jsonb_typeof(NEW.args) <> 'array' THEN 'args must be an array'
+        WHEN jsonb_typeof(NEW.kwargs) <> 'object' THEN 'kwargs must be an object'
+        WHEN length(NEW.task) NOT BETWEEN 1 AND 200
+            THEN 'task must be 1 to 200 characters'
+        WHEN jsonb_typeof(NEW.meta) <> 'object' OR octet_length(NEW.meta::text) > 4000
+            THEN 'meta must be an object of no more than 4000 bytes of JSON'
+        WHEN NEW.status = 'RUNNING' AND TG_OP = 'INSERT'
+            THEN 'none is inserted as RUNNING, only workers make jobs run'
+        WHEN NEW.priority NOT BETWEEN -100 AND 100
+            THEN 'priority must be from -100 to 100'
+        -- NaN and infinity are larger than anything.
+        WHEN NEW.timeout <= 0 OR NEW.timeout > 3153600000
+            THEN 'timeout must be positive, and no more than 100 years'
+        -- Addresses have no sign.
+        WHEN NEW.id < 1 THEN 'id must be at least 1'
+        WHEN NEW.process_units < 1 THEN 'process_units must be at least 1'
+        WHEN least(NEW.max_attempts, NEW.max_crashes) < 1
+            THEN 'max_attempts and max_crashes must be at least 1'
+        WHEN NEW.life NOT BETWEEN 1 AND 1000000000
+            THEN 'life can only rise, from 1 to 1000000000'
+        WHEN least(
+                NEW.run_after, NEW.expires_at, NEW.enqueued_at,
+                NEW.cancel_requested_at
+            ) < '1970-01-01 00:00+00'
+            OR greatest(
+                NEW.run_after, NEW.expires_at, NEW.enqueued_at,
+                NEW.cancel_requested_at
+            ) >= '9999-01-01 00:00+00'
+            THEN 'all times must be from 1970 to 9998'
+    END;
+BEGIN
+    -- Most jobs have nothing of what follows. One question costs less than one for each
+    -- part, because PostgreSQL prepares an expression once in each transaction that comes
+    -- to it.
+    IF fault IS NULL AND NEW.queue_name = 'default'
+        AND num_nonnulls(
+            NEW.unique_key, NEW.unique_for, NEW.unique_until, NEW.keys, NEW.dependencies
+        ) = 0
+        AND greatest(pg_column_size(NEW.args), pg_column_size(NEW.kwargs)) <= 2000
+    THEN
+        RETURN NULL;
+    END IF;
+    IF pg_column_size(NEW.kwargs) > 2000 OR pg_column_size(NEW.args) > 2000 THEN
+        -- A worker's statement has a largest size.
+        IF octet_length(NEW.args::text) + octet_length(NEW.kwargs::text) > 50000000 THEN
+            fault := 'args and kwargs must be no more than 50 MB of JSON';
+        END IF;
+    END IF;
+    IF fault IS NULL AND NEW.queue_name <> 'default' THEN
+        IF length(NEW.queue_name) > 200 OR NEW.queue_name
+            !~ '^[^ ,[:cntrl:]]([^,[:cntrl:]]*[^ ,[:cntrl:]])?$'
+        THEN
+            fault := 'queue_name must be 1 to 200 characters, without commas and '
+                'control characters, and not begin or end with a space';
+        END IF;
+    END IF;
+    IF fault IS NULL
+        AND num_nonnulls(NEW.unique_key, NEW.unique_for, NEW.unique_until) > 0
+    THEN
+        fault := CASE
+            WHEN length(NEW.unique_key) NOT BETWEEN 1 AND 500
+                THEN 'unique_key must be 1 to 500 characters'
+            WHEN num_nonnulls(NEW.unique_key, NEW.unique_for) = 1
+                THEN 'unique_key and unique_for belong together'
+            WHEN NEW.unique_for NOT IN ('unfinished', 'waiting', 'period')
+                THEN 'unique_for must be unfinished, waiting or period'
+            WHEN NEW.unique_until IS NOT NULL
+                AND NEW.unique_for IS DISTINCT FROM 'period'
+                THEN 'unique_until needs unique_for = period'
+        END;
+    END IF;
+    -- These call no function of ours by a bare name: the search path is
+    -- that of the statement that writes the job.
+    IF fault IS NULL AND NEW.keys IS NOT NULL THEN
+        fault := CASE
+            WHEN jsonb_typeof(NEW.keys) <> 'object' THEN 'keys must be an object'
+            WHEN pg_column_size(NEW.keys) > 1900
+                AND octet_length(NEW.keys::text) > 200000
+                THEN 'keys must be no more than 200 kB of JSON'
+            WHEN jsonb_typeof(NEW.keys -> 'lock') <> 'string'
+                OR length(NEW.keys ->> 'lock') NOT BETWEEN 1 AND 500
+                THEN 'keys: lock must be a text of 1 to 500 characters'
+        END;
+        -- Many jobs with keys have only a lock. Each question takes time for each row.
+        IF fault IS NULL AND NEW.keys ?| ARRAY[
+            'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
+            'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
+            'needs', 'batch_id', 'results'
+        ] THEN
+            fault := CASE
+                WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
+                    THEN 'keys: is_ordered must be true or false'
+                -- Nothing else may keep the job's end from being stored.
+                WHEN length(NEW.keys ->> 'on_success') NOT BETWEEN 1 AND 200
+                    OR length(NEW.keys ->> 'on_failure') NOT BETWEEN 1 AND 200
+                    THEN 'keys: on_success and on_failure must be names of tasks'
+            END;
+            IF fault IS NULL AND NEW.keys ? 'results' THEN
+                EXECUTE pg_catalog.format(
+                    'SELECT %I.pgjobs_fault_of_results($1)', TG_TABLE_SCHEMA
+                ) INTO fault USING NEW.keys;
+            END IF;
+            IF fault IS NULL AND NEW.keys ?| ARRAY['limit_key', 'max_running'] THEN
+                fault := CASE
+                    WHEN NOT NEW.keys ?& ARRAY['limit_key', 'max_running']
+                        THEN 'keys: limit_key and max_running belong together'
+                    WHEN jsonb_typeof(NEW.keys -> 'limit_key') <> 'string'
+                        OR length(NEW.keys ->> 'limit_key') NOT BETWEEN 1 AND 500
+                        THEN 'keys: limit_key must be a text of 1 to 500 characters'
+                    WHEN jsonb_typeof(NEW.keys -> 'max_running') <> 'number'
+                        THEN 'keys: max_running must be a whole number from 1'
+                    WHEN (NEW.keys -> 'max_running')::numeric
+                            NOT BETWEEN 1 AND 2147483647
+                        OR scale((NEW.keys -> 'max_running')::numeric) > 0
+                        THEN 'keys: max_running must be a whole number from 1'
+                END;
+            END IF;
+            IF fault IS NULL
+                AND NEW.keys ?| ARRAY['rate_key', 'rate_interval', 'rate_burst']
+            THEN
+                fault := CASE
+                    WHEN NOT NEW.keys
+                            ?& ARRAY['rate_key', 'rate_interval', 'rate_burst']
+                        THEN 'keys: rate_key, rate_interval and rate_burst belong '
+                            'together'
+                    WHEN jsonb_typeof(NEW.keys -> 'rate_key') <> 'string'
+                        OR length(NEW.keys ->> 'rate_key') NOT BETWEEN 1 AND 500
+                        THEN 'keys: rate_key must be a text of 1 to 500 characters'
+                    WHEN (NEW.keys -> 'rate_burst')::text !~ '^[1-9][0-9]{0,9}$'
+                        OR (NEW.keys -> 'rate_burst')::bigint > 2147483647
+                        THEN 'keys: rate_burst must be a whole number from 1'
+                    WHEN jsonb_typeof(NEW.keys -> 'rate_interval') <> 'number'
+                        OR (NEW.keys -> 'rate_interval')::numeric < 1e-100
+                        OR (NEW.keys -> 'rate_interval')::numeric
+                            * (NEW.keys -> 'rate_burst')::numeric > 3153600000
+                        THEN 'keys: rate_interval must be positive, and a burst last '
+                            '100 years at most'
+                END;
+            END IF;
+            IF fault IS NULL
+                AND NEW.keys ?| ARRAY['after', 'after_batches', 'needs', 'batch_id']
+            THEN
+                fault := CASE
+                    WHEN jsonb_typeof(NEW.keys -> 'needs') <> 'string'
+                        OR NEW.keys ->> 'needs' NOT IN ('success', 'end', 'failure')
+                        THEN 'keys: needs must be success, end or failure'
+                    WHEN (NEW.keys -> 'batch_id')::text !~ '^[1-9][0-9]{0,17}$'
+                        THEN 'keys: batch_id must be an id'
+                    WHEN jsonb_typeof(NEW.keys -> 'after') <> 'array'
+                        OR jsonb_typeof(NEW.keys -> 'after_batches') <> 'array'
+                        OR EXISTS (
+                            SELECT FROM jsonb_array_elements(
+                                coalesce(NEW.keys -> 'after', '[]')
+                                    || coalesce(NEW.keys -> 'after_batches', '[]')
+                            ) AS item (id)
+                            WHERE id::text !~ '^[1-9][0-9]{0,17}$'
+                        )
+                        THEN 'keys: after and after_batches must be arrays of ids'
+                    -- So predecessors cannot form a circle.
+                    WHEN jsonb_path_exists(
+                        NEW.keys, '$.after[*] ? (@ >= $id)',
+                        jsonb_build_object('id', NEW.id)
+                    )
+                        THEN 'keys: after can only name jobs that were enqueued before'
+                END;
+            END IF;
+        END IF;
+    END IF;
+    IF fault IS NULL AND NEW.dependencies IS NOT NULL THEN
+        fault := CASE
+            WHEN jsonb_typeof(NEW.dependencies -> 'needs') IS DISTINCT FROM 'array'
+                OR jsonb_typeof(NEW.dependencies -> 'provides')
+                    IS DISTINCT FROM 'array'
+                OR pg_column_size(NEW.dependencies) > 1900
+                AND octet_length(NEW.dependencies::text) > 200000
+                OR EXISTS (
+                    SELECT FROM (
+                        SELECT each, each -> 'within'
+                        FROM jsonb_array_elements(NEW.dependencies -> 'needs') AS each
+                        UNION ALL
+                        SELECT each, each -> 'for'
+                        FROM jsonb_array_elements(
+                            NEW.dependencies -> 'provides'
+                        ) AS each
+                    ) AS item (each, seconds)
+                    WHERE jsonb_typeof(each -> 'key') IS DISTINCT FROM 'string'
+                        OR length(each ->> 'key') NOT BETWEEN 1 AND 500
+                        OR jsonb_typeof(seconds) IS DISTINCT FROM 'number'
+                        OR seconds <> '0'
+                        AND seconds::numeric NOT BETWEEN 1e-100 AND 3153600000
+                )
+                THEN 'dependencies must be {"needs": [{"key": ..., "within": ...}], '
+                    '"provides": [{"key": ..., "for": ...}]}'
+        END;
+        IF fault IS NULL
+            AND (TG_OP = 'UPDATE' OR NEW.dependencies -> 'provides' <> '[]')
+        THEN
+            EXECUTE pg_catalog.format(
+                'SELECT %I.pgjobs_provide($1)', TG_TABLE_SCHEMA
+            ) USING NEW.id;
+        END IF;
+    END IF;
+    IF fault IS NOT NULL THEN
+        RAISE 'This is no job: %.', fault
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'pgjobs_is_job';
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+    ),
     "function pgjobs_ends_for_others": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
@@ -5516,6 +5940,97 @@ END
 $$;
 """,
     ),
+    "function pgjobs_link_arrived": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_link_arrived(
+    ids bigint[], most integer, OUT followers bigint[], OUT ended bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    linked bigint[] := ARRAY(
+        SELECT id FROM pgjobs_job
+        WHERE id = ANY (ids) AND (line = 'unlinked' OR dependencies IS NOT NULL)
+    );
+    predecessors bigint[];
+    batches bigint[];
+BEGIN
+    followers := '{}';
+    ended := '{}';
+    IF linked = '{}' THEN
+        RETURN;
+    END IF;
+    INSERT INTO pgjobs_predecessor (job_id, predecessor_id, batch_id, needs)
+    SELECT id, predecessor_id, named.batch_id, coalesce(keys ->> 'needs', 'success')
+    FROM pgjobs_job AS job
+    CROSS JOIN LATERAL (
+        SELECT each.id::bigint, NULL::bigint
+        FROM jsonb_array_elements_text(keys -> 'after') AS each (id)
+        UNION ALL
+        SELECT NULL::bigint, each.id::bigint
+        FROM jsonb_array_elements_text(keys -> 'after_batches') AS each (id)
+    ) AS named (predecessor_id, batch_id)
+    WHERE id = ANY (linked)
+    ON CONFLICT DO NOTHING;
+    SELECT coalesce(array_agg(DISTINCT predecessor_id), '{}'),
+        coalesce(array_agg(DISTINCT batch_id), '{}')
+    INTO predecessors, batches
+    FROM (
+        SELECT predecessor_id, batch_id, is_open FROM pgjobs_predecessor
+        WHERE job_id = ANY (linked)
+        OFFSET 0  -- or the planner would walk over all open links
+    ) AS link
+    WHERE is_open;
+    PERFORM pgjobs_mark(predecessors);
+    SELECT found.followers, found.ended INTO followers, ended
+    FROM pgjobs_follow(predecessors, batches, most) AS found;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_link_arrived(
+    ids bigint[], most integer, OUT followers bigint[], OUT ended bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    linked bigint[] := ARRAY(
+        SELECT id FROM pgjobs_job
+        WHERE id = ANY (ids) AND (line = 'unlinked' OR dependencies IS NOT NULL)
+    );
+    predecessors bigint[];
+    batches bigint[];
+BEGIN
+    followers := '{}';
+    ended := '{}';
+    IF linked = '{}' THEN
+        RETURN;
+    END IF;
+    INSERT INTO pgjobs_predecessor (
+        job_id, predecessor_id, batch_id, needs, gives_result
+    )
+    SELECT id, predecessor_id, named.batch_id, coalesce(keys ->> 'needs', 'success'),
+        keys ? 'results'
+    FROM pgjobs_job AS job
+    CROSS JOIN LATERAL (
+        SELECT each.id::bigint, NULL::bigint
+        FROM jsonb_array_elements_text(keys -> 'after') AS each (id)
+        UNION ALL
+        SELECT NULL::bigint, each.id::bigint
+        FROM jsonb_array_elements_text(keys -> 'after_batches') AS each (id)
+    ) AS named (predecessor_id, batch_id)
+    WHERE id = ANY (linked)
+    ON CONFLICT DO NOTHING;
+    SELECT coalesce(array_agg(DISTINCT predecessor_id), '{}'),
+        coalesce(array_agg(DISTINCT batch_id), '{}')
+    INTO predecessors, batches
+    FROM (
+        SELECT predecessor_id, batch_id, is_open FROM pgjobs_predecessor
+        WHERE job_id = ANY (linked)
+        OFFSET 0  -- or the planner would walk over all open links
+    ) AS link
+    WHERE is_open;
+    PERFORM pgjobs_mark(predecessors);
+    SELECT found.followers, found.ended INTO followers, ended
+    FROM pgjobs_follow(predecessors, batches, most) AS found;
+END
+$$;
+""",
+    ),
     "function pgjobs_move_links": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_move_links(links bigint[]) RETURNS void
@@ -5789,6 +6304,190 @@ END
 $$;
 """,
     ),
+    "function pgjobs_ends_before": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_ends_before(entry jsonb, part text[]) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    most CONSTANT integer := 10000;
+    ids bigint[];
+    number integer;
+    bytes bigint;
+BEGIN
+    ids := ARRAY(
+        SELECT pgjobs_newest(named.id)
+        FROM (
+            SELECT each.id::bigint AS id, each.place
+            FROM jsonb_array_elements_text(entry -> 'jobs')
+                WITH ORDINALITY AS each (id, place)
+            UNION ALL
+            SELECT (each.pair ->> 1)::bigint, (each.pair ->> 0)::bigint
+            FROM jsonb_array_elements(entry -> 'others') AS each (pair)
+            UNION ALL
+            (
+                SELECT job.id, (job.keys ->> 'place')::bigint
+                FROM pgjobs_job AS job
+                WHERE job.batch_id = (entry ->> 'batch')::bigint
+                    AND (job.keys -> 'place') IS DISTINCT FROM 'null'
+                LIMIT most + 1
+            )
+        ) AS named
+        ORDER BY named.place NULLS LAST, named.id
+    );
+    number := cardinality(ids);
+    IF number > 1 THEN
+        SELECT sum(octet_length(job.return_value::text)) INTO bytes
+        FROM pgjobs_job AS job WHERE job.id = ANY (ids[:most]);
+    END IF;
+    IF number > most OR bytes > coalesce((entry ->> 'bytes')::numeric, 10000000) THEN
+        RETURN jsonb_build_object('number', number, 'bytes_found', bytes);
+    END IF;
+    RETURN jsonb_build_object('ends', (
+        SELECT coalesce(jsonb_agg(
+            jsonb_build_object(
+                'id', each.id, 'task', job.task,
+                'status', coalesce(job.status, 'GONE'),
+                'value', job.return_value #> part,
+                'reason', CASE
+                    WHEN job.id IS NULL THEN 'The job was deleted.' ELSE job.reason
+                END,
+                'lacks', job.status = 'SUCCESSFUL' AND part <> '{}'
+                    AND (job.return_value #> part) IS NULL
+            )
+            ORDER BY each.place
+        ), '[]')
+        FROM unnest(ids) WITH ORDINALITY AS each (id, place)
+        LEFT JOIN LATERAL (
+            SELECT * FROM pgjobs_job WHERE pgjobs_job.id = each.id OFFSET 0
+        ) AS job ON true
+    ));
+END
+$$;
+""",
+    ),
+    "function pgjobs_fault_of_results": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_fault_of_results(keys jsonb) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF jsonb_typeof(keys -> 'results') <> 'object' THEN
+        RETURN 'keys: results must be an object';
+    END IF;
+    IF EXISTS (
+        SELECT FROM jsonb_each(keys -> 'results') AS named (name, entry)
+        WHERE CASE
+            WHEN jsonb_typeof(entry) <> 'object' THEN true
+            WHEN (entry ->> 'of') IN ('result', 'results', 'outcomes') IS NOT TRUE
+                THEN true
+            WHEN jsonb_typeof(entry -> 'path') <> 'array' THEN true
+            WHEN jsonb_typeof(entry -> 'is_one') <> 'boolean' THEN true
+            WHEN (entry -> 'bytes')::text !~ '^[0-9]{1,18}$' THEN true
+            WHEN num_nonnulls(entry -> 'jobs', entry -> 'batch') <> 1 THEN true
+            WHEN NOT coalesce(keys -> 'after', '[]') @> coalesce(entry -> 'jobs', '[]')
+                THEN true
+            WHEN NOT coalesce(keys -> 'after_batches', '[]')
+                @> coalesce(entry -> 'batch', '[]') THEN true
+            WHEN jsonb_typeof(entry -> 'jobs') <> 'array' THEN true
+            WHEN jsonb_typeof(entry -> 'others') <> 'array' THEN true
+            ELSE EXISTS (
+                SELECT FROM jsonb_array_elements(entry -> 'others') AS each (pair)
+                WHERE pair::text !~ '^\[[0-9]{1,9}, [1-9][0-9]{0,17}\]$'
+                    OR NOT coalesce(keys -> 'after', '[]') @> (pair -> 1)
+            )
+        END
+    ) THEN
+        RETURN 'keys: results must be '
+            '{argument: {"of": "result", "jobs": [id]}}, with jobs of after, or '
+            '"batch" with one of after_batches';
+    END IF;
+    IF NOT has_column_privilege('pgjobs_job', 'return_value', 'SELECT') THEN
+        RETURN 'keys: results names what the role may not read: return_value';
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+    ),
+    "function pgjobs_renew_results": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_renew_results(ids bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    batches CONSTANT bigint[] := ARRAY(
+        SELECT DISTINCT batch_id FROM pgjobs_job
+        WHERE id = ANY (ids) AND batch_id IS NOT NULL
+    );
+    named CONSTANT bigint[] := ARRAY(
+        SELECT link.job_id FROM unnest(ids) AS given (id)
+        CROSS JOIN LATERAL (
+            SELECT job_id FROM pgjobs_predecessor
+            WHERE gives_result AND predecessor_id = given.id
+            ORDER BY predecessor_id OFFSET 0
+        ) AS link
+        UNION
+        SELECT link.job_id FROM unnest(batches) AS given (id)
+        CROSS JOIN LATERAL (
+            SELECT job_id FROM pgjobs_predecessor
+            WHERE gives_result AND batch_id = given.id
+            ORDER BY batch_id OFFSET 0
+        ) AS link
+    );
+    held bigint[];
+    freed jsonb[];
+BEGIN
+    IF named = '{}' THEN
+        RETURN;
+    END IF;
+    held := ARRAY(
+        SELECT id FROM pgjobs_job
+        WHERE id = ANY (named) AND status IN ('READY', 'SCHEDULED', 'WAITING')
+            AND keys ? 'results'
+        ORDER BY id
+        FOR NO KEY UPDATE
+    );
+    UPDATE pgjobs_predecessor SET is_open = true
+    WHERE job_id = ANY (held) AND NOT is_open
+        AND (predecessor_id = ANY (ids) OR batch_id = ANY (batches));
+    -- A lock or a place under a limit that one of them had is free.
+    freed := ARRAY(
+        SELECT keys FROM pgjobs_job
+        WHERE id = ANY (held) AND status = 'READY'
+            AND keys ?| ARRAY['lock', 'limit_key']
+    );
+    UPDATE pgjobs_job
+    SET status = CASE status WHEN 'SCHEDULED' THEN status ELSE 'WAITING' END,
+        waiting_for = CASE WHEN status <> 'SCHEDULED' THEN 'predecessor' END,
+        blocked_by_id = NULL,
+        line = 'unlinked'
+    WHERE id = ANY (held);
+    PERFORM pgjobs_leave_note(NULL, each.keys) FROM unnest(freed) AS each (keys);
+END
+$$;
+""",
+    ),
+    "function pgjobs_results_of": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_results_of(keys jsonb) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    found jsonb := '{}';
+    name text;
+    entry jsonb;
+BEGIN
+    FOR name, entry IN SELECT * FROM jsonb_each(keys -> 'results') LOOP
+        found := found || jsonb_build_object(
+            name, entry || pgjobs_ends_before(
+                entry, ARRAY(SELECT jsonb_array_elements_text(entry -> 'path'))
+            )
+        );
+    END LOOP;
+    RETURN found::text;
+END
+$$;
+""",
+    ),
     "function pgjobs_cancel_jobs": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_cancel_jobs(ids bigint[], why text)
 RETURNS TABLE (id bigint, is_finished boolean) LANGUAGE plpgsql
@@ -6020,6 +6719,7 @@ BEGIN
     IF linked IS NOT NULL THEN
         PERFORM pgjobs_drop_waited_links(linked);
         PERFORM pgjobs_revive(linked);
+        PERFORM pgjobs_renew_results(linked);
     END IF;
     RETURN QUERY SELECT unnest(retried);
 END
@@ -6288,7 +6988,8 @@ BEGIN
                     'pgjobs_is_job', 'pgjobs_holds_key', 'pgjobs_provide',
                     'pgjobs_first_obstacle', 'pgjobs_first_line', 'pgjobs_leave_note',
                     'pgjobs_free_keys', 'pgjobs_replace_held', 'pgjobs_follow_up',
-                    'pgjobs_token_beyond', 'pgjobs_enqueued_in', 'pgjobs_cluster'
+                    'pgjobs_token_beyond', 'pgjobs_enqueued_in', 'pgjobs_cluster',
+                    'pgjobs_fault_of_results'
                 )
                     THEN 'GRANT EXECUTE ON ROUTINE %s TO PUBLIC'
                 ELSE 'REVOKE ALL ON ROUTINE %s FROM PUBLIC'
@@ -6643,6 +7344,7 @@ CALLS = [
     "pgjobs_rate_aside",
     "pgjobs_refuse",
     "pgjobs_replace_held",
+    "pgjobs_results_of",
     "pgjobs_retry_jobs",
     "pgjobs_retry_keeping",
     "pgjobs_room",

@@ -43,6 +43,10 @@ class Predecessor(Table):
     is_open = models.BooleanField(
         db_default=True, db_comment="Whether no admission has seen yet how it ended."
     )
+    gives_result = models.BooleanField(
+        db_default=False,
+        db_comment="Whether the job gets its result as an argument, and has not begun.",
+    )
 
     objects = QueueManager()
 
@@ -68,6 +72,17 @@ class Predecessor(Table):
                 "job_id",
                 condition=Q(batch_id__isnull=False),
                 name="pgjobs_predecessor_batch_jobs",
+            ),
+            # Of the few links whose predecessors must stay, or are read.
+            models.Index(
+                "predecessor_id",
+                condition=Q(gives_result=True, predecessor_id__isnull=False),
+                name="pgjobs_predecessor_result",
+            ),
+            models.Index(
+                "batch_id",
+                condition=Q(gives_result=True, batch_id__isnull=False),
+                name="pgjobs_predecessor_results",
             ),
             # Only statements that say `id > 0`, too, can use it. Where hardly any link
             # was open, the planner would take it for the links of one job.

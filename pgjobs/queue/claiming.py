@@ -55,6 +55,8 @@ class ClaimedJob(NamedTuple):
     # Seconds from when it could run to the begin of the claim. None: unknown, as for a
     # job that was put back without a delay.
     waited: float | None = None
+    # How jobs ended whose results it gets as arguments: JSON text of a feature.
+    results: str | None = None
 
     @property
     def is_last_chance(self) -> bool:

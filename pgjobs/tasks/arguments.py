@@ -16,6 +16,7 @@ from ..base.plain_json import check_text, dump_checked, load
 from ..conf import settings
 from ..exceptions import InvalidArguments, InvalidTask
 from .hints import AnyJson, Hint, signature_of
+from .later import Later
 from .meant import BIND, meant_argument
 
 
@@ -66,10 +67,13 @@ class Signature:
         """The names of arguments that are stored by position, and of `*args`."""
         return (), self.var_positional
 
-    def store(self, args: tuple, kwargs: dict) -> Stored:
+    def store(
+        self, args: tuple, kwargs: dict, later: dict[str, Later] | None = None
+    ) -> Stored:
         """Return the checked arguments as JSON, the defaults filled in.
 
-        Raises InvalidArguments, which names every fault.
+        `later` gets the placeholders, which are not stored. Raises InvalidArguments,
+        which names every fault.
         """
         fitting = self.store_fitting(args, kwargs) if self.named_only else None
         if fitting is not None:
@@ -87,6 +91,10 @@ class Signature:
         for path, parameter, value in self.spread(bound.arguments):
             try:
                 check_text(path)
+                if isinstance(value, Later) and later is not None:
+                    parameter.check_named(value)
+                    later[path] = value
+                    continue
                 stored = parameter.hint.store(value)
             except ValueError as error:
                 faults[path] = fault_of(value, error)
@@ -223,7 +231,7 @@ class Signature:
         given = {p.name: value for p, value in zip(by_position, args, strict=False)}
         for name, value in {**kwargs, **given}.items():
             try:
-                if name in self.parameters:
+                if name in self.parameters and not isinstance(value, Later):
                     self.parameters[name].hint.store(value)
             except ValueError as error:
                 yield name, fault_of(value, error)
@@ -343,6 +351,11 @@ class ArgumentOf:
                 f"{task_name}: the default of parameter {self.name!r} does not fit "
                 f"its hint: {error}."
             ) from None
+
+    def check_named(self, value: Later) -> None:
+        """Raise ValueError where a value that comes later would have no name."""
+        if self.kind is Parameter.VAR_POSITIONAL:
+            raise ValueError(f"cannot be {value!r}: only arguments with a name can")
 
     def put(self, arguments: dict, path: str, value) -> None:
         """Put a converted value where `Signature.spread` found it."""

@@ -28,14 +28,18 @@ def enqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J: ...
 
 
 @overload
+def enqueue(task: BoundTask[J], /) -> J: ...
+
+
+@overload
 def enqueue(task: Composition[T], /) -> T: ...
 
 
 def enqueue(task, /, *args, **kwargs):
     """Insert a job in the caller's transaction and return it, saved.
 
-    - `task`: a task, or `task.using(...)`. It may also be a chain or a group, whose
-      `enqueue` says what it returns.
+    - `task`: a task, or `task.using(...)`. It may also be `task.bind(...)`, or a chain
+      or a group, whose `enqueue` says what it returns.
     - `args`, `kwargs`: the arguments of the task, as in a call of its function.
 
     If another job holds the unique key, the task's `on_conflict` decides what is
@@ -49,6 +53,10 @@ def enqueue(task, /, *args, **kwargs):
 
 @overload
 async def aenqueue(task: Task[P, R, J], /, *args: P.args, **kwargs: P.kwargs) -> J: ...
+
+
+@overload
+async def aenqueue(task: BoundTask[J], /) -> J: ...
 
 
 @overload
@@ -81,13 +89,19 @@ def enqueue_many(bound_tasks: Iterable[BoundTask[J]]) -> list[J]:
     return jobs_in(database).insert([bound.new_job for bound in bound_tasks])
 
 
-def checked_task(task: Any, args: tuple, kwargs: dict) -> Task | Composition:
+def checked_task(
+    task: Any, args: tuple, kwargs: dict
+) -> Task | BoundTask | Composition:
     if isinstance(task, Task):
         return task
-    if isinstance(task, Composition):
+    if isinstance(task, BoundTask | Composition):
         if args or kwargs:
-            kind = type(task).__name__.lower()
-            raise InvalidTask(f"A {kind} takes no arguments: its jobs have theirs.")
+            raise InvalidTask(
+                f"{task!r} is bound: its arguments were given to bind(...)."
+                if isinstance(task, BoundTask)
+                else f"A {type(task).__name__.lower()} takes no arguments: its jobs "
+                "have theirs."
+            )
         return task
     cure = "pass the task, then its arguments"
     if isinstance(task, str):

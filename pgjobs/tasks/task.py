@@ -26,6 +26,7 @@ from ..queue.new_job import NewJob
 from .arguments import Signature, Stored
 from .backoff import check_wait
 from .destination import jobs_in
+from .later import Later, check_later, job_with_later, result_of
 from .lookup import unpickled
 from .meant import missing_attribute
 from .modules import is_late, warn_of_module
@@ -204,9 +205,12 @@ class Task(Generic[P, R, J]):
 
         `args`, `kwargs`: as in a call of the function. Raises InvalidArguments.
         """
-        stored = self.signature.store(args, kwargs)
+        later: dict[str, Later] = {}
+        stored = self.signature.store(args, kwargs, later)
         if self.is_late:
             warn_of_module(self)
+        if later:
+            check_later(self, later)
         options = self.options
         new_job = options.new_job(self.name, stored)
         if options.has_keys:
@@ -214,7 +218,7 @@ class Task(Generic[P, R, J]):
         if options.has_dependencies(self):
             dependencies = dump_checked(options.dependencies_of(self, stored))
             new_job = new_job._replace(dependencies=dependencies)
-        return BoundTask(self, new_job)
+        return BoundTask(self, new_job, later or None)
 
     def key_columns(self, stored: Stored, args: tuple, kwargs: dict) -> dict[str, Any]:
         """Return the columns of a job's keys. Raises InvalidArguments."""
@@ -262,11 +266,13 @@ class Task(Generic[P, R, J]):
 class BoundTask(NamedTuple, Generic[J]):
     """A task with the arguments of a job; `task.bind(...)` returns it.
 
-    Nothing is inserted yet. `enqueue_many`, `chain`, `group` and `perform` take it.
+    Nothing is inserted yet. `enqueue`, `enqueue_many`, `chain`, `group` and `perform`
+    take it.
     """
 
     task: Task[Any, Any, J]
-    new_job: NewJob
+    made: NewJob  # without what comes later
+    later: dict[str, Later] | None = None
 
     def __repr__(self) -> str:
         # Not the arguments: some may be sensitive, and errors show this text.
@@ -275,6 +281,27 @@ class BoundTask(NamedTuple, Generic[J]):
     @property
     def options(self) -> Options:
         return self.task.options
+
+    @property
+    def new_job(self) -> NewJob:
+        """The job to insert. Raises InvalidTask where nothing gives its values."""
+        return self.made if self.later is None else job_with_later(self)
+
+    @property
+    def result(self: "BoundTask[Job[V]]") -> V:
+        """What stands for the job's result among the arguments of later jobs."""
+        return result_of(self)
+
+    def enqueue(self) -> J:
+        """Insert the job in the caller's transaction and return it; see `enqueue`."""
+        job: Any = jobs_in(self.options.own_database).insert([self.new_job])[0]
+        if job is not None:
+            job.bound = self  # by which `result` is found
+        return job
+
+    async def aenqueue(self) -> J:
+        """Insert the job from async code; see `enqueue`."""
+        return await sync_to_async(self.enqueue)()
 
 
 def task(

@@ -14,12 +14,15 @@ from ...tasks import tables
 from ...tasks.destination import common_database
 from ...tasks.enqueueing import Composition
 from ...tasks.task import BoundTask
+from ..results.placeholders import Placeholder
+from ..results.sources import End, with_sources
 from .options import NEEDS, keys_of
 
 if TYPE_CHECKING:
     from ...models import Batch, Job
 
 LONGEST_DESCRIPTION = 200
+CALLBACKS = {"then": "end", "on_failure": "failure"}  # what they need of the batch
 
 
 @dataclass(frozen=True)
@@ -147,21 +150,25 @@ def checked_parts(kind: str, parts: Any) -> tuple[Part, ...]:
 class Node:
     """A job of a plan."""
 
+    place: int | None = None  # among the ends of its group
+
     def __init__(
         self,
         bound: BoundTask,
         after: "list[Node | Members]",
         batch: "Members | None" = None,
-        needs: str | None = None,
+        callback: str = "",
     ):
         self.bound = bound
         self.after = after
         self.batch = batch
-        self.needs = needs or NEEDS[bound.options.after_failure]
+        self.callback = callback
+        self.needs = CALLBACKS.get(callback) or NEEDS[bound.options.after_failure]
         # Jobs of a level wait for those of lower ones, which have lower ids.
         self.level: int = 1 + max((each.level for each in after), default=0)
         self.has_successors = False
         self.job: Job | None = None  # None after `insert` if it was skipped
+        self.sources: list[Node] = []  # further ones, whose results it names
         for each in after:
             each.has_successors = True
 
@@ -174,16 +181,42 @@ class Node:
         """The jobs or batches to wait for."""
         return [] if self.job is None else [self.job]
 
+    @property
+    def end(self) -> End:
+        """What it is for those that name its result."""
+        return End(bound=self.bound, job=None if self.job is None else self.job.pk)
+
+    def wait_for(self, source: "Node") -> None:
+        """Wait for a job before those for which it waits, too, to name its result."""
+        if source not in self.after:
+            self.sources.append(source)
+            source.has_successors = True
+
+    def made(self) -> NewJob:
+        """Return its own part of the new job. Raises InvalidTask."""
+        if self.bound.later is None:
+            return self.bound.new_job
+        ends = [each.end for each in self.after]
+        own = self.bound.options.after
+        named = [End.of(*each) for each in zip(own, own.names, strict=True)]
+        if not ends:
+            ends, named = named, []
+        more = [end for end in named if end.name or end.bound]
+        more += [each.end for each in self.sources]
+        return with_sources(self.bound, self.bound.made, ends, self.callback, more)
+
     def prepared(self) -> NewJob:
         """Return the new job, once all that it waits for is inserted."""
         after = [*self.bound.options.after]
-        for each in self.after:
+        for each in (*self.after, *self.sources):
             after += each.ends
         batch = self.batch.row if self.batch else self.bound.options.batch
-        new_job = self.bound.new_job
+        new_job = self.made()
         keys = {**(new_job.keys or {}), **keys_of(after, self.needs, batch)}
         if self.has_successors:
             keys["has_successors"] = True
+        if self.batch is not None and self.batch.has_places:
+            keys["place"] = self.place
         return new_job._replace(keys=keys)
 
 
@@ -194,6 +227,7 @@ class Members:
         self.description = description
         self.nodes: list[Node] = []
         self.has_successors = False
+        self.has_places = False  # the order of the ids is not that of the group
         self.row: Batch | None = None  # until it is inserted
 
     @property
@@ -215,6 +249,28 @@ class Members:
         ]
         return [self.row, *others]
 
+    @property
+    def end(self) -> End:
+        """What it is for those that name the results of its jobs."""
+        if self.row is None:
+            return End(is_group=True)
+        seen: set[int] = set()
+        others: list[tuple[int, int]] = []
+        for node in self.nodes:
+            if node.place is not None and node.job is not None:
+                if node.job.batch_id != self.row.pk or node.job.pk in seen:
+                    others.append((node.place, node.job.pk))
+                seen.add(node.job.pk)
+        return End(is_group=True, batch=self.row.pk, others=others)
+
+    def order(self, lasts: "list[Node]", is_flat: bool) -> None:
+        """Remember the order of its ends, unless that of the ids says it."""
+        keyed = any(node.bound.options.is_unique for node in lasts)
+        self.has_places = keyed or not is_flat
+        if self.has_places:
+            for place, node in enumerate(lasts):
+                node.place = place
+
 
 class Plan:
     """The jobs of a chain or group, and the order in which they wait."""
@@ -229,6 +285,7 @@ class Plan:
         for each in part.parts if isinstance(part, Chain) else (part,):
             after = self.add(each, after, None)
             results += after
+        self.wait_for_named()
         named = common_database(node.bound.options for node in self.nodes)
         database = named or tables.Job.objects.db_to_write
         try:
@@ -253,8 +310,19 @@ class Plan:
             return [self.add_batch(part, after)]
         return [last for each in part.parts for last in self.add(each, after, batch)]
 
-    def add_node(self, bound, after, batch=None, needs=None) -> Node:
-        node = Node(bound, after, batch, needs)
+    def wait_for_named(self) -> None:
+        """Let jobs wait for those whose results they name. Raises InvalidTask."""
+        made = {id(node.bound): node for node in self.nodes}
+        for node in self.nodes:
+            for value in (node.bound.later or {}).values():
+                if isinstance(value, Placeholder):
+                    source = made.get(id(value._bound))
+                    if source is not None and source.level < node.level:
+                        node.wait_for(source)
+            node.made()
+
+    def add_node(self, bound, after, batch=None, callback="") -> Node:
+        node = Node(bound, after, batch, callback)
         self.nodes.append(node)
         if batch is not None:
             batch.nodes.append(node)
@@ -263,12 +331,13 @@ class Plan:
     def add_batch(self, part: Group, after: "list[Node | Members]") -> Members:
         batch = Members(part.description)
         self.batches.append(batch)
-        for each in part.parts:
-            self.add(each, after, batch)
+        lasts = [last for each in part.parts for last in self.add(each, after, batch)]
+        nodes = [last for last in lasts if isinstance(last, Node)]
+        batch.order(nodes, all(isinstance(each, BoundTask) for each in part.parts))
         if part.then is not None:
-            self.add_node(part.then, [batch], needs="end")
+            self.add_node(part.then, [batch], callback="then")
         if part.on_failure is not None:
-            self.add_node(part.on_failure, [batch], needs="failure")
+            self.add_node(part.on_failure, [batch], callback="on_failure")
         return batch
 
     def insert(self, database: str) -> None:

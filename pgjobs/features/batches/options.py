@@ -1,7 +1,8 @@
 """The options for predecessors, which must end before a job runs, and for the batch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
 from ...exceptions import InvalidTask
@@ -11,6 +12,14 @@ from ...tasks.option_group import OptionGroup
 if TYPE_CHECKING:
     from ...models import Batch, Job
 
+
+class After(tuple["Job | Batch", ...]):
+    """Jobs and batches, each with the name that `after={...}` gives it, or None."""
+
+    names: tuple[str | None, ...] = ()
+
+
+NONE = After()
 AfterFailure = Literal["cancel", "run"]
 # What a job needs of its predecessors: values of pgjobs_predecessor.needs.
 NEEDS = {"cancel": "success", "run": "end"}
@@ -22,8 +31,9 @@ class Predecessors(OptionGroup):
 
     only_of_jobs: ClassVar[tuple[str, ...]] = ("after", "batch")
 
-    #: Jobs and batches that must end before the job runs.
-    after: "tuple[Job | Batch, ...]" = ()
+    #: Jobs and batches that must end before the job runs. A dict gives them names, by
+    #: which `result.name` finds them.
+    after: After = NONE
     #: If one of them fails, the job is cancelled too, or runs all the same (`"run"`).
     after_failure: AfterFailure = "cancel"
     #: The batch to which the job is added.
@@ -71,16 +81,21 @@ def keys_of(
     return keys
 
 
-def check_after(after: Any) -> "tuple[Job | Batch, ...]":
+def check_after(after: Any) -> After:
     """Return jobs and batches as a tuple; raise InvalidTask for anything else."""
-    if after == ():
-        return ()
+    if isinstance(after, After):
+        return after
+    names: list[str | None] = []
+    if isinstance(after, Mapping):
+        names = [checked_name(name) for name in after]
+        after = after.values()
     if isinstance(after, tables.Job | tables.Batch):
         after = (after,)
     if isinstance(after, str) or not isinstance(after, Iterable):
         raise InvalidTask(f"after must be a list of jobs and batches, got {after!r}.")
-    after = tuple(after)
-    for position, each in enumerate(after):
+    made = After(after)
+    made.names = tuple(names) or (None,) * len(made)
+    for position, each in enumerate(made):
         if not isinstance(each, tables.Job | tables.Batch):
             raise InvalidTask(
                 f"after must be jobs and batches that are enqueued, got {each!r} at "
@@ -88,7 +103,17 @@ def check_after(after: Any) -> "tuple[Job | Batch, ...]":
             )
         if each.pk is None:
             raise InvalidTask(f"after: the job at position {position} was not saved.")
-    return after
+    return made
+
+
+def checked_name(name: Any) -> str:
+    """Return a name of `after={...}`; raise InvalidTask if it cannot follow a dot."""
+    is_name = isinstance(name, str) and name.isidentifier() and name[0] != "_"
+    if not is_name or iskeyword(name):
+        raise InvalidTask(
+            f"after={{{name!r}: ...}}: a name must be one that result.name can have."
+        )
+    return name
 
 
 def check_batch(batch: Any) -> None:
@@ -106,5 +131,5 @@ class TaskOptions(TypedDict, total=False):
 
 
 class JobOptions(TaskOptions, total=False):
-    after: "Job | Batch | Iterable[Job | Batch] | None"
+    after: "Job | Batch | Iterable[Job | Batch] | Mapping[str, Job | Batch] | None"
     batch: "Batch | None"

@@ -72,8 +72,11 @@ class PlainSignature:
         )
         return tuple(names), next(rest, None)
 
-    def store(self, args: tuple, kwargs: dict) -> Stored:
-        """Return the arguments as JSON texts; raise TypeError or InvalidArguments."""
+    def store(self, args: tuple, kwargs: dict, later: Any = None) -> Stored:
+        """Return the arguments as JSON texts; raise TypeError or InvalidArguments.
+
+        A placeholder is refused: `later` stays as it is.
+        """
         return self.dump(normalized([*args]), normalized(kwargs))
 
     def dump(self, positional: list, named: dict) -> Stored:

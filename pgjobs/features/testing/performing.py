@@ -100,6 +100,11 @@ def perform(
         raise InvalidTask("perform takes the arguments bound: perform(task.bind(...)).")
     if not isinstance(bound, BoundTask):
         raise InvalidTask(f"perform takes what task.bind(...) returns, got {bound!r}.")
+    if bound.later is not None:
+        raise InvalidTask(
+            f"perform runs {bound.task.name} alone: give it the value in place of "
+            f"{next(iter(bound.later.values()))!r}."
+        )
     host = Host(bound.options.own_database)
     execution = PerformedExecution(claimed(bound.new_job, attempt), bound.task, host)
     execution.running.given(steps or {}, event, batch, cancel_requested)

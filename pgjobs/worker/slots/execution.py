@@ -26,6 +26,7 @@ from ...exceptions import (
     TaskTimeout,
     UnknownTask,
 )
+from ...features import modules
 from ...models.job import Job
 from ...queue.claiming import ClaimedJob
 from ...queue.meta import loaded, restore
@@ -150,6 +151,8 @@ class Execution:
                 self.job, "UNKNOWN", reason, delay=UNKNOWN_TASK_DELAY
             )
             return unknown._replace(has_begun=False)
+        if self.job.results is not None and (unfit := self.fill_in()):
+            return unfit
         try:
             stored = Stored(self.job.args, self.job.kwargs)
             self.args, self.kwargs = self.task.signature.load(stored)
@@ -159,6 +162,11 @@ class Execution:
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
             return unsuccessful(self.job, "FAIL", str(error), error, hide=self.hide)
         return None
+
+    def fill_in(self) -> Unsuccessful | None:
+        """Complete the arguments by what jobs before have returned."""
+        outcomes = (module.fill_in(self) for module in modules("arriving"))
+        return next(filter(None, outcomes), None)
 
     def attach(self, task: Task) -> Unsuccessful:
         """Return a job that SQL inserted to the queue with its dependencies.
@@ -309,7 +317,11 @@ class CoroutineExecution(Execution):
             async with ThreadSensitiveContext() as context:
                 # Without it asgiref would start a thread for each job.
                 SyncToAsync.context_to_thread_executor[context] = self.borrowed
-                return self.prepare() or await self.attempt()
+                if self.job.results is None:
+                    unable = self.prepare()
+                else:  # on a thread: it asks the database
+                    unable = await sync_to_async(self.prepare)()
+                return unable or await self.attempt()
         except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
             return self.broken_by(error)
 

@@ -54,7 +54,8 @@ BEGIN
                 dependencies IS NOT NULL,
                 turn, meta::text,
                 extract(epoch FROM now() - greatest(run_after,
-                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
+                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8,
+                CASE WHEN keys ? 'results' THEN pgjobs_results_of(keys) END
             ) AS row
         )
         SELECT array_agg(row) INTO claimed FROM begun;

@@ -92,7 +92,7 @@ BEGIN
         IF fault IS NULL AND NEW.keys ?| ARRAY[
             'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
             'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
-            'needs', 'batch_id'
+            'needs', 'batch_id', 'results'
         ] THEN
             fault := CASE
                 WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
@@ -102,6 +102,11 @@ BEGIN
                     OR length(NEW.keys ->> 'on_failure') NOT BETWEEN 1 AND 200
                     THEN 'keys: on_success and on_failure must be names of tasks'
             END;
+            IF fault IS NULL AND NEW.keys ? 'results' THEN
+                EXECUTE pg_catalog.format(
+                    'SELECT %I.pgjobs_fault_of_results($1)', TG_TABLE_SCHEMA
+                ) INTO fault USING NEW.keys;
+            END IF;
             IF fault IS NULL AND NEW.keys ?| ARRAY['limit_key', 'max_running'] THEN
                 fault := CASE
                     WHEN NOT NEW.keys ?& ARRAY['limit_key', 'max_running']

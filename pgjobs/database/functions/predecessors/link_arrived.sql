@@ -18,8 +18,11 @@ BEGIN
     IF linked = '{}' THEN
         RETURN;
     END IF;
-    INSERT INTO pgjobs_predecessor (job_id, predecessor_id, batch_id, needs)
-    SELECT id, predecessor_id, named.batch_id, coalesce(keys ->> 'needs', 'success')
+    INSERT INTO pgjobs_predecessor (
+        job_id, predecessor_id, batch_id, needs, gives_result
+    )
+    SELECT id, predecessor_id, named.batch_id, coalesce(keys ->> 'needs', 'success'),
+        keys ? 'results'
     FROM pgjobs_job AS job
     CROSS JOIN LATERAL (
         SELECT each.id::bigint, NULL::bigint

@@ -81,6 +81,7 @@ BEGIN
     IF linked IS NOT NULL THEN
         PERFORM pgjobs_drop_waited_links(linked);
         PERFORM pgjobs_revive(linked);
+        PERFORM pgjobs_renew_results(linked);
     END IF;
     RETURN QUERY SELECT unnest(retried);
 END

@@ -3,10 +3,16 @@
 unlinked AS MATERIALIZED (
     SELECT keys FROM pgjobs_job WHERE line = 'unlinked' LIMIT 10000
 ),
-named (ids, all_seen) AS MATERIALIZED (
+named (ids, batches, all_seen) AS MATERIALIZED (
     SELECT ARRAY(
             SELECT each.id::bigint FROM unlinked
             CROSS JOIN LATERAL jsonb_array_elements_text(keys -> 'after') AS each (id)
+        ),
+        ARRAY(
+            SELECT each.id::bigint FROM unlinked
+            CROSS JOIN LATERAL jsonb_array_elements_text(keys -> 'after_batches')
+                AS each (id)
+            WHERE keys ? 'results'
         ),
         (SELECT count(*) FROM unlinked) < 10000
 ),

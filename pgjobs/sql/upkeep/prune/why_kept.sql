@@ -27,6 +27,28 @@ CASE
             SELECT FROM pgjobs_predecessor WHERE predecessor_id = job.id AND is_open
             OFFSET 0
         ) THEN 'successor'
+    -- Another job will get its result as an argument.
+    WHEN job.batch_id = ANY ((SELECT batches FROM named)::bigint[])
+        OR EXISTS (
+            SELECT FROM pgjobs_predecessor AS link
+            WHERE link.gives_result AND link.predecessor_id = job.id
+                AND EXISTS (
+                    SELECT FROM pgjobs_job AS other
+                    WHERE other.id = link.job_id AND other.finished_at IS NULL
+                    OFFSET 0
+                )
+            OFFSET 0
+        )
+        OR job.batch_id IS NOT NULL AND EXISTS (
+            SELECT FROM pgjobs_predecessor AS link
+            WHERE link.gives_result AND link.batch_id = job.batch_id
+                AND EXISTS (
+                    SELECT FROM pgjobs_job AS other
+                    WHERE other.id = link.job_id AND other.finished_at IS NULL
+                    OFFSET 0
+                )
+            OFFSET 0
+        ) THEN 'successor'
     -- A step of another job has enqueued it, which may yet ask for its end.
     WHEN job.meta ->> 'parent_id' ~ '^[0-9]{1,18}$' AND EXISTS (
         SELECT FROM pgjobs_job AS parent

@@ -1,0 +1,23 @@
+-- Return what a job that begins gets of jobs before it, by argument, as JSON: how each of
+-- them has ended. `keys` are its own. Of a group also how many there are, and how many
+-- bytes their results have; too many are not read. See results/sources.py.
+--
+-- VOLATILE: it sees what was committed before it was called. The claim that calls it may
+-- have an older snapshot, from before a retry of such a job that has ended meanwhile.
+CREATE OR REPLACE FUNCTION pgjobs_results_of(keys jsonb) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    found jsonb := '{}';
+    name text;
+    entry jsonb;
+BEGIN
+    FOR name, entry IN SELECT * FROM jsonb_each(keys -> 'results') LOOP
+        found := found || jsonb_build_object(
+            name, entry || pgjobs_ends_before(
+                entry, ARRAY(SELECT jsonb_array_elements_text(entry -> 'path'))
+            )
+        );
+    END LOOP;
+    RETURN found::text;
+END
+$$;
