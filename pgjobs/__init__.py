@@ -8,7 +8,7 @@ from .features.dependencies.write_all import ALL
 from .features.django_tasks.declare import task_options
 from .features.durable.declare import Answer
 from .features.events.declare import apublish, current_event, publish, subscribe
-from .features.results.placeholders import outcomes, result, results
+from .features.results.placeholders import Outcome, outcomes, result, results
 from .features.schedules.declare import schedule
 from .signatures import task
 from .tasks.backoff import constant, exponential, linear
@@ -24,6 +24,7 @@ __all__ = [
     "Cancel",
     "Dependency",
     "Fail",
+    "Outcome",
     "Retry",
     "Snooze",
     "aenqueue",

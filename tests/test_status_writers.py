@@ -19,6 +19,7 @@ WRITERS = {
     "database/functions/predecessors/revive.sql",
     # The application and its operators, in Python or SQL.
     "database/functions/keys/replace_held.sql",
+    "features/results/functions/renew_results.sql",
     "database/functions/transitions/cancel_jobs.sql",
     "database/functions/transitions/retry_jobs.sql",
     "sql/app/fail.sql",

@@ -136,7 +136,10 @@ LONGEST_LINE = 300
 MOST_ATTEMPTS = 50
 
 # Keys that the page shows as links at once.
-LINKED = ("batch_id", "has_successors", "first_id", "continued_as")
+LINKED = (
+    *("batch_id", "has_successors", "first_id", "continued_as"),
+    *("place", "results", "results_taken"),
+)
 ATTEMPT_TEXTS = ("exception_class", "message", "traceback")
 
 

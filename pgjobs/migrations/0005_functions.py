@@ -3635,7 +3635,8 @@ AS $$
 DECLARE
     next pgjobs_job := old;
     lost CONSTANT text[] := ARRAY[
-        'after', 'after_batches', 'needs', 'version', 'waits_for', 'deadline', 'ends_at'
+        'after', 'after_batches', 'needs', 'version', 'waits_for', 'deadline', 'ends_at',
+        'results_taken'
     ];
 BEGIN
     next.id := successor;

@@ -3,14 +3,13 @@
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, update_wrapper
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
     Literal,
-    NamedTuple,
     ParamSpec,
     TypeVar,
     Unpack,
@@ -263,7 +262,8 @@ class Task(Generic[P, R, J]):
         return await sync_to_async(partial(self.enqueue, *args, **kwargs))()
 
 
-class BoundTask(NamedTuple, Generic[J]):
+@dataclass(slots=True, eq=False, repr=False)
+class BoundTask(Generic[J]):
     """A task with the arguments of a job; `task.bind(...)` returns it.
 
     Nothing is inserted yet. `enqueue`, `enqueue_many`, `chain`, `group` and `perform`

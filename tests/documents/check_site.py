@@ -66,6 +66,7 @@ ANSWERS = {
     "priority": "guides/tasks",
     "progress": "reference/api",
     "prometheus": "telemetry",
+    "pass a result": "guides/results",
     "released": "reference/statuses",
     "rename a task": "guides/renaming",
     "rest framework": "guides/status_address",

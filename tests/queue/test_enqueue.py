@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -351,7 +352,7 @@ def test_only_bound_tasks_can_be_enqueued_together(thing):
 
 def test_one_bad_job_stops_all():
     bound = noop.bind()
-    bad = bound._replace(new_job=bound.new_job._replace(priority=500))  # unchecked
+    bad = replace(bound, made=bound.made._replace(priority=500))  # unchecked
     with pytest.raises(IntegrityError), transaction.atomic():
         enqueue_many([noop.bind(), bad])
     assert ids() == []

@@ -15,8 +15,10 @@ from ...models.job import Job
 from ...models.predecessor import Predecessor
 from ...reports.reading import rows_of
 from ...reports.texts import excerpt
+from ..results.origins import names_by_origin
 
 MOST_LINKS = 50
+MOST_NAMES = 200  # characters
 NEEDS = {
     Predecessor.Needs.SUCCESS: _("needs its success"),
     Predecessor.Needs.END: _("needs its end"),
@@ -33,9 +35,10 @@ def job_links(job: Job, admin_site) -> dict:
     earlier, later = list(before[: MOST_LINKS + 1]), list(after[: MOST_LINKS + 1])
     ids = {link.predecessor_id for link in earlier} | {link.job_id for link in later}
     jobs = jobs_of(ids)
+    names = names_by_origin(job)
     return {
         "predecessors": [
-            predecessor(link, jobs, admin_site) for link in earlier[:MOST_LINKS]
+            predecessor(link, jobs, names, admin_site) for link in earlier[:MOST_LINKS]
         ],
         "hidden_predecessors": len(earlier) > MOST_LINKS,
         "successors": [
@@ -59,10 +62,28 @@ def note_of(link: Predecessor) -> str:
     return str(NEEDS[Predecessor.Needs(link.needs)])
 
 
-def predecessor(link: Predecessor, jobs: dict[int, Job], admin_site) -> Link:
+def predecessor(
+    link: Predecessor,
+    jobs: dict[int, Job],
+    names: dict[tuple[str, int], list[str]],
+    admin_site,
+) -> Link:
+    """Return the link, with the arguments that are its results."""
     if link.predecessor_id is not None:
-        return link_to_job(link.predecessor_id, jobs, note_of(link), admin_site)
-    return link_to_batch(link.batch_id, note_of(link), admin_site)
+        note = with_arguments(link, names.get(("job", link.predecessor_id), []))
+        return link_to_job(link.predecessor_id, jobs, note, admin_site)
+    note = with_arguments(link, names.get(("batch", link.batch_id or 0), []))
+    return link_to_batch(link.batch_id, note, admin_site)
+
+
+def with_arguments(link: Predecessor, names: list[str]) -> str:
+    if not names:
+        return note_of(link)
+    listed = excerpt(", ".join(map(str, names)), MOST_NAMES)
+    return gettext("%(needs)s; gives the argument %(names)s") % {
+        "needs": note_of(link),
+        "names": listed,
+    }
 
 
 def link_to_batch(id: int | None, note: str, admin_site) -> Link:

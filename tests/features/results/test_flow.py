@@ -58,6 +58,7 @@ def test_values_are_stored_among_the_arguments_and_the_names_go():
     assert returned(last) == 4
     assert last.kwargs == {"a": 3, "b": 1}
     assert "results" not in last.keys
+    assert set(last.keys["results_taken"]) == {"a"}
 
 
 def test_argument_among_more_arguments_may_be_a_result():
