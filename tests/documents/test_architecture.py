@@ -9,8 +9,11 @@ import pytest
 import pgjobs
 
 ROOT = Path(pgjobs.__file__).parent.parent
-# Not for everybody: one to look up, and one of a feature, for those who change it.
-APART = [ROOT / f"docs/architecture/{name}.md" for name in ("durable", "postgresql")]
+# Not for everybody: one to look up, and those of features, for those who change them.
+APART = [
+    ROOT / f"docs/architecture/{name}.md"
+    for name in ("durable", "postgresql", "results")
+]
 PAGES = [
     ROOT / "docs/architecture.md",
     *sorted((ROOT / "docs/architecture").glob("*.md")),

@@ -6,7 +6,8 @@ WITH chosen AS MATERIALIZED (
         AND (%(queues)s::text[] IS NULL OR queue_name = ANY (%(queues)s::text[]))
 ),
 waits (id, predecessor_id, batch_id) AS (
-    SELECT job_id, predecessor_id, batch_id FROM pgjobs_predecessor WHERE is_open
+    SELECT job_id, predecessor_id, batch_id FROM pgjobs_predecessor
+    WHERE is_open OR gives_result
     UNION ALL
     -- No admission has looked at these yet.
     SELECT job.id, each.id::bigint, NULL

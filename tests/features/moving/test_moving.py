@@ -21,6 +21,7 @@ from pgjobs import (
     enqueue,
     group,
     publish,
+    result,
     schedule,
     subscribe,
     task,
@@ -59,7 +60,7 @@ from pgjobs.reports.status import overview
 from tests.actors import admit, execute, overlapping, running_job
 from tests.processes import drain as drain_with_worker
 from tests.support.declared import store_schedules, store_subscriptions
-from tests.tasks import noop
+from tests.tasks import noop, pair
 
 ALIASES = ("default", "eu")
 TENANT = {"tenant": 7}
@@ -230,6 +231,16 @@ def test_batch_moves_with_its_jobs_and_callback(work):
     assert drain(database="eu") == 3
     assert moved.progress().successful == 2
     assert not Batch.objects.using("default").exists()
+
+
+@both_committing
+def test_job_that_has_still_to_get_a_result_stays_with_its_source(work):
+    last = pair.using(queue_name="later").bind(result, tenant=7)
+    first, second = enqueue(chain(work.bind(8), last))
+    drain(queues=["default"])
+    with pytest.raises(CrossingLinks) as caught:
+        mover().move()
+    assert f"job {second.pk} waits for job {first.pk}" in str(caught.value)
 
 
 @both_committing
