@@ -19,7 +19,7 @@ from ..models.attempt import Attempt
 from ..models.job import Job
 from ..models.job_choices import Status
 from ..models.predecessor import Predecessor
-from ..reports.json_text import plain, readable
+from ..reports.json_text import masked_result, plain, readable
 from ..reports.secrets import masked_key
 from ..reports.texts import block, excerpt, visible
 from ..tasks.sensitive import named_arguments, sensitive_words
@@ -273,7 +273,8 @@ def texts(task: str, row: dict[str, Any], words: tuple[str, ...]):
         text = block(plain(held_by), LONGEST_TEXT)
         yield Text(_("Lock, limit, rate and predecessors"), text)
     if row.get("result") is not None:
-        yield Text(_("Result"), json_block(row["result"], words))
+        result = masked_result(row["result"], words)
+        yield Text(_("Result"), json_block(result, words))
     if row.get("log"):
         yield Text(_("Log"), visible(row["log"]))
 

@@ -1,6 +1,7 @@
 """Names whose values are masked, and names that only look secret."""
 
 HARMLESS = "!"  # before a name that only looks secret
+RESULT = "return"  # what a task returns; no argument can have this name
 
 
 def names_to_mask(value):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from ..base.mask_names import HARMLESS
+from ..base.mask_names import HARMLESS, RESULT
 from ..conf import settings
 
 TOKEN = re.compile(
@@ -45,6 +45,11 @@ def readable(text: str, words: tuple[str, ...] = ()) -> str:
 def on_one_line(text: str, words: tuple[str, ...]) -> str:
     """Return JSON text on one line, masked as by `readable`."""
     return "".join(masked(tokens(text), is_secret, words))
+
+
+def masked_result(text: str, words: tuple[str, ...]) -> str:
+    """Return the JSON text of a result; a mask if the task calls it sensitive."""
+    return MASK if RESULT in words else text
 
 
 def without_sensitive(text: str, words: tuple[str, ...]) -> str:

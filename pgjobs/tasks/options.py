@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, TypedDict
 
-from ..base.mask_names import HARMLESS, names_to_mask
+from ..base.mask_names import HARMLESS, RESULT, names_to_mask
 from ..base.moments import aware
 from ..conf import log_level
 from ..exceptions import InvalidTask, non_negative_seconds
@@ -73,7 +73,7 @@ class OwnOptions(FlowControl, Destination, Unique):
     #: `"INFO"`. `None` leaves it to `PGJOBS["KEEP_LOGS"]`.
     keep_logs: str | None = None
     #: Names of arguments whose values are masked wherever the job is shown or sent.
-    #: `"!s3_key"` says that a name only looks secret.
+    #: `"!s3_key"` says that a name only looks secret. `"return"` is the result.
     sensitive: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class OwnOptions(FlowControl, Destination, Unique):
             return
         known = named_parameters(function)
         for word in self.sensitive:
-            if word.startswith(HARMLESS):
+            if word == RESULT or word.startswith(HARMLESS):
                 continue  # it may be a key of a result
             if not any(names_one_of((word,), name) for name in known):
                 raise no_parameter(f"sensitive: {word!r}", function)

@@ -42,7 +42,7 @@ from ...conf import settings
 from ...models.attempt import Attempt
 from ...models.job import Job
 from ...models.job_choices import Status
-from ...reports.json_text import without_sensitive
+from ...reports.json_text import masked_result, without_sensitive
 from ...tasks.sensitive import sensitive_words
 
 # Errors of pgjobs whose messages are for people. Then those whose messages are not, and
@@ -231,7 +231,8 @@ def described(job: Job) -> str:
         }
     )
     result = "null" if job.result is None else job.result
-    result = without_sensitive(result, sensitive_words(job.task))
+    words = sensitive_words(job.task)
+    result = without_sensitive(masked_result(result, words), words)
     return f'{known[:-1]},"return_value":{result}}}'
 
 

@@ -4,17 +4,20 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError
 
+from ...base.mask_names import RESULT
 from ...base.plain_json import dump_checked, load
 from ...conf import settings
 from ...exceptions import InvalidArguments
 from ...queue.recording import Unsuccessful
 from ...queue.statements import execute_on
+from ...reports.json_text import is_secret
 from ...reports.secrets import Hiding
 from ...sql import statement
+from ...tasks.sensitive import sensitive_by_task
 from ...worker.slots.outcomes import unsuccessful
 from .later import hint_of
 from .placeholders import Outcome
-from .sources import MOST_MEMBERS
+from .sources import MOST_MEMBERS, cure_of
 
 if TYPE_CHECKING:
     from ...worker.slots.execution import Execution
@@ -42,7 +45,9 @@ def fill_in(execution: "Execution") -> Unsuccessful | None:
     try:
         for name, each in found.items():
             try:
-                values[name] = fitting(hint_of(task.signature, name), each)
+                hint = hint_of(task.signature, name)
+                refuse_unmasked(name, each, execution)  # before an error quotes it
+                values[name] = fitting(hint, each)
             except KeyError:
                 faults[name] = "is no parameter of this task"
             except ValueError as error:
@@ -72,6 +77,16 @@ def store(execution: "Execution", values: dict[str, Any]) -> Unsuccessful | None
     kwargs = dump_checked(load(job.kwargs) | values)
     execution.job = job._replace(kwargs=kwargs, results=None)
     return None
+
+
+def refuse_unmasked(name: str, found: dict[str, Any], execution: "Execution") -> None:
+    """Raise Misfit if a result that is masked came where it is not."""
+    if is_secret(name, execution.options.sensitive):
+        return
+    tasks = {end["task"] for end in found.get("ends", ()) if end["task"]}
+    for task, words in sensitive_by_task(tasks).items():
+        if RESULT in words:
+            raise Misfit(f"{task} calls its result sensitive. {cure_of(name)}")
 
 
 def hide_values_of(execution: "Execution", found: dict[str, Any]) -> None:

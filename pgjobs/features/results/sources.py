@@ -8,9 +8,11 @@ order of the group, which belong to no batch or to another one.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ...base.mask_names import RESULT
 from ...conf import settings
 from ...exceptions import InvalidTask
 from ...queue.new_job import NewJob
+from ...reports.json_text import is_secret
 from ...tasks import tables
 from ...tasks.later import Later
 from ...tasks.task import BoundTask
@@ -78,7 +80,8 @@ def entry_of(
     ends = [*ends, *named] if is_named else ends
     found = meant(value, ends)
     who = f"{bound.task.name}: {name}={value!r}"
-    if fault := fault_of(value, found, ends, callback):
+    fault = fault_of(value, found, ends, callback) or unmasked(bound, name, found)
+    if fault:
         raise InvalidTask(f"{who} {fault}.")
     entry: dict[str, Any] = {"of": value._kind}
     if value._path:
@@ -130,6 +133,21 @@ def fault_of(
     if value._kind == "results" and not is_group and len(found) == 1:
         return "stands for one job: say result"
     return ""
+
+
+def unmasked(bound: BoundTask, name: str, found: Sequence[End]) -> str:
+    """Return why a result that is masked must not come here, or an empty text."""
+    if is_secret(name, bound.options.sensitive):
+        return ""
+    for end in found:
+        if end.bound is not None and RESULT in end.bound.options.sensitive:
+            task = end.bound.task.name
+            return f"is a result that {task} calls sensitive. {cure_of(name)}"
+    return ""
+
+
+def cure_of(name: str) -> str:
+    return f"Say sensitive=({name!r},) of this task, too"
 
 
 def missing(value: Placeholder, ends: Sequence[End]) -> str:
