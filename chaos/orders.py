@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Model
 
 from chaos.project import tasks
-from pgjobs import chain, enqueue, enqueue_many, group, publish
+from pgjobs import chain, enqueue, enqueue_many, group, publish, results
 
 KEYS = [f"key-{number}" for number in range(6)]
 KEPT: list[Model] = []  # instances of jobs, as they were enqueued
@@ -221,6 +221,16 @@ def waits(marks, random):
 def chained(marks, random):
     links = [tasks.work.bind(mark, short(random) / 4) for mark in marks]
     return ids(enqueue(chain(*links)))
+
+
+@order(number=3)
+def flowing(marks, random):
+    """Give a job the results of two others, each short or long."""
+    *sources, last = marks
+    members = [tasks.gives.bind(mark, short(random)) for mark in sources]
+    receives = tasks.receives.bind(last, sources, results)
+    _, job = enqueue(chain(group(members), receives))
+    return [job.pk]
 
 
 @order(weight=2)

@@ -6,6 +6,8 @@ ENDS = {
         f"project.{name}": SUCCEEDS
         for name in (
             "work",
+            "gives",
+            "receives",
             "patient",
             "work_async",
             "settle",

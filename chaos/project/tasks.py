@@ -48,6 +48,26 @@ def work(mark: str, seconds: float = 0.0) -> dict:
     return attempt
 
 
+@task(max_crashes=1_000)
+def gives(mark: str, seconds: float = 0.0) -> dict:
+    attempt = note("ran")
+    time.sleep(seconds)
+    return {**attempt, "mark": mark}
+
+
+@task(max_crashes=1_000, max_attempts=1)
+def receives(mark: str, expected: list[str], given: list[dict | None]) -> dict:
+    """Fail unless it gets what the jobs before have returned, in their order.
+
+    A job to which an operator gave a success has returned nothing.
+    """
+    attempt = note("ran")
+    assert len(given) == len(expected), given
+    for value, source in zip(given, expected, strict=True):
+        assert value is None or value["mark"] == source, given
+    return attempt
+
+
 @task(max_crashes=1_000, queue_name="patient", priority=-100)
 def patient(mark: str) -> dict:
     return note("ran")
