@@ -7,6 +7,7 @@ WITH held AS MATERIALIZED (
     WHERE id = %(job_id)s
         AND lease_token = %(lease_token)s
         AND worker_id IS NOT NULL
+        AND keys ? 'results'
     RETURNING id
 ),
 let_go AS (

@@ -10,9 +10,9 @@ DECLARE
     bytes bigint;
 BEGIN
     ids := ARRAY(
-        SELECT pgjobs_newest(named.id)
+        SELECT named.id
         FROM (
-            SELECT each.id::bigint AS id, each.place
+            SELECT pgjobs_newest(each.id::bigint) AS id, each.place
             FROM jsonb_array_elements_text(entry -> 'jobs')
                 WITH ORDINALITY AS each (id, place)
             UNION ALL
