@@ -312,13 +312,20 @@ class Plan:
 
     def wait_for_named(self) -> None:
         """Let jobs wait for those whose results they name. Raises InvalidTask."""
-        made = {id(node.bound): node for node in self.nodes}
+        made: dict[int, list[Node]] = {}
+        for node in self.nodes:
+            made.setdefault(id(node.bound), []).append(node)
         for node in self.nodes:
             for value in (node.bound.later or {}).values():
-                if isinstance(value, Placeholder):
-                    source = made.get(id(value._bound))
-                    if source is not None and source.level < node.level:
-                        node.wait_for(source)
+                if isinstance(value, Placeholder) and value._bound is not None:
+                    sources = made.get(id(value._bound), [])
+                    if len(sources) > 1:
+                        raise InvalidTask(
+                            f"{node.bound.task.name} takes {value!r}, which stands "
+                            "there twice. Bind the task once for each job."
+                        )
+                    if sources and sources[0].level < node.level:
+                        node.wait_for(sources[0])
             node.made()
 
     def add_node(self, bound, after, batch=None, callback="") -> Node:

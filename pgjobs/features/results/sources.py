@@ -115,6 +115,11 @@ def fault_of(
         return f"stands for nothing: no job runs before it. {CURE}"
     if not found:
         return missing(value, ends)
+    if any(may_be_skipped(end.bound) for end in found if end.bound is not None):
+        return (
+            "may stand for nothing: the job is skipped if another one holds its unique "
+            "key. Say on_conflict='return'"
+        )
     if callback == "on_failure" and value._kind != "outcomes":
         return (
             "cannot be: on_failure runs before the jobs of its group have ended. It "
@@ -133,6 +138,10 @@ def fault_of(
     if value._kind == "results" and not is_group and len(found) == 1:
         return "stands for one job: say result"
     return ""
+
+
+def may_be_skipped(bound: BoundTask) -> bool:
+    return bound.options.is_unique and bound.options.on_conflict == "skip"
 
 
 def unmasked(bound: BoundTask, name: str, found: Sequence[End]) -> str:

@@ -60,6 +60,7 @@ def test_groups_results_have_no_keys():
         results["a"]
 
 
+once = add.using(unique=True, on_conflict="skip")
 BEHIND = "no job runs before it. Put it behind a job in a chain"
 
 
@@ -90,6 +91,10 @@ BEHIND = "no job runs before it. Put it behind a job in a chain"
             "outcomes",
         ),
         (
+            lambda: enqueue(chain(once.bind(1), add.bind(result))),
+            "may stand for nothing: the job is skipped",
+        ),
+        (
             lambda: enqueue(chain(noop.bind(), add.bind(result.user))),
             "names no job: after has no names",
         ),
@@ -104,6 +109,12 @@ def test_placeholder_for_nothing_is_refused_with_the_cure(make, fault):
         make()
     assert fault in str(refused.value)
     assert "tests." in str(refused.value)
+
+
+def test_result_of_what_stands_there_twice_is_refused():
+    twice = add.bind(1)
+    with pytest.raises(InvalidTask, match="stands there twice"):
+        enqueue(chain(twice, twice, add.bind(twice.result)))
 
 
 @pytest.mark.parametrize(

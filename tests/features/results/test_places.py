@@ -6,6 +6,7 @@ from django.db import IntegrityError
 from pgjobs import chain, current_job, enqueue, group, outcomes, result, results, task
 from pgjobs.models import Job
 from pgjobs.testing import run_jobs
+from tests import standard_tasks
 from tests.actors import Hand, execute
 from tests.processes import drain, shared_queue
 from tests.tasks import add, echo, fail_with, pair, total
@@ -80,6 +81,15 @@ def test_coroutine_and_atomic_task_get_results():
 
 def twice(number: int) -> int:
     return 2 * number
+
+
+def test_job_of_djangos_tasks_gives_its_result():
+    standard_tasks.add.enqueue(1, 2)
+    first = Job.objects.get()
+    last = echo.using(after=first).enqueue(result)
+    drain()
+    last.refresh_from_db()
+    assert last.return_value == 3
 
 
 # SQL

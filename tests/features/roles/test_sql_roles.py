@@ -122,6 +122,23 @@ def test_producer_inserts_plain_rows_and_unique_jobs_and_asks_for_a_status():
     assert call(f"SELECT pgjobs_job_status({first})") == [("READY",)]
 
 
+def test_producer_names_only_results_that_it_may_read():
+    """A worker reads them, with more rights than a producer has."""
+    grant("producer")
+    id = add.enqueue(1).pk
+    entry = f'{{"value": {{"of": "result", "jobs": [{id}]}}}}'
+    insert = (
+        "INSERT INTO pgjobs_job (task, keys) VALUES ('tests.echo', "
+        f'\'{{"after": [{id}], "results": {entry}}}\')'
+    )
+    psql(f"REVOKE SELECT ON pgjobs_job FROM {ROLE}")
+    with refused("23514", "names what the role may not read"):
+        call(insert)
+    psql(f"GRANT SELECT ON pgjobs_job TO {ROLE}")
+    call(insert)
+    assert Job.objects.get(task="tests.echo").keys["results"]
+
+
 @pytest.mark.parametrize(
     "statement",
     [
