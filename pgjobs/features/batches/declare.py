@@ -226,6 +226,7 @@ class Members:
     def __init__(self, description: str):
         self.description = description
         self.nodes: list[Node] = []
+        self.lasts: list[Node] = []  # the ends of its parts
         self.has_successors = False
         self.has_places = False  # the order of the ids is not that of the group
         self.row: Batch | None = None  # until it is inserted
@@ -261,10 +262,12 @@ class Members:
                 if node.job.batch_id != self.row.pk or node.job.pk in seen:
                     others.append((node.place, node.job.pk))
                 seen.add(node.job.pk)
-        return End(is_group=True, batch=self.row.pk, others=others)
+        expected = sum(node.job is not None for node in self.lasts)
+        return End(is_group=True, batch=self.row.pk, others=others, expected=expected)
 
     def order(self, lasts: "list[Node]", is_flat: bool) -> None:
         """Remember the order of its ends, unless that of the ids says it."""
+        self.lasts = lasts
         keyed = any(node.bound.options.is_unique for node in lasts)
         self.has_places = keyed or not is_flat
         if self.has_places:

@@ -1,5 +1,6 @@
 """Gives a job that begins what jobs before it have returned; `Execution` calls it."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError
@@ -96,7 +97,9 @@ def hide_values_of(execution: "Execution", found: dict[str, Any]) -> None:
         for name, each in found.items()
     }
     hide = Hiding(
-        execution.options.sensitive, *execution.hide.arguments, dump_checked(gotten)
+        execution.options.sensitive,
+        *execution.hide.arguments,
+        partial(dump_checked, gotten),
     )
     execution.hide = execution.running.hide = hide
 
@@ -118,11 +121,13 @@ def value_of(found: dict[str, Any]) -> Any:
     for end in ends:
         if end["status"] in UNFINISHED:
             raise NotYet(f"Job {end['id']}, whose result it gets, has not ended.")
+        if end["status"] == "GONE":
+            raise Misfit(f"is gone with job {end['id']}")
     if found["of"] == "results":
+        if len(ends) < found.get("expected", 0):
+            raise Misfit(f"{found['expected'] - len(ends)} are gone with their jobs")
         return [end["value"] for end in ends]
     (end,) = ends
-    if end["status"] == "GONE":
-        raise Misfit("is gone with the job")
     if end["lacks"]:
         part = "".join(f"[{key!r}]" for key in found["path"])
         raise Misfit(f"the result has no {part}")

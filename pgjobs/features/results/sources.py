@@ -35,6 +35,7 @@ class End(NamedTuple):
     is_group: bool = False
     batch: int | None = None
     others: Sequence[tuple[int, int]] = ()
+    expected: int = 0  # how many results a group has, as far as it is known
 
     @classmethod
     def of(cls, row: Any, name: str | None = None) -> "End":
@@ -88,6 +89,8 @@ def entry_of(
         entry["path"] = list(value._path)
     if found[0].is_group:
         entry["batch"] = found[0].batch
+        if found[0].expected:
+            entry["expected"] = found[0].expected
         if found[0].others:
             entry["others"] = [list(each) for each in found[0].others]
     else:

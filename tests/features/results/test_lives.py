@@ -154,6 +154,20 @@ def test_crash_before_the_value_is_stored_reads_it_again(hand):
     assert '"value": 5' in value_claimed(other, last)
 
 
+def test_member_that_was_deleted_is_no_shorter_list(hand):
+    batch, last = enqueue(
+        chain(group([echo.bind(1), echo.bind(2)]), echo.bind(results))
+    )
+    for job in hand.claim(2):
+        assert hand.succeed(job, "1")
+    assert status_of(last) == "READY"
+    Job.objects.filter(batch=batch).first().delete()
+    drain()
+    last.refresh_from_db()
+    assert last.status == "FAILED"
+    assert "1 are gone with their jobs" in last.reason
+
+
 # Both commit orders
 
 
