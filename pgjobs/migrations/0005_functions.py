@@ -525,8 +525,7 @@ BEGIN
                 dependencies IS NOT NULL,
                 turn, meta::text,
                 extract(epoch FROM now() - greatest(run_after,
-                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8,
-                CASE WHEN keys ? 'results' THEN pgjobs_results_of(keys) END
+                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
             ) AS row
         )
         SELECT array_agg(row) INTO claimed FROM begun;
@@ -680,7 +679,7 @@ DECLARE
     obstacles jsonb := '{}';
 BEGIN
     -- A claim alone decides about jobs that need process units, must run alone or may
-    -- have expired: the others are *ordinary*.
+    -- have expired, and reads results: the others are *ordinary*.
     SELECT array_agg(id) FILTER (WHERE pgjobs_knows(waiting_for)) AS ids,
         array_agg(id) AS seen,
         bool_or(
@@ -692,6 +691,7 @@ BEGIN
         bool_and(
             process_units IS NULL AND crashes + 1 < max_crashes
             AND (expires_at IS NULL OR attempts > 0)
+            AND (keys ? 'results') IS NOT TRUE
         ) AS are_ordinary
     INTO found
     FROM (

@@ -145,6 +145,9 @@ def read_admission(rows: list[tuple]) -> Admission:
 
 
 def read_job(values: list) -> ClaimedJob:
-    """Return a claimed job that came as JSON, which has no times."""
-    job = ClaimedJob._make(values)
+    """Return a claimed job that came as JSON, which has no times.
+
+    It names no results, for which it would have had to become READY.
+    """
+    job = ClaimedJob(*values)
     return job._replace(enqueued_at=datetime.fromisoformat(str(job.enqueued_at)))

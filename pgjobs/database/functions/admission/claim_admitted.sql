@@ -1,8 +1,9 @@
 -- Claim those of these jobs that have met no obstacle, so that they are RUNNING without
 -- ever having been READY. Return them as a claim does (sql/worker/claim/columns.sql),
--- each as an array. Return NULL, and change nothing, if the worker has no room for all of
--- them, or does not serve the queue of one, or if that queue is paused or limited: then
--- all become READY, and a claim finds out which of them are first.
+-- each as an array, without results: workers of 0.9.0 call this, too. Return NULL, and
+-- change nothing, if the worker has no room for all of them, or does not serve the queue of
+-- one, or if that queue is paused or limited: then all become READY, and a claim finds out
+-- which of them are first.
 CREATE OR REPLACE FUNCTION pgjobs_claim_admitted(
     ids bigint[], obstacles jsonb,
     worker bigint, room integer, served text[], excluded text[], are_rated boolean
@@ -54,8 +55,7 @@ BEGIN
                 dependencies IS NOT NULL,
                 turn, meta::text,
                 extract(epoch FROM now() - greatest(run_after,
-                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8,
-                CASE WHEN keys ? 'results' THEN pgjobs_results_of(keys) END
+                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
             ) AS row
         )
         SELECT array_agg(row) INTO claimed FROM begun;
