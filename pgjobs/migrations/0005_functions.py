@@ -679,7 +679,7 @@ DECLARE
     obstacles jsonb := '{}';
 BEGIN
     -- A claim alone decides about jobs that need process units, must run alone or may
-    -- have expired, and reads results: the others are *ordinary*.
+    -- have expired, and reads results and their masks: the others are *ordinary*.
     SELECT array_agg(id) FILTER (WHERE pgjobs_knows(waiting_for)) AS ids,
         array_agg(id) AS seen,
         bool_or(
@@ -691,7 +691,7 @@ BEGIN
         bool_and(
             process_units IS NULL AND crashes + 1 < max_crashes
             AND (expires_at IS NULL OR attempts > 0)
-            AND (keys ? 'results') IS NOT TRUE
+            AND (keys ?| '{results,masked}') IS NOT TRUE
         ) AS are_ordinary
     INTO found
     FROM (
@@ -4996,7 +4996,7 @@ BEGIN
         IF fault IS NULL AND NEW.keys ?| ARRAY[
             'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
             'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
-            'needs', 'batch_id', 'results'
+            'needs', 'batch_id', 'results', 'masked'
         ] THEN
             fault := CASE
                 WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
@@ -5005,6 +5005,8 @@ BEGIN
                 WHEN length(NEW.keys ->> 'on_success') NOT BETWEEN 1 AND 200
                     OR length(NEW.keys ->> 'on_failure') NOT BETWEEN 1 AND 200
                     THEN 'keys: on_success and on_failure must be names of tasks'
+                WHEN jsonb_typeof(NEW.keys -> 'masked') <> 'array'
+                    THEN 'keys: masked must be a list of names of arguments'
             END;
             IF fault IS NULL AND NEW.keys ? 'results' THEN
                 EXECUTE pg_catalog.format(
@@ -6473,7 +6475,12 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_results_of(keys jsonb) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    found jsonb := '{}';
+    -- What is masked already: see masks.py.
+    found jsonb := (
+        SELECT coalesce(jsonb_object_agg(each, '{"masked": true}'::jsonb), '{}')
+        FROM jsonb_array_elements_text(keys -> 'masked') AS each
+        WHERE each IS NOT NULL
+    );
     name text;
     entry jsonb;
 BEGIN

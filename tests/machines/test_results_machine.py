@@ -117,6 +117,7 @@ class Results(RuleBasedStateMachine):
         values = [end["value"] for end in json.loads(job.results)["first"]["ends"]]
         parameters = {
             "values": json.dumps({"first": values}),
+            "marks": "{}",
             "job_id": job.id,
             "lease_token": job.lease_token,
         }
