@@ -121,6 +121,9 @@ def value_of(found: dict[str, Any]) -> Any:
             raise NotYet(f"Job {end['id']}, whose result it gets, has not ended.")
         if end["status"] == "GONE":
             raise Misfit(f"is gone with job {end['id']}")
+        # It was retried, and failed, while the first worker of this job died.
+        if end["status"] != "SUCCESSFUL" and found["needs"] == "success":
+            raise Misfit(f"is none: job {end['id']} is {end['status']}")
     if found["of"] == "results":
         if len(ends) < found.get("expected", 0):
             raise Misfit(f"{found['expected'] - len(ends)} are gone with their jobs")

@@ -20,7 +20,7 @@ BEGIN
         found := found || jsonb_build_object(
             name, entry || pgjobs_ends_before(
                 entry, ARRAY(SELECT jsonb_array_elements_text(entry -> 'path'))
-            )
+            ) || jsonb_build_object('needs', coalesce(keys ->> 'needs', 'success'))
         );
     END LOOP;
     RETURN found::text;
