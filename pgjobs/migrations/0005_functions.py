@@ -7159,7 +7159,7 @@ BEGIN
                     'pgjobs_first_obstacle', 'pgjobs_first_line', 'pgjobs_leave_note',
                     'pgjobs_free_keys', 'pgjobs_replace_held', 'pgjobs_follow_up',
                     'pgjobs_token_beyond', 'pgjobs_enqueued_in', 'pgjobs_cluster',
-                    'pgjobs_fault_of_results'
+                    'pgjobs_ends_for_others', 'pgjobs_fault_of_results'
                 )
                     THEN 'GRANT EXECUTE ON ROUTINE %s TO PUBLIC'
                 ELSE 'REVOKE ALL ON ROUTINE %s FROM PUBLIC'
